@@ -1,0 +1,465 @@
+//! A storage account: name, endpoint and key, read from a connection string.
+//!
+//! Forms and rules: *Configure Azure Storage connection strings*. No complaint quotes a value: any
+//! of them can be a secret in the wrong place.
+
+use core::fmt;
+
+use super::endpoint::{self, Endpoint};
+use super::shared_key::Key;
+
+const EMULATOR_NAME: &str = "devstoreaccount1";
+/// Public: every emulator and its documentation has it.
+const EMULATOR_KEY: &str =
+    "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
+
+/// An account that requests can be sent to and signed for. `Debug` prints name and endpoint only.
+#[derive(Clone)]
+pub struct Account {
+    name: String,
+    endpoint: Endpoint,
+    key: Key,
+}
+
+/// One thing that is wrong with a setting, for people. Never holds a part of a value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// What is wrong: one sentence.
+    pub problem: String,
+    /// What to do about it: one sentence.
+    pub advice: String,
+}
+
+impl Account {
+    /// Reads a connection string: pieces between semicolons, each `key=value`, keys in any case.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it, at once.
+    pub fn from_connection_string(text: &str) -> Result<Account, Vec<Problem>> {
+        let mut problems = Vec::new();
+        let pieces = Pieces::split(text, &mut problems);
+        let parts = if text.trim().is_empty() {
+            complain(&mut problems, "the connection string is empty", COPY_IT);
+            None
+        } else if pieces.get("UseDevelopmentStorage").is_some() {
+            emulator(&pieces, &mut problems)
+        } else {
+            service(&pieces, &mut problems)
+        };
+        match parts {
+            Some(account) if problems.is_empty() => Ok(account),
+            _ => Err(problems),
+        }
+    }
+
+    /// The account's name, as it is signed.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Scheme, host and port that requests go to, like `http://127.0.0.1:10000`.
+    pub fn origin(&self) -> &str {
+        &self.endpoint.origin
+    }
+
+    /// What comes before the container in every path: empty, or like `/devstoreaccount1`.
+    pub fn prefix(&self) -> &str {
+        &self.endpoint.prefix
+    }
+
+    /// The key that signs.
+    pub fn key(&self) -> &Key {
+        &self.key
+    }
+}
+
+impl fmt::Debug for Account {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Account")
+            .field("name", &self.name)
+            .field("endpoint", &self.endpoint)
+            .finish_non_exhaustive()
+    }
+}
+
+const COPY_IT: &str =
+    "copy the connection string again from the storage account's page \"Access keys\"";
+
+fn complain(problems: &mut Vec<Problem>, problem: &str, advice: &str) {
+    problems.push(Problem { problem: problem.into(), advice: advice.into() });
+}
+
+/// Every key that means something here.
+const KEYS: [&str; 8] = [
+    "UseDevelopmentStorage",
+    "DevelopmentStorageProxyUri",
+    "DefaultEndpointsProtocol",
+    "AccountName",
+    "AccountKey",
+    "EndpointSuffix",
+    "BlobEndpoint",
+    "SharedAccessSignature",
+];
+
+/// The pieces by key. Keys of other services (`QueueEndpoint=…`) are passed over.
+struct Pieces<'a>(Vec<(&'static str, &'a str)>);
+
+impl<'a> Pieces<'a> {
+    fn split(text: &'a str, problems: &mut Vec<Problem>) -> Pieces<'a> {
+        let mut pieces = Pieces(Vec::new());
+        for (index, piece) in
+            text.split(';').map(str::trim).enumerate().filter(|(_, piece)| !piece.is_empty())
+        {
+            let Some((key, value)) = piece.split_once('=') else {
+                let problem = format!("piece {} of the connection string has no \"=\"", index + 1);
+                complain(
+                    problems,
+                    &problem,
+                    "write each piece as Key=Value, with semicolons between the pieces",
+                );
+                continue;
+            };
+            let Some(key) = KEYS.into_iter().find(|known| known.eq_ignore_ascii_case(key.trim()))
+            else {
+                continue;
+            };
+            if pieces.get(key).is_some() {
+                complain(
+                    problems,
+                    &format!("the connection string has {key} twice"),
+                    "keep one of the two",
+                );
+                continue;
+            }
+            pieces.0.push((key, value.trim()));
+        }
+        pieces
+    }
+
+    fn get(&self, key: &str) -> Option<&'a str> {
+        self.0.iter().find(|(known, _)| *known == key).map(|(_, value)| *value)
+    }
+}
+
+/// `UseDevelopmentStorage=true`, by itself or with a `DevelopmentStorageProxyUri`.
+fn emulator(pieces: &Pieces<'_>, problems: &mut Vec<Problem>) -> Option<Account> {
+    if !pieces.get("UseDevelopmentStorage").is_some_and(|value| value.eq_ignore_ascii_case("true"))
+    {
+        complain(
+            problems,
+            "UseDevelopmentStorage is not \"true\"",
+            "write UseDevelopmentStorage=true, or leave it out",
+        );
+    }
+    for key in ["AccountName", "AccountKey", "BlobEndpoint", "SharedAccessSignature"] {
+        if pieces.get(key).is_some() {
+            let problem = format!("the connection string has both UseDevelopmentStorage and {key}");
+            complain(
+                problems,
+                &problem,
+                "leave out UseDevelopmentStorage, which stands for a whole account, or everything else",
+            );
+        }
+    }
+    let proxy = pieces.get("DevelopmentStorageProxyUri").unwrap_or("http://127.0.0.1");
+    let mut endpoint = read_endpoint("DevelopmentStorageProxyUri", proxy, problems)?;
+    if !endpoint.has_port() {
+        endpoint.origin.push_str(":10000");
+    }
+    endpoint.prefix = format!("/{EMULATOR_NAME}");
+    Some(Account { name: EMULATOR_NAME.into(), endpoint, key: Key::from_base64(EMULATOR_KEY)? })
+}
+
+/// Name and key, with an endpoint given or built.
+fn service(pieces: &Pieces<'_>, problems: &mut Vec<Problem>) -> Option<Account> {
+    let key = read_key(pieces, problems);
+    let name = read_name(pieces, problems);
+    let endpoint = match pieces.get("BlobEndpoint") {
+        Some(url) => read_endpoint("BlobEndpoint", url, problems),
+        None => built_endpoint(pieces, name.unwrap_or("account"), problems),
+    };
+    Some(Account { name: name?.into(), endpoint: endpoint?, key: key? })
+}
+
+fn read_key(pieces: &Pieces<'_>, problems: &mut Vec<Problem>) -> Option<Key> {
+    let (problem, advice) = match pieces.get("AccountKey") {
+        Some("") => ("AccountKey is empty", COPY_IT),
+        Some(text) => match Key::from_base64(text) {
+            Some(key) => return Some(key),
+            None => ("AccountKey is no base64, so a part of it is missing or changed", COPY_IT),
+        },
+        None if pieces.get("SharedAccessSignature").is_some() => (
+            "the connection string signs with a SharedAccessSignature, which is not supported yet",
+            "use a connection string with AccountName and AccountKey",
+        ),
+        None => ("the connection string has no AccountKey", COPY_IT),
+    };
+    complain(problems, problem, advice);
+    None
+}
+
+fn read_name<'a>(pieces: &Pieces<'a>, problems: &mut Vec<Problem>) -> Option<&'a str> {
+    let Some(name) = pieces.get("AccountName") else {
+        // A connection string with a SAS has no name and is refused for the SAS.
+        if pieces.get("AccountKey").is_some() || pieces.get("SharedAccessSignature").is_none() {
+            complain(problems, "the connection string has no AccountName", COPY_IT);
+        }
+        return None;
+    };
+    let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    // Emulators take names that the service does not; they are always named by a BlobEndpoint.
+    let good = if pieces.get("BlobEndpoint").is_some() {
+        (1..=63).contains(&name.len())
+            && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+    } else {
+        (3..=24).contains(&name.len()) && name.bytes().all(plain)
+    };
+    if !good {
+        complain(problems, "AccountName is not 3 to 24 lower-case letters and digits", COPY_IT);
+        return None;
+    }
+    Some(name)
+}
+
+fn built_endpoint(
+    pieces: &Pieces<'_>,
+    name: &str,
+    problems: &mut Vec<Problem>,
+) -> Option<Endpoint> {
+    let protocol = pieces.get("DefaultEndpointsProtocol").unwrap_or("https").to_ascii_lowercase();
+    let suffix = pieces.get("EndpointSuffix").unwrap_or("core.windows.net");
+    let good_protocol = protocol == "http" || protocol == "https";
+    if !good_protocol {
+        complain(
+            problems,
+            "DefaultEndpointsProtocol is neither http nor https",
+            "write DefaultEndpointsProtocol=https",
+        );
+    }
+    let host = suffix.split_once(':').map_or(suffix, |(host, _)| host);
+    if !endpoint::is_host(host) {
+        let problem = if suffix.is_empty() {
+            "EndpointSuffix is empty"
+        } else {
+            "EndpointSuffix is no host name"
+        };
+        complain(
+            problems,
+            problem,
+            "write EndpointSuffix=core.windows.net, or leave it out, or give a BlobEndpoint",
+        );
+        return None;
+    }
+    if !good_protocol {
+        return None;
+    }
+    read_endpoint(
+        "the endpoint made with EndpointSuffix",
+        &format!("{protocol}://{name}.blob.{suffix}"),
+        problems,
+    )
+}
+
+fn read_endpoint(what: &str, url: &str, problems: &mut Vec<Problem>) -> Option<Endpoint> {
+    match Endpoint::parse(url) {
+        Ok(endpoint) => Some(endpoint),
+        Err(reason) => {
+            let advice =
+                "write it like https://NAME.blob.core.windows.net or http://127.0.0.1:10000/NAME";
+            complain(problems, &format!("{what} {reason}"), advice);
+            None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const KEY: &str = "c2VjcmV0c2VjcmV0";
+
+    fn read(text: &str) -> Result<(String, String), Vec<String>> {
+        match Account::from_connection_string(text) {
+            Ok(account) => {
+                Ok((account.name().into(), format!("{}{}", account.origin(), account.prefix())))
+            }
+            Err(problems) => Err(problems.into_iter().map(|problem| problem.problem).collect()),
+        }
+    }
+
+    #[test]
+    fn good_connection_strings() {
+        let good = [
+            (
+                "UseDevelopmentStorage=true",
+                "devstoreaccount1",
+                "http://127.0.0.1:10000/devstoreaccount1",
+            ),
+            (
+                "usedevelopmentstorage=TRUE;",
+                "devstoreaccount1",
+                "http://127.0.0.1:10000/devstoreaccount1",
+            ),
+            (
+                "UseDevelopmentStorage=true;DevelopmentStorageProxyUri=http://azurite",
+                "devstoreaccount1",
+                "http://azurite:10000/devstoreaccount1",
+            ),
+            (
+                "UseDevelopmentStorage=true;DevelopmentStorageProxyUri=http://[::1]:9/",
+                "devstoreaccount1",
+                "http://[::1]:9/devstoreaccount1",
+            ),
+            (
+                "DefaultEndpointsProtocol=https;AccountName=acc;AccountKey=<key>;EndpointSuffix=core.chinacloudapi.cn",
+                "acc",
+                "https://acc.blob.core.chinacloudapi.cn",
+            ),
+            ("AccountName=acc;AccountKey=<key>", "acc", "https://acc.blob.core.windows.net"),
+            (
+                " accountname = acc ; ACCOUNTKEY = <key> ;; defaultendpointsprotocol=HTTP;",
+                "acc",
+                "http://acc.blob.core.windows.net",
+            ),
+            (
+                "AccountName=acc;AccountKey=<key>;BlobEndpoint=http://127.0.0.1:10000/acc/;EndpointSuffix=",
+                "acc",
+                "http://127.0.0.1:10000/acc",
+            ),
+            (
+                "AccountName=My-Store;AccountKey=<key>;BlobEndpoint=http://host:1/a",
+                "My-Store",
+                "http://host:1/a",
+            ),
+            (
+                "AccountName=acc;AccountKey=<key>;QueueEndpoint=junk;SomethingNew=1;SharedAccessSignature=x",
+                "acc",
+                "https://acc.blob.core.windows.net",
+            ),
+            (
+                "AccountName=acc;AccountKey=<key>;EndpointSuffix=local:8443",
+                "acc",
+                "https://acc.blob.local:8443",
+            ),
+        ];
+        for (text, name, endpoint) in good {
+            let text = text.replace("<key>", KEY);
+            assert_eq!(read(&text), Ok((name.into(), endpoint.into())), "{text}");
+        }
+    }
+
+    #[test]
+    fn bad_connection_strings_get_every_complaint() {
+        let bad: [(&str, &[&str]); 25] = [
+            ("", &["is empty"]),
+            (" \n", &["is empty"]),
+            (";;", &["no AccountKey", "no AccountName"]),
+            ("junk", &["piece 1", "no AccountKey", "no AccountName"]),
+            ("AccountName=acc", &["no AccountKey"]),
+            ("AccountKey=<key>", &["no AccountName"]),
+            ("AccountName=acc;AccountKey=", &["AccountKey is empty"]),
+            ("AccountName=acc;AccountKey=<key>=", &["no base64"]),
+            ("AccountName=acc;AccountKey=<key>;AccountKey=<key>", &["AccountKey twice"]),
+            (
+                "AccountName=acc;accountname=bcd;AccountKey=<key>;zzz",
+                &["AccountName twice", "piece 4"],
+            ),
+            ("AccountName=ab;AccountKey=<key>", &["AccountName is not"]),
+            ("AccountName=My-Store;AccountKey=<key>", &["AccountName is not"]),
+            ("AccountName=;AccountKey=<key>;BlobEndpoint=http://h", &["AccountName is not"]),
+            ("AccountName=a/b;AccountKey=<key>;BlobEndpoint=http://h", &["AccountName is not"]),
+            ("AccountName=acc;AccountKey=<key>;EndpointSuffix=", &["EndpointSuffix is empty"]),
+            ("AccountName=acc;AccountKey=<key>;EndpointSuffix=a/b", &["EndpointSuffix is no host"]),
+            ("AccountName=acc;AccountKey=<key>;EndpointSuffix=a:x", &["port"]),
+            (
+                "AccountName=acc;AccountKey=<key>;DefaultEndpointsProtocol=ftp;EndpointSuffix=",
+                &["DefaultEndpointsProtocol", "EndpointSuffix is empty"],
+            ),
+            ("AccountName=acc;AccountKey=<key>;BlobEndpoint=h", &["BlobEndpoint is no http"]),
+            ("AccountName=acc;AccountKey=<key>;BlobEndpoint=https://h/?sv=1", &["query"]),
+            (
+                "BlobEndpoint=https://acc.blob.core.windows.net;SharedAccessSignature=sv=1&sig=<key>",
+                &["not supported yet"],
+            ),
+            ("AccountName=acc;SharedAccessSignature=sv=1&sig=<key>", &["not supported yet"]),
+            ("UseDevelopmentStorage=yes", &["not \"true\""]),
+            ("UseDevelopmentStorage=true;AccountName=acc;AccountKey=<key>", &["both", "both"]),
+            (
+                "UseDevelopmentStorage=true;DevelopmentStorageProxyUri=h",
+                &["DevelopmentStorageProxyUri is no http"],
+            ),
+        ];
+        for (text, complaints) in bad {
+            let text = text.replace("<key>", KEY);
+            let problems = read(&text).unwrap_err();
+            assert_eq!(problems.len(), complaints.len(), "{text}: {problems:?}");
+            for (problem, complaint) in problems.iter().zip(complaints) {
+                assert!(problem.contains(complaint), "{text}: {problem}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_sas_is_answered_with_what_to_use() {
+        let text =
+            "BlobEndpoint=https://acc.blob.core.windows.net;SharedAccessSignature=sv=1&sig=x";
+        let problems = Account::from_connection_string(text).unwrap_err();
+        assert!(
+            problems.iter().all(|problem| problem.advice.contains("AccountName and AccountKey")),
+            "{problems:?}"
+        );
+    }
+
+    #[test]
+    fn an_account_prints_no_key() {
+        let account =
+            Account::from_connection_string(&format!("AccountName=acc;AccountKey={KEY}")).unwrap();
+        let printed = format!("{account:?} {account:#?} {:?}", account.key());
+        assert!(printed.contains("acc.blob.core.windows.net"));
+        for part in [KEY, &KEY[..6], "secret", "115, 101, 99"] {
+            assert!(!printed.contains(part), "{printed}");
+        }
+    }
+
+    #[test]
+    fn no_complaint_quotes_a_secret_wherever_it_was_put() {
+        let misplaced = [
+            "SECRET",
+            "SECRET=1",
+            "AccountKey=SECRET",
+            "AccountName=SECRET;AccountKey=acc",
+            "AccountName=acc;AccountKey=SECRET=!",
+            "AccountName=acc;AccountKey=x;SECRET==;SECRET",
+            "AccountName=acc;AccountKey=x;BlobEndpoint=SECRET",
+            "AccountName=acc;AccountKey=x;BlobEndpoint=https://SECRET@h",
+            "AccountName=acc;AccountKey=x;BlobEndpoint=https://h?sig=SECRET",
+            "AccountName=acc;AccountKey=x;EndpointSuffix=/SECRET",
+            "AccountName=acc;AccountKey=x;DefaultEndpointsProtocol=SECRET",
+            "UseDevelopmentStorage=SECRET;AccountKey=SECRET",
+            "SharedAccessSignature=sig=SECRET",
+        ];
+        for text in misplaced {
+            let problems =
+                Account::from_connection_string(&text.replace("SECRET", KEY)).unwrap_err();
+            let printed = format!("{problems:?}").to_ascii_lowercase();
+            assert!(!printed.contains(&KEY.to_ascii_lowercase()[..6]), "{text}: {printed}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_panics(
+            text in any::<String>(),
+            pieces in proptest::collection::vec((0..KEYS.len(), "[a-z0-9:/=.é]{0,12}"), 0..6),
+        ) {
+            let built: Vec<String> = pieces.iter().map(|(key, value)| format!("{}={value}", KEYS[*key])).collect();
+            for text in [text, built.join(";")] {
+                match Account::from_connection_string(&text) {
+                    Ok(account) => prop_assert!(account.origin().starts_with("http")),
+                    Err(problems) => prop_assert!(!problems.is_empty()),
+                }
+            }
+        }
+    }
+}

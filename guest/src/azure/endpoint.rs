@@ -1,0 +1,190 @@
+//! The address of an account: origin and path prefix, checked without a URL library.
+
+/// Where an account's blobs are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Endpoint {
+    /// Scheme, host and port, like `http://127.0.0.1:10000`; no slash at the end.
+    pub origin: String,
+    /// What comes before the container in every path: empty, or like `/devstoreaccount1`.
+    pub prefix: String,
+}
+
+impl Endpoint {
+    /// Reads an `http://` or `https://` address. One slash at the end is dropped.
+    ///
+    /// # Errors
+    /// What is wrong, to be read after "it"; never a part of the address, which can hold a secret.
+    pub fn parse(url: &str) -> Result<Endpoint, &'static str> {
+        let (scheme, rest) = url.split_once("://").ok_or("is no http:// or https:// address")?;
+        let scheme = scheme.to_ascii_lowercase();
+        if scheme != "http" && scheme != "https" {
+            return Err("is no http:// or https:// address");
+        }
+        if rest.contains('?') {
+            return Err("has a query (a part after ?)");
+        }
+        if rest.contains('#') {
+            return Err("has a fragment (a part after #)");
+        }
+        let (authority, path) = match rest.find('/') {
+            Some(slash) => rest.split_at(slash),
+            None => (rest, ""),
+        };
+        if authority.contains('@') {
+            return Err("has a user or password (a part before @)");
+        }
+        check_authority(authority)?;
+        let prefix = path.strip_suffix('/').unwrap_or(path);
+        check_prefix(prefix)?;
+        Ok(Endpoint {
+            origin: scheme + "://" + &authority.to_ascii_lowercase(),
+            prefix: prefix.into(),
+        })
+    }
+
+    /// Whether the port is spelled out.
+    pub(super) fn has_port(&self) -> bool {
+        if self.origin.contains('[') {
+            self.origin.contains("]:")
+        } else {
+            self.origin.matches(':').count() > 1
+        }
+    }
+}
+
+/// `host`, `host:port`, `1.2.3.4`, `[::1]:port`.
+fn check_authority(authority: &str) -> Result<(), &'static str> {
+    let (host_is_good, port) = match authority.strip_prefix('[') {
+        Some(rest) => {
+            let (host, tail) =
+                rest.split_once(']').ok_or("has no closing bracket after the IPv6 address")?;
+            let good = !host.is_empty()
+                && host
+                    .bytes()
+                    .all(|byte| byte.is_ascii_hexdigit() || byte == b':' || byte == b'.');
+            if !tail.is_empty() && !tail.starts_with(':') {
+                return Err("has something between the IPv6 address and the port");
+            }
+            (good, tail.strip_prefix(':'))
+        }
+        None => {
+            let (host, port) = authority
+                .split_once(':')
+                .map_or((authority, None), |(host, port)| (host, Some(port)));
+            (is_host(host), port)
+        }
+    };
+    if !host_is_good {
+        return Err("has no proper host name");
+    }
+    match port {
+        None => Ok(()),
+        Some(port)
+            if port.bytes().all(|byte| byte.is_ascii_digit())
+                && port.parse::<u16>().is_ok_and(|port| port > 0) =>
+        {
+            Ok(())
+        }
+        Some(_) => Err("has a port that is not 1 to 65535"),
+    }
+}
+
+/// Labels of letters, digits, hyphens and underscores, with dots between them.
+pub(super) fn is_host(host: &str) -> bool {
+    host.split('.').all(|label| {
+        !label.is_empty()
+            && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
+    })
+}
+
+fn check_prefix(prefix: &str) -> Result<(), &'static str> {
+    let kept = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~%/".contains(&byte);
+    if !prefix.bytes().all(kept) {
+        return Err("has a path with characters that need percent-encoding");
+    }
+    if prefix.split('/').skip(1).any(|part| part.is_empty() || part == "." || part == "..") {
+        return Err("has a path with an empty part, . or ..");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn addresses_are_taken_apart() {
+        let good = [
+            (
+                "http://127.0.0.1:10000/devstoreaccount1",
+                "http://127.0.0.1:10000",
+                "/devstoreaccount1",
+                true,
+            ),
+            (
+                "http://127.0.0.1:10000/devstoreaccount1/",
+                "http://127.0.0.1:10000",
+                "/devstoreaccount1",
+                true,
+            ),
+            ("HTTPS://Acc.blob.Core.windows.net", "https://acc.blob.core.windows.net", "", false),
+            ("https://acc.blob.core.windows.net/", "https://acc.blob.core.windows.net", "", false),
+            ("http://[::1]:10000/Acc", "http://[::1]:10000", "/Acc", true),
+            ("http://[::1]/a/b", "http://[::1]", "/a/b", false),
+            ("http://azurite_1:1", "http://azurite_1:1", "", true),
+        ];
+        for (url, origin, prefix, port) in good {
+            let endpoint = Endpoint::parse(url).unwrap();
+            assert_eq!(
+                (endpoint.origin.as_str(), endpoint.prefix.as_str()),
+                (origin, prefix),
+                "{url}"
+            );
+            assert_eq!(endpoint.has_port(), port, "{url}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_endpoint_is_refused() {
+        let bad = [
+            ("", "no http"),
+            ("acc.blob.core.windows.net", "no http"),
+            ("ftp://host", "no http"),
+            ("http://", "host name"),
+            ("http:///path", "host name"),
+            ("http://:80", "host name"),
+            ("http://a..b", "host name"),
+            ("http://a b", "host name"),
+            ("http://[::1", "closing bracket"),
+            ("http://[]", "host name"),
+            ("http://[::1]x", "between"),
+            ("http://host:", "port"),
+            ("http://host:0", "port"),
+            ("http://host:+80", "port"),
+            ("http://host:65536", "port"),
+            ("http://host:1:2", "port"),
+            ("http://user:pass@host", "user"),
+            ("https://host/?sv=1", "query"),
+            ("https://host/#x", "fragment"),
+            ("https://host/a b", "percent-encoding"),
+            ("https://host/é", "percent-encoding"),
+            ("https://host//", "empty part"),
+            ("https://host/a/..", "empty part"),
+        ];
+        for (url, reason) in bad {
+            let error = Endpoint::parse(url).unwrap_err();
+            assert!(error.contains(reason), "{url}: {error}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_panics(url in "(http://|https://)?[a-z0-9:/@?#.\\[\\]é ]{0,20}") {
+            if let Ok(endpoint) = Endpoint::parse(&url) {
+                let again = Endpoint::parse(&format!("{}{}", endpoint.origin, endpoint.prefix));
+                prop_assert_eq!(again, Ok(endpoint));
+            }
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! What an answer means and what to do about it, for people: one sentence, never a secret.
+
+use super::answer::{Answer, Class};
+use super::name::BlobName;
+use super::operation::Operation;
+
+impl Answer {
+    /// One sentence for a log or a status page: what was refused, why, and what to do next.
+    ///
+    /// `account` is the account's name. The text holds no key, signature or lease id.
+    pub fn explain(&self, operation: &Operation, election: &BlobName, account: &str) -> String {
+        let mut text = format!(
+            "{} on {election} (account {account}) was answered {}",
+            operation.name(),
+            self.status
+        );
+        if let Some(code) = &self.code {
+            text.push(' ');
+            text.push_str(code);
+        }
+        text.push_str(": ");
+        text.push_str(self.meaning(operation));
+        text
+    }
+
+    fn meaning(&self, operation: &Operation) -> &'static str {
+        let code = self.code.as_deref().unwrap_or("");
+        match self.class {
+            Class::Done => "done",
+            Class::MissingBlob => {
+                "the blob does not exist; if an election ran on it, somebody deleted it, and the \
+                next candidate creates it again"
+            }
+            Class::MissingContainer => {
+                "the container does not exist; create it, or let Tenure create it"
+            }
+            Class::Conflict => conflict(operation, code),
+            Class::ConditionNotMet => "the blob was written since we looked; it is looked at again",
+            Class::LeaseMismatch => lease_mismatch(code),
+            Class::Refused => refused(self.status, code),
+            Class::Unavailable => unavailable(self.status, code),
+            Class::Nonsense => {
+                "this is no answer of the Blob service; check that the endpoint is right and \
+                that no proxy answers in its place"
+            }
+        }
+    }
+}
+
+fn conflict(operation: &Operation, code: &str) -> &'static str {
+    match code {
+        "LeaseAlreadyPresent" => {
+            "another candidate holds the lease; it is followed until the lease is free"
+        }
+        "LeaseIdMismatchWithLeaseOperation" | "LeaseNotPresentWithLeaseOperation" => {
+            match operation {
+                Operation::Release { .. } => {
+                    "the lease is not ours any more: it was released already, or it ended and \
+                    was taken"
+                }
+                Operation::Break { .. } => "nobody holds the lease, so there is nothing to break",
+                _ => {
+                    "the lease is not ours any more: it ended, and it was taken, broken or the \
+                    blob was written since"
+                }
+            }
+        }
+        "LeaseIsBreakingAndCannotBeAcquired" | "LeaseIsBreakingAndCannotBeChanged" => {
+            "somebody broke the lease; it can be acquired when the break period is over"
+        }
+        "LeaseIsBrokenAndCannotBeRenewed" => {
+            "somebody broke the lease, so its leader has to stop and win again"
+        }
+        "LeaseAlreadyBroken" | "LeaseIsAlreadyBroken" => "the lease is broken already",
+        "BlobAlreadyExists" | "ContainerAlreadyExists" => {
+            "it exists already, which is what was wanted"
+        }
+        "ContainerBeingDeleted" => {
+            "the container was deleted and its name is free only when the service has cleaned \
+            up; wait a minute, or use another container"
+        }
+        "BlobImmutableDueToPolicy" => {
+            "an immutability policy protects the blob; use a container without one"
+        }
+        _ => "the state of the blob or its lease forbids it; it is looked at again",
+    }
+}
+
+fn lease_mismatch(code: &str) -> &'static str {
+    match code {
+        "LeaseIdMissing" => "another candidate holds the lease",
+        "LeaseLost" | "LeaseNotPresentWithBlobOperation" => {
+            "our lease has ended, so its leader has to stop and win again"
+        }
+        "LeaseIdMismatchWithBlobOperation" => {
+            "another candidate holds the lease now, so the one before it has to stop"
+        }
+        _ => "the lease is not what the request said; it is looked at again",
+    }
+}
+
+fn refused(status: u16, code: &str) -> &'static str {
+    match (status, code) {
+        (403, "AuthenticationFailed") => {
+            "the signature was refused; check that AccountKey is this account's key and was not \
+            rotated, and that this machine's clock is right to a few minutes"
+        }
+        (403, "AuthorizationFailure") => {
+            "access was refused; on Azure a network rule of the account keeps this machine out \
+            (page \"Networking\"), on Azurite the AccountKey is wrong"
+        }
+        (403, "AuthorizationPermissionMismatch" | "InsufficientAccountPermissions") => {
+            "the credential lacks a permission; grant the role Storage Blob Data Contributor on \
+            the container"
+        }
+        (403, "AuthorizationProtocolMismatch") => {
+            "the account takes https only; use an https endpoint"
+        }
+        (403, "AuthorizationSourceIPMismatch") => {
+            "the credential is not good for this machine's address"
+        }
+        (403, "AuthorizationResourceTypeMismatch" | "AuthorizationServiceMismatch") => {
+            "the credential is not good for blobs and containers; use one that is"
+        }
+        (403, "KeyBasedAuthenticationNotPermitted") => {
+            "the account refuses its own keys; allow storage account key access on its page \
+            \"Configuration\", or use another account"
+        }
+        (403, "AccountIsDisabled") => {
+            "the account is disabled; look for an unpaid or suspended subscription"
+        }
+        (403, _) => {
+            "access was refused; check AccountKey, the account's network rules and this \
+            machine's clock"
+        }
+        (401, _) => "the service saw no credential that it takes; check AccountName and AccountKey",
+        (404, _) => {
+            "the account was not found at this endpoint; check AccountName and BlobEndpoint"
+        }
+        (400, "InvalidHeaderValue" | "OutOfRangeInput" | "InvalidQueryParameterValue") => {
+            "the service does not take a value, which can be the lease's duration (15 to 60 \
+            seconds) or the API version of an old Azurite"
+        }
+        (400, _) => {
+            "the service did not understand the request; check that the endpoint is a Blob \
+            endpoint and names the account once"
+        }
+        (405, _) => "the endpoint does not take this method; check that it is a Blob endpoint",
+        (407, _) => "a proxy asks for a login; let this machine reach the endpoint directly",
+        _ => "the request was refused; check endpoint, account and key",
+    }
+}
+
+fn unavailable(status: u16, code: &str) -> &'static str {
+    match (status, code) {
+        (429, _) | (503, "ServerBusy") => {
+            "the service is throttling the account; it is asked again after a pause"
+        }
+        (408, _) | (500, "OperationTimedOut") | (504, _) => {
+            "the service ran out of time, so it may or may not have been done; it is asked again"
+        }
+        (502 | 503, "") => {
+            "the service, or a proxy before it, cannot be reached; it is asked again"
+        }
+        _ => "the service failed, so it may or may not have been done; it is asked again",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::azure::LeaseId;
+    use proptest::prelude::*;
+
+    const A: &str = "aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee";
+
+    fn renew() -> Operation {
+        Operation::Renew { lease: LeaseId::parse(A).unwrap() }
+    }
+
+    fn explain(operation: &Operation, status: u16, code: &str) -> String {
+        let mut headers = vec![("x-ms-lease-id".to_string(), A.as_bytes().to_vec())];
+        if !code.is_empty() {
+            headers.push(("x-ms-error-code".to_string(), code.as_bytes().to_vec()));
+        }
+        let election = BlobName::parse("leases/leader").unwrap();
+        Answer::read(operation, status, &headers).explain(operation, &election, "acc")
+    }
+
+    #[test]
+    fn one_sentence_says_what_why_and_what_next() {
+        assert_eq!(
+            explain(&renew(), 403, "KeyBasedAuthenticationNotPermitted"),
+            "renew lease on leases/leader (account acc) was answered 403 KeyBasedAuthenticationNotPermitted: the account refuses its own keys; \
+            allow storage account key access on its page \"Configuration\", or use another account"
+        );
+    }
+
+    #[test]
+    fn each_case_has_its_own_words() {
+        let cases = [
+            (200, "", "done"),
+            (403, "AuthenticationFailed", "AccountKey"),
+            (403, "AuthenticationFailed", "clock"),
+            (403, "AuthorizationFailure", "Azurite"),
+            (403, "AuthorizationFailure", "network rule"),
+            (403, "AuthorizationPermissionMismatch", "Storage Blob Data Contributor"),
+            (403, "AccountIsDisabled", "disabled"),
+            (403, "", "network rules"),
+            (401, "NoAuthenticationInformation", "no credential"),
+            (400, "InvalidHeaderValue", "duration"),
+            (400, "", "did not understand"),
+            (404, "BlobNotFound", "deleted"),
+            (404, "ContainerNotFound", "create it"),
+            (409, "LeaseAlreadyPresent", "another candidate"),
+            (409, "LeaseIsBrokenAndCannotBeRenewed", "broke"),
+            (409, "LeaseIdMismatchWithLeaseOperation", "not ours any more"),
+            (409, "ContainerBeingDeleted", "wait a minute"),
+            (412, "ConditionNotMet", "written since"),
+            (412, "LeaseIdMismatchWithBlobOperation", "another candidate"),
+            (412, "LeaseLost", "ended"),
+            (429, "", "throttling"),
+            (503, "ServerBusy", "throttling"),
+            (500, "OperationTimedOut", "may or may not"),
+            (302, "", "proxy"),
+            (204, "", "proxy"),
+        ];
+        for (status, code, words) in cases {
+            let text = explain(&renew(), status, code);
+            assert!(text.contains(words), "{status} {code}: {text}");
+        }
+        let released = explain(
+            &Operation::Release { lease: LeaseId::parse(A).unwrap() },
+            409,
+            "LeaseIdMismatchWithLeaseOperation",
+        );
+        assert!(released.contains("released already"), "{released}");
+        assert!(
+            explain(&Operation::CreateContainer, 404, "ResourceNotFound").contains("AccountName")
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn one_line_and_no_lease_id_whatever_comes(status: u16, code in any::<String>()) {
+            let text = explain(&renew(), status, &code);
+            prop_assert!(!text.contains(char::is_control));
+            prop_assert!(!text.contains(&A[..8]));
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! The id of a lease: who knows it, holds the lease. One per attempt to win a term (`protocol.md`,
+//! Words).
+
+use core::fmt;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use uuid::{Builder, Uuid};
+
+/// A lease id as Azure knows it: a GUID, sent in lower case with dashes.
+///
+/// Secret in logs, for whoever knows it can release the lease: `Debug` prints nothing of it.
+/// `Display` is for the wire only.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct LeaseId(Uuid);
+
+impl LeaseId {
+    /// A fresh id out of 16 random bytes; version (4) and variant bits are set here.
+    pub fn from_random(bytes: [u8; 16]) -> LeaseId {
+        LeaseId(Builder::from_random_bytes(bytes).into_uuid())
+    }
+
+    /// Reads every spelling that the service accepts: dashed, plain hex, `{braced}`,
+    /// `(parenthesised)`, in any case.
+    ///
+    /// `None` for everything else; nothing is trimmed.
+    pub fn parse(text: &str) -> Option<LeaseId> {
+        let dashed = match text.as_bytes() {
+            [b'{', .., b'}'] | [b'(', .., b')'] => text.get(1..text.len() - 1)?,
+            _ if text.len() == 32 => return Uuid::try_parse(text).ok().map(LeaseId),
+            _ => text,
+        };
+        // 36 characters can only be the dashed form: Uuid alone would also take urn:uuid:.
+        if dashed.len() == 36 { Uuid::try_parse(dashed).ok().map(LeaseId) } else { None }
+    }
+}
+
+impl fmt::Display for LeaseId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0.as_hyphenated(), f)
+    }
+}
+
+impl fmt::Debug for LeaseId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("LeaseId(..)")
+    }
+}
+
+/// As 16 bytes.
+impl Serialize for LeaseId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.as_bytes().serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for LeaseId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<LeaseId, D::Error> {
+        <[u8; 16]>::deserialize(deserializer).map(|bytes| LeaseId(Uuid::from_bytes(bytes)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn random_bytes_become_a_version_4_guid() {
+        let zeros = LeaseId::from_random([0; 16]).to_string();
+        let ones = LeaseId::from_random([0xff; 16]).to_string();
+        assert_eq!(zeros, "00000000-0000-4000-8000-000000000000");
+        assert_eq!(ones, "ffffffff-ffff-4fff-bfff-ffffffffffff");
+    }
+
+    #[test]
+    fn every_spelling_of_the_service_is_read() {
+        let id = "cafebabe-0000-4000-8000-00000000000a";
+        let spellings = [
+            "cafebabe-0000-4000-8000-00000000000a",
+            "CAFEBABE-0000-4000-8000-00000000000A",
+            "cafebabe00004000800000000000000a",
+            "{cafebabe-0000-4000-8000-00000000000a}",
+            "(CAFEBABE-0000-4000-8000-00000000000a)",
+        ];
+        for spelling in spellings {
+            let read = LeaseId::parse(spelling).map(|id| id.to_string());
+            assert_eq!(read.as_deref(), Some(id), "{spelling}");
+        }
+    }
+
+    #[test]
+    fn anything_else_is_not_read() {
+        let wrong = [
+            "",
+            "{",
+            "{}",
+            "()",
+            "not-a-guid",
+            " cafebabe-0000-4000-8000-00000000000a",
+            "cafebabe-0000-4000-8000-00000000000a ",
+            "cafebabe-0000-4000-8000-00000000000",
+            "cafebabe-0000-4000-8000-00000000000g",
+            "{cafebabe-0000-4000-8000-00000000000a)",
+            "{cafebabe-0000-4000-8000-00000000000a",
+            "{cafebabe00004000800000000000000a}",
+            "{{cafebabe-0000-4000-8000-00000000000a}}",
+            "urn:uuid:cafebabe-0000-4000-8000-00000000000a",
+            "cafebabe-00004000-8000-00000000-0000a",
+            "éafebabe-0000-4000-8000-00000000000a",
+            "(é)",
+        ];
+        for text in wrong {
+            assert_eq!(LeaseId::parse(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn sixteen_bytes_in_memory_and_back() {
+        let id = LeaseId::from_random([7; 16]);
+        let bytes = postcard::to_allocvec(&id).unwrap();
+        assert_eq!(bytes.len(), 16);
+        assert_eq!(postcard::from_bytes::<LeaseId>(&bytes).unwrap(), id);
+    }
+
+    #[test]
+    fn debug_keeps_the_secret() {
+        assert_eq!(format!("{:?}", LeaseId::from_random([7; 16])), "LeaseId(..)");
+    }
+}

@@ -1,0 +1,21 @@
+//! Azure Blob Storage, as far as an election needs it: requests, answers, Shared Key.
+//!
+//! Pure: nothing here sends, waits or reads a clock. An [`Operation`] becomes a signed [`Request`];
+//! what came back becomes an [`Answer`], whose [`Class`] is all that a decision needs. Names, keys
+//! and lease ids are types that are validated when made; what is secret prints nothing.
+
+pub mod account;
+pub mod answer;
+pub mod endpoint;
+pub mod explain;
+pub mod http_date;
+pub mod lease_id;
+pub mod name;
+pub mod operation;
+pub mod shared_key;
+
+pub use account::{Account, Problem};
+pub use answer::{Answer, Class, LeaseState, Properties};
+pub use lease_id::LeaseId;
+pub use name::BlobName;
+pub use operation::{API_VERSION, ETag, Method, Operation, Request};

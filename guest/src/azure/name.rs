@@ -1,0 +1,221 @@
+//! The name of an election: one blob, `container/blob` (`protocol.md`, Words).
+
+use core::fmt;
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+/// A container and a blob in it, both by Azure's rules (REST: *Naming and referencing containers,
+/// blobs, and metadata*).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BlobName {
+    container: String,
+    blob: String,
+}
+
+/// What stays as it is in a path: RFC 3986 unreserved characters, and the slash.
+const ENCODED: &AsciiSet =
+    &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
+
+impl BlobName {
+    /// Reads `container/blob`; the blob's own name may hold more slashes.
+    ///
+    /// # Errors
+    /// Every rule that the name breaks, a sentence each.
+    pub fn parse(text: &str) -> Result<BlobName, Vec<String>> {
+        let Some((container, blob)) = text.split_once('/') else {
+            return Err(vec![
+                "an election is named container/blob, and this name has no slash".into(),
+            ]);
+        };
+        let mut broken = Vec::new();
+        judge_container(container, &mut broken);
+        judge_blob(blob, &mut broken);
+        if broken.is_empty() {
+            Ok(BlobName { container: container.into(), blob: blob.into() })
+        } else {
+            Err(broken.into_iter().map(String::from).collect())
+        }
+    }
+
+    /// The container's name.
+    pub fn container(&self) -> &str {
+        &self.container
+    }
+
+    /// The blob's name inside its container.
+    pub fn blob(&self) -> &str {
+        &self.blob
+    }
+
+    /// `/container`, percent-encoded as it goes on the wire.
+    pub fn container_path(&self) -> String {
+        encoded_path(&[&self.container])
+    }
+
+    /// `/container/blob`, percent-encoded as it goes on the wire.
+    pub fn path(&self) -> String {
+        encoded_path(&[&self.container, &self.blob])
+    }
+}
+
+impl fmt::Display for BlobName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.container)?;
+        f.write_str("/")?;
+        f.write_str(&self.blob)
+    }
+}
+
+fn encoded_path(parts: &[&str]) -> String {
+    let mut path = String::new();
+    for part in parts {
+        path.push('/');
+        path.extend(utf8_percent_encode(part, ENCODED));
+    }
+    path
+}
+
+fn judge_container(name: &str, broken: &mut Vec<&'static str>) {
+    if name == "$root" {
+        return;
+    }
+    if name.starts_with('$') {
+        broken.push("of the containers whose name starts with a dollar sign only $root can hold an election");
+        return;
+    }
+    if !(3..=63).contains(&name.chars().count()) {
+        broken.push("a container's name has 3 to 63 characters");
+    }
+    if !name.bytes().all(|byte| is_lower_or_digit(byte) || byte == b'-') {
+        broken.push("a container's name holds only lower-case letters, digits and hyphens");
+    }
+    if name.starts_with('-') || name.ends_with('-') {
+        broken.push("a container's name starts and ends with a letter or a digit");
+    }
+    if name.contains("--") {
+        broken.push("a container's name has no two hyphens in a row");
+    }
+}
+
+fn is_lower_or_digit(byte: u8) -> bool {
+    byte.is_ascii_lowercase() || byte.is_ascii_digit()
+}
+
+fn judge_blob(name: &str, broken: &mut Vec<&'static str>) {
+    if !(1..=1024).contains(&name.chars().count()) {
+        broken.push("a blob's name has 1 to 1024 characters");
+    }
+    if name.ends_with(['.', '/']) {
+        broken.push("a blob's name does not end with a dot or a slash");
+    }
+    if name.contains(char::is_control) {
+        broken.push("a blob's name holds no control characters");
+    }
+    if name.split('/').count() > 254 {
+        broken.push("a blob's name has at most 254 parts between slashes");
+    }
+    if name.split('/').any(|part| part == "." || part == "..") {
+        broken.push("no part of a blob's name is . or .., which an address cannot keep");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_name_is_container_and_blob() {
+        let name = BlobName::parse("leases/team a/leader").unwrap();
+        assert_eq!((name.container(), name.blob()), ("leases", "team a/leader"));
+        assert_eq!(name.to_string(), "leases/team a/leader");
+    }
+
+    #[test]
+    fn the_path_is_encoded_as_the_sdks_do() {
+        let name = BlobName::parse("leases/dir a/ü 100%+x~(1)&=?#é中.txt").unwrap();
+        assert_eq!(
+            name.path(),
+            "/leases/dir%20a/%C3%BC%20100%25%2Bx~%281%29%26%3D%3F%23%C3%A9%E4%B8%AD.txt"
+        );
+        let root = BlobName::parse("$root/leader").unwrap();
+        assert_eq!(
+            (root.path().as_str(), root.container_path().as_str()),
+            ("/%24root/leader", "/%24root")
+        );
+    }
+
+    #[test]
+    fn good_names() {
+        let good = [
+            "abc/x".to_string(),
+            "a-1/x".into(),
+            "0-0/x".into(),
+            "$root/x".into(),
+            format!("{}/x", "a".repeat(63)),
+            format!("abc/{}", "é".repeat(1024)),
+            format!("abc/{}x", "a/".repeat(253)),
+            "abc/.x".into(),
+            "abc/x..y".into(),
+        ];
+        for name in good {
+            assert!(BlobName::parse(&name).is_ok(), "{name}");
+        }
+    }
+
+    #[test]
+    fn bad_names_break_the_rule_that_is_named() {
+        let bad = [
+            ("leader".to_string(), vec!["no slash"]),
+            ("".into(), vec!["no slash"]),
+            ("/x".into(), vec!["3 to 63"]),
+            ("ab/x".into(), vec!["3 to 63"]),
+            (format!("{}/x", "a".repeat(64)), vec!["3 to 63"]),
+            ("Abc/x".into(), vec!["lower-case"]),
+            ("a_b/x".into(), vec!["lower-case"]),
+            ("äbc/x".into(), vec!["lower-case"]),
+            ("-ab/x".into(), vec!["starts and ends"]),
+            ("ab-/x".into(), vec!["starts and ends"]),
+            ("a--b/x".into(), vec!["two hyphens"]),
+            ("$web/x".into(), vec!["only $root"]),
+            ("$logs/x".into(), vec!["only $root"]),
+            ("abc/".into(), vec!["1 to 1024"]),
+            (format!("abc/{}", "x".repeat(1025)), vec!["1 to 1024"]),
+            ("abc/x.".into(), vec!["dot or a slash"]),
+            ("abc/x/".into(), vec!["dot or a slash"]),
+            ("abc/x\u{7f}y".into(), vec!["control"]),
+            ("abc/x\ny".into(), vec!["control"]),
+            (format!("abc/{}x", "a/".repeat(254)), vec!["254 parts"]),
+            ("abc/./x".into(), vec!["address cannot keep"]),
+            ("abc/a/../x".into(), vec!["address cannot keep"]),
+            (
+                "A--/..".into(),
+                vec!["lower-case", "starts and ends", "two hyphens", "dot or a slash", "address"],
+            ),
+        ];
+        for (name, rules) in bad {
+            let broken = BlobName::parse(&name).unwrap_err();
+            assert_eq!(broken.len(), rules.len(), "{name}: {broken:?}");
+            for (sentence, rule) in broken.iter().zip(rules) {
+                assert!(sentence.contains(rule), "{name}: {sentence}");
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_panics_and_good_names_come_back(text in any::<String>()) {
+            match BlobName::parse(&text) {
+                Ok(name) => prop_assert_eq!(name.to_string(), text),
+                Err(broken) => prop_assert!(!broken.is_empty()),
+            }
+        }
+
+        #[test]
+        fn paths_are_plain_ascii(blob in "[^/.][^./]{0,20}") {
+            if let Ok(name) = BlobName::parse(&format!("abc/{blob}")) {
+                prop_assert!(name.path().bytes().all(|byte| byte.is_ascii_graphic() && !b"?#+= ".contains(&byte)));
+            }
+        }
+    }
+}

@@ -1,0 +1,401 @@
+//! What an election asks of the Blob service, as signed requests without a body.
+
+use core::fmt;
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+
+use super::account::Account;
+use super::http_date;
+use super::lease_id::LeaseId;
+use super::name::BlobName;
+use super::shared_key::{authorization, decoded_query, string_to_sign};
+
+/// The service's version that every request asks for (`x-ms-version`). All Azurites in use know it.
+pub const API_VERSION: &str = "2021-12-02";
+
+/// One version of a blob's content and metadata, as the service writes it, with its quotes. Lease
+/// operations do not change it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ETag(pub String);
+
+/// One request to the service. Which answers count as done: [`super::answer::Class`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// *Get Blob Properties* (HEAD): lease state, record and ETag from one answer (`protocol.md`,
+    /// Winning 1).
+    Look {
+        /// With an id the service answers 412 unless it is the id that holds the lease.
+        lease: Option<LeaseId>,
+    },
+    /// *Create Container*.
+    CreateContainer,
+    /// *Put Blob*: an empty block blob, only where there is none (`If-None-Match: *`).
+    CreateBlob,
+    /// *Lease Blob*, acquire (Winning 2). The same request again is safe.
+    Acquire {
+        /// The attempt's own id.
+        lease: LeaseId,
+        /// How long the lease lasts: 15 to 60 seconds.
+        seconds: u32,
+        /// Only when the blob is still as it was seen.
+        if_match: Option<ETag>,
+    },
+    /// *Lease Blob*, renew (Holding). The same request again is safe.
+    Renew {
+        /// The id that holds the lease.
+        lease: LeaseId,
+    },
+    /// *Lease Blob*, change (Handing over): gives the lease to another id, without a new period.
+    Change {
+        /// The id that holds the lease.
+        lease: LeaseId,
+        /// The heir's id.
+        to: LeaseId,
+    },
+    /// *Lease Blob*, release (Losing and leaving). A second time it meets 409.
+    Release {
+        /// The id that holds the lease.
+        lease: LeaseId,
+    },
+    /// *Lease Blob*, break: ends anybody's lease. For operators only.
+    Break {
+        /// Seconds (0 to 60) until it ends, never more than what is left; `None`: what is left.
+        period: Option<u32>,
+    },
+    /// *Set Blob Metadata*: replaces the whole record (Winning 3, Slots).
+    WriteMetadata {
+        /// The id that holds the lease.
+        lease: LeaseId,
+        /// The record that this one replaces.
+        if_match: ETag,
+        /// Names (lower-case letters only, `protocol.md` Record rules) and values (printable
+        /// ASCII).
+        metadata: BTreeMap<String, String>,
+    },
+}
+
+/// The methods that are used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    /// HEAD.
+    Head,
+    /// PUT.
+    Put,
+}
+
+impl Method {
+    /// As on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Method::Head => "HEAD",
+            Method::Put => "PUT",
+        }
+    }
+}
+
+/// A signed request, to be sent as it is and without a body.
+///
+/// It is good for 15 minutes after its date. `Debug` prints the names of the headers only: their
+/// values hold lease ids and the signature.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Request {
+    /// HEAD or PUT.
+    pub method: Method,
+    /// Scheme, host and port, like `https://name.blob.core.windows.net`.
+    pub origin: String,
+    /// Path and query exactly as they go on the wire; changing them breaks the signature.
+    pub path_and_query: String,
+    /// All headers but `Host`, which the transport sets; names in lower case, `content-length: 0`
+    /// on every PUT.
+    pub headers: Vec<(String, String)>,
+}
+
+impl fmt::Debug for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "Request({} {}{}, headers:",
+            self.method.as_str(),
+            self.origin,
+            self.path_and_query
+        )?;
+        for (name, _) in &self.headers {
+            write!(f, " {name}")?;
+        }
+        f.write_str(")")
+    }
+}
+
+impl Operation {
+    /// What it is called, for people.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Operation::Look { .. } => "look at blob",
+            Operation::CreateContainer => "create container",
+            Operation::CreateBlob => "create blob",
+            Operation::Acquire { .. } => "acquire lease",
+            Operation::Renew { .. } => "renew lease",
+            Operation::Change { .. } => "change lease",
+            Operation::Release { .. } => "release lease",
+            Operation::Break { .. } => "break lease",
+            Operation::WriteMetadata { .. } => "write record",
+        }
+    }
+
+    /// The signed request.
+    ///
+    /// `date` is the service's time as far as it is known: a request 15 minutes old is refused.
+    /// `timeout_seconds` (at least 1) tells the service when to give up, so that a request that we
+    /// gave up is not applied late.
+    pub fn request(
+        &self,
+        account: &Account,
+        blob: &BlobName,
+        date: DateTime<Utc>,
+        timeout_seconds: u32,
+    ) -> Request {
+        let (method, path) = match self {
+            Operation::Look { .. } => (Method::Head, blob.path()),
+            Operation::CreateContainer => (Method::Put, blob.container_path()),
+            _ => (Method::Put, blob.path()),
+        };
+        let path = account.prefix().to_string() + &path;
+        let query = format!("{}timeout={}", self.query(), timeout_seconds.max(1));
+
+        let mut headers = Headers(Vec::with_capacity(12));
+        headers.add("x-ms-date", http_date::format(date));
+        headers.add("x-ms-version", API_VERSION);
+        if method == Method::Put {
+            headers.add("content-length", "0");
+        }
+        self.add_headers(&mut headers);
+        let Headers(mut headers) = headers;
+
+        let text = string_to_sign(
+            method.as_str(),
+            &path,
+            &decoded_query(&query),
+            &headers,
+            account.name(),
+        );
+        headers.push(("authorization".into(), authorization(account.name(), account.key(), &text)));
+        Request {
+            method,
+            origin: account.origin().into(),
+            path_and_query: path + "?" + &query,
+            headers,
+        }
+    }
+
+    fn query(&self) -> &'static str {
+        match self {
+            Operation::Look { .. } | Operation::CreateBlob => "",
+            Operation::CreateContainer => "restype=container&",
+            Operation::WriteMetadata { .. } => "comp=metadata&",
+            Operation::Acquire { .. }
+            | Operation::Renew { .. }
+            | Operation::Change { .. }
+            | Operation::Release { .. }
+            | Operation::Break { .. } => "comp=lease&",
+        }
+    }
+
+    fn add_headers(&self, headers: &mut Headers) {
+        const ACTION: &str = "x-ms-lease-action";
+        const LEASE: &str = "x-ms-lease-id";
+        const PROPOSED: &str = "x-ms-proposed-lease-id";
+        const IF_MATCH: &str = "if-match";
+        match self {
+            Operation::Look { lease } => {
+                if let Some(lease) = lease {
+                    headers.add(LEASE, lease.to_string());
+                }
+            }
+            Operation::CreateContainer => {}
+            Operation::CreateBlob => {
+                headers.add("x-ms-blob-type", "BlockBlob");
+                headers.add("if-none-match", "*");
+            }
+            Operation::Acquire { lease, seconds, if_match } => {
+                headers.add(ACTION, "acquire");
+                headers.add("x-ms-lease-duration", seconds.to_string());
+                headers.add(PROPOSED, lease.to_string());
+                if let Some(ETag(etag)) = if_match {
+                    headers.add(IF_MATCH, etag.as_str());
+                }
+            }
+            Operation::Renew { lease } => {
+                headers.add(ACTION, "renew");
+                headers.add(LEASE, lease.to_string());
+            }
+            Operation::Change { lease, to } => {
+                headers.add(ACTION, "change");
+                headers.add(LEASE, lease.to_string());
+                headers.add(PROPOSED, to.to_string());
+            }
+            Operation::Release { lease } => {
+                headers.add(ACTION, "release");
+                headers.add(LEASE, lease.to_string());
+            }
+            Operation::Break { period } => {
+                headers.add(ACTION, "break");
+                if let Some(period) = period {
+                    headers.add("x-ms-lease-break-period", period.to_string());
+                }
+            }
+            Operation::WriteMetadata { lease, if_match: ETag(etag), metadata } => {
+                headers.add(LEASE, lease.to_string());
+                headers.add(IF_MATCH, etag.as_str());
+                for (name, value) in metadata {
+                    headers.add("x-ms-meta-".to_string() + name, value.as_str());
+                }
+            }
+        }
+    }
+}
+
+struct Headers(Vec<(String, String)>);
+
+impl Headers {
+    fn add(&mut self, name: impl Into<String>, value: impl Into<String>) {
+        self.0.push((name.into(), value.into()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: &str = "aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee";
+    const B: &str = "aaaaaaaa-bbbb-4ccc-8ddd-ffffffffffff";
+
+    fn id(text: &str) -> LeaseId {
+        LeaseId::parse(text).unwrap()
+    }
+
+    fn request(operation: &Operation) -> Request {
+        let account = Account::from_connection_string("UseDevelopmentStorage=true").unwrap();
+        let blob = BlobName::parse("leases/my leader").unwrap();
+        operation.request(&account, &blob, DateTime::from_timestamp(1_767_323_045, 0).unwrap(), 3)
+    }
+
+    fn all() -> Vec<Operation> {
+        let etag = || ETag("\"0x1\"".into());
+        vec![
+            Operation::Look { lease: None },
+            Operation::Look { lease: Some(id(A)) },
+            Operation::CreateContainer,
+            Operation::CreateBlob,
+            Operation::Acquire { lease: id(A), seconds: 15, if_match: None },
+            Operation::Acquire { lease: id(A), seconds: 60, if_match: Some(etag()) },
+            Operation::Renew { lease: id(A) },
+            Operation::Change { lease: id(A), to: id(B) },
+            Operation::Release { lease: id(A) },
+            Operation::Break { period: None },
+            Operation::Break { period: Some(0) },
+            Operation::WriteMetadata {
+                lease: id(A),
+                if_match: etag(),
+                metadata: BTreeMap::from([
+                    ("term".into(), "7".into()),
+                    ("since".into(), "".into()),
+                ]),
+            },
+        ]
+    }
+
+    #[test]
+    fn each_operation_is_the_request_of_the_reference() {
+        let lease = "PUT /devstoreaccount1/leases/my%20leader?comp=lease&timeout=3";
+        let expected = [
+            ("HEAD /devstoreaccount1/leases/my%20leader?timeout=3", vec![]),
+            ("HEAD /devstoreaccount1/leases/my%20leader?timeout=3", vec![("x-ms-lease-id", A)]),
+            ("PUT /devstoreaccount1/leases?restype=container&timeout=3", vec![]),
+            (
+                "PUT /devstoreaccount1/leases/my%20leader?timeout=3",
+                vec![("x-ms-blob-type", "BlockBlob"), ("if-none-match", "*")],
+            ),
+            (
+                lease,
+                vec![
+                    ("x-ms-lease-action", "acquire"),
+                    ("x-ms-lease-duration", "15"),
+                    ("x-ms-proposed-lease-id", A),
+                ],
+            ),
+            (
+                lease,
+                vec![
+                    ("x-ms-lease-action", "acquire"),
+                    ("x-ms-lease-duration", "60"),
+                    ("x-ms-proposed-lease-id", A),
+                    ("if-match", "\"0x1\""),
+                ],
+            ),
+            (lease, vec![("x-ms-lease-action", "renew"), ("x-ms-lease-id", A)]),
+            (
+                lease,
+                vec![
+                    ("x-ms-lease-action", "change"),
+                    ("x-ms-lease-id", A),
+                    ("x-ms-proposed-lease-id", B),
+                ],
+            ),
+            (lease, vec![("x-ms-lease-action", "release"), ("x-ms-lease-id", A)]),
+            (lease, vec![("x-ms-lease-action", "break")]),
+            (lease, vec![("x-ms-lease-action", "break"), ("x-ms-lease-break-period", "0")]),
+            (
+                "PUT /devstoreaccount1/leases/my%20leader?comp=metadata&timeout=3",
+                vec![
+                    ("x-ms-lease-id", A),
+                    ("if-match", "\"0x1\""),
+                    ("x-ms-meta-since", ""),
+                    ("x-ms-meta-term", "7"),
+                ],
+            ),
+        ];
+        assert_eq!(all().len(), expected.len());
+        for (operation, (line, own)) in all().iter().zip(expected) {
+            let sent = request(operation);
+            assert_eq!(format!("{} {}", sent.method.as_str(), sent.path_and_query), line);
+            assert_eq!(sent.origin, "http://127.0.0.1:10000");
+            let mut headers = vec![
+                ("x-ms-date", "Fri, 02 Jan 2026 03:04:05 GMT"),
+                ("x-ms-version", "2021-12-02"),
+            ];
+            if sent.method == Method::Put {
+                headers.push(("content-length", "0"));
+            }
+            headers.extend(own);
+            let mut got: Vec<_> =
+                sent.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+            let (name, value) = got.pop().unwrap();
+            assert_eq!(got, headers, "{operation:?}");
+            assert_eq!(name, "authorization");
+            assert!(value.starts_with("SharedKey devstoreaccount1:"));
+        }
+    }
+
+    #[test]
+    fn a_timeout_is_at_least_a_second() {
+        let account = Account::from_connection_string("UseDevelopmentStorage=true").unwrap();
+        let blob = BlobName::parse("leases/leader").unwrap();
+        let sent = Operation::CreateBlob.request(&account, &blob, DateTime::UNIX_EPOCH, 0);
+        assert!(sent.path_and_query.ends_with("?timeout=1"), "{sent:?}");
+    }
+
+    #[test]
+    fn nothing_printed_gives_a_lease_or_the_signature_away() {
+        for operation in all() {
+            let sent = request(&operation);
+            let signature = &sent.headers.last().unwrap().1["SharedKey devstoreaccount1:".len()..];
+            let printed = format!("{operation:?} {} {sent:?} {sent:#?}", operation.name());
+            for secret in [&A[..8], &B[24..], signature] {
+                assert!(!printed.contains(secret), "{printed}");
+            }
+            assert!(printed.contains("authorization"));
+        }
+    }
+}

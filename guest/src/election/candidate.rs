@@ -1,0 +1,428 @@
+//! One step of a candidate. `protocol.md`; the numbers in comments are its steps.
+//!
+//! This file holds what a candidate remembers, and leads requests and answers to the
+//! part that knows what they mean: `winning` until the term is raised,
+//! `holding` from then on until the lease is released.
+
+use core::time::Duration;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use serde::{Deserialize, Serialize};
+
+use super::Moment;
+use super::chance::Chance;
+use super::holding::{Hold, Release};
+use super::record::{Incumbent, Outcome};
+use super::report::{Ending, EndingReason, Event, Report, Standing, Tenancy, Turn};
+use super::service_clock::{ServiceClock, Timestamp};
+use super::settings::Settings;
+use super::timings::BACK_OFF;
+use super::trouble::{Told, Trouble, TroubleClass};
+use super::winning::{Attempt, Raise, Watch};
+use crate::azure::answer::{Answer, Class};
+use crate::azure::lease_id::LeaseId;
+use crate::azure::operation::Operation;
+
+/// The version of the memory; another one counts as no memory.
+const MEMORY: u8 = 1;
+
+/// No step sends more than this many requests before the host gets its turn.
+const MOST_REQUESTS: u32 = 16;
+
+/// A clock that is further off than this explains a refused signature.
+const SKEW: TimeDelta = TimeDelta::minutes(5);
+
+/// How soon to be called while the host has not seen the handler stopped.
+const STOPPING: Duration = Duration::from_secs(1);
+
+/// A request to send.
+#[derive(Clone, Debug)]
+pub struct Ask {
+    /// What to ask the service.
+    pub operation: Operation,
+    /// The longest that it may take, everything included.
+    pub timeout: Duration,
+}
+
+/// Why there was no answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// What kind.
+    pub kind: FailureKind,
+    /// What the host says about it; empty when it says nothing.
+    pub detail: String,
+}
+
+/// What kind of failure kept an answer away. None of them tells whether the
+/// service acted on the request, except [`FailureKind::Denied`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FailureKind {
+    /// The time allowed passed.
+    Timeout,
+    /// The host name could not be resolved.
+    Name,
+    /// Nobody listens, or there is no way there.
+    Connect,
+    /// The connection ended before the answer.
+    Reset,
+    /// The certificate or the protocol of TLS.
+    Tls,
+    /// The host of this component does not let the request out.
+    Denied,
+    /// Anything else.
+    Other,
+}
+
+/// What a step wants next.
+#[derive(Debug)]
+pub enum Todo {
+    /// Send this, and tell [`Step::answered`].
+    Send(Ask),
+    /// Nothing more is due: the result.
+    Rest(Box<Report>),
+}
+
+/// All that a candidate remembers between two steps.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct State {
+    /// Tells this incarnation from others of the same name.
+    pub nonce: u64,
+    pub service: ServiceClock,
+    pub phase: Phase,
+    /// Handed to the host and not yet seen stopped.
+    pub turn: Option<Turn>,
+    /// The leader that was seen last; the inner none is a leader without a record.
+    pub following: Option<Option<Incumbent>>,
+    pub leaving: bool,
+    pub told: Told,
+}
+
+/// Where a candidate stands in the protocol.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) enum Phase {
+    /// Winning 1: looking, now and then.
+    Watching(Watch),
+    /// Winning 1: making the blob.
+    Creating { container: bool, watch: Watch },
+    /// Winning 2: acquiring.
+    Acquiring(Attempt),
+    /// Winning 3: raising the term.
+    Raising(Raise),
+    /// Winning 4, Holding: leading.
+    Holding(Hold),
+    /// Losing: the host was told; the work is not yet seen stopped.
+    Stopping { lease: Option<LeaseId> },
+    /// Leaving, or losing a lease that is still ours.
+    Releasing(Release),
+    /// Nothing more to do.
+    Left,
+}
+
+/// One call from the host.
+#[derive(Debug)]
+pub struct Step<'s> {
+    pub(super) settings: &'s Settings,
+    pub(super) state: State,
+    /// `elapsed` of the call.
+    pub(super) started: Moment,
+    pub(super) ending: Option<Ending>,
+    pub(super) renewed: bool,
+    pub(super) run: Option<Turn>,
+    trouble: Vec<Trouble>,
+    asked: Option<Operation>,
+    requests: u32,
+}
+
+impl<'s> Step<'s> {
+    /// Begins a step at `elapsed`. Without a memory that can be read, it is the first of a
+    /// new candidate.
+    pub fn begin(
+        settings: &'s Settings,
+        memory: Option<&[u8]>,
+        elapsed: Moment,
+        event: Option<Event>,
+        chance: &mut dyn Chance,
+    ) -> Self {
+        let mut step = Self {
+            settings,
+            state: memory.and_then(recall).unwrap_or_else(|| State {
+                nonce: chance.bits(),
+                service: ServiceClock::default(),
+                phase: Phase::Watching(Watch::at(elapsed)),
+                turn: None,
+                following: None,
+                leaving: false,
+                told: Told::default(),
+            }),
+            started: elapsed,
+            ending: None,
+            renewed: false,
+            run: None,
+            trouble: Vec::new(),
+            asked: None,
+            requests: 0,
+        };
+        match event {
+            Some(Event::TurnEnded(outcome)) => step.turn_ended(outcome),
+            Some(Event::Leave) => step.leave(elapsed),
+            None => {}
+        }
+        if let (Phase::Stopping { lease }, None) = (&step.state.phase, step.state.turn) {
+            // Stopped, seen stopped; now release.
+            step.state.phase = step.release(*lease, elapsed);
+        }
+        step
+    }
+
+    /// What to do at `now`.
+    pub fn next(&mut self, now: Moment) -> Todo {
+        let ask = match self.state.phase {
+            _ if self.requests == MOST_REQUESTS => None,
+            Phase::Watching(_) | Phase::Creating { .. } => self.look(now),
+            Phase::Acquiring(_) => self.acquire(now),
+            Phase::Raising(_) => self.raise(now),
+            Phase::Holding(_) => self.hold(now),
+            Phase::Releasing(_) => self.send_release(now),
+            Phase::Stopping { .. } | Phase::Left => None,
+        };
+        if let Some(ask) = ask {
+            self.requests += 1;
+            self.asked = Some(ask.operation.clone());
+            return Todo::Send(ask);
+        }
+        Todo::Rest(Box::new(self.report(now)))
+    }
+
+    /// The time to sign with: the service's own, once it is known, so that a wrong
+    /// clock of this machine (`wall`) does no harm.
+    pub fn date(&self, now: Moment, wall: DateTime<Utc>) -> DateTime<Utc> {
+        self.state.service.now(now).map_or(wall, Timestamp::to_date)
+    }
+
+    /// Takes the answer to the request that [`Step::next`] asked for. `sent` was read before
+    /// it was sent; `now` and `wall` after it was answered.
+    pub fn answered(
+        &mut self,
+        sent: Moment,
+        now: Moment,
+        wall: DateTime<Utc>,
+        reply: Result<Answer, Failure>,
+        chance: &mut dyn Chance,
+    ) {
+        let Some(operation) = self.asked.take() else { return };
+        let signed_by_wall = self.state.service.now(now).is_none();
+        if let Ok(Answer { date: Some(date), .. }) = &reply {
+            self.state.service.learn(*date, now);
+        }
+        if signed_by_wall && self.skew_explains(&reply, wall, now) {
+            return; // The same request again, signed with the service's time.
+        }
+        let (phase, answer) = (core::mem::replace(&mut self.state.phase, Phase::Left), &reply);
+        self.state.phase = match phase {
+            Phase::Watching(watch) => self.looked(watch, &operation, answer, now, chance),
+            Phase::Creating { container, watch } => {
+                self.created(container, watch, &operation, answer, now, chance)
+            }
+            Phase::Acquiring(attempt) => {
+                self.acquired(attempt, &operation, answer, (sent, now), chance)
+            }
+            Phase::Raising(raise) => self.raised(raise, &operation, answer, now, chance),
+            Phase::Holding(hold) => self.held(hold, &operation, answer, (sent, now), chance),
+            Phase::Releasing(release) => self.released(release, &operation, answer, now, chance),
+            phase @ (Phase::Stopping { .. } | Phase::Left) => phase,
+        };
+    }
+
+    fn skew_explains(
+        &mut self,
+        reply: &Result<Answer, Failure>,
+        wall: DateTime<Utc>,
+        now: Moment,
+    ) -> bool {
+        let Ok(Answer { class: Class::Refused, status: 403, date: Some(date), .. }) = reply else {
+            return false;
+        };
+        let skew = wall.signed_duration_since(date);
+        if skew.abs() <= SKEW {
+            return false;
+        }
+        let side = if skew > TimeDelta::zero() { "ahead of" } else { "behind" };
+        let minutes = skew.abs().num_minutes();
+        let detail = format!(
+            "this machine's clock is {minutes} min {side} the storage service's; its time is used \
+             for signing now. Set the clock right (NTP): other programs fail by it"
+        );
+        self.tell(TroubleClass::Clock, detail, now);
+        true
+    }
+
+    fn turn_ended(&mut self, outcome: Outcome) {
+        if self.state.turn.take().is_some() {
+            if let Phase::Holding(hold) = &mut self.state.phase {
+                hold.turn_ended(outcome);
+            }
+        }
+    }
+
+    fn leave(&mut self, now: Moment) {
+        self.state.leaving = true;
+        self.state.turn = None;
+        let lease = match &self.state.phase {
+            Phase::Holding(hold) => {
+                self.ending = Some(Ending { term: hold.term(), reason: EndingReason::Left });
+                Some(hold.lease)
+            }
+            Phase::Acquiring(attempt) => attempt.unsure.then_some(attempt.lease),
+            Phase::Raising(raise) => Some(raise.lease),
+            Phase::Stopping { lease } => *lease,
+            Phase::Releasing(_) => return,
+            Phase::Watching(_) | Phase::Creating { .. } | Phase::Left => None,
+        };
+        self.state.following = None;
+        self.state.phase = self.release(lease, now);
+    }
+
+    /// Tells a trouble, unless it was told lately.
+    pub(super) fn tell(&mut self, class: TroubleClass, detail: String, now: Moment) {
+        let trouble = Trouble { class, detail };
+        if self.state.told.is_news(&trouble, now) {
+            self.trouble.push(trouble);
+        }
+    }
+
+    /// Tells that a request was not answered, or not as hoped.
+    pub(super) fn tell_reply(
+        &mut self,
+        operation: &Operation,
+        reply: &Result<Answer, Failure>,
+        now: Moment,
+    ) {
+        let origin = self.settings.account.origin();
+        let trouble = match reply {
+            Err(failure) => failure.trouble(operation, origin),
+            Ok(answer) => trouble(answer, operation, self.settings),
+        };
+        self.tell(trouble.class, trouble.detail, now);
+    }
+
+    /// Between two tries of a follower, or after one of its requests failed.
+    pub(super) fn next_poll(&self, now: Moment, chance: &mut dyn Chance) -> Moment {
+        now + super::chance::jittered(self.settings.timings.poll, chance)
+    }
+
+    fn report(&mut self, now: Moment) -> Report {
+        let timings = &self.settings.timings;
+        let next = match &self.state.phase {
+            _ if self.requests == MOST_REQUESTS => now,
+            Phase::Watching(watch) | Phase::Creating { watch, .. } => watch.pace.next,
+            Phase::Acquiring(attempt) => attempt.pace.next,
+            Phase::Raising(raise) => raise.next(),
+            Phase::Holding(hold) => self.next_in_tenancy(hold, now),
+            Phase::Stopping { .. } if self.ending.is_some() => now,
+            Phase::Stopping { .. } => now + STOPPING,
+            Phase::Releasing(release) => release.pace.next,
+            Phase::Left => now + timings.lease,
+        };
+        let standing = match &self.state.phase {
+            Phase::Holding(hold) => Standing::Leading(Tenancy {
+                term: hold.term(),
+                valid_for: hold.valid_until.saturating_sub(self.started),
+            }),
+            Phase::Left => Standing::Left,
+            _ => match &self.state.following {
+                Some(incumbent) => Standing::Following(incumbent.clone()),
+                None => Standing::Undecided,
+            },
+        };
+        Report {
+            memory: remember(&self.state),
+            standing,
+            ending: self.ending,
+            renewed: self.renewed,
+            run: self.run,
+            trouble: core::mem::take(&mut self.trouble),
+            again_in: next.saturating_sub(self.started),
+        }
+    }
+}
+
+impl Failure {
+    /// The same for people, with what to do about it.
+    pub fn trouble(&self, operation: &Operation, origin: &str) -> Trouble {
+        let name = operation.name();
+        let (class, what, advice) = match self.kind {
+            FailureKind::Timeout => (
+                TroubleClass::Unreachable,
+                "did not answer in time",
+                "check the network and any firewall between here and the storage account",
+            ),
+            FailureKind::Name => (
+                TroubleClass::Unreachable,
+                "has a name that cannot be resolved",
+                "check the account name, the endpoint suffix, and DNS on this machine",
+            ),
+            FailureKind::Connect => (
+                TroubleClass::Unreachable,
+                "cannot be connected to",
+                "check that the endpoint and its port are right and the service runs",
+            ),
+            FailureKind::Reset => (
+                TroubleClass::Unreachable,
+                "closed the connection before it answered",
+                "it is asked again; when this goes on, look at proxies and firewalls in between",
+            ),
+            FailureKind::Tls => (
+                TroubleClass::Unreachable,
+                "cannot be trusted over TLS",
+                "check the endpoint's certificate and the roots that this machine trusts",
+            ),
+            FailureKind::Denied => (
+                TroubleClass::Configuration,
+                "is not among the hosts that this component may speak to",
+                "let the host of this component allow that origin",
+            ),
+            FailureKind::Other => {
+                (TroubleClass::Unreachable, "could not be asked", "check the network")
+            }
+        };
+        let detail = match self.detail.as_str() {
+            "" => String::new(),
+            detail => format!(" ({detail})"),
+        };
+        Trouble { class, detail: format!("{name}: {origin} {what}{detail}; {advice}") }
+    }
+}
+
+/// An answer that is not as hoped, for people.
+pub(super) fn trouble(answer: &Answer, operation: &Operation, settings: &Settings) -> Trouble {
+    let class = match answer.class {
+        Class::Refused => TroubleClass::Refused,
+        Class::MissingBlob | Class::MissingContainer => TroubleClass::Configuration,
+        Class::Unavailable | Class::Conflict | Class::LeaseMismatch | Class::ConditionNotMet => {
+            TroubleClass::Unavailable
+        }
+        Class::Done | Class::Nonsense => TroubleClass::Nonsense,
+    };
+    let detail = answer.explain(operation, &settings.election, settings.account.name());
+    Trouble { class, detail }
+}
+
+/// The longest wait of a follower between two tries of one request.
+pub(super) fn patience(settings: &Settings) -> Duration {
+    settings.timings.poll.max(BACK_OFF)
+}
+
+fn remember(state: &State) -> Vec<u8> {
+    let mut memory = vec![MEMORY];
+    // Serialising these plain values into a vector cannot fail; if it did, the
+    // candidate would begin anew, which is safe.
+    memory.extend(postcard::to_allocvec(state).unwrap_or_default());
+    memory
+}
+
+fn recall(memory: &[u8]) -> Option<State> {
+    match memory.split_first() {
+        Some((&MEMORY, state)) => postcard::from_bytes(state).ok(),
+        _ => None,
+    }
+}

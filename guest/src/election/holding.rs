@@ -1,0 +1,325 @@
+//! Leading, and ceasing to lead. `protocol.md`, Holding, Losing and leaving, Slots.
+
+use core::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::Moment;
+use super::candidate::{Ask, Failure, Phase, Step, patience, trouble};
+use super::chance::Chance;
+use super::pace::Pace;
+use super::record::{Finished, LastSlot, Outcome, Record};
+use super::report::{Ending, EndingReason, Turn};
+use super::slots::Due;
+use super::timings::BACK_OFF;
+use super::trouble::TroubleClass;
+use super::winning::Watch;
+use super::write::{Progress, Write};
+use crate::azure::answer::{Answer, Class};
+use crate::azure::lease_id::LeaseId;
+use crate::azure::operation::{ETag, Operation};
+
+/// A turn's outcome is written by itself when the next claim, on which it could ride,
+/// is further away than this: people look at it.
+const RIDE: Duration = Duration::from_secs(60);
+
+/// How often to look at a schedule that cannot be followed now.
+const STUCK: Duration = Duration::from_secs(30);
+
+/// A record write is given this long at least, also when a renewal is due before.
+const LEAST_WRITE: Duration = Duration::from_secs(1);
+
+/// Leadership.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Hold {
+    pub lease: LeaseId,
+    pub valid_until: Moment,
+    renew: Pace,
+    /// What is on the blob, and the outcome of the last turn, which may not be there yet.
+    record: Record,
+    etag: ETag,
+    outcome_unwritten: bool,
+    write: Option<Write>,
+    /// The turn that this write claims.
+    claiming: Option<Claim>,
+}
+
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct Claim {
+    past_due: bool,
+}
+
+/// A lease that is to be given back.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Release {
+    lease: LeaseId,
+    /// The lease has run out by then in any case.
+    until: Moment,
+    pub pace: Pace,
+}
+
+impl Hold {
+    pub fn new(
+        lease: LeaseId,
+        valid_until: Moment,
+        renew: Pace,
+        record: Record,
+        etag: ETag,
+    ) -> Self {
+        let (outcome_unwritten, write, claiming) = (false, None, None);
+        Self { lease, valid_until, renew, record, etag, outcome_unwritten, write, claiming }
+    }
+
+    pub fn term(&self) -> u64 {
+        self.record.term
+    }
+
+    pub fn turn_ended(&mut self, outcome: Outcome) {
+        if let Some(last) = self.record.last {
+            self.record.finished = Some(Finished { slot: last.slot, outcome });
+            self.outcome_unwritten = true;
+        }
+    }
+}
+
+type Reply = Result<Answer, Failure>;
+
+impl Step<'_> {
+    /// Renews before anything else; then writes what is to be written; then claims.
+    pub(super) fn hold(&mut self, now: Moment) -> Option<Ask> {
+        let Phase::Holding(hold) = &self.state.phase else { return None };
+        let left = hold.valid_until.saturating_sub(now);
+        if left.is_zero() {
+            let hold = hold.clone();
+            self.state.phase = self.end(&hold, EndingReason::ValidityEnded);
+            return None;
+        }
+        let timeout = self.settings.timings.request_timeout.min(left);
+        if hold.renew.next <= now {
+            return Some(Ask { operation: Operation::Renew { lease: hold.lease }, timeout });
+        }
+        if hold.write.is_none() {
+            self.decide_write(now);
+        }
+        let Phase::Holding(hold) = &self.state.phase else { return None };
+        let write = hold.write.as_ref().filter(|write| write.pace.next <= now)?;
+        let timeout = timeout.min(LEAST_WRITE.max(hold.renew.next.saturating_sub(now)));
+        Some(Ask { operation: write.operation(hold.lease), timeout })
+    }
+
+    /// Claims a slot that is due, or records how a turn ended. Never while a turn runs, and
+    /// never while a renewal is in trouble: the turn would soon be cut off.
+    fn decide_write(&mut self, now: Moment) {
+        let due = self.due(now);
+        let turn_runs = self.state.turn.is_some();
+        let Phase::Holding(hold) = &mut self.state.phase else { return };
+        if turn_runs || hold.renew.failures > 0 {
+            return;
+        }
+        let mut record = hold.record.clone();
+        match due {
+            Some(Due::Now { slot, past_due }) => {
+                record.last = Some(LastSlot { slot, attempt: 1 });
+                hold.claiming = Some(Claim { past_due });
+            }
+            Some(Due::In(wait)) if hold.outcome_unwritten && wait > RIDE => {}
+            Some(Due::Ahead(by)) => {
+                let by = humantime::format_duration(Duration::from_secs(by.as_secs()));
+                let detail = format!(
+                    "the last claimed slot lies {by} in the future; no turn runs until then. If \
+                     somebody wrote the record by hand, delete the blob while no candidate runs"
+                );
+                self.tell(TroubleClass::Schedule, detail, now);
+                return;
+            }
+            _ => return,
+        }
+        hold.write = Some(Write::new(record, hold.etag.clone(), Pace::at(now)));
+    }
+
+    fn due(&self, now: Moment) -> Option<Due> {
+        let Phase::Holding(hold) = &self.state.phase else { return None };
+        let (schedule, last) = (self.settings.schedule?, hold.record.last?);
+        Some(schedule.due(self.state.service.now(now)?, &last))
+    }
+
+    /// When a leader has to be called again at the latest.
+    pub(super) fn next_in_tenancy(&self, hold: &Hold, now: Moment) -> Moment {
+        let work = match (&hold.write, self.due(now)) {
+            (Some(write), _) => Some(write.pace.next),
+            (None, _) if self.state.turn.is_some() || hold.renew.failures > 0 => None,
+            (None, Some(Due::Now { .. })) => Some(now),
+            (None, Some(Due::In(wait))) => Some(now + wait),
+            (None, Some(Due::Ahead(by))) => Some(now + by.min(STUCK)),
+            (None, None) => None,
+        };
+        let next = hold.renew.next.min(hold.valid_until);
+        work.map_or(next, |work| work.min(next))
+    }
+
+    pub(super) fn held(
+        &mut self,
+        hold: Hold,
+        operation: &Operation,
+        reply: &Reply,
+        (sent, now): (Moment, Moment),
+        chance: &mut dyn Chance,
+    ) -> Phase {
+        match operation {
+            Operation::Renew { .. } => self.renewal(hold, operation, reply, (sent, now), chance),
+            _ => self.written(hold, operation, reply, now, chance),
+        }
+    }
+
+    fn renewal(
+        &mut self,
+        mut hold: Hold,
+        operation: &Operation,
+        reply: &Reply,
+        (sent, now): (Moment, Moment),
+        chance: &mut dyn Chance,
+    ) -> Phase {
+        let timings = &self.settings.timings;
+        match reply.as_ref().map(|answer| (answer.class, answer.lease)) {
+            Ok((Class::Done, lease)) if lease == Some(hold.lease) => {
+                if now >= hold.valid_until {
+                    // Too late: it does not resurrect the tenancy.
+                    return self.end(&hold, EndingReason::ValidityEnded);
+                }
+                hold.valid_until = sent + timings.lease - timings.margin;
+                hold.renew = Pace::at(sent + timings.renew);
+                self.renewed = true;
+                Phase::Holding(hold)
+            }
+            // Azurite renews whoever holds the lease, whatever the id that was sent.
+            Ok((Class::Done | Class::Conflict | Class::LeaseMismatch, _))
+            | Ok((Class::MissingBlob | Class::MissingContainer, _)) => {
+                self.lose(&hold, operation, reply, now)
+            }
+            Ok((
+                Class::Refused | Class::Unavailable | Class::Nonsense | Class::ConditionNotMet,
+                _,
+            ))
+            | Err(_) => {
+                let refused = reply.as_ref().is_ok_and(|answer| answer.class == Class::Refused);
+                if refused || hold.renew.failures > 0 {
+                    self.tell_reply(operation, reply, now);
+                }
+                hold.renew.failed(now, BACK_OFF, chance);
+                Phase::Holding(hold)
+            }
+        }
+    }
+
+    fn written(
+        &mut self,
+        mut hold: Hold,
+        operation: &Operation,
+        reply: &Reply,
+        now: Moment,
+        chance: &mut dyn Chance,
+    ) -> Phase {
+        let Some(mut write) = hold.write.take() else { return Phase::Holding(hold) };
+        match write.answered(reply.as_ref().ok()) {
+            Progress::Done(etag) => {
+                hold.etag = etag;
+                hold.record = write.record;
+                hold.outcome_unwritten = false;
+                if let (Some(claim), Some(last)) = (hold.claiming.take(), hold.record.last) {
+                    let turn = Turn {
+                        term: hold.record.term,
+                        slot: last.slot,
+                        attempt: last.attempt,
+                        past_due: claim.past_due,
+                        valid_for: hold.valid_until.saturating_sub(self.started),
+                    };
+                    self.state.turn = Some(turn);
+                    self.run = Some(turn);
+                }
+                return Phase::Holding(hold);
+            }
+            Progress::Onward => write.pace.next = now,
+            Progress::Again => {
+                if write.pace.failures > 0 {
+                    self.tell_reply(operation, reply, now);
+                }
+                write.pace.failed(now, BACK_OFF, chance);
+            }
+            Progress::LeaseLost => return self.lose(&hold, operation, reply, now),
+            Progress::Outdone => {
+                let detail = "the record was written over while this candidate held the lease; \
+                              somebody broke the lease or restored the blob";
+                self.tell(TroubleClass::LeaseLost, detail.into(), now);
+                return self.end(&hold, EndingReason::LeaseLost);
+            }
+        }
+        hold.write = Some(write);
+        Phase::Holding(hold)
+    }
+
+    /// The service says that the lease is gone: there is nothing to release.
+    fn lose(&mut self, hold: &Hold, operation: &Operation, reply: &Reply, now: Moment) -> Phase {
+        if let Ok(answer) = reply {
+            let detail = trouble(answer, operation, self.settings).detail;
+            self.tell(TroubleClass::LeaseLost, detail, now);
+        }
+        self.end(hold, EndingReason::LeaseLost);
+        Phase::Stopping { lease: None }
+    }
+
+    /// Ends the tenancy. The host stops the work; what follows waits until it was seen stopped.
+    fn end(&mut self, hold: &Hold, reason: EndingReason) -> Phase {
+        self.ending = Some(Ending { term: hold.term(), reason });
+        if self.run.take().is_some() {
+            self.state.turn = None; // Claimed in this very step, and never to be started.
+        }
+        Phase::Stopping { lease: Some(hold.lease) }
+    }
+
+    /// Gives a lease back; without one there is nothing to do.
+    pub(super) fn release(&self, lease: Option<LeaseId>, now: Moment) -> Phase {
+        match lease {
+            Some(lease) => {
+                let until = now + self.settings.timings.lease;
+                Phase::Releasing(Release { lease, until, pace: Pace::at(now) })
+            }
+            None if self.state.leaving => Phase::Left,
+            None => Phase::Watching(Watch::at(now + self.settings.timings.poll / 2)),
+        }
+    }
+
+    pub(super) fn send_release(&mut self, now: Moment) -> Option<Ask> {
+        let Phase::Releasing(release) = &self.state.phase else { return None };
+        (release.pace.next <= now).then_some(Ask {
+            operation: Operation::Release { lease: release.lease },
+            timeout: self.settings.timings.request_timeout,
+        })
+    }
+
+    pub(super) fn released(
+        &mut self,
+        mut release: Release,
+        operation: &Operation,
+        reply: &Reply,
+        now: Moment,
+        chance: &mut dyn Chance,
+    ) -> Phase {
+        let unknown = match reply {
+            Err(_) => true,
+            Ok(answer) => matches!(answer.class, Class::Unavailable | Class::Nonsense),
+        };
+        let refused = reply.as_ref().is_ok_and(|answer| answer.class == Class::Refused);
+        if refused || (unknown && release.pace.failures > 0) {
+            self.tell_reply(operation, reply, now);
+        }
+        if unknown && now < release.until {
+            release.pace.failed(now, patience(self.settings), chance);
+            return Phase::Releasing(release);
+        }
+        // A conflict is an answer too: it was released by an earlier try, or is not ours.
+        match self.state.leaving {
+            true => Phase::Left,
+            false => Phase::Watching(Watch::at(now)),
+        }
+    }
+}

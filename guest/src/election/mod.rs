@@ -1,0 +1,34 @@
+//! What a candidate decides, as pure functions over values.
+//!
+//! A [`Step`] is one call from the host: it begins with what the candidate
+//! remembers, says which request to send ([`Todo::Send`]), takes the answer, and
+//! ends with a [`Report`] ([`Todo::Rest`]).
+
+mod candidate;
+mod chance;
+mod holding;
+mod pace;
+mod record;
+mod report;
+mod service_clock;
+mod settings;
+mod slots;
+mod snapshot;
+mod timings;
+mod trouble;
+mod winning;
+mod write;
+
+pub use candidate::{Ask, Failure, FailureKind, Step, Todo};
+pub use chance::Chance;
+pub use record::{Finished, Incumbent, LastSlot, Outcome, Record, RecordError};
+pub use report::{Ending, EndingReason, Event, Report, Standing, Tenancy, Turn};
+pub use service_clock::{ServiceClock, Timestamp};
+pub use settings::{Complaint, Needs, Settings};
+pub use slots::{Due, Schedule};
+pub use snapshot::{LeaseState, Snapshot, broken};
+pub use timings::Timings;
+pub use trouble::{Trouble, TroubleClass};
+
+/// An instant of a candidate: the time since the origin of its `elapsed`.
+pub type Moment = core::time::Duration;

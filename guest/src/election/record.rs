@@ -1,0 +1,366 @@
+//! The record: what the blob's metadata tells about the election. `protocol.md`,
+//! Record rules.
+//!
+//! Names are lower-case letters only, so that they survive header lower-casing and
+//! stand in the same place in every sort order. Values are percent-encoded ASCII.
+//! Fields that this version does not know are kept, because a write replaces all.
+
+use std::collections::BTreeMap;
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+use serde::{Deserialize, Serialize};
+
+use super::service_clock::Timestamp;
+use crate::azure::name::BlobName;
+
+/// The format that this version writes, and the newest that it reads.
+const FORMAT: u64 = 1;
+
+/// No more than half of what the service takes, so that there is room to grow.
+const MOST_BYTES: usize = 4096;
+
+const ENCODED: &AsciiSet =
+    &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b':').remove(b'/');
+
+mod field {
+    pub const FORMAT: &str = "tenureformat";
+    pub const TERM: &str = "tenureterm";
+    pub const LEADER: &str = "tenureleader";
+    pub const NONCE: &str = "tenurenonce";
+    pub const SINCE: &str = "tenuresince";
+    pub const ADDRESS: &str = "tenureaddress";
+    pub const SCHEDULE: &str = "tenureschedule";
+    pub const SLOT: &str = "tenureslot";
+    pub const ATTEMPT: &str = "tenureattempt";
+    pub const FINISHED: &str = "tenurefinished";
+    pub const OUTCOME: &str = "tenureoutcome";
+}
+
+/// How a turn ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Outcome {
+    /// The handler returned ok.
+    Succeeded,
+    /// The handler returned an error or could not run.
+    Failed,
+    /// The host cut it off.
+    CutOff,
+}
+
+impl Outcome {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Succeeded => "succeeded",
+            Self::Failed => "failed",
+            Self::CutOff => "cut-off",
+        }
+    }
+
+    fn parse(word: &str) -> Option<Self> {
+        [Self::Succeeded, Self::Failed, Self::CutOff].into_iter().find(|o| o.word() == word)
+    }
+}
+
+/// The newest slot that was claimed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LastSlot {
+    /// The scheduled instant.
+    pub slot: Timestamp,
+    /// How often it was tried; 0 for the slot with which the count began, which
+    /// lay before the first leader and was never run.
+    pub attempt: u32,
+}
+
+/// The newest turn whose end was recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finished {
+    /// Its slot.
+    pub slot: Timestamp,
+    /// How it ended.
+    pub outcome: Outcome,
+}
+
+/// Who leads, for others.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Incumbent {
+    /// Its name; not unique.
+    pub name: String,
+    /// Its term.
+    pub term: u64,
+    /// When it won.
+    pub since: Timestamp,
+    /// Where it can be reached.
+    pub address: Option<String>,
+}
+
+/// The record of an election.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    /// The newest term that was won.
+    pub term: u64,
+    /// The name of its leader.
+    pub leader: String,
+    /// Tells incarnations of one name apart; random, chosen once per candidate.
+    pub nonce: u64,
+    /// When the term was won.
+    pub since: Timestamp,
+    /// Where the leader can be reached.
+    pub address: Option<String>,
+    /// The schedule that the leader follows, in words.
+    pub schedule: Option<String>,
+    /// The newest slot that was claimed.
+    pub last: Option<LastSlot>,
+    /// The newest turn whose end was recorded; it may be an earlier one.
+    pub finished: Option<Finished>,
+    /// Fields of other versions, kept as they are.
+    pub unknown: BTreeMap<String, String>,
+}
+
+/// Why metadata is no record of ours. The blob is then left untouched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RecordError {
+    /// It belongs to somebody else: the names found.
+    Foreign(Vec<String>),
+    /// A newer version wrote it.
+    Newer(String),
+    /// A field cannot be read.
+    Garbled(String),
+}
+
+impl Record {
+    /// Reads metadata as the service gives it (names without `x-ms-meta-`). None: there is no
+    /// record, and nothing else either.
+    ///
+    /// # Errors
+    /// The metadata is not a record that this version may write over.
+    pub fn read(metadata: &BTreeMap<String, String>) -> Result<Option<Self>, RecordError> {
+        let Some(format) = metadata.get(field::FORMAT) else {
+            return match metadata.is_empty() {
+                true => Ok(None),
+                false => Err(RecordError::Foreign(metadata.keys().cloned().collect())),
+            };
+        };
+        match format.parse::<u64>() {
+            Ok(FORMAT) => {}
+            Ok(_) => return Err(RecordError::Newer(format.clone())),
+            Err(_) => return Err(RecordError::Garbled(field::FORMAT.into())),
+        }
+        if metadata.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>() > MOST_BYTES
+        {
+            return Err(RecordError::Garbled("its size (over 4 KiB)".into()));
+        }
+        let mut left = metadata.clone();
+        left.remove(field::FORMAT);
+        let mut fields = Fields(left);
+        let slot = fields.optional(field::SLOT, Timestamp::parse)?;
+        let attempt = fields.optional(field::ATTEMPT, |text| text.parse().ok())?;
+        let finished = fields.optional(field::FINISHED, Timestamp::parse)?;
+        let outcome = fields.optional(field::OUTCOME, Outcome::parse)?;
+        Ok(Some(Self {
+            term: fields.required(field::TERM, |text| text.parse().ok())?,
+            leader: fields.required(field::LEADER, |text| Some(text.into()))?,
+            nonce: fields.required(field::NONCE, |text| u64::from_str_radix(text, 16).ok())?,
+            since: fields.required(field::SINCE, Timestamp::parse)?,
+            address: fields.optional(field::ADDRESS, |text| Some(text.into()))?,
+            schedule: fields.optional(field::SCHEDULE, |text| Some(text.into()))?,
+            last: slot.map(|slot| LastSlot { slot, attempt: attempt.unwrap_or(1) }),
+            finished: finished.zip(outcome).map(|(slot, outcome)| Finished { slot, outcome }),
+            unknown: fields.0,
+        }))
+    }
+
+    /// Whether a blob is ours to lead with, and its record. One that is not stays untouched.
+    ///
+    /// # Errors
+    /// What is on the blob, for people.
+    pub fn judge(
+        election: &BlobName,
+        content_length: u64,
+        metadata: &BTreeMap<String, String>,
+    ) -> Result<Option<Self>, String> {
+        let untouched = "it is left untouched. Name a blob of its own for the election";
+        if content_length > 0 {
+            return Err(format!("{election} holds {content_length} bytes of data; {untouched}"));
+        }
+        Self::read(metadata).map_err(|error| match error {
+            RecordError::Foreign(names) => format!(
+                "{election} carries metadata of somebody else ({}); {untouched}",
+                names.join(", ")
+            ),
+            RecordError::Newer(format) => format!(
+                "{election} has a record of format {format}, which this version does not know; \
+                 it is left untouched. Update this candidate"
+            ),
+            RecordError::Garbled(field) => format!(
+                "the record of {election} cannot be read: {field}; {untouched}, or delete the \
+                 blob while no candidate runs"
+            ),
+        })
+    }
+
+    /// The metadata that tells this record.
+    pub fn write(&self) -> BTreeMap<String, String> {
+        let mut metadata = self.unknown.clone();
+        let mut put = |name: &str, value: &str| {
+            let value = utf8_percent_encode(value, ENCODED).to_string();
+            metadata.insert(name.into(), value);
+        };
+        put(field::FORMAT, &FORMAT.to_string());
+        put(field::TERM, &self.term.to_string());
+        put(field::LEADER, &self.leader);
+        put(field::NONCE, &format!("{:016x}", self.nonce));
+        put(field::SINCE, &self.since.to_rfc3339());
+        if let Some(address) = &self.address {
+            put(field::ADDRESS, address);
+        }
+        if let Some(schedule) = &self.schedule {
+            put(field::SCHEDULE, schedule);
+        }
+        if let Some(last) = &self.last {
+            put(field::SLOT, &last.slot.to_rfc3339());
+            put(field::ATTEMPT, &last.attempt.to_string());
+        }
+        if let Some(finished) = &self.finished {
+            put(field::FINISHED, &finished.slot.to_rfc3339());
+            put(field::OUTCOME, finished.outcome.word());
+        }
+        metadata
+    }
+
+    /// Whether `self`, read from the blob, is what `written` was to put there.
+    pub fn shows(&self, written: &Self) -> bool {
+        (self.nonce, self.term, self.last, self.finished)
+            == (written.nonce, written.term, written.last, written.finished)
+    }
+
+    /// Who leads according to this record.
+    pub fn incumbent(&self) -> Incumbent {
+        Incumbent {
+            name: self.leader.clone(),
+            term: self.term,
+            since: self.since,
+            address: self.address.clone(),
+        }
+    }
+}
+
+/// Fields not yet taken.
+struct Fields(BTreeMap<String, String>);
+
+impl Fields {
+    fn optional<T>(
+        &mut self,
+        name: &str,
+        read: impl FnOnce(&str) -> Option<T>,
+    ) -> Result<Option<T>, RecordError> {
+        let Some(value) = self.0.remove(name) else { return Ok(None) };
+        let garbled = || RecordError::Garbled(name.into());
+        let text = percent_decode_str(&value).decode_utf8().map_err(|_| garbled())?;
+        read(&text).map(Some).ok_or_else(garbled)
+    }
+
+    fn required<T>(
+        &mut self,
+        name: &str,
+        read: impl FnOnce(&str) -> Option<T>,
+    ) -> Result<T, RecordError> {
+        self.optional(name, read)?.ok_or_else(|| RecordError::Garbled(format!("{name} (missing)")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn record() -> Record {
+        Record {
+            term: 1_795_000_001,
+            leader: "web 1/ü=ß;%".into(),
+            nonce: 0x00ab_cdef_0123_4567,
+            since: Timestamp::parse("2026-11-20T07:00:00Z").unwrap(),
+            address: Some("http://10.0.0.4:8080/".into()),
+            schedule: Some("every 5s".into()),
+            last: Some(LastSlot {
+                slot: Timestamp::parse("2026-11-20T07:00:05Z").unwrap(),
+                attempt: 1,
+            }),
+            finished: Some(Finished {
+                slot: Timestamp::parse("2026-11-20T07:00:00Z").unwrap(),
+                outcome: Outcome::CutOff,
+            }),
+            unknown: BTreeMap::from([("tenurelater".to_string(), "kept%20so".to_string())]),
+        }
+    }
+
+    fn metadata(fields: &[(&str, &str)]) -> BTreeMap<String, String> {
+        fields.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect()
+    }
+
+    #[test]
+    fn reads_what_it_writes_and_keeps_unknown_fields() {
+        let written = record().write();
+        assert_eq!(Record::read(&written), Ok(Some(record())));
+        assert_eq!(written["tenurelater"], "kept%20so");
+        assert_eq!(written["tenureleader"], "web%201/%C3%BC%3D%C3%9F%3B%25");
+    }
+
+    #[test]
+    fn names_are_lower_case_letters_and_values_plain_ascii() {
+        for (name, value) in record().write() {
+            assert!(name.bytes().all(|b| b.is_ascii_lowercase()), "{name}");
+            assert!(value.bytes().all(|b| b.is_ascii_graphic()), "{value}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_no_record() {
+        assert_eq!(Record::read(&BTreeMap::new()), Ok(None));
+    }
+
+    #[test]
+    fn refuses_what_is_not_its_own() {
+        let foreign = metadata(&[("hdi_isfolder", "true"), ("owner", "x")]);
+        let names = vec!["hdi_isfolder".to_string(), "owner".to_string()];
+        assert_eq!(Record::read(&foreign), Err(RecordError::Foreign(names)));
+        let newer = metadata(&[("tenureformat", "2")]);
+        assert_eq!(Record::read(&newer), Err(RecordError::Newer("2".into())));
+        for (name, value) in [
+            ("tenureformat", "one"),
+            ("tenureterm", "-1"),
+            ("tenureterm", "18446744073709551616"),
+            ("tenureleader", "%ff"),
+            ("tenurenonce", "xyz"),
+            ("tenuresince", "yesterday"),
+            ("tenureslot", "07:00"),
+            ("tenureattempt", "many"),
+            ("tenurefinished", ""),
+            ("tenureoutcome", "fine"),
+            ("tenurelater", &"x".repeat(4096)),
+        ] {
+            let mut garbled = record().write();
+            garbled.insert(name.into(), value.into());
+            let read = Record::read(&garbled);
+            assert!(matches!(read, Err(RecordError::Garbled(_))), "{name}={value}: {read:?}");
+        }
+        let mut missing = record().write();
+        missing.remove("tenureterm");
+        let error = Err(RecordError::Garbled("tenureterm (missing)".into()));
+        assert_eq!(Record::read(&missing), error);
+    }
+
+    proptest! {
+        #[test]
+        fn any_metadata_is_judged(fields in proptest::collection::btree_map("[a-z]{0,14}", ".{0,40}", 0..8)) {
+            let foreign = !fields.is_empty() && !fields.contains_key("tenureformat");
+            prop_assert_eq!(matches!(Record::read(&fields), Err(RecordError::Foreign(_))), foreign);
+        }
+
+        #[test]
+        fn any_name_survives(name in ".{0,64}") {
+            let record = Record { leader: name, ..record() };
+            prop_assert_eq!(Record::read(&record.write()), Ok(Some(record)));
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! What the host tells a step, and what a step tells the host. The meaning of each
+//! item is that of its namesake in `wit/types.wit`.
+
+use core::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::record::{Incumbent, Outcome};
+use super::service_clock::Timestamp;
+use super::trouble::Trouble;
+
+/// Leadership, and how long it may be acted upon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tenancy {
+    /// The fencing token.
+    pub term: u64,
+    /// From the instant that the `elapsed` of the step stands for.
+    pub valid_for: Duration,
+}
+
+/// What a candidate is, after a step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It leads.
+    Leading(Tenancy),
+    /// Another leads; who, where the record can be read.
+    Following(Option<Incumbent>),
+    /// Nobody is known to lead.
+    Undecided,
+    /// It has left the election.
+    Left,
+}
+
+/// Why a tenancy ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EndingReason {
+    /// Its time ran out before a renewal was answered.
+    ValidityEnded,
+    /// The service says that the lease is gone.
+    LeaseLost,
+    /// The host asked to leave.
+    Left,
+}
+
+/// A tenancy that ended in this step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ending {
+    /// Its term.
+    pub term: u64,
+    /// Why it ended.
+    pub reason: EndingReason,
+}
+
+/// One run of the leader handler, for one slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Turn {
+    /// The fencing token.
+    pub term: u64,
+    /// The scheduled instant.
+    pub slot: Timestamp,
+    /// 1 for the first attempt.
+    pub attempt: u32,
+    /// Earlier slots were missed, and this turn stands for them too.
+    pub past_due: bool,
+    /// As [`Tenancy::valid_for`].
+    pub valid_for: Duration,
+}
+
+/// What happened since the last step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The turn is over and was seen stopped.
+    TurnEnded(Outcome),
+    /// Leave the election; the handler was seen stopped.
+    Leave,
+}
+
+/// The result of one step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// For the next step.
+    pub memory: Vec<u8>,
+    /// What the candidate is now.
+    pub standing: Standing,
+    /// Set in the step in which a tenancy ended.
+    pub ending: Option<Ending>,
+    /// Set in the step in which the lease was renewed.
+    pub renewed: bool,
+    /// A turn to run now, already claimed.
+    pub run: Option<Turn>,
+    /// What went wrong.
+    pub trouble: Vec<Trouble>,
+    /// When to step again at the latest.
+    pub again_in: Duration,
+}

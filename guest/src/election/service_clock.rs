@@ -1,0 +1,154 @@
+//! The service's time, as learnt from its answers. Slots and `since` use it, so that
+//! replicas with wrong clocks agree.
+
+use core::time::Duration;
+
+use chrono::{DateTime, SecondsFormat, Utc};
+use serde::{Deserialize, Serialize};
+
+use super::Moment;
+
+/// A point in time, in nanoseconds since 1970-01-01T00:00:00Z.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Timestamp(pub u64);
+
+impl Timestamp {
+    /// Nothing before 1970 or after 2262 can be told; it becomes the nearest bound.
+    pub fn from_date(date: DateTime<Utc>) -> Self {
+        let last = u64::try_from(i64::MAX).unwrap_or(0);
+        let nanos = date.timestamp_nanos_opt().map(u64::try_from);
+        Self(match nanos {
+            Some(Ok(nanos)) => nanos,
+            Some(Err(_)) => 0,
+            None if date.timestamp() < 0 => 0,
+            None => last,
+        })
+    }
+
+    /// The same instant for chrono.
+    pub fn to_date(self) -> DateTime<Utc> {
+        DateTime::from_timestamp_nanos(i64::try_from(self.0).unwrap_or(i64::MAX))
+    }
+
+    /// Whole seconds since 1970.
+    pub fn seconds(self) -> u64 {
+        self.0 / 1_000_000_000
+    }
+
+    /// As RFC 3339 in UTC, with as many digits as it needs.
+    pub fn to_rfc3339(self) -> String {
+        self.to_date().to_rfc3339_opts(SecondsFormat::AutoSi, true)
+    }
+
+    /// Reads RFC 3339.
+    pub fn parse(text: &str) -> Option<Self> {
+        let date = DateTime::parse_from_rfc3339(text).ok()?;
+        Some(Self::from_date(date.with_timezone(&Utc)))
+    }
+
+    /// This instant, that much later.
+    pub fn plus(self, span: Duration) -> Self {
+        Self(self.0.saturating_add(nanos(span)))
+    }
+
+    /// How long from `earlier` to here; zero when it is not earlier.
+    pub fn since(self, earlier: Self) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+}
+
+pub(super) fn nanos(span: Duration) -> u64 {
+    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// How fast an old reading is trusted less: more than any two clocks that work
+/// differ in rate, so that a reading never overtakes the true time.
+const DRIFT_PER_MILLE: u64 = 1;
+
+/// An older reading ahead of a new one by more than this was wrong, or the
+/// service's clock went back.
+const STEP_BACK: Duration = Duration::from_secs(5);
+
+/// The newest reading of the service's clock.
+///
+/// A `Date` has whole seconds and is some time on its way, so each answer tells
+/// only what the time is *at least*. The sharpest of these readings is kept; it
+/// never runs ahead of the service, and over some answers it falls behind by little
+/// more than the way back of one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServiceClock(Option<Reading>);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Reading {
+    time: Timestamp,
+    at: Moment,
+}
+
+impl ServiceClock {
+    /// Learns from the `Date` of an answer that arrived at `at`.
+    pub fn learn(&mut self, date: DateTime<Utc>, at: Moment) {
+        let told = Timestamp::from_date(date);
+        let time = match self.now(at) {
+            Some(kept) if kept > told && kept.since(told) <= STEP_BACK => kept,
+            _ => told,
+        };
+        self.0 = Some(Reading { time, at });
+    }
+
+    /// The service's time at `at`; none before the first answer.
+    pub fn now(&self, at: Moment) -> Option<Timestamp> {
+        let Reading { time, at: read } = self.0?;
+        let passed = nanos(at.saturating_sub(read));
+        let trusted = passed - passed / 1000 * DRIFT_PER_MILLE;
+        Some(time.plus(Duration::from_nanos(trusted)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn date(text: &str) -> DateTime<Utc> {
+        DateTime::parse_from_rfc3339(text).unwrap().with_timezone(&Utc)
+    }
+
+    fn ms(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
+    #[test]
+    fn knows_nothing_before_the_first_answer() {
+        assert_eq!(ServiceClock::default().now(ms(5)), None);
+    }
+
+    #[test]
+    fn keeps_the_sharpest_reading_and_never_runs_ahead() {
+        let origin = Timestamp::parse("2026-01-01T00:00:00Z").unwrap();
+        let truth = |at: Duration| origin.plus(at);
+        let mut clock = ServiceClock::default();
+        for answer in [300, 4_290, 8_280, 12_900, 16_050, 20_000, 24_999] {
+            let at = ms(answer);
+            let whole = DateTime::from_timestamp(i64::try_from(truth(at).seconds()).unwrap(), 0);
+            clock.learn(whole.unwrap(), at + ms(3)); // three milliseconds on the way
+            let read = clock.now(at + ms(3)).unwrap();
+            assert!(read <= truth(at + ms(3)), "{read:?} is ahead");
+        }
+        let read = clock.now(ms(25_002)).unwrap();
+        assert!(truth(ms(25_002)).since(read) < ms(60), "falls behind by little: {read:?}");
+    }
+
+    #[test]
+    fn follows_a_service_whose_clock_went_back() {
+        let mut clock = ServiceClock::default();
+        clock.learn(date("2026-01-01T01:00:00Z"), ms(0));
+        clock.learn(date("2026-01-01T00:00:00Z"), ms(1_000));
+        assert_eq!(clock.now(ms(1_000)), Timestamp::parse("2026-01-01T00:00:00Z"));
+    }
+
+    #[test]
+    fn dates_outside_the_range_become_its_bounds() {
+        assert_eq!(Timestamp::from_date(date("1969-12-31T23:59:59Z")), Timestamp(0));
+        let last = Timestamp(u64::try_from(i64::MAX).unwrap());
+        assert_eq!(Timestamp::from_date(date("9999-01-01T00:00:00Z")), last);
+    }
+}

@@ -1,0 +1,109 @@
+//! One look at an election, without taking part.
+
+use core::time::Duration;
+
+use chrono::{DateTime, Utc};
+
+use super::candidate::trouble;
+use super::record::{Finished, Incumbent, LastSlot, Record};
+use super::service_clock::Timestamp;
+use super::settings::Settings;
+use super::trouble::{Trouble, TroubleClass};
+use crate::azure::answer::{self, Answer, Class};
+use crate::azure::operation::Operation;
+
+/// State of the lease on the election's blob.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeaseState {
+    /// There is no blob yet.
+    Absent,
+    /// Never leased, or released.
+    Available,
+    /// Held.
+    Leased,
+    /// Ran out.
+    Expired,
+    /// Broken, but still held for a while.
+    Breaking,
+    /// Broken.
+    Broken,
+}
+
+/// What one look showed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Snapshot {
+    /// The lease.
+    pub lease: LeaseState,
+    /// The newest leader on record.
+    pub incumbent: Option<Incumbent>,
+    /// The newest slot that was claimed for a turn.
+    pub last_slot: Option<LastSlot>,
+    /// The newest turn whose end was recorded.
+    pub finished: Option<Finished>,
+    /// When the service answered.
+    pub asked_at: Timestamp,
+}
+
+impl Snapshot {
+    /// Reads the answer to a look. `wall` stands in where the answer tells no time.
+    ///
+    /// # Errors
+    /// The service gave no look at the blob, or the blob is no election.
+    pub fn read(
+        answer: &Answer,
+        settings: &Settings,
+        wall: DateTime<Utc>,
+    ) -> Result<Self, Trouble> {
+        let asked_at = Timestamp::from_date(answer.date.unwrap_or(wall));
+        let (lease, record) = match (answer.class, &answer.properties) {
+            (Class::Done, Some(properties)) => {
+                let record = Record::judge(
+                    &settings.election,
+                    properties.content_length,
+                    &properties.metadata,
+                );
+                (state(properties.lease), record.map_err(configuration)?)
+            }
+            (Class::MissingBlob | Class::MissingContainer, _) => (LeaseState::Absent, None),
+            _ => return Err(trouble(answer, &Operation::Look { lease: None }, settings)),
+        };
+        Ok(Self {
+            lease,
+            incumbent: record.as_ref().map(Record::incumbent),
+            // Attempt 0 is where the count began; nothing ran then.
+            last_slot: record.as_ref().and_then(|r| r.last).filter(|last| last.attempt > 0),
+            finished: record.and_then(|record| record.finished),
+            asked_at,
+        })
+    }
+}
+
+/// Reads the answer to a break: how long the lease is still held.
+///
+/// # Errors
+/// The lease was not broken. One that nobody holds counts as broken.
+pub fn broken(
+    answer: &Answer,
+    operation: &Operation,
+    settings: &Settings,
+) -> Result<Duration, Trouble> {
+    match answer.class {
+        Class::Done => Ok(Duration::from_secs(answer.lease_time.unwrap_or(0).into())),
+        Class::Conflict | Class::MissingBlob | Class::MissingContainer => Ok(Duration::ZERO),
+        _ => Err(trouble(answer, operation, settings)),
+    }
+}
+
+fn configuration(detail: String) -> Trouble {
+    Trouble { class: TroubleClass::Configuration, detail }
+}
+
+fn state(lease: answer::LeaseState) -> LeaseState {
+    match lease {
+        answer::LeaseState::Available => LeaseState::Available,
+        answer::LeaseState::Leased => LeaseState::Leased,
+        answer::LeaseState::Expired => LeaseState::Expired,
+        answer::LeaseState::Breaking => LeaseState::Breaking,
+        answer::LeaseState::Broken => LeaseState::Broken,
+    }
+}

@@ -1,0 +1,101 @@
+//! What went wrong, for people, and not more often than they can bear.
+
+use core::time::Duration;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use serde::{Deserialize, Serialize};
+
+use super::Moment;
+
+/// How often the same trouble is told while it lasts.
+const REMINDER: Duration = Duration::from_secs(60);
+
+/// As many different troubles are told apart.
+const REMEMBERED: usize = 6;
+
+/// What kind of thing went wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum TroubleClass {
+    /// The blob or container cannot be used as it is.
+    Configuration,
+    /// The service refuses the credential, its permission, or the request.
+    Refused,
+    /// This machine's clock is too far off.
+    Clock,
+    /// No answer.
+    Unreachable,
+    /// The service cannot serve now.
+    Unavailable,
+    /// An answer that the service would not give.
+    Nonsense,
+    /// A lease that was held is gone.
+    LeaseLost,
+    /// The schedule and the record do not fit together.
+    Schedule,
+}
+
+/// Something that went wrong. Holds no secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trouble {
+    /// What kind.
+    pub class: TroubleClass,
+    /// What happened, and what to do about it.
+    pub detail: String,
+}
+
+/// Which troubles were told lately.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Told(Vec<(u64, Moment)>);
+
+impl Told {
+    /// Whether to tell this one now.
+    pub fn is_news(&mut self, trouble: &Trouble, now: Moment) -> bool {
+        let mark = mark(trouble);
+        self.0.retain(|(_, at)| now.saturating_sub(*at) < REMINDER);
+        if self.0.iter().any(|(told, _)| *told == mark) {
+            return false;
+        }
+        if self.0.len() == REMEMBERED {
+            self.0.remove(0);
+        }
+        self.0.push((mark, now));
+        true
+    }
+}
+
+/// Enough to tell a handful of texts apart, and the same in every instance.
+fn mark(trouble: &Trouble) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (trouble.class as u8, &trouble.detail).hash(&mut hasher);
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn trouble(detail: &str) -> Trouble {
+        Trouble { class: TroubleClass::Refused, detail: detail.into() }
+    }
+
+    #[test]
+    fn the_same_trouble_is_told_once_a_minute() {
+        let mut told = Told::default();
+        let at = Duration::from_secs;
+        assert!(told.is_news(&trouble("a"), at(0)));
+        assert!(!told.is_news(&trouble("a"), at(59)));
+        assert!(told.is_news(&trouble("b"), at(59)), "another one is news");
+        let other = Trouble { class: TroubleClass::Clock, ..trouble("a") };
+        assert!(told.is_news(&other, at(59)), "another class is news");
+        assert!(told.is_news(&trouble("a"), at(60)));
+    }
+
+    #[test]
+    fn what_is_remembered_is_bounded() {
+        let mut told = Told::default();
+        for n in 0..100 {
+            assert!(told.is_news(&trouble(&n.to_string()), Duration::ZERO));
+        }
+        assert_eq!(told.0.len(), REMEMBERED);
+    }
+}

@@ -1,0 +1,367 @@
+//! From looking to leading. `protocol.md`, Winning; the numbers are its steps.
+
+use serde::{Deserialize, Serialize};
+
+use super::Moment;
+use super::candidate::{Ask, Failure, Phase, Step, patience};
+use super::chance::{Chance, lease_id};
+use super::holding::Hold;
+use super::pace::Pace;
+use super::record::{LastSlot, Record};
+use super::service_clock::Timestamp;
+use super::timings::BACK_OFF;
+use super::trouble::TroubleClass;
+use super::write::{Progress, Write};
+use crate::azure::answer::{Answer, Class, LeaseState};
+use crate::azure::lease_id::LeaseId;
+use crate::azure::operation::{ETag, Operation};
+
+/// How often a candidate looks again at once, because the blob changed under it,
+/// before it waits like any follower.
+const MOST_ROUNDS: u32 = 3;
+
+/// A candidate that looks now and then.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) struct Watch {
+    pub pace: Pace,
+    /// Looks repeated at once so far.
+    rounds: u32,
+}
+
+impl Watch {
+    pub fn at(next: Moment) -> Self {
+        Self { pace: Pace::at(next), rounds: 0 }
+    }
+}
+
+/// One attempt to win a term, with a lease id of its own.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Attempt {
+    pub lease: LeaseId,
+    /// The blob as it was looked at; lease operations leave it alone.
+    etag: ETag,
+    record: Option<Record>,
+    /// A request of this attempt may have been carried out unseen.
+    pub unsure: bool,
+    pub pace: Pace,
+    rounds: u32,
+}
+
+/// The lease is ours; the term is not raised yet.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Raise {
+    pub lease: LeaseId,
+    acquired: Moment,
+    valid_until: Moment,
+    write: Write,
+}
+
+impl Raise {
+    /// When to go on at the latest.
+    pub fn next(&self) -> Moment {
+        self.write.pace.next.min(self.valid_until)
+    }
+}
+
+type Reply = Result<Answer, Failure>;
+
+impl Step<'_> {
+    /// 1. Look, or create what is not there.
+    pub(super) fn look(&mut self, now: Moment) -> Option<Ask> {
+        let (operation, watch) = match &self.state.phase {
+            Phase::Watching(watch) => (Operation::Look { lease: None }, watch),
+            Phase::Creating { container: false, watch } => (Operation::CreateBlob, watch),
+            Phase::Creating { container: true, watch } => (Operation::CreateContainer, watch),
+            _ => return None,
+        };
+        (watch.pace.next <= now)
+            .then_some(Ask { operation, timeout: self.settings.timings.request_timeout })
+    }
+
+    pub(super) fn looked(
+        &mut self,
+        watch: Watch,
+        operation: &Operation,
+        reply: &Reply,
+        now: Moment,
+        chance: &mut dyn Chance,
+    ) -> Phase {
+        let Ok(answer) = reply else {
+            return self.look_later(watch, operation, reply, now, chance);
+        };
+        match (answer.class, &answer.properties, &answer.etag) {
+            (Class::Done, Some(properties), Some(etag)) => {
+                let record = match Record::judge(
+                    &self.settings.election,
+                    properties.content_length,
+                    &properties.metadata,
+                ) {
+                    Ok(record) => record,
+                    Err(problem) => {
+                        self.state.following = None;
+                        self.tell(TroubleClass::Configuration, problem, now);
+                        return Phase::Watching(Watch::at(self.next_poll(now, chance)));
+                    }
+                };
+                self.compare_schedules(record.as_ref(), now);
+                match properties.lease {
+                    LeaseState::Leased | LeaseState::Breaking => {
+                        self.state.following = Some(record.as_ref().map(Record::incumbent));
+                        Phase::Watching(Watch::at(self.next_poll(now, chance)))
+                    }
+                    LeaseState::Available | LeaseState::Expired | LeaseState::Broken => {
+                        self.attempt(etag.clone(), record, watch.rounds, now, chance)
+                    }
+                }
+            }
+            (Class::MissingBlob, ..) => Phase::Creating { container: false, watch },
+            (Class::MissingContainer, ..) => Phase::Creating { container: true, watch },
+            _ => self.look_later(watch, operation, reply, now, chance),
+        }
+    }
+
+    pub(super) fn created(
+        &mut self,
+        container: bool,
+        mut watch: Watch,
+        operation: &Operation,
+        reply: &Reply,
+        now: Moment,
+        chance: &mut dyn Chance,
+    ) -> Phase {
+        self.state.following = None;
+        let Ok(answer) = reply else {
+            return self.look_later(watch, operation, reply, now, chance);
+        };
+        let deleting = answer.code.as_deref() == Some("ContainerBeingDeleted");
+        match (answer.class, container, &answer.etag) {
+            (Class::Done, false, Some(etag)) => {
+                self.attempt(etag.clone(), None, watch.rounds, now, chance)
+            }
+            (Class::Done, true, _) => Phase::Creating { container: false, watch },
+            (Class::Conflict, ..) if deleting => {
+                self.look_later(watch, operation, reply, now, chance)
+            }
+            // Somebody else made the container.
+            (Class::Conflict, true, _) => Phase::Creating { container: false, watch },
+            (Class::MissingContainer, false, _) if watch.rounds < MOST_ROUNDS => {
+                watch.rounds += 1;
+                Phase::Creating { container: true, watch }
+            }
+            // Somebody else made the blob, and may lead already.
+            (Class::Conflict | Class::LeaseMismatch | Class::ConditionNotMet, false, _) => {
+                self.look_again(watch.rounds, now, chance)
+            }
+            _ => self.look_later(watch, operation, reply, now, chance),
+        }
+    }
+
+    /// The blob changed since it was looked at.
+    fn look_again(&self, rounds: u32, now: Moment, chance: &mut dyn Chance) -> Phase {
+        if rounds < MOST_ROUNDS {
+            return Phase::Watching(Watch { pace: Pace::at(now), rounds: rounds + 1 });
+        }
+        Phase::Watching(Watch::at(self.next_poll(now, chance)))
+    }
+
+    /// It could not be looked at, or not created.
+    fn look_later(
+        &mut self,
+        watch: Watch,
+        operation: &Operation,
+        reply: &Reply,
+        now: Moment,
+        chance: &mut dyn Chance,
+    ) -> Phase {
+        let unknown = match reply {
+            Err(_) => true,
+            Ok(answer) => matches!(answer.class, Class::Unavailable | Class::Nonsense),
+        };
+        if unknown && watch.pace.failures == 0 {
+            let mut pace = watch.pace;
+            pace.failed(now, BACK_OFF, chance);
+            return Phase::Watching(Watch { pace, ..watch });
+        }
+        self.tell_reply(operation, reply, now);
+        let failures = watch.pace.failures.saturating_add(1);
+        let pace = Pace { next: self.next_poll(now, chance), failures };
+        Phase::Watching(Watch { pace, rounds: 0 })
+    }
+
+    /// Two different schedules on one blob: most likely two jobs that share it by mistake.
+    fn compare_schedules(&mut self, record: Option<&Record>, now: Moment) {
+        let theirs = record.and_then(|record| record.schedule.as_deref());
+        let ours = self.settings.schedule.map(|schedule| schedule.fingerprint());
+        if let (Some(theirs), Some(ours)) = (theirs, ours)
+            && theirs != ours
+        {
+            let election = &self.settings.election;
+            let detail = format!(
+                "the leader of {election} ran \"{theirs}\", this candidate has \"{ours}\"; give \
+                 every job an election of its own (during a change of schedule this is normal)"
+            );
+            self.tell(TroubleClass::Schedule, detail, now);
+        }
+    }
+
+    fn attempt(
+        &mut self,
+        etag: ETag,
+        record: Option<Record>,
+        rounds: u32,
+        now: Moment,
+        chance: &mut dyn Chance,
+    ) -> Phase {
+        self.state.following = None;
+        let (lease, pace) = (lease_id(chance), Pace::at(now));
+        Phase::Acquiring(Attempt { lease, etag, record, unsure: false, pace, rounds })
+    }
+
+    /// 2. Acquire with the attempt's lease id. An acquire that is applied late, after another
+    /// raised a term, meets a changed tag instead of leaving a ghost lease.
+    pub(super) fn acquire(&mut self, now: Moment) -> Option<Ask> {
+        let Phase::Acquiring(attempt) = &self.state.phase else { return None };
+        let timings = &self.settings.timings;
+        (attempt.pace.next <= now).then(|| Ask {
+            operation: Operation::Acquire {
+                lease: attempt.lease,
+                seconds: u32::try_from(timings.lease.as_secs()).unwrap_or(u32::MAX),
+                if_match: Some(attempt.etag.clone()),
+            },
+            timeout: timings.request_timeout,
+        })
+    }
+
+    pub(super) fn acquired(
+        &mut self,
+        mut attempt: Attempt,
+        operation: &Operation,
+        reply: &Reply,
+        (sent, now): (Moment, Moment),
+        chance: &mut dyn Chance,
+    ) -> Phase {
+        let class = reply.as_ref().map(|answer| answer.class);
+        match class {
+            Ok(Class::Done) => {
+                let ours = reply.as_ref().is_ok_and(|answer| answer.lease == Some(attempt.lease));
+                if ours {
+                    return self.raise_term(attempt, sent, now);
+                }
+                self.tell_reply(operation, reply, now);
+                Phase::Watching(Watch::at(self.next_poll(now, chance)))
+            }
+            // Somebody else was faster.
+            Ok(Class::Conflict | Class::LeaseMismatch) => {
+                Phase::Watching(Watch::at(self.next_poll(now, chance)))
+            }
+            Ok(Class::ConditionNotMet | Class::MissingBlob | Class::MissingContainer) => {
+                self.look_again(attempt.rounds, now, chance)
+            }
+            Ok(Class::Refused) => {
+                self.tell_reply(operation, reply, now);
+                let next = self.next_poll(now, chance);
+                if !attempt.unsure {
+                    return Phase::Watching(Watch::at(next));
+                }
+                // An earlier request may have been carried out: ask until that is known.
+                attempt.pace.next = next;
+                Phase::Acquiring(attempt)
+            }
+            Ok(Class::Unavailable | Class::Nonsense) | Err(_) => {
+                if attempt.pace.failures > 0 {
+                    self.tell_reply(operation, reply, now);
+                }
+                attempt.unsure = true;
+                attempt.pace.failed(now, patience(self.settings), chance);
+                Phase::Acquiring(attempt)
+            }
+        }
+    }
+
+    /// 3. Raise the term.
+    fn raise_term(&mut self, attempt: Attempt, sent: Moment, now: Moment) -> Phase {
+        let timings = &self.settings.timings;
+        let Some(since) = self.state.service.now(now) else {
+            let detail = "the service's answers carry no date, so that no term can be told; check \
+                          for a proxy that removes the headers Date or x-ms-request-id";
+            self.tell(TroubleClass::Nonsense, detail.into(), now);
+            return self.release(Some(attempt.lease), now);
+        };
+        let record = self.next_record(attempt.record, since);
+        let write = Write::new(record, attempt.etag, Pace::at(now));
+        let valid_until = sent + timings.lease - timings.margin;
+        Phase::Raising(Raise { lease: attempt.lease, acquired: sent, valid_until, write })
+    }
+
+    /// What is to be on the blob when this candidate leads. The term survives the loss of the
+    /// record, because it is at least the service's time in seconds.
+    fn next_record(&self, before: Option<Record>, since: Timestamp) -> Record {
+        let schedule = self.settings.schedule;
+        let (term, last, finished, unknown) = match before {
+            Some(before) => (before.term, before.last, before.finished, before.unknown),
+            None => (0, None, None, Default::default()),
+        };
+        // A new election begins with the slot that has just passed: what lies before the
+        // first leader was not missed.
+        let begun =
+            || schedule.map(|schedule| LastSlot { slot: schedule.newest(since), attempt: 0 });
+        Record {
+            term: term.max(since.seconds()).saturating_add(1),
+            leader: self.settings.name.clone(),
+            nonce: self.state.nonce,
+            since,
+            address: self.settings.address.clone(),
+            schedule: schedule.map(|schedule| schedule.fingerprint()),
+            last: last.or_else(begun),
+            finished,
+            unknown,
+        }
+    }
+
+    pub(super) fn raise(&mut self, now: Moment) -> Option<Ask> {
+        let Phase::Raising(raise) = &self.state.phase else { return None };
+        let (lease, left) = (raise.lease, raise.valid_until.saturating_sub(now));
+        if left.is_zero() {
+            // 4. One that cannot finish inside its validity releases.
+            self.state.phase = self.release(Some(lease), now);
+            return self.send_release(now);
+        }
+        (raise.write.pace.next <= now).then(|| Ask {
+            operation: raise.write.operation(lease),
+            timeout: self.settings.timings.request_timeout.min(left),
+        })
+    }
+
+    pub(super) fn raised(
+        &mut self,
+        mut raise: Raise,
+        operation: &Operation,
+        reply: &Reply,
+        now: Moment,
+        chance: &mut dyn Chance,
+    ) -> Phase {
+        match raise.write.answered(reply.as_ref().ok()) {
+            Progress::Done(etag) => {
+                let (lease, valid_until) = (raise.lease, raise.valid_until);
+                if now >= valid_until {
+                    return self.release(Some(lease), now);
+                }
+                let renew = Pace::at(raise.acquired + self.settings.timings.renew);
+                Phase::Holding(Hold::new(lease, valid_until, renew, raise.write.record, etag))
+            }
+            Progress::Onward => {
+                raise.write.pace.next = now;
+                Phase::Raising(raise)
+            }
+            Progress::Again => {
+                if raise.write.pace.failures > 0 {
+                    self.tell_reply(operation, reply, now);
+                }
+                raise.write.pace.failed(now, BACK_OFF, chance);
+                Phase::Raising(raise)
+            }
+            Progress::LeaseLost => Phase::Watching(Watch::at(self.next_poll(now, chance))),
+            Progress::Outdone => self.release(Some(raise.lease), now),
+        }
+    }
+}

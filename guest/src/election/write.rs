@@ -1,0 +1,99 @@
+//! Writing the record: under the lease, with `If-Match`, and never in doubt for long.
+//! `protocol.md`, Winning 3 and Holding.
+
+use serde::{Deserialize, Serialize};
+
+use super::pace::Pace;
+use super::record::Record;
+use crate::azure::answer::{Answer, Class};
+use crate::azure::lease_id::LeaseId;
+use crate::azure::operation::{ETag, Operation};
+
+/// A record that is to be on the blob.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Write {
+    pub record: Record,
+    /// The blob as it was when this write was decided.
+    pub etag: ETag,
+    /// An earlier try may have succeeded unseen: look before the next.
+    pub doubt: bool,
+    pub pace: Pace,
+}
+
+/// What an answer means for a write.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Progress {
+    /// It is on the blob, which has this tag now.
+    Done(ETag),
+    /// Ask again at once; something was learnt.
+    Onward,
+    /// The outcome is unknown, or the service refuses: ask again after a pause.
+    Again,
+    /// The lease is gone.
+    LeaseLost,
+    /// The lease is ours, but a newer term is on the blob.
+    Outdone,
+}
+
+impl Write {
+    pub fn new(record: Record, etag: ETag, pace: Pace) -> Self {
+        Self { record, etag, doubt: false, pace }
+    }
+
+    /// The next request: a look while in doubt, else the write. The look carries the lease
+    /// id, so that it succeeds only while the lease is ours.
+    pub fn operation(&self, lease: LeaseId) -> Operation {
+        if self.doubt {
+            return Operation::Look { lease: Some(lease) };
+        }
+        Operation::WriteMetadata {
+            lease,
+            if_match: self.etag.clone(),
+            metadata: self.record.write(),
+        }
+    }
+
+    /// Takes the answer to that request; none when there was none.
+    pub fn answered(&mut self, answer: Option<&Answer>) -> Progress {
+        let Some(answer) = answer else { return self.in_doubt() };
+        match (answer.class, &answer.etag) {
+            (Class::Done, Some(etag)) if self.doubt => self.looked(answer, etag),
+            (Class::Done, Some(etag)) => Progress::Done(etag.clone()),
+            (
+                Class::LeaseMismatch
+                | Class::Conflict
+                | Class::MissingBlob
+                | Class::MissingContainer,
+                _,
+            ) => Progress::LeaseLost,
+            _ => self.in_doubt(),
+        }
+    }
+
+    fn in_doubt(&mut self) -> Progress {
+        self.doubt = true;
+        Progress::Again
+    }
+
+    fn looked(&mut self, answer: &Answer, etag: &ETag) -> Progress {
+        let metadata = answer.properties.as_ref().map(|properties| &properties.metadata);
+        let Some(metadata) = metadata else { return self.in_doubt() };
+        match Record::read(metadata) {
+            Ok(Some(found)) if found.shows(&self.record) => Progress::Done(etag.clone()),
+            Ok(Some(found)) if self.is_outdone_by(&found) => Progress::Outdone,
+            // Foreign or garbled: somebody wrote over it, and is not to be written over.
+            Err(_) => Progress::Outdone,
+            Ok(found) => {
+                self.record.unknown = found.map(|found| found.unknown).unwrap_or_default();
+                self.etag = etag.clone();
+                self.doubt = false;
+                Progress::Onward
+            }
+        }
+    }
+
+    fn is_outdone_by(&self, found: &Record) -> bool {
+        let ours = found.term == self.record.term && found.nonce == self.record.nonce;
+        found.term >= self.record.term && !ours
+    }
+}

@@ -1,0 +1,26 @@
+//! The Tenure election component: leader election with a lease on an Azure blob.
+//!
+//! Two layers are pure, without I/O, clock or wasm, and build natively too:
+//!
+//! - [`azure`]: what is sent to the Blob service, and what its answers mean.
+//! - [`election`]: what a candidate decides; `protocol.md` names the steps.
+//!
+//! The third, `wasi`, exists only in the component: it moves bytes and time
+//! between the two and the host, and implements the WIT world `elector`.
+//!
+//! # Design decisions
+//!
+//! - Nothing is kept between calls. What a candidate remembers goes out as an
+//!   opaque memory and comes back in, so that every call may run on a fresh instance.
+//! - The core asks and is answered ([`election::Step::next`],
+//!   [`election::Step::answered`]); it never waits. The same code is driven by the
+//!   component, by tests with values, and by a simulation in virtual time.
+//! - No request has a body: a bodyless request is the one form that every WASI host
+//!   tried sends unharmed.
+
+#![deny(missing_docs)]
+
+pub mod azure;
+pub mod election;
+#[cfg(target_family = "wasm")]
+mod wasi;

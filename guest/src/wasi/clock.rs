@@ -1,0 +1,36 @@
+//! Time during one call.
+
+use core::time::Duration;
+
+use chrono::{DateTime, Utc};
+use wasip2::clocks::{monotonic_clock, wall_clock};
+
+use crate::election::Moment;
+
+/// Carries the host's `elapsed` on while the call lasts.
+pub struct StepClock {
+    elapsed: Moment,
+    began: u64,
+}
+
+impl StepClock {
+    /// `elapsed` is what the host said; it was read before this.
+    pub fn start(elapsed: Moment) -> Self {
+        Self { elapsed, began: monotonic_clock::now() }
+    }
+
+    pub fn started(&self) -> Moment {
+        self.elapsed
+    }
+
+    pub fn now(&self) -> Moment {
+        self.elapsed + Duration::from_nanos(monotonic_clock::now().saturating_sub(self.began))
+    }
+
+    /// This machine's own idea of the time of day.
+    pub fn wall(&self) -> DateTime<Utc> {
+        let wall = wall_clock::now();
+        let seconds = i64::try_from(wall.seconds).unwrap_or(i64::MAX);
+        DateTime::from_timestamp(seconds, wall.nanoseconds).unwrap_or(DateTime::UNIX_EPOCH)
+    }
+}

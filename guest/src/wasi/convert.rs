@@ -1,0 +1,146 @@
+//! Between the values of the core and those of the WIT.
+
+use core::time::Duration;
+
+use super::bindings::tenure::election::types as wit;
+use crate::election::{
+    Complaint, EndingReason, Event, Incumbent, LeaseState, Needs, Outcome, Report, Snapshot,
+    Standing, Trouble, TroubleClass, Turn,
+};
+
+pub fn nanos(span: Duration) -> u64 {
+    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// All complaints in one text, for where there is room for one only.
+pub fn sentences(complaints: &[Complaint]) -> String {
+    let told = complaints.iter().map(|c| format!("{}: {}; {}", c.setting, c.problem, c.advice));
+    told.collect::<Vec<_>>().join(". ")
+}
+
+impl From<Needs> for wit::Needs {
+    fn from(needs: Needs) -> Self {
+        Self { origins: needs.origins, files: needs.files }
+    }
+}
+
+impl From<Complaint> for wit::Complaint {
+    fn from(complaint: Complaint) -> Self {
+        Self {
+            setting: complaint.setting.into(),
+            problem: complaint.problem,
+            advice: complaint.advice,
+        }
+    }
+}
+
+impl From<wit::Event> for Event {
+    fn from(event: wit::Event) -> Self {
+        match event {
+            wit::Event::TurnEnded(outcome) => Self::TurnEnded(match outcome {
+                wit::Outcome::Succeeded => Outcome::Succeeded,
+                wit::Outcome::Failed => Outcome::Failed,
+                wit::Outcome::CutOff => Outcome::CutOff,
+            }),
+            wit::Event::Leave => Self::Leave,
+        }
+    }
+}
+
+impl From<Incumbent> for wit::Incumbent {
+    fn from(incumbent: Incumbent) -> Self {
+        Self {
+            name: incumbent.name,
+            term: incumbent.term,
+            since: incumbent.since.0,
+            address: incumbent.address,
+        }
+    }
+}
+
+impl From<Turn> for wit::Turn {
+    fn from(turn: Turn) -> Self {
+        Self {
+            term: turn.term,
+            slot: turn.slot.0,
+            attempt: turn.attempt,
+            past_due: turn.past_due,
+            valid_for: nanos(turn.valid_for),
+        }
+    }
+}
+
+impl From<Trouble> for wit::Trouble {
+    fn from(trouble: Trouble) -> Self {
+        let class = match trouble.class {
+            TroubleClass::Configuration => wit::TroubleClass::Configuration,
+            TroubleClass::Refused => wit::TroubleClass::Refused,
+            TroubleClass::Clock => wit::TroubleClass::Clock,
+            TroubleClass::Unreachable => wit::TroubleClass::Unreachable,
+            TroubleClass::Unavailable => wit::TroubleClass::Unavailable,
+            TroubleClass::Nonsense => wit::TroubleClass::Nonsense,
+            TroubleClass::LeaseLost => wit::TroubleClass::LeaseLost,
+            TroubleClass::Schedule => wit::TroubleClass::Schedule,
+        };
+        Self { class, detail: trouble.detail }
+    }
+}
+
+impl From<Report> for wit::Report {
+    fn from(report: Report) -> Self {
+        Self {
+            memory: report.memory,
+            standing: match report.standing {
+                Standing::Leading(tenancy) => wit::Standing::Leading(wit::Tenancy {
+                    term: tenancy.term,
+                    valid_for: nanos(tenancy.valid_for),
+                }),
+                Standing::Following(incumbent) => {
+                    wit::Standing::Following(incumbent.map(Into::into))
+                }
+                Standing::Undecided => wit::Standing::Undecided,
+                Standing::Left => wit::Standing::Left,
+            },
+            ending: report.ending.map(|ending| wit::Ending {
+                term: ending.term,
+                reason: match ending.reason {
+                    EndingReason::ValidityEnded => wit::EndingReason::ValidityEnded,
+                    EndingReason::LeaseLost => wit::EndingReason::LeaseLost,
+                    EndingReason::Left => wit::EndingReason::Left,
+                },
+            }),
+            renewed: report.renewed,
+            run: report.run.map(Into::into),
+            trouble: report.trouble.into_iter().map(Into::into).collect(),
+            again_in: nanos(report.again_in),
+        }
+    }
+}
+
+impl From<Snapshot> for wit::Snapshot {
+    fn from(snapshot: Snapshot) -> Self {
+        Self {
+            lease: match snapshot.lease {
+                LeaseState::Absent => wit::LeaseState::Absent,
+                LeaseState::Available => wit::LeaseState::Available,
+                LeaseState::Leased => wit::LeaseState::Leased,
+                LeaseState::Expired => wit::LeaseState::Expired,
+                LeaseState::Breaking => wit::LeaseState::Breaking,
+                LeaseState::Broken => wit::LeaseState::Broken,
+            },
+            incumbent: snapshot.incumbent.map(Into::into),
+            last_slot: snapshot
+                .last_slot
+                .map(|last| wit::LastSlot { slot: last.slot.0, attempt: last.attempt }),
+            finished: snapshot.finished.map(|finished| wit::Finished {
+                slot: finished.slot.0,
+                outcome: match finished.outcome {
+                    Outcome::Succeeded => wit::Outcome::Succeeded,
+                    Outcome::Failed => wit::Outcome::Failed,
+                    Outcome::CutOff => wit::Outcome::CutOff,
+                },
+            }),
+            asked_at: snapshot.asked_at.0,
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! The component: the WIT world `elector`, on standard WASI 0.2 and nothing else.
+//!
+//! Everything here only moves bytes and time. What to send and what an answer means is
+//! decided in [`crate::election`] and [`crate::azure`].
+
+mod clock;
+mod convert;
+mod transport;
+
+use core::time::Duration;
+
+use crate::azure::answer::Answer;
+use crate::azure::operation::Operation;
+use crate::election::{
+    Ask, Chance, Failure, Settings, Snapshot, Step, Todo, Trouble, TroubleClass,
+};
+use clock::StepClock;
+
+/// What the macro makes of `wit/`.
+mod bindings {
+    #![allow(unsafe_code, missing_docs, clippy::all)]
+    wit_bindgen::generate!({ path: "../wit", world: "elector" });
+    export!(Component with_types_in self);
+    use super::Component;
+}
+
+use bindings::exports::tenure::election::election::Guest;
+use bindings::tenure::election::types as wit;
+
+/// How long until a candidate with settings that cannot be used is to be asked again.
+const SETTINGS_PAUSE: Duration = Duration::from_secs(60);
+
+struct Component;
+
+struct HostChance;
+
+impl Chance for HostChance {
+    fn bits(&mut self) -> u64 {
+        wasip2::random::random::get_random_u64()
+    }
+}
+
+fn settings() -> Result<Settings, Vec<crate::election::Complaint>> {
+    Settings::read(|name| std::env::var(name).ok())
+}
+
+impl Guest for Component {
+    fn check() -> Result<wit::Needs, Vec<wit::Complaint>> {
+        match settings() {
+            Ok(settings) => Ok(settings.needs().into()),
+            Err(complaints) => Err(complaints.into_iter().map(Into::into).collect()),
+        }
+    }
+
+    fn step(
+        memory: Option<wit::Memory>,
+        elapsed: wit::Duration,
+        event: Option<wit::Event>,
+    ) -> wit::Report {
+        let clock = StepClock::start(Duration::from_nanos(elapsed));
+        let settings = match settings() {
+            Ok(settings) => settings,
+            Err(complaints) => return unusable(memory, complaints),
+        };
+        let mut chance = HostChance;
+        let event = event.map(Into::into);
+        let mut step =
+            Step::begin(&settings, memory.as_deref(), clock.started(), event, &mut chance);
+        loop {
+            match step.next(clock.now()) {
+                Todo::Rest(report) => return (*report).into(),
+                Todo::Send(ask) => {
+                    let sent = clock.now();
+                    let date = step.date(sent, clock.wall());
+                    let reply = send(&settings, &ask, date);
+                    step.answered(sent, clock.now(), clock.wall(), reply, &mut chance);
+                }
+            }
+        }
+    }
+
+    fn inspect() -> Result<wit::Snapshot, wit::Trouble> {
+        let answer = ask_for_people(Operation::Look { lease: None });
+        let (settings, answer) = answer.map_err(wit::Trouble::from)?;
+        Snapshot::read(&answer, &settings, StepClock::start(Duration::ZERO).wall())
+            .map(Into::into)
+            .map_err(Into::into)
+    }
+
+    fn break_(period: Option<wit::Duration>) -> Result<wit::Duration, wit::Trouble> {
+        let seconds = period.map(|nanos| Duration::from_nanos(nanos).as_secs());
+        let period = seconds.map(|seconds| u32::try_from(seconds).unwrap_or(u32::MAX));
+        let operation = Operation::Break { period };
+        let (settings, answer) = ask_for_people(operation.clone()).map_err(wit::Trouble::from)?;
+        let left = crate::election::broken(&answer, &operation, &settings);
+        left.map(|left| convert::nanos(left)).map_err(Into::into)
+    }
+}
+
+fn send(
+    settings: &Settings,
+    ask: &Ask,
+    date: chrono::DateTime<chrono::Utc>,
+) -> Result<Answer, Failure> {
+    // The service stops working on a request after as many whole seconds.
+    let seconds = u32::try_from(ask.timeout.as_secs()).unwrap_or(u32::MAX).max(1);
+    let request = ask.operation.request(&settings.account, &settings.election, date, seconds);
+    let (status, headers) = transport::send(&request, ask.timeout)?;
+    Ok(Answer::read(&ask.operation, status, &headers))
+}
+
+/// One request outside an election. Asked twice when the first try got no answer: an idle
+/// connection of the host may have died.
+fn ask_for_people(operation: Operation) -> Result<(Settings, Answer), Trouble> {
+    let settings = settings().map_err(|complaints| Trouble {
+        class: TroubleClass::Configuration,
+        detail: convert::sentences(&complaints),
+    })?;
+    let clock = StepClock::start(Duration::ZERO);
+    let ask = Ask { operation, timeout: settings.timings.request_timeout };
+    let mut reply = send(&settings, &ask, clock.wall());
+    let date = match &reply {
+        Ok(Answer { status: 403, date: Some(date), .. }) => Some(*date),
+        Err(_) => Some(clock.wall()),
+        Ok(_) => None,
+    };
+    if let Some(date) = date {
+        reply = send(&settings, &ask, date);
+    }
+    match reply {
+        Ok(answer) => Ok((settings, answer)),
+        Err(failure) => Err(failure.trouble(&ask.operation, settings.account.origin())),
+    }
+}
+
+fn unusable(
+    memory: Option<wit::Memory>,
+    complaints: Vec<crate::election::Complaint>,
+) -> wit::Report {
+    let detail = convert::sentences(&complaints);
+    let trouble = Trouble { class: TroubleClass::Configuration, detail };
+    wit::Report {
+        memory: memory.unwrap_or_default(),
+        standing: wit::Standing::Undecided,
+        ending: None,
+        renewed: false,
+        run: None,
+        trouble: vec![trouble.into()],
+        again_in: convert::nanos(SETTINGS_PAUSE),
+    }
+}

@@ -1,0 +1,129 @@
+//! A bodyless request over `wasi:http`, and its answer, within a deadline.
+//!
+//! The request's body is never opened: with `content-length: 0` set, every host that was
+//! tried then sends the same, correct request, and none reports one that was
+//! carried out as reset.
+
+use core::time::Duration;
+
+use wasip2::clocks::monotonic_clock::subscribe_duration;
+use wasip2::http::outgoing_handler::handle;
+use wasip2::http::types::{
+    ErrorCode, Fields, IncomingResponse, Method, OutgoingRequest, RequestOptions, Scheme,
+};
+use wasip2::io::poll::{Pollable, poll};
+
+use super::convert::nanos;
+use crate::azure::operation::{self, Request};
+use crate::election::{Failure, FailureKind};
+
+/// More of an answer's body is not read; it is only read so that the connection can be used again.
+const MOST_BODY: u64 = 64 * 1024;
+
+/// Status and headers of an answer.
+pub type RawAnswer = (u16, Vec<(String, Vec<u8>)>);
+
+/// Sends a request; gives up when `timeout` has passed.
+pub fn send(request: &Request, timeout: Duration) -> Result<RawAnswer, Failure> {
+    let deadline = subscribe_duration(nanos(timeout));
+    let outgoing = outgoing(request)?;
+    let answer = handle(outgoing, Some(options(timeout))).map_err(failure)?;
+    let ready = answer.subscribe();
+    if !wait(&ready, &deadline) {
+        return Err(Failure { kind: FailureKind::Timeout, detail: String::new() });
+    }
+    drop(ready);
+    let response = match answer.get() {
+        Some(Ok(Ok(response))) => response,
+        Some(Ok(Err(code))) => return Err(failure(code)),
+        Some(Err(())) | None => return Err(other("the host gave no answer")),
+    };
+    let raw = (response.status(), response.headers().entries());
+    drain(&response, &deadline);
+    Ok(raw)
+}
+
+fn outgoing(request: &Request) -> Result<OutgoingRequest, Failure> {
+    let headers = request.headers.iter();
+    let headers: Vec<_> =
+        headers.map(|(name, value)| (name.to_string(), value.as_bytes().to_vec())).collect();
+    let fields = Fields::from_list(&headers).map_err(|_| other("a header was refused"))?;
+    let outgoing = OutgoingRequest::new(fields);
+    let method = match request.method {
+        operation::Method::Head => Method::Head,
+        operation::Method::Put => Method::Put,
+    };
+    let (scheme, authority) = match request.origin.split_once("://") {
+        Some(("https", authority)) => (Scheme::Https, authority),
+        Some((_, authority)) => (Scheme::Http, authority),
+        None => return Err(other("the endpoint has no scheme")),
+    };
+    outgoing
+        .set_method(&method)
+        .and_then(|()| outgoing.set_scheme(Some(&scheme)))
+        .and_then(|()| outgoing.set_authority(Some(authority)))
+        .and_then(|()| outgoing.set_path_with_query(Some(&request.path_and_query)))
+        .map_err(|()| other("the endpoint or the path was refused"))?;
+    Ok(outgoing)
+}
+
+/// For hosts whose own time-outs are longer; one that knows none of these goes by the deadline.
+fn options(timeout: Duration) -> RequestOptions {
+    let options = RequestOptions::new();
+    let timeout = Some(nanos(timeout));
+    let _ = options.set_connect_timeout(timeout);
+    let _ = options.set_first_byte_timeout(timeout);
+    let _ = options.set_between_bytes_timeout(timeout);
+    options
+}
+
+/// Whether `ready` came before the deadline.
+fn wait(ready: &Pollable, deadline: &Pollable) -> bool {
+    poll(&[ready, deadline]).contains(&0)
+}
+
+fn drain(response: &IncomingResponse, deadline: &Pollable) {
+    let Ok(body) = response.consume() else { return };
+    let Ok(stream) = body.stream() else { return };
+    let ready = stream.subscribe();
+    let mut read = 0;
+    while read < MOST_BODY && wait(&ready, deadline) {
+        match stream.read(MOST_BODY) {
+            Ok(bytes) => read += bytes.len() as u64,
+            Err(_) => return,
+        }
+    }
+}
+
+fn failure(code: ErrorCode) -> Failure {
+    let kind = match &code {
+        ErrorCode::ConnectionTimeout
+        | ErrorCode::ConnectionReadTimeout
+        | ErrorCode::ConnectionWriteTimeout
+        | ErrorCode::HttpResponseTimeout => FailureKind::Timeout,
+        ErrorCode::DnsTimeout | ErrorCode::DnsError(_) => FailureKind::Name,
+        ErrorCode::ConnectionRefused
+        | ErrorCode::DestinationNotFound
+        | ErrorCode::DestinationUnavailable
+        | ErrorCode::DestinationIpProhibited
+        | ErrorCode::DestinationIpUnroutable => FailureKind::Connect,
+        ErrorCode::ConnectionTerminated | ErrorCode::HttpResponseIncomplete => FailureKind::Reset,
+        ErrorCode::TlsProtocolError
+        | ErrorCode::TlsCertificateError
+        | ErrorCode::TlsAlertReceived(_) => FailureKind::Tls,
+        ErrorCode::HttpRequestDenied => FailureKind::Denied,
+        _ => FailureKind::Other,
+    };
+    let detail = match code {
+        ErrorCode::InternalError(Some(detail)) => detail,
+        ErrorCode::DnsError(error) => error.rcode.unwrap_or_default(),
+        ErrorCode::TlsAlertReceived(alert) => alert.alert_message.unwrap_or_default(),
+        code if kind == FailureKind::Other => format!("{code:?}"),
+        _ => String::new(),
+    };
+    Failure { kind, detail }
+}
+
+fn other(detail: &str) -> Failure {
+    Failure { kind: FailureKind::Other, detail: detail.into() }
+}
