@@ -7,8 +7,8 @@ const BEAT: &str = "tenure-test-beat";
 
 fn main() {
     if let Err(problem) = build() {
+        // Fails the build with this line alone.
         println!("cargo::error={problem}");
-        std::process::exit(1);
     }
 }
 

@@ -12,6 +12,8 @@ const TARGET: &str = "wasm32-wasip2";
 const PROFILE: &str = "wasm";
 
 /// Builds `packages` in one go, and returns the directory that holds their `.wasm` files.
+///
+/// Ends the build script when the compiler refuses them: its words are the error then.
 pub fn build(workspace: &Path, packages: &[&str]) -> Result<PathBuf, String> {
     ensure_target()?;
     let target_dir = out_dir()?.join("wasm");
@@ -30,9 +32,10 @@ pub fn build(workspace: &Path, packages: &[&str]) -> Result<PathBuf, String> {
     cargo.current_dir(workspace);
     let output = run(&mut cargo)?;
     if !output.status.success() {
-        // Cargo shows the standard error of a build script that fails.
+        // Cargo shows what a build script wrote only when its exit code says that it failed.
         eprintln!("{}", String::from_utf8_lossy(&output.stderr));
-        return Err(format!("building {} for {TARGET} failed", packages.join(" and ")));
+        eprintln!("building {} for {TARGET} failed", packages.join(" and "));
+        std::process::exit(1);
     }
     Ok(target_dir.join(TARGET).join(PROFILE))
 }

@@ -141,7 +141,7 @@ impl Group {
 async fn read_events(stdout: BufReader<tokio::process::ChildStdout>, log: Arc<Log>) {
     let mut lines = stdout.lines();
     while let Ok(Some(line)) = lines.next_line().await {
-        let event = serde_json::from_str(&line).unwrap_or_else(|_| Value::String(line));
+        let event = serde_json::from_str(&line).unwrap_or(Value::String(line));
         let mut all = log.lines.lock().unwrap();
         all.push(Line { at: Instant::now(), event });
         log.count.send_replace(all.len());

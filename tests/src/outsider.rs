@@ -116,12 +116,7 @@ impl Outsider {
     ) -> Result<Response> {
         let path = format!("{}{path}", self.account.prefix());
         let date = http_date::format(Utc::now());
-        let fixed = [("x-ms-date", date.as_str()), ("x-ms-version", API_VERSION)];
-        let headers: Vec<(String, String)> =
-            fixed.iter().chain(headers).map(|(n, v)| (n.to_string(), v.to_string())).collect();
-        let name = self.account.name();
-        let to_sign = string_to_sign(method.as_str(), &path, &decoded_query(query), &headers, name);
-        let signed = authorization(name, self.account.key(), &to_sign);
+        let headers = signed(&self.account, method.as_str(), &path, query, headers, &date);
         let question = if query.is_empty() { "" } else { "?" };
         let url = format!("{}{path}{question}{query}", self.account.origin());
         let mut request = self.client.request(method.clone(), url);
@@ -131,6 +126,25 @@ impl Outsider {
         if method == Method::PUT {
             request = request.header("content-length", "0");
         }
-        request.header("authorization", signed).send().await.context("no answer")
+        request.send().await.context("no answer")
     }
+}
+
+/// All headers of a request without a body, the signature among them. `path` as on the wire.
+#[must_use]
+pub fn signed(
+    account: &Account,
+    method: &str,
+    path: &str,
+    query: &str,
+    headers: &[(&str, &str)],
+    date: &str,
+) -> Vec<(String, String)> {
+    let fixed = [("x-ms-date", date), ("x-ms-version", API_VERSION)];
+    let mut headers: Vec<(String, String)> =
+        fixed.iter().chain(headers).map(|(n, v)| (n.to_string(), v.to_string())).collect();
+    let to_sign = string_to_sign(method, path, &decoded_query(query), &headers, account.name());
+    let signature = authorization(account.name(), account.key(), &to_sign);
+    headers.push(("authorization".into(), signature));
+    headers
 }

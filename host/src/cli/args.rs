@@ -9,6 +9,9 @@ leader's work only there.";
 
 const EXAMPLES: &str = "\
 Examples:
+  See what it does, in less than a minute
+    tenure demo
+
   Try it, without an account: a blob store of its own, and a candidate
     tenure store --listen 127.0.0.1:10000
     export AZURE_STORAGE_CONNECTION_STRING=UseDevelopmentStorage=true
@@ -38,6 +41,8 @@ pub(super) enum Command {
     Status(StatusArguments),
     /// Runs a blob store for trying things out, in memory
     Store(StoreArguments),
+    /// Shows an election: leaders come and go, and others take over. Needs nothing, takes half a minute
+    Demo(DemoArguments),
 }
 
 const RUN_HELP: &str = "\
@@ -146,6 +151,21 @@ pub(super) struct StoreArguments {
     /// Where to listen; port 0 picks a free one
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:10000")]
     pub listen: SocketAddr,
+}
+
+const DEMO_HELP: &str = "\
+Everything runs on this machine, on free ports of 127.0.0.1, and is gone afterwards.
+
+Exit codes: 0 all went well; 1 turns overlapped, or something did not happen; 2 it could not be
+started; 130 it was interrupted.";
+
+#[derive(Args)]
+#[command(after_help = DEMO_HELP)]
+pub(super) struct DemoArguments {
+    /// How many processes contend, 2 to 9
+    #[arg(long, value_name = "NUMBER", default_value_t = 3)]
+    #[arg(value_parser = clap::value_parser!(u8).range(2..=9))]
+    pub candidates: u8,
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 mod args;
 mod complaint;
 mod configuration;
+mod demo;
 mod log;
 mod run;
 mod signals;
@@ -29,6 +30,9 @@ pub fn main() -> ExitCode {
         }
         Command::Store(arguments) => {
             with_runtime(2, |runtime| runtime.block_on(store::store(&arguments)))
+        }
+        Command::Demo(arguments) => {
+            with_runtime(2, |runtime| runtime.block_on(demo::demo(&arguments)))
         }
     }
 }

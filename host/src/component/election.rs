@@ -3,6 +3,7 @@
 use super::bindings::values::tenure::election::types;
 use super::context::{Context, Grant, linker, store};
 use super::engine::Engine;
+use super::error::{CheckError, ComponentError};
 use super::output::Output;
 use crate::clock::{Clock, Reading};
 use crate::contract::{Complaint, Event, Memory, Needs, Report, Snapshot, Trouble};
@@ -110,7 +111,7 @@ impl ElectionComponent {
         let needs = answer.map_err(CheckError::Settings)?;
         let mut allow = AllowList::default();
         for origin in &needs.origins {
-            allow.allow(origin).map_err(|error| ComponentError(error.to_string()))?;
+            allow.allow(origin).map_err(|error| ComponentError::new(error.to_string()))?;
         }
         let gate = self.gate(allow);
         // A second check of the same settings needs the same.
@@ -236,12 +237,13 @@ impl fmt::Debug for ElectionComponent {
 impl Functions {
     fn of(component: &Component) -> Result<Self, ComponentError> {
         let interface = component.get_export_index(None, INTERFACE);
-        let interface = interface
-            .ok_or_else(|| ComponentError(format!("the component does not export {INTERFACE}")))?;
+        let interface = interface.ok_or_else(|| {
+            ComponentError::new(format!("the component does not export {INTERFACE}"))
+        })?;
         let function = |name: &str| {
-            component
-                .get_export_index(Some(&interface), name)
-                .ok_or_else(|| ComponentError(format!("{INTERFACE} lacks the function {name}")))
+            component.get_export_index(Some(&interface), name).ok_or_else(|| {
+                ComponentError::new(format!("{INTERFACE} lacks the function {name}"))
+            })
         };
         Ok(Self {
             check: function("check")?,
@@ -270,68 +272,8 @@ impl LastWords {
         let text = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let said = text.trim();
         match said {
-            "" => ComponentError(format!("{error:#}")),
-            said => ComponentError(format!("{said} ({:#})", error.root_cause())),
+            "" => ComponentError::new(format!("{error:#}")),
+            said => ComponentError::new(format!("{said} ({:#})", error.root_cause())),
         }
     }
 }
-
-/// The component trapped, broke its contract, or could not be loaded. The text says which.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ComponentError(String);
-
-impl ComponentError {
-    /// A failure that `text` describes.
-    pub fn new(text: impl Into<String>) -> Self {
-        Self(text.into())
-    }
-}
-
-impl fmt::Display for ComponentError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the election component failed: {}", self.0)
-    }
-}
-
-impl std::error::Error for ComponentError {}
-
-impl From<wasmtime::Error> for ComponentError {
-    fn from(error: wasmtime::Error) -> Self {
-        Self(format!("{error:#}"))
-    }
-}
-
-/// Why [`ElectionComponent::check`] did not succeed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum CheckError {
-    /// The settings are wrong.
-    Settings(Vec<Complaint>),
-    /// The component itself failed.
-    Component(ComponentError),
-}
-
-impl From<ComponentError> for CheckError {
-    fn from(error: ComponentError) -> Self {
-        Self::Component(error)
-    }
-}
-
-impl fmt::Display for CheckError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Component(error) => error.fmt(f),
-            Self::Settings(complaints) => {
-                for complaint in complaints {
-                    writeln!(
-                        f,
-                        "{}: {}; {}",
-                        complaint.setting, complaint.problem, complaint.advice
-                    )?;
-                }
-                Ok(())
-            }
-        }
-    }
-}
-
-impl std::error::Error for CheckError {}

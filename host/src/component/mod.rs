@@ -4,12 +4,14 @@ mod bindings;
 mod context;
 mod election;
 mod engine;
+mod error;
 mod output;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use bindings::{leader, types};
 pub(crate) use context::{Context, Grant, linker, store};
-pub use election::{CheckError, ComponentError, ELECTION_COMPONENT, ElectionComponent};
+pub use election::{ELECTION_COMPONENT, ElectionComponent};
 pub use engine::Engine;
+pub use error::{CheckError, ComponentError};
 pub(crate) use output::Output;

@@ -1,6 +1,6 @@
 //! The rules of the loop, with a scripted elector and virtual time.
 
-use super::{Elector, Event, Runner};
+use super::{Candidate, Elector, Event, Runner, seen_stopped};
 use crate::Deadline;
 use crate::clock::{Clock, virtual_time::VirtualClock};
 use crate::component::ComponentError;
@@ -415,4 +415,41 @@ fn a_panicking_handler_is_a_failed_turn() {
             "1 step: leave",
         ]
     );
+}
+
+/// A candidate whose turn runs, between two steps.
+fn with_candidate(test: impl AsyncFnOnce(&mut Candidate<'_, Script, VirtualClock>)) {
+    VirtualClock::run(async |clock| {
+        let log = Log { clock: clock.clone(), lines: Arc::default() };
+        let elector = Script { replies: Mutex::default(), log: log.clone() };
+        let work = Work { lasts: seconds(100), log };
+        let runner = Runner::new(elector, work, clock.clone());
+        let mut candidate = Candidate::new(&runner);
+        candidate.stepped(Duration::ZERO, leading(7).run(turn(7)).report);
+        assert!(candidate.turn.is_some());
+        test(&mut candidate).await;
+    });
+}
+
+#[test]
+fn nothing_is_won_anew_until_the_work_was_seen_stopped() {
+    with_candidate(async |candidate| {
+        candidate.stepped(Duration::ZERO, trap().report);
+        candidate.runner.clock.sleep_until(seconds(5)).await;
+        assert!(candidate.next_step().is_none());
+        let end = seen_stopped(&mut candidate.turn).await;
+        candidate.turn_ended(end);
+        assert!(candidate.next_step().is_some());
+    });
+}
+
+#[test]
+fn nothing_is_released_until_the_work_was_seen_stopped() {
+    with_candidate(async |candidate| {
+        candidate.leave();
+        assert!(candidate.next_step().is_none());
+        let end = seen_stopped(&mut candidate.turn).await;
+        candidate.turn_ended(end);
+        assert!(candidate.next_step().is_some() && candidate.said_goodbye);
+    });
 }

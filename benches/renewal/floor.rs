@@ -1,0 +1,62 @@
+//! The fastest server there can be: it looks at nothing but the lease id, and says yes.
+
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::thread;
+
+use chrono::Utc;
+use tenure_guest::azure::http_date;
+
+/// The account that [`start`] answers for; any key will do.
+const KEY: &str = "a2V5IG9mIGEgc2VydmVyIHRoYXQgY2hlY2tzIG5vdGhpbmc=";
+
+/// Starts it in threads of its own, which stay where the calling thread is, and returns the
+/// connection string. It ends with the process.
+pub fn start() -> io::Result<String> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    let address = listener.local_addr()?;
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            thread::spawn(move || answer_all(stream));
+        }
+    });
+    Ok(format!("AccountName=floor;AccountKey={KEY};BlobEndpoint=http://{address}/floor"))
+}
+
+fn answer_all(mut stream: TcpStream) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let mut buffer = [0; 8 * 1024];
+    let mut filled = 0;
+    loop {
+        // No request has a body, and none is sent before the last one is answered.
+        while !buffer[..filled].ends_with(b"\r\n\r\n") {
+            match stream.read(&mut buffer[filled..])? {
+                0 => return Ok(()),
+                read => filled += read,
+            }
+        }
+        let answer = answer(&String::from_utf8_lossy(&buffer[..filled]));
+        stream.write_all(answer.as_bytes())?;
+        filled = 0;
+    }
+}
+
+fn answer(request: &str) -> String {
+    let header = |wanted: &str| request.lines().find_map(|line| line.strip_prefix(wanted));
+    let proposed = header("x-ms-proposed-lease-id: ");
+    let lease = proposed.or_else(|| header("x-ms-lease-id: ")).unwrap_or_default();
+    let creates = proposed.is_some() || request.contains("\r\nif-none-match: *");
+    let status = if creates { "201 Created" } else { "200 OK" };
+    let date = http_date::format(Utc::now());
+    format!(
+        "HTTP/1.1 {status}\r\n\
+         content-length: 0\r\n\
+         etag: \"0x8DE000000000000\"\r\n\
+         last-modified: {date}\r\n\
+         x-ms-lease-id: {lease}\r\n\
+         x-ms-lease-state: available\r\n\
+         x-ms-request-id: 00000000-0000-4000-8000-000000000000\r\n\
+         x-ms-version: 2021-12-02\r\n\
+         date: {date}\r\n\r\n"
+    )
+}

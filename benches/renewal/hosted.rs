@@ -1,0 +1,64 @@
+//! A leader as the runner hosts it: the component that ships, on a fresh instance per step.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use tenure::clock::BootClock;
+use tenure::component::{ElectionComponent, Engine};
+use tenure::contract::{Memory, Report, Standing};
+use tenure::settings::{Settings, names};
+
+/// More steps than any candidate needs to win a free lease.
+const STEPS: usize = 20;
+
+/// Leads an election.
+pub struct Hosted {
+    component: ElectionComponent,
+    memory: Memory,
+    /// The time as the candidate is told it: it need not wait for its next renewal.
+    elapsed: Duration,
+    again_in: Duration,
+}
+
+impl Hosted {
+    /// Contends, and wins.
+    pub async fn leading(connection_string: &str, election: &str) -> Result<Self> {
+        let settings = Settings::new()
+            .with(names::ELECTION, election)
+            .with(names::NAME, "bench")
+            .with(names::CONNECTION_STRING, connection_string);
+        let engine = Engine::new().map_err(|error| anyhow::anyhow!("{error:#}"))?;
+        let component = ElectionComponent::new(&engine, settings, &BootClock::new())?;
+        component.check().await?;
+        let mut elapsed = Duration::ZERO;
+        let mut memory = None;
+        for _ in 0..STEPS {
+            let report = component.step(memory.as_ref(), elapsed, None).await?;
+            ensure!(report.trouble.is_empty(), "{:?}", report.trouble);
+            let Report { standing, again_in, memory: newest, .. } = report;
+            if let Standing::Leading(_) = standing {
+                return Ok(Self { component, memory: newest, elapsed, again_in });
+            }
+            elapsed += again_in;
+            memory = Some(newest);
+        }
+        None.context("it does not win a free lease")
+    }
+
+    /// What is measured: one step, at the time when its renewal is due.
+    pub async fn renew(&mut self) -> Result<()> {
+        self.elapsed += self.again_in;
+        let report = self.component.step(Some(&self.memory), self.elapsed, None).await?;
+        ensure!(report.renewed && report.trouble.is_empty(), "{report:?}");
+        self.memory = report.memory;
+        self.again_in = report.again_in;
+        Ok(())
+    }
+
+    /// A step that comes too early: it decides to send nothing.
+    pub async fn idle(&mut self) -> Result<()> {
+        let report = self.component.step(Some(&self.memory), self.elapsed, None).await?;
+        ensure!(!report.renewed && report.trouble.is_empty(), "{report:?}");
+        Ok(())
+    }
+}

@@ -1,0 +1,251 @@
+//! One renewal through the component beside the same signed request sent natively: to the same
+//! server, by clients with the same settings, one after the other in one run, on chosen
+//! processors. The ratio of the medians is the price of the component.
+//!
+//! ```text
+//! cargo bench -p tenure-tests --bench renewal [-- --json]
+//! ```
+//!
+//! Two servers: one that answers at once and shows the whole price, and Azurite, which works
+//! for its answer. Two places: client and server on one processor, and on two.
+
+mod floor;
+mod hosted;
+mod native;
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use hosted::Hosted;
+use native::Native;
+use serde_json::{Value, json};
+use tenure_tests::Azurite;
+use tenure_tests::measure::{Spread, Table, allowed, load, stay_on};
+use tokio::runtime::{Builder, Runtime};
+
+/// A server, and what a renewal through the component may cost there.
+struct Server {
+    name: &'static str,
+    connection_string: String,
+    bound: f64,
+    /// Renewals of each kind per round.
+    renewals: usize,
+}
+
+/// Pairs before the first round: connections, caches, and Azurite's compiler.
+const WARM_UP: usize = 2_000;
+
+/// How threads serve the client.
+#[derive(Clone, Copy)]
+enum Workers {
+    /// As the program `tenure` does: the loop in one, the connections in two more.
+    AsTheProgram,
+    /// Everything in one thread, as a program may that embeds the runner.
+    None,
+}
+
+fn main() -> Result<ExitCode> {
+    let arguments: Vec<String> = std::env::args().collect();
+    let given = |name: &str| arguments.iter().any(|argument| argument == name);
+    // `cargo test --benches` only wants to see it run.
+    let rounds = if given("--bench") { 9 } else { 1 };
+
+    let processors = allowed();
+    let first = *processors.first().context("this system does not keep threads on processors")?;
+    stay_on(first)?;
+    // Azurite stays on the processor of the thread that starts it.
+    let starter = Builder::new_current_thread().enable_all().build()?;
+    let azurite = starter.block_on(Azurite::start(0))?;
+    let servers = [
+        Server { name: "trivial", connection_string: floor::start()?, bound: 2.0, renewals: 1_000 },
+        Server {
+            name: "Azurite",
+            connection_string: azurite.connection_string(),
+            bound: 1.25,
+            renewals: 300,
+        },
+    ];
+
+    let before = load();
+    let mut cases = Vec::new();
+    for server in &servers {
+        for workers in [Workers::AsTheProgram, Workers::None] {
+            for &processor in processors.iter().take(2) {
+                stay_on(processor)?;
+                let place = if processor == first { "same" } else { "other" };
+                cases.push(Case::measure(server, workers, place, rounds)?);
+            }
+        }
+    }
+    let missed = cases.iter().any(Case::is_too_slow);
+    if given("--json") {
+        let rows: Vec<Value> = cases.iter().map(Case::to_json).collect();
+        println!("{}", json!({ "load_before": before, "load_after": load(), "cases": rows }));
+    } else {
+        print(&cases);
+        println!("\nload of the machine: {before} before, {} after", load());
+    }
+    Ok(if missed && rounds > 1 { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// What one server, one place and one runtime gave.
+struct Case {
+    server: &'static str,
+    bound: f64,
+    workers: Workers,
+    place: &'static str,
+    native: Spread,
+    hosted: Spread,
+    /// Steps that send nothing.
+    idle: Spread,
+    /// The ratio of the medians of each round, sorted.
+    ratios: Vec<f64>,
+}
+
+impl Case {
+    fn measure(
+        server: &Server,
+        workers: Workers,
+        place: &'static str,
+        rounds: usize,
+    ) -> Result<Self> {
+        runtime(workers)?.block_on(async {
+            let (connection_string, unique) = (&server.connection_string, uuid::Uuid::new_v4());
+            let blob = |name: &str| format!("bench-{}/{name}", unique.simple());
+            let native = Native::leading(connection_string, &blob("native")).await?;
+            let mut hosted = Hosted::leading(connection_string, &blob("hosted")).await?;
+            pairs(&native, &mut hosted, if rounds > 1 { WARM_UP } else { 10 }).await?;
+            let (mut natives, mut hosteds, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+            for _ in 0..rounds {
+                let (native, hosted) = pairs(&native, &mut hosted, server.renewals).await?;
+                let median = |of: &[Duration]| of.iter().copied().collect::<Spread>().median();
+                ratios.push(median(&hosted).as_secs_f64() / median(&native).as_secs_f64());
+                natives.extend(native);
+                hosteds.extend(hosted);
+            }
+            ratios.sort_by(f64::total_cmp);
+            let mut idle = Vec::new();
+            for _ in 0..server.renewals {
+                let began = Instant::now();
+                hosted.idle().await?;
+                idle.push(began.elapsed());
+            }
+            Ok(Self {
+                server: server.name,
+                bound: server.bound,
+                workers,
+                place,
+                native: natives.into_iter().collect(),
+                hosted: hosteds.into_iter().collect(),
+                idle: idle.into_iter().collect(),
+                ratios,
+            })
+        })
+    }
+
+    fn ratio(&self) -> f64 {
+        self.hosted.median().as_secs_f64() / self.native.median().as_secs_f64()
+    }
+
+    /// The bound holds for the program as it is, where nothing of the price is hidden: on one
+    /// processor.
+    fn is_judged(&self) -> bool {
+        matches!(self.workers, Workers::AsTheProgram) && self.place == "same"
+    }
+
+    fn is_too_slow(&self) -> bool {
+        self.is_judged() && self.ratio() > self.bound
+    }
+
+    fn to_json(&self) -> Value {
+        json!({
+            "server": self.server, "threads": self.workers.name(), "processors": self.place,
+            "native": self.native.to_json(), "component": self.hosted.to_json(),
+            "idle": self.idle.to_json(), "ratio": self.ratio(), "ratios": self.ratios,
+            "bound": self.is_judged().then_some(self.bound),
+        })
+    }
+}
+
+/// Each in turn first, so that neither always finds the processor as the other left it.
+async fn pairs(
+    native: &Native,
+    hosted: &mut Hosted,
+    count: usize,
+) -> Result<(Vec<Duration>, Vec<Duration>)> {
+    let mut measured = (Vec::with_capacity(count), Vec::with_capacity(count));
+    for number in 0..2 * count {
+        let began = Instant::now();
+        if matches!(number % 4, 0 | 3) {
+            native.renew().await?;
+            measured.0.push(began.elapsed());
+        } else {
+            hosted.renew().await?;
+            measured.1.push(began.elapsed());
+        }
+    }
+    Ok(measured)
+}
+
+fn runtime(workers: Workers) -> Result<Runtime> {
+    let mut builder = match workers {
+        Workers::AsTheProgram => Builder::new_multi_thread(),
+        Workers::None => Builder::new_current_thread(),
+    };
+    if matches!(workers, Workers::AsTheProgram) {
+        builder.worker_threads(2);
+    }
+    Ok(builder.enable_all().build()?)
+}
+
+impl Workers {
+    fn name(self) -> &'static str {
+        match self {
+            Self::AsTheProgram => "1 + 2",
+            Self::None => "1",
+        }
+    }
+}
+
+fn print(cases: &[Case]) {
+    let headings = [
+        "server",
+        "threads",
+        "processor",
+        "native p50",
+        "p99",
+        "component p50",
+        "p99",
+        "idle step",
+        "ratio",
+        "of rounds",
+        "bound",
+    ];
+    let micros = |duration: Duration| format!("{:.1}", duration.as_secs_f64() * 1e6);
+    let mut table = Table::new(&headings);
+    for case in cases {
+        let bound = match case.is_judged() {
+            true if case.is_too_slow() => format!("{} MISSED", case.bound),
+            true => format!("{} met", case.bound),
+            false => String::new(),
+        };
+        let ends = (case.ratios.first(), case.ratios.last());
+        let ends = ends.0.zip(ends.1).map(|(least, most)| format!("{least:.2}–{most:.2}"));
+        table.row([
+            case.server.to_owned(),
+            case.workers.name().to_owned(),
+            case.place.to_owned(),
+            micros(case.native.median()),
+            micros(case.native.quantile(0.99)),
+            micros(case.hosted.median()),
+            micros(case.hosted.quantile(0.99)),
+            micros(case.idle.median()),
+            format!("{:.2}", case.ratio()),
+            ends.unwrap_or_default(),
+            bound,
+        ]);
+    }
+    println!("One renewal, in µs; {} of each kind per row at least\n", 2_700);
+    print!("{table}");
+}

@@ -1,0 +1,141 @@
+//! From the start of the program `tenure run` to its first requests, as the store sees them:
+//! with the compiled components in the cache, and without.
+//!
+//! ```text
+//! cargo bench -p tenure-tests --bench start [-- --json]
+//! ```
+
+use std::path::Path;
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use chrono::Utc;
+use serde_json::json;
+use tenure::store::{Account, Now, Service, Store, Verb};
+use tenure_tests::BEAT_HANDLER;
+use tenure_tests::measure::{Spread, Table, load};
+use tokio::runtime::Builder;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_tenure-under-test");
+
+/// For the acquire, which is the first request about a lease, with a warm cache.
+const BOUND: Duration = Duration::from_millis(50);
+
+const GIVE_UP: Duration = Duration::from_secs(60);
+
+/// One start.
+struct Start {
+    /// When the store handled the first request of all, a look.
+    look: Duration,
+    /// When it handled the acquire. Container and blob were made in between.
+    acquire: Duration,
+}
+
+fn main() -> Result<ExitCode> {
+    let arguments: Vec<String> = std::env::args().collect();
+    let given = |name: &str| arguments.iter().any(|argument| argument == name);
+    // `cargo test --benches` only wants to see it run.
+    let starts: usize = if given("--bench") { 30 } else { 1 };
+
+    let before = load();
+    let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+    let (warm, cold) = runtime.block_on(async {
+        let bench = Bench::new().await?;
+        let cache = tempfile::tempdir()?;
+        bench.start(cache.path()).await?;
+        let (mut warm, mut cold) = (Vec::new(), Vec::new());
+        for _ in 0..starts {
+            warm.push(bench.start(cache.path()).await?);
+        }
+        for _ in 0..starts.div_ceil(3) {
+            cold.push(bench.start(tempfile::tempdir()?.path()).await?);
+        }
+        anyhow::Ok((warm, cold))
+    })?;
+
+    let spread =
+        |of: &[Start], what: fn(&Start) -> Duration| of.iter().map(what).collect::<Spread>();
+    let rows = [
+        ("warm cache, first request", spread(&warm, |start| start.look)),
+        ("warm cache, acquire", spread(&warm, |start| start.acquire)),
+        ("empty cache, first request", spread(&cold, |start| start.look)),
+        ("empty cache, acquire", spread(&cold, |start| start.acquire)),
+    ];
+    let median = rows[1].1.median();
+    let met = median <= BOUND;
+    if given("--json") {
+        let rows: Vec<_> = rows
+            .iter()
+            .map(|(name, spread)| json!({ "what": name, "s": spread.to_json() }))
+            .collect();
+        println!("{}", json!({ "load_before": before, "load_after": load(), "rows": rows }));
+    } else {
+        let mut table = Table::new(&["from exec to", "n", "min", "p50", "p90", "max"]);
+        let millis = |duration: Duration| format!("{:.1} ms", duration.as_secs_f64() * 1e3);
+        for (name, spread) in &rows {
+            let cells = [0.0, 0.5, 0.9, 1.0].map(|share| millis(spread.quantile(share)));
+            let cells = [name.to_string(), spread.len().to_string()].into_iter().chain(cells);
+            table.row(cells);
+        }
+        let verdict = if met { "met" } else { "MISSED" };
+        print!("{table}\nbound for the acquire, warm, median: {BOUND:?}: {verdict}\n");
+        println!("load of the machine: {before} before, {} after", load());
+    }
+    Ok(if met || starts == 1 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// A store that tells the time of its requests by a clock of ours.
+struct Bench {
+    store: Store,
+    origin: Instant,
+}
+
+impl Bench {
+    async fn new() -> Result<Self> {
+        let origin = Instant::now();
+        let clock = Arc::new(move || Now { elapsed: origin.elapsed(), wall: Utc::now() });
+        let service = Service::new(vec![Account::emulator()], 1);
+        let store = Store::start_by(clock, ([127, 0, 0, 1], 0).into(), service).await?;
+        Ok(Self { store, origin })
+    }
+
+    async fn start(&self, cache: &Path) -> Result<Start> {
+        let seen = self.store.with(|service| service.log().total()) as usize;
+        let election = format!("bench-{}/leader", uuid::Uuid::new_v4().simple());
+        let mut command = Command::new(PROGRAM);
+        command
+            .args(["run", "--log", "json", "--election", &election, "--name", "bench"])
+            .args(["--every", "1h", "--handler", BEAT_HANDLER])
+            .env("TENURE_CACHE_DIR", cache)
+            .env("AZURE_STORAGE_CONNECTION_STRING", self.store.connection_string())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null());
+        let began = self.origin.elapsed();
+        let _child = Killed(command.spawn().context("it cannot be started")?);
+        let acquired = |service: &mut Service| {
+            let mut entries = service.log().entries().skip(seen);
+            let look = entries.next()?.at;
+            let acquire = entries.find(|entry| entry.verb == Verb::Acquire)?.at;
+            Some(Start { look: look - began, acquire: acquire - began })
+        };
+        while self.origin.elapsed() < began + GIVE_UP {
+            if let Some(start) = self.store.with(acquired) {
+                return Ok(start);
+            }
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        bail!("no acquire within {GIVE_UP:?}")
+    }
+}
+
+/// A process that ends with its owner.
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}

@@ -1,0 +1,220 @@
+//! What the demo does next. It waits for what must happen, never for time to pass.
+
+use super::lane::{Lane, State};
+use super::story::{Story, Turn};
+use std::time::Duration;
+
+/// Turns that each leader runs before something is done to it.
+const TURNS: usize = 3;
+
+/// Turns of the last leader.
+const LAST_TURNS: usize = 2;
+
+/// How far a turn is when its leader is killed: at work, with the sink.
+const MIDDLE: Duration = Duration::from_millis(300);
+
+/// Something to do to a candidate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Action {
+    Start(usize),
+    Kill(usize),
+    Stop(usize),
+    /// Announce the end.
+    Finish,
+    /// Stop, since the demo ends.
+    Dismiss(usize),
+}
+
+#[derive(Debug, Default)]
+pub(super) enum Plot {
+    /// Everybody starts, and somebody leads.
+    #[default]
+    Opening,
+    /// That leader was killed: another one must take over.
+    Crash(usize),
+    /// That candidate is started again; the new leader works.
+    Recovery(usize),
+    /// That leader was asked to stop: another one must take over.
+    HandOver(usize),
+    /// All are asked to stop, the leader last: nobody else is to be elected now.
+    Ending,
+    /// All are gone.
+    Over,
+}
+
+impl Plot {
+    /// What is to be done now, one thing at a time.
+    pub(super) fn next(&mut self, story: &Story, now: Duration) -> Option<Action> {
+        let leader = story.leader();
+        if story.lanes.iter().all(|lane| lane.ended && lane.state().is_some()) {
+            *self = Self::Over;
+        }
+        match *self {
+            Self::Opening => {
+                let unborn = story.lanes.iter().position(|lane| lane.state().is_none());
+                if let Some(who) = unborn {
+                    return Some(Action::Start(who));
+                }
+                let leader = leader.filter(|_| story.lanes.iter().all(settled))?;
+                let mut turns = turns(story, leader);
+                let last = turns.next_back()?;
+                let in_the_middle = last.ended.is_none() && now >= last.began + MIDDLE;
+                (in_the_middle && turns.count() + 1 >= TURNS).then(|| {
+                    *self = Self::Crash(leader);
+                    Action::Kill(leader)
+                })
+            }
+            Self::Crash(victim) => {
+                let gone = story.lanes.get(victim).is_some_and(|lane| lane.ended);
+                (gone && leader.is_some()).then(|| {
+                    *self = Self::Recovery(victim);
+                    Action::Start(victim)
+                })
+            }
+            Self::Recovery(victim) => {
+                let back = story.lanes.get(victim).is_some_and(|lane| lane.is_in());
+                let leader = leader.filter(|who| back && rests_after(story, *who, TURNS))?;
+                *self = Self::HandOver(leader);
+                Some(Action::Stop(leader))
+            }
+            Self::HandOver(_) => {
+                leader.filter(|who| rests_after(story, *who, LAST_TURNS))?;
+                *self = Self::Ending;
+                Some(Action::Finish)
+            }
+            Self::Ending => {
+                let follower = story.lanes.iter().position(|lane| {
+                    matches!(lane.state(), Some(State::Starting | State::Follows)) && !lane.ended
+                });
+                if let Some(who) = follower {
+                    return Some(Action::Dismiss(who));
+                }
+                let alone = story.lanes.iter().filter(|lane| !lane.ended).count() == 1;
+                leader.filter(|_| alone).map(Action::Dismiss)
+            }
+            Self::Over => None,
+        }
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        matches!(self, Self::Over)
+    }
+
+    /// What has not happened yet.
+    pub(super) fn waits_for(&self, story: &Story) -> String {
+        match *self {
+            Self::Opening => format!("a leader and its first {TURNS} turns"),
+            Self::Crash(who) => format!("somebody to take over from {}", story.name(who)),
+            Self::Recovery(who) => {
+                format!("{} to come back, and for {TURNS} turns of the new leader", story.name(who))
+            }
+            Self::HandOver(who) => {
+                format!("somebody to take over from {}, and for its turns", story.name(who))
+            }
+            Self::Ending => "the candidates to stop".to_owned(),
+            Self::Over => "nothing".to_owned(),
+        }
+    }
+}
+
+/// Whether no more is to be expected of a candidate before the first leader is killed.
+fn settled(lane: &Lane) -> bool {
+    lane.is_in() || lane.ended
+}
+
+/// The turns of the present leader in its term.
+fn turns(story: &Story, leader: usize) -> impl DoubleEndedIterator<Item = &Turn> {
+    let term = story.tenancies.iter().rfind(|tenancy| tenancy.who == leader).map(|t| t.term);
+    story.turns.iter().filter(move |turn| turn.who == leader && Some(turn.term) == term)
+}
+
+/// Whether the leader has run so many turns, and runs none now.
+fn rests_after(story: &Story, leader: usize, enough: usize) -> bool {
+    turns(story, leader).count() >= enough && turns(story, leader).all(|turn| turn.ended.is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::script::{ms, started, story};
+    use super::*;
+
+    #[test]
+    fn a_whole_demo() {
+        let mut plot = Plot::default();
+        let mut story = story();
+        for who in 0..3 {
+            assert_eq!(plot.next(&story, ms(0)), Some(Action::Start(who)));
+            story.start(ms(0), who);
+        }
+        story.elects(200, 0, 1000);
+        story.runs(2_000, 0, 1000);
+        story.runs(4_000, 0, 1000);
+        story.begins(6_000, 0, 1000);
+        assert_eq!(plot.next(&story, ms(6_400)), None, "not all take part yet");
+        story.follows(6_400, 1, "anna");
+        story.follows(6_400, 2, "anna");
+        assert_eq!(plot.next(&story, ms(6_400)), Some(Action::Kill(0)));
+        story.kill(ms(6_400), 0);
+        assert_eq!(plot.next(&story, ms(6_500)), None, "its end is not seen yet");
+        story.dies(6_500, 0);
+        assert_eq!(plot.next(&story, ms(6_500)), None, "nobody leads yet");
+        story.elects(20_000, 1, 1020);
+        assert_eq!(plot.next(&story, ms(20_000)), Some(Action::Start(0)));
+        story.start(ms(20_000), 0);
+        for at in [20_000, 22_000, 24_000] {
+            story.runs(at, 1, 1020);
+        }
+        assert_eq!(plot.next(&story, ms(25_000)), None, "the other one is not back yet");
+        story.follows(25_000, 0, "ben");
+        story.begins(26_000, 1, 1020);
+        assert_eq!(plot.next(&story, ms(26_000)), None, "it is at work");
+        story.ends(26_600, 1, 1020, 26_000, "succeeded");
+        assert_eq!(plot.next(&story, ms(26_600)), Some(Action::Stop(1)));
+        story.stop(ms(26_600), 1);
+        story.stands_down(26_700, 1, 1020, "left");
+        story.dies(26_700, 1);
+        story.elects(27_000, 0, 1027);
+        story.runs(28_000, 0, 1027);
+        assert_eq!(plot.next(&story, ms(29_000)), None, "one turn is not enough");
+        story.runs(30_000, 0, 1027);
+        assert_eq!(plot.next(&story, ms(31_000)), Some(Action::Finish));
+        assert_eq!(plot.next(&story, ms(31_000)), Some(Action::Dismiss(2)));
+        story.dismiss(ms(31_000), 2);
+        assert_eq!(plot.next(&story, ms(31_000)), None, "the leader stays until it is alone");
+        story.dies(31_100, 2);
+        assert_eq!(plot.next(&story, ms(31_100)), Some(Action::Dismiss(0)));
+        story.dismiss(ms(31_100), 0);
+        assert_eq!(plot.next(&story, ms(31_100)), None);
+        assert!(!plot.is_over());
+        story.dies(31_200, 0);
+        assert_eq!(plot.next(&story, ms(31_200)), None);
+        assert!(plot.is_over());
+        assert_eq!(story.lost, 0);
+    }
+
+    #[test]
+    fn a_leader_is_killed_in_the_middle_of_a_turn() {
+        let mut plot = Plot::default();
+        let mut story = started();
+        for at in [2_000, 4_000, 6_000] {
+            story.runs(at, 0, 1000);
+        }
+        assert_eq!(plot.next(&story, ms(7_000)), None);
+        story.begins(8_000, 0, 1000);
+        assert_eq!(plot.next(&story, ms(8_299)), None);
+        assert_eq!(plot.next(&story, ms(8_300)), Some(Action::Kill(0)));
+    }
+
+    #[test]
+    fn when_all_are_gone_nothing_is_waited_for() {
+        let mut plot = Plot::default();
+        let mut story = started();
+        for who in 0..3 {
+            assert_eq!(plot.next(&story, ms(1_000)), None);
+            story.dies(1_000, who);
+        }
+        assert_eq!(plot.next(&story, ms(1_000)), None);
+        assert!(plot.is_over());
+        assert_eq!(story.lost, 3);
+    }
+}

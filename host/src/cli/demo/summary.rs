@@ -1,0 +1,103 @@
+//! What came of it: the table at the end, and whether all was as it must be.
+
+use super::ink::{Line, PLAIN};
+use super::story::{Cause, Story};
+use anstyle::{AnsiColor, Style};
+
+const DIM: Style = Style::new().dimmed();
+const GOOD: Style = AnsiColor::Green.on_default().bold();
+const BAD: Style = AnsiColor::Red.on_default().bold();
+
+pub(super) fn table(story: &Story, overlapping: usize) -> Vec<Line> {
+    let mut lines = vec![Line::default()];
+    let head = format!("  {:<12}{:<8}{:>5}   {}", "term", "leader", "turns", "ended");
+    lines.push(Line::of(DIM, &head));
+    for tenancy in &story.tenancies {
+        let turns = story.turns.iter().filter(|turn| turn.term == tenancy.term).count();
+        let how = tenancy.ended.as_ref().map_or("not yet", |(_, how)| how);
+        let name = story.name(tenancy.who);
+        let row = format!("  {:<12}{name:<8}{turns:>5}   {how}", tenancy.term);
+        lines.push(Line::of(PLAIN, &row));
+    }
+    lines.push(Line::default());
+    for take_over in &story.take_overs {
+        let (name, why) = match take_over.cause {
+            Cause::Crash => ("take-over after a crash", "the lease had to run out"),
+            Cause::Stop => ("take-over after a stop", "the lease was released"),
+        };
+        let seconds = format!("{:.1} s", take_over.after.as_secs_f64());
+        lines.push(fact(name, &seconds, PLAIN, why));
+    }
+    let cut_off = story.turns.iter().filter(|turn| !turn.done).count();
+    let cut_off = if cut_off == 0 { String::new() } else { format!("{cut_off} cut off") };
+    lines.push(fact("turns run", &story.turns.len().to_string(), PLAIN, &cut_off));
+    let style = if overlapping == 0 { GOOD } else { BAD };
+    let source = "by logs and by endpoint";
+    lines.push(fact("overlapping turns", &overlapping.to_string(), style, source));
+    lines
+}
+
+fn fact(name: &str, value: &str, style: Style, remark: &str) -> Line {
+    Line::of(PLAIN, &format!("  {name:<24}"))
+        .with(style, &format!("{value:>7}"))
+        .with(DIM, &format!("  {remark}"))
+}
+
+/// Why the demo did not show what it should, if it did not.
+pub(super) fn verdict(story: &Story, overlapping: usize) -> Result<(), String> {
+    match (overlapping, story.lost) {
+        (0, 0) => Ok(()),
+        (0, lost) => Err(format!("candidates that ended though nobody asked them to: {lost}")),
+        (turns, _) => Err(format!("turns that overlapped: {turns}")),
+    }
+}
+
+/// What to do next.
+pub(super) fn farewell() -> [Line; 3] {
+    let line = |start: &str, rest: &str| Line::of(PLAIN.bold(), start).with(PLAIN, rest);
+    [
+        Line::default(),
+        line("Run it yourself", " with `tenure store` and `tenure run`:"),
+        line("", "`tenure --help` shows how, and README.md how on Azure."),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::script::{ms, started};
+    use super::*;
+
+    #[test]
+    fn a_table_for_a_narrow_terminal() {
+        let mut story = started();
+        story.begins(2_000, 0, 1000);
+        story.kill(ms(2_300), 0);
+        story.dies(2_310, 0);
+        story.elects(15_300, 1, 1015);
+        story.runs(16_000, 1, 1015);
+        let text: Vec<_> = table(&story, 0).iter().map(|line| line.render(false)).collect();
+        assert_eq!(
+            text,
+            [
+                "",
+                "  term        leader  turns   ended",
+                "  1000        anna        1   killed",
+                "  1015        ben         1   not yet",
+                "",
+                "  take-over after a crash  13.0 s  the lease had to run out",
+                "  turns run                     2  1 cut off",
+                "  overlapping turns             0  by logs and by endpoint",
+            ]
+        );
+        assert!(table(&story, 0).iter().chain(&farewell()).all(|line| line.width() < 60));
+    }
+
+    #[test]
+    fn two_at_work_or_a_candidate_lost_is_a_failure() {
+        let mut story = started();
+        assert_eq!(verdict(&story, 0), Ok(()));
+        assert!(verdict(&story, 1).is_err());
+        story.dies(1_000, 2);
+        assert!(verdict(&story, 0).is_err());
+    }
+}

@@ -1,0 +1,64 @@
+//! What can go wrong with the component itself.
+
+use crate::contract::Complaint;
+use std::fmt;
+
+/// The component trapped, broke its contract, or could not be loaded. The text says which.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ComponentError(String);
+
+impl ComponentError {
+    /// A failure that `text` describes.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+}
+
+impl fmt::Display for ComponentError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the election component failed: {}", self.0)
+    }
+}
+
+impl std::error::Error for ComponentError {}
+
+impl From<wasmtime::Error> for ComponentError {
+    fn from(error: wasmtime::Error) -> Self {
+        Self(format!("{error:#}"))
+    }
+}
+
+/// Why [`ElectionComponent::check`](super::ElectionComponent::check) did not succeed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CheckError {
+    /// The settings are wrong.
+    Settings(Vec<Complaint>),
+    /// The component itself failed.
+    Component(ComponentError),
+}
+
+impl From<ComponentError> for CheckError {
+    fn from(error: ComponentError) -> Self {
+        Self::Component(error)
+    }
+}
+
+impl fmt::Display for CheckError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Component(error) => error.fmt(f),
+            Self::Settings(complaints) => {
+                for complaint in complaints {
+                    writeln!(
+                        f,
+                        "{}: {}; {}",
+                        complaint.setting, complaint.problem, complaint.advice
+                    )?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+impl std::error::Error for CheckError {}

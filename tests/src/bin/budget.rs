@@ -1,0 +1,167 @@
+//! How many requests a candidate costs, counted at the store: a leader and a follower, with a
+//! short and a long timer and the default timings.
+//!
+//! ```text
+//! cargo run -p tenure-tests --release --bin budget -- [--seconds 120] [--json]
+//! ```
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use chrono::Utc;
+use clap::Parser;
+use serde_json::json;
+use tenure::store::{Account, Clock, Now, Service, Verb, serve_by};
+use tenure_tests::measure::{Table, load};
+use tenure_tests::{BEAT_HANDLER, Candidate, Group, Sink};
+use tokio::net::TcpListener;
+use tokio::time::{sleep, timeout};
+
+const SOON: Duration = Duration::from_secs(30);
+
+/// The timers. Turns are short, so that every slot has one.
+const TIMERS: [&str; 2] = ["5s", "1m"];
+
+#[derive(Parser)]
+#[command(about = "Counts the requests of a leader and of a follower")]
+struct Arguments {
+    /// How long to count: whole minutes, so that every timer has its share
+    #[arg(long, default_value_t = 120)]
+    seconds: u64,
+    /// One JSON object instead of a table
+    #[arg(long)]
+    json: bool,
+}
+
+fn main() -> Result<std::process::ExitCode> {
+    // The candidates are this program too: it is the only one that is surely built.
+    if std::env::args().nth(1).is_some_and(|first| first == "run") {
+        return Ok(tenure::cli::main());
+    }
+    let arguments = Arguments::parse();
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+    runtime.block_on(count(&arguments))?;
+    Ok(std::process::ExitCode::SUCCESS)
+}
+
+async fn count(arguments: &Arguments) -> Result<()> {
+    let (before, sink) = (load(), Sink::start().await?);
+    let mut store = CountingStore::new();
+    let mut roles = Vec::new();
+    for every in TIMERS {
+        let group = Group {
+            program: std::env::current_exe()?,
+            connection_string: String::new(),
+            election: format!("budget-{every}/leader"),
+            sink: sink.host(),
+            every,
+            turn_ms: 500,
+        };
+        let leader = store.join(&group, &format!("leader, --every {every}")).await?;
+        wait_for(&leader, "elected").await?;
+        let follower = store.join(&group, &format!("follower, --every {every}")).await?;
+        wait_for(&follower, "following").await?;
+        roles.extend([leader, follower]);
+    }
+    let winning = store.requests(Duration::ZERO)?;
+    let from = store.origin.elapsed();
+    sleep(Duration::from_secs(arguments.seconds)).await;
+    let holding = store.requests(from)?;
+    for candidate in &roles {
+        let calm = candidate.count("stood-down") == 0 && candidate.count("trouble") == 0;
+        ensure!(calm, "it was no calm time:\n{}", candidate.transcript());
+    }
+
+    let hour = 3600.0 / arguments.seconds as f64;
+    let per_hour = |verbs: &BTreeMap<Verb, u64>| -> BTreeMap<&str, f64> {
+        verbs.iter().map(|(verb, count)| (verb.name(), *count as f64 * hour)).collect()
+    };
+    if arguments.json {
+        let roles = roles.iter().map(|role| &role.name).zip(&holding).zip(&winning);
+        let roles: BTreeMap<_, _> = roles
+            .map(|((name, holding), winning)| {
+                let first: u64 = winning.values().sum();
+                (name, json!({ "per_hour": per_hour(holding), "first_seconds": first }))
+            })
+            .collect();
+        println!("{}", json!({ "seconds": arguments.seconds, "candidates": roles }));
+        return Ok(());
+    }
+    let verbs: Vec<Verb> = holding.iter().flat_map(BTreeMap::keys).copied().collect();
+    let verbs: std::collections::BTreeSet<Verb> = verbs.into_iter().collect();
+    let mut headings = vec!["requests per hour"];
+    headings.extend(verbs.iter().map(|verb| verb.name()));
+    headings.push("all");
+    let mut table = Table::new(&headings);
+    for (role, counts) in roles.iter().zip(&holding) {
+        let hourly = per_hour(counts);
+        let cells = verbs.iter().map(|verb| hourly.get(verb.name()).copied().unwrap_or(0.0));
+        let cells = cells.chain([hourly.values().sum()]).map(|count| format!("{count:.0}"));
+        table.row([role.name.clone()].into_iter().chain(cells));
+    }
+    println!("Counted for {} s at the embedded store\n\n{table}", arguments.seconds);
+    for (role, counts) in roles.iter().zip(&winning) {
+        let told = counts.iter().map(|(verb, count)| format!("{count} {verb}"));
+        println!("{} began with: {}", role.name, told.collect::<Vec<_>>().join(", "));
+    }
+    println!("load of the machine: {before} before, {} after", load());
+    Ok(())
+}
+
+async fn wait_for(candidate: &Candidate, event: &str) -> Result<()> {
+    let waited = timeout(SOON, candidate.event(event, 2 * SOON)).await;
+    waited.with_context(|| format!("{}: not {event}", candidate.name))?;
+    Ok(())
+}
+
+/// One service with a door for each candidate, so that it knows who asks.
+struct CountingStore {
+    service: Arc<Mutex<Service>>,
+    /// The door through which each request of the service's log came: the clock of a door is
+    /// called once for each request, in their order.
+    doors: Arc<Mutex<Vec<usize>>>,
+    origin: Instant,
+    count: usize,
+}
+
+impl CountingStore {
+    fn new() -> Self {
+        let service = Service::new(vec![Account::emulator()], 1);
+        let service = Arc::new(Mutex::new(service));
+        Self { service, doors: Arc::default(), origin: Instant::now(), count: 0 }
+    }
+
+    /// Starts a candidate behind a door of its own.
+    async fn join(&mut self, group: &Group, name: &str) -> Result<Candidate> {
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let address = listener.local_addr()?;
+        let (door, doors, origin) = (self.count, Arc::clone(&self.doors), self.origin);
+        self.count += 1;
+        let clock: Clock = Arc::new(move || {
+            doors.lock().unwrap_or_else(PoisonError::into_inner).push(door);
+            Now { elapsed: origin.elapsed(), wall: Utc::now() }
+        });
+        let service = Arc::clone(&self.service);
+        tokio::spawn(serve_by(clock, listener, service, std::future::pending()));
+        let connection_string = Account::emulator().connection_string(address);
+        group.start_with(name, &connection_string, Path::new(BEAT_HANDLER), &[])
+    }
+
+    /// Counts by door what came since `from`.
+    fn requests(&self, from: Duration) -> Result<Vec<BTreeMap<Verb, u64>>> {
+        let service = self.service.lock().unwrap_or_else(PoisonError::into_inner);
+        let doors = self.doors.lock().unwrap_or_else(PoisonError::into_inner);
+        let log = service.log();
+        ensure!(log.entries().count() == doors.len(), "the store forgot its oldest requests");
+        let mut counts = vec![BTreeMap::new(); self.count];
+        for (entry, &door) in log.entries().zip(doors.iter()).filter(|(entry, _)| entry.at >= from)
+        {
+            *counts[door].entry(entry.verb).or_default() += 1;
+        }
+        Ok(counts)
+    }
+}

@@ -1,0 +1,136 @@
+//! All rounds together, and the bounds that they have to keep.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use anyhow::{Error, Result};
+use serde_json::{Value, json};
+use tenure_tests::measure::{Spread, Table};
+
+use crate::round::{Fault, Round};
+
+/// How long the old leader may go on where A3 does not hold: the interval between renewals and
+/// the time that one request may take.
+const BROKEN_OVERLAP: Duration = Duration::from_secs(7);
+
+/// The longest that each may take.
+const BOUNDS: [(Fault, &str, Option<Duration>); 3] = [
+    (Fault::Crash, "crash (SIGKILL)", Some(Duration::from_secs(20))),
+    (Fault::Stop, "graceful (SIGTERM)", Some(Duration::from_secs(5))),
+    (Fault::Deletion, "blob deleted", None),
+];
+
+/// What the rounds gave.
+#[derive(Default)]
+pub struct Judge {
+    rounds: Vec<Round>,
+    failed: Vec<Error>,
+}
+
+impl Judge {
+    /// Takes a round, or the reason why there is none.
+    pub fn add(&mut self, round: Result<Round>) {
+        match round {
+            Ok(round) => self.rounds.push(round),
+            Err(error) => self.failed.push(error),
+        }
+    }
+
+    /// What must not be, in words. Empty: all is well.
+    pub fn broken(&self) -> Vec<String> {
+        let mut broken: Vec<_> =
+            self.failed.iter().map(|error| format!("a round failed: {error:#}")).collect();
+        for (fault, name, bound) in BOUNDS {
+            let max = self.takeovers(fault).max();
+            if let Some(bound) = bound.filter(|&bound| max > bound) {
+                broken.push(format!("{name}: {max:?}, more than {bound:?}"));
+            }
+        }
+        for round in &self.rounds {
+            if !round.terms.is_sorted_by(|earlier, later| earlier < later) {
+                broken.push(format!("terms that do not rise: {:?}", round.terms));
+            }
+            let allowed = if round.meddled { BROKEN_OVERLAP } else { Duration::ZERO };
+            let (overlap, beats) = round.overlap;
+            if overlap > allowed || (beats > 0 && !round.meddled) {
+                broken.push(format!("{beats} beats of an old term, for {overlap:?}"));
+            }
+            if round.doubled > 0 {
+                broken.push(format!("{} slots ran twice", round.doubled));
+            }
+        }
+        broken
+    }
+
+    /// All of it.
+    pub fn to_json(&self, store: &str) -> Value {
+        let takeovers: BTreeMap<_, _> = BOUNDS
+            .iter()
+            .map(|&(fault, name, bound)| {
+                let spread = self.takeovers(fault).to_json();
+                (name, json!({ "s": spread, "bound": bound.map(|bound| bound.as_secs()) }))
+            })
+            .collect();
+        json!({
+            "store": store, "takeovers": takeovers, "terms": self.terms(), "beats": self.beats(),
+            "stale_beats": self.stale(false), "stale_beats_after_deletion": self.stale(true),
+            "longest_overlap_after_deletion_s": self.overlap_when_meddled().as_secs_f64(),
+            "broken": self.broken(),
+        })
+    }
+
+    fn takeovers(&self, wanted: Fault) -> Spread {
+        let all = self.rounds.iter().flat_map(|round| &round.takeovers);
+        all.filter(|(fault, _)| *fault == wanted).map(|(_, took)| *took).collect()
+    }
+
+    fn terms(&self) -> usize {
+        self.rounds.iter().map(|round| round.terms.len()).sum()
+    }
+
+    fn beats(&self) -> usize {
+        self.rounds.iter().map(|round| round.beats).sum()
+    }
+
+    fn stale(&self, meddled: bool) -> usize {
+        let rounds = self.rounds.iter().filter(|round| round.meddled == meddled);
+        rounds.map(|round| round.overlap.1).sum()
+    }
+
+    fn overlap_when_meddled(&self) -> Duration {
+        let rounds = self.rounds.iter().filter(|round| round.meddled);
+        rounds.map(|round| round.overlap.0).max().unwrap_or_default()
+    }
+}
+
+impl fmt::Display for Judge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = |duration: Duration| format!("{:.2} s", duration.as_secs_f64());
+        let mut table =
+            Table::new(&["fault to next elected", "n", "min", "p50", "p90", "max", "bound"]);
+        for (fault, name, bound) in BOUNDS {
+            let spread = self.takeovers(fault);
+            let cells = [0.0, 0.5, 0.9, 1.0].map(|share| seconds(spread.quantile(share)));
+            let bound = bound.map_or_else(|| "–".to_owned(), seconds);
+            let ends = ([name.to_owned(), spread.len().to_string()], [bound]);
+            table.row(ends.0.into_iter().chain(cells).chain(ends.1));
+        }
+        writeln!(f, "{table}")?;
+        writeln!(f, "terms won: {}", self.terms())?;
+        writeln!(
+            f,
+            "beats: {}, of an old term: {}; after a deletion: {}, for {} at most (bound {})",
+            self.beats(),
+            self.stale(false),
+            self.stale(true),
+            seconds(self.overlap_when_meddled()),
+            seconds(BROKEN_OVERLAP),
+        )?;
+        let broken = self.broken();
+        if broken.is_empty() {
+            writeln!(f, "every bound was kept, and the terms of every election rose")?;
+        }
+        broken.iter().try_for_each(|what| writeln!(f, "BROKEN: {what}"))
+    }
+}

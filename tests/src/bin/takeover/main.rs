@@ -1,0 +1,98 @@
+//! How long an election is without a leader, and that it never has two: the distribution over
+//! many rounds with real processes and the default timings.
+//!
+//! ```text
+//! cargo run -p tenure-tests --release --bin takeover -- --rounds 20 [--store azurite] [--json]
+//! ```
+//!
+//! Ends with 1 when a bound was broken or a round failed.
+
+mod judge;
+mod round;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use clap::{Parser, ValueEnum};
+use tenure_tests::measure::load;
+use tenure_tests::{Group, Sink, Store};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+use judge::Judge;
+
+#[derive(Parser)]
+#[command(about = "Measures take-over times and overlaps with real processes")]
+struct Arguments {
+    /// Rounds of crash and graceful stop, and as many of deletion
+    #[arg(long, default_value_t = 20)]
+    rounds: usize,
+    /// Elections that run side by side, of three candidates each
+    #[arg(long, default_value_t = 5)]
+    beside: usize,
+    /// The store
+    #[arg(long, value_enum, default_value_t)]
+    store: Kind,
+    /// One JSON object instead of a table
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum Kind {
+    #[default]
+    Azurite,
+    Embedded,
+}
+
+fn main() -> Result<ExitCode> {
+    // The candidates are this program too: it is the only one that is surely built.
+    if std::env::args().nth(1).is_some_and(|first| first == "run") {
+        return Ok(tenure::cli::main());
+    }
+    let arguments = Arguments::parse();
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    runtime.block_on(measure(&arguments))
+}
+
+async fn measure(arguments: &Arguments) -> Result<ExitCode> {
+    let store = match arguments.store {
+        Kind::Azurite => Store::azurite().await?,
+        Kind::Embedded => Store::embedded().await?,
+    };
+    let program = std::env::current_exe()?;
+    let program = program.to_str().context("the program has a strange name")?;
+    let before = load();
+    Group::new(program, &store, &Sink::start().await?).warm_up().await?;
+
+    let places = Arc::new(Semaphore::new(arguments.beside.max(1)));
+    let mut rounds = JoinSet::new();
+    for number in 0..2 * arguments.rounds {
+        let sink = Sink::start().await?;
+        let group = Group::new(program, &store, &sink);
+        let places = Arc::clone(&places);
+        let deletes = number >= arguments.rounds;
+        rounds.spawn(async move {
+            let _place = places.acquire().await?;
+            match deletes {
+                false => round::crash_and_stop(group, sink).await,
+                true => round::deletion(group, sink).await,
+            }
+        });
+    }
+    let mut judge = Judge::default();
+    while let Some(ended) = rounds.join_next().await {
+        judge.add(ended.context("a round panicked").flatten());
+    }
+
+    if arguments.json {
+        println!("{}", judge.to_json(&format!("{:?}", arguments.store).to_lowercase()));
+    } else {
+        println!("{:?}, {} elections of 3 side by side\n", arguments.store, arguments.beside);
+        print!("{judge}");
+        println!("load of the machine: {before} before, {} after", load());
+    }
+    Ok(if judge.broken().is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
