@@ -19,8 +19,12 @@
 //!   tried sends unharmed.
 
 #![deny(missing_docs)]
+#![cfg_attr(target_family = "wasm", no_std)]
+
+extern crate alloc;
 
 pub mod azure;
 pub mod election;
+mod prelude;
 #[cfg(target_family = "wasm")]
 mod wasi;

@@ -1,5 +1,7 @@
 //! The address of an account: origin and path prefix, checked without a URL library.
 
+use crate::prelude::*;
+
 /// Where an account's blobs are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {

@@ -1,6 +1,7 @@
 //! Dates as HTTP writes them: RFC 1123, `Fri, 02 Jan 2026 03:04:05 GMT`. Nothing else is sent or
 //! believed.
 
+use crate::prelude::*;
 use chrono::{DateTime, Datelike, NaiveDate, Timelike, Utc};
 
 const DAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
@@ -11,7 +12,7 @@ const MONTHS: [&str; 12] =
 pub fn format(date: DateTime<Utc>) -> String {
     let day = DAYS.get(date.weekday().num_days_from_monday() as usize).unwrap_or(&"");
     let month = MONTHS.get(date.month0() as usize).unwrap_or(&"");
-    std::format!(
+    format!(
         "{day}, {:02} {month} {:04} {:02}:{:02}:{:02} GMT",
         date.day(),
         date.year(),

@@ -2,6 +2,7 @@
 
 use core::fmt;
 
+use crate::prelude::*;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 /// A container and a blob in it, both by Azure's rules (REST: *Naming and referencing containers,

@@ -7,6 +7,7 @@
 use core::cmp::Ordering;
 use core::fmt;
 
+use crate::prelude::*;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit, Mac};

@@ -5,6 +5,7 @@
 
 mod clock;
 mod convert;
+mod runtime;
 mod transport;
 
 use core::time::Duration;
@@ -24,6 +25,7 @@ mod bindings {
     use super::Component;
 }
 
+use crate::prelude::*;
 use bindings::exports::tenure::election::election::Guest;
 use bindings::tenure::election::types as wit;
 
@@ -41,7 +43,10 @@ impl Chance for HostChance {
 }
 
 fn settings() -> Result<Settings, Vec<crate::election::Complaint>> {
-    Settings::read(|name| std::env::var(name).ok())
+    let environment = wasip2::cli::environment::get_environment();
+    Settings::read(|name| {
+        environment.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone())
+    })
 }
 
 impl Guest for Component {

@@ -16,6 +16,7 @@ use wasip2::io::poll::{Pollable, poll};
 use super::convert::nanos;
 use crate::azure::operation::{self, Request};
 use crate::election::{Failure, FailureKind};
+use crate::prelude::*;
 
 /// More of an answer's body is not read; it is only read so that the connection can be used again.
 const MOST_BODY: u64 = 64 * 1024;
