@@ -119,10 +119,30 @@ fn failure(code: ErrorCode) -> Failure {
         ErrorCode::InternalError(Some(detail)) => detail,
         ErrorCode::DnsError(error) => error.rcode.unwrap_or_default(),
         ErrorCode::TlsAlertReceived(alert) => alert.alert_message.unwrap_or_default(),
-        code if kind == FailureKind::Other => format!("{code:?}"),
+        code if kind == FailureKind::Other => told(&code).into(),
         _ => String::new(),
     };
     Failure { kind, detail }
+}
+
+/// What a code means that fits no other kind. (`Debug` of all codes is 10 KB of component.)
+fn told(code: &ErrorCode) -> &'static str {
+    match code {
+        ErrorCode::InternalError(_) => "an internal error of the host",
+        ErrorCode::ConfigurationError => "the host is not configured to send requests",
+        ErrorCode::ConnectionLimitReached => "the host has too many connections",
+        ErrorCode::LoopDetected => "a proxy sent the request in a circle",
+        ErrorCode::HttpRequestLengthRequired
+        | ErrorCode::HttpRequestBodySize(_)
+        | ErrorCode::HttpRequestMethodInvalid
+        | ErrorCode::HttpRequestUriInvalid
+        | ErrorCode::HttpRequestUriTooLong
+        | ErrorCode::HttpRequestHeaderSectionSize(_)
+        | ErrorCode::HttpRequestHeaderSize(_)
+        | ErrorCode::HttpRequestTrailerSectionSize(_)
+        | ErrorCode::HttpRequestTrailerSize(_) => "the host takes the request for an invalid one",
+        _ => "the answer is no valid HTTP",
+    }
 }
 
 fn other(detail: &str) -> Failure {
