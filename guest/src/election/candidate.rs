@@ -258,10 +258,9 @@ impl<'s> Step<'s> {
     }
 
     fn turn_ended(&mut self, outcome: Outcome) {
-        if self.state.turn.take().is_some() {
-            if let Phase::Holding(hold) = &mut self.state.phase {
-                hold.turn_ended(outcome);
-            }
+        let turn = self.state.turn.take();
+        if let (Some(_), Phase::Holding(hold)) = (turn, &mut self.state.phase) {
+            hold.turn_ended(outcome);
         }
     }
 

@@ -33,3 +33,6 @@ pub use trouble::{Trouble, TroubleClass};
 
 /// An instant of a candidate: the time since the origin of its `elapsed`.
 pub type Moment = core::time::Duration;
+
+#[cfg(test)]
+mod tests;

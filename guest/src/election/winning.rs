@@ -218,8 +218,10 @@ impl Step<'_> {
         Phase::Acquiring(Attempt { lease, etag, record, unsure: false, pace, rounds })
     }
 
-    /// 2. Acquire with the attempt's lease id. An acquire that is applied late, after another
-    /// raised a term, meets a changed tag instead of leaving a ghost lease.
+    /// 2. Acquire with the attempt's lease id.
+    ///
+    /// One that is applied late, after another candidate raised a term, meets a changed tag
+    /// instead of leaving a ghost lease.
     pub(super) fn acquire(&mut self, now: Moment) -> Option<Ask> {
         let Phase::Acquiring(attempt) = &self.state.phase else { return None };
         let timings = &self.settings.timings;

@@ -1,0 +1,245 @@
+//! The candidate, driven by values: every answer is scripted, time only moves when told.
+
+mod holding;
+mod leaving;
+mod turns;
+mod winning;
+
+use core::time::Duration;
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, Utc};
+
+use super::settings::variable;
+use super::*;
+use crate::azure::answer::Answer;
+use crate::azure::lease_id::LeaseId;
+use crate::azure::operation::Operation;
+
+/// 2026-11-20T07:00:00Z is origin + 0.
+const ORIGIN: &str = "2026-11-20T07:00:00Z";
+const ORIGIN_SECONDS: u64 = 1_795_158_000;
+
+type Reply = Result<Answer, Failure>;
+
+/// One exchange: what was asked, and when.
+#[derive(Clone, Debug)]
+struct Asked {
+    operation: Operation,
+    timeout: Duration,
+    sent: Moment,
+}
+
+/// A candidate with its host.
+struct Candidate {
+    settings: Settings,
+    memory: Option<Vec<u8>>,
+    now: Moment,
+    chance: Counter,
+    /// How far the machine's clock is ahead of the service's.
+    wall_ahead: Duration,
+    asked: Vec<Asked>,
+}
+
+/// Numbers that differ, and are the same in every run.
+struct Counter(u64);
+
+impl Chance for Counter {
+    fn bits(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9)
+    }
+}
+
+fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+fn millis(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+fn instant(at: Moment) -> DateTime<Utc> {
+    Timestamp::parse(ORIGIN).unwrap().plus(at).to_date()
+}
+
+impl Candidate {
+    fn new(more: &[(&str, &str)]) -> Self {
+        let mut variables = BTreeMap::from([
+            (variable::ELECTION, "leases/leader"),
+            (variable::NAME, "here"),
+            (variable::CONNECTION_STRING, "UseDevelopmentStorage=true"),
+        ]);
+        variables.extend(more.iter().copied());
+        let settings = Settings::read(|name| variables.get(name).map(|v| v.to_string())).unwrap();
+        Self {
+            settings,
+            memory: None,
+            now: seconds(100),
+            chance: Counter(7),
+            wall_ahead: Duration::ZERO,
+            asked: Vec::new(),
+        }
+    }
+
+    /// One step; each request takes 10 ms and is answered by `service`.
+    fn step(
+        &mut self,
+        event: Option<Event>,
+        mut service: impl FnMut(&Operation, Moment) -> Reply,
+    ) -> Report {
+        self.asked.clear();
+        let memory = self.memory.take();
+        let mut step =
+            Step::begin(&self.settings, memory.as_deref(), self.now, event, &mut self.chance);
+        loop {
+            match step.next(self.now) {
+                Todo::Rest(report) => {
+                    self.memory = Some(report.memory.clone());
+                    return *report;
+                }
+                Todo::Send(Ask { operation, timeout }) => {
+                    let sent = self.now;
+                    let reply = service(&operation, sent);
+                    self.asked.push(Asked { operation, timeout, sent });
+                    assert!(self.asked.len() < 30, "a step that does not end");
+                    let failed = matches!(&reply, Err(f) if f.kind == FailureKind::Timeout);
+                    self.now += if failed { timeout } else { millis(10) };
+                    let wall = instant(self.now + self.wall_ahead);
+                    step.answered(sent, self.now, wall, reply, &mut self.chance);
+                }
+            }
+        }
+    }
+
+    /// Steps that are due, until the candidate leads.
+    fn lead(&mut self) -> Report {
+        let report = self.step(None, available);
+        assert!(matches!(report.standing, Standing::Leading(_)), "{report:?}");
+        report
+    }
+
+    fn verbs(&self) -> Vec<&'static str> {
+        self.asked.iter().map(|asked| asked.operation.name()).collect()
+    }
+}
+
+/// An answer with a code, such as a refusal or a conflict.
+fn refusal(operation: &Operation, at: Moment, status: u16, code: &str) -> Reply {
+    answer(operation, at, status, &[("x-ms-error-code", code)])
+}
+
+fn answer(operation: &Operation, at: Moment, status: u16, more: &[(&str, &str)]) -> Reply {
+    let date = crate::azure::http_date::format(instant(at));
+    let fixed = [("date", date.as_str()), ("x-ms-request-id", "1")];
+    let headers = fixed.iter().chain(more);
+    let headers: Vec<_> =
+        headers.map(|(name, value)| (name.to_string(), value.as_bytes().to_vec())).collect();
+    Ok(Answer::read(operation, status, &headers))
+}
+
+fn failure(kind: FailureKind) -> Reply {
+    Err(Failure { kind, detail: String::new() })
+}
+
+/// A look at a blob with this lease state and metadata.
+fn seen(
+    operation: &Operation,
+    at: Moment,
+    lease: &str,
+    metadata: &BTreeMap<String, String>,
+) -> Reply {
+    let names: Vec<String> = metadata.keys().map(|name| format!("x-ms-meta-{name}")).collect();
+    let mut headers = vec![("etag", "\"1\""), ("x-ms-lease-state", lease), ("content-length", "0")];
+    headers.extend(names.iter().map(String::as_str).zip(metadata.values().map(String::as_str)));
+    answer(operation, at, 200, &headers)
+}
+
+/// What a service says that knows of no trouble: the lease is free, everything succeeds.
+fn available(operation: &Operation, at: Moment) -> Reply {
+    let id = |lease: &LeaseId| lease.to_string();
+    match operation {
+        Operation::Look { .. } => seen(operation, at, "available", &BTreeMap::new()),
+        Operation::CreateContainer | Operation::CreateBlob => {
+            answer(operation, at, 201, &[("etag", "\"1\"")])
+        }
+        Operation::Acquire { lease, .. } => {
+            answer(operation, at, 201, &[("x-ms-lease-id", &id(lease)), ("etag", "\"1\"")])
+        }
+        Operation::Renew { lease } | Operation::Release { lease } => {
+            answer(operation, at, 200, &[("x-ms-lease-id", &id(lease)), ("etag", "\"1\"")])
+        }
+        Operation::Change { to, .. } => answer(operation, at, 200, &[("x-ms-lease-id", &id(to))]),
+        Operation::Break { .. } => answer(operation, at, 202, &[("x-ms-lease-time", "0")]),
+        Operation::WriteMetadata { .. } => answer(operation, at, 200, &[("etag", "\"2\"")]),
+    }
+}
+
+/// The record that a write would put on the blob.
+fn written(asked: &Asked) -> Record {
+    match &asked.operation {
+        Operation::WriteMetadata { metadata, .. } => Record::read(metadata).unwrap().unwrap(),
+        other => panic!("not a write: {other:?}"),
+    }
+}
+
+/// The metadata of an incumbent with this term.
+fn incumbent(term: u64) -> BTreeMap<String, String> {
+    Record {
+        term,
+        leader: "there".into(),
+        nonce: 1,
+        since: Timestamp::parse(ORIGIN).unwrap(),
+        address: Some("http://10.0.0.9".into()),
+        schedule: None,
+        last: None,
+        finished: None,
+        unknown: BTreeMap::from([("tenurelater".to_string(), "x".to_string())]),
+    }
+    .write()
+}
+
+#[test]
+fn a_memory_that_cannot_be_read_is_a_new_candidate() {
+    let mut candidate = Candidate::new(&[]);
+    candidate.lead();
+    let memory = candidate.memory.clone().unwrap();
+    for broken in [vec![], vec![0], vec![1], memory[..memory.len() / 2].to_vec()] {
+        candidate.memory = Some(broken);
+        let report = candidate.step(None, |o, at| seen(o, at, "leased", &incumbent(5)));
+        assert!(matches!(report.standing, Standing::Following(Some(_))));
+    }
+    let mut newer = memory;
+    newer[0] = 2;
+    candidate.memory = Some(newer);
+    candidate.step(None, |o, at| seen(o, at, "leased", &incumbent(5)));
+    assert_eq!(candidate.verbs(), ["look at blob"]);
+}
+
+#[test]
+fn a_wrong_clock_is_told_and_its_refusal_repeated_with_the_time_of_the_service() {
+    let mut candidate = Candidate::new(&[]);
+    candidate.wall_ahead = seconds(16 * 60);
+    let mut first = true;
+    let report = candidate.step(None, |o, at| match std::mem::take(&mut first) {
+        true => refusal(o, at, 403, "AuthenticationFailed"),
+        false => available(o, at),
+    });
+    assert!(matches!(report.standing, Standing::Leading(_)));
+    assert_eq!(report.trouble.len(), 1);
+    assert_eq!(report.trouble[0].class, TroubleClass::Clock);
+    assert!(report.trouble[0].detail.contains("16 min ahead of"), "{report:?}");
+}
+
+#[test]
+fn requests_are_signed_with_the_time_of_the_service_once_it_is_known() {
+    let candidate = Candidate::new(&[]);
+    let mut chance = Counter(1);
+    let mut step = Step::begin(&candidate.settings, None, seconds(0), None, &mut chance);
+    let wall = instant(seconds(900));
+    assert_eq!(step.date(seconds(0), wall), wall);
+    let Todo::Send(ask) = step.next(seconds(0)) else { panic!("nothing to send") };
+    let reply = available(&ask.operation, seconds(0));
+    step.answered(seconds(0), seconds(0), wall, reply, &mut chance);
+    assert_eq!(step.date(seconds(0), wall), instant(seconds(0)));
+}
