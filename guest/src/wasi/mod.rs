@@ -98,7 +98,7 @@ impl Guest for Component {
         let operation = Operation::Break { period };
         let (settings, answer) = ask_for_people(operation.clone()).map_err(wit::Trouble::from)?;
         let left = crate::election::broken(&answer, &operation, &settings);
-        left.map(|left| convert::nanos(left)).map_err(Into::into)
+        left.map(convert::nanos).map_err(Into::into)
     }
 }
 

@@ -173,7 +173,7 @@ fn a_turn_claimed_too_late_is_never_run() {
     let Todo::Send(ask) = step.next(now) else { panic!("nothing to send") };
     let late = now + seconds(20);
     let reply = match &ask.operation {
-        Operation::Look { .. } => seen(&ask.operation, late, "leased", &BTreeMap::new()),
+        Operation::Look { .. } => seen(&ask.operation, late, "leased", &Metadata::default()),
         operation => available(operation, late),
     };
     step.answered(now, late, instant(late), reply, &mut candidate.chance);
