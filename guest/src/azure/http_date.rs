@@ -25,8 +25,8 @@ pub fn format(date: DateTime<Utc>) -> String {
 /// Reads a `Date` header. `None` for everything that is not an RFC 1123 date in GMT; the day's name
 /// is not checked.
 pub fn parse(text: &str) -> Option<DateTime<Utc>> {
-    let (_, text) = text.trim().split_once(", ")?;
-    let mut parts = text.split(' ');
+    let (_, text) = text.trim().split_once(',')?;
+    let mut parts = text.strip_prefix(' ')?.split(' ');
     let day = digits(parts.next()?, 2)?;
     let month = parts.next()?;
     let month = MONTHS.iter().position(|name| *name == month)?;

@@ -250,15 +250,21 @@ impl Record {
 struct Fields(Metadata);
 
 impl Fields {
+    fn decoded(&mut self, name: &str) -> Result<Option<String>, RecordError> {
+        let Some(value) = self.0.remove(name) else { return Ok(None) };
+        match percent_decode_str(&value).decode_utf8() {
+            Ok(text) => Ok(Some(text.into_owned())),
+            Err(_) => Err(RecordError::Garbled(name.into())),
+        }
+    }
+
     fn optional<T>(
         &mut self,
         name: &str,
         read: impl FnOnce(&str) -> Option<T>,
     ) -> Result<Option<T>, RecordError> {
-        let Some(value) = self.0.remove(name) else { return Ok(None) };
-        let garbled = || RecordError::Garbled(name.into());
-        let text = percent_decode_str(&value).decode_utf8().map_err(|_| garbled())?;
-        read(&text).map(Some).ok_or_else(garbled)
+        let Some(text) = self.decoded(name)? else { return Ok(None) };
+        read(&text).map(Some).ok_or_else(|| RecordError::Garbled(name.into()))
     }
 
     fn required<T>(

@@ -54,11 +54,13 @@ fn outgoing(request: &Request) -> Result<OutgoingRequest, Failure> {
         operation::Method::Head => Method::Head,
         operation::Method::Put => Method::Put,
     };
-    let (scheme, authority) = match request.origin.split_once("://") {
-        Some(("https", authority)) => (Scheme::Https, authority),
-        Some((_, authority)) => (Scheme::Http, authority),
-        None => return Err(other("the endpoint has no scheme")),
-    };
+    let origin = &request.origin;
+    let (scheme, authority) =
+        match (origin.strip_prefix("https://"), origin.strip_prefix("http://")) {
+            (Some(authority), _) => (Scheme::Https, authority),
+            (_, Some(authority)) => (Scheme::Http, authority),
+            _ => return Err(other("the endpoint has no scheme")),
+        };
     outgoing
         .set_method(&method)
         .and_then(|()| outgoing.set_scheme(Some(&scheme)))
