@@ -15,6 +15,8 @@
 //! - The core asks and is answered ([`election::Step::next`],
 //!   [`election::Step::answered`]); it never waits. The same code is driven by the
 //!   component, by tests with values, and by a simulation in virtual time.
+//! - The component is built without `std`, which would be a third of it and import terminals,
+//!   standard streams and more. What `std` would add to the prelude is in `prelude`.
 //! - No request has a body: a bodyless request is the one form that every WASI host
 //!   tried sends unharmed.
 

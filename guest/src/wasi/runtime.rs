@@ -12,6 +12,8 @@ use core::ptr::without_provenance_mut;
 #[global_allocator]
 static MEMORY: rlsf::SmallGlobalTlsf = rlsf::SmallGlobalTlsf::new();
 
+/// A panic is a trap without words: the words, and the place of all that may panic, would be
+/// 21 KB. Nothing is meant to panic.
 #[panic_handler]
 fn panic(_: &PanicInfo<'_>) -> ! {
     unreachable()
