@@ -11,6 +11,7 @@ use super::duration::format_duration;
 use super::pace::Pace;
 use super::record::{Finished, LastSlot, Outcome, Record};
 use super::report::{Ending, EndingReason, Turn};
+use super::service_clock::nanos;
 use super::slots::Due;
 use super::timings::BACK_OFF;
 use super::trouble::TroubleClass;
@@ -189,7 +190,10 @@ impl Step<'_> {
                     return self.end(&hold, EndingReason::ValidityEnded);
                 }
                 hold.valid_until = sent + timings.lease - timings.margin;
-                hold.renew = Pace::at(sent + timings.renew);
+                // Up to an eighth early, so that the answers come at all phases of a second:
+                // their dates have whole seconds, and the service's clock is read from them.
+                let early = chance.bits() % nanos(timings.renew / 8);
+                hold.renew = Pace::at(sent + timings.renew - Duration::from_nanos(early));
                 self.renewed = true;
                 Phase::Holding(hold)
             }

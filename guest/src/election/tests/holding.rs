@@ -24,7 +24,8 @@ fn renews_and_counts_from_before_the_request() {
     assert_eq!(candidate.verbs(), ["renew lease"]);
     let sent = candidate.asked[0].sent;
     assert_eq!(validity_end(&report, sent), sent + seconds(12));
-    assert_eq!(report.again_in, seconds(4));
+    let renew = seconds(4);
+    assert!((renew - renew / 8..=renew).contains(&report.again_in), "{report:?}");
 }
 
 #[test]

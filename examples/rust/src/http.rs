@@ -1,0 +1,65 @@
+//! One POST request over `wasi:http`.
+
+use wasip2::http::outgoing_handler;
+use wasip2::http::types::{Fields, Method, OutgoingBody, OutgoingRequest, RequestOptions, Scheme};
+
+/// How long the endpoint may take to answer. The turn may be cut off earlier.
+const ANSWER_WITHIN: u64 = 10_000_000_000; // nanoseconds
+
+/// Sends `json` to `url`, and returns the status of the answer.
+pub fn post_json(url: &str, json: &str) -> Result<u16, String> {
+    let (scheme, authority, path) = split(url)?;
+    let headers = Fields::from_list(&[
+        ("content-type".to_owned(), b"application/json".to_vec()),
+        ("content-length".to_owned(), json.len().to_string().into_bytes()),
+    ])
+    .map_err(|e| format!("headers: {e}"))?;
+
+    let request = OutgoingRequest::new(headers);
+    let valid = request
+        .set_method(&Method::Post)
+        .and_then(|()| request.set_scheme(Some(&scheme)))
+        .and_then(|()| request.set_authority(Some(authority)))
+        .and_then(|()| request.set_path_with_query(Some(path)));
+    valid.map_err(|()| format!("{url} is not a URL that can be requested"))?;
+
+    let options = RequestOptions::new();
+    // A host that cannot limit it cuts the turn off in the end.
+    let _ = options.set_first_byte_timeout(Some(ANSWER_WITHIN));
+
+    let body = request.body().map_err(|()| "the request has no body".to_owned())?;
+    let answer = outgoing_handler::handle(request, Some(options)).map_err(|e| failed(url, &e))?;
+    {
+        let stream = body.write().map_err(|()| "the body cannot be written".to_owned())?;
+        for chunk in json.as_bytes().chunks(4096) {
+            stream.blocking_write_and_flush(chunk).map_err(|e| format!("{url}: {e}"))?;
+        }
+    }
+    OutgoingBody::finish(body, None).map_err(|e| failed(url, &e))?;
+
+    answer.subscribe().block();
+    match answer.get() {
+        Some(Ok(Ok(response))) => Ok(response.status()),
+        Some(Ok(Err(error))) => Err(failed(url, &error)),
+        _ => Err(format!("{url} gave no answer")),
+    }
+}
+
+fn failed(url: &str, error: &wasip2::http::types::ErrorCode) -> String {
+    format!("{url}: {error}")
+}
+
+/// Splits a URL into its scheme, its authority, and its path with the query.
+fn split(url: &str) -> Result<(Scheme, &str, &str), String> {
+    let (scheme, rest) = if let Some(rest) = url.strip_prefix("https://") {
+        (Scheme::Https, rest)
+    } else if let Some(rest) = url.strip_prefix("http://") {
+        (Scheme::Http, rest)
+    } else {
+        return Err(format!("{url} must start with http:// or https://"));
+    };
+    Ok(match rest.find('/') {
+        Some(at) => (scheme, &rest[..at], &rest[at..]),
+        None => (scheme, rest, "/"),
+    })
+}

@@ -1,0 +1,51 @@
+//! A leader handler in Rust: each turn, it reports its term and slot to an HTTP endpoint.
+//!
+//! ```text
+//! tenure run --election demo/report --every 5s --handler report.wasm \
+//!     --env REPORT_URL=http://127.0.0.1:8080/report --allow-host 127.0.0.1:8080
+//! ```
+//!
+//! Without `REPORT_URL` it only prints a line. The endpoint should refuse a term smaller
+//! than one that it has seen: that is what makes a leader that was cut off harmless.
+#![cfg_attr(
+    target_family = "wasm",
+    allow(unsafe_code, missing_docs, reason = "generated bindings")
+)]
+
+#[cfg(target_family = "wasm")]
+mod http;
+
+#[cfg(target_family = "wasm")]
+mod handler {
+    use super::http;
+    use std::time::{Duration, SystemTime};
+
+    wit_bindgen::generate!({ path: "../../wit", world: "leader" });
+
+    use exports::tenure::election::leader_handler::{Guest, Turn};
+
+    struct Report;
+
+    impl Guest for Report {
+        fn on_tick(turn: Turn) -> Result<(), String> {
+            // A slot is in nanoseconds since the epoch, by the storage service's clock.
+            let slot = SystemTime::UNIX_EPOCH + Duration::from_nanos(turn.slot);
+            let slot = humantime::format_rfc3339(slot);
+            println!("slot {slot}, term {}", turn.term);
+            let Ok(url) = std::env::var("REPORT_URL") else {
+                return Ok(());
+            };
+            let body = format!(
+                r#"{{"term":{},"slot":"{slot}","attempt":{},"past_due":{}}}"#,
+                turn.term, turn.attempt, turn.past_due
+            );
+            let status = http::post_json(&url, &body)?;
+            match status {
+                200..=299 => Ok(()),
+                _ => Err(format!("{url} answered {status}")),
+            }
+        }
+    }
+
+    export!(Report);
+}

@@ -1,0 +1,174 @@
+//! Builds packages of this workspace as WebAssembly components, from a build script.
+//!
+//! Shared by the build scripts of `host` and `tests`. Each calls one nested cargo with a
+//! target directory of its own under `OUT_DIR`: cargo holds a lock on the outer one.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+const TARGET: &str = "wasm32-wasip2";
+const PROFILE: &str = "wasm";
+
+/// Builds `packages` in one go, and returns the directory that holds their `.wasm` files.
+pub fn build(workspace: &Path, packages: &[&str]) -> Result<PathBuf, String> {
+    ensure_target()?;
+    let target_dir = out_dir()?.join("wasm");
+    let mut cargo = Command::new(variable("CARGO")?);
+    cargo.arg("build").arg("--lib").arg("--manifest-path").arg(workspace.join("Cargo.toml"));
+    cargo.args(["--target", TARGET, "--profile", PROFILE]);
+    cargo.arg("--target-dir").arg(&target_dir);
+    for package in packages {
+        cargo.args(["--package", package]);
+    }
+    if workspace.join("Cargo.lock").exists() {
+        cargo.arg("--locked");
+    }
+    clear_inherited(&mut cargo);
+    cargo.env("CARGO_ENCODED_RUSTFLAGS", remap_flags().join("\u{1f}"));
+    cargo.current_dir(workspace);
+    let output = run(&mut cargo)?;
+    if !output.status.success() {
+        // Cargo shows the standard error of a build script that fails.
+        eprintln!("{}", String::from_utf8_lossy(&output.stderr));
+        return Err(format!("building {} for {TARGET} failed", packages.join(" and ")));
+    }
+    Ok(target_dir.join(TARGET).join(PROFILE))
+}
+
+/// The file that cargo makes of the library of `package`.
+pub fn file_name(package: &str) -> String {
+    format!("{}.wasm", package.replace('-', "_"))
+}
+
+/// Takes a ready component from the environment variable `name`, if it is set.
+pub fn given(name: &str) -> Result<Option<PathBuf>, String> {
+    println!("cargo::rerun-if-env-changed={name}");
+    let Some(value) = env::var_os(name) else {
+        return Ok(None);
+    };
+    let path = PathBuf::from(value);
+    if !path.is_absolute() {
+        return Err(format!("{name}={} must be an absolute path", path.display()));
+    }
+    let bytes = fs::read(&path).map_err(|e| format!("{name}={}: {e}", path.display()))?;
+    // The preamble of a component: magic, version 0x0d, layer 1. A core module has layer 0.
+    if !bytes.starts_with(b"\0asm\x0d\0\x01\0") {
+        return Err(format!("{name}={} is not a WebAssembly component", path.display()));
+    }
+    println!("cargo::rerun-if-changed={}", path.display());
+    Ok(Some(path))
+}
+
+/// Copies `from` to `components/NAME` beside the programs that this build makes.
+///
+/// A convenience for people: a build that cannot do it is still a good build.
+#[allow(dead_code, reason = "only one of the build scripts publishes")]
+pub fn publish(from: &Path, name: &str) {
+    let Ok(out) = out_dir() else { return };
+    // OUT_DIR is <target>/<profile>/build/<package>-<hash>/out.
+    let Some(profile) = out.ancestors().nth(3) else {
+        return;
+    };
+    let directory = profile.join("components");
+    let to = directory.join(name);
+    let Ok(new) = fs::read(from) else { return };
+    if fs::read(&to).is_ok_and(|old| old == new) {
+        return;
+    }
+    // Renamed into place, since another program may be reading the old one.
+    let part = directory.join(format!("{name}.part"));
+    let copied = fs::create_dir_all(&directory)
+        .and_then(|()| fs::write(&part, new))
+        .and_then(|()| fs::rename(&part, &to));
+    if let Err(error) = copied {
+        println!("cargo::warning={} could not be written: {error}", to.display());
+    }
+}
+
+/// The root of the workspace: both `host` and `tests` are directly below it.
+pub fn workspace() -> Result<PathBuf, String> {
+    let package = PathBuf::from(variable("CARGO_MANIFEST_DIR")?);
+    package.parent().map(Path::to_path_buf).ok_or_else(|| "the package has no parent".to_owned())
+}
+
+/// Tells cargo what the components are made of.
+pub fn watch(workspace: &Path, inputs: &[&str]) {
+    for input in inputs {
+        println!("cargo::rerun-if-changed={}", workspace.join(input).display());
+    }
+}
+
+fn ensure_target() -> Result<(), String> {
+    if target_installed()? {
+        return Ok(());
+    }
+    let mut add = Command::new("rustup");
+    add.args(["target", "add", TARGET]);
+    let mut command = format!("rustup target add {TARGET}");
+    // The toolchain that compiles this, not the default one of the machine.
+    if let Ok(toolchain) = env::var("RUSTUP_TOOLCHAIN") {
+        add.args(["--toolchain", &toolchain]);
+        command = format!("{command} --toolchain {toolchain}");
+    }
+    let added = run(&mut add).is_ok_and(|output| output.status.success());
+    if added && target_installed()? {
+        return Ok(());
+    }
+    Err(format!("the target {TARGET} is not installed, and could not be added; run: {command}"))
+}
+
+fn target_installed() -> Result<bool, String> {
+    let output = run(Command::new(variable("RUSTC")?).args(["--print", "sysroot"]))?;
+    let sysroot = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    Ok(Path::new(&sysroot).join("lib/rustlib").join(TARGET).join("lib").exists())
+}
+
+/// Removes what the outer cargo set for the host's build: flags, wrappers (clippy's among
+/// them), the target directory, the job server. What says where packages come from stays.
+fn clear_inherited(command: &mut Command) {
+    const KEPT: [&str; 5] =
+        ["CARGO_HOME", "CARGO_NET_", "CARGO_HTTP_", "CARGO_REGISTR", "CARGO_SOURCE_"];
+    const REMOVED: [&str; 8] = [
+        "CARGO",
+        "RUSTFLAGS",
+        "RUSTC_",
+        "RUSTDOC",
+        "MAKEFLAGS",
+        "MFLAGS",
+        "LLVM_PROFILE_FILE",
+        "__CARGO",
+    ];
+    for (name, _) in env::vars_os() {
+        let Some(text) = name.to_str() else { continue };
+        let among = |prefixes: &[&str]| prefixes.iter().any(|prefix| text.starts_with(prefix));
+        if among(&REMOVED) && !among(&KEPT) {
+            command.env_remove(&name);
+        }
+    }
+}
+
+/// Keeps the paths of this machine out of the component.
+fn remap_flags() -> Vec<String> {
+    let home = env::var("CARGO_HOME").ok().or_else(|| {
+        let user = env::var("HOME").ok()?;
+        Some(format!("{user}/.cargo"))
+    });
+    home.map(|home| format!("--remap-path-prefix={home}/registry/src=registry"))
+        .into_iter()
+        .collect()
+}
+
+fn run(command: &mut Command) -> Result<Output, String> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    command.output().map_err(|error| format!("{program} could not be started: {error}"))
+}
+
+fn out_dir() -> Result<PathBuf, String> {
+    variable("OUT_DIR").map(PathBuf::from)
+}
+
+fn variable(name: &str) -> Result<String, String> {
+    env::var(name).map_err(|_| format!("cargo did not set {name}"))
+}

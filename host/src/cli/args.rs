@@ -1,0 +1,160 @@
+//! The command line.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+const ABOUT: &str = "Elects one leader among many with a lease on an Azure blob, and runs the \
+leader's work only there.";
+
+const EXAMPLES: &str = "\
+Examples:
+  Try it, without an account: a blob store of its own, and a candidate
+    tenure store --listen 127.0.0.1:10000
+    export AZURE_STORAGE_CONNECTION_STRING=UseDevelopmentStorage=true
+    tenure run --election demo/report --every 5s --handler report.wasm
+
+  On Azure: the same command in every replica
+    export AZURE_STORAGE_CONNECTION_STRING='DefaultEndpointsProtocol=https;AccountName=...'
+    tenure run --election jobs/nightly --every 1h --handler nightly.wasm \\
+        --env REPORT_URL=https://example.com/report --allow-host example.com
+
+  Who leads?
+    tenure status --election jobs/nightly";
+
+#[derive(Parser)]
+#[command(name = "tenure", version, about = ABOUT, after_help = EXAMPLES)]
+#[command(disable_help_subcommand = true, max_term_width = 100)]
+pub(super) struct Arguments {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Subcommand)]
+pub(super) enum Command {
+    /// Takes part in an election, and runs the handler while it leads
+    Run(Box<RunArguments>),
+    /// Shows who leads
+    Status(StatusArguments),
+    /// Runs a blob store for trying things out, in memory
+    Store(StoreArguments),
+}
+
+const RUN_HELP: &str = "\
+Durations are written with their unit: 500ms, 15s, 1h30m.
+
+Every option that names a variable can be set by it; the command line wins. The storage account
+comes from AZURE_STORAGE_CONNECTION_STRING or --connection-string-file, never from an argument.
+
+On SIGTERM or SIGINT it stops the handler, releases the lease and ends; a second signal does not
+wait for that.
+
+Exit codes: 0 the candidate left; 1 a second signal ended it; 2 something was wrong with the
+settings, and nothing was sent. Nothing else ends it: what goes wrong later is told, and tried
+again.";
+
+#[derive(Args)]
+#[command(after_help = RUN_HELP)]
+pub(super) struct RunArguments {
+    /// The election: a container and a blob in it, both made when missing [env: TENURE_ELECTION]
+    #[arg(long, value_name = "CONTAINER/BLOB")]
+    pub election: Option<String>,
+    /// The interval between turns, aligned to the epoch: 1h is each full hour, UTC
+    /// [env: TENURE_EVERY]
+    #[arg(long, value_name = "DURATION")]
+    pub every: Option<String>,
+    /// The work of the leader: a component that exports tenure:election/leader-handler
+    #[arg(long, value_name = "FILE")]
+    pub handler: Option<PathBuf>,
+    /// How others see this candidate; default: machine and process [env: TENURE_NAME]
+    #[arg(long)]
+    pub name: Option<String>,
+    /// How long a lease lasts without a renewal, 15s to 60s; default 15s [env: TENURE_LEASE]
+    #[arg(long, value_name = "DURATION")]
+    pub lease: Option<String>,
+    /// How long before the end of the lease the work is stopped, at least 2.5s; default a fifth of
+    /// the lease, at least 2.5s [env: TENURE_MARGIN]
+    #[arg(long, value_name = "DURATION")]
+    pub margin: Option<String>,
+    /// How often a leader renews; default 4s [env: TENURE_RENEW]
+    #[arg(long, value_name = "DURATION")]
+    pub renew: Option<String>,
+    /// The longest that a follower waits between two looks; default 4s [env: TENURE_POLL]
+    #[arg(long, value_name = "DURATION")]
+    pub poll: Option<String>,
+    /// The longest that one request may take; default 3s [env: TENURE_REQUEST_TIMEOUT]
+    #[arg(long, value_name = "DURATION")]
+    pub request_timeout: Option<String>,
+    /// Where this candidate can be reached while it leads; shown to others [env: TENURE_ADDRESS]
+    #[arg(long)]
+    pub address: Option<String>,
+    /// A host that the handler may send requests to: HOST, HOST:PORT or SCHEME://HOST[:PORT].
+    /// Addresses of this machine only as addresses, not by name. Repeatable
+    #[arg(long, value_name = "HOST")]
+    pub allow_host: Vec<String>,
+    /// A variable for the handler, which sees no other. Repeatable
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub env: Vec<String>,
+    #[command(flatten)]
+    pub storage: StorageArguments,
+    /// How to tell what happens: text for people, or one JSON object per line. Renewals are
+    /// in the JSON only
+    #[arg(long, value_enum, default_value_t)]
+    pub log: Format,
+}
+
+#[derive(Args)]
+pub(super) struct StorageArguments {
+    /// A file that holds the connection string, instead of AZURE_STORAGE_CONNECTION_STRING
+    #[arg(long, value_name = "FILE")]
+    pub connection_string_file: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(super) enum Format {
+    #[default]
+    Text,
+    Json,
+}
+
+const STATUS_HELP: &str = "\
+Exit codes: 0 somebody leads; 1 nobody does; 2 it could not be found out.";
+
+#[derive(Args)]
+#[command(after_help = STATUS_HELP)]
+pub(super) struct StatusArguments {
+    /// The election: a container and a blob in it [env: TENURE_ELECTION]
+    #[arg(long, value_name = "CONTAINER/BLOB")]
+    pub election: Option<String>,
+    /// The longest that one request may take; default 3s [env: TENURE_REQUEST_TIMEOUT]
+    #[arg(long, value_name = "DURATION")]
+    pub request_timeout: Option<String>,
+    #[command(flatten)]
+    pub storage: StorageArguments,
+    /// One JSON object instead of text
+    #[arg(long)]
+    pub json: bool,
+}
+
+const STORE_HELP: &str = "\
+It knows one account, that of the emulators: clients reach it on port 10000 with the connection
+string UseDevelopmentStorage=true. All it holds is lost when it ends.";
+
+#[derive(Args)]
+#[command(after_help = STORE_HELP)]
+pub(super) struct StoreArguments {
+    /// Where to listen; port 0 picks a free one
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:10000")]
+    pub listen: SocketAddr,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+}

@@ -1,0 +1,226 @@
+//! From flags and variables to settings, keeping in mind where each came from.
+
+use super::args::{RunArguments, StatusArguments, StorageArguments};
+use super::complaint::Complaint;
+use crate::contract;
+use crate::egress::AllowList;
+use crate::settings::{Settings, default_name, names};
+use std::path::Path;
+
+/// Settings for the component, and the origin of those that are not from the environment.
+#[derive(Default)]
+pub(super) struct Configuration {
+    pub settings: Settings,
+    pub complaints: Vec<Complaint>,
+    origins: Vec<(&'static str, String)>,
+}
+
+impl Configuration {
+    pub(super) fn of_run(arguments: &RunArguments) -> Self {
+        let mut this = Self::of(&arguments.storage);
+        this.flag(names::ELECTION, "--election", arguments.election.as_deref());
+        this.flag(names::NAME, "--name", arguments.name.as_deref());
+        this.flag(names::LEASE, "--lease", arguments.lease.as_deref());
+        this.flag(names::MARGIN, "--margin", arguments.margin.as_deref());
+        this.flag(names::RENEW, "--renew", arguments.renew.as_deref());
+        this.flag(names::POLL, "--poll", arguments.poll.as_deref());
+        let request_timeout = arguments.request_timeout.as_deref();
+        this.flag(names::REQUEST_TIMEOUT, "--request-timeout", request_timeout);
+        this.flag(names::EVERY, "--every", arguments.every.as_deref());
+        this.flag(names::ADDRESS, "--address", arguments.address.as_deref());
+        if this.settings.get(names::NAME).is_none() {
+            this.settings.set(names::NAME, default_name());
+        }
+        if this.settings.get(names::EVERY).is_none() {
+            this.complaints.push(Complaint::new(
+                "--every",
+                "no interval is given, so the handler would never run",
+                "give --every 5s, or set TENURE_EVERY",
+            ));
+        }
+        this
+    }
+
+    pub(super) fn of_status(arguments: &StatusArguments) -> Self {
+        let mut this = Self::of(&arguments.storage);
+        this.flag(names::ELECTION, "--election", arguments.election.as_deref());
+        let request_timeout = arguments.request_timeout.as_deref();
+        this.flag(names::REQUEST_TIMEOUT, "--request-timeout", request_timeout);
+        this
+    }
+
+    fn of(storage: &StorageArguments) -> Self {
+        let mut this = Self { settings: Settings::from_env(), ..Self::default() };
+        if let Some(file) = &storage.connection_string_file {
+            this.connection_string(file);
+        }
+        this
+    }
+
+    /// A value from the command line. Even an empty one wins, and is judged.
+    fn flag(&mut self, setting: &'static str, flag: &'static str, value: Option<&str>) {
+        let Some(value) = value else { return };
+        if value.trim().is_empty() {
+            self.complaints.push(Complaint::new(
+                flag,
+                "the value is empty",
+                "give a value, or leave the flag out",
+            ));
+        }
+        self.settings.set(setting, value);
+        self.origins.push((setting, format!("{flag} {value}")));
+    }
+
+    fn connection_string(&mut self, file: &Path) {
+        let source = format!("--connection-string-file {}", file.display());
+        let mut complain = |problem: String, advice: &str| {
+            self.complaints.push(Complaint::new(source.clone(), problem, advice));
+        };
+        if self.settings.get(names::CONNECTION_STRING).is_some() {
+            complain(
+                format!("{} is set as well", names::CONNECTION_STRING),
+                "give the connection string in one way only",
+            );
+        }
+        match std::fs::read_to_string(file) {
+            Err(error) => complain(
+                format!("the file cannot be read: {error}"),
+                "name a readable file that holds the connection string",
+            ),
+            Ok(text) if text.trim().is_empty() => {
+                complain("the file is empty".to_owned(), "put the connection string into it");
+            }
+            Ok(text) => {
+                self.settings.set(names::CONNECTION_STRING, text.trim());
+                self.origins.push((names::CONNECTION_STRING, source));
+                return;
+            }
+        }
+        // Else the component would complain about the same thing in other words.
+        self.origins.push((names::CONNECTION_STRING, String::new()));
+    }
+
+    /// Adds what the component complains about.
+    pub(super) fn add(&mut self, complaints: Vec<contract::Complaint>) {
+        for complaint in complaints {
+            let origin = self.origins.iter().find(|(setting, _)| *setting == complaint.setting);
+            let source = match origin {
+                Some((_, told)) if told.is_empty() => continue,
+                Some((_, source)) => source.clone(),
+                None => match flag_of(&complaint.setting) {
+                    Some(flag) if self.settings.get(&complaint.setting).is_none() => {
+                        format!("{flag}, or {}", complaint.setting)
+                    }
+                    _ => complaint.setting,
+                },
+            };
+            self.complaints.push(Complaint::new(source, complaint.problem, complaint.advice));
+        }
+    }
+
+    /// The hosts that a handler may reach.
+    pub(super) fn allow_list(&mut self, entries: &[String]) -> AllowList {
+        let mut list = AllowList::default();
+        for entry in entries {
+            if list.allow(entry).is_err() {
+                self.complaints.push(Complaint::new(
+                    format!("--allow-host {entry}"),
+                    "this is not HOST, HOST:PORT or SCHEME://HOST[:PORT]",
+                    "give a host as in example.com, https://example.com:8443 or [::1]:8080",
+                ));
+            }
+        }
+        list
+    }
+
+    /// The environment of a handler.
+    pub(super) fn handler_env(&mut self, entries: &[String]) -> Vec<(String, String)> {
+        let mut env = Vec::new();
+        for entry in entries {
+            match entry.split_once('=') {
+                Some((key, value)) if !key.is_empty() => {
+                    env.push((key.to_owned(), value.to_owned()))
+                }
+                // The value may be a secret: only what stands for the key is shown.
+                split => self.complaints.push(Complaint::new(
+                    format!("--env {}", split.map_or(entry.as_str(), |_| "=…")),
+                    "this is not KEY=VALUE",
+                    "give a variable as in --env REPORT_URL=https://example.com",
+                )),
+            }
+        }
+        env
+    }
+}
+
+fn flag_of(setting: &str) -> Option<&'static str> {
+    match setting {
+        names::ELECTION => Some("--election"),
+        names::CONNECTION_STRING => Some("--connection-string-file"),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn complaint(setting: &str) -> contract::Complaint {
+        contract::Complaint {
+            setting: setting.to_owned(),
+            problem: "wrong".to_owned(),
+            advice: "mend it".to_owned(),
+        }
+    }
+
+    #[test]
+    fn a_complaint_names_where_the_value_came_from() {
+        let mut configuration = Configuration::default();
+        configuration.flag(names::LEASE, "--lease", Some("5s"));
+        configuration.settings.set(names::RENEW, "1s");
+        configuration.add(vec![
+            complaint(names::LEASE),
+            complaint(names::RENEW),
+            complaint(names::ELECTION),
+        ]);
+        let sources: Vec<_> = configuration.complaints.iter().map(|c| c.source.as_str()).collect();
+        assert_eq!(sources, ["--lease 5s", "TENURE_RENEW", "--election, or TENURE_ELECTION"]);
+    }
+
+    #[test]
+    fn a_connection_string_that_cannot_be_had_is_complained_about_once() {
+        let mut configuration = Configuration::default();
+        configuration.connection_string(Path::new("/no/such/file"));
+        configuration.add(vec![complaint(names::CONNECTION_STRING)]);
+        let [only] = configuration.complaints.as_slice() else { panic!("one complaint") };
+        assert_eq!(only.source, "--connection-string-file /no/such/file");
+        assert!(only.problem.starts_with("the file cannot be read: "), "{only:?}");
+    }
+
+    #[test]
+    fn a_connection_string_is_given_in_one_way_and_never_shown() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "AccountKey=c2VjcmV0\n").unwrap();
+        let mut configuration = Configuration::default();
+        configuration.settings.set(names::CONNECTION_STRING, "AccountKey=b3RoZXI=");
+        configuration.connection_string(file.path());
+        assert_eq!(
+            configuration.settings.get(names::CONNECTION_STRING),
+            Some("AccountKey=c2VjcmV0")
+        );
+        let text = super::super::complaint::report(&configuration.complaints);
+        assert!(text.contains("AZURE_STORAGE_CONNECTION_STRING is set as well"), "{text}");
+        assert!(!text.contains("AccountKey"), "{text}");
+    }
+
+    #[test]
+    fn every_wrong_entry_for_the_handler_is_told() {
+        let mut configuration = Configuration::default();
+        let list = ["a/b".to_owned(), "*".to_owned(), "ok".to_owned()];
+        configuration.allow_list(&list);
+        let env = ["A=b=c".to_owned(), "B".to_owned(), "=secret".to_owned()];
+        assert_eq!(configuration.handler_env(&env), [("A".to_owned(), "b=c".to_owned())]);
+        let sources: Vec<_> = configuration.complaints.iter().map(|c| c.source.as_str()).collect();
+        assert_eq!(sources, ["--allow-host a/b", "--allow-host *", "--env B", "--env =…"]);
+    }
+}

@@ -1,0 +1,52 @@
+//! The program `tenure`: its command line, its logs and its exit codes.
+
+mod args;
+mod complaint;
+mod configuration;
+mod log;
+mod run;
+mod signals;
+mod status;
+mod store;
+mod text;
+
+use args::{Arguments, Command};
+use clap::Parser;
+use std::process::ExitCode;
+use tokio::runtime::{Builder, Runtime};
+
+/// The program was used wrongly, or could not do what it was asked for.
+const UNUSABLE: u8 = 2;
+
+/// Runs the program with the arguments and the environment of this process.
+pub fn main() -> ExitCode {
+    match Arguments::parse().command {
+        Command::Run(arguments) => {
+            with_runtime(2, |runtime| runtime.block_on(run::run(&arguments)))
+        }
+        Command::Status(arguments) => {
+            with_runtime(1, |runtime| runtime.block_on(status::status(&arguments)))
+        }
+        Command::Store(arguments) => {
+            with_runtime(2, |runtime| runtime.block_on(store::store(&arguments)))
+        }
+    }
+}
+
+fn with_runtime(workers: usize, program: impl FnOnce(&Runtime) -> ExitCode) -> ExitCode {
+    match Builder::new_multi_thread().worker_threads(workers).enable_all().build() {
+        Ok(runtime) => {
+            let code = program(&runtime);
+            // Name resolution under way must not hold up the end.
+            runtime.shutdown_background();
+            code
+        }
+        Err(error) => fail(format_args!("the program could not be started: {error}")),
+    }
+}
+
+/// Says why, and ends with the exit code for it.
+fn fail(problem: impl std::fmt::Display) -> ExitCode {
+    complaint::print(format_args!("tenure: {problem}\n"));
+    ExitCode::from(UNUSABLE)
+}

@@ -1,0 +1,104 @@
+//! `tenure run`: a candidate until a signal.
+
+use super::args::RunArguments;
+use super::complaint::{self, Complaint};
+use super::configuration::Configuration;
+use super::log::Log;
+use super::signals::Signals;
+use super::{UNUSABLE, fail};
+use crate::clock::BootClock;
+use crate::component::{CheckError, ElectionComponent, Engine};
+use crate::handler::{ComponentHandler, Options};
+use crate::runner::{Event, Runner};
+use crate::settings::names;
+use std::process::ExitCode;
+use std::sync::Arc;
+use tokio::select;
+use tokio::sync::Notify;
+
+/// A second signal did not wait for the lease to be released.
+const IMPATIENT: u8 = 1;
+
+pub(super) async fn run(arguments: &RunArguments) -> ExitCode {
+    // Before anything is sent: a signal in between must not leave a lease behind.
+    let mut signals = match Signals::new() {
+        Ok(signals) => signals,
+        Err(error) => return fail(format_args!("signals cannot be handled: {error}")),
+    };
+    let engine = match Engine::new() {
+        Ok(engine) => engine,
+        Err(error) => return fail(format_args!("WebAssembly cannot be run here: {error:#}")),
+    };
+    let clock = BootClock::new();
+    let mut configuration = Configuration::of_run(arguments);
+    let candidate = configuration.settings.get(names::NAME).unwrap_or_default();
+    let (log, written) = match Log::start(arguments.log, candidate) {
+        Ok(started) => started,
+        Err(error) => return fail(format_args!("the log cannot be written: {error}")),
+    };
+
+    let handler = load_handler(&engine, &clock, arguments, &mut configuration, &log);
+    let settings = configuration.settings.clone();
+    let elector = match ElectionComponent::new(&engine, settings, &clock) {
+        Ok(elector) => elector,
+        Err(error) => return fail(error),
+    };
+    match elector.check().await {
+        Ok(_) => {}
+        Err(CheckError::Settings(complaints)) => configuration.add(complaints),
+        Err(CheckError::Component(error)) => return fail(error),
+    }
+    let (Some(handler), []) = (handler, configuration.complaints.as_slice()) else {
+        complaint::print(complaint::report(&configuration.complaints));
+        return ExitCode::from(UNUSABLE);
+    };
+
+    let runner = Runner::new(elector, handler, clock).on_event(move |event| log.event(&event));
+    let asked = Notify::new();
+    let insisted = async {
+        signals.next().await;
+        asked.notify_one();
+        signals.next().await;
+    };
+    let code = select! {
+        () = runner.run(asked.notified()) => ExitCode::SUCCESS,
+        () = insisted => ExitCode::from(IMPATIENT),
+    };
+    // The last clones of the log go with it.
+    drop(runner);
+    written.wait();
+    code
+}
+
+fn load_handler(
+    engine: &Engine,
+    clock: &BootClock,
+    arguments: &RunArguments,
+    configuration: &mut Configuration,
+    log: &Log,
+) -> Option<ComponentHandler> {
+    let allow = configuration.allow_list(&arguments.allow_host);
+    let env = configuration.handler_env(&arguments.env);
+    let Some(file) = &arguments.handler else {
+        configuration.complaints.push(Complaint::new(
+            "--handler",
+            "no handler is given, so a leader would have nothing to do",
+            "name a component that exports tenure:election/leader-handler",
+        ));
+        return None;
+    };
+    let log = log.clone();
+    let output = Arc::new(move |stream, line| log.event(&Event::Handler { line, stream }));
+    let options = Options { env, allow, output: Some(output) };
+    match ComponentHandler::from_file(engine, file, options, clock) {
+        Ok(handler) => Some(handler),
+        Err(error) => {
+            configuration.complaints.push(Complaint::new(
+                format!("--handler {}", file.display()),
+                format!("the file {error}"),
+                "name a component that exports tenure:election/leader-handler",
+            ));
+            None
+        }
+    }
+}

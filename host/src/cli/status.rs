@@ -1,0 +1,233 @@
+//! `tenure status`: one look at an election.
+
+use super::args::StatusArguments;
+use super::complaint::{self, Complaint};
+use super::configuration::Configuration;
+use super::{UNUSABLE, fail};
+use crate::clock::BootClock;
+use crate::component::{CheckError, ElectionComponent, Engine};
+use crate::contract::{Finished, Incumbent, LastSlot, LeaseState, Outcome, Snapshot, Trouble};
+use crate::runner::{class_name, rfc3339};
+use crate::settings::names;
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// Nobody leads.
+const NOBODY: u8 = 1;
+
+pub(super) async fn status(arguments: &StatusArguments) -> ExitCode {
+    let engine = match Engine::new() {
+        Ok(engine) => engine,
+        Err(error) => return fail(format_args!("WebAssembly cannot be run here: {error:#}")),
+    };
+    let mut configuration = Configuration::of_status(arguments);
+    let settings = configuration.settings.clone();
+    let election = settings.get(names::ELECTION).unwrap_or_default().to_owned();
+    let component = match ElectionComponent::new(&engine, settings, &BootClock::new()) {
+        Ok(component) => component,
+        Err(error) => return fail(error),
+    };
+    match component.check().await {
+        Ok(_) => {}
+        Err(CheckError::Settings(complaints)) => configuration.add(complaints),
+        Err(CheckError::Component(error)) => return fail(error),
+    }
+    if !configuration.complaints.is_empty() {
+        return complain(&configuration.complaints, arguments.json);
+    }
+    match component.inspect().await {
+        Ok(Ok(snapshot)) => {
+            let text = match arguments.json {
+                true => as_json(&election, &snapshot).to_string() + "\n",
+                false => as_text(&election, &snapshot),
+            };
+            print(&text);
+            ExitCode::from(if leader(&snapshot).is_some() { 0 } else { NOBODY })
+        }
+        Ok(Err(trouble)) => could_not_ask(&election, &trouble, arguments.json),
+        Err(error) => fail(error),
+    }
+}
+
+fn print(text: &str) {
+    let mut out = std::io::stdout();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+fn complain(complaints: &[Complaint], json: bool) -> ExitCode {
+    if json {
+        print(&(json!({ "complaints": complaints }).to_string() + "\n"));
+    }
+    complaint::print(complaint::report(complaints));
+    ExitCode::from(UNUSABLE)
+}
+
+fn could_not_ask(election: &str, trouble: &Trouble, json: bool) -> ExitCode {
+    let class = class_name(trouble.class);
+    if json {
+        let trouble = json!({ "class": class, "detail": trouble.detail });
+        print(&(json!({ "election": election, "trouble": trouble }).to_string() + "\n"));
+    }
+    fail(format_args!("{election} could not be looked at ({class}): {}", trouble.detail))
+}
+
+/// Who leads: the one on record, as long as the lease is held.
+fn leader(snapshot: &Snapshot) -> Option<&Incumbent> {
+    let held = matches!(snapshot.lease, LeaseState::Leased | LeaseState::Breaking);
+    snapshot.incumbent.as_ref().filter(|_| held)
+}
+
+fn as_json(election: &str, snapshot: &Snapshot) -> Value {
+    let incumbent = |incumbent: &Incumbent| {
+        json!({
+            "name": incumbent.name,
+            "term": incumbent.term,
+            "since": rfc3339(incumbent.since),
+            "address": incumbent.address,
+        })
+    };
+    let last_slot = |last: &LastSlot| {
+        json!({
+            "slot": rfc3339(last.slot),
+            "attempt": last.attempt,
+        })
+    };
+    let finished = |finished: &Finished| {
+        json!({
+            "slot": rfc3339(finished.slot),
+            "outcome": outcome_name(finished.outcome),
+        })
+    };
+    json!({
+        "election": election,
+        "lease": lease_name(snapshot.lease),
+        "leader": leader(snapshot).map(incumbent),
+        "last_leader": snapshot.incumbent.as_ref().map(incumbent),
+        "last_slot": snapshot.last_slot.as_ref().map(last_slot),
+        "finished": snapshot.finished.as_ref().map(finished),
+        "asked_at": rfc3339(snapshot.asked_at),
+    })
+}
+
+fn as_text(election: &str, snapshot: &Snapshot) -> String {
+    let mut text = String::new();
+    let mut row = |name: &str, value: String| {
+        let _ = writeln!(text, "{name:<10} {value}");
+    };
+    row("election", election.to_owned());
+    row("lease", lease_name(snapshot.lease).to_owned());
+    match (leader(snapshot), &snapshot.incumbent) {
+        (Some(leader), _) => {
+            row("leader", leader.name.clone());
+            row("term", leader.term.to_string());
+            row("since", when(leader.since, snapshot.asked_at));
+            if let Some(address) = &leader.address {
+                row("address", address.clone());
+            }
+        }
+        (None, None) => row("leader", "nobody".to_owned()),
+        (None, Some(last)) => {
+            row("leader", format!("nobody; the last one was {}, term {}", last.name, last.term));
+        }
+    }
+    if let Some(last) = &snapshot.last_slot {
+        let attempt = match last.attempt {
+            1 => String::new(),
+            again => format!(", attempt {again}"),
+        };
+        row("last slot", format!("{}{attempt}", when(last.slot, snapshot.asked_at)));
+    }
+    if let Some(finished) = &snapshot.finished {
+        let outcome = outcome_name(finished.outcome);
+        row("finished", format!("{}, {outcome}", when(finished.slot, snapshot.asked_at)));
+    }
+    text
+}
+
+/// An instant, and how long ago it was in whole seconds.
+fn when(then: u64, now: u64) -> String {
+    let ago = Duration::from_secs(now.saturating_sub(then) / 1_000_000_000);
+    format!("{} ({} ago)", rfc3339(then), humantime::format_duration(ago))
+}
+
+fn lease_name(state: LeaseState) -> &'static str {
+    match state {
+        LeaseState::Absent => "absent",
+        LeaseState::Available => "available",
+        LeaseState::Leased => "leased",
+        LeaseState::Expired => "expired",
+        LeaseState::Breaking => "breaking",
+        LeaseState::Broken => "broken",
+    }
+}
+
+fn outcome_name(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Succeeded => "succeeded",
+        Outcome::Failed => "failed",
+        Outcome::CutOff => "cut-off",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn snapshot(lease: LeaseState) -> Snapshot {
+        Snapshot {
+            lease,
+            incumbent: Some(Incumbent {
+                name: "a".to_owned(),
+                term: 7,
+                since: 5 * SECOND,
+                address: None,
+            }),
+            last_slot: Some(LastSlot { slot: 60 * SECOND, attempt: 1 }),
+            finished: Some(Finished { slot: 55 * SECOND, outcome: Outcome::Failed }),
+            asked_at: 65 * SECOND,
+        }
+    }
+
+    #[test]
+    fn a_leader_is_one_who_holds_the_lease() {
+        for (state, leads) in [
+            (LeaseState::Leased, true),
+            (LeaseState::Breaking, true),
+            (LeaseState::Broken, false),
+            (LeaseState::Expired, false),
+            (LeaseState::Available, false),
+        ] {
+            assert_eq!(leader(&snapshot(state)).is_some(), leads, "{state:?}");
+        }
+    }
+
+    #[test]
+    fn text_for_people() {
+        assert_eq!(
+            as_text("c/b", &snapshot(LeaseState::Leased)),
+            "election   c/b\n\
+             lease      leased\n\
+             leader     a\n\
+             term       7\n\
+             since      1970-01-01T00:00:05Z (1m ago)\n\
+             last slot  1970-01-01T00:01:00Z (5s ago)\n\
+             finished   1970-01-01T00:00:55Z (10s ago), failed\n"
+        );
+        let nobody = as_text("c/b", &snapshot(LeaseState::Expired));
+        assert!(nobody.contains("nobody; the last one was a, term 7\n"), "{nobody}");
+    }
+
+    #[test]
+    fn json_for_programs() {
+        let value = as_json("c/b", &snapshot(LeaseState::Expired));
+        assert_eq!(value["leader"], Value::Null);
+        assert_eq!(value["last_leader"]["term"], 7);
+        assert_eq!(value["last_slot"]["slot"], "1970-01-01T00:01:00Z");
+        assert_eq!(value["lease"], "expired");
+    }
+}

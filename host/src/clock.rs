@@ -1,0 +1,186 @@
+//! The time that decides: one clock for the runner, the component and the handler.
+//!
+//! A leader's validity must also run out while the machine sleeps, so the clock counts suspended
+//! time, and a sleep until an instant ends at once when the machine wakes up after that instant.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A clock that never goes back and counts while the machine is suspended.
+///
+/// Instants are durations since an origin of the clock's choice. Clones share that origin.
+pub trait Clock: Clone + Send + Sync + 'static {
+    /// The time that has passed since the origin.
+    fn now(&self) -> Duration;
+
+    /// Completes as soon as [`now`](Clock::now) is at least `at`.
+    fn sleep_until(&self, at: Duration) -> impl Future<Output = ()> + Send;
+
+    /// This clock for those who only read it.
+    fn reading(&self) -> Reading {
+        let clock = self.clone();
+        Reading(Arc::new(move || clock.now()))
+    }
+}
+
+/// The reading half of a [`Clock`], whatever its type.
+#[derive(Clone)]
+pub struct Reading(Arc<dyn Fn() -> Duration + Send + Sync>);
+
+impl Reading {
+    /// The time that has passed since the origin of the clock.
+    pub fn now(&self) -> Duration {
+        (self.0)()
+    }
+}
+
+impl fmt::Debug for Reading {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Reading({:?})", self.now())
+    }
+}
+
+/// The clock of the machine, counted from the creation of this value.
+///
+/// `CLOCK_BOOTTIME` on Linux. Elsewhere the larger of the monotonic and the wall clock's
+/// elapsed time: one of them usually counts while the machine is suspended.
+#[derive(Clone, Debug)]
+pub struct BootClock(system::System);
+
+impl BootClock {
+    /// A clock that starts now.
+    pub fn new() -> Self {
+        Self(system::System::new())
+    }
+}
+
+impl Default for BootClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Clock for BootClock {
+    fn now(&self) -> Duration {
+        self.0.now()
+    }
+
+    async fn sleep_until(&self, at: Duration) {
+        // Any timer may fire early by its own measure; only `now` counts.
+        while self.now() < at {
+            self.0.sleep(at).await;
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+mod system {
+    use rustix::time::{
+        ClockId, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec,
+        clock_gettime, timerfd_create, timerfd_settime,
+    };
+    use std::io;
+    use std::time::Duration;
+    use tokio::io::unix::AsyncFd;
+
+    #[derive(Clone, Debug)]
+    pub(super) struct System {
+        origin: Duration,
+    }
+
+    impl System {
+        pub(super) fn new() -> Self {
+            Self { origin: boottime() }
+        }
+
+        pub(super) fn now(&self) -> Duration {
+            boottime().saturating_sub(self.origin)
+        }
+
+        pub(super) async fn sleep(&self, at: Duration) {
+            // Tokio's timers stand still while the machine is suspended; a timer of the kernel
+            // on the same clock fires as soon as it is awake.
+            if self.wait(self.origin.saturating_add(at)).await.is_err() {
+                let left = at.saturating_sub(self.now());
+                tokio::time::sleep(left.min(Duration::from_millis(10))).await;
+            }
+        }
+
+        async fn wait(&self, at: Duration) -> io::Result<()> {
+            let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
+            let timer = timerfd_create(TimerfdClockId::Boottime, flags)?;
+            let once = Itimerspec {
+                it_interval: Timespec { tv_sec: 0, tv_nsec: 0 },
+                it_value: Timespec {
+                    tv_sec: i64::try_from(at.as_secs()).unwrap_or(i64::MAX),
+                    tv_nsec: at.subsec_nanos().into(),
+                },
+            };
+            timerfd_settime(&timer, TimerfdTimerFlags::ABSTIME, &once)?;
+            // SAFETY: the timer is owned by the `AsyncFd` and closed with it.
+            #[allow(unsafe_code, reason = "tokio has no safe constructor for an owned descriptor")]
+            let timer = unsafe { AsyncFd::register(timer) }?;
+            timer.readable().await?.retain_ready();
+            Ok(())
+        }
+    }
+
+    fn boottime() -> Duration {
+        let time = clock_gettime(ClockId::Boottime);
+        let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+        Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0))
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod system {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::time::{Duration, Instant, SystemTime};
+
+    #[derive(Clone, Debug)]
+    pub(super) struct System {
+        monotonic: Instant,
+        wall: SystemTime,
+        // The wall clock may be set back; this clock must not go back.
+        latest: Arc<AtomicU64>,
+    }
+
+    impl System {
+        pub(super) fn new() -> Self {
+            let latest = Arc::new(AtomicU64::new(0));
+            Self { monotonic: Instant::now(), wall: SystemTime::now(), latest }
+        }
+
+        pub(super) fn now(&self) -> Duration {
+            let elapsed = self.monotonic.elapsed().max(self.wall.elapsed().unwrap_or_default());
+            let nanos = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
+            Duration::from_nanos(self.latest.fetch_max(nanos, Ordering::Relaxed).max(nanos))
+        }
+
+        pub(super) async fn sleep(&self, at: Duration) {
+            // In short steps: the timer may stand still while the machine is suspended.
+            let left = at.saturating_sub(self.now());
+            tokio::time::sleep(left.min(Duration::from_millis(100))).await;
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod virtual_time;
+
+#[cfg(test)]
+mod tests {
+    use super::{BootClock, Clock};
+    use std::time::Duration;
+
+    #[tokio::test]
+    async fn the_machines_clock_wakes_at_the_instant_and_not_before() {
+        let clock = BootClock::new();
+        let at = clock.now() + Duration::from_millis(1);
+        clock.sleep_until(at).await;
+        assert!(clock.now() >= at);
+        clock.sleep_until(Duration::ZERO).await;
+    }
+}

@@ -1,0 +1,65 @@
+//! A clock for tests: time stands still while anything runs, and jumps when nothing does.
+
+use super::Clock;
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex};
+use std::task::{Poll, Waker};
+use std::time::Duration;
+
+/// After this many rounds of the executor, whatever can run has run.
+const ROUNDS: usize = 64;
+
+#[derive(Clone, Default)]
+pub(crate) struct VirtualClock(Arc<Mutex<State>>);
+
+#[derive(Default)]
+struct State {
+    now: Duration,
+    sleepers: Vec<(Duration, Waker)>,
+}
+
+impl VirtualClock {
+    /// Runs `test` on one thread, and lets the time jump from sleeper to sleeper.
+    pub(crate) fn run<T>(test: impl AsyncFnOnce(Self) -> T) -> T {
+        let clock = Self::default();
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            tokio::select! {
+                biased;
+                result = test(clock.clone()) => result,
+                () = clock.jump() => unreachable!(),
+            }
+        })
+    }
+
+    async fn jump(&self) {
+        loop {
+            for _ in 0..ROUNDS {
+                tokio::task::yield_now().await;
+            }
+            let mut state = self.0.lock().unwrap();
+            let next = state.sleepers.iter().map(|(at, _)| *at).min();
+            state.now = next.expect("everybody waits for ever");
+            let now = state.now;
+            state.sleepers.extract_if(.., |(at, _)| *at <= now).for_each(|(_, waker)| waker.wake());
+        }
+    }
+}
+
+impl Clock for VirtualClock {
+    fn now(&self) -> Duration {
+        self.0.lock().unwrap().now
+    }
+
+    async fn sleep_until(&self, at: Duration) {
+        poll_fn(|cx| {
+            let mut state = self.0.lock().unwrap();
+            if state.now >= at {
+                return Poll::Ready(());
+            }
+            state.sleepers.push((at, cx.waker().clone()));
+            Poll::Pending
+        })
+        .await;
+    }
+}

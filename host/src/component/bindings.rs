@@ -1,0 +1,30 @@
+//! Bindings to the WIT package `tenure:election`.
+//!
+//! The types and the handler's world are generated. The four functions of `election` are called
+//! by hand: the generator makes a struct field of each, and `break` cannot be the name of one.
+#![allow(missing_docs, clippy::all, reason = "generated from wit/, which is documented there")]
+
+/// The values that the component and the host exchange.
+pub(crate) mod values {
+    wasmtime::component::bindgen!({
+        path: "../wit",
+        inline: "
+            package tenure:host;
+            world values { import tenure:election/types@0.1.0; }
+        ",
+        additional_derives: [PartialEq, Eq],
+    });
+}
+
+/// The world of a leader handler. Shares the types of the other.
+pub(crate) mod leader {
+    wasmtime::component::bindgen!({
+        path: "../wit",
+        world: "tenure:election/leader",
+        imports: { default: async },
+        exports: { default: async },
+        with: { "tenure:election/types": crate::component::bindings::values::tenure::election::types },
+    });
+}
+
+pub(crate) use values::tenure::election::types;

@@ -1,0 +1,118 @@
+//! What a guest is given: the data of its store.
+
+use super::engine::{Engine, Running};
+use super::output::Output;
+use crate::clock::Reading;
+use crate::egress::Gate;
+use std::path::Path;
+use wasmtime::component::{Linker, ResourceTable};
+use wasmtime::{Store, StoreLimits, StoreLimitsBuilder};
+use wasmtime_wasi::{FsPerms, HostMonotonicClock, WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
+use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
+
+/// Handles that a guest may hold at a time: streams, requests, pollables.
+const HANDLES: usize = 10_000;
+
+/// Memories of one guest: a composed one has several.
+const MEMORIES: usize = 16;
+
+/// Elements that each of its tables may grow to.
+const ELEMENTS: usize = 1_000_000;
+
+/// The capabilities of one guest call. What is not named here is not there: no arguments, no
+/// inherited environment or streams, no sockets, no directories.
+pub(crate) struct Grant<'a> {
+    pub env: &'a [(String, String)],
+    /// Read-only, at the same path.
+    pub files: &'a [String],
+    pub stdout: Option<Output>,
+    pub stderr: Output,
+    pub clock: Reading,
+    /// Decides on each request.
+    pub gate: Gate,
+    /// Bytes that each of its memories may grow to.
+    pub memory: usize,
+}
+
+/// The data of a store.
+pub(crate) struct Context {
+    wasi: WasiCtx,
+    http: WasiHttpCtx,
+    table: ResourceTable,
+    gate: Gate,
+    limits: StoreLimits,
+    _running: Running,
+}
+
+/// A store for one call, in which guest code yields at each tick.
+pub(crate) fn store(engine: &Engine, grant: Grant<'_>) -> Store<Context> {
+    let mut wasi = WasiCtx::builder();
+    wasi.envs(grant.env).monotonic_clock(GuestClock(grant.clock)).stderr(grant.stderr);
+    wasi.allow_tcp(false).allow_udp(false).allow_ip_name_lookup(false);
+    if let Some(stdout) = grant.stdout {
+        wasi.stdout(stdout);
+    }
+    for file in grant.files {
+        open(&mut wasi, file);
+    }
+    let mut table = ResourceTable::new();
+    table.set_max_capacity(HANDLES);
+    let context = Context {
+        wasi: wasi.build(),
+        http: WasiHttpCtx::new(),
+        table,
+        gate: grant.gate,
+        limits: StoreLimitsBuilder::new()
+            .memory_size(grant.memory)
+            .memories(MEMORIES)
+            .table_elements(ELEMENTS)
+            .build(),
+        _running: engine.running(),
+    };
+    let mut store = Store::new(engine.wasmtime(), context);
+    store.limiter(|context| &mut context.limits);
+    store.set_epoch_deadline(1);
+    store.epoch_deadline_async_yield_and_update(1);
+    store
+}
+
+/// WASI opens directories only, so a file brings the others beside it. A directory that cannot be
+/// opened is left out: the guest says what it misses.
+fn open(wasi: &mut WasiCtxBuilder, file: &str) {
+    if let Some(directory) = Path::new(file).parent().and_then(Path::to_str) {
+        let _ = wasi.preopened_dir(directory, directory, FsPerms::ReadOnly);
+    }
+}
+
+/// Everything that a guest may import: WASI 0.2 without surprises.
+pub(crate) fn linker(engine: &Engine) -> wasmtime::Result<Linker<Context>> {
+    let mut linker = Linker::new(engine.wasmtime());
+    wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
+    wasmtime_wasi_http::p2::add_only_http_to_linker_async(&mut linker)?;
+    Ok(linker)
+}
+
+impl WasiView for Context {
+    fn ctx(&mut self) -> WasiCtxView<'_> {
+        WasiCtxView { ctx: &mut self.wasi, table: &mut self.table }
+    }
+}
+
+impl WasiHttpView for Context {
+    fn http(&mut self) -> WasiHttpCtxView<'_> {
+        WasiHttpCtxView { ctx: &mut self.http, table: &mut self.table, hooks: &mut self.gate }
+    }
+}
+
+/// Guest and host measure with one clock.
+struct GuestClock(Reading);
+
+impl HostMonotonicClock for GuestClock {
+    fn resolution(&self) -> u64 {
+        1
+    }
+
+    fn now(&self) -> u64 {
+        u64::try_from(self.0.now().as_nanos()).unwrap_or(u64::MAX)
+    }
+}

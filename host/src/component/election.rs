@@ -1,0 +1,337 @@
+//! The election component: the candidate that this program hosts.
+
+use super::bindings::values::tenure::election::types;
+use super::context::{Context, Grant, linker, store};
+use super::engine::Engine;
+use super::output::Output;
+use crate::clock::{Clock, Reading};
+use crate::contract::{Complaint, Event, Memory, Needs, Report, Snapshot, Trouble};
+use crate::egress::{AllowList, Answers, Clients, Gate, Policy};
+use crate::settings::Settings;
+use std::fmt;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+use wasmtime::Store;
+use wasmtime::component::{
+    Component, ComponentExportIndex, ComponentNamedList, InstancePre, Lift, Lower,
+};
+
+/// The election component that this crate was built with. It runs on any WASI 0.2 host.
+pub const ELECTION_COMPONENT: &[u8] = include_bytes!(env!("TENURE_COMPONENT"));
+
+const INTERFACE: &str = "tenure:election/election@0.1.0";
+
+/// Bytes of memory for one call. It uses a few hundred KiB.
+const MEMORY: usize = 64 * 1024 * 1024;
+
+/// The longest that one request may take, whatever the component asks for.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The largest answer, in bytes: the service's errors are a few hundred.
+const ANSWER: usize = 64 * 1024;
+
+/// What is kept of the component's standard error, for the text of a trap.
+const LAST_WORDS: usize = 2048;
+
+/// The election component with the settings of one candidate.
+///
+/// Every call is made on a fresh instance. It may send requests to the origins that its
+/// [`check`](ElectionComponent::check) named, so nothing is sent before that.
+pub struct ElectionComponent {
+    engine: Engine,
+    instance: InstancePre<Context>,
+    functions: Functions,
+    settings: Settings,
+    clock: Reading,
+    clients: Arc<Clients>,
+    granted: OnceLock<Granted>,
+}
+
+struct Functions {
+    check: ComponentExportIndex,
+    step: ComponentExportIndex,
+    inspect: ComponentExportIndex,
+    break_lease: ComponentExportIndex,
+}
+
+struct Granted {
+    gate: Gate,
+    files: Vec<String>,
+}
+
+impl ElectionComponent {
+    /// The embedded component. `clock` is the one that the runner uses.
+    ///
+    /// # Errors
+    ///
+    /// When the component cannot be compiled.
+    pub fn new(
+        engine: &Engine,
+        settings: Settings,
+        clock: &impl Clock,
+    ) -> Result<Self, ComponentError> {
+        Self::with_binary(engine, ELECTION_COMPONENT, settings, clock)
+    }
+
+    /// Another build of the component.
+    ///
+    /// # Errors
+    ///
+    /// When `binary` is no component, lacks the exports of the interface `election`, or imports
+    /// what is not standard WASI 0.2.
+    pub fn with_binary(
+        engine: &Engine,
+        binary: &[u8],
+        settings: Settings,
+        clock: &impl Clock,
+    ) -> Result<Self, ComponentError> {
+        let component = Component::from_binary(engine.wasmtime(), binary)?;
+        let functions = Functions::of(&component)?;
+        let instance = linker(engine)?.instantiate_pre(&component)?;
+        Ok(Self {
+            engine: engine.clone(),
+            instance,
+            functions,
+            settings,
+            clock: clock.reading(),
+            clients: Arc::new(Clients::for_component()),
+            granted: OnceLock::new(),
+        })
+    }
+
+    /// Judges the settings, and grants the component what they need. Sends nothing.
+    ///
+    /// # Errors
+    ///
+    /// All complaints at once, or the failure of the component itself.
+    pub async fn check(&self) -> Result<Needs, CheckError> {
+        let (answer,): (Result<Needs, Vec<Complaint>>,) =
+            self.call(&self.functions.check, ()).await?;
+        let needs = answer.map_err(CheckError::Settings)?;
+        let mut allow = AllowList::default();
+        for origin in &needs.origins {
+            allow.allow(origin).map_err(|error| ComponentError(error.to_string()))?;
+        }
+        let gate = self.gate(allow);
+        // A second check of the same settings needs the same.
+        let _ = self.granted.set(Granted { gate, files: needs.files.clone() });
+        Ok(needs)
+    }
+
+    /// Decides and does whatever is due. See the WIT for what the arguments mean.
+    ///
+    /// # Errors
+    ///
+    /// When the component trapped or broke its contract. Its memory is void then.
+    pub async fn step(
+        &self,
+        memory: Option<&Memory>,
+        elapsed: Duration,
+        event: Option<Event>,
+    ) -> Result<Report, ComponentError> {
+        let memory = memory.map(Memory::as_bytes);
+        let elapsed = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
+        let (report,): (types::Report,) =
+            self.call(&self.functions.step, (memory, elapsed, event)).await?;
+        Ok(Report {
+            memory: Memory::new(report.memory),
+            standing: report.standing,
+            ending: report.ending,
+            renewed: report.renewed,
+            run: report.run,
+            trouble: report.trouble,
+            again_in: Duration::from_nanos(report.again_in),
+        })
+    }
+
+    /// Looks at the election without taking part.
+    ///
+    /// # Errors
+    ///
+    /// The inner one when the service could not be asked.
+    pub async fn inspect(&self) -> Result<Result<Snapshot, Trouble>, ComponentError> {
+        let (answer,): (Result<Snapshot, Trouble>,) =
+            self.call(&self.functions.inspect, ()).await?;
+        Ok(answer)
+    }
+
+    /// Breaks the lease, whoever holds it, after at most `period` (whole seconds, up to 60), or
+    /// when it runs out. Returns how long it is still held.
+    ///
+    /// # Errors
+    ///
+    /// The inner one when the service refused or could not be asked.
+    pub async fn break_lease(
+        &self,
+        period: Option<Duration>,
+    ) -> Result<Result<Duration, Trouble>, ComponentError> {
+        let period = period.map(|p| u64::try_from(p.as_nanos()).unwrap_or(u64::MAX));
+        let (answer,): (Result<u64, Trouble>,) =
+            self.call(&self.functions.break_lease, (period,)).await?;
+        Ok(answer.map(Duration::from_nanos))
+    }
+
+    async fn call<P, R>(
+        &self,
+        function: &ComponentExportIndex,
+        arguments: P,
+    ) -> Result<R, ComponentError>
+    where
+        P: ComponentNamedList + Lower + Send + Sync,
+        R: ComponentNamedList + Lift + Send + Sync + 'static,
+    {
+        let last_words = LastWords::default();
+        let mut store = self.store(&last_words);
+        let called = async {
+            let instance = self.instance.instantiate_async(&mut store).await?;
+            let function = instance.get_func(&mut store, function);
+            let function =
+                function.ok_or_else(|| wasmtime::format_err!("{INTERFACE}: no such function"))?;
+            function.typed::<P, R>(&store)?.call_async(&mut store, arguments).await
+        };
+        let result = called.await;
+        // What the guest wrote last is complete only now.
+        drop(store);
+        result.map_err(|error| last_words.explain(&error))
+    }
+
+    fn store(&self, last_words: &LastWords) -> Store<Context> {
+        let granted = self.granted.get();
+        let nothing = || self.gate(AllowList::default());
+        let said = last_words.clone();
+        store(
+            &self.engine,
+            Grant {
+                env: self.settings.environment(),
+                files: granted.map_or(&[], |granted| &granted.files),
+                stdout: None,
+                stderr: Output::new(move |line| said.add(&line)),
+                clock: self.clock.clone(),
+                gate: granted.map_or_else(nothing, |granted| granted.gate.clone()),
+                memory: MEMORY,
+            },
+        )
+    }
+
+    fn gate(&self, allow: AllowList) -> Gate {
+        let policy = Policy {
+            allow,
+            clients: self.clients.clone(),
+            patience: PATIENCE,
+            answers: Answers::Collected(ANSWER),
+            refused: Box::new(|_| {}),
+        };
+        Gate::new(Arc::new(policy), None)
+    }
+}
+
+impl fmt::Debug for ElectionComponent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ElectionComponent")
+            .field("settings", &self.settings)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Functions {
+    fn of(component: &Component) -> Result<Self, ComponentError> {
+        let interface = component.get_export_index(None, INTERFACE);
+        let interface = interface
+            .ok_or_else(|| ComponentError(format!("the component does not export {INTERFACE}")))?;
+        let function = |name: &str| {
+            component
+                .get_export_index(Some(&interface), name)
+                .ok_or_else(|| ComponentError(format!("{INTERFACE} lacks the function {name}")))
+        };
+        Ok(Self {
+            check: function("check")?,
+            step: function("step")?,
+            inspect: function("inspect")?,
+            break_lease: function("break")?,
+        })
+    }
+}
+
+/// The newest bytes of the component's standard error.
+#[derive(Clone, Default)]
+struct LastWords(Arc<Mutex<String>>);
+
+impl LastWords {
+    fn add(&self, line: &str) {
+        let mut text = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        text.push_str(line);
+        text.push(' ');
+        let excess = text.len().saturating_sub(LAST_WORDS);
+        let cut = text.ceil_char_boundary(excess);
+        text.drain(..cut);
+    }
+
+    fn explain(&self, error: &wasmtime::Error) -> ComponentError {
+        let text = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let said = text.trim();
+        match said {
+            "" => ComponentError(format!("{error:#}")),
+            said => ComponentError(format!("{said} ({:#})", error.root_cause())),
+        }
+    }
+}
+
+/// The component trapped, broke its contract, or could not be loaded. The text says which.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ComponentError(String);
+
+impl ComponentError {
+    /// A failure that `text` describes.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+}
+
+impl fmt::Display for ComponentError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the election component failed: {}", self.0)
+    }
+}
+
+impl std::error::Error for ComponentError {}
+
+impl From<wasmtime::Error> for ComponentError {
+    fn from(error: wasmtime::Error) -> Self {
+        Self(format!("{error:#}"))
+    }
+}
+
+/// Why [`ElectionComponent::check`] did not succeed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CheckError {
+    /// The settings are wrong.
+    Settings(Vec<Complaint>),
+    /// The component itself failed.
+    Component(ComponentError),
+}
+
+impl From<ComponentError> for CheckError {
+    fn from(error: ComponentError) -> Self {
+        Self::Component(error)
+    }
+}
+
+impl fmt::Display for CheckError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Component(error) => error.fmt(f),
+            Self::Settings(complaints) => {
+                for complaint in complaints {
+                    writeln!(
+                        f,
+                        "{}: {}; {}",
+                        complaint.setting, complaint.problem, complaint.advice
+                    )?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+impl std::error::Error for CheckError {}

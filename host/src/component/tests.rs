@@ -1,0 +1,91 @@
+//! The component that ships, against the embedded store.
+
+use super::{CheckError, ElectionComponent, Engine};
+use crate::clock::{BootClock, Clock};
+use crate::contract::{Event, LeaseState, Standing};
+use crate::settings::{Settings, names};
+use crate::store::{Account, Service, Store};
+use std::time::Duration;
+
+fn component(settings: Settings) -> (ElectionComponent, BootClock) {
+    let clock = BootClock::new();
+    let engine = Engine::new().unwrap();
+    (ElectionComponent::new(&engine, settings, &clock).unwrap(), clock)
+}
+
+async fn store() -> Store {
+    let service = Service::new(vec![Account::emulator()], 1);
+    Store::start(([127, 0, 0, 1], 0).into(), service).await.unwrap()
+}
+
+fn settings(store: &Store) -> Settings {
+    Settings::new()
+        .with(names::ELECTION, "tests/component")
+        .with(names::NAME, "a")
+        .with(names::EVERY, "1h")
+        .with(names::CONNECTION_STRING, store.connection_string())
+}
+
+#[tokio::test]
+async fn all_complaints_come_at_once_and_without_a_secret() {
+    let settings = Settings::new()
+        .with(names::LEASE, "5s")
+        .with(names::CONNECTION_STRING, "AccountName=a;AccountKey=c2VjcmV0;Secret");
+    let (component, _) = component(settings);
+    let Err(CheckError::Settings(complaints)) = component.check().await else {
+        panic!("the settings are wrong");
+    };
+    let about: Vec<_> = complaints.iter().map(|complaint| complaint.setting.as_str()).collect();
+    for setting in [names::ELECTION, names::LEASE, names::CONNECTION_STRING] {
+        assert!(about.contains(&setting), "{complaints:?}");
+    }
+    assert!(!format!("{complaints:?}").contains("c2VjcmV0"));
+    assert!(!format!("{component:?}").contains("c2VjcmV0"));
+}
+
+#[tokio::test]
+async fn it_is_elected_seen_and_leaves() {
+    let store = store().await;
+    let (component, clock) = component(settings(&store));
+    let needs = component.check().await.unwrap();
+    assert_eq!(needs.origins, [format!("http://{}", store.address())]);
+
+    let before = component.inspect().await.unwrap().unwrap();
+    assert_eq!((before.lease, before.incumbent), (LeaseState::Absent, None));
+
+    let mut report = component.step(None, clock.now(), None).await.unwrap();
+    while !matches!(report.standing, Standing::Leading(_)) {
+        clock.sleep_until(clock.now() + report.again_in).await;
+        report = component.step(Some(&report.memory), clock.now(), None).await.unwrap();
+    }
+    let during = component.inspect().await.unwrap().unwrap();
+    assert_eq!(during.lease, LeaseState::Leased);
+    assert_eq!(during.incumbent.unwrap().name, "a");
+
+    let left = component.step(Some(&report.memory), clock.now(), Some(Event::Leave)).await.unwrap();
+    assert_eq!(left.standing, Standing::Left);
+    let after = component.inspect().await.unwrap().unwrap();
+    assert_eq!(after.lease, LeaseState::Available);
+}
+
+#[tokio::test]
+async fn a_lease_can_be_broken() {
+    let store = store().await;
+    let (component, clock) = component(settings(&store));
+    component.check().await.unwrap();
+    let report = component.step(None, clock.now(), None).await.unwrap();
+    assert!(report.trouble.is_empty(), "{:?}", report.trouble);
+    let rest = component.break_lease(Some(Duration::ZERO)).await.unwrap().unwrap();
+    assert_eq!(rest, Duration::ZERO);
+    assert_eq!(component.inspect().await.unwrap().unwrap().lease, LeaseState::Broken);
+}
+
+#[tokio::test]
+async fn nothing_is_sent_before_the_check() {
+    let store = store().await;
+    let (component, clock) = component(settings(&store));
+    let report = component.step(None, clock.now(), None).await.unwrap();
+    assert_eq!(report.standing, Standing::Undecided);
+    assert_eq!(report.trouble.len(), 1, "{:?}", report.trouble);
+    assert!(component.inspect().await.unwrap().is_err());
+}

@@ -1,0 +1,53 @@
+//! The values of the contract `tenure:election`, as the WIT package describes them.
+//!
+//! Durations and points in time are whole nanoseconds here; the rest of this crate uses
+//! [`std::time::Duration`].
+
+use std::fmt;
+use std::time::Duration;
+
+pub use crate::component::types::{
+    Complaint, Ending, EndingReason, Event, Finished, Incumbent, LastSlot, LeaseState, Needs,
+    Outcome, Snapshot, Standing, Tenancy, Trouble, TroubleClass, Turn,
+};
+
+/// All that a candidate remembers between two steps. A secret: it holds the lease id.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Memory(Vec<u8>);
+
+impl Memory {
+    /// The memory that a component returned.
+    pub fn new(bytes: Vec<u8>) -> Self {
+        Self(bytes)
+    }
+
+    /// The bytes to hand to the component.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Memory({} bytes)", self.0.len())
+    }
+}
+
+/// The result of one step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// To be handed to the next step. The earlier one is void.
+    pub memory: Memory,
+    /// What the candidate is now.
+    pub standing: Standing,
+    /// The tenancy that ended in this step: its work stops now.
+    pub ending: Option<Ending>,
+    /// Whether the lease was renewed in this step.
+    pub renewed: bool,
+    /// A turn to run now.
+    pub run: Option<Turn>,
+    /// What went wrong.
+    pub trouble: Vec<Trouble>,
+    /// When to call the next step at the latest, counted from the instant of this one.
+    pub again_in: Duration,
+}

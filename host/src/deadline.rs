@@ -1,0 +1,44 @@
+//! The instant at which the work of a leader must have ended.
+
+use crate::clock::Reading;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// How long a turn may go on, at the moment: renewals move it on, the end of the leadership
+/// moves it into the past. Clones see the same instant.
+#[derive(Clone, Debug)]
+pub struct Deadline {
+    clock: Reading,
+    /// Nanoseconds on the clock.
+    at: Arc<AtomicU64>,
+}
+
+impl Deadline {
+    /// A deadline at the instant `at` of `clock`.
+    pub fn new(clock: Reading, at: Duration) -> Self {
+        Self { clock, at: Arc::new(AtomicU64::new(nanoseconds(at))) }
+    }
+
+    /// Whether the work must have ended by now.
+    pub fn passed(&self) -> bool {
+        self.remaining().is_zero()
+    }
+
+    /// How long the work may still go on, unless a renewal adds to it. Zero once it is over.
+    pub fn remaining(&self) -> Duration {
+        self.at().saturating_sub(self.clock.now())
+    }
+
+    pub(crate) fn at(&self) -> Duration {
+        Duration::from_nanos(self.at.load(Ordering::SeqCst))
+    }
+
+    pub(crate) fn set(&self, at: Duration) {
+        self.at.store(nanoseconds(at), Ordering::SeqCst);
+    }
+}
+
+fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}

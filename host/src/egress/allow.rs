@@ -1,0 +1,162 @@
+//! Where a guest may send requests to.
+
+use reqwest::Url;
+use std::fmt;
+
+/// The destinations that a guest may reach. Empty: none.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AllowList(Vec<Entry>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Entry {
+    /// None: `http` and `https`.
+    scheme: Option<String>,
+    /// As a URL has it: lower case, an IPv6 address in brackets.
+    host: String,
+    /// None: the one that belongs to the scheme of the request.
+    port: Option<u16>,
+}
+
+/// An entry of an allow-list that names no destination.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InvalidOrigin {
+    /// The entry.
+    pub entry: String,
+}
+
+impl fmt::Display for InvalidOrigin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{:?} must be HOST, HOST:PORT or SCHEME://HOST[:PORT] with the scheme http or https, \
+             an IPv6 address in brackets",
+            self.entry
+        )
+    }
+}
+
+impl std::error::Error for InvalidOrigin {}
+
+impl AllowList {
+    /// Adds a destination: `host`, `host:port` or `scheme://host[:port]`, an IPv6 address in
+    /// brackets. Without a scheme both `http` and `https` are meant, without a port the default
+    /// one of the scheme.
+    ///
+    /// # Errors
+    ///
+    /// When `entry` has another form, a path or a wildcard for example.
+    pub fn allow(&mut self, entry: &str) -> Result<(), InvalidOrigin> {
+        let parsed = Entry::parse(entry);
+        self.0.push(parsed.ok_or_else(|| InvalidOrigin { entry: entry.to_owned() })?);
+        Ok(())
+    }
+
+    /// Whether a request to `url` may be sent. Judged by the URL as the client reads it: `127.1`
+    /// and `127.0.0.1` are the same host.
+    pub(crate) fn allows(&self, url: &Url) -> bool {
+        let Some(host) = url.host_str() else { return false };
+        let port = url.port_or_known_default();
+        self.0.iter().any(|entry| {
+            entry.scheme.as_deref().is_none_or(|scheme| scheme == url.scheme())
+                && entry.host == host
+                && port == entry.port.or(default_port(url.scheme()))
+        })
+    }
+}
+
+impl Entry {
+    fn parse(entry: &str) -> Option<Self> {
+        let (scheme, authority) = match entry.split_once("://") {
+            Some((scheme, authority)) => (Some(scheme.to_ascii_lowercase()), authority),
+            None => (None, entry),
+        };
+        if scheme.as_deref().is_some_and(|scheme| default_port(scheme).is_none()) {
+            return None;
+        }
+        // The rest is read by the parser that reads the URLs of the requests.
+        if authority.contains(['/', '\\', '?', '#', '@', '*']) || authority.ends_with(':') {
+            return None;
+        }
+        if authority.contains(|c: char| c.is_whitespace() || c.is_control()) {
+            return None;
+        }
+        let url = Url::parse(&format!("http://{authority}")).ok()?;
+        // The parser drops a port that is the default of its scheme.
+        let port = authority.rsplit_once(':').and_then(|(_, port)| port.parse().ok());
+        let port = if authority.ends_with(']') { None } else { port };
+        Some(Self { scheme, host: url.host_str()?.to_owned(), port })
+    }
+}
+
+fn default_port(scheme: &str) -> Option<u16> {
+    match scheme {
+        "http" => Some(80),
+        "https" => Some(443),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn allows(entry: &str, url: &str) -> bool {
+        let mut list = AllowList::default();
+        list.allow(entry).unwrap();
+        list.allows(&Url::parse(url).unwrap())
+    }
+
+    #[test]
+    fn a_host_means_the_default_port_of_either_scheme() {
+        assert!(allows("example.com", "http://example.com/a?b"));
+        assert!(allows("Example.COM", "https://exAmple.com:443/"));
+        assert!(!allows("example.com", "https://example.com:8443/"));
+        assert!(!allows("example.com", "https://www.example.com/"));
+        assert!(!allows("example.com", "https://example.com.evil/"));
+    }
+
+    #[test]
+    fn a_port_is_exact_and_a_scheme_too() {
+        assert!(allows("example.com:80", "http://example.com/"));
+        assert!(!allows("example.com:80", "https://example.com/"));
+        assert!(allows("example.com:8080", "https://example.com:8080/"));
+        assert!(allows("https://example.com", "https://example.com/"));
+        assert!(!allows("https://example.com", "http://example.com/"));
+        assert!(!allows("https://example.com", "http://example.com:443/"));
+        assert!(allows("HTTP://example.com:81", "http://example.com:81/"));
+    }
+
+    #[test]
+    fn addresses_in_any_spelling() {
+        assert!(allows("127.0.0.1:1", "http://127.1:1/"));
+        assert!(allows("[::1]:1", "http://[0:0:0:0:0:0:0:1]:1/"));
+        assert!(allows("[::1]", "http://[::1]/"));
+        assert!(!allows("127.0.0.1", "http://localhost/"));
+        assert!(!allows("example.com", "http://2130706433/"));
+    }
+
+    #[test]
+    fn nothing_else_is_an_entry() {
+        for entry in [
+            "",
+            " ",
+            "*",
+            "*.example.com",
+            "a b",
+            "example.com/",
+            "http://",
+            "ftp://a",
+            "a:b",
+            "a:",
+            "a:70000",
+            "::1",
+            "user@a",
+            "a?b",
+            "http://a/b",
+            "a\\b",
+        ] {
+            let mut list = AllowList::default();
+            assert!(list.allow(entry).is_err(), "{entry:?} must be refused");
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! What reaches the network, with a server on loopback.
+
+use super::gate::{Answers, Gate, Policy};
+use super::{AllowList, Clients};
+use crate::Deadline;
+use crate::clock::{BootClock, Clock};
+use axum::extract::{ConnectInfo, Request, State};
+use axum::response::IntoResponse;
+use axum::routing::any;
+use bytes::Bytes;
+use http::StatusCode;
+use http_body_util::{BodyExt, Empty, Full};
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::net::TcpListener;
+use wasmtime_wasi_http::{Error, RequestOptions, WasiBody};
+
+/// Peers of the requests that arrived.
+type Arrived = Arc<Mutex<Vec<SocketAddr>>>;
+
+async fn answer(
+    State(arrived): State<Arrived>,
+    ConnectInfo(peer): ConnectInfo<SocketAddr>,
+    request: Request,
+) -> axum::response::Response {
+    arrived.lock().unwrap().push(peer);
+    match request.uri().path() {
+        "/redirect" => (StatusCode::FOUND, [("location", "/")]).into_response(),
+        "/large" => "x".repeat(2000).into_response(),
+        "/never" => std::future::pending().await,
+        "/echo" => request.into_body().into_response(),
+        _ => "hello".into_response(),
+    }
+}
+
+struct Server {
+    address: SocketAddr,
+    arrived: Arrived,
+}
+
+async fn server() -> Server {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let arrived = Arrived::default();
+    let app = axum::Router::new().fallback(any(answer)).with_state(arrived.clone());
+    let app = app.into_make_service_with_connect_info::<SocketAddr>();
+    tokio::spawn(async move { axum::serve(listener, app).await });
+    Server { address, arrived }
+}
+
+impl Server {
+    fn arrived(&self) -> usize {
+        self.arrived.lock().unwrap().len()
+    }
+}
+
+fn gate(allow: &str, clients: Clients, answers: Answers, lease: Option<Deadline>) -> Gate {
+    let mut list = AllowList::default();
+    list.allow(allow).unwrap();
+    let policy = Policy {
+        allow: list,
+        clients: Arc::new(clients),
+        patience: Duration::from_secs(30),
+        answers,
+        refused: Box::new(|_| {}),
+    };
+    Gate::new(Arc::new(policy), lease)
+}
+
+fn component_gate(allow: SocketAddr) -> Gate {
+    gate(&allow.to_string(), Clients::for_component(), Answers::Collected(1000), None)
+}
+
+async fn send(gate: &Gate, url: &str, body: &'static str) -> Result<(StatusCode, String), Error> {
+    let body: WasiBody = match body {
+        "" => Empty::new().map_err(|never| match never {}).boxed_unsync(),
+        text => Full::new(Bytes::from(text)).map_err(|never| match never {}).boxed_unsync(),
+    };
+    let request = http::Request::put(url).header("host", "evil").body(body).unwrap();
+    let options = RequestOptions {
+        first_byte_timeout: Some(Duration::from_millis(if url.contains("never") {
+            20
+        } else {
+            9000
+        })),
+        ..RequestOptions::default()
+    };
+    let (head, body) = gate.clone().send(request, options).await?.into_parts();
+    let body = body.collect().await?.to_bytes();
+    Ok((head.status, String::from_utf8_lossy(&body).into_owned()))
+}
+
+#[tokio::test]
+async fn requests_share_a_connection() {
+    let server = server().await;
+    let gate = component_gate(server.address);
+    for _ in 0..3 {
+        let answer = send(&gate, &format!("http://{}/", server.address), "").await.unwrap();
+        assert_eq!(answer, (StatusCode::OK, "hello".to_owned()));
+    }
+    let arrived = server.arrived.lock().unwrap();
+    assert_eq!(arrived.len(), 3);
+    assert!(arrived.iter().all(|peer| peer == &arrived[0]), "{arrived:?}");
+}
+
+#[tokio::test]
+async fn a_body_arrives_whole() {
+    let server = server().await;
+    let gate = component_gate(server.address);
+    let answer = send(&gate, &format!("http://{}/echo", server.address), "body").await.unwrap();
+    assert_eq!(answer.1, "body");
+}
+
+#[tokio::test]
+async fn what_is_not_allowed_is_not_sent() {
+    let server = server().await;
+    let gate = component_gate(([127, 0, 0, 1], 1).into());
+    let denied = send(&gate, &format!("http://{}/", server.address), "").await;
+    assert!(matches!(denied, Err(Error::HttpRequestDenied)), "{denied:?}");
+    let gate = component_gate(server.address);
+    let named = send(&gate, &format!("http://user@{}/", server.address), "").await;
+    assert!(matches!(named, Err(Error::HttpRequestUriInvalid)), "{named:?}");
+    assert_eq!(server.arrived(), 0);
+}
+
+#[tokio::test]
+async fn redirects_are_answers() {
+    let server = server().await;
+    let gate = component_gate(server.address);
+    let answer = send(&gate, &format!("http://{}/redirect", server.address), "").await.unwrap();
+    assert_eq!(answer.0, StatusCode::FOUND);
+    assert_eq!(server.arrived(), 1);
+}
+
+#[tokio::test]
+async fn nothing_is_sent_after_the_deadline() {
+    let server = server().await;
+    let clock = BootClock::new().reading();
+    let lease = Deadline::new(clock, Duration::MAX);
+    let allow = server.address.to_string();
+    let gate = gate(&allow, Clients::for_handlers(), Answers::Streamed(1000), Some(lease.clone()));
+    let url = format!("http://{}/", server.address);
+    assert!(send(&gate, &url, "").await.is_ok());
+    lease.set(Duration::ZERO);
+    let late = send(&gate, &url, "").await;
+    assert!(matches!(late, Err(Error::HttpRequestDenied)), "{late:?}");
+    assert_eq!(server.arrived(), 1);
+}
+
+#[tokio::test]
+async fn answers_are_bounded_in_size_and_time() {
+    let server = server().await;
+    let collected = component_gate(server.address);
+    let allow = server.address.to_string();
+    let streamed = gate(&allow, Clients::for_handlers(), Answers::Streamed(1000), None);
+    for gate in [collected, streamed] {
+        let large = send(&gate, &format!("http://{}/large", server.address), "").await;
+        assert!(matches!(large, Err(Error::HttpResponseBodySize(_))), "{large:?}");
+        let never = send(&gate, &format!("http://{}/never", server.address), "").await;
+        assert!(matches!(never, Err(Error::ConnectionReadTimeout)), "{never:?}");
+    }
+}
+
+#[tokio::test]
+async fn errors_keep_their_kind() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let gate = component_gate(address);
+    let closes = async {
+        drop(listener.accept().await.unwrap());
+        drop(listener);
+    };
+    let url = format!("http://{address}/");
+    let (closed, ()) = tokio::join!(send(&gate, &url, ""), closes);
+    assert!(matches!(closed, Err(Error::ConnectionTerminated)), "{closed:?}");
+    let refused = send(&gate, &url, "").await;
+    assert!(matches!(refused, Err(Error::ConnectionRefused)), "{refused:?}");
+}
+
+#[tokio::test]
+async fn a_handler_reaches_this_machine_by_address_only() {
+    let server = server().await;
+    let port = server.address.port();
+    let allow = format!("localhost:{port}");
+    let by_name = gate(&allow, Clients::for_handlers(), Answers::Streamed(1000), None);
+    let refused = send(&by_name, &format!("http://{allow}/"), "").await;
+    assert!(matches!(refused, Err(Error::DestinationIpProhibited)), "{refused:?}");
+    assert_eq!(server.arrived(), 0);
+    let component = gate(&allow, Clients::for_component(), Answers::Collected(1000), None);
+    assert!(send(&component, &format!("http://{allow}/"), "").await.is_ok());
+}

@@ -1,0 +1,229 @@
+//! The user's own component as a handler: the world `leader`.
+
+use super::{BoxFuture, Handler, TurnEnd};
+use crate::Deadline;
+use crate::clock::{Clock, Reading};
+use crate::component::{self, Context, Engine, Grant, Output, leader};
+use crate::contract::Turn;
+use crate::egress::{AllowList, Answers, Clients, Gate, Policy};
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use wasmtime::component::Component;
+use wasmtime::{Store, UpdateDeadline};
+
+/// The interface that a handler exports.
+const INTERFACE: &str = "tenure:election/leader-handler@0.1.0";
+
+/// Bytes that each memory of a handler may grow to. Languages with a runtime of their own start
+/// at some 30 MiB.
+const MEMORY: usize = 512 * 1024 * 1024;
+
+/// The longest that a handler may wait for an answer, or for its next part.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// The largest answer, in bytes. It is not held in memory by the host.
+const ANSWER: u64 = 1024 * 1024 * 1024;
+
+/// What a handler is given, beside its turns.
+#[derive(Default)]
+pub struct Options {
+    /// Its environment, all of it.
+    pub env: Vec<(String, String)>,
+    /// Where it may send requests to. Names that resolve to this machine or its link are refused
+    /// all the same: these are allowed by address only.
+    pub allow: AllowList,
+    /// Called with each line that it writes to standard output and standard error, and with what
+    /// the host has to say about its requests (`tenure: …`).
+    pub output: Option<LineSink>,
+}
+
+/// Takes the lines of a handler.
+pub type LineSink = Arc<dyn Fn(Stream, String) + Send + Sync>;
+
+/// Where a line was written to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Stream {
+    /// Standard output.
+    Stdout,
+    /// Standard error.
+    Stderr,
+}
+
+/// A component that exports `leader-handler`. Each turn runs on a fresh instance, in a store of
+/// its own, without any credential of the election.
+pub struct ComponentHandler {
+    engine: Engine,
+    world: leader::LeaderPre<Context>,
+    env: Vec<(String, String)>,
+    policy: Arc<Policy>,
+    output: Option<LineSink>,
+    clock: Reading,
+}
+
+impl ComponentHandler {
+    /// Loads the component in the file at `path`.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be read, and as [`from_binary`](ComponentHandler::from_binary).
+    pub fn from_file(
+        engine: &Engine,
+        path: &Path,
+        options: Options,
+        clock: &impl Clock,
+    ) -> Result<Self, InvalidHandler> {
+        let bytes =
+            std::fs::read(path).map_err(|e| InvalidHandler::new(format!("cannot be read: {e}")))?;
+        Self::from_binary(engine, &bytes, options, clock)
+    }
+
+    /// Loads a component. `clock` is the one that the runner uses.
+    ///
+    /// # Errors
+    ///
+    /// When `binary` is no component, does not export the interface `leader-handler`, or imports
+    /// what a handler is not given.
+    pub fn from_binary(
+        engine: &Engine,
+        binary: &[u8],
+        options: Options,
+        clock: &impl Clock,
+    ) -> Result<Self, InvalidHandler> {
+        refuse_other_files(binary)?;
+        let component = Component::from_binary(engine.wasmtime(), binary)
+            .map_err(|error| InvalidHandler::new(format!("is not a valid component: {error:#}")))?;
+        require_export(engine, &component)?;
+        let linked =
+            component::linker(engine).and_then(|linker| linker.instantiate_pre(&component));
+        let linked = linked.map_err(|error| {
+            InvalidHandler::new(format!("imports what a handler is not given: {error:#}"))
+        })?;
+        let world = leader::LeaderPre::new(linked).map_err(|error| {
+            InvalidHandler::new(format!("exports {INTERFACE} wrongly: {error:#}"))
+        })?;
+        let told = options.output.clone();
+        let refused = move |text: String| {
+            if let Some(sink) = &told {
+                sink(Stream::Stderr, format!("tenure: {text}"));
+            }
+        };
+        let policy = Policy {
+            allow: options.allow,
+            clients: Arc::new(Clients::for_handlers()),
+            patience: PATIENCE,
+            answers: Answers::Streamed(ANSWER),
+            refused: Box::new(refused),
+        };
+        Ok(Self {
+            engine: engine.clone(),
+            world,
+            env: options.env,
+            policy: Arc::new(policy),
+            output: options.output,
+            clock: clock.reading(),
+        })
+    }
+
+    fn store(&self, lease: &Deadline) -> Store<Context> {
+        let grant = Grant {
+            env: &self.env,
+            files: &[],
+            stdout: Some(self.lines(Stream::Stdout)),
+            stderr: self.lines(Stream::Stderr),
+            clock: self.clock.clone(),
+            gate: Gate::new(self.policy.clone(), Some(lease.clone())),
+            memory: MEMORY,
+        };
+        let mut store = component::store(&self.engine, grant);
+        // Code that never waits is ended here; the runner ends what waits.
+        let lease = lease.clone();
+        store.epoch_deadline_callback(move |_| {
+            Ok(match lease.passed() {
+                true => UpdateDeadline::Interrupt,
+                false => UpdateDeadline::Yield(1),
+            })
+        });
+        store
+    }
+
+    fn lines(&self, stream: Stream) -> Output {
+        let sink = self.output.clone();
+        Output::new(move |line| {
+            if let Some(sink) = &sink {
+                sink(stream, line);
+            }
+        })
+    }
+
+    async fn run(&self, turn: Turn, lease: &Deadline) -> wasmtime::Result<Result<(), String>> {
+        let mut store = self.store(lease);
+        let leader = self.world.instantiate_async(&mut store).await?;
+        let handler = leader.tenure_election_leader_handler();
+        handler.call_on_tick(&mut store, turn).await
+    }
+}
+
+impl Handler for ComponentHandler {
+    fn on_tick(&self, turn: Turn, lease: Deadline) -> BoxFuture<'_, TurnEnd> {
+        Box::pin(async move {
+            match self.run(turn, &lease).await {
+                Ok(Ok(())) => TurnEnd::Succeeded,
+                Ok(Err(text)) => TurnEnd::Failed(text),
+                Err(_) if lease.passed() => TurnEnd::CutOff,
+                Err(error) => TurnEnd::Trapped(format!("{:#}", error.root_cause())),
+            }
+        })
+    }
+}
+
+impl fmt::Debug for ComponentHandler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ComponentHandler").finish_non_exhaustive()
+    }
+}
+
+/// Files that are often taken for a component get an answer of their own.
+fn refuse_other_files(binary: &[u8]) -> Result<(), InvalidHandler> {
+    match binary {
+        [b'\0', b'a', b's', b'm', 0x0d, 0, 1, 0, ..] => Ok(()),
+        [b'\0', b'a', b's', b'm', 1, 0, 0, 0, ..] => Err(InvalidHandler::new(
+            "is a core WebAssembly module, not a component; build it for wasm32-wasip2, or make it \
+             one with `wasm-tools component new`",
+        )),
+        _ => Err(InvalidHandler::new("is not a WebAssembly component")),
+    }
+}
+
+fn require_export(engine: &Engine, component: &Component) -> Result<(), InvalidHandler> {
+    if component.get_export_index(None, INTERFACE).is_some() {
+        return Ok(());
+    }
+    let kind = component.component_type();
+    let exports: Vec<_> = kind.exports(engine.wasmtime()).map(|(name, _)| name).collect();
+    let exports = match exports.as_slice() {
+        [] => "nothing".to_owned(),
+        names => names.join(", "),
+    };
+    Err(InvalidHandler::new(format!("does not export {INTERFACE}; it exports {exports}")))
+}
+
+/// Why a file cannot be a handler.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InvalidHandler(String);
+
+impl InvalidHandler {
+    fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+}
+
+impl fmt::Display for InvalidHandler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for InvalidHandler {}

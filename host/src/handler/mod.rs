@@ -1,0 +1,74 @@
+//! What a leader does in its turns.
+
+mod component;
+mod function;
+#[cfg(test)]
+mod tests;
+
+pub use component::{ComponentHandler, InvalidHandler, LineSink, Options, Stream};
+pub use function::{FunctionHandler, from_fn};
+
+use crate::Deadline;
+use crate::contract::{Outcome, Turn};
+use std::fmt;
+use std::pin::Pin;
+
+/// The handler of `examples/rust`, which this crate was built with: for the demo and the tests.
+#[doc(hidden)]
+pub const EXAMPLE_HANDLER: &[u8] = include_bytes!(env!("TENURE_EXAMPLE_HANDLER"));
+
+/// A future on the heap.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// Runs the turns of a leader, one at a time.
+///
+/// The future that [`on_tick`](Handler::on_tick) returns is dropped when the leadership ends.
+/// Nothing of the turn may go on after that: a handler that starts tasks or threads of its own
+/// must end them in the drop of its future.
+pub trait Handler: Send + Sync + 'static {
+    /// Runs one turn. `lease` tells how long it may go on at the moment.
+    fn on_tick(&self, turn: Turn, lease: Deadline) -> BoxFuture<'_, TurnEnd>;
+}
+
+/// How a turn ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TurnEnd {
+    /// The handler returned ok.
+    Succeeded,
+    /// The handler returned an error; the text is for people.
+    Failed(String),
+    /// The handler did not come to its end: it trapped, panicked, or could not be started.
+    Trapped(String),
+    /// The leadership ended before the handler did.
+    CutOff,
+}
+
+impl TurnEnd {
+    /// What the component is told.
+    pub fn outcome(&self) -> Outcome {
+        match self {
+            Self::Succeeded => Outcome::Succeeded,
+            Self::Failed(_) | Self::Trapped(_) => Outcome::Failed,
+            Self::CutOff => Outcome::CutOff,
+        }
+    }
+
+    /// The handler's own words, if it left any.
+    pub fn detail(&self) -> Option<&str> {
+        match self {
+            Self::Failed(text) | Self::Trapped(text) => Some(text),
+            Self::Succeeded | Self::CutOff => None,
+        }
+    }
+}
+
+impl fmt::Display for TurnEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Succeeded => "succeeded",
+            Self::Failed(_) => "failed",
+            Self::Trapped(_) => "trapped",
+            Self::CutOff => "cut-off",
+        })
+    }
+}

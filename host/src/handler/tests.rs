@@ -1,0 +1,106 @@
+//! Handlers that are components, with the example as the handler.
+
+use super::{ComponentHandler, EXAMPLE_HANDLER, Handler, Options, Stream, TurnEnd};
+use crate::Deadline;
+use crate::clock::{BootClock, Clock};
+use crate::component::{ELECTION_COMPONENT, Engine};
+use crate::contract::Turn;
+use crate::egress::AllowList;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::net::TcpListener;
+
+const TURN: Turn =
+    Turn { term: 7, slot: 1_500_000_000, attempt: 1, past_due: false, valid_for: 1_000_000_000 };
+
+type Lines = Arc<Mutex<Vec<(Stream, String)>>>;
+
+fn load(
+    binary: &[u8],
+    env: &[(&str, &str)],
+    allow: &str,
+) -> Result<(ComponentHandler, Lines), String> {
+    let lines = Lines::default();
+    let seen = lines.clone();
+    let mut list = AllowList::default();
+    if !allow.is_empty() {
+        list.allow(allow).unwrap();
+    }
+    let options = Options {
+        env: env.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
+        allow: list,
+        output: Some(Arc::new(move |stream, line| seen.lock().unwrap().push((stream, line)))),
+    };
+    let engine = Engine::new().unwrap();
+    let handler = ComponentHandler::from_binary(&engine, binary, options, &BootClock::new());
+    handler.map(|handler| (handler, lines)).map_err(|error| error.to_string())
+}
+
+fn lease() -> Deadline {
+    Deadline::new(BootClock::new().reading(), Duration::MAX)
+}
+
+#[tokio::test]
+async fn a_turn_runs_and_its_lines_are_seen() {
+    let (handler, lines) = load(EXAMPLE_HANDLER, &[], "").unwrap();
+    assert_eq!(handler.on_tick(TURN, lease()).await, TurnEnd::Succeeded);
+    let lines = lines.lock().unwrap();
+    let expected = "slot 1970-01-01T00:00:01.500000000Z, term 7";
+    assert_eq!(*lines, [(Stream::Stdout, expected.to_owned())]);
+}
+
+#[tokio::test]
+async fn a_turn_reports_to_an_allowed_host() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let host = listener.local_addr().unwrap().to_string();
+    let (reported, mut reports) = tokio::sync::mpsc::channel(1);
+    let report = axum::routing::post(async move |body: String| {
+        let _ = reported.send(body).await;
+    });
+    let app = axum::Router::new().route("/r", report);
+    tokio::spawn(async move { axum::serve(listener, app).await });
+    let (handler, _) =
+        load(EXAMPLE_HANDLER, &[("REPORT_URL", &format!("http://{host}/r"))], &host).unwrap();
+    assert_eq!(handler.on_tick(TURN, lease()).await, TurnEnd::Succeeded);
+    assert_eq!(
+        reports.recv().await.unwrap(),
+        r#"{"term":7,"slot":"1970-01-01T00:00:01.500000000Z","attempt":1,"past_due":false}"#
+    );
+}
+
+#[tokio::test]
+async fn what_is_not_allowed_fails_the_turn_and_is_told() {
+    let (handler, lines) =
+        load(EXAMPLE_HANDLER, &[("REPORT_URL", "http://127.0.0.1:1/")], "").unwrap();
+    let end = handler.on_tick(TURN, lease()).await;
+    assert!(matches!(&end, TurnEnd::Failed(text) if text.contains("HttpRequestDenied")), "{end:?}");
+    let lines = lines.lock().unwrap();
+    let told = (
+        Stream::Stderr,
+        "tenure: a request to http://127.0.0.1:1 was refused: it is not allowed".to_owned(),
+    );
+    assert!(lines.contains(&told), "{lines:?}");
+}
+
+#[tokio::test]
+async fn a_request_after_the_deadline_is_denied() {
+    let (handler, _) =
+        load(EXAMPLE_HANDLER, &[("REPORT_URL", "http://127.0.0.1:1/")], "127.0.0.1:1").unwrap();
+    let over = Deadline::new(BootClock::new().reading(), Duration::ZERO);
+    let end = handler.on_tick(TURN, over).await;
+    assert!(matches!(&end, TurnEnd::Failed(text) if text.contains("HttpRequestDenied")), "{end:?}");
+}
+
+#[test]
+fn a_file_that_is_no_handler_is_told_from_one_that_is() {
+    let problem = |binary: &[u8]| load(binary, &[], "").unwrap_err();
+    assert_eq!(problem(b"#!/bin/sh"), "is not a WebAssembly component");
+    assert!(problem(b"\0asm\x01\0\0\0").starts_with("is a core WebAssembly module"));
+    assert!(problem(b"\0asm\x0d\0\x01\0nonsense").starts_with("is not a valid component: "));
+    assert_eq!(
+        problem(b"\0asm\x0d\0\x01\0"),
+        "does not export tenure:election/leader-handler@0.1.0; it exports nothing"
+    );
+    let other = problem(ELECTION_COMPONENT);
+    assert!(other.ends_with("it exports tenure:election/election@0.1.0"), "{other}");
+}

@@ -1,0 +1,90 @@
+//! Runs one leader among many: the runner of the Tenure election component, as a library.
+//!
+//! Each replica of a program runs the same code. One of them wins a lease on an Azure blob, and
+//! only that one runs its *handler*, once for each slot of a schedule. When it dies, hangs or
+//! loses the network, its work is stopped before another one can win.
+//!
+//! Everything about the election is decided by a WebAssembly component
+//! ([`component::ElectionComponent`]); this crate gives it time and HTTP, runs what it orders, and
+//! ends the work of a leader at the instant up to which its lease certainly holds.
+//!
+//! ```no_run
+//! use std::sync::Arc;
+//! use tenure::clock::BootClock;
+//! use tenure::component::{ElectionComponent, Engine};
+//! use tenure::egress::AllowList;
+//! use tenure::handler::{self, ComponentHandler, Options};
+//! use tenure::runner::{Event, Runner};
+//! use tenure::settings::{Settings, names};
+//!
+//! #[tokio::main]
+//! async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     // One engine for all components of a process; it caches compiled code.
+//!     let engine = Engine::new()?;
+//!     // One clock for the runner and the components. It counts while the machine sleeps.
+//!     let clock = BootClock::new();
+//!
+//!     // The candidate: variables of the environment, and what the program knows better.
+//!     let settings = Settings::from_env()
+//!         .with(names::ELECTION, "jobs/nightly-report")
+//!         .with(names::NAME, "replica-1")
+//!         .with(names::EVERY, "1h");
+//!     let elector = ElectionComponent::new(&engine, settings, &clock)?;
+//!     // All complaints about the settings at once, before anything is sent.
+//!     elector.check().await?;
+//!
+//!     // The work of the leader: an async function …
+//!     let work = handler::from_fn(|turn, lease| async move {
+//!         // `term` never falls: let the sink refuse a smaller one than it has seen.
+//!         println!("slot {} under term {}, {:?} left", turn.slot, turn.term, lease.remaining());
+//!         Ok(())
+//!     });
+//!
+//!     // … or a component in any language, which reaches only what it is allowed to.
+//!     let mut allow = AllowList::default();
+//!     allow.allow("https://example.com")?;
+//!     let options = Options {
+//!         env: vec![("REPORT_URL".into(), "https://example.com/report".into())],
+//!         allow,
+//!         output: Some(Arc::new(|_, line| println!("{line}"))),
+//!     };
+//!     let _component =
+//!         ComponentHandler::from_file(&engine, "report.wasm".as_ref(), options, &clock)?;
+//!
+//!     // Contends until Ctrl-C; then stops the work, and releases the lease.
+//!     let runner = Runner::new(elector, work, clock).on_event(|event| match event {
+//!         Event::Elected { term, .. } => println!("leading, term {term}"),
+//!         Event::StoodDown { reason, .. } => println!("leading no longer: {reason}"),
+//!         Event::Trouble { class, detail } => eprintln!("{class}: {detail}"),
+//!         _ => {}
+//!     });
+//!     let interrupted = async {
+//!         let _ = tokio::signal::ctrl_c().await;
+//!     };
+//!     runner.run(interrupted).await;
+//!     Ok(())
+//! }
+//! ```
+//!
+//! # Design decisions
+//!
+//! - The runner decides nothing. [`runner::Elector`] is the seam: the tests put a script there.
+//! - A step is never dropped, since it may have sent a release; a turn always can be.
+//! - The order is always: stop the work, see it stopped, tell the component, release.
+//! - This crate knows nothing of Azure, except for [`store`], which plays the service.
+
+#![deny(missing_docs)]
+
+#[doc(hidden)]
+pub mod cli;
+pub mod clock;
+pub mod component;
+pub mod contract;
+mod deadline;
+pub mod egress;
+pub mod handler;
+pub mod runner;
+pub mod settings;
+pub mod store;
+
+pub use deadline::Deadline;

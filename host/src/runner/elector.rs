@@ -1,0 +1,27 @@
+//! Who decides for the runner.
+
+use crate::component::{ComponentError, ElectionComponent};
+use crate::contract::{Event, Memory, Report};
+use std::time::Duration;
+
+/// Decides and does what is due in an election: the election component, or what plays its part.
+pub trait Elector: Send + Sync {
+    /// One step, as the WIT's `election.step`. Never called twice at a time.
+    fn step(
+        &self,
+        memory: Option<Memory>,
+        elapsed: Duration,
+        event: Option<Event>,
+    ) -> impl Future<Output = Result<Report, ComponentError>> + Send;
+}
+
+impl Elector for ElectionComponent {
+    async fn step(
+        &self,
+        memory: Option<Memory>,
+        elapsed: Duration,
+        event: Option<Event>,
+    ) -> Result<Report, ComponentError> {
+        ElectionComponent::step(self, memory.as_ref(), elapsed, event).await
+    }
+}

@@ -1,0 +1,171 @@
+//! What a runner tells while it runs.
+
+use crate::contract::{EndingReason, TroubleClass, Turn};
+use crate::handler::{Stream, TurnEnd};
+use serde::Serialize;
+use std::time::{Duration, SystemTime};
+
+/// Something that people or programs may want to know of. Serialized with its name in `event`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "event", rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Event {
+    /// Another candidate leads, or another than before.
+    Following {
+        /// Its name, where the record could be read.
+        leader: Option<String>,
+        /// Its term.
+        term: Option<u64>,
+    },
+    /// This candidate leads from now on.
+    Elected {
+        /// The fencing token.
+        term: u64,
+        /// How long it may act without a renewal, in milliseconds.
+        valid_for_ms: u64,
+    },
+    /// The leadership was prolonged.
+    Renewed {
+        /// The term that goes on.
+        term: u64,
+    },
+    /// A turn of the handler began.
+    TurnStarted {
+        /// The term under which it runs.
+        term: u64,
+        /// The scheduled instant, RFC 3339.
+        slot: String,
+        /// 1 for the first attempt at this slot.
+        attempt: u32,
+        /// Whether it stands for missed slots too.
+        past_due: bool,
+    },
+    /// A turn of the handler is over: nothing of it runs any more.
+    TurnEnded {
+        /// The term under which it ran.
+        term: u64,
+        /// The scheduled instant, RFC 3339.
+        slot: String,
+        /// `succeeded`, `failed`, `trapped` or `cut-off`.
+        outcome: String,
+        /// How long it ran, in milliseconds.
+        elapsed_ms: u64,
+        /// The handler's error, or why it trapped.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        detail: Option<String>,
+    },
+    /// This candidate leads no longer.
+    StoodDown {
+        /// The term that ended.
+        term: u64,
+        /// `validity-ended`, `lease-lost`, `left` or `component-failed`.
+        reason: &'static str,
+    },
+    /// Something went wrong. The candidate goes on.
+    Trouble {
+        /// The class of the WIT's `trouble`, or `component`: the component itself failed.
+        class: &'static str,
+        /// What happened, and what to do about it.
+        detail: String,
+    },
+    /// A line that the handler wrote.
+    Handler {
+        /// The line, without its end.
+        line: String,
+        /// Where it was written to.
+        stream: Stream,
+    },
+    /// The candidate has left the election. The last event.
+    Stopped,
+}
+
+impl Event {
+    pub(super) fn turn_started(turn: &Turn) -> Self {
+        Self::TurnStarted {
+            term: turn.term,
+            slot: rfc3339(turn.slot),
+            attempt: turn.attempt,
+            past_due: turn.past_due,
+        }
+    }
+
+    pub(super) fn turn_ended(turn: &Turn, end: &TurnEnd, elapsed: Duration) -> Self {
+        Self::TurnEnded {
+            term: turn.term,
+            slot: rfc3339(turn.slot),
+            outcome: end.to_string(),
+            elapsed_ms: milliseconds(elapsed),
+            detail: end.detail().map(str::to_owned),
+        }
+    }
+
+    /// A trouble that the component did not tell, since it is its own.
+    pub(super) fn component_trouble(detail: impl Into<String>) -> Self {
+        Self::Trouble { class: "component", detail: detail.into() }
+    }
+}
+
+pub(super) fn reason(reason: EndingReason) -> &'static str {
+    match reason {
+        EndingReason::ValidityEnded => "validity-ended",
+        EndingReason::LeaseLost => "lease-lost",
+        EndingReason::Left => "left",
+    }
+}
+
+/// The name of a class of trouble, as the WIT spells it.
+pub fn class_name(class: TroubleClass) -> &'static str {
+    match class {
+        TroubleClass::Configuration => "configuration",
+        TroubleClass::Refused => "refused",
+        TroubleClass::Clock => "clock",
+        TroubleClass::Unreachable => "unreachable",
+        TroubleClass::Unavailable => "unavailable",
+        TroubleClass::Nonsense => "nonsense",
+        TroubleClass::LeaseLost => "lease-lost",
+        TroubleClass::Schedule => "schedule",
+    }
+}
+
+pub(super) fn milliseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// A timestamp of the contract as people write it. Shows fractions of a second only where there
+/// are any.
+pub fn rfc3339(nanoseconds: u64) -> String {
+    let time = SystemTime::UNIX_EPOCH + Duration::from_nanos(nanoseconds);
+    humantime::format_rfc3339(time).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_serialize_with_their_names() {
+        let json = |event: Event| serde_json::to_string(&event).unwrap();
+        assert_eq!(
+            json(Event::Elected { term: 7, valid_for_ms: 12_000 }),
+            r#"{"event":"elected","term":7,"valid_for_ms":12000}"#
+        );
+        assert_eq!(
+            json(Event::StoodDown { term: 7, reason: reason(EndingReason::LeaseLost) }),
+            r#"{"event":"stood-down","term":7,"reason":"lease-lost"}"#
+        );
+        let turn = Turn { term: 7, slot: 1_500_000_000, attempt: 1, past_due: false, valid_for: 1 };
+        assert_eq!(
+            json(Event::turn_started(&turn)),
+            r#"{"event":"turn-started","term":7,"slot":"1970-01-01T00:00:01.500000000Z","attempt":1,"past_due":false}"#
+        );
+        assert_eq!(
+            json(Event::turn_ended(&turn, &TurnEnd::CutOff, Duration::from_millis(3))),
+            r#"{"event":"turn-ended","term":7,"slot":"1970-01-01T00:00:01.500000000Z","outcome":"cut-off","elapsed_ms":3}"#
+        );
+        assert_eq!(
+            json(Event::Handler { line: "x".to_owned(), stream: Stream::Stderr }),
+            r#"{"event":"handler","line":"x","stream":"stderr"}"#
+        );
+        assert_eq!(json(Event::Stopped), r#"{"event":"stopped"}"#);
+    }
+}

@@ -1,0 +1,59 @@
+//! Turns reports into events: tells what changed, and only that.
+
+use super::event::{Event, class_name, milliseconds, reason};
+use crate::contract::{Incumbent, Report, Standing};
+use std::time::Duration;
+
+/// Remembers what was told.
+#[derive(Default)]
+pub(super) struct Narrator {
+    leading: Option<u64>,
+    following: Option<(Option<String>, Option<u64>)>,
+}
+
+impl Narrator {
+    pub(super) fn tell(&mut self, report: &Report, events: &dyn Fn(Event)) {
+        for trouble in &report.trouble {
+            events(Event::Trouble {
+                class: class_name(trouble.class),
+                detail: trouble.detail.clone(),
+            });
+        }
+        if let Some(ending) = &report.ending {
+            self.leading = None;
+            events(Event::StoodDown { term: ending.term, reason: reason(ending.reason) });
+        }
+        match &report.standing {
+            Standing::Leading(tenancy) => {
+                self.following = None;
+                if self.leading.replace(tenancy.term) != Some(tenancy.term) {
+                    let valid_for_ms = milliseconds(Duration::from_nanos(tenancy.valid_for));
+                    events(Event::Elected { term: tenancy.term, valid_for_ms });
+                }
+                if report.renewed {
+                    events(Event::Renewed { term: tenancy.term });
+                }
+            }
+            Standing::Following(incumbent) => self.follow(incumbent.as_ref(), events),
+            Standing::Undecided | Standing::Left => {}
+        }
+    }
+
+    fn follow(&mut self, incumbent: Option<&Incumbent>, events: &dyn Fn(Event)) {
+        let leader = incumbent.map(|incumbent| incumbent.name.clone());
+        let term = incumbent.map(|incumbent| incumbent.term);
+        let now = (leader.clone(), term);
+        if self.following.as_ref() != Some(&now) {
+            self.following = Some(now);
+            events(Event::Following { leader, term });
+        }
+    }
+
+    /// The candidate lost its memory, and its leadership with it.
+    pub(super) fn forget(&mut self, events: &dyn Fn(Event)) {
+        self.following = None;
+        if let Some(term) = self.leading.take() {
+            events(Event::StoodDown { term, reason: "component-failed" });
+        }
+    }
+}

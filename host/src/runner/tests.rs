@@ -1,0 +1,418 @@
+//! The rules of the loop, with a scripted elector and virtual time.
+
+use super::{Elector, Event, Runner};
+use crate::Deadline;
+use crate::clock::{Clock, virtual_time::VirtualClock};
+use crate::component::ComponentError;
+use crate::contract::{
+    Ending, EndingReason, Event as Word, Memory, Outcome, Report, Standing, Tenancy, Turn,
+};
+use crate::handler::{BoxFuture, Handler, TurnEnd};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+const SECOND: u64 = 1_000_000_000;
+
+fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+/// What happened, with the second in which it did.
+#[derive(Clone)]
+struct Log {
+    clock: VirtualClock,
+    lines: Arc<Mutex<Vec<String>>>,
+}
+
+impl Log {
+    fn add(&self, line: impl std::fmt::Display) {
+        let line = format!("{} {line}", self.clock.now().as_secs_f32());
+        self.lines.lock().unwrap().push(line);
+    }
+}
+
+/// Plays the component: answers each step with the next reply, then with nothing to do.
+struct Script {
+    replies: Mutex<VecDeque<Reply>>,
+    log: Log,
+}
+
+struct Reply {
+    takes: Duration,
+    report: Result<Report, ComponentError>,
+}
+
+impl Reply {
+    fn takes(mut self, time: Duration) -> Self {
+        self.takes = time;
+        self
+    }
+
+    fn change(mut self, change: impl FnOnce(&mut Report)) -> Self {
+        change(self.report.as_mut().unwrap());
+        self
+    }
+
+    fn again_in(self, time: u64) -> Self {
+        self.change(|report| report.again_in = seconds(time))
+    }
+
+    /// With a turn for slot 0 that may last as long as the tenancy.
+    fn run(self, turn: Turn) -> Self {
+        self.change(|report| report.run = Some(turn))
+    }
+}
+
+fn reply(standing: Standing) -> Reply {
+    let report = Report {
+        memory: Memory::new(vec![1]),
+        standing,
+        ending: None,
+        renewed: false,
+        run: None,
+        trouble: Vec::new(),
+        again_in: seconds(4),
+    };
+    Reply { takes: Duration::ZERO, report: Ok(report) }
+}
+
+fn leading(term: u64) -> Reply {
+    reply(Standing::Leading(Tenancy { term, valid_for: 12 * SECOND }))
+}
+
+fn lost(term: u64, reason: EndingReason) -> Reply {
+    reply(Standing::Undecided).change(|report| report.ending = Some(Ending { term, reason }))
+}
+
+fn left(term: u64) -> Reply {
+    lost(term, EndingReason::Left).change(|report| report.standing = Standing::Left)
+}
+
+fn turn(term: u64) -> Turn {
+    Turn { term, slot: 0, attempt: 1, past_due: false, valid_for: 12 * SECOND }
+}
+
+fn trap() -> Reply {
+    Reply { takes: Duration::ZERO, report: Err(ComponentError::new("trap")) }
+}
+
+impl Elector for Script {
+    async fn step(
+        &self,
+        memory: Option<Memory>,
+        elapsed: Duration,
+        word: Option<Word>,
+    ) -> Result<Report, ComponentError> {
+        assert_eq!(elapsed, self.log.clock.now());
+        let known = if memory.is_some() { "" } else { " as new" };
+        self.log.add(match &word {
+            None => format!("step{known}"),
+            Some(Word::Leave) => format!("step{known}: leave"),
+            Some(Word::TurnEnded(Outcome::Succeeded)) => format!("step{known}: succeeded"),
+            Some(Word::TurnEnded(Outcome::Failed)) => format!("step{known}: failed"),
+            Some(Word::TurnEnded(Outcome::CutOff)) => format!("step{known}: cut off"),
+        });
+        let next = self.replies.lock().unwrap().pop_front();
+        let next = next.unwrap_or_else(|| {
+            reply(if word == Some(Word::Leave) { Standing::Left } else { Standing::Undecided })
+        });
+        self.log.clock.sleep_until(elapsed + next.takes).await;
+        next.report
+    }
+}
+
+/// A handler whose turns last for a time, and that tells when it is dropped.
+struct Work {
+    lasts: Duration,
+    log: Log,
+}
+
+struct Guard(Log);
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.0.add("work ends");
+    }
+}
+
+impl Handler for Work {
+    fn on_tick(&self, turn: Turn, _lease: Deadline) -> BoxFuture<'_, TurnEnd> {
+        let log = self.log.clone();
+        Box::pin(async move {
+            log.add(format!("work begins, term {}", turn.term));
+            let clock = log.clock.clone();
+            let _guard = Guard(log);
+            clock.sleep_until(clock.now() + self.lasts).await;
+            TurnEnd::Succeeded
+        })
+    }
+}
+
+/// Runs a candidate that is told to leave after `leave` seconds, and returns what happened.
+fn play(lasts: u64, leave: u64, replies: impl IntoIterator<Item = Reply>) -> Vec<String> {
+    let replies = Mutex::new(replies.into_iter().collect());
+    VirtualClock::run(async |clock| {
+        let log = Log { clock: clock.clone(), lines: Arc::default() };
+        let elector = Script { replies, log: log.clone() };
+        let work = Work { lasts: seconds(lasts), log: log.clone() };
+        let told = log.clone();
+        let runner = Runner::new(elector, work, clock.clone()).on_event(move |event| match event {
+            Event::TurnEnded { outcome, .. } => told.add(format!("turn {outcome}")),
+            Event::TurnStarted { .. } => told.add("turn started"),
+            Event::Elected { term, .. } => told.add(format!("elected {term}")),
+            Event::StoodDown { term, reason } => told.add(format!("stood down {term} {reason}")),
+            Event::Trouble { class, .. } => told.add(format!("trouble {class}")),
+            Event::Stopped => told.add("stopped"),
+            _ => {}
+        });
+        runner.run(clock.sleep_until(seconds(leave))).await;
+        let lines = log.lines.lock().unwrap();
+        lines.clone()
+    })
+}
+
+#[test]
+fn a_turn_runs_to_its_end_and_its_outcome_is_told_at_once() {
+    let seen = play(1, 2, [leading(7).run(turn(7)), leading(7)]);
+    assert_eq!(
+        seen,
+        [
+            "0 step as new",
+            "0 elected 7",
+            "0 turn started",
+            "0 work begins, term 7",
+            "1 work ends",
+            "1 turn succeeded",
+            "1 step: succeeded",
+            "2 step: leave",
+            "2 stopped",
+        ]
+    );
+}
+
+#[test]
+fn the_deadline_stops_the_work_while_a_step_hangs() {
+    let seen = play(
+        100,
+        20,
+        [
+            leading(7).run(turn(7)),
+            leading(7).takes(seconds(11)),
+            lost(7, EndingReason::ValidityEnded),
+        ],
+    );
+    assert_eq!(
+        seen,
+        [
+            "0 step as new",
+            "0 elected 7",
+            "0 turn started",
+            "0 work begins, term 7",
+            "4 step",
+            "12 work ends",
+            "12 turn cut-off",
+            // The step in flight was not dropped; its end comes first.
+            "15 step: cut off",
+            "15 stood down 7 validity-ended",
+            "19 step",
+            "20 step: leave",
+            "20 stopped",
+        ]
+    );
+}
+
+#[test]
+fn a_later_tenancy_moves_the_deadline_of_a_running_turn() {
+    let seen =
+        play(100, 40, [leading(7).run(turn(7)), leading(7), leading(7), leading(7).again_in(100)]);
+    // The last step was at 12 s, and its tenancy lasts 12 s more.
+    assert_eq!(
+        seen[4..],
+        [
+            "4 step",
+            "8 step",
+            "12 step",
+            "24 work ends",
+            "24 turn cut-off",
+            "24 step: cut off",
+            "28 step",
+            "32 step",
+            "36 step",
+            "40 step: leave",
+            "40 stopped",
+        ]
+    );
+}
+
+#[test]
+fn an_answer_after_the_deadline_does_not_save_the_turn() {
+    // The step takes exactly as long as the tenancy lasts.
+    let seen = play(100, 13, [leading(7).run(turn(7)), leading(7).takes(seconds(8)).again_in(100)]);
+    assert_eq!(
+        seen[4..],
+        [
+            "4 step",
+            "12 work ends",
+            "12 turn cut-off",
+            "12 step: cut off",
+            "13 step: leave",
+            "13 stopped"
+        ]
+    );
+}
+
+#[test]
+fn a_lost_lease_stops_the_work_before_anything_is_told() {
+    let seen = play(100, 5, [leading(7).run(turn(7)), lost(7, EndingReason::LeaseLost)]);
+    assert_eq!(
+        seen[4..],
+        [
+            "4 step",
+            "4 stood down 7 lease-lost",
+            "4 work ends",
+            "4 turn cut-off",
+            "4 step: cut off",
+            "5 step: leave",
+            "5 stopped",
+        ]
+    );
+}
+
+#[test]
+fn leaving_stops_the_work_and_then_leaves() {
+    let seen = play(100, 2, [leading(7).run(turn(7)), left(7)]);
+    assert_eq!(
+        seen[4..],
+        [
+            "2 work ends",
+            "2 turn cut-off",
+            // Without a word about the turn, to which another turn might be the answer.
+            "2 step: leave",
+            "2 stood down 7 left",
+            "2 stopped",
+        ]
+    );
+}
+
+#[test]
+fn leaving_waits_for_the_step_in_flight_and_runs_no_turn_that_it_brings() {
+    let seen = play(100, 1, [leading(7).run(turn(7)).takes(seconds(3))]);
+    assert_eq!(
+        seen,
+        ["0 step as new", "3 elected 7", "3 turn cut-off", "3 step: leave", "3 stopped",]
+    );
+}
+
+#[test]
+fn leaving_is_repeated_until_it_is_done_but_not_for_ever() {
+    let busy = || leading(7).again_in(4);
+    let seen = play(100, 1, [busy(), busy(), busy(), busy(), busy(), busy()]);
+    assert_eq!(
+        seen,
+        [
+            "0 step as new",
+            "0 elected 7",
+            "1 step: leave",
+            "5 step: leave",
+            "9 step: leave",
+            "11 trouble component",
+            "11 stopped",
+        ]
+    );
+}
+
+#[test]
+fn a_turn_whose_time_is_over_is_not_started() {
+    let seen = play(100, 13, [leading(7).run(turn(7)).takes(seconds(12))]);
+    assert_eq!(
+        seen,
+        [
+            "0 step as new",
+            "12 elected 7",
+            "12 turn cut-off",
+            "12 step: cut off",
+            "13 step: leave",
+            "13 stopped",
+        ]
+    );
+}
+
+#[test]
+fn two_turns_never_run_at_a_time() {
+    let seen = play(6, 7, [leading(7).run(turn(7)), leading(7).run(turn(7))]);
+    assert_eq!(
+        seen[4..],
+        [
+            "4 step",
+            "4 trouble component",
+            "6 work ends",
+            "6 turn succeeded",
+            "6 step: succeeded",
+            "7 step: leave",
+            "7 stopped",
+        ]
+    );
+}
+
+#[test]
+fn a_component_that_fails_is_a_new_candidate_once_the_work_has_stopped() {
+    let seen = play(100, 6, [leading(7).run(turn(7)), trap(), leading(8)]);
+    assert_eq!(
+        seen[4..],
+        [
+            "4 step",
+            "4 trouble component",
+            "4 stood down 7 component-failed",
+            "4 work ends",
+            "4 turn cut-off",
+            "5 step as new",
+            "5 elected 8",
+            "6 step: leave",
+            "6 stopped",
+        ]
+    );
+}
+
+#[test]
+fn a_step_without_an_end_is_a_failure() {
+    let seen = play(100, 122, [leading(7).takes(seconds(1000))]);
+    assert_eq!(
+        seen,
+        [
+            "0 step as new",
+            "120 trouble component",
+            "121 step as new",
+            "122 step: leave",
+            "122 stopped",
+        ]
+    );
+}
+
+#[test]
+fn a_panicking_handler_is_a_failed_turn() {
+    let seen = VirtualClock::run(async |clock| {
+        let log = Log { clock: clock.clone(), lines: Arc::default() };
+        let replies = Mutex::new([leading(7).run(turn(7))].into());
+        let elector = Script { replies, log: log.clone() };
+        let panics = crate::handler::from_fn(|_, _| async { panic!("no") });
+        let told = log.clone();
+        let runner = Runner::new(elector, panics, clock.clone()).on_event(move |event| {
+            if let Event::TurnEnded { outcome, detail, .. } = event {
+                told.add(format!("{outcome}: {detail:?}"));
+            }
+        });
+        runner.run(clock.sleep_until(seconds(1))).await;
+        let lines = log.lines.lock().unwrap();
+        lines.clone()
+    });
+    assert_eq!(
+        seen,
+        [
+            "0 step as new",
+            r#"0 trapped: Some("the handler panicked: no")"#,
+            "0 step: failed",
+            "1 step: leave",
+        ]
+    );
+}

@@ -1,0 +1,118 @@
+//! The settings of a candidate, as the election component reads them: environment variables.
+
+use std::fmt;
+use std::process;
+
+/// The names of the settings. The component judges the values, and knows the defaults.
+pub mod names {
+    /// The election: `container/blob`.
+    pub const ELECTION: &str = "TENURE_ELECTION";
+    /// How candidates name this one.
+    pub const NAME: &str = "TENURE_NAME";
+    /// How long a lease lasts without a renewal.
+    pub const LEASE: &str = "TENURE_LEASE";
+    /// How long before the end of the lease the leader stops.
+    pub const MARGIN: &str = "TENURE_MARGIN";
+    /// How often the leader renews.
+    pub const RENEW: &str = "TENURE_RENEW";
+    /// How often a follower looks, at least.
+    pub const POLL: &str = "TENURE_POLL";
+    /// How long one request may take.
+    pub const REQUEST_TIMEOUT: &str = "TENURE_REQUEST_TIMEOUT";
+    /// The interval between turns.
+    pub const EVERY: &str = "TENURE_EVERY";
+    /// Where the leader can be reached: recorded for others.
+    pub const ADDRESS: &str = "TENURE_ADDRESS";
+    /// The storage account and its credential.
+    pub const CONNECTION_STRING: &str = "AZURE_STORAGE_CONNECTION_STRING";
+
+    /// All of them.
+    pub const ALL: [&str; 10] = [
+        ELECTION,
+        NAME,
+        LEASE,
+        MARGIN,
+        RENEW,
+        POLL,
+        REQUEST_TIMEOUT,
+        EVERY,
+        ADDRESS,
+        CONNECTION_STRING,
+    ];
+}
+
+/// The environment of the election component, and nothing but that: it holds the storage
+/// credential. `Debug` shows names only.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Settings(Vec<(String, String)>);
+
+impl Settings {
+    /// No settings.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The settings among the variables of this process. Empty ones count as not set.
+    pub fn from_env() -> Self {
+        let mut settings = Self::new();
+        for name in names::ALL {
+            if let Some(value) = std::env::var(name).ok().filter(|value| !value.is_empty()) {
+                settings.set(name, value);
+            }
+        }
+        settings
+    }
+
+    /// Sets `name` (see [`names`]) to `value`.
+    pub fn set(&mut self, name: &str, value: impl Into<String>) -> &mut Self {
+        self.0.retain(|(known, _)| known != name);
+        self.0.push((name.to_owned(), value.into()));
+        self
+    }
+
+    /// As [`set`](Settings::set), for building settings in one expression.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: impl Into<String>) -> Self {
+        self.set(name, value);
+        self
+    }
+
+    /// The value of `name`.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    pub(crate) fn environment(&self) -> &[(String, String)] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.iter().map(|(name, _)| name)).finish()
+    }
+}
+
+/// A name for a candidate that was given none: that of the machine, and of the process.
+pub fn default_name() -> String {
+    let host = hostname::get().ok().and_then(|name| name.into_string().ok());
+    format!("{}-{}", host.as_deref().unwrap_or("candidate"), process::id())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_printed_but_names() {
+        let settings = Settings::new().with(names::CONNECTION_STRING, "AccountKey=c2VjcmV0");
+        assert_eq!(format!("{settings:?}"), r#"{"AZURE_STORAGE_CONNECTION_STRING"}"#);
+    }
+
+    #[test]
+    fn the_newest_value_counts() {
+        let settings = Settings::new().with(names::LEASE, "15s").with(names::LEASE, "30s");
+        assert_eq!(settings.get(names::LEASE), Some("30s"));
+        assert_eq!(settings.environment().len(), 1);
+    }
+}

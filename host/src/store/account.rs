@@ -1,0 +1,140 @@
+//! Accounts and their keys.
+
+use std::fmt;
+
+use tenure_guest::azure::shared_key::Key;
+use thiserror::Error;
+
+/// The account that every emulator of Azure Storage has.
+pub const EMULATOR_ACCOUNT: &str = "devstoreaccount1";
+
+/// The key of [`EMULATOR_ACCOUNT`]. Public, the same everywhere, and no secret.
+pub const EMULATOR_KEY: &str =
+    "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
+
+/// A storage account: a name, and one key or two, as the service allows (so that one can be replaced while the other
+/// is in use). `Debug` prints no key.
+#[derive(Clone)]
+pub struct Account {
+    name: String,
+    keys: Vec<(String, Key)>,
+}
+
+/// Why something is no account.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum AccountError {
+    /// The name must be 3 to 24 lower-case letters and digits.
+    #[error("an account's name is 3 to 24 lower-case letters and digits")]
+    Name,
+    /// There must be one key or two.
+    #[error("an account has one key or two: NAME:KEY or NAME:KEY:KEY")]
+    Keys,
+    /// A key must be base64.
+    #[error("an account's key must be base64")]
+    Key,
+}
+
+impl Account {
+    /// The emulator's account with its public key.
+    pub fn emulator() -> Account {
+        let keys = Key::from_base64(EMULATOR_KEY).map(|key| (EMULATOR_KEY.to_owned(), key));
+        Account { name: EMULATOR_ACCOUNT.to_owned(), keys: keys.into_iter().collect() }
+    }
+
+    /// An account with one key or two, each in base64 as the portal shows it.
+    ///
+    /// # Errors
+    ///
+    /// What of it is wrong; never the key itself.
+    pub fn new(name: &str, keys: &[&str]) -> Result<Account, AccountError> {
+        let letters = name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
+        if !letters || !(3..=24).contains(&name.len()) {
+            return Err(AccountError::Name);
+        }
+        if !(1..=2).contains(&keys.len()) {
+            return Err(AccountError::Keys);
+        }
+        let key = |text: &&str| {
+            Key::from_base64(text).map(|key| ((*text).to_owned(), key)).ok_or(AccountError::Key)
+        };
+        Ok(Account { name: name.to_owned(), keys: keys.iter().map(key).collect::<Result<_, _>>()? })
+    }
+
+    /// Reads `NAME:KEY` or `NAME:KEY:KEY`, the form of Azurite's `AZURITE_ACCOUNTS`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Account::new`].
+    pub fn parse(text: &str) -> Result<Account, AccountError> {
+        let mut parts = text.split(':');
+        let name = parts.next().unwrap_or_default();
+        Account::new(name, &parts.collect::<Vec<_>>())
+    }
+
+    /// The account's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// How a client reaches this account at `host` (`HOST:PORT`), with its first key: **a secret**, unless it is the
+    /// emulator's.
+    pub fn connection_string(&self, host: impl fmt::Display) -> String {
+        let name = &self.name;
+        let key = self.keys.first().map_or("", |(text, _)| text);
+        format!(
+            "DefaultEndpointsProtocol=http;AccountName={name};AccountKey={key};BlobEndpoint=http://{host}/{name};"
+        )
+    }
+
+    pub(super) fn keys(&self) -> impl Iterator<Item = &Key> {
+        self.keys.iter().map(|(_, key)| key)
+    }
+}
+
+impl fmt::Debug for Account {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Account").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_emulators_key_is_a_key() {
+        assert_eq!(Account::emulator().keys().count(), 1);
+    }
+
+    #[test]
+    fn one_key_or_two() {
+        assert_eq!(Account::parse("alpha:AAEC").unwrap().keys().count(), 1);
+        assert_eq!(Account::parse("alpha:AAEC:AwQF").unwrap().keys().count(), 2);
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        assert_eq!(Account::parse("Alpha:AAEC").unwrap_err(), AccountError::Name);
+        assert_eq!(Account::parse("").unwrap_err(), AccountError::Name);
+        assert_eq!(Account::parse("alpha").unwrap_err(), AccountError::Keys);
+        assert_eq!(Account::parse("alpha:a:b:c").unwrap_err(), AccountError::Keys);
+        assert_eq!(Account::parse("alpha:?").unwrap_err(), AccountError::Key);
+    }
+
+    #[test]
+    fn no_key_is_printed() {
+        assert_eq!(
+            format!("{:?}", Account::emulator()),
+            "Account { name: \"devstoreaccount1\", .. }"
+        );
+    }
+
+    #[test]
+    fn a_connection_string_names_account_key_and_endpoint() {
+        let text = Account::parse("alpha:AAEC").unwrap().connection_string("127.0.0.1:9");
+        assert_eq!(
+            text,
+            "DefaultEndpointsProtocol=http;AccountName=alpha;AccountKey=AAEC;BlobEndpoint=http://127.0.0.1:9/alpha;"
+        );
+    }
+}

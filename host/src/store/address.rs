@@ -1,0 +1,198 @@
+//! What a request is about and what it asks for: account, container, blob, and the operation.
+
+use std::net::IpAddr;
+
+use percent_encoding::percent_decode_str;
+use tenure_guest::azure::shared_key::decoded_query;
+
+use super::account::Account;
+use super::code::{Code, Failure};
+use super::log::Verb;
+use super::wire::Request;
+
+/// The container of a blob whose address names none.
+const ROOT: &str = "$root";
+
+#[derive(Clone, Debug)]
+pub(super) struct Address {
+    pub(super) account: String,
+    /// As sent: this is what the client signed.
+    pub(super) path: String,
+    /// Decoded.
+    pub(super) query: Vec<(String, String)>,
+    /// What the path names. Judged after the signature, hence a result.
+    pub(super) resource: Result<Resource, Code>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Resource {
+    Account,
+    Container(String),
+    Blob(String, String),
+}
+
+impl Address {
+    /// With a host that is an IP address or has no dot, the account is the path's first part (`/account/container/blob`);
+    /// with `account.blob.localhost` it is the host's first label, if there is an account of that name. So a store
+    /// behind any name, `store.default.svc` for one, still answers to path-style addresses.
+    pub(super) fn of(request: &Request, accounts: &[Account]) -> Address {
+        let (path, query) = request.target.split_once('?').unwrap_or((&request.target, ""));
+        let query = decoded_query(query);
+        let (account, rest) =
+            match account_of_host(request.header("host").unwrap_or_default(), accounts) {
+                Some(account) => (account, path),
+                None => {
+                    let path = path.strip_prefix('/').unwrap_or(path);
+                    path.split_once('/').unwrap_or((path, ""))
+                }
+            };
+        let container = query.iter().any(|(name, value)| name == "restype" && value == "container");
+        let resource = resource(rest.strip_prefix('/').unwrap_or(rest), container);
+        Address { account: account.to_owned(), path: path.to_owned(), query, resource }
+    }
+
+    pub(super) fn parameter(&self, name: &str) -> Option<&str> {
+        self.query
+            .iter()
+            .find(|(known, _)| known.eq_ignore_ascii_case(name))
+            .map(|(_, value)| value.as_str())
+    }
+
+    /// Container and blob, as far as the path names them.
+    pub(super) fn names(&self) -> (&str, &str) {
+        match &self.resource {
+            Ok(Resource::Container(container)) => (container, ""),
+            Ok(Resource::Blob(container, blob)) => (container, blob),
+            Ok(Resource::Account) | Err(_) => ("", ""),
+        }
+    }
+
+    /// Which operation it is.
+    pub(super) fn verb(&self, request: &Request) -> Result<Verb, Failure> {
+        let comp = self.parameter("comp");
+        let method = request.method.as_str();
+        if !matches!(method, "GET" | "HEAD" | "PUT" | "DELETE") {
+            return Err(Code::UnsupportedHttpVerb.into());
+        }
+        let verb = match (self.resource.as_ref().map_err(|code| *code)?, method, comp) {
+            (Resource::Container(_), "PUT", None) => Verb::CreateContainer,
+            (Resource::Container(_), "DELETE", None) => Verb::DeleteContainer,
+            (Resource::Container(_), "GET" | "HEAD", None | Some("metadata")) => Verb::GetContainer,
+            (Resource::Blob(..), "PUT", None) => Verb::PutBlob,
+            (Resource::Blob(..), "GET", None) => Verb::GetBlob,
+            (Resource::Blob(..), "HEAD", None) => Verb::HeadBlob,
+            (Resource::Blob(..), "DELETE", None) => Verb::DeleteBlob,
+            (Resource::Blob(..), "PUT", Some("metadata")) => Verb::SetMetadata,
+            (Resource::Blob(..), "PUT", Some("properties")) => Verb::SetProperties,
+            (Resource::Blob(..), "PUT", Some("snapshot")) => Verb::Snapshot,
+            (Resource::Blob(..), "PUT", Some("lease")) => action(request)?,
+            (_, _, Some(comp)) => return Err(Failure::query("comp", comp)),
+            (Resource::Account, _, None) => return Err(Code::InvalidUri.into()),
+            (_, _, None) => return Err(Code::UnsupportedHttpVerb.into()),
+        };
+        Ok(verb)
+    }
+}
+
+/// The action of a lease operation. Not documented: whether `Acquire` is `acquire`. The service's other enumerations
+/// of this kind ignore case, and so does this.
+fn action(request: &Request) -> Result<Verb, Failure> {
+    const NAME: &str = "x-ms-lease-action";
+    let action = request.header(NAME).ok_or_else(|| Failure::missing(NAME))?;
+    match action.to_ascii_lowercase().as_str() {
+        "acquire" => Ok(Verb::Acquire),
+        "renew" => Ok(Verb::Renew),
+        "change" => Ok(Verb::Change),
+        "release" => Ok(Verb::Release),
+        "break" => Ok(Verb::Break),
+        _ => Err(Failure::header(NAME, action)),
+    }
+}
+
+fn account_of_host<'a>(host: &str, accounts: &'a [Account]) -> Option<&'a str> {
+    let name = host.rsplit_once(':').map_or(host, |(name, _port)| name);
+    if name.trim_matches(['[', ']']).parse::<IpAddr>().is_ok() {
+        return None;
+    }
+    let (label, _) = name.split_once('.')?;
+    accounts.iter().map(Account::name).find(|account| *account == label)
+}
+
+fn resource(path: &str, container: bool) -> Result<Resource, Code> {
+    let decoded = |text: &str| match percent_decode_str(text).decode_utf8() {
+        Ok(text) if !text.contains('\0') => Ok(text.into_owned()),
+        _ => Err(Code::InvalidUri),
+    };
+    let (first, rest) = path.split_once('/').unwrap_or((path, ""));
+    let resource = match (first, rest, container) {
+        ("", "", _) => Resource::Account,
+        (name, "", true) => Resource::Container(decoded(name)?),
+        (blob, "", false) => Resource::Blob(ROOT.to_owned(), decoded(blob)?),
+        (container, blob, _) => Resource::Blob(decoded(container)?, decoded(blob)?),
+    };
+    match &resource {
+        Resource::Container(name) | Resource::Blob(name, _) if !is_container(name) => {
+            Err(Code::InvalidResourceName)
+        }
+        Resource::Blob(_, blob) if blob.chars().count() > 1024 => Err(Code::InvalidResourceName),
+        _ => Ok(resource),
+    }
+}
+
+/// REST reference, *Naming and referencing containers*: 3 to 63 of `a-z 0-9 -`, each `-` between two others.
+fn is_container(name: &str) -> bool {
+    let letters =
+        name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-');
+    let dashes = !name.starts_with('-') && !name.ends_with('-') && !name.contains("--");
+    name == ROOT || (letters && dashes && (3..=63).contains(&name.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(host: &str, target: &str) -> Address {
+        Address::of(&Request::new("PUT", target).with("Host", host), &[Account::emulator()])
+    }
+
+    fn blob(container: &str, name: &str) -> Result<Resource, Code> {
+        Ok(Resource::Blob(container.to_owned(), name.to_owned()))
+    }
+
+    #[test]
+    fn the_account_is_in_the_path_or_in_the_host() {
+        for host in ["127.0.0.1:10000", "[::1]:10000", "localhost:1", "store.default.svc:80", ""] {
+            let address = address(host, "/devstoreaccount1/leases/a/b?comp=lease");
+            assert_eq!(address.account, "devstoreaccount1", "{host}");
+            assert_eq!(address.resource, blob("leases", "a/b"), "{host}");
+        }
+        let address = address("devstoreaccount1.blob.localhost:10000", "/leases/b?comp=lease");
+        assert_eq!(address.account, "devstoreaccount1");
+        assert_eq!(address.path, "/leases/b");
+        assert_eq!(address.resource, blob("leases", "b"));
+    }
+
+    #[test]
+    fn the_path_is_decoded_once() {
+        let of = |path: &str| address("localhost", &format!("/devstoreaccount1/{path}")).resource;
+        assert_eq!(of("leases/a%20b%2Fc%2525"), blob("leases", "a b/c%25"));
+        assert_eq!(of("alone"), blob("$root", "alone"));
+        assert_eq!(of("leases?restype=container"), Ok(Resource::Container("leases".to_owned())));
+        assert_eq!(of("?comp=list"), Ok(Resource::Account));
+    }
+
+    #[test]
+    fn names_that_cannot_be_are_refused() {
+        let of = |path: &str| address("localhost", &format!("/devstoreaccount1/{path}")).resource;
+        for container in ["ab", "Leases", "-ab", "ab-", "a--b", "a_b", &"a".repeat(64)] {
+            assert_eq!(
+                of(&format!("{container}/b")),
+                Err(Code::InvalidResourceName),
+                "{container}"
+            );
+        }
+        assert_eq!(of(&format!("leases/{}", "b".repeat(1025))), Err(Code::InvalidResourceName));
+        assert_eq!(of("leases/%ff"), Err(Code::InvalidUri));
+        assert_eq!(of("leases/a%00b"), Err(Code::InvalidUri));
+    }
+}

@@ -1,0 +1,190 @@
+//! Who may ask: Shared Key and the age of the request (REST reference: *Authorize with Shared Key*).
+//!
+//! Shared access signatures, Shared Key Lite and Entra tokens are not played.
+
+use std::hint::black_box;
+
+use chrono::TimeDelta;
+use tenure_guest::azure::http_date;
+use tenure_guest::azure::shared_key::string_to_sign;
+
+use super::account::Account;
+use super::address::Address;
+use super::code::{Code, Failure};
+use super::wire::{Now, Request};
+
+/// A request older than this is refused; the reference says nothing of dates in the future, and they pass.
+const MAX_AGE: TimeDelta = TimeDelta::minutes(15);
+
+pub(super) fn check(
+    now: Now,
+    request: &Request,
+    address: &Address,
+    accounts: &[Account],
+) -> Result<(), Failure> {
+    // What is signed of a repeated header is not defined: 400.
+    if let Some((name, value)) = repeated(&request.headers) {
+        return Err(Failure::header(name, value));
+    }
+    // An anonymous request to a private container. Versions before 2019-12-12 hid it behind 404.
+    let authorization = request.header("authorization").ok_or(Code::NoAuthenticationInformation)?;
+    let (scheme, rest) = authorization.split_once(' ').ok_or(Code::InvalidAuthenticationInfo)?;
+    match scheme {
+        "SharedKey" => {}
+        // Real, but not here: the service takes tokens over TLS only, and this store has no TLS; Lite signs otherwise.
+        "Bearer" | "SharedKeyLite" => {
+            return Err(refused("The authentication scheme is not supported here."));
+        }
+        _ => return Err(Code::InvalidAuthenticationInfo.into()),
+    }
+    let (name, signature) = rest.trim().split_once(':').ok_or(Code::InvalidAuthenticationInfo)?;
+    if name.is_empty() || signature.is_empty() {
+        return Err(Code::InvalidAuthenticationInfo.into());
+    }
+    young_enough(now, request)?;
+    // The account of the address must be the one that signs. A real account that does not exist has no address at all.
+    let known = accounts.iter().find(|account| account.name() == name && name == address.account);
+    let account = known.ok_or_else(|| refused("The account is not known."))?;
+    let text =
+        string_to_sign(&request.method, &address.path, &address.query, &request.headers, name);
+    if account.keys().any(|key| same(key.sign(&text).as_bytes(), signature.as_bytes())) {
+        return Ok(());
+    }
+    Err(refused(&format!(
+        "The MAC signature found in the HTTP request is not the same as any computed signature. \
+         Server used following string to sign: '{text}'."
+    )))
+}
+
+fn refused(why: &str) -> Failure {
+    Failure::from(Code::AuthenticationFailed).because("AuthenticationErrorDetail", why)
+}
+
+fn young_enough(now: Now, request: &Request) -> Result<(), Failure> {
+    let text = request.header("x-ms-date").or_else(|| request.header("date"));
+    // No date and a date that is none are refused alike: the age cannot be told.
+    let Some(date) = text.and_then(http_date::parse) else {
+        return Err(refused("The Date header in the request is incorrect."));
+    };
+    if now.wall - date > MAX_AGE {
+        return Err(refused(&format!(
+            "Request date header too old: '{}'",
+            text.unwrap_or_default()
+        )));
+    }
+    Ok(())
+}
+
+/// The first header that must come once and came twice.
+fn repeated(headers: &[(String, String)]) -> Option<(&str, &str)> {
+    let single = |name: &str| {
+        let name = name.to_ascii_lowercase();
+        name.starts_with("x-ms-")
+            || matches!(name.as_str(), "authorization" | "date" | "if-match" | "if-none-match")
+    };
+    headers.iter().enumerate().find_map(|(index, (name, value))| {
+        let before = &headers[..index];
+        let again =
+            single(name) && before.iter().any(|(earlier, _)| earlier.eq_ignore_ascii_case(name));
+        again.then_some((name.as_str(), value.as_str()))
+    })
+}
+
+/// Whether two signatures are equal, in a time that does not tell where they differ.
+fn same(one: &[u8], other: &[u8]) -> bool {
+    let difference = one
+        .iter()
+        .zip(other)
+        .fold(0, |difference, (one, other)| black_box(difference | (one ^ other)));
+    one.len() == other.len() && black_box(difference) == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use chrono::{DateTime, Utc};
+    use std::time::Duration;
+    use tenure_guest::azure::shared_key::{Key, authorization, decoded_query};
+
+    /// Signed by Microsoft's SDK for Python, not by us.
+    const SIGNED: (&str, &str) = (
+        "/devstoreaccount1/leases?restype=container",
+        "SharedKey devstoreaccount1:X2LxMl7QysI5O4usdGATlDcF1TzDBD1IVzY7HNxuUjs=",
+    );
+
+    fn create_container() -> Request {
+        Request::new("PUT", SIGNED.0)
+            .with("Content-Length", "0")
+            .with("x-ms-version", "2021-12-02")
+            .with("x-ms-date", "Fri, 02 Jan 2026 03:04:05 GMT")
+            .with("x-ms-client-request-id", "11111111-2222-3333-4444-555555555555")
+    }
+
+    fn judged(request: &Request, accounts: &[Account], seconds: i64) -> Result<(), Code> {
+        let signed: DateTime<Utc> = http_date::parse("Fri, 02 Jan 2026 03:04:05 GMT").unwrap();
+        let now = Now { elapsed: Duration::ZERO, wall: signed + TimeDelta::seconds(seconds) };
+        check(now, request, &Address::of(request, accounts), accounts)
+            .map_err(|failure| failure.code)
+    }
+
+    #[test]
+    fn a_request_signed_by_an_sdk_is_let_in() {
+        let request = create_container().with("Authorization", SIGNED.1);
+        assert_eq!(judged(&request, &[Account::emulator()], 0), Ok(()));
+    }
+
+    #[test]
+    fn any_other_signature_is_not() {
+        let request = create_container().with("Authorization", &SIGNED.1.replace("X2L", "X2M"));
+        assert_eq!(judged(&request, &[Account::emulator()], 0), Err(Code::AuthenticationFailed));
+        let other = create_container().with("x-ms-meta-a", "b").with("Authorization", SIGNED.1);
+        assert_eq!(judged(&other, &[Account::emulator()], 0), Err(Code::AuthenticationFailed));
+    }
+
+    #[test]
+    fn either_of_two_keys_will_do() {
+        let request = create_container().with("Authorization", SIGNED.1);
+        let second =
+            Account::new("devstoreaccount1", &["AAEC", super::super::EMULATOR_KEY]).unwrap();
+        assert_eq!(judged(&request, &[second], 0), Ok(()));
+        let neither = Account::new("devstoreaccount1", &["AAEC", "AwQF"]).unwrap();
+        assert_eq!(judged(&request, &[neither], 0), Err(Code::AuthenticationFailed));
+    }
+
+    #[test]
+    fn an_account_speaks_for_itself_only() {
+        let alpha = Account::new("alpha", &["AAEC"]).unwrap();
+        let request = create_container();
+        let query = decoded_query("restype=container");
+        let path = "/devstoreaccount1/leases";
+        let text = string_to_sign("PUT", path, &query, &request.headers, "alpha");
+        let key = Key::from_base64("AAEC").unwrap();
+        let request = request.with("Authorization", &authorization("alpha", &key, &text));
+        let accounts = [Account::emulator(), alpha];
+        assert_eq!(judged(&request, &accounts, 0), Err(Code::AuthenticationFailed));
+    }
+
+    #[test]
+    fn fifteen_minutes_are_the_limit_backwards_and_there_is_none_forwards() {
+        let request = create_container().with("Authorization", SIGNED.1);
+        let accounts = [Account::emulator()];
+        assert_eq!(judged(&request, &accounts, 15 * 60), Ok(()));
+        assert_eq!(judged(&request, &accounts, 15 * 60 + 1), Err(Code::AuthenticationFailed));
+        assert_eq!(judged(&request, &accounts, -86_400), Ok(()));
+    }
+
+    #[test]
+    fn a_header_sent_twice_is_refused() {
+        let request =
+            create_container().with("X-MS-Version", "2021-12-02").with("Authorization", SIGNED.1);
+        assert_eq!(judged(&request, &[Account::emulator()], 0), Err(Code::InvalidHeaderValue));
+    }
+
+    #[test]
+    fn equal_means_equal() {
+        assert!(same(b"abc", b"abc"));
+        assert!(!same(b"abc", b"abd"));
+        assert!(!same(b"abc", b"ab"));
+        assert!(!same(b"", b"a"));
+    }
+}

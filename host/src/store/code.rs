@@ -1,0 +1,186 @@
+//! Error codes and the shape of an error (REST reference: *Status and error codes*, *Blob service error codes*).
+
+use bytes::Bytes;
+
+use super::wire::Response;
+
+/// Code, status, text. The texts follow the reference; clients must not read them.
+macro_rules! codes {
+    ($($code:ident $status:literal $text:literal,)*) => {
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(super) enum Code { $($code,)* }
+
+        impl Code {
+            pub(super) fn name(self) -> &'static str {
+                match self { $(Code::$code => stringify!($code),)* }
+            }
+
+            pub(super) fn status(self) -> u16 {
+                match self { $(Code::$code => $status,)* }
+            }
+
+            fn text(self) -> &'static str {
+                match self { $(Code::$code => $text,)* }
+            }
+        }
+    };
+}
+
+codes! {
+    AuthenticationFailed 403 "Server failed to authenticate the request. Make sure the value of Authorization header is formed correctly including the signature.",
+    InvalidAuthenticationInfo 400 "The authentication information was not provided in the correct format. Verify the value of Authorization header.",
+    NoAuthenticationInformation 401 "Server failed to authenticate the request. Please refer to the information in the www-authenticate header.",
+    InvalidHeaderValue 400 "The value for one of the HTTP headers is not in the correct format.",
+    MissingRequiredHeader 400 "An HTTP header that's mandatory for this request is not specified.",
+    InvalidQueryParameterValue 400 "Value for one of the query parameters specified in the request URI is invalid.",
+    InvalidUri 400 "The requested URI does not represent any resource on the server.",
+    InvalidResourceName 400 "The specified resource name contains invalid characters.",
+    InvalidMetadata 400 "The metadata specified is invalid. It has characters that are not permitted.",
+    EmptyMetadataKey 400 "The key for one of the metadata key-value pairs is empty.",
+    MetadataTooLarge 400 "The size of the specified metadata exceeds the maximum size permitted.",
+    InvalidOperation 400 "Attempt to operate on a snapshot, which cannot be changed or leased.",
+    MissingContentLengthHeader 411 "The Content-Length header was not specified.",
+    RequestBodyTooLarge 413 "The request body is too large and exceeds the maximum permissible limit.",
+    UnsupportedHttpVerb 405 "The resource doesn't support specified Http Verb.",
+    ContainerNotFound 404 "The specified container does not exist.",
+    BlobNotFound 404 "The specified blob does not exist.",
+    ContainerAlreadyExists 409 "The specified container already exists.",
+    ContainerBeingDeleted 409 "The specified container is being deleted. Try operation later.",
+    BlobAlreadyExists 409 "The specified blob already exists.",
+    SnapshotsPresent 409 "This operation is not permitted because the blob has snapshots.",
+    ConditionNotMet 412 "The condition specified using HTTP conditional header(s) is not met.",
+    LeaseAlreadyPresent 409 "There is already a lease present.",
+    LeaseIdMismatchWithLeaseOperation 409 "The lease ID specified did not match the lease ID for the blob.",
+    LeaseNotPresentWithLeaseOperation 409 "There is currently no lease on the blob.",
+    LeaseIsBreakingAndCannotBeAcquired 409 "The lease ID matched, but the lease is currently in breaking state and cannot be acquired until it is broken.",
+    LeaseIsBreakingAndCannotBeChanged 409 "The lease ID matched, but the lease is currently in breaking state and cannot be changed.",
+    LeaseIsBrokenAndCannotBeRenewed 409 "The lease ID matched, but the lease has been broken explicitly and cannot be renewed.",
+    LeaseIdMissing 412 "There is currently a lease on the blob and no lease ID was specified in the request.",
+    LeaseIdMismatchWithBlobOperation 412 "The lease ID specified did not match the lease ID for the blob.",
+    LeaseNotPresentWithBlobOperation 412 "There is currently no lease on the blob.",
+    LeaseLost 412 "A lease ID was specified, but the lease for the blob has expired.",
+}
+
+/// A request refused: the code, and what the body says beside it.
+#[derive(Clone, Debug)]
+pub(super) struct Failure {
+    pub(super) code: Code,
+    /// 304 instead of the code's own status, when a read finds nothing new.
+    not_modified: bool,
+    details: Vec<(&'static str, String)>,
+}
+
+impl From<Code> for Failure {
+    fn from(code: Code) -> Failure {
+        Failure { code, not_modified: false, details: Vec::new() }
+    }
+}
+
+impl Failure {
+    /// A read whose condition says that the client has it already: 304, no body.
+    pub(super) fn not_modified() -> Failure {
+        Failure { not_modified: true, ..Failure::from(Code::ConditionNotMet) }
+    }
+
+    /// A header (by name) that is not as it must be.
+    pub(super) fn header(name: &str, value: &str) -> Failure {
+        Failure::from(Code::InvalidHeaderValue)
+            .because("HeaderName", name)
+            .because("HeaderValue", value)
+    }
+
+    /// A header that must be there.
+    pub(super) fn missing(name: &str) -> Failure {
+        Failure::from(Code::MissingRequiredHeader).because("HeaderName", name)
+    }
+
+    /// A query parameter that is not as it must be.
+    pub(super) fn query(name: &str, value: &str) -> Failure {
+        Failure::from(Code::InvalidQueryParameterValue)
+            .because("QueryParameterName", name)
+            .because("QueryParameterValue", value)
+    }
+
+    /// One element more in the body.
+    pub(super) fn because(mut self, element: &'static str, text: &str) -> Failure {
+        self.details.push((element, text.to_owned()));
+        self
+    }
+
+    /// The answer, without the headers that every answer has. `head`: the code in the header is all there is.
+    pub(super) fn answer(&self, head: bool, request_id: &str, time: &str) -> Response {
+        let status = if self.not_modified { 304 } else { self.code.status() };
+        let mut response = Response::new(status).with("x-ms-error-code", self.code.name());
+        if self.code == Code::NoAuthenticationInformation {
+            // Tells token credentials where to go; here there is nowhere, and the form is what matters.
+            let challenge = "Bearer authorization_uri=https://login.microsoftonline.com/common/oauth2/authorize \
+                             resource_id=https://storage.azure.com";
+            response = response.with("WWW-Authenticate", challenge);
+        }
+        if head || self.not_modified {
+            return response;
+        }
+        let xml = self.xml(request_id, time);
+        response = response
+            .with("Content-Length", xml.len().to_string())
+            .with("Content-Type", "application/xml");
+        response.body = Bytes::from(xml);
+        response
+    }
+
+    /// Begins with a byte order mark, as the service's does.
+    fn xml(&self, request_id: &str, time: &str) -> String {
+        let (name, text) = (self.code.name(), self.code.text());
+        let mut xml = format!(
+            "\u{feff}<?xml version=\"1.0\" encoding=\"utf-8\"?>\
+             <Error><Code>{name}</Code><Message>{text}\nRequestId:{request_id}\nTime:{time}</Message>"
+        );
+        for (element, text) in &self.details {
+            xml.push_str(&format!("<{element}>{}</{element}>", escaped(text)));
+        }
+        xml.push_str("</Error>");
+        xml
+    }
+}
+
+/// What a client sent may come back in the body; it must not become markup there.
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            // XML 1.0 knows no other control characters, not even escaped.
+            letter if letter.is_control() && !matches!(letter, '\n' | '\t') => out.push('\u{fffd}'),
+            letter => out.push(letter),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_is_xml_behind_a_byte_order_mark() {
+        let answer =
+            Failure::header("x-ms-lease-duration", "<14>\u{1}").answer(false, "id", "time");
+        let body = std::str::from_utf8(&answer.body).unwrap();
+        assert!(answer.body.starts_with(b"\xef\xbb\xbf<?xml"));
+        assert!(body.contains("<HeaderName>x-ms-lease-duration</HeaderName>"), "{body}");
+        assert!(body.contains("<HeaderValue>&lt;14&gt;\u{fffd}</HeaderValue>"), "{body}");
+        assert!(body.contains("\nRequestId:id\nTime:time</Message>"), "{body}");
+        assert_eq!(answer.header("content-length"), Some(answer.body.len().to_string().as_str()));
+        assert_eq!(answer.header("content-type"), Some("application/xml"));
+    }
+
+    #[test]
+    fn a_head_is_told_only_the_code() {
+        let answer = Failure::from(Code::BlobNotFound).answer(true, "id", "time");
+        assert_eq!((answer.status, answer.code()), (404, Some("BlobNotFound")));
+        assert!(answer.body.is_empty());
+        assert_eq!(answer.header("content-length"), None);
+    }
+}

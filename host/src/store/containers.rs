@@ -1,0 +1,70 @@
+//! Operations on containers: create, delete, look at. Container leases are not played.
+
+use std::time::Duration;
+
+use super::blob::{Container, stamped};
+use super::code::{Code, Failure};
+use super::condition::Conditions;
+use super::headers::metadata;
+use super::service::Service;
+use super::wire::{Now, Request, Response};
+
+/// How long a deleted container's name stays taken. The reference says "at least 30 seconds".
+const DELETION: Duration = Duration::from_secs(30);
+
+pub(super) type Place = (String, String);
+
+impl Service {
+    pub(super) fn create_container(
+        &mut self,
+        now: Now,
+        place: Place,
+        request: &Request,
+    ) -> Result<Response, Failure> {
+        let metadata = metadata(request)?;
+        self.deleting.retain(|_, until| now.elapsed < *until);
+        if self.deleting.contains_key(&place) {
+            return Err(Code::ContainerBeingDeleted.into());
+        }
+        if self.containers.contains_key(&place) {
+            return Err(Code::ContainerAlreadyExists.into());
+        }
+        let container = Container {
+            etag: self.mint.etag(),
+            modified: now.wall,
+            metadata,
+            ..Container::default()
+        };
+        let answer = stamped(201, &container.etag, container.modified);
+        self.containers.insert(place, container);
+        Ok(answer)
+    }
+
+    /// With everything in it, leased or not: a lease on a blob does not protect its container.
+    pub(super) fn delete_container(
+        &mut self,
+        now: Now,
+        place: Place,
+        request: &Request,
+    ) -> Result<Response, Failure> {
+        let conditions = Conditions::read(request)?;
+        let container = self.containers.get(&place).ok_or(Code::ContainerNotFound)?;
+        conditions.admit_write(&container.etag, container.modified)?;
+        self.containers.remove(&place);
+        self.deleting.insert(place, now.elapsed + DELETION);
+        Ok(Response::new(202))
+    }
+
+    pub(super) fn get_container(&self, place: &Place) -> Result<Response, Failure> {
+        let container = self.containers.get(place).ok_or(Code::ContainerNotFound)?;
+        let mut response = stamped(200, &container.etag, container.modified)
+            .with("x-ms-lease-status", "unlocked")
+            .with("x-ms-lease-state", "available")
+            .with("x-ms-has-immutability-policy", "false")
+            .with("x-ms-has-legal-hold", "false");
+        for (name, value) in &container.metadata {
+            response = response.with(&format!("x-ms-meta-{name}"), value.as_str());
+        }
+        Ok(response)
+    }
+}

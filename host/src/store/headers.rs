@@ -1,0 +1,212 @@
+//! Request headers and parameters as values; what is not as it must be is refused before anything is looked up.
+
+use std::time::Duration;
+
+use tenure_guest::azure::LeaseId;
+
+use super::address::Address;
+use super::code::{Code, Failure};
+use super::service::{MAX_BODY, NEWEST_VERSION, OLDEST_VERSION};
+use super::wire::Request;
+
+pub(super) const LEASE_ID: &str = "x-ms-lease-id";
+pub(super) const PROPOSED_LEASE_ID: &str = "x-ms-proposed-lease-id";
+const DURATION: &str = "x-ms-lease-duration";
+const BREAK_PERIOD: &str = "x-ms-lease-break-period";
+const VERSION: &str = "x-ms-version";
+const METADATA: &str = "x-ms-meta-";
+
+/// All metadata of a blob, names and values (REST reference: *Setting and retrieving properties and metadata*).
+const MAX_METADATA: usize = 8 * 1024;
+
+pub(super) type Metadata = Vec<(String, String)>;
+
+/// What every operation has: version, `timeout`, and a length for what is put.
+pub(super) fn common(request: &Request, address: &Address) -> Result<(), Failure> {
+    // The reference requires it of every authorized request. The service has a default for those that name none, by
+    // which leases work as before 2012; nobody wants that here.
+    let version = request.header(VERSION).ok_or_else(|| Failure::missing(VERSION))?;
+    let dated =
+        chrono::NaiveDate::parse_from_str(version, "%Y-%m-%d").is_ok() && version.len() == 10;
+    if !dated || !(OLDEST_VERSION..=NEWEST_VERSION).contains(&version) {
+        return Err(Failure::header(VERSION, version));
+    }
+    // Larger values are cut to 30 s by the service; here every request is handled at once, so any number will do.
+    if let Some(timeout) = address.parameter("timeout")
+        && timeout.parse::<u32>().is_err()
+    {
+        return Err(Failure::query("timeout", timeout));
+    }
+    content_length(request)
+}
+
+/// A PUT needs a length, unless it comes in chunks; only Put Blob insists on it then, too.
+fn content_length(request: &Request) -> Result<(), Failure> {
+    const NAME: &str = "content-length";
+    match request.header(NAME) {
+        Some(text) => {
+            let length: u64 = text.parse().map_err(|_| Failure::header(NAME, text))?;
+            if length > MAX_BODY as u64 { Err(Code::RequestBodyTooLarge.into()) } else { Ok(()) }
+        }
+        None if request.method == "PUT" && request.header("transfer-encoding").is_none() => {
+            Err(Code::MissingContentLengthHeader.into())
+        }
+        None => Ok(()),
+    }
+}
+
+/// A lease id, if there is one.
+pub(super) fn lease_id(request: &Request, name: &str) -> Result<Option<LeaseId>, Failure> {
+    let Some(text) = request.header(name) else { return Ok(None) };
+    guid(text).map(Some).ok_or_else(|| Failure::header(name, text))
+}
+
+/// A lease id that the operation requires.
+pub(super) fn required_lease_id(request: &Request, name: &str) -> Result<LeaseId, Failure> {
+    lease_id(request, name)?.ok_or_else(|| Failure::missing(name))
+}
+
+/// A GUID in any of .NET's five spellings: the four of [`LeaseId::parse`], and `{0x…,0x…,0x…,{0x…,…}}`. All zeros are
+/// a GUID as well; that the service takes it as a lease id is not documented.
+fn guid(text: &str) -> Option<LeaseId> {
+    LeaseId::parse(text).or_else(|| {
+        let (head, tail) = text.strip_prefix('{')?.strip_suffix("}}")?.split_once(",{")?;
+        let numbers: Vec<&str> = head.split(',').chain(tail.split(',')).collect();
+        const DIGITS: [usize; 11] = [8, 4, 4, 2, 2, 2, 2, 2, 2, 2, 2];
+        if numbers.len() != DIGITS.len() || head.split(',').count() != 3 {
+            return None;
+        }
+        let mut plain = String::new();
+        for (number, digits) in numbers.into_iter().zip(DIGITS) {
+            let number = number.strip_prefix("0x").or_else(|| number.strip_prefix("0X"))?;
+            if number.is_empty() || number.len() > digits {
+                return None;
+            }
+            plain.push_str(&format!("{number:0>digits$}"));
+        }
+        LeaseId::parse(&plain)
+    })
+}
+
+/// `x-ms-lease-duration`: 15 to 60 seconds, or -1 for ever.
+pub(super) fn lease_length(request: &Request) -> Result<Option<Duration>, Failure> {
+    let text = request.header(DURATION).ok_or_else(|| Failure::missing(DURATION))?;
+    match text.parse::<i32>() {
+        Ok(-1) => Ok(None),
+        Ok(seconds @ 15..=60) => Ok(Some(Duration::from_secs(u64::from(seconds.unsigned_abs())))),
+        _ => Err(Failure::header(DURATION, text)),
+    }
+}
+
+/// `x-ms-lease-break-period`: 0 to 60 seconds.
+pub(super) fn break_period(request: &Request) -> Result<Option<Duration>, Failure> {
+    let Some(text) = request.header(BREAK_PERIOD) else { return Ok(None) };
+    match text.parse::<u64>() {
+        Ok(seconds @ 0..=60) => Ok(Some(Duration::from_secs(seconds))),
+        _ => Err(Failure::header(BREAK_PERIOD, text)),
+    }
+}
+
+/// All metadata of the request, names as sent. Names are C# identifiers, values are printable ASCII.
+pub(super) fn metadata(request: &Request) -> Result<Metadata, Failure> {
+    let mut metadata = Metadata::new();
+    for (name, value) in &request.headers {
+        let Some(prefix) = name.get(..METADATA.len()) else { continue };
+        if !prefix.eq_ignore_ascii_case(METADATA) {
+            continue;
+        }
+        let name = &name[METADATA.len()..];
+        let mut letters = name.chars();
+        match letters.next() {
+            None => return Err(Code::EmptyMetadataKey.into()),
+            Some(first) if first.is_ascii_digit() => return Err(Code::InvalidMetadata.into()),
+            Some(_) => {}
+        }
+        let identifier = name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_');
+        let printable = value.chars().all(|letter| letter == '\t' || (' '..='~').contains(&letter));
+        if !identifier || !printable {
+            return Err(Code::InvalidMetadata.into());
+        }
+        metadata.push((name.to_owned(), value.trim().to_owned()));
+    }
+    let size: usize = metadata.iter().map(|(name, value)| name.len() + value.len()).sum();
+    if size > MAX_METADATA { Err(Code::MetadataTooLarge.into()) } else { Ok(metadata) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused<T: std::fmt::Debug>(result: Result<T, Failure>) -> Code {
+        result.unwrap_err().code
+    }
+
+    #[test]
+    fn five_spellings_of_a_guid() {
+        let spellings = [
+            "cafebabe00004000800000000000000a",
+            "CAFEBABE-0000-4000-8000-00000000000A",
+            "{cafebabe-0000-4000-8000-00000000000a}",
+            "(cafebabe-0000-4000-8000-00000000000a)",
+            "{0xcafebabe,0x0000,0x4000,{0x80,0x00,0x00,0x00,0x00,0x00,0x00,0x0a}}",
+            "{0xCAFEBABE,0x0,0x4000,{0x80,0x0,0x0,0x0,0x0,0x0,0x0,0xA}}",
+        ];
+        for text in spellings {
+            let read = guid(text).map(|id| id.to_string());
+            assert_eq!(read.as_deref(), Some("cafebabe-0000-4000-8000-00000000000a"), "{text}");
+        }
+        let none = [
+            "",
+            "{}",
+            "{0x1}}",
+            "{0xcafebabe,0x0,0x4000,{0x80,0x0,0x0,0x0,0x0,0x0,0x0}}",
+            "{0xcafebabe,0x0,0x4000,{0x80,0x0,0x0,0x0,0x0,0x0,0x0,0x100}}",
+            "{0xcafebabe,0x0,0x4000,0x80,{0x0,0x0,0x0,0x0,0x0,0x0,0x0}}",
+            "{0xcafebabe,0x0,0x4000,{0x80,0x0,0x0,0x0,0x0,0x0,0x0,0xéé}}",
+        ];
+        for text in none {
+            assert!(guid(text).is_none(), "{text}");
+        }
+    }
+
+    #[test]
+    fn metadata_is_judged() {
+        let of = |name: &str, value: &str| metadata(&Request::new("PUT", "/").with(name, value));
+        assert_eq!(of("X-Ms-Meta-Term", " 7 ").unwrap(), [("Term".to_owned(), "7".to_owned())]);
+        assert_eq!(refused(of("x-ms-meta-", "7")), Code::EmptyMetadataKey);
+        assert_eq!(refused(of("x-ms-meta-7", "7")), Code::InvalidMetadata);
+        assert_eq!(refused(of("x-ms-meta-a-b", "7")), Code::InvalidMetadata);
+        assert_eq!(refused(of("x-ms-meta-a", "ö")), Code::InvalidMetadata);
+        assert_eq!(refused(of("x-ms-meta-a", &"7".repeat(MAX_METADATA))), Code::MetadataTooLarge);
+        assert!(of("é", "no ASCII, no metadata").unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_put_needs_a_length_within_limits() {
+        let put = Request::new("PUT", "/");
+        assert_eq!(refused(content_length(&put)), Code::MissingContentLengthHeader);
+        assert_eq!(
+            refused(content_length(&put.clone().with("Content-Length", "x"))),
+            Code::InvalidHeaderValue
+        );
+        let much = (MAX_BODY + 1).to_string();
+        assert_eq!(
+            refused(content_length(&put.clone().with("Content-Length", &much))),
+            Code::RequestBodyTooLarge
+        );
+        assert!(content_length(&put.with("Transfer-Encoding", "chunked")).is_ok());
+        assert!(content_length(&Request::new("HEAD", "/")).is_ok());
+    }
+
+    #[test]
+    fn a_timeout_is_a_number() {
+        let judged = |target: &str| {
+            let request = Request::new("HEAD", target).with("x-ms-version", "2021-12-02");
+            common(&request, &Address::of(&request, &[])).map_err(|failure| failure.code)
+        };
+        assert_eq!(judged("/a?timeout=3"), Ok(()));
+        assert_eq!(judged("/a?timeout=9999"), Ok(()));
+        assert_eq!(judged("/a?timeout=3s"), Err(Code::InvalidQueryParameterValue));
+        assert_eq!(judged("/a?timeout=-1"), Err(Code::InvalidQueryParameterValue));
+    }
+}

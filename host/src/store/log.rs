@@ -1,0 +1,161 @@
+//! What the service handled: the newest requests one by one, and all of them as counts.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+use std::time::Duration;
+
+/// How many requests are remembered one by one.
+const KEPT: usize = 10_000;
+
+/// An operation of the service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Verb {
+    /// Create Container.
+    CreateContainer,
+    /// Delete Container.
+    DeleteContainer,
+    /// Get Container Properties.
+    GetContainer,
+    /// Put Blob.
+    PutBlob,
+    /// Get Blob.
+    GetBlob,
+    /// Get Blob Properties: a HEAD.
+    HeadBlob,
+    /// Delete Blob.
+    DeleteBlob,
+    /// Set Blob Metadata.
+    SetMetadata,
+    /// Set Blob Properties.
+    SetProperties,
+    /// Snapshot Blob.
+    Snapshot,
+    /// Lease Blob, acquire.
+    Acquire,
+    /// Lease Blob, renew.
+    Renew,
+    /// Lease Blob, change.
+    Change,
+    /// Lease Blob, release.
+    Release,
+    /// Lease Blob, break.
+    Break,
+    /// Anything that the store does not play.
+    Other,
+}
+
+impl Verb {
+    /// A short name in lower case, `set-metadata`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Verb::CreateContainer => "create-container",
+            Verb::DeleteContainer => "delete-container",
+            Verb::GetContainer => "get-container",
+            Verb::PutBlob => "put-blob",
+            Verb::GetBlob => "get-blob",
+            Verb::HeadBlob => "head-blob",
+            Verb::DeleteBlob => "delete-blob",
+            Verb::SetMetadata => "set-metadata",
+            Verb::SetProperties => "set-properties",
+            Verb::Snapshot => "snapshot",
+            Verb::Acquire => "acquire",
+            Verb::Renew => "renew",
+            Verb::Change => "change",
+            Verb::Release => "release",
+            Verb::Break => "break",
+            Verb::Other => "other",
+        }
+    }
+}
+
+impl fmt::Display for Verb {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// One handled request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// When, by the `elapsed` of the service's clock.
+    pub at: Duration,
+    /// The HTTP method.
+    pub method: String,
+    /// The operation.
+    pub verb: Verb,
+    /// The account as addressed.
+    pub account: String,
+    /// The container, empty when none was addressed.
+    pub container: String,
+    /// The blob, empty when none was addressed.
+    pub blob: String,
+    /// The status of the answer.
+    pub status: u16,
+    /// The error code of the answer.
+    pub code: Option<&'static str>,
+}
+
+/// The handled requests: the newest 10 000, and counts of all.
+#[derive(Clone, Debug, Default)]
+pub struct Log {
+    entries: VecDeque<Entry>,
+    counts: BTreeMap<(Verb, u16), u64>,
+}
+
+impl Log {
+    /// The remembered requests, oldest first.
+    pub fn entries(&self) -> impl DoubleEndedIterator<Item = &Entry> {
+        self.entries.iter()
+    }
+
+    /// How many requests of this operation were handled, whatever the answer.
+    pub fn count(&self, verb: Verb) -> u64 {
+        self.counts.iter().filter(|((known, _), _)| *known == verb).map(|(_, count)| count).sum()
+    }
+
+    /// How many requests of this operation got this status.
+    pub fn count_of(&self, verb: Verb, status: u16) -> u64 {
+        self.counts.get(&(verb, status)).copied().unwrap_or(0)
+    }
+
+    /// How many requests were handled.
+    pub fn total(&self) -> u64 {
+        self.counts.values().sum()
+    }
+
+    pub(super) fn add(&mut self, entry: Entry) {
+        *self.counts.entry((entry.verb, entry.status)).or_default() += 1;
+        if self.entries.len() == KEPT {
+            self.entries.pop_front();
+        }
+        self.entries.push_back(entry);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn old_entries_go_and_counts_stay() {
+        let mut log = Log::default();
+        for number in 0..KEPT as u64 + 5 {
+            let status = if number % 2 == 0 { 201 } else { 409 };
+            log.add(Entry {
+                at: Duration::from_secs(number),
+                method: "PUT".to_owned(),
+                verb: Verb::Acquire,
+                account: String::new(),
+                container: String::new(),
+                blob: String::new(),
+                status,
+                code: None,
+            });
+        }
+        assert_eq!(log.entries().count(), KEPT);
+        assert_eq!(log.entries().next().map(|entry| entry.at), Some(Duration::from_secs(5)));
+        assert_eq!(log.count(Verb::Acquire), KEPT as u64 + 5);
+        assert_eq!(log.count_of(Verb::Acquire, 409), KEPT as u64 / 2 + 2);
+        assert_eq!(log.count(Verb::Renew), 0);
+    }
+}

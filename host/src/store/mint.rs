@@ -1,0 +1,75 @@
+//! What the service makes up itself: ids, ETags, snapshot times. All of it follows from one seed.
+
+use chrono::{DateTime, TimeDelta, Utc};
+use tenure_guest::azure::LeaseId;
+
+#[derive(Clone, Debug)]
+pub(super) struct Mint {
+    state: u64,
+    etag: u64,
+    snapshot: DateTime<Utc>,
+}
+
+impl Mint {
+    pub(super) fn new(seed: u64) -> Mint {
+        let mut mint = Mint { state: seed, etag: 0, snapshot: DateTime::<Utc>::MIN_UTC };
+        // A service that starts anew must not repeat the ETags of its predecessor, unless it is to repeat all.
+        mint.etag = mint.next() >> 16;
+        mint
+    }
+
+    /// SplitMix64: small, and good enough for names.
+    fn next(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.state ^ (self.state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A GUID: a lease id for whoever proposes none, or a request id.
+    pub(super) fn guid(&mut self) -> LeaseId {
+        let bytes = (u128::from(self.next()) << 64) | u128::from(self.next());
+        LeaseId::from_random(bytes.to_be_bytes())
+    }
+
+    /// A new ETag, quoted; never one that was there before.
+    pub(super) fn etag(&mut self) -> String {
+        self.etag += 1 + (self.next() >> 48);
+        format!("\"0x8D{:013X}\"", self.etag)
+    }
+
+    /// The time that names a snapshot; strictly later than every other.
+    pub(super) fn snapshot(&mut self, wall: DateTime<Utc>) -> String {
+        self.snapshot = wall.max(self.snapshot + TimeDelta::microseconds(1));
+        precise(self.snapshot)
+    }
+}
+
+/// The service's time in bodies and snapshot names: seven digits of a second.
+pub(super) fn precise(time: DateTime<Utc>) -> String {
+    format!("{}.{:07}Z", time.format("%Y-%m-%dT%H:%M:%S"), time.timestamp_subsec_nanos() / 100)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_seed_makes_one_sequence() {
+        let made = |seed| {
+            let mut mint = Mint::new(seed);
+            (mint.guid().to_string(), mint.etag(), mint.etag())
+        };
+        assert_eq!(made(7), made(7));
+        assert_ne!(made(7), made(8));
+        assert_ne!(made(7).1, made(7).2);
+    }
+
+    #[test]
+    fn two_snapshots_of_one_instant_have_two_names() {
+        let mut mint = Mint::new(1);
+        let wall = DateTime::from_timestamp(1_767_323_045, 123_456_789).unwrap();
+        assert_eq!(mint.snapshot(wall), "2026-01-02T03:04:05.1234567Z");
+        assert_eq!(mint.snapshot(wall), "2026-01-02T03:04:05.1234577Z");
+    }
+}

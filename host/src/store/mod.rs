@@ -1,0 +1,44 @@
+//! The embedded blob store: the lease state machine of the Azure Blob service, pure, with an HTTP face.
+//!
+//! It plays the service for the demo, the tests and the simulation, so that none of them needs an account or Node.
+//! Modelled on the *service* as Microsoft documents and tests it, not on the emulator Azurite, whose leases differ.
+//! What an election or a curious person with an SDK sends is answered; everything else of Blob Storage is left out
+//! (see [`Service`]).
+//!
+//! [`Service::handle`] is a function of its state, the time and the request: no I/O, no clock and no hidden
+//! randomness, so a run can be repeated exactly. [`serve`] and [`Store`] only move bytes and time.
+//!
+//! ```
+//! use tenure::store::{Account, Now, Request, Service};
+//! use std::time::Duration;
+//!
+//! let mut service = Service::new(vec![Account::emulator()], 1);
+//! let now = Now { elapsed: Duration::ZERO, wall: chrono::Utc::now() };
+//! let answer = service.handle(now, &Request::new("PUT", "/devstoreaccount1/leases?restype=container"));
+//! assert_eq!(answer.status, 401); // it was not signed
+//! assert_eq!(answer.code(), Some("NoAuthenticationInformation"));
+//! ```
+
+mod account;
+mod address;
+mod auth;
+mod blob;
+mod blobs;
+mod code;
+mod condition;
+mod containers;
+mod headers;
+mod lease;
+mod leases;
+mod log;
+mod mint;
+mod server;
+mod service;
+mod wire;
+
+pub use account::{Account, AccountError, EMULATOR_ACCOUNT, EMULATOR_KEY};
+pub use lease::State as LeaseState;
+pub use log::{Entry, Log, Verb};
+pub use server::{Clock, Store, run, serve, serve_by, system_clock};
+pub use service::{MAX_BODY, NEWEST_VERSION, OLDEST_VERSION, Service};
+pub use wire::{Now, Request, Response};

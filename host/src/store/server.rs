@@ -1,0 +1,216 @@
+//! The face: HTTP/1.1 over TCP around a [`Service`]. It moves bytes and time and decides nothing.
+
+use std::future::Future;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::time::{Duration, Instant, UNIX_EPOCH};
+
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::extract::State;
+use axum::serve::ListenerExt;
+use bytes::Bytes;
+use http::{HeaderMap, StatusCode, header};
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use super::account::Account;
+use super::service::{MAX_BODY, Service};
+use super::wire::{Now, Request};
+
+/// How long a body may take to arrive; also the service's limit for one operation.
+const BODY_TIME: Duration = Duration::from_secs(30);
+
+/// How long [`Store::stop`] waits for requests under way.
+const STOP_TIME: Duration = Duration::from_secs(2);
+
+/// Where a store gets its time from. Called once for each request, in the order in which they are handled.
+pub type Clock = Arc<dyn Fn() -> Now + Send + Sync>;
+
+/// One origin for the whole process: leases survive the move of a [`Service`] from one server to the next.
+static ORIGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
+
+/// The machine's time: a monotonic clock for the leases, the wall clock for dates.
+pub fn system_clock() -> Now {
+    Now { elapsed: ORIGIN.elapsed(), wall: chrono::Utc::now() }
+}
+
+/// Serves `service` to everybody who connects, by the machine's clocks, until `shutdown` is done and requests under
+/// way are answered.
+///
+/// # Errors
+///
+/// None today; those of accepting are waited out.
+pub async fn serve(
+    listener: TcpListener,
+    service: Arc<Mutex<Service>>,
+    shutdown: impl Future<Output = ()> + Send + 'static,
+) -> io::Result<()> {
+    serve_by(Arc::new(system_clock), listener, service, shutdown).await
+}
+
+/// As [`serve`], by another clock: with one that a test sets, a lease expires without waiting.
+///
+/// # Errors
+///
+/// As [`serve`].
+pub async fn serve_by(
+    clock: Clock,
+    listener: TcpListener,
+    service: Arc<Mutex<Service>>,
+    shutdown: impl Future<Output = ()> + Send + 'static,
+) -> io::Result<()> {
+    // An answer is one small write; held back it would wait for an acknowledgement.
+    let listener = listener.tap_io(|stream| drop(stream.set_nodelay(true)));
+    let app = Router::new().fallback(answer).with_state(Face { clock, service });
+    axum::serve(listener, app).with_graceful_shutdown(shutdown).await
+}
+
+#[derive(Clone)]
+struct Face {
+    clock: Clock,
+    service: Arc<Mutex<Service>>,
+}
+
+async fn answer(State(face): State<Face>, request: axum::extract::Request) -> http::Response<Body> {
+    let (parts, body) = request.into_parts();
+    let body = match read(&parts.headers, body).await {
+        Ok(body) => body,
+        Err(status) => return plain(status),
+    };
+    let request = Request::from_http(&parts, body);
+    let response = {
+        let mut service = face.service.lock().unwrap_or_else(PoisonError::into_inner);
+        // Inside the lock, so that time never goes back from one request to the next.
+        let now = (face.clock)();
+        service.handle(now, &request)
+    };
+    response.into_http().map(Body::from)
+}
+
+/// Of a body that is announced as too large nothing is read: the service refuses it by its length.
+async fn read(headers: &HeaderMap, body: Body) -> Result<Bytes, StatusCode> {
+    let length = headers
+        .get(header::CONTENT_LENGTH)
+        .and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
+    if length.is_some_and(|length| length > MAX_BODY as u64) {
+        return Ok(Bytes::new());
+    }
+    match tokio::time::timeout(BODY_TIME, to_bytes(body, MAX_BODY)).await {
+        Ok(Ok(body)) => Ok(body),
+        Ok(Err(_)) => Err(StatusCode::PAYLOAD_TOO_LARGE),
+        Err(_) => Err(StatusCode::REQUEST_TIMEOUT),
+    }
+}
+
+fn plain(status: StatusCode) -> http::Response<Body> {
+    let mut response = http::Response::new(Body::empty());
+    *response.status_mut() = status;
+    response
+}
+
+/// Starts a store on `listen` (port 0: the system picks one) for `accounts`, or for the emulator's account when there
+/// are none: what `tenure store` does.
+///
+/// # Errors
+///
+/// The address cannot be listened on.
+pub async fn run(listen: SocketAddr, mut accounts: Vec<Account>) -> io::Result<Store> {
+    if accounts.is_empty() {
+        accounts.push(Account::emulator());
+    }
+    // Another start, other ETags: those of the last one must not match again.
+    let seed = UNIX_EPOCH.elapsed().map_or(0, |time| time.as_nanos() as u64);
+    Store::start(listen, Service::new(accounts, seed)).await
+}
+
+/// A store that runs in the background. Dropped, it closes what is idle and ends when requests under way are answered.
+#[derive(Debug)]
+pub struct Store {
+    address: SocketAddr,
+    service: Arc<Mutex<Service>>,
+    shutdown: oneshot::Sender<()>,
+    task: JoinHandle<io::Result<()>>,
+}
+
+impl Store {
+    /// Serves `service` on `listen` (port 0: the system picks one).
+    ///
+    /// # Errors
+    ///
+    /// The address cannot be listened on.
+    pub async fn start(listen: SocketAddr, service: Service) -> io::Result<Store> {
+        Store::start_by(Arc::new(system_clock), listen, service).await
+    }
+
+    /// As [`Store::start`], by another clock.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::start`].
+    pub async fn start_by(clock: Clock, listen: SocketAddr, service: Service) -> io::Result<Store> {
+        let listener = TcpListener::bind(listen).await?;
+        let address = listener.local_addr()?;
+        let service = Arc::new(Mutex::new(service));
+        let (shutdown, asked) = oneshot::channel::<()>();
+        // A dropped sender ends it as well.
+        let asked = async move { drop(asked.await) };
+        let task = tokio::spawn(serve_by(clock, listener, Arc::clone(&service), asked));
+        Ok(Store { address, service, shutdown, task })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// How a client on this machine reaches the first account. Contains its key: a secret, unless it is the emulator's.
+    pub fn connection_string(&self) -> String {
+        let host = self.reachable();
+        self.with(|service| {
+            service.accounts().first().map(|account| account.connection_string(host))
+        })
+        .unwrap_or_default()
+    }
+
+    /// How a client reaches the account of that name, if there is one.
+    pub fn connection_string_of(&self, account: &str) -> Option<String> {
+        self.with(|service| {
+            let account = service.accounts().iter().find(|known| known.name() == account)?;
+            Some(account.connection_string(self.reachable()))
+        })
+    }
+
+    /// Whoever listens on every address is reached by the loopback one.
+    fn reachable(&self) -> SocketAddr {
+        let loopback = match self.address.ip() {
+            ip if !ip.is_unspecified() => ip,
+            IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+            IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+        };
+        SocketAddr::new(loopback, self.address.port())
+    }
+
+    /// The service, to look at its log.
+    pub fn service(&self) -> &Arc<Mutex<Service>> {
+        &self.service
+    }
+
+    /// Looks at the service, or changes it, between two requests.
+    pub fn with<T>(&self, look: impl FnOnce(&mut Service) -> T) -> T {
+        look(&mut self.service.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Ends it: accepts nothing more, closes what is idle, waits 2 s at most for requests under way. Returns the
+    /// service with all of its state, which may be started again.
+    pub async fn stop(self) -> Service {
+        drop(self.shutdown);
+        let mut task = self.task;
+        if tokio::time::timeout(STOP_TIME, &mut task).await.is_err() {
+            task.abort();
+        }
+        self.service.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}

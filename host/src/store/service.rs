@@ -1,0 +1,191 @@
+//! The service: one function from a request to an answer.
+//!
+//! What is checked, in this order:
+//!
+//! 1. the signature and its age,
+//! 2. what every request has (version, `timeout`, length), then the operation, then its own headers,
+//! 3. whether container and blob exist,
+//! 4. for a lease operation the conditions, then the lease; for any other the lease, then the conditions.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tenure_guest::azure::http_date;
+
+use super::account::Account;
+use super::address::{Address, Resource};
+use super::auth;
+use super::blob::{Blob, Container};
+use super::blobs::{SET_METADATA, SET_PROPERTIES};
+use super::code::{Code, Failure};
+use super::containers::Place;
+use super::headers::common;
+use super::lease::State;
+use super::log::{Entry, Log, Verb};
+use super::mint::{Mint, precise};
+use super::wire::{Now, Request, Response};
+
+/// The largest body of a request, in bytes: 1 MiB. The service takes more.
+pub const MAX_BODY: usize = 1024 * 1024;
+
+/// The oldest `x-ms-version` answered. The service knows older ones; they sign otherwise.
+pub const OLDEST_VERSION: &str = "2016-05-31";
+
+/// The newest `x-ms-version` answered.
+pub const NEWEST_VERSION: &str = "2026-06-06";
+
+const SERVER: &str = "Windows-Azure-Blob/1.0 Microsoft-HTTPAPI/2.0";
+
+/// The blob service of some accounts, all of its state in memory.
+///
+/// Plays: Create, Delete and Get Properties of a container; Put, Get, Head and Delete of a blob, its metadata,
+/// properties, snapshots, and its lease. Shared Key only. Left out: listing, blocks, pages, appending, copies, ranges,
+/// checksums, tags, tiers, versions, soft delete, container leases, shared access signatures, tokens.
+#[derive(Clone, Debug)]
+pub struct Service {
+    pub(super) accounts: Vec<Account>,
+    pub(super) containers: BTreeMap<Place, Container>,
+    /// Names of deleted containers, and until when they stay taken.
+    pub(super) deleting: BTreeMap<Place, Duration>,
+    pub(super) mint: Mint,
+    log: Log,
+}
+
+impl Service {
+    /// An empty service. All that it makes up (ETags, ids) follows from `seed`.
+    pub fn new(accounts: Vec<Account>, seed: u64) -> Service {
+        Service {
+            accounts,
+            containers: BTreeMap::new(),
+            deleting: BTreeMap::new(),
+            mint: Mint::new(seed),
+            log: Log::default(),
+        }
+    }
+
+    /// The accounts, in the order given.
+    pub fn accounts(&self) -> &[Account] {
+        &self.accounts
+    }
+
+    /// What was handled.
+    pub fn log(&self) -> &Log {
+        &self.log
+    }
+
+    /// The state of a blob's lease and, unless it is available, the id that holds or last held it; `None` when there
+    /// is no such blob. For tests and simulations, which may know what no client can ask.
+    pub fn lease(
+        &self,
+        elapsed: Duration,
+        account: &str,
+        container: &str,
+        blob: &str,
+    ) -> Option<(State, Option<String>)> {
+        let lease = self.blob(&(account.to_owned(), container.to_owned()), blob).ok()?.lease;
+        Some((lease.state(elapsed), lease.id().map(|id| id.to_string())))
+    }
+
+    /// Handles one request, now. `now` must not go back from one call to the next.
+    pub fn handle(&mut self, now: Now, request: &Request) -> Response {
+        let address = Address::of(request, &self.accounts);
+        let verb = address.verb(request);
+        let admitted = auth::check(now, request, &address, &self.accounts)
+            .and_then(|()| common(request, &address));
+        let known = admitted.is_ok();
+        let logged = verb.as_ref().map_or(Verb::Other, |verb| *verb);
+        let outcome =
+            admitted.and(verb).and_then(|verb| self.perform(now, &address, verb, request));
+        let id = self.mint.guid().to_string();
+        let (answer, code) = match outcome {
+            Ok(answer) => (answer, None),
+            Err(failure) => {
+                let answer = failure.answer(request.method == "HEAD", &id, &precise(now.wall));
+                (answer, Some(failure.code.name()))
+            }
+        };
+        let (container, blob) = address.names();
+        self.log.add(Entry {
+            at: now.elapsed,
+            method: request.method.clone(),
+            verb: logged,
+            container: container.to_owned(),
+            blob: blob.to_owned(),
+            status: answer.status,
+            code,
+            account: address.account,
+        });
+        dressed(answer, now, &id, request, known)
+    }
+
+    fn perform(
+        &mut self,
+        now: Now,
+        address: &Address,
+        verb: Verb,
+        request: &Request,
+    ) -> Result<Response, Failure> {
+        let snapshot = address.parameter("snapshot");
+        let (container, name) = match address.resource.as_ref().map_err(|code| *code)? {
+            Resource::Account => return Err(Code::InvalidUri.into()),
+            Resource::Container(container) => (container, ""),
+            Resource::Blob(container, blob) => (container, blob.as_str()),
+        };
+        let place = (address.account.clone(), container.clone());
+        let unchangeable = matches!(
+            verb,
+            Verb::PutBlob | Verb::SetMetadata | Verb::SetProperties | Verb::Snapshot
+        );
+        if unchangeable && snapshot.is_some() {
+            return Err(Code::InvalidOperation.into());
+        }
+        match verb {
+            Verb::CreateContainer => self.create_container(now, place, request),
+            Verb::DeleteContainer => self.delete_container(now, place, request),
+            Verb::GetContainer => self.get_container(&place),
+            Verb::PutBlob => self.put_blob(now, &place, name, request),
+            Verb::GetBlob | Verb::HeadBlob => self.read_blob(now, &place, name, snapshot, request),
+            Verb::DeleteBlob => self.delete_blob(now, &place, name, snapshot, request),
+            Verb::SetMetadata => self.change_blob(now, &place, name, request, SET_METADATA),
+            Verb::SetProperties => self.change_blob(now, &place, name, request, SET_PROPERTIES),
+            Verb::Snapshot => self.snapshot_blob(now, &place, name, request),
+            Verb::Acquire | Verb::Renew | Verb::Change | Verb::Release | Verb::Break => {
+                self.lease_blob(now, &place, name, snapshot, verb, request)
+            }
+            Verb::Other => Err(Code::UnsupportedHttpVerb.into()),
+        }
+    }
+
+    pub(super) fn blob(&self, place: &Place, name: &str) -> Result<&Blob, Code> {
+        let container = self.containers.get(place).ok_or(Code::ContainerNotFound)?;
+        container.blobs.get(name).ok_or(Code::BlobNotFound)
+    }
+
+    pub(super) fn blob_mut(&mut self, place: &Place, name: &str) -> Result<&mut Blob, Code> {
+        let container = self.containers.get_mut(place).ok_or(Code::ContainerNotFound)?;
+        container.blobs.get_mut(name).ok_or(Code::BlobNotFound)
+    }
+}
+
+/// Adds what every answer has. The version only where the service got so far as to know it.
+fn dressed(answer: Response, now: Now, id: &str, request: &Request, versioned: bool) -> Response {
+    let bodyless = answer.header("content-length").is_none()
+        && request.method != "HEAD"
+        && answer.status != 304;
+    let mut answer = answer
+        .with("Server", SERVER)
+        .with("x-ms-request-id", id)
+        .with("Date", http_date::format(now.wall));
+    if bodyless {
+        answer = answer.with("Content-Length", "0");
+    }
+    if let Some(version) = request.header("x-ms-version").filter(|_| versioned) {
+        answer = answer.with("x-ms-version", version);
+    }
+    match request.header("x-ms-client-request-id") {
+        Some(own) if own.len() <= 1024 && own.bytes().all(|byte| byte.is_ascii_graphic()) => {
+            answer.with("x-ms-client-request-id", own)
+        }
+        _ => answer,
+    }
+}

@@ -1,0 +1,123 @@
+//! Requests, answers and the time as plain values: what is on the wire, and nothing else.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use chrono::{DateTime, Utc};
+use http::{HeaderName, HeaderValue, StatusCode, header};
+
+/// The instant at which the service handles a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Now {
+    /// Time since any fixed origin; never goes back. Leases run by it, so stepping a wall clock moves none.
+    pub elapsed: Duration,
+    /// The service's wall clock: `Date`, `Last-Modified`, the age of a signature.
+    pub wall: DateTime<Utc>,
+}
+
+/// A request as on the wire.
+#[derive(Clone, Debug, Default)]
+pub struct Request {
+    /// The method, in upper case.
+    pub method: String,
+    /// Path and query, percent-encoded as sent, beginning with `/`.
+    pub target: String,
+    /// Headers as sent; names count in any case.
+    pub headers: Vec<(String, String)>,
+    /// The body, empty for most.
+    pub body: Bytes,
+}
+
+impl Request {
+    /// A request without headers and body.
+    pub fn new(method: &str, target: &str) -> Request {
+        Request { method: method.to_owned(), target: target.to_owned(), ..Request::default() }
+    }
+
+    /// The same request with one header more.
+    pub fn with(mut self, name: &str, value: &str) -> Request {
+        self.headers.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// The first value of a header, blanks around it trimmed.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers
+            .iter()
+            .find(|(known, _)| known.eq_ignore_ascii_case(name))
+            .map(|(_, value)| value.trim())
+    }
+
+    /// From an HTTP request whose body was read. Bytes of a header that are no UTF-8 become U+FFFD, which no
+    /// signature survives; an absolute address gives the `Host` where no header does.
+    pub fn from_http(request: &http::request::Parts, body: Bytes) -> Request {
+        let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
+        let mut headers: Vec<(String, String)> = request
+            .headers
+            .iter()
+            .map(|(name, value)| (name.as_str().to_owned(), text(value)))
+            .collect();
+        if let Some(authority) = request.uri.authority()
+            && !request.headers.contains_key(header::HOST)
+        {
+            headers.push(("host".to_owned(), authority.to_string()));
+        }
+        let target = request.uri.path_and_query().map_or("/", |target| target.as_str());
+        Request {
+            method: request.method.as_str().to_owned(),
+            target: target.to_owned(),
+            headers,
+            body,
+        }
+    }
+}
+
+/// An answer as on the wire.
+#[derive(Clone, Debug, Default)]
+pub struct Response {
+    /// The HTTP status.
+    pub status: u16,
+    /// Headers, spelled as the service spells them.
+    pub headers: Vec<(String, String)>,
+    /// The body; always empty in the answer to a HEAD.
+    pub body: Bytes,
+}
+
+impl Response {
+    pub(super) fn new(status: u16) -> Response {
+        Response { status, ..Response::default() }
+    }
+
+    pub(super) fn with(mut self, name: &str, value: impl Into<String>) -> Response {
+        self.headers.push((name.to_owned(), value.into()));
+        self
+    }
+
+    /// The value of a header.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers
+            .iter()
+            .find(|(known, _)| known.eq_ignore_ascii_case(name))
+            .map(|(_, value)| value.as_str())
+    }
+
+    /// The error code, `x-ms-error-code`; none when the request succeeded.
+    pub fn code(&self) -> Option<&str> {
+        self.header("x-ms-error-code")
+    }
+
+    /// As an HTTP response with the whole body. A header that HTTP cannot carry is left out.
+    pub fn into_http(self) -> http::Response<Bytes> {
+        let mut response = http::Response::new(self.body);
+        *response.status_mut() =
+            StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        for (name, value) in &self.headers {
+            if let (Ok(name), Ok(value)) =
+                (HeaderName::try_from(name), HeaderValue::try_from(value))
+            {
+                response.headers_mut().append(name, value);
+            }
+        }
+        response
+    }
+}

@@ -1,0 +1,7 @@
+//! What the tests of the embedded store share (a small language for requests, two ways to send them), and those tests
+//! that are no table.
+
+mod face;
+pub mod script;
+pub mod send;
+mod service;

@@ -1,0 +1,275 @@
+//! A small language, so that a case is a line: steps separated by `;`, a step is an operation and `key=value` options.
+//!
+//! ```text
+//! put; acquire id=A for=15; wait 16; renew id=B
+//! ```
+//!
+//! Every step but the last must succeed; `!` before one lifts that. `A`, `B`, `C` are lease ids, `A^` is `A` in upper case.
+//! What stands behind `@` is a beginning that many cases share.
+
+use std::time::Duration;
+
+use chrono::TimeDelta;
+use tenure::store::{EMULATOR_ACCOUNT, EMULATOR_KEY, Request, Response};
+use tenure_guest::azure::http_date;
+use tenure_guest::azure::shared_key::{Key, authorization, decoded_query, string_to_sign};
+
+use super::send::Send;
+
+const BEGINNINGS: [(&str, &str); 6] = [
+    ("@leased", "put; acquire id=A for=60"),
+    ("@infinite", "put; acquire id=A for=-1"),
+    ("@breaking", "put; acquire id=A for=60; break in=50"),
+    ("@broken", "put; acquire id=A; break in=0"),
+    ("@released", "put; acquire id=A; release id=A"),
+    ("@expired", "put; acquire id=A for=15; wait 15"),
+];
+
+/// A blob in a container of its own, and what is remembered between two steps.
+pub struct Scene<'a> {
+    wire: &'a mut dyn Send,
+    container: String,
+    etag: String,
+    stamp: (String, String),
+    snapshot: String,
+}
+
+impl Scene<'_> {
+    /// In a new container.
+    pub fn new<'a>(wire: &'a mut dyn Send, container: &str) -> Scene<'a> {
+        let mut scene = Scene {
+            wire,
+            container: container.to_owned(),
+            etag: String::new(),
+            stamp: Default::default(),
+            snapshot: String::new(),
+        };
+        scene.run("mkcontainer");
+        scene
+    }
+
+    /// Runs a script; returns the answer to its last step, having checked what holds of every answer.
+    pub fn run(&mut self, script: &str) -> Response {
+        let script = BEGINNINGS
+            .iter()
+            .fold(script.to_owned(), |text, (name, steps)| text.replace(name, steps));
+        let steps: Vec<&str> = script.split(';').map(str::trim).collect();
+        let mut last = Response::default();
+        for (index, step) in steps.iter().enumerate() {
+            if let Some(seconds) = step.strip_prefix("wait ") {
+                self.wire
+                    .wait(Duration::from_millis((seconds.parse::<f64>().unwrap() * 1000.0) as u64));
+                continue;
+            }
+            let step = step.strip_prefix('!').unwrap_or(step);
+            last = self.step(step);
+            let may_fail = index + 1 == steps.len() || steps[index].starts_with('!');
+            assert!(
+                may_fail || last.status < 300,
+                "{step} in {script}: {} {:?}",
+                last.status,
+                last.code()
+            );
+        }
+        last
+    }
+
+    /// ETag and Last-Modified as of the last answer but the newest that had them.
+    pub fn is_unchanged(&self, answer: &Response) -> bool {
+        stamp(answer) == self.stamp
+    }
+
+    fn step(&mut self, step: &str) -> Response {
+        let mut words = step.split(' ').filter(|word| !word.is_empty());
+        let verb = words.next().unwrap();
+        let options: Vec<(&str, &str)> =
+            words.map(|word| word.split_once('=').unwrap_or((word, ""))).collect();
+        let request = self.request(verb, &options);
+        let answer = self.wire.send(&request);
+        self.check(&request, &answer);
+        if matches!(verb, "put" | "meta" | "props") && answer.status < 300 {
+            self.stamp = stamp(&answer);
+            self.etag.clone_from(&self.stamp.0);
+        }
+        if let Some(snapshot) = answer.header("x-ms-snapshot") {
+            self.snapshot = snapshot.to_owned();
+        }
+        answer
+    }
+
+    fn request(&self, verb: &str, options: &[(&str, &str)]) -> Request {
+        let option = |wanted: &str| {
+            options.iter().find(|(name, _)| *name == wanted).map(|(_, value)| *value)
+        };
+        let container = option("box")
+            .map_or(self.container.clone(), |suffix| format!("{}-{suffix}", self.container));
+        let mut blob =
+            format!("/{EMULATOR_ACCOUNT}/{container}/{}", option("at").unwrap_or("blob"));
+        let of_container = format!("/{EMULATOR_ACCOUNT}/{container}?restype=container");
+        let mut headers: Vec<(&str, String)> = Vec::new();
+        let mut add = |name, value: &str| headers.push((name, value.to_owned()));
+        let (method, comp) = match verb {
+            "mkcontainer" => ("PUT", ""),
+            "rmcontainer" => ("DELETE", ""),
+            "headcontainer" => ("HEAD", ""),
+            "put" => ("PUT", ""),
+            "get" => ("GET", ""),
+            "head" => ("HEAD", ""),
+            "delete" => ("DELETE", ""),
+            "meta" => ("PUT", "metadata"),
+            "props" => ("PUT", "properties"),
+            "snapshot" => ("PUT", "snapshot"),
+            _ => ("PUT", "lease"),
+        };
+        let body = if verb == "put" { option("body").unwrap_or("x") } else { "" };
+        match verb {
+            "put" if option("pages").is_some() => {
+                add("x-ms-blob-type", "PageBlob");
+                add("x-ms-blob-content-length", option("pages").unwrap_or_default());
+            }
+            "put" => add("x-ms-blob-type", "BlockBlob"),
+            _ if verb.eq_ignore_ascii_case("acquire") => match option("for") {
+                None => add("x-ms-lease-duration", "15"),
+                Some("nothing") => {}
+                Some(seconds) => add("x-ms-lease-duration", seconds),
+            },
+            _ => {}
+        }
+        if comp == "lease" && verb != "no-action" {
+            add("x-ms-lease-action", verb);
+        }
+        for (name, value) in options {
+            match *name {
+                "id" if verb.eq_ignore_ascii_case("acquire") => {
+                    add("x-ms-proposed-lease-id", &id(value))
+                }
+                "id" => add("x-ms-lease-id", &id(value)),
+                "to" => add("x-ms-proposed-lease-id", &id(value)),
+                "in" => add("x-ms-lease-break-period", value),
+                "for" if verb != "acquire" => add("x-ms-lease-duration", value),
+                "snapshots" => add("x-ms-delete-snapshots", value),
+                "match" => add("If-Match", &self.tag(value)),
+                "none" => add("If-None-Match", &self.tag(value)),
+                "modified-since" => add("If-Modified-Since", &self.date(value)),
+                "unmodified-since" => add("If-Unmodified-Since", &self.date(value)),
+                "meta" => add("x-ms-meta-term", value),
+                "type" => add("x-ms-blob-content-type", value),
+                _ => {}
+            }
+        }
+        let mut query: Vec<String> = Vec::new();
+        if !comp.is_empty() {
+            query.push(format!("comp={comp}"));
+        }
+        query.extend(option("timeout").map(|seconds| format!("timeout={seconds}")));
+        query.extend(option("snapshot").map(|_| format!("snapshot={}", self.snapshot)));
+        if !query.is_empty() {
+            blob = format!("{blob}?{}", query.join("&"));
+        }
+        let mut request =
+            Request::new(method, if verb.ends_with("container") { &of_container } else { &blob });
+        if method == "PUT" {
+            request = request.with("Content-Length", &body.len().to_string());
+        }
+        request.body = body.to_owned().into();
+        match option("version") {
+            None => request = request.with("x-ms-version", "2021-12-02"),
+            Some("nothing") => {}
+            Some(version) => request = request.with("x-ms-version", version),
+        }
+        match option("date") {
+            None => request = request.with("x-ms-date", &self.date("0")),
+            Some("nothing") => {}
+            Some("garbage") => request = request.with("x-ms-date", "yesterday"),
+            Some(offset) => request = request.with("x-ms-date", &self.date(offset)),
+        }
+        request = options
+            .iter()
+            .filter(|(name, _)| *name == "plain-date")
+            .fold(request, |request, (_, offset)| request.with("Date", &self.date(offset)));
+        for (name, value) in headers {
+            request = request.with(name, &value);
+        }
+        match option("auth") {
+            Some("nothing") => request,
+            Some("malformed") => request.with("Authorization", "SharedKey"),
+            Some("bearer") => request.with("Authorization", "Bearer abc.def.ghi"),
+            Some("lite") => signed(request, EMULATOR_KEY, EMULATOR_ACCOUNT, "SharedKeyLite"),
+            Some("nobody") => signed(request, EMULATOR_KEY, "nobody", "SharedKey"),
+            Some("wrong-key") => signed(request, "AAEC", EMULATOR_ACCOUNT, "SharedKey"),
+            _ => signed(request, EMULATOR_KEY, EMULATOR_ACCOUNT, "SharedKey"),
+        }
+    }
+
+    fn tag(&self, value: &str) -> String {
+        match value {
+            "right" => self.etag.clone(),
+            "wrong" => "\"0x8D0000000000000\"".to_owned(),
+            other => other.to_owned(),
+        }
+    }
+
+    /// So many minutes from now.
+    fn date(&self, minutes: &str) -> String {
+        let minutes: i64 = match minutes {
+            "past" => -60,
+            "future" => 60,
+            minutes => minutes.parse().unwrap(),
+        };
+        http_date::format(self.wire.now().wall + TimeDelta::minutes(minutes))
+    }
+
+    /// What holds of every answer.
+    fn check(&self, request: &Request, answer: &Response) {
+        let header = |name: &str| answer.header(name).unwrap_or_default();
+        assert_eq!(header("server"), "Windows-Azure-Blob/1.0 Microsoft-HTTPAPI/2.0");
+        assert_eq!(header("date"), http_date::format(self.wire.now().wall));
+        assert_eq!(header("x-ms-request-id").len(), 36);
+        let body = String::from_utf8_lossy(&answer.body);
+        if answer.status < 300 {
+            assert_eq!(answer.code(), None);
+            assert_eq!(answer.header("x-ms-version"), request.header("x-ms-version"));
+        } else if request.method == "HEAD" || answer.status == 304 {
+            assert!(answer.code().is_some() && body.is_empty(), "{body}");
+        } else {
+            let code = answer.code().unwrap();
+            assert!(body.starts_with("\u{feff}<?xml"), "{body}");
+            assert!(body.contains(&format!("<Code>{code}</Code>")), "{body}");
+            assert_eq!(header("content-type"), "application/xml");
+        }
+        if request.method != "HEAD" && answer.status != 304 {
+            assert_eq!(header("content-length"), answer.body.len().to_string());
+        }
+        if request.target.contains("comp=lease") && answer.status < 300 {
+            assert_eq!(header("content-length"), "0");
+            assert!(
+                self.is_unchanged(answer),
+                "lease operations leave ETag and Last-Modified alone"
+            );
+        }
+    }
+}
+
+fn stamp(answer: &Response) -> (String, String) {
+    let header = |name: &str| answer.header(name).unwrap_or_default().to_owned();
+    (header("etag"), header("last-modified"))
+}
+
+/// The id that a letter stands for.
+pub fn id(name: &str) -> String {
+    match name {
+        "A" => "aaaaaaaa-0000-4000-8000-00000000000a".to_owned(),
+        "B" => "bbbbbbbb-0000-4000-8000-00000000000b".to_owned(),
+        "C" => "cccccccc-0000-4000-8000-00000000000c".to_owned(),
+        "A^" => id("A").to_uppercase(),
+        other => other.to_owned(),
+    }
+}
+
+pub fn signed(request: Request, key: &str, account: &str, scheme: &str) -> Request {
+    let (path, query) = request.target.split_once('?').unwrap_or((&request.target, ""));
+    let text =
+        string_to_sign(&request.method, path, &decoded_query(query), &request.headers, account);
+    let value = authorization(account, &Key::from_base64(key).unwrap(), &text);
+    request.with("Authorization", &value.replacen("SharedKey", scheme, 1))
+}

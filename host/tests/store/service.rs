@@ -1,0 +1,162 @@
+//! What the embedded store does beside leases.
+
+use tenure::store::{LeaseState, Response, Verb};
+
+use super::script::{Scene, id};
+use super::send::{Direct, Send};
+
+/// Runs scripts one after the other on one blob; status and code of the last answer.
+fn outcome(script: &str) -> (u16, Option<String>) {
+    let answer = answer(script);
+    (answer.status, answer.code().map(str::to_owned))
+}
+
+fn answer(script: &str) -> Response {
+    Scene::new(&mut Direct::new(), "leases").run(script)
+}
+
+fn refused(status: u16, code: &str) -> (u16, Option<String>) {
+    (status, Some(code.to_owned()))
+}
+
+#[test]
+fn the_name_of_a_deleted_container_is_taken_for_a_while() {
+    assert_eq!(
+        outcome("rmcontainer; wait 29.9; mkcontainer"),
+        refused(409, "ContainerBeingDeleted")
+    );
+    assert_eq!(outcome("put; rmcontainer; head"), refused(404, "ContainerNotFound"));
+    assert_eq!(outcome("rmcontainer; rmcontainer"), refused(404, "ContainerNotFound"));
+    assert_eq!(outcome("rmcontainer; wait 30; mkcontainer"), (201, None));
+    assert_eq!(
+        outcome("put; rmcontainer; wait 30; mkcontainer; head"),
+        refused(404, "BlobNotFound")
+    );
+}
+
+#[test]
+fn a_container_has_properties() {
+    let answer = answer("headcontainer");
+    assert_eq!((answer.status, answer.header("x-ms-lease-state")), (200, Some("available")));
+    assert!(answer.header("etag").is_some());
+    assert_eq!(outcome("headcontainer box=nowhere"), refused(404, "ContainerNotFound"));
+}
+
+#[test]
+fn metadata_is_replaced_whole() {
+    let term = |script| answer(script).header("x-ms-meta-term").map(str::to_owned);
+    assert_eq!(term("put meta=7; head"), Some("7".to_owned()));
+    assert_eq!(term("put meta=7; meta meta=8; get"), Some("8".to_owned()));
+    assert_eq!(term("put meta=7; meta; head"), None);
+    assert_eq!(term("put meta=7; put; head"), None);
+    assert_eq!(term("put meta=7; props; head"), Some("7".to_owned()));
+}
+
+#[test]
+fn every_write_has_its_own_etag() {
+    let mut wire = Direct::new();
+    let mut scene = Scene::new(&mut wire, "leases");
+    let mut etags = Vec::new();
+    for script in ["put", "meta meta=1", "meta meta=1", "props", "put", "delete; put"] {
+        etags.push(scene.run(script).header("etag").map(str::to_owned));
+    }
+    assert!(etags.iter().all(Option::is_some));
+    etags.sort();
+    etags.dedup();
+    assert_eq!(etags.len(), 6);
+}
+
+#[test]
+fn content_and_properties_come_back() {
+    let read = answer("put body=hello type=text/plain; get");
+    assert_eq!((read.status, &read.body[..]), (200, &b"hello"[..]));
+    assert_eq!(read.header("content-type"), Some("text/plain"));
+    assert_eq!(read.header("x-ms-blob-type"), Some("BlockBlob"));
+    let head = answer("put body=hello type=text/plain; props; head");
+    assert_eq!((head.header("content-length"), head.body.len()), (Some("5"), 0));
+    assert_eq!(head.header("content-type"), Some("application/octet-stream"));
+}
+
+#[test]
+fn a_page_blob_has_a_size_and_zeros() {
+    let read = answer("put pages=1024 body=; get");
+    assert_eq!((read.status, read.body.len()), (200, 1024));
+    assert!(read.body.iter().all(|byte| *byte == 0));
+    assert_eq!(read.header("x-ms-blob-type"), Some("PageBlob"));
+    assert_eq!(outcome("put pages=513 body="), refused(400, "InvalidHeaderValue"));
+    assert_eq!(outcome("put pages=0 body=; acquire id=A"), (201, None));
+}
+
+#[test]
+fn a_read_of_the_known_version_is_not_modified() {
+    let read = answer("put; get none=right");
+    assert_eq!((read.status, read.code(), read.body.len()), (304, Some("ConditionNotMet"), 0));
+    assert_eq!(outcome("put; get match=wrong"), refused(412, "ConditionNotMet"));
+    assert_eq!(outcome("put match=wrong"), refused(412, "ConditionNotMet"));
+}
+
+#[test]
+fn a_snapshot_stays_as_it_was() {
+    let read = answer("put body=old meta=1; snapshot; put body=new; get snapshot");
+    assert_eq!((&read.body[..], read.header("x-ms-meta-term")), (&b"old"[..], Some("1")));
+    assert_eq!(outcome("put; snapshot; delete"), refused(409, "SnapshotsPresent"));
+    assert_eq!(outcome("put; snapshot; delete snapshots=only; delete"), (202, None));
+    assert_eq!(outcome("put; snapshot; delete snapshot; delete"), (202, None));
+    assert_eq!(
+        outcome("put; snapshot; delete snapshots=include; head"),
+        refused(404, "BlobNotFound")
+    );
+    assert_eq!(outcome("put; snapshot; meta snapshot"), refused(400, "InvalidOperation"));
+}
+
+#[test]
+fn the_time_until_a_break_is_over_is_rounded_up() {
+    assert_eq!(
+        answer("put; acquire id=A for=60; wait 0.5; break").header("x-ms-lease-time"),
+        Some("60")
+    );
+    assert_eq!(
+        answer("put; acquire id=A for=60; wait 59.5; break").header("x-ms-lease-time"),
+        Some("1")
+    );
+}
+
+#[test]
+fn one_seed_gives_one_run() {
+    let run = || {
+        let answer = answer("put; acquire; !acquire; snapshot");
+        (answer.headers, answer.body)
+    };
+    assert_eq!(run(), run());
+}
+
+#[test]
+fn the_log_tells_what_was_handled() {
+    let mut wire = Direct::new();
+    Scene::new(&mut wire, "leases")
+        .run("put; acquire id=A; !acquire id=B; renew id=A; wait 3; head auth=wrong-key");
+    let log = wire.service.log();
+    assert_eq!(
+        (log.total(), log.count(Verb::Acquire), log.count_of(Verb::Acquire, 409)),
+        (6, 2, 1)
+    );
+    let last = log.entries().next_back().unwrap();
+    assert_eq!((last.verb, last.method.as_str(), last.status), (Verb::HeadBlob, "HEAD", 403));
+    assert_eq!(last.code, Some("AuthenticationFailed"));
+    assert_eq!((last.container.as_str(), last.blob.as_str()), ("leases", "blob"));
+    assert_eq!(last.at, wire.now().elapsed);
+}
+
+#[test]
+fn a_test_may_look_at_the_lease_itself() {
+    let mut wire = Direct::new();
+    Scene::new(&mut wire, "leases").run("put; acquire id=A");
+    let elapsed = wire.now().elapsed;
+    let look = |elapsed, blob| wire.service.lease(elapsed, "devstoreaccount1", "leases", blob);
+    assert_eq!(look(elapsed, "blob"), Some((LeaseState::Leased, Some(id("A")))));
+    assert_eq!(
+        look(elapsed + std::time::Duration::from_secs(15), "blob").map(|(state, _)| state),
+        Some(LeaseState::Expired)
+    );
+    assert_eq!(look(elapsed, "other"), None);
+}

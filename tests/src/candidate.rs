@@ -1,0 +1,269 @@
+//! Candidates as real processes, known by what they print.
+
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, Command};
+use tokio::sync::{OnceCell, watch};
+
+use crate::{BEAT_HANDLER, Sink, Store};
+
+/// One line of a candidate's log, and when it was read.
+#[derive(Clone, Debug)]
+pub struct Line {
+    /// When it was read.
+    pub at: Instant,
+    /// The event.
+    pub event: Value,
+}
+
+impl Line {
+    /// The name of the event.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.event["event"].as_str().unwrap_or_default()
+    }
+
+    /// The field `term`, or 0.
+    #[must_use]
+    pub fn term(&self) -> u64 {
+        self.event["term"].as_u64().unwrap_or_default()
+    }
+}
+
+#[derive(Debug)]
+struct Log {
+    lines: Mutex<Vec<Line>>,
+    count: watch::Sender<usize>,
+}
+
+/// What all candidates of one election have in common.
+#[derive(Clone, Debug)]
+pub struct Group {
+    /// The program.
+    pub program: PathBuf,
+    /// How to reach the store.
+    pub connection_string: String,
+    /// `container/blob`.
+    pub election: String,
+    /// Where the handler beats: `127.0.0.1:PORT`.
+    pub sink: String,
+    /// The period of the timer.
+    pub every: &'static str,
+    /// How long each turn beats, in milliseconds.
+    pub turn_ms: u64,
+}
+
+impl Group {
+    /// An election of its own in a container of its own.
+    #[must_use]
+    pub fn new(program: &str, store: &Store, sink: &Sink) -> Self {
+        let unique = uuid::Uuid::new_v4().simple();
+        Self {
+            program: PathBuf::from(program),
+            connection_string: store.connection_string(),
+            election: format!("tenure-test-{unique}/leader"),
+            sink: sink.host(),
+            every: "2s",
+            turn_ms: 1_600,
+        }
+    }
+
+    /// Lets the program compile its components once, before many processes do so at a time.
+    ///
+    /// # Errors
+    /// The program cannot be started.
+    pub async fn warm_up(&self) -> Result<()> {
+        static DONE: OnceCell<()> = OnceCell::const_new();
+        let compile = async || {
+            // Everything is loaded and judged; no account is given, so nothing is sent.
+            Command::new(&self.program)
+                .args(["run", "--election", &self.election, "--handler", BEAT_HANDLER])
+                .env_remove("AZURE_STORAGE_CONNECTION_STRING")
+                .stdin(Stdio::null())
+                .output()
+                .await?;
+            Ok(())
+        };
+        DONE.get_or_try_init(compile).await.copied()
+    }
+
+    /// Starts a candidate with the beating handler.
+    ///
+    /// # Errors
+    /// The program cannot be started.
+    pub fn start(&self, name: &str, more: &[&str]) -> Result<Candidate> {
+        self.start_with(name, &self.connection_string, Path::new(BEAT_HANDLER), more)
+    }
+
+    /// Starts a candidate.
+    ///
+    /// # Errors
+    /// The program cannot be started.
+    pub fn start_with(
+        &self,
+        name: &str,
+        connection_string: &str,
+        handler: &Path,
+        more: &[&str],
+    ) -> Result<Candidate> {
+        let mut child = Command::new(&self.program)
+            .args(["run", "--log", "json", "--election", &self.election, "--name", name])
+            .args(["--every", self.every, "--allow-host", &self.sink])
+            .args(["--env", &format!("BEAT_URL=http://{}/", self.sink)])
+            .args(["--env", &format!("BEAT_FOR_MS={}", self.turn_ms)])
+            .arg("--handler")
+            .arg(handler)
+            .args(more)
+            .env("AZURE_STORAGE_CONNECTION_STRING", connection_string)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .with_context(|| format!("cannot start {}", self.program.display()))?;
+        let log = Arc::new(Log { lines: Mutex::default(), count: watch::Sender::new(0) });
+        let stdout = child.stdout.take().context("no standard output")?;
+        let stderr = child.stderr.take().context("no standard error")?;
+        let errors = Arc::new(Mutex::new(String::new()));
+        tokio::spawn(read_events(BufReader::new(stdout), Arc::clone(&log)));
+        tokio::spawn(read_errors(BufReader::new(stderr), Arc::clone(&errors)));
+        Ok(Candidate { name: name.into(), child, log, errors })
+    }
+}
+
+async fn read_events(stdout: BufReader<tokio::process::ChildStdout>, log: Arc<Log>) {
+    let mut lines = stdout.lines();
+    while let Ok(Some(line)) = lines.next_line().await {
+        let event = serde_json::from_str(&line).unwrap_or_else(|_| Value::String(line));
+        let mut all = log.lines.lock().unwrap();
+        all.push(Line { at: Instant::now(), event });
+        log.count.send_replace(all.len());
+    }
+}
+
+async fn read_errors(stderr: BufReader<tokio::process::ChildStderr>, errors: Arc<Mutex<String>>) {
+    let mut lines = stderr.lines();
+    while let Ok(Some(line)) = lines.next_line().await {
+        let mut all = errors.lock().unwrap();
+        all.push_str(&line);
+        all.push('\n');
+    }
+}
+
+/// A candidate. Killed when it is dropped.
+#[derive(Debug)]
+pub struct Candidate {
+    /// Its name.
+    pub name: String,
+    child: Child,
+    log: Arc<Log>,
+    errors: Arc<Mutex<String>>,
+}
+
+impl Candidate {
+    /// All that it printed so far.
+    #[must_use]
+    pub fn lines(&self) -> Vec<Line> {
+        self.log.lines.lock().unwrap().clone()
+    }
+
+    /// What it said on standard error so far.
+    #[must_use]
+    pub fn errors(&self) -> String {
+        self.errors.lock().unwrap().clone()
+    }
+
+    /// How many events of this name it printed.
+    #[must_use]
+    pub fn count(&self, event: &str) -> usize {
+        self.lines().iter().filter(|line| line.name() == event).count()
+    }
+
+    /// Waits for a line, among those after the first `after`, that is as wanted.
+    pub async fn line(
+        &self,
+        what: &str,
+        after: usize,
+        limit: Duration,
+        wanted: impl Fn(&Line) -> bool,
+    ) -> Line {
+        let found = || self.lines().into_iter().skip(after).find(&wanted);
+        let mut count = self.log.count.subscribe();
+        let waited = tokio::time::timeout(limit, async {
+            loop {
+                if let Some(line) = found() {
+                    return line;
+                }
+                if count.changed().await.is_err() {
+                    return std::future::pending().await;
+                }
+            }
+        });
+        waited.await.unwrap_or_else(|_| {
+            panic!("{}: no {what} within {limit:?}\n{}", self.name, self.transcript())
+        })
+    }
+
+    /// Waits for the first event of this name.
+    pub async fn event(&self, name: &str, limit: Duration) -> Line {
+        self.line(name, 0, limit, |line| line.name() == name).await
+    }
+
+    /// Everything it printed, for a failing test.
+    #[must_use]
+    pub fn transcript(&self) -> String {
+        let lines = self.lines();
+        let lines: Vec<_> = lines.iter().map(|line| line.event.to_string()).collect();
+        format!("{}\n{}", lines.join("\n"), self.errors())
+    }
+
+    /// Whether it still runs.
+    pub fn is_alive(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// Kills it, so that it can do nothing more.
+    ///
+    /// # Errors
+    /// It cannot be killed.
+    pub async fn kill(&mut self) -> Result<()> {
+        Ok(self.child.kill().await?)
+    }
+
+    /// Asks it to stop (SIGTERM), and waits for its end.
+    ///
+    /// # Errors
+    /// It does not end within `limit`.
+    pub async fn terminate(&mut self, limit: Duration) -> Result<ExitStatus> {
+        self.signal(Signal::TERM)?;
+        match tokio::time::timeout(limit, self.child.wait()).await {
+            Ok(status) => Ok(status?),
+            Err(_) => bail!("{} did not end within {limit:?}\n{}", self.name, self.transcript()),
+        }
+    }
+
+    /// Waits for its end.
+    ///
+    /// # Errors
+    /// It does not end within `limit`.
+    pub async fn end(&mut self, limit: Duration) -> Result<ExitStatus> {
+        Ok(tokio::time::timeout(limit, self.child.wait()).await??)
+    }
+
+    /// Sends a signal.
+    ///
+    /// # Errors
+    /// It does not run any more.
+    pub fn signal(&self, signal: Signal) -> Result<()> {
+        let id = self.child.id().context("it has ended")?;
+        let id = Pid::from_raw(i32::try_from(id)?).context("no process id")?;
+        Ok(kill_process(id, signal)?)
+    }
+}

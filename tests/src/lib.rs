@@ -1,0 +1,19 @@
+//! What the end-to-end tests are made of: stores, candidates as real processes, a sink that
+//! sees what leaders do, and an outsider who meddles.
+
+#![allow(clippy::expect_used, clippy::unwrap_used, clippy::panic, reason = "only tests use this")]
+
+pub mod azurite;
+pub mod candidate;
+pub mod outsider;
+pub mod sink;
+pub mod store;
+
+pub use azurite::Azurite;
+pub use candidate::{Candidate, Group};
+pub use outsider::Outsider;
+pub use sink::{Beat, Sink};
+pub use store::Store;
+
+/// The component that beats at a [`Sink`].
+pub const BEAT_HANDLER: &str = env!("TENURE_BEAT_HANDLER");

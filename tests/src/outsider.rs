@@ -1,0 +1,136 @@
+//! A third party with the key: breaks, deletes, wipes. What no candidate ever does.
+
+use anyhow::{Context, Result, ensure};
+use chrono::Utc;
+use reqwest::{Client, Method, Response};
+use tenure_guest::azure::shared_key::{authorization, decoded_query, string_to_sign};
+use tenure_guest::azure::{API_VERSION, Account, BlobName, http_date};
+
+/// Sends signed requests for one election's blob and container.
+#[derive(Debug)]
+pub struct Outsider {
+    account: Account,
+    blob: BlobName,
+    client: Client,
+}
+
+impl Outsider {
+    /// For the blob `election` of the account.
+    ///
+    /// # Panics
+    /// The connection string or the name is wrong.
+    #[must_use]
+    pub fn new(connection_string: &str, election: &str) -> Self {
+        // reqwest is built without a provider of its own; a second call changes nothing.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        Self {
+            account: Account::from_connection_string(connection_string).expect("a good one"),
+            blob: BlobName::parse(election).expect("a good name"),
+            client: Client::builder().no_proxy().build().expect("a client"),
+        }
+    }
+
+    /// Breaks the lease at once.
+    ///
+    /// # Errors
+    /// The service does not do it.
+    pub async fn break_lease(&self) -> Result<()> {
+        let headers = [("x-ms-lease-action", "break"), ("x-ms-lease-break-period", "0")];
+        self.succeed(Method::PUT, &self.blob.path(), "comp=lease", &headers).await
+    }
+
+    /// Deletes the blob, which must not be leased.
+    ///
+    /// # Errors
+    /// The service does not do it.
+    pub async fn delete_blob(&self) -> Result<()> {
+        self.succeed(Method::DELETE, &self.blob.path(), "", &[]).await
+    }
+
+    /// Removes the metadata of the blob, which must not be leased.
+    ///
+    /// # Errors
+    /// The service does not do it.
+    pub async fn wipe_metadata(&self) -> Result<()> {
+        self.succeed(Method::PUT, &self.blob.path(), "comp=metadata", &[]).await
+    }
+
+    /// Deletes the container with all in it, leased or not.
+    ///
+    /// # Errors
+    /// The service does not do it.
+    pub async fn delete_container(&self) -> Result<()> {
+        let path = self.blob.container_path();
+        self.succeed(Method::DELETE, &path, "restype=container", &[]).await
+    }
+
+    /// Makes the container, and a blob in it that holds data of somebody else.
+    ///
+    /// # Errors
+    /// The service does not do it.
+    pub async fn put_foreign_blob(&self) -> Result<()> {
+        let path = self.blob.container_path();
+        self.succeed(Method::PUT, &path, "restype=container", &[]).await?;
+        let headers = [("x-ms-blob-type", "BlockBlob"), ("x-ms-meta-owner", "payroll")];
+        self.succeed(Method::PUT, &self.blob.path(), "", &headers).await
+    }
+
+    /// The metadata of the blob, as `name=value` lines.
+    ///
+    /// # Errors
+    /// The service does not tell.
+    pub async fn metadata(&self) -> Result<Vec<String>> {
+        let answer = self.send(Method::HEAD, &self.blob.path(), "", &[]).await?;
+        ensure!(answer.status().is_success(), "head: {}", answer.status());
+        let headers = answer.headers().iter();
+        let mut lines: Vec<_> = headers
+            .filter_map(|(name, value)| {
+                let name = name.as_str().strip_prefix("x-ms-meta-")?;
+                Some(format!("{name}={}", value.to_str().ok()?))
+            })
+            .collect();
+        lines.sort();
+        Ok(lines)
+    }
+
+    async fn succeed(
+        &self,
+        method: Method,
+        path: &str,
+        query: &str,
+        headers: &[(&str, &str)],
+    ) -> Result<()> {
+        let what = format!("{method} {path}?{query}");
+        let answer = self.send(method, path, query, headers).await?;
+        let (status, code) = (answer.status(), answer.headers().get("x-ms-error-code").cloned());
+        ensure!(status.is_success(), "{what}: {status} {code:?}");
+        Ok(())
+    }
+
+    async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        query: &str,
+        headers: &[(&str, &str)],
+    ) -> Result<Response> {
+        let path = format!("{}{path}", self.account.prefix());
+        let date = http_date::format(Utc::now());
+        let fixed = [("x-ms-date", date.as_str()), ("x-ms-version", API_VERSION)];
+        let headers: Vec<(String, String)> =
+            fixed.iter().chain(headers).map(|(n, v)| (n.to_string(), v.to_string())).collect();
+        let name = self.account.name();
+        let to_sign = string_to_sign(method.as_str(), &path, &decoded_query(query), &headers, name);
+        let signed = authorization(name, self.account.key(), &to_sign);
+        let question = if query.is_empty() { "" } else { "?" };
+        let url = format!("{}{path}{question}{query}", self.account.origin());
+        let mut request = self.client.request(method.clone(), url);
+        for (name, value) in &headers {
+            request = request.header(name, value);
+        }
+        if method == Method::PUT {
+            request = request.header("content-length", "0");
+        }
+        request.header("authorization", signed).send().await.context("no answer")
+    }
+}

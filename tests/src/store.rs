@@ -1,0 +1,104 @@
+//! The stores that one suite runs against.
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use anyhow::{Context, Result, bail};
+use tenure::store::{Account, Service};
+
+use crate::Azurite;
+
+/// The variable that names a real storage account for the suite.
+pub const ACCOUNT_VARIABLE: &str = "TENURE_TEST_CONNECTION_STRING";
+
+/// A store that candidates contend on.
+#[derive(Debug)]
+pub enum Store {
+    /// The embedded one, in this process.
+    Embedded(tenure::store::Store),
+    /// Azurite, a process of its own.
+    Azurite(Azurite),
+    /// A real storage account.
+    Account(String),
+}
+
+/// A store that is down. Its port is kept in mind, and for the embedded store all that it holds.
+#[derive(Debug)]
+pub enum Stopped {
+    /// State as it was.
+    Embedded(Box<Service>, SocketAddr),
+    /// Azurite forgets.
+    Azurite(u16),
+}
+
+impl Store {
+    /// An embedded store.
+    ///
+    /// # Errors
+    /// It cannot listen.
+    pub async fn embedded() -> Result<Self> {
+        let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let service = Service::new(vec![Account::emulator()], 1);
+        Ok(Self::Embedded(tenure::store::Store::start(any, service).await?))
+    }
+
+    /// Azurite.
+    ///
+    /// # Errors
+    /// It cannot be installed or started.
+    pub async fn azurite() -> Result<Self> {
+        Ok(Self::Azurite(Azurite::start(0).await?))
+    }
+
+    /// The account that [`ACCOUNT_VARIABLE`] names.
+    ///
+    /// # Errors
+    /// The variable is not set.
+    pub fn account() -> Result<Self> {
+        let missing = || format!("set {ACCOUNT_VARIABLE} to the connection string of an account");
+        Ok(Self::Account(std::env::var(ACCOUNT_VARIABLE).with_context(missing)?))
+    }
+
+    /// How to reach it.
+    #[must_use]
+    pub fn connection_string(&self) -> String {
+        match self {
+            Self::Embedded(store) => store.connection_string(),
+            Self::Azurite(azurite) => azurite.connection_string(),
+            Self::Account(connection_string) => connection_string.clone(),
+        }
+    }
+
+    /// Takes it down; connections to it are refused from then on.
+    ///
+    /// # Errors
+    /// It is a real account, or does not end.
+    pub async fn stop(self) -> Result<Stopped> {
+        match self {
+            Self::Embedded(store) => {
+                let address = store.address();
+                Ok(Stopped::Embedded(Box::new(store.stop().await), address))
+            }
+            Self::Azurite(azurite) => {
+                let port = azurite.port();
+                azurite.kill().await?;
+                Ok(Stopped::Azurite(port))
+            }
+            Self::Account(_) => bail!("a real account cannot be stopped"),
+        }
+    }
+}
+
+impl Stopped {
+    /// Brings it back where it was.
+    ///
+    /// # Errors
+    /// It does not start.
+    pub async fn start(self) -> Result<Store> {
+        Ok(match self {
+            Self::Embedded(service, address) => {
+                Store::Embedded(tenure::store::Store::start(address, *service).await?)
+            }
+            Self::Azurite(port) => Store::Azurite(Azurite::start(port).await?),
+        })
+    }
+}
