@@ -141,24 +141,12 @@ fn a_refusal_is_told_and_leadership_kept_until_the_validity_ends() {
 fn an_answer_after_the_validity_does_not_resurrect_it() {
     let mut candidate = Candidate::new(&[]);
     candidate.lead();
-    candidate.now += seconds(4);
-    let mut step = Step::begin(
-        &candidate.settings,
-        candidate.memory.as_deref(),
-        candidate.now,
-        None,
-        &mut candidate.chance,
-    );
-    let Todo::Send(ask) = step.next(candidate.now) else { panic!("nothing to send") };
-    let sent = candidate.now;
-    let late = sent + seconds(9); // The process was frozen.
-    let reply = available(&ask.operation, late);
-    step.answered(sent, late, instant(late), reply, &mut candidate.chance);
-    let Todo::Rest(report) = step.next(late) else { panic!("sends before it was stopped") };
+    candidate.slow = Some(("renew lease", seconds(9)));
+    let report = renewal(&mut candidate, available);
+    assert_eq!(candidate.verbs(), ["renew lease"], "nothing more before it was stopped");
     assert_eq!(report.ending.unwrap().reason, EndingReason::ValidityEnded);
     assert!(!report.renewed);
-    assert_ne!(report.standing, Standing::Left);
-    assert!(!matches!(report.standing, Standing::Leading(_)));
+    assert!(!matches!(report.standing, Standing::Leading(_)), "{report:?}");
 }
 
 #[test]

@@ -39,6 +39,8 @@ struct Candidate {
     chance: Counter,
     /// How far the machine's clock is ahead of the service's.
     wall_ahead: Duration,
+    /// Requests of this name are answered after so long: the process was frozen.
+    slow: Option<(&'static str, Duration)>,
     asked: Vec<Asked>,
 }
 
@@ -79,6 +81,7 @@ impl Candidate {
             now: seconds(100),
             chance: Counter(7),
             wall_ahead: Duration::ZERO,
+            slow: None,
             asked: Vec::new(),
         }
     }
@@ -101,11 +104,16 @@ impl Candidate {
                 }
                 Todo::Send(Ask { operation, timeout }) => {
                     let sent = self.now;
+                    let slow = self.slow.filter(|(name, _)| *name == operation.name());
                     let reply = service(&operation, sent);
+                    let failed = matches!(&reply, Err(f) if f.kind == FailureKind::Timeout);
+                    self.now += match slow {
+                        Some((_, takes)) => takes,
+                        None if failed => timeout,
+                        None => millis(10),
+                    };
                     self.asked.push(Asked { operation, timeout, sent });
                     assert!(self.asked.len() < 30, "a step that does not end");
-                    let failed = matches!(&reply, Err(f) if f.kind == FailureKind::Timeout);
-                    self.now += if failed { timeout } else { millis(10) };
                     let wall = instant(self.now + self.wall_ahead);
                     step.answered(sent, self.now, wall, reply, &mut self.chance);
                 }

@@ -154,30 +154,14 @@ fn nothing_is_claimed_while_renewals_fail() {
 #[test]
 fn a_turn_claimed_too_late_is_never_run() {
     let mut candidate = Candidate::new(EVERY_5S);
-    let report = candidate.lead();
+    candidate.lead();
+    candidate.now = seconds(104) + millis(20);
+    candidate.step(None, available);
+    // The claim is written, but its answer comes when the validity is over.
     candidate.now = seconds(106);
-    candidate.step(None, |o, at| match o {
-        Operation::Renew { .. } => available(o, at),
-        _ => refusal(o, at, 503, ""),
-    });
-    let _ = report;
-    // The claim is written, but the answer arrives when the validity is over.
-    let now = candidate.now + seconds(1);
-    let mut step = Step::begin(
-        &candidate.settings,
-        candidate.memory.as_deref(),
-        now,
-        None,
-        &mut candidate.chance,
-    );
-    let Todo::Send(ask) = step.next(now) else { panic!("nothing to send") };
-    let late = now + seconds(20);
-    let reply = match &ask.operation {
-        Operation::Look { .. } => seen(&ask.operation, late, "leased", &Metadata::default()),
-        operation => available(operation, late),
-    };
-    step.answered(now, late, instant(late), reply, &mut candidate.chance);
-    let Todo::Rest(report) = step.next(late) else { panic!("still sends") };
+    candidate.slow = Some(("write record", seconds(20)));
+    let report = candidate.step(None, available);
+    assert_eq!(candidate.verbs(), ["write record"]);
     assert_eq!(report.run, None);
     assert_eq!(report.ending.unwrap().reason, EndingReason::ValidityEnded);
 }
@@ -212,4 +196,46 @@ fn a_slot_in_the_future_is_told_and_not_overtaken() {
         report = candidate.step(None, available);
     }
     assert!(matches!(report.standing, Standing::Leading(_)), "it goes on leading");
+}
+
+#[test]
+fn a_turn_claimed_in_the_step_that_loses_the_lease_is_never_run() {
+    let mut candidate = Candidate::new(EVERY_5S);
+    candidate.lead();
+    candidate.now = seconds(104) + millis(20);
+    candidate.step(None, available);
+    // The claim is answered so late that the next renewal is due in the same step.
+    candidate.now = seconds(106);
+    candidate.slow = Some(("write record", seconds(3)));
+    let report = candidate.step(None, |o, at| match o {
+        Operation::Renew { .. } => refusal(o, at, 409, "LeaseIdMismatchWithLeaseOperation"),
+        _ => available(o, at),
+    });
+    assert_eq!(candidate.verbs(), ["write record", "renew lease"]);
+    assert_eq!(report.run, None);
+    assert_eq!(report.ending.unwrap().reason, EndingReason::LeaseLost);
+    // No turn was begun, so none is waited for.
+    let report = candidate.step(None, available);
+    candidate.now += report.again_in;
+    candidate.step(None, available);
+    assert_eq!(candidate.verbs()[0], "look at blob");
+}
+
+#[test]
+fn a_renewal_goes_before_a_claim_that_is_under_way() {
+    let mut candidate = Candidate::new(EVERY_5S);
+    candidate.lead();
+    candidate.now = seconds(104) + millis(20);
+    candidate.step(None, available);
+    candidate.now = seconds(106);
+    candidate.step(None, |o, at| match o {
+        Operation::Renew { .. } => available(o, at),
+        _ => refusal(o, at, 503, "ServerBusy"),
+    });
+    candidate.now = seconds(109); // Both are due.
+    candidate.step(None, |o, at| match o {
+        Operation::Look { .. } => seen(o, at, "leased", &Metadata::default()),
+        _ => available(o, at),
+    });
+    assert_eq!(candidate.verbs()[..2], ["renew lease", "look at blob"]);
 }

@@ -334,3 +334,17 @@ fn without_a_date_there_is_no_term() {
     assert!(candidate.verbs().contains(&"release lease"));
     assert!(report.trouble.iter().any(|trouble| trouble.class == TroubleClass::Nonsense));
 }
+
+#[test]
+fn a_term_raised_too_late_is_released_and_never_led() {
+    let mut candidate = Candidate::new(&[]);
+    candidate.slow = Some(("write record", seconds(12)));
+    let report = candidate.step(None, |o, at| match o {
+        Operation::Look { .. } if at > seconds(110) => seen(o, at, "leased", &incumbent(9)),
+        _ => available(o, at),
+    });
+    let verbs = ["look at blob", "acquire lease", "write record", "release lease", "look at blob"];
+    assert_eq!(candidate.verbs(), verbs);
+    assert_eq!(report.ending, None);
+    assert!(matches!(report.standing, Standing::Following(_)), "{report:?}");
+}
