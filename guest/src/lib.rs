@@ -15,12 +15,18 @@
 //! - The core asks and is answered ([`election::Step::next`],
 //!   [`election::Step::answered`]); it never waits. The same code is driven by the
 //!   component, by tests with values, and by a simulation in virtual time.
+//! - The component is built without `std`, which would be a third of it and import terminals,
+//!   standard streams and more. What `std` would add to the prelude is in `prelude`.
 //! - No request has a body: a bodyless request is the one form that every WASI host
 //!   tried sends unharmed.
 
 #![deny(missing_docs)]
+#![cfg_attr(target_family = "wasm", no_std)]
+
+extern crate alloc;
 
 pub mod azure;
 pub mod election;
+mod prelude;
 #[cfg(target_family = "wasm")]
 mod wasi;

@@ -2,12 +2,10 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use std::collections::BTreeMap;
-
 use chrono::DateTime;
 use serde_json::Value;
 use tenure_guest::azure::shared_key::{Key, authorization, decoded_query, string_to_sign};
-use tenure_guest::azure::{Account, BlobName, ETag, LeaseId, Operation};
+use tenure_guest::azure::{Account, BlobName, ETag, LeaseId, Metadata, Operation};
 
 type Pairs = Vec<(String, String)>;
 
@@ -78,9 +76,7 @@ fn operation(name: &str) -> Option<Operation> {
         "set-metadata-sort" => Operation::WriteMetadata {
             lease,
             if_match: ETag(String::new()),
-            metadata: BTreeMap::from(
-                metadata.map(|(name, value)| (name.to_string(), value.to_string())),
-            ),
+            metadata: Metadata::from_iter(metadata),
         },
         _ => return None,
     })

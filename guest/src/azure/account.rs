@@ -7,6 +7,7 @@ use core::fmt;
 
 use super::endpoint::{self, Endpoint};
 use super::shared_key::Key;
+use crate::prelude::*;
 
 const EMULATOR_NAME: &str = "devstoreaccount1";
 /// Public: every emulator and its documentation has it.

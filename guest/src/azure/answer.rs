@@ -4,13 +4,13 @@
 //! Anything can come back: an answer of the service, of Azurite (bare 400 and 500), or the page of
 //! a proxy. Reading never fails; what makes no sense is [`Class::Nonsense`].
 
-use std::collections::BTreeMap;
-
 use chrono::{DateTime, Utc};
 
 use super::http_date;
 use super::lease_id::LeaseId;
+use super::metadata::Metadata;
 use super::operation::{ETag, Operation};
+use crate::prelude::*;
 
 /// One answer, as far as it matters.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,7 +43,7 @@ pub struct Properties {
     /// The length of the content in bytes; 0 too when the answer does not say it.
     pub content_length: u64,
     /// `x-ms-meta-*`: names in lower case without the prefix, values as they came.
-    pub metadata: BTreeMap<String, String>,
+    pub metadata: Metadata,
 }
 
 /// `x-ms-lease-state` (REST: *Lease Blob*).
@@ -180,14 +180,14 @@ impl<'a> Headers<'a> {
         Some(Properties { lease, content_length, metadata: self.metadata() })
     }
 
-    fn metadata(&self) -> BTreeMap<String, String> {
-        let mut metadata = BTreeMap::new();
+    fn metadata(&self) -> Metadata {
+        let mut metadata = Metadata::default();
         for (name, value) in self.0 {
             let name = name.to_ascii_lowercase();
-            if let Some(name) = name.strip_prefix("x-ms-meta-") {
-                metadata
-                    .entry(name.into())
-                    .or_insert_with(|| String::from_utf8_lossy(value).into_owned());
+            if let Some(name) = name.strip_prefix("x-ms-meta-")
+                && metadata.get(name).is_none()
+            {
+                metadata.insert(name.into(), String::from_utf8_lossy(value).into_owned());
             }
         }
         metadata
@@ -232,7 +232,7 @@ mod tests {
         Operation::WriteMetadata {
             lease: id(),
             if_match: ETag("x".into()),
-            metadata: BTreeMap::new(),
+            metadata: Metadata::default(),
         }
     }
 
@@ -386,8 +386,7 @@ mod tests {
                 ("x-ms-metadata", "no"),
             ],
         );
-        let metadata =
-            BTreeMap::from([("term".to_string(), "7".to_string()), ("".into(), "".into())]);
+        let metadata = Metadata::from_iter([("term", "7"), ("", "")]);
         assert_eq!(
             answer.properties,
             Some(Properties { lease: LeaseState::Breaking, content_length: 12, metadata })

@@ -1,5 +1,7 @@
 //! The address of an account: origin and path prefix, checked without a URL library.
 
+use crate::prelude::*;
+
 /// Where an account's blobs are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
@@ -15,10 +17,12 @@ impl Endpoint {
     /// # Errors
     /// What is wrong, to be read after "it"; never a part of the address, which can hold a secret.
     pub fn parse(url: &str) -> Result<Endpoint, &'static str> {
-        let (scheme, rest) = url.split_once("://").ok_or("is no http:// or https:// address")?;
+        const NO_ADDRESS: &str = "is no http:// or https:// address";
+        let (scheme, rest) = url.split_once(':').ok_or(NO_ADDRESS)?;
+        let rest = rest.strip_prefix("//").ok_or(NO_ADDRESS)?;
         let scheme = scheme.to_ascii_lowercase();
         if scheme != "http" && scheme != "https" {
-            return Err("is no http:// or https:// address");
+            return Err(NO_ADDRESS);
         }
         if rest.contains('?') {
             return Err("has a query (a part after ?)");
@@ -45,7 +49,7 @@ impl Endpoint {
     /// Whether the port is spelled out.
     pub(super) fn has_port(&self) -> bool {
         if self.origin.contains('[') {
-            self.origin.contains("]:")
+            !self.origin.ends_with(']')
         } else {
             self.origin.matches(':').count() > 1
         }

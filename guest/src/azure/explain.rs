@@ -3,6 +3,7 @@
 use super::answer::{Answer, Class};
 use super::name::BlobName;
 use super::operation::Operation;
+use crate::prelude::*;
 
 impl Answer {
     /// One sentence for a log or a status page: what was refused, why, and what to do next.

@@ -1,6 +1,7 @@
 //! Dates as HTTP writes them: RFC 1123, `Fri, 02 Jan 2026 03:04:05 GMT`. Nothing else is sent or
 //! believed.
 
+use crate::prelude::*;
 use chrono::{DateTime, Datelike, NaiveDate, Timelike, Utc};
 
 const DAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
@@ -11,7 +12,7 @@ const MONTHS: [&str; 12] =
 pub fn format(date: DateTime<Utc>) -> String {
     let day = DAYS.get(date.weekday().num_days_from_monday() as usize).unwrap_or(&"");
     let month = MONTHS.get(date.month0() as usize).unwrap_or(&"");
-    std::format!(
+    format!(
         "{day}, {:02} {month} {:04} {:02}:{:02}:{:02} GMT",
         date.day(),
         date.year(),
@@ -24,8 +25,8 @@ pub fn format(date: DateTime<Utc>) -> String {
 /// Reads a `Date` header. `None` for everything that is not an RFC 1123 date in GMT; the day's name
 /// is not checked.
 pub fn parse(text: &str) -> Option<DateTime<Utc>> {
-    let (_, text) = text.trim().split_once(", ")?;
-    let mut parts = text.split(' ');
+    let (_, text) = text.trim().split_once(',')?;
+    let mut parts = text.strip_prefix(' ')?.split(' ');
     let day = digits(parts.next()?, 2)?;
     let month = parts.next()?;
     let month = MONTHS.iter().position(|name| *name == month)?;

@@ -2,6 +2,7 @@
 
 use core::fmt;
 
+use crate::prelude::*;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 /// A container and a blob in it, both by Azure's rules (REST: *Naming and referencing containers,
@@ -92,7 +93,7 @@ fn judge_container(name: &str, broken: &mut Vec<&'static str>) {
     if name.starts_with('-') || name.ends_with('-') {
         broken.push("a container's name starts and ends with a letter or a digit");
     }
-    if name.contains("--") {
+    if name.as_bytes().windows(2).any(|two| two == b"--") {
         broken.push("a container's name has no two hyphens in a row");
     }
 }

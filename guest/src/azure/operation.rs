@@ -1,7 +1,6 @@
 //! What an election asks of the Blob service, as signed requests without a body.
 
 use core::fmt;
-use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
@@ -9,8 +8,10 @@ use serde::{Deserialize, Serialize};
 use super::account::Account;
 use super::http_date;
 use super::lease_id::LeaseId;
+use super::metadata::Metadata;
 use super::name::BlobName;
 use super::shared_key::{authorization, decoded_query, string_to_sign};
+use crate::prelude::*;
 
 /// The service's version that every request asks for (`x-ms-version`). All Azurites in use know it.
 pub const API_VERSION: &str = "2021-12-02";
@@ -72,7 +73,7 @@ pub enum Operation {
         if_match: ETag,
         /// Names (lower-case letters only, `protocol.md` Record rules) and values (printable
         /// ASCII).
-        metadata: BTreeMap<String, String>,
+        metadata: Metadata,
     },
 }
 
@@ -248,8 +249,8 @@ impl Operation {
             Operation::WriteMetadata { lease, if_match: ETag(etag), metadata } => {
                 headers.add(LEASE, lease.to_string());
                 headers.add(IF_MATCH, etag.as_str());
-                for (name, value) in metadata {
-                    headers.add("x-ms-meta-".to_string() + name, value.as_str());
+                for (name, value) in metadata.iter() {
+                    headers.add("x-ms-meta-".to_string() + name, value);
                 }
             }
         }
@@ -298,10 +299,7 @@ mod tests {
             Operation::WriteMetadata {
                 lease: id(A),
                 if_match: etag(),
-                metadata: BTreeMap::from([
-                    ("term".into(), "7".into()),
-                    ("since".into(), "".into()),
-                ]),
+                metadata: Metadata::from_iter([("term", "7"), ("since", "")]),
             },
         ]
     }

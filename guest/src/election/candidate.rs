@@ -22,6 +22,7 @@ use super::winning::{Attempt, Raise, Watch};
 use crate::azure::answer::{Answer, Class};
 use crate::azure::lease_id::LeaseId;
 use crate::azure::operation::Operation;
+use crate::prelude::*;
 
 /// The version of the memory; another one counts as no memory.
 const MEMORY: u8 = 1;

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::Moment;
 use super::candidate::{Ask, Failure, Phase, Step, patience, trouble};
 use super::chance::Chance;
+use super::duration::format_duration;
 use super::pace::Pace;
 use super::record::{Finished, LastSlot, Outcome, Record};
 use super::report::{Ending, EndingReason, Turn};
@@ -19,6 +20,7 @@ use super::write::{Progress, Write};
 use crate::azure::answer::{Answer, Class};
 use crate::azure::lease_id::LeaseId;
 use crate::azure::operation::{ETag, Operation};
+use crate::prelude::*;
 
 /// A turn's outcome is written by itself when the next claim, on which it could ride,
 /// is further away than this: people look at it.
@@ -125,7 +127,7 @@ impl Step<'_> {
             }
             Some(Due::In(wait)) if hold.outcome_unwritten && wait > RIDE => {}
             Some(Due::Ahead(by)) => {
-                let by = humantime::format_duration(Duration::from_secs(by.as_secs()));
+                let by = format_duration(Duration::from_secs(by.as_secs()));
                 let detail = format!(
                     "the last claimed slot lies {by} in the future; no turn runs until then. If \
                      somebody wrote the record by hand, delete the blob while no candidate runs"

@@ -6,6 +6,7 @@
 
 mod candidate;
 mod chance;
+mod duration;
 mod holding;
 mod pace;
 mod record;

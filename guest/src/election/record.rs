@@ -5,13 +5,13 @@
 //! stand in the same place in every sort order. Values are percent-encoded ASCII.
 //! Fields that this version does not know are kept, because a write replaces all.
 
-use std::collections::BTreeMap;
-
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use serde::{Deserialize, Serialize};
 
 use super::service_clock::Timestamp;
+use crate::azure::metadata::Metadata;
 use crate::azure::name::BlobName;
+use crate::prelude::*;
 
 /// The format that this version writes, and the newest that it reads.
 const FORMAT: u64 = 1;
@@ -113,7 +113,7 @@ pub struct Record {
     /// The newest turn whose end was recorded; it may be an earlier one.
     pub finished: Option<Finished>,
     /// Fields of other versions, kept as they are.
-    pub unknown: BTreeMap<String, String>,
+    pub unknown: Metadata,
 }
 
 /// Why metadata is no record of ours. The blob is then left untouched.
@@ -133,16 +133,18 @@ impl Record {
     ///
     /// # Errors
     /// The metadata is not a record that this version may write over.
-    pub fn read(metadata: &BTreeMap<String, String>) -> Result<Option<Self>, RecordError> {
+    pub fn read(metadata: &Metadata) -> Result<Option<Self>, RecordError> {
         let Some(format) = metadata.get(field::FORMAT) else {
             return match metadata.is_empty() {
                 true => Ok(None),
-                false => Err(RecordError::Foreign(metadata.keys().cloned().collect())),
+                false => Err(RecordError::Foreign(
+                    metadata.iter().map(|(name, _)| name.into()).collect(),
+                )),
             };
         };
         match format.parse::<u64>() {
             Ok(FORMAT) => {}
-            Ok(_) => return Err(RecordError::Newer(format.clone())),
+            Ok(_) => return Err(RecordError::Newer(format.into())),
             Err(_) => return Err(RecordError::Garbled(field::FORMAT.into())),
         }
         if metadata.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>() > MOST_BYTES
@@ -176,7 +178,7 @@ impl Record {
     pub fn judge(
         election: &BlobName,
         content_length: u64,
-        metadata: &BTreeMap<String, String>,
+        metadata: &Metadata,
     ) -> Result<Option<Self>, String> {
         let untouched = "it is left untouched. Name a blob of its own for the election";
         if content_length > 0 {
@@ -199,7 +201,7 @@ impl Record {
     }
 
     /// The metadata that tells this record.
-    pub fn write(&self) -> BTreeMap<String, String> {
+    pub fn write(&self) -> Metadata {
         let mut metadata = self.unknown.clone();
         let mut put = |name: &str, value: &str| {
             let value = utf8_percent_encode(value, ENCODED).to_string();
@@ -245,18 +247,24 @@ impl Record {
 }
 
 /// Fields not yet taken.
-struct Fields(BTreeMap<String, String>);
+struct Fields(Metadata);
 
 impl Fields {
+    fn decoded(&mut self, name: &str) -> Result<Option<String>, RecordError> {
+        let Some(value) = self.0.remove(name) else { return Ok(None) };
+        match percent_decode_str(&value).decode_utf8() {
+            Ok(text) => Ok(Some(text.into_owned())),
+            Err(_) => Err(RecordError::Garbled(name.into())),
+        }
+    }
+
     fn optional<T>(
         &mut self,
         name: &str,
         read: impl FnOnce(&str) -> Option<T>,
     ) -> Result<Option<T>, RecordError> {
-        let Some(value) = self.0.remove(name) else { return Ok(None) };
-        let garbled = || RecordError::Garbled(name.into());
-        let text = percent_decode_str(&value).decode_utf8().map_err(|_| garbled())?;
-        read(&text).map(Some).ok_or_else(garbled)
+        let Some(text) = self.decoded(name)? else { return Ok(None) };
+        read(&text).map(Some).ok_or_else(|| RecordError::Garbled(name.into()))
     }
 
     fn required<T>(
@@ -290,25 +298,25 @@ mod tests {
                 slot: Timestamp::parse("2026-11-20T07:00:00Z").unwrap(),
                 outcome: Outcome::CutOff,
             }),
-            unknown: BTreeMap::from([("tenurelater".to_string(), "kept%20so".to_string())]),
+            unknown: Metadata::from_iter([("tenurelater", "kept%20so")]),
         }
     }
 
-    fn metadata(fields: &[(&str, &str)]) -> BTreeMap<String, String> {
-        fields.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect()
+    fn metadata(fields: &[(&str, &str)]) -> Metadata {
+        fields.iter().copied().collect()
     }
 
     #[test]
     fn reads_what_it_writes_and_keeps_unknown_fields() {
         let written = record().write();
         assert_eq!(Record::read(&written), Ok(Some(record())));
-        assert_eq!(written["tenurelater"], "kept%20so");
-        assert_eq!(written["tenureleader"], "web%201/%C3%BC%3D%C3%9F%3B%25");
+        assert_eq!(written.get("tenurelater"), Some("kept%20so"));
+        assert_eq!(written.get("tenureleader"), Some("web%201/%C3%BC%3D%C3%9F%3B%25"));
     }
 
     #[test]
     fn names_are_lower_case_letters_and_values_plain_ascii() {
-        for (name, value) in record().write() {
+        for (name, value) in record().write().iter() {
             assert!(name.bytes().all(|b| b.is_ascii_lowercase()), "{name}");
             assert!(value.bytes().all(|b| b.is_ascii_graphic()), "{value}");
         }
@@ -316,7 +324,7 @@ mod tests {
 
     #[test]
     fn nothing_is_no_record() {
-        assert_eq!(Record::read(&BTreeMap::new()), Ok(None));
+        assert_eq!(Record::read(&Metadata::default()), Ok(None));
     }
 
     #[test]
@@ -353,7 +361,8 @@ mod tests {
     proptest! {
         #[test]
         fn any_metadata_is_judged(fields in proptest::collection::btree_map("[a-z]{0,14}", ".{0,40}", 0..8)) {
-            let foreign = !fields.is_empty() && !fields.contains_key("tenureformat");
+            let fields = Metadata::from_iter(fields);
+            let foreign = !fields.is_empty() && fields.get("tenureformat").is_none();
             prop_assert_eq!(matches!(Record::read(&fields), Err(RecordError::Foreign(_))), foreign);
         }
 

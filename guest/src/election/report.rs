@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::record::{Incumbent, Outcome};
 use super::service_clock::Timestamp;
 use super::trouble::Trouble;
+use crate::prelude::*;
 
 /// Leadership, and how long it may be acted upon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,10 +2,12 @@
 
 use core::time::Duration;
 
+use super::duration::{format_duration, parse_duration};
 use super::slots::Schedule;
 use super::timings::{Setting, Timings, Wanted};
 use crate::azure::account::Account;
 use crate::azure::name::BlobName;
+use crate::prelude::*;
 
 /// The variables, by the names that Azure users know and the README lists.
 pub mod variable {
@@ -161,9 +163,9 @@ impl<V: Fn(&str) -> Option<String>> Reader<V> {
 
     fn duration(&mut self, setting: &'static str) -> Option<Duration> {
         let value = self.get(setting)?;
-        match humantime::parse_duration(value.trim()) {
-            Ok(duration) => Some(duration),
-            Err(_) => {
+        match parse_duration(&value) {
+            Some(duration) => Some(duration),
+            None => {
                 let problem = format!("\"{value}\" is not a duration");
                 self.complain(setting, problem, "write it with its unit, like 15s, 500ms or 1h30m");
                 None
@@ -202,7 +204,7 @@ impl<V: Fn(&str) -> Option<String>> Reader<V> {
         match Schedule::every(every) {
             Ok(schedule) => Some(schedule),
             Err(rule) => {
-                let problem = format!("{} {rule}", humantime::format_duration(every));
+                let problem = format!("{} {rule}", format_duration(every));
                 self.complain(variable::EVERY, problem, "choose a period like 5s, 10m or 24h");
                 None
             }

@@ -2,8 +2,10 @@
 
 use core::time::Duration;
 
+use super::duration::format_duration;
 use super::record::LastSlot;
 use super::service_clock::{Timestamp, nanos};
+use crate::prelude::*;
 
 /// How far ahead a recorded slot may lie before it is trouble: more than the
 /// readings of two candidates can differ.
@@ -48,7 +50,7 @@ impl Schedule {
 
     /// The schedule in words: two candidates whose words differ do not belong together.
     pub fn fingerprint(&self) -> String {
-        format!("every {}", humantime::format_duration(self.every))
+        format!("every {}", format_duration(self.every))
     }
 
     /// The newest slot that is not later than `now`.

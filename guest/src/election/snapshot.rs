@@ -11,6 +11,7 @@ use super::settings::Settings;
 use super::trouble::{Trouble, TroubleClass};
 use crate::azure::answer::{self, Answer, Class};
 use crate::azure::operation::Operation;
+use crate::prelude::*;
 
 /// State of the lease on the election's blob.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,7 +2,8 @@
 
 use core::time::Duration;
 
-use humantime::format_duration;
+use super::duration::format_duration;
+use crate::prelude::*;
 
 /// The shortest margin: the service may be 2 s off, and the host needs its slack.
 const LEAST_MARGIN: Duration = Duration::from_millis(2_500);

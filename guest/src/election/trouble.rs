@@ -1,11 +1,11 @@
 //! What went wrong, for people, and not more often than they can bear.
 
 use core::time::Duration;
-use std::hash::{DefaultHasher, Hash, Hasher};
 
 use serde::{Deserialize, Serialize};
 
 use super::Moment;
+use crate::prelude::*;
 
 /// How often the same trouble is told while it lasts.
 const REMINDER: Duration = Duration::from_secs(60);
@@ -65,9 +65,11 @@ impl Told {
 
 /// Enough to tell a handful of texts apart, and the same in every instance.
 fn mark(trouble: &Trouble) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    (trouble.class as u8, &trouble.detail).hash(&mut hasher);
-    hasher.finish()
+    // FNV-1a.
+    let bytes = [trouble.class as u8].into_iter().chain(trouble.detail.bytes());
+    bytes.fold(0xcbf2_9ce4_8422_2325, |mark, byte| {
+        (mark ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ use super::write::{Progress, Write};
 use crate::azure::answer::{Answer, Class, LeaseState};
 use crate::azure::lease_id::LeaseId;
 use crate::azure::operation::{ETag, Operation};
+use crate::prelude::*;
 
 /// How often a candidate looks again at once, because the blob changed under it,
 /// before it waits like any follower.

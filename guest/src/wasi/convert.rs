@@ -7,6 +7,7 @@ use crate::election::{
     Complaint, EndingReason, Event, Incumbent, LeaseState, Needs, Outcome, Report, Snapshot,
     Standing, Trouble, TroubleClass, Turn,
 };
+use crate::prelude::*;
 
 pub fn nanos(span: Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)

@@ -5,6 +5,7 @@
 
 mod clock;
 mod convert;
+mod runtime;
 mod transport;
 
 use core::time::Duration;
@@ -24,6 +25,7 @@ mod bindings {
     use super::Component;
 }
 
+use crate::prelude::*;
 use bindings::exports::tenure::election::election::Guest;
 use bindings::tenure::election::types as wit;
 
@@ -41,7 +43,10 @@ impl Chance for HostChance {
 }
 
 fn settings() -> Result<Settings, Vec<crate::election::Complaint>> {
-    Settings::read(|name| std::env::var(name).ok())
+    let environment = wasip2::cli::environment::get_environment();
+    Settings::read(|name| {
+        environment.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone())
+    })
 }
 
 impl Guest for Component {
@@ -93,7 +98,7 @@ impl Guest for Component {
         let operation = Operation::Break { period };
         let (settings, answer) = ask_for_people(operation.clone()).map_err(wit::Trouble::from)?;
         let left = crate::election::broken(&answer, &operation, &settings);
-        left.map(|left| convert::nanos(left)).map_err(Into::into)
+        left.map(convert::nanos).map_err(Into::into)
     }
 }
 

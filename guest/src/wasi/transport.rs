@@ -16,6 +16,7 @@ use wasip2::io::poll::{Pollable, poll};
 use super::convert::nanos;
 use crate::azure::operation::{self, Request};
 use crate::election::{Failure, FailureKind};
+use crate::prelude::*;
 
 /// More of an answer's body is not read; it is only read so that the connection can be used again.
 const MOST_BODY: u64 = 64 * 1024;
@@ -53,11 +54,13 @@ fn outgoing(request: &Request) -> Result<OutgoingRequest, Failure> {
         operation::Method::Head => Method::Head,
         operation::Method::Put => Method::Put,
     };
-    let (scheme, authority) = match request.origin.split_once("://") {
-        Some(("https", authority)) => (Scheme::Https, authority),
-        Some((_, authority)) => (Scheme::Http, authority),
-        None => return Err(other("the endpoint has no scheme")),
-    };
+    let origin = &request.origin;
+    let (scheme, authority) =
+        match (origin.strip_prefix("https://"), origin.strip_prefix("http://")) {
+            (Some(authority), _) => (Scheme::Https, authority),
+            (_, Some(authority)) => (Scheme::Http, authority),
+            _ => return Err(other("the endpoint has no scheme")),
+        };
     outgoing
         .set_method(&method)
         .and_then(|()| outgoing.set_scheme(Some(&scheme)))
@@ -118,10 +121,30 @@ fn failure(code: ErrorCode) -> Failure {
         ErrorCode::InternalError(Some(detail)) => detail,
         ErrorCode::DnsError(error) => error.rcode.unwrap_or_default(),
         ErrorCode::TlsAlertReceived(alert) => alert.alert_message.unwrap_or_default(),
-        code if kind == FailureKind::Other => format!("{code:?}"),
+        code if kind == FailureKind::Other => told(&code).into(),
         _ => String::new(),
     };
     Failure { kind, detail }
+}
+
+/// What a code means that fits no other kind. (`Debug` of all codes is 10 KB of component.)
+fn told(code: &ErrorCode) -> &'static str {
+    match code {
+        ErrorCode::InternalError(_) => "an internal error of the host",
+        ErrorCode::ConfigurationError => "the host is not configured to send requests",
+        ErrorCode::ConnectionLimitReached => "the host has too many connections",
+        ErrorCode::LoopDetected => "a proxy sent the request in a circle",
+        ErrorCode::HttpRequestLengthRequired
+        | ErrorCode::HttpRequestBodySize(_)
+        | ErrorCode::HttpRequestMethodInvalid
+        | ErrorCode::HttpRequestUriInvalid
+        | ErrorCode::HttpRequestUriTooLong
+        | ErrorCode::HttpRequestHeaderSectionSize(_)
+        | ErrorCode::HttpRequestHeaderSize(_)
+        | ErrorCode::HttpRequestTrailerSectionSize(_)
+        | ErrorCode::HttpRequestTrailerSize(_) => "the host takes the request for an invalid one",
+        _ => "the answer is no valid HTTP",
+    }
 }
 
 fn other(detail: &str) -> Failure {

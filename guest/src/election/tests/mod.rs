@@ -14,6 +14,7 @@ use super::settings::variable;
 use super::*;
 use crate::azure::answer::Answer;
 use crate::azure::lease_id::LeaseId;
+use crate::azure::metadata::Metadata;
 use crate::azure::operation::Operation;
 
 /// 2026-11-20T07:00:00Z is origin + 0.
@@ -151,15 +152,10 @@ fn failure(kind: FailureKind) -> Reply {
 }
 
 /// A look at a blob with this lease state and metadata.
-fn seen(
-    operation: &Operation,
-    at: Moment,
-    lease: &str,
-    metadata: &BTreeMap<String, String>,
-) -> Reply {
-    let names: Vec<String> = metadata.keys().map(|name| format!("x-ms-meta-{name}")).collect();
+fn seen(operation: &Operation, at: Moment, lease: &str, metadata: &Metadata) -> Reply {
+    let names: Vec<String> = metadata.iter().map(|(name, _)| format!("x-ms-meta-{name}")).collect();
     let mut headers = vec![("etag", "\"1\""), ("x-ms-lease-state", lease), ("content-length", "0")];
-    headers.extend(names.iter().map(String::as_str).zip(metadata.values().map(String::as_str)));
+    headers.extend(names.iter().map(String::as_str).zip(metadata.iter().map(|(_, value)| value)));
     answer(operation, at, 200, &headers)
 }
 
@@ -167,7 +163,7 @@ fn seen(
 fn available(operation: &Operation, at: Moment) -> Reply {
     let id = |lease: &LeaseId| lease.to_string();
     match operation {
-        Operation::Look { .. } => seen(operation, at, "available", &BTreeMap::new()),
+        Operation::Look { .. } => seen(operation, at, "available", &Metadata::default()),
         Operation::CreateContainer | Operation::CreateBlob => {
             answer(operation, at, 201, &[("etag", "\"1\"")])
         }
@@ -192,7 +188,7 @@ fn written(asked: &Asked) -> Record {
 }
 
 /// The metadata of an incumbent with this term.
-fn incumbent(term: u64) -> BTreeMap<String, String> {
+fn incumbent(term: u64) -> Metadata {
     Record {
         term,
         leader: "there".into(),
@@ -202,7 +198,7 @@ fn incumbent(term: u64) -> BTreeMap<String, String> {
         schedule: None,
         last: None,
         finished: None,
-        unknown: BTreeMap::from([("tenurelater".to_string(), "x".to_string())]),
+        unknown: Metadata::from_iter([("tenurelater", "x")]),
     }
     .write()
 }

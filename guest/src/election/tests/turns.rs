@@ -234,7 +234,7 @@ fn a_renewal_goes_before_a_claim_that_is_under_way() {
     });
     candidate.now = seconds(109); // Both are due.
     candidate.step(None, |o, at| match o {
-        Operation::Look { .. } => seen(o, at, "leased", &BTreeMap::new()),
+        Operation::Look { .. } => seen(o, at, "leased", &Metadata::default()),
         _ => available(o, at),
     });
     assert_eq!(candidate.verbs()[..2], ["renew lease", "look at blob"]);

@@ -78,7 +78,11 @@ fn takes_over_whatever_is_free() {
             _ => available(o, at),
         });
         assert_eq!(written(&candidate.asked[2]).leader, "here", "{state}");
-        assert_eq!(written(&candidate.asked[2]).unknown["tenurelater"], "x", "kept as it was");
+        assert_eq!(
+            written(&candidate.asked[2]).unknown.get("tenurelater"),
+            Some("x"),
+            "kept as it was"
+        );
     }
 }
 
@@ -180,7 +184,7 @@ fn the_lease_of_somebody_else_is_never_taken_for_ours() {
 #[test]
 fn a_write_of_the_term_in_doubt_is_looked_up_under_the_lease() {
     let mut candidate = Candidate::new(&[]);
-    let mut on_blob = BTreeMap::new();
+    let mut on_blob = Metadata::default();
     let report = candidate.step(None, |o, at| match o {
         Operation::WriteMetadata { metadata, .. } => {
             on_blob = metadata.clone(); // Written, but the answer is lost.
@@ -206,7 +210,7 @@ fn a_write_that_did_not_happen_is_repeated_with_the_new_tag() {
         Operation::Look { lease: Some(_) } => {
             let found = incumbent(3);
             let mut headers: Vec<(String, String)> =
-                found.iter().map(|(n, v)| (format!("x-ms-meta-{n}"), v.clone())).collect();
+                found.iter().map(|(n, v)| (format!("x-ms-meta-{n}"), v.to_string())).collect();
             headers.push(("etag".into(), "\"7\"".into()));
             headers.push(("x-ms-lease-state".into(), "leased".into()));
             let headers: Vec<_> = headers.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
@@ -266,8 +270,8 @@ fn one_that_cannot_raise_the_term_in_time_releases_and_never_led() {
 
 #[test]
 fn a_blob_of_somebody_else_is_left_untouched() {
-    let foreign = BTreeMap::from([("owner".to_string(), "x".to_string())]);
-    let newer = BTreeMap::from([("tenureformat".to_string(), "2".to_string())]);
+    let foreign = Metadata::from_iter([("owner", "x")]);
+    let newer = Metadata::from_iter([("tenureformat", "2")]);
     for metadata in [foreign, newer] {
         let mut candidate = Candidate::new(&[]);
         let report = candidate.step(None, |o, at| seen(o, at, "available", &metadata));

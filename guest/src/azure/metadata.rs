@@ -1,0 +1,86 @@
+//! The metadata of a blob: a few names, each with a value.
+
+use serde::{Deserialize, Serialize};
+
+use crate::prelude::*;
+
+/// Names and values, sorted by name; no name is there twice.
+///
+/// A sorted list, for there are a dozen entries at most, and the standard map would be a
+/// twentieth of the component.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Metadata(Vec<(String, String)>);
+
+impl Metadata {
+    /// The value of `name`.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        let place = self.place(name).ok()?;
+        self.0.get(place).map(|(_, value)| value.as_str())
+    }
+
+    /// Sets the value of `name`.
+    pub fn insert(&mut self, name: String, value: String) {
+        match self.place(&name) {
+            Ok(place) => self.0[place].1 = value,
+            Err(place) => self.0.insert(place, (name, value)),
+        }
+    }
+
+    /// Takes `name` out, and returns what its value was.
+    pub fn remove(&mut self, name: &str) -> Option<String> {
+        let place = self.place(name).ok()?;
+        Some(self.0.remove(place).1)
+    }
+
+    /// Whether there is nothing.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// All names and values, in the order of the names.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
+    /// Where `name` is, or where it belongs.
+    fn place(&self, name: &str) -> Result<usize, usize> {
+        self.0.binary_search_by(|(other, _)| other.as_str().cmp(name))
+    }
+}
+
+/// The last of several values of one name stays.
+impl<N: Into<String>, V: Into<String>> FromIterator<(N, V)> for Metadata {
+    fn from_iter<I: IntoIterator<Item = (N, V)>>(entries: I) -> Self {
+        let mut metadata = Self::default();
+        for (name, value) in entries {
+            metadata.insert(name.into(), value.into());
+        }
+        metadata
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    proptest! {
+        #[test]
+        fn behaves_as_a_map(steps in proptest::collection::vec(("[a-c]{0,2}", ".?", any::<bool>()), 0..20)) {
+            let (mut metadata, mut map) = (Metadata::default(), BTreeMap::new());
+            for (name, value, insert) in steps {
+                if insert {
+                    metadata.insert(name.clone(), value.clone());
+                    map.insert(name.clone(), value);
+                } else {
+                    prop_assert_eq!(metadata.remove(&name), map.remove(&name));
+                }
+                prop_assert_eq!(metadata.get(&name), map.get(&name).map(String::as_str));
+                prop_assert_eq!(metadata.is_empty(), map.is_empty());
+            }
+            let entries = map.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+            prop_assert!(metadata.iter().eq(entries));
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! Durations as people write them: `15s`, `500ms`, `2.5s`, `1h30m`, `1d`.
+//!
+//! Own code, because the crate `humantime` needs the standard library, which is a
+//! large part of a small component.
+
+use core::time::Duration;
+
+use crate::prelude::*;
+
+/// Units, the longest first, and their nanoseconds. The first spelling is written.
+const UNITS: [(&[&str], u64); 7] = [
+    (&["d", "day", "days"], 86_400_000_000_000),
+    (&["h", "hr", "hour", "hours"], 3_600_000_000_000),
+    (&["m", "min", "minute", "minutes"], 60_000_000_000),
+    (&["s", "sec", "second", "seconds"], 1_000_000_000),
+    (&["ms"], 1_000_000),
+    (&["us"], 1_000),
+    (&["ns"], 1),
+];
+
+/// Reads numbers with units, with or without blanks. A number may have a fraction.
+pub(super) fn parse_duration(text: &str) -> Option<Duration> {
+    let mut rest = text.trim();
+    let mut nanos = 0_u64;
+    loop {
+        let (number, tail) = split(rest, |byte| byte.is_ascii_digit() || byte == b'.');
+        let (unit, tail) = split(tail.trim_start(), |byte| byte.is_ascii_alphabetic());
+        nanos = nanos.checked_add(part(number, unit)?)?;
+        rest = tail.trim_start();
+        if rest.is_empty() {
+            return Some(Duration::from_nanos(nanos));
+        }
+    }
+}
+
+/// Splits `text` after the bytes at its start that belong.
+fn split(text: &str, belongs: fn(u8) -> bool) -> (&str, &str) {
+    let end = text.bytes().position(|byte| !belongs(byte)).unwrap_or(text.len());
+    text.split_at_checked(end).unwrap_or((text, ""))
+}
+
+/// One number with its unit, in nanoseconds; what is less than one is left out.
+fn part(number: &str, unit: &str) -> Option<u64> {
+    let (_, mut unit) = *UNITS.iter().find(|(names, _)| names.contains(&unit))?;
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
+    let mut nanos = whole.parse::<u64>().ok()?.checked_mul(unit)?;
+    if fraction.is_empty() {
+        return None;
+    }
+    for digit in fraction.bytes() {
+        unit /= 10;
+        nanos = nanos.checked_add(unit * u64::from(digit.checked_sub(b'0')?))?;
+    }
+    Some(nanos)
+}
+
+/// Writes it with as many units as it needs, like `1h 30m`.
+pub(super) fn format_duration(duration: Duration) -> String {
+    let mut left = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+    let mut text = String::new();
+    for (names, unit) in UNITS {
+        if left >= unit {
+            if !text.is_empty() {
+                text.push(' ');
+            }
+            text.push_str(&(left / unit).to_string());
+            text.push_str(names[0]);
+            left %= unit;
+        }
+    }
+    if text.is_empty() {
+        text.push_str("0s");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn ms(millis: u64) -> Option<Duration> {
+        Some(Duration::from_millis(millis))
+    }
+
+    #[test]
+    fn numbers_with_units_are_read() {
+        let good = [
+            ("15s", ms(15_000)),
+            (" 500ms ", ms(500)),
+            ("2.5s", ms(2_500)),
+            ("0.25m", ms(15_000)),
+            ("1h30m", ms(5_400_000)),
+            ("1h 30 min", ms(5_400_000)),
+            ("1d", ms(86_400_000)),
+            ("2days", ms(172_800_000)),
+            ("0s", ms(0)),
+            ("1us 1ns", Some(Duration::from_nanos(1_001))),
+            ("0.1ns", ms(0)),
+        ];
+        for (text, duration) in good {
+            assert_eq!(parse_duration(text), duration, "{text}");
+        }
+    }
+
+    #[test]
+    fn anything_else_is_none() {
+        let bad = [
+            "",
+            " ",
+            "5",
+            "s",
+            "-5s",
+            "+5s",
+            "5 s s",
+            "5S",
+            "5x",
+            "5s,",
+            "1.s",
+            ".5s",
+            "1.2.3s",
+            "1:30",
+            "5µs",
+            "٣s",
+            "18446744073709551616ns",
+            "18446744073709551615s",
+            "213503d 24d",
+        ];
+        for text in bad {
+            assert_eq!(parse_duration(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn written_with_the_units_it_needs() {
+        let written = [
+            (0, "0s"),
+            (1, "1ns"),
+            (2_500_000_000, "2s 500ms"),
+            (5_400_000_000_000, "1h 30m"),
+            (90_061_000_000_000, "1d 1h 1m 1s"),
+        ];
+        for (nanos, text) in written {
+            assert_eq!(format_duration(Duration::from_nanos(nanos)), text);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read(nanos: u64) {
+            let duration = Duration::from_nanos(nanos);
+            prop_assert_eq!(parse_duration(&format_duration(duration)), Some(duration));
+        }
+
+        #[test]
+        fn nothing_panics(text in "[0-9.a-zµ ]{0,12}") {
+            if let Some(duration) = parse_duration(&text) {
+                prop_assert_eq!(parse_duration(&format_duration(duration)), Some(duration));
+            }
+        }
+    }
+}
