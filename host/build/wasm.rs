@@ -11,19 +11,28 @@ use std::process::{Command, Output};
 const TARGET: &str = "wasm32-wasip2";
 const PROFILE: &str = "wasm";
 
-/// Builds `packages` in one go, and returns the directory that holds their `.wasm` files.
+/// Builds `packages`, and returns the directory that holds their `.wasm` files.
 ///
 /// Ends the build script when the compiler refuses them: its words are the error then.
 pub fn build(workspace: &Path, packages: &[&str]) -> Result<PathBuf, String> {
     ensure_target()?;
     let target_dir = out_dir()?.join("wasm");
-    let mut cargo = Command::new(variable("CARGO")?);
-    cargo.arg("build").arg("--lib").arg("--manifest-path").arg(workspace.join("Cargo.toml"));
-    cargo.args(["--target", TARGET, "--profile", PROFILE]);
-    cargo.arg("--target-dir").arg(&target_dir);
     for package in packages {
-        cargo.args(["--package", package]);
+        build_one(workspace, package, &target_dir)?;
     }
+    Ok(target_dir.join(TARGET).join(PROFILE))
+}
+
+/// One at a time, so that no package gets features that another one asks for: the election
+/// component is built without the standard library.
+fn build_one(workspace: &Path, package: &str, target_dir: &Path) -> Result<(), String> {
+    let mut cargo = Command::new(variable("CARGO")?);
+    cargo.arg("rustc").arg("--manifest-path").arg(workspace.join("Cargo.toml"));
+    // Without the crate type cargo would build the native half of the library too, and
+    // silently leave out the link-time optimisation.
+    cargo.args(["--package", package, "--lib", "--crate-type", "cdylib"]);
+    cargo.args(["--target", TARGET, "--profile", PROFILE]);
+    cargo.arg("--target-dir").arg(target_dir);
     if workspace.join("Cargo.lock").exists() {
         cargo.arg("--locked");
     }
@@ -34,10 +43,10 @@ pub fn build(workspace: &Path, packages: &[&str]) -> Result<PathBuf, String> {
     if !output.status.success() {
         // Cargo shows what a build script wrote only when its exit code says that it failed.
         eprintln!("{}", String::from_utf8_lossy(&output.stderr));
-        eprintln!("building {} for {TARGET} failed", packages.join(" and "));
+        eprintln!("building {package} for {TARGET} failed");
         std::process::exit(1);
     }
-    Ok(target_dir.join(TARGET).join(PROFILE))
+    Ok(())
 }
 
 /// The file that cargo makes of the library of `package`.

@@ -132,6 +132,8 @@ pub struct Step<'s> {
     trouble: Vec<Trouble>,
     asked: Option<Operation>,
     requests: u32,
+    /// The host is to hear at once of a tenancy, or of more time for it.
+    pub(super) tell_now: bool,
 }
 
 impl<'s> Step<'s> {
@@ -162,6 +164,7 @@ impl<'s> Step<'s> {
             trouble: Vec::new(),
             asked: None,
             requests: 0,
+            tell_now: false,
         };
         match event {
             Some(Event::TurnEnded(outcome)) => step.turn_ended(outcome),
@@ -178,7 +181,7 @@ impl<'s> Step<'s> {
     /// What to do at `now`.
     pub fn next(&mut self, now: Moment) -> Todo {
         let ask = match self.state.phase {
-            _ if self.requests == MOST_REQUESTS => None,
+            _ if self.requests == MOST_REQUESTS || self.tell_now => None,
             Phase::Watching(_) | Phase::Creating { .. } => self.look(now),
             Phase::Acquiring(_) => self.acquire(now),
             Phase::Raising(_) => self.raise(now),
@@ -311,6 +314,7 @@ impl<'s> Step<'s> {
     }
 
     fn report(&mut self, now: Moment) -> Report {
+        self.check_schedule(now);
         let timings = &self.settings.timings;
         let next = match &self.state.phase {
             _ if self.requests == MOST_REQUESTS => now,

@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 use super::Moment;
 use super::candidate::{Ask, Failure, Phase, Step, patience, trouble};
 use super::chance::Chance;
-use super::duration::format_duration;
 use super::pace::Pace;
 use super::record::{Finished, LastSlot, Outcome, Record};
 use super::report::{Ending, EndingReason, Turn};
@@ -126,18 +125,22 @@ impl Step<'_> {
                 hold.claiming = Some(Claim { past_due });
             }
             Some(Due::In(wait)) if hold.outcome_unwritten && wait > RIDE => {}
-            Some(Due::Ahead(by)) => {
-                let by = format_duration(Duration::from_secs(by.as_secs()));
-                let detail = format!(
-                    "the last claimed slot lies {by} in the future; no turn runs until then. If \
-                     somebody wrote the record by hand, delete the blob while no candidate runs"
-                );
-                self.tell(TroubleClass::Schedule, detail, now);
-                return;
-            }
             _ => return,
         }
         hold.write = Some(Write::new(record, hold.etag.clone(), Pace::at(now)));
+    }
+
+    /// Tells of a schedule that cannot be followed.
+    pub(super) fn check_schedule(&mut self, now: Moment) {
+        let (Some(Due::Ahead(_)), Phase::Holding(hold)) = (self.due(now), &self.state.phase) else {
+            return;
+        };
+        let slot = hold.record.last.map(|last| last.slot.to_rfc3339()).unwrap_or_default();
+        let detail = format!(
+            "the last claimed slot, {slot}, lies in the future; no turn runs until then. If \
+             somebody wrote the record by hand, delete the blob while no candidate runs"
+        );
+        self.tell(TroubleClass::Schedule, detail, now);
     }
 
     fn due(&self, now: Moment) -> Option<Due> {
@@ -152,6 +155,7 @@ impl Step<'_> {
             (Some(write), _) => Some(write.pace.next),
             (None, _) if self.state.turn.is_some() || hold.renew.failures > 0 => None,
             (None, Some(Due::Now { .. })) => Some(now),
+            (None, Some(Due::In(wait))) if hold.outcome_unwritten && wait > RIDE => Some(now),
             (None, Some(Due::In(wait))) => Some(now + wait),
             (None, Some(Due::Ahead(by))) => Some(now + by.min(STUCK)),
             (None, None) => None,
@@ -194,7 +198,7 @@ impl Step<'_> {
                 // their dates have whole seconds, and the service's clock is read from them.
                 let early = chance.bits() % nanos(timings.renew / 8);
                 hold.renew = Pace::at(sent + timings.renew - Duration::from_nanos(early));
-                self.renewed = true;
+                (self.renewed, self.tell_now) = (true, true);
                 Phase::Holding(hold)
             }
             // Azurite renews whoever holds the lease, whatever the id that was sent.

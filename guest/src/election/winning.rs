@@ -1,5 +1,7 @@
 //! From looking to leading. `protocol.md`, Winning; the numbers are its steps.
 
+use core::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use super::Moment;
@@ -34,6 +36,9 @@ impl Watch {
         Self { pace: Pace::at(next), rounds: 0 }
     }
 }
+
+/// The resolution of the service's dates.
+const SECOND: Duration = Duration::from_secs(1);
 
 /// One attempt to win a term, with a lease id of its own.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -290,26 +295,33 @@ impl Step<'_> {
             self.tell(TroubleClass::Nonsense, detail.into(), now);
             return self.release(Some(attempt.lease), now);
         };
+        // Without a record the second is waited out, under the lease: see `next_record`.
+        let wait = if attempt.record.is_none() { SECOND } else { Duration::ZERO };
         let record = self.next_record(attempt.record, since);
-        let write = Write::new(record, attempt.etag, Pace::at(now));
+        let write = Write::new(record, attempt.etag, Pace::at(now + wait));
         let valid_until = sent + timings.lease - timings.margin;
         Phase::Raising(Raise { lease: attempt.lease, acquired: sent, valid_until, write })
     }
 
     /// What is to be on the blob when this candidate leads. The term survives the loss of the
     /// record, because it is at least the service's time in seconds.
+    ///
+    /// Where there is no record, a leader of this very second may have been forgotten: the term
+    /// is one higher than its own could be, and the second is over before the next
+    /// candidate that finds no record can acquire.
     fn next_record(&self, before: Option<Record>, since: Timestamp) -> Record {
         let schedule = self.settings.schedule;
-        let (term, last, finished, unknown) = match before {
-            Some(before) => (before.term, before.last, before.finished, before.unknown),
-            None => (0, None, None, Default::default()),
+        let time = since.seconds();
+        let (least, last, finished, unknown) = match before {
+            Some(before) => (before.term.max(time), before.last, before.finished, before.unknown),
+            None => (time.saturating_add(1), None, None, Default::default()),
         };
         // A new election begins with the slot that has just passed: what lies before the
         // first leader was not missed.
         let begun =
             || schedule.map(|schedule| LastSlot { slot: schedule.newest(since), attempt: 0 });
         Record {
-            term: term.max(since.seconds()).saturating_add(1),
+            term: least.saturating_add(1),
             leader: self.settings.name.clone(),
             nonce: self.state.nonce,
             since,
@@ -349,6 +361,7 @@ impl Step<'_> {
                 if now >= valid_until {
                     return self.release(Some(lease), now);
                 }
+                self.tell_now = true;
                 let renew = Pace::at(raise.acquired + self.settings.timings.renew);
                 Phase::Holding(Hold::new(lease, valid_until, renew, raise.write.record, etag))
             }

@@ -92,7 +92,7 @@ impl Guest for Component {
             .map_err(Into::into)
     }
 
-    fn break_(period: Option<wit::Duration>) -> Result<wit::Duration, wit::Trouble> {
+    fn break_lease(period: Option<wit::Duration>) -> Result<wit::Duration, wit::Trouble> {
         let seconds = period.map(|nanos| Duration::from_nanos(nanos).as_secs());
         let period = seconds.map(|seconds| u32::try_from(seconds).unwrap_or(u32::MAX));
         let operation = Operation::Break { period };

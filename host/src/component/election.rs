@@ -249,7 +249,7 @@ impl Functions {
             check: function("check")?,
             step: function("step")?,
             inspect: function("inspect")?,
-            break_lease: function("break")?,
+            break_lease: function("break-lease")?,
         })
     }
 }

@@ -75,7 +75,6 @@ pub struct Host {
     pub turn: Option<Running>,
     pub leading: Option<u64>,
     pub frozen_until: Duration,
-    pub cut_off: bool,
 }
 
 impl Host {
@@ -106,7 +105,6 @@ impl Host {
             turn: None,
             leading: None,
             frozen_until: Duration::ZERO,
-            cut_off: false,
         }
     }
 

@@ -56,10 +56,10 @@ pub struct World {
     number: u64,
     hosts: Vec<Host>,
     spans: Vec<Span>,
+    /// Terms in the order in which they were won.
     wins: Vec<u64>,
     slots: BTreeMap<u64, BTreeSet<u64>>,
     doubled: Vec<u64>,
-    overruns: Vec<String>,
     lost_tenancies: u64,
     trace: Vec<String>,
 }
@@ -84,8 +84,10 @@ impl World {
     pub fn new(seed: u64, faults: Faults) -> Self {
         let mut dice = Dice(seed.wrapping_mul(0xd134_2543_de82_ef95) ^ 0x5bd1_e995);
         let leases = ["15s", "15s", "30s"];
-        let hosts =
-            leases.iter().enumerate().map(|(n, lease)| Host::new(&format!("c{n}"), lease, &mut dice));
+        let hosts = leases
+            .iter()
+            .enumerate()
+            .map(|(n, lease)| Host::new(&format!("c{n}"), lease, &mut dice));
         let mut world = Self {
             faults,
             hosts: hosts.collect(),
@@ -99,7 +101,6 @@ impl World {
             wins: Vec::new(),
             slots: BTreeMap::new(),
             doubled: Vec::new(),
-            overruns: Vec::new(),
             lost_tenancies: 0,
             trace: Vec::new(),
         };
@@ -268,16 +269,11 @@ impl World {
                 self.number += 1;
                 let (asked, life) = (self.number, state.life);
                 let (lost, unanswered, late) = match self.now < TROUBLED {
-                    true => (
-                        self.dice.once_in(25),
-                        self.dice.once_in(25),
-                        self.dice.once_in(50),
-                    ),
+                    true => (self.dice.once_in(25), self.dice.once_in(25), self.dice.once_in(50)),
                     false => (false, false, false),
                 };
                 if !lost {
-                    let delay =
-                        if late { self.dice.millis(30_000) } else { self.latency() };
+                    let delay = if late { self.dice.millis(30_000) } else { self.latency() };
                     let answered = !unanswered;
                     let arrive = Happening::Arrive { from: host, life, asked, request, answered };
                     self.plan(self.now + delay, arrive);
@@ -354,16 +350,10 @@ impl World {
         self.plan(at, Happening::Step(host, self.hosts[host].life));
     }
 
-    fn start_turn(
-        &mut self,
-        host: usize,
-        began: Duration,
-        turn: tenure_guest::election::Turn,
-    ) {
+    fn start_turn(&mut self, host: usize, began: Duration, turn: tenure_guest::election::Turn) {
         let deadline = began + turn.valid_for;
         if deadline <= self.hosts[host].clock(self.now) {
-            self.hosts[host].word =
-                Some(tenure_guest::election::Event::TurnEnded(Outcome::CutOff));
+            self.hosts[host].word = Some(tenure_guest::election::Event::TurnEnded(Outcome::CutOff));
             return;
         }
         assert!(self.hosts[host].turn.is_none(), "a turn while another one runs");
@@ -473,9 +463,6 @@ impl World {
     // The oracle.
 
     pub fn judge(&self) -> Result<(), String> {
-        if let Some(overrun) = self.overruns.first() {
-            return Err(overrun.clone());
-        }
         if !self.wins.is_sorted_by(|earlier, later| earlier < later) {
             return Err(format!("I2: terms in the order of winning: {:?}", self.wins));
         }

@@ -7,6 +7,7 @@ fn at_work() -> Candidate {
     let mut candidate = Candidate::new(&[(variable::EVERY, "5s")]);
     candidate.lead();
     candidate.now += seconds(6);
+    assert!(candidate.step(None, available).renewed);
     let report = candidate.step(None, available);
     assert!(report.run.is_some(), "{report:?}");
     candidate

@@ -163,7 +163,7 @@ fn seen(operation: &Operation, at: Moment, lease: &str, metadata: &Metadata) -> 
 fn available(operation: &Operation, at: Moment) -> Reply {
     let id = |lease: &LeaseId| lease.to_string();
     match operation {
-        Operation::Look { .. } => seen(operation, at, "available", &Metadata::default()),
+        Operation::Look { .. } => seen(operation, at, "available", &incumbent(9)),
         Operation::CreateContainer | Operation::CreateBlob => {
             answer(operation, at, 201, &[("etag", "\"1\"")])
         }

@@ -30,10 +30,28 @@ fn makes_what_is_not_there() {
         }
         _ => available(o, at),
     });
-    assert_eq!(
-        candidate.verbs(),
-        ["look at blob", "create container", "create blob", "acquire lease", "write record"]
-    );
+    let verbs = ["look at blob", "create container", "create blob", "acquire lease"];
+    assert_eq!(candidate.verbs(), verbs);
+}
+
+#[test]
+fn without_a_record_the_second_is_waited_out() {
+    let mut candidate = Candidate::new(&[]);
+    let nothing = |o: &Operation, at| match o {
+        Operation::Look { .. } => seen(o, at, "available", &Metadata::default()),
+        _ => available(o, at),
+    };
+    let called = candidate.now;
+    let report = candidate.step(None, nothing);
+    assert_eq!(candidate.verbs(), ["look at blob", "acquire lease"]);
+    assert_eq!(report.standing, Standing::Undecided);
+    candidate.now = called + report.again_in;
+    let report = candidate.step(None, nothing);
+    assert_eq!(candidate.verbs(), ["write record"]);
+    assert!(candidate.asked[0].sent >= seconds(101));
+    // A leader that was elected in the same second had ORIGIN_SECONDS + 101 at the most.
+    let Standing::Leading(tenancy) = report.standing else { panic!("{report:?}") };
+    assert_eq!(tenancy.term, ORIGIN_SECONDS + 102);
 }
 
 #[test]
