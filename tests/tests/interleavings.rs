@@ -13,7 +13,7 @@ mod world;
 
 use world::{Faults, World};
 
-const SCHEDULES: u64 = 6_000;
+const SCHEDULES: u64 = 1_000;
 
 /// Runs `SCHEDULES` seeds; `TENURE_SEED` runs just that one and tells its trace.
 fn schedules(faults: Faults) {

@@ -62,9 +62,12 @@ pub(super) fn nanos(span: Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// How fast an old reading is trusted less: more than any two clocks that work
-/// differ in rate, so that a reading never overtakes the true time.
-const DRIFT_PER_MILLE: u64 = 1;
+/// How much less of the time that passed is trusted: more than any two clocks that work differ
+/// in rate, so that a reading never overtakes the true time.
+const DRIFT_PERCENT: u64 = 1;
+
+/// What the service cut off its date, at most.
+const SECOND: Duration = Duration::from_secs(1);
 
 /// An older reading ahead of a new one by more than this was wrong, or the
 /// service's clock went back.
@@ -90,7 +93,9 @@ impl ServiceClock {
     pub fn learn(&mut self, date: DateTime<Utc>, at: Moment) {
         let told = Timestamp::from_date(date);
         let time = match self.now(at) {
-            Some(kept) if kept > told && kept.since(told) <= STEP_BACK => kept,
+            Some(kept) if kept > told && kept.since(told) <= STEP_BACK => {
+                kept.min(told.plus(SECOND))
+            }
             _ => told,
         };
         self.0 = Some(Reading { time, at });
@@ -100,7 +105,7 @@ impl ServiceClock {
     pub fn now(&self, at: Moment) -> Option<Timestamp> {
         let Reading { time, at: read } = self.0?;
         let passed = nanos(at.saturating_sub(read));
-        let trusted = passed - passed / 1000 * DRIFT_PER_MILLE;
+        let trusted = passed - passed / 100 * DRIFT_PERCENT;
         Some(time.plus(Duration::from_nanos(trusted)))
     }
 }
@@ -136,6 +141,21 @@ mod tests {
         }
         let read = clock.now(ms(25_002)).unwrap();
         assert!(truth(ms(25_002)).since(read) < ms(60), "falls behind by little: {read:?}");
+    }
+
+    #[test]
+    fn a_clock_that_is_fast_by_a_hundredth_does_not_overtake_the_service() {
+        let origin = Timestamp::parse("2026-01-01T00:00:00Z").unwrap();
+        let mut clock = ServiceClock::default();
+        for true_ms in (7..400_000).step_by(3_571) {
+            let truth = origin.plus(ms(true_ms));
+            let here = ms(true_ms) + ms(true_ms) / 100;
+            if let Some(read) = clock.now(here) {
+                assert!(read <= truth, "{read:?} is ahead of {truth:?}");
+            }
+            let whole = DateTime::from_timestamp(i64::try_from(truth.seconds()).unwrap(), 0);
+            clock.learn(whole.unwrap(), here);
+        }
     }
 
     #[test]

@@ -56,10 +56,11 @@ pub struct World {
     number: u64,
     hosts: Vec<Host>,
     spans: Vec<Span>,
-    /// Terms in the order in which they were won.
-    wins: Vec<u64>,
+    /// Terms and who won them, in the order in which the store took them.
+    wins: Vec<(u64, String)>,
     slots: BTreeMap<u64, BTreeSet<u64>>,
     doubled: Vec<u64>,
+    early: Vec<u64>,
     lost_tenancies: u64,
     trace: Vec<String>,
 }
@@ -101,6 +102,7 @@ impl World {
             wins: Vec::new(),
             slots: BTreeMap::new(),
             doubled: Vec::new(),
+            early: Vec::new(),
             lost_tenancies: 0,
             trace: Vec::new(),
         };
@@ -160,6 +162,7 @@ impl World {
             Happening::Arrive { from, life, asked, request, answered } => {
                 let now = Now { elapsed: self.now, wall: self.wall() };
                 let response = Box::new(self.service.handle(now, &request));
+                self.note_win(&request, response.status);
                 if answered {
                     let at = self.now + self.latency();
                     self.plan(at, Happening::Reply { to: from, life, asked, response });
@@ -215,6 +218,18 @@ impl World {
                 self.plan(now, Happening::Step(host, life));
             }
             Happening::Meddle => self.meddle(),
+        }
+    }
+
+    /// The store's view of who won what.
+    fn note_win(&mut self, request: &Request, status: u16) {
+        let header = |name: &str| request.header(&format!("x-ms-meta-{name}"));
+        let (Some(term), Some(nonce)) = (header("tenureterm"), header("tenurenonce")) else {
+            return;
+        };
+        let win = (term.parse().unwrap(), nonce.to_string());
+        if status == 200 && self.wins.last() != Some(&win) {
+            self.wins.push(win);
         }
     }
 
@@ -332,7 +347,6 @@ impl World {
         if let Standing::Leading(tenancy) = &report.standing {
             if self.hosts[host].leading.replace(tenancy.term) != Some(tenancy.term) {
                 self.note(host, &format!("leads, term {}", tenancy.term));
-                self.wins.push(tenancy.term);
             }
             if let Some(running) = &mut self.hosts[host].turn {
                 running.deadline = began + tenancy.valid_for;
@@ -358,6 +372,9 @@ impl World {
         }
         assert!(self.hosts[host].turn.is_none(), "a turn while another one runs");
         self.note(host, &format!("runs slot {}", turn.slot.seconds()));
+        if turn.slot.to_date() > self.wall() {
+            self.early.push(turn.slot.seconds());
+        }
         let terms = self.slots.entry(turn.slot.0).or_default();
         if !terms.is_empty() {
             self.doubled.push(turn.slot.seconds());
@@ -463,10 +480,14 @@ impl World {
     // The oracle.
 
     pub fn judge(&self) -> Result<(), String> {
-        if !self.wins.is_sorted_by(|earlier, later| earlier < later) {
+        if !self.wins.is_sorted_by(|earlier, later| earlier.0 < later.0) {
             return Err(format!("I2: terms in the order of winning: {:?}", self.wins));
         }
-        if !self.doubled.is_empty() {
+        if !self.early.is_empty() {
+            return Err(format!("slots that ran before their instant: {:?}", self.early));
+        }
+        // With the record its slots are lost.
+        if !self.doubled.is_empty() && !self.faults.outsider {
             return Err(format!("I5: slots with two turns: {:?}", self.doubled));
         }
         // Without A3: the renewal interval (8 s for a lease of 30 s) and a request time-out,
