@@ -29,20 +29,24 @@ pub fn post_json(url: &str, json: &str) -> Result<u16, String> {
 
     let body = request.body().map_err(|()| "the request has no body".to_owned())?;
     let answer = outgoing_handler::handle(request, Some(options)).map_err(|e| failed(url, &e))?;
-    {
-        let stream = body.write().map_err(|()| "the body cannot be written".to_owned())?;
-        for chunk in json.as_bytes().chunks(4096) {
-            stream.blocking_write_and_flush(chunk).map_err(|e| format!("{url}: {e}"))?;
-        }
-    }
-    OutgoingBody::finish(body, None).map_err(|e| failed(url, &e))?;
-
+    // A host that refuses the request drops the body; the answer says why.
+    let written = write(body, json);
     answer.subscribe().block();
     match answer.get() {
-        Some(Ok(Ok(response))) => Ok(response.status()),
+        Some(Ok(Ok(response))) => written.map(|()| response.status()),
         Some(Ok(Err(error))) => Err(failed(url, &error)),
         _ => Err(format!("{url} gave no answer")),
     }
+}
+
+fn write(body: OutgoingBody, json: &str) -> Result<(), String> {
+    {
+        let stream = body.write().map_err(|()| "the body cannot be written".to_owned())?;
+        for chunk in json.as_bytes().chunks(4096) {
+            stream.blocking_write_and_flush(chunk).map_err(|e| format!("the body: {e}"))?;
+        }
+    }
+    OutgoingBody::finish(body, None).map_err(|e| format!("the body: {e}"))
 }
 
 fn failed(url: &str, error: &wasip2::http::types::ErrorCode) -> String {
