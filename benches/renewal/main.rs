@@ -246,6 +246,6 @@ fn print(cases: &[Case]) {
             bound,
         ]);
     }
-    println!("One renewal, in µs; {} of each kind per row at least\n", 2_700);
+    println!("One renewal, in µs. Threads: of the client; 1 + 2 is what the program has.\n");
     print!("{table}");
 }

@@ -52,6 +52,11 @@ impl Timestamp {
         Self(self.0.saturating_add(nanos(span)))
     }
 
+    /// This instant without what is less than a millisecond: people read it.
+    pub fn to_whole_millis(self) -> Self {
+        Self(self.0 - self.0 % 1_000_000)
+    }
+
     /// How long from `earlier` to here; zero when it is not earlier.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))

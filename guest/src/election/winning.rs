@@ -324,7 +324,7 @@ impl Step<'_> {
             term: least.saturating_add(1),
             leader: self.settings.name.clone(),
             nonce: self.state.nonce,
-            since,
+            since: since.to_whole_millis(),
             address: self.settings.address.clone(),
             schedule: schedule.map(|schedule| schedule.fingerprint()),
             last: last.or_else(begun),
