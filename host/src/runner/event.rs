@@ -2,8 +2,9 @@
 
 use crate::contract::{EndingReason, TroubleClass, Turn};
 use crate::handler::{Stream, TurnEnd};
+use chrono::{DateTime, SecondsFormat};
 use serde::Serialize;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 /// Something that people or programs may want to know of. Serialized with its name in `event`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -131,11 +132,10 @@ pub(super) fn milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// A timestamp of the contract as people write it. Shows fractions of a second only where there
-/// are any.
+/// A timestamp of the contract as people write it, with as many digits as it needs.
 pub fn rfc3339(nanoseconds: u64) -> String {
-    let time = SystemTime::UNIX_EPOCH + Duration::from_nanos(nanoseconds);
-    humantime::format_rfc3339(time).to_string()
+    let time = DateTime::from_timestamp_nanos(i64::try_from(nanoseconds).unwrap_or(i64::MAX));
+    time.to_rfc3339_opts(SecondsFormat::AutoSi, true)
 }
 
 #[cfg(test)]
@@ -156,11 +156,11 @@ mod tests {
         let turn = Turn { term: 7, slot: 1_500_000_000, attempt: 1, past_due: false, valid_for: 1 };
         assert_eq!(
             json(Event::turn_started(&turn)),
-            r#"{"event":"turn-started","term":7,"slot":"1970-01-01T00:00:01.500000000Z","attempt":1,"past_due":false}"#
+            r#"{"event":"turn-started","term":7,"slot":"1970-01-01T00:00:01.500Z","attempt":1,"past_due":false}"#
         );
         assert_eq!(
             json(Event::turn_ended(&turn, &TurnEnd::CutOff, Duration::from_millis(3))),
-            r#"{"event":"turn-ended","term":7,"slot":"1970-01-01T00:00:01.500000000Z","outcome":"cut-off","elapsed_ms":3}"#
+            r#"{"event":"turn-ended","term":7,"slot":"1970-01-01T00:00:01.500Z","outcome":"cut-off","elapsed_ms":3}"#
         );
         assert_eq!(
             json(Event::Handler { line: "x".to_owned(), stream: Stream::Stderr }),
