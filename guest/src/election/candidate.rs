@@ -173,7 +173,8 @@ impl<'s> Step<'s> {
         }
         if let (Phase::Stopping { lease }, None) = (&step.state.phase, step.state.turn) {
             // Stopped, seen stopped; now release.
-            step.state.phase = step.release(*lease, elapsed);
+            let pause = if lease.is_some() { Duration::ZERO } else { settings.timings.poll / 2 };
+            step.state.phase = step.release(*lease, elapsed, elapsed + pause);
         }
         step
     }
@@ -200,7 +201,7 @@ impl<'s> Step<'s> {
     /// The time to sign with: the service's own, once it is known, so that a wrong
     /// clock of this machine (`wall`) does no harm.
     pub fn date(&self, now: Moment, wall: DateTime<Utc>) -> DateTime<Utc> {
-        self.state.service.now(now).map_or(wall, Timestamp::to_date)
+        self.state.service.estimate(now).map_or(wall, Timestamp::to_date)
     }
 
     /// Takes the answer to the request that [`Step::next`] asked for. `sent` was read before
@@ -282,7 +283,7 @@ impl<'s> Step<'s> {
             Phase::Watching(_) | Phase::Creating { .. } | Phase::Left => None,
         };
         self.state.following = None;
-        self.state.phase = self.release(lease, now);
+        self.state.phase = self.release(lease, now, now);
     }
 
     /// Tells a trouble, unless it was told lately.
@@ -315,9 +316,13 @@ impl<'s> Step<'s> {
 
     fn report(&mut self, now: Moment) -> Report {
         self.check_schedule(now);
+        if let (Some(run), Phase::Holding(hold)) = (&mut self.run, &self.state.phase) {
+            // The lease may have been renewed since the claim.
+            run.valid_for = hold.valid_until.saturating_sub(self.started);
+        }
         let timings = &self.settings.timings;
         let next = match &self.state.phase {
-            _ if self.requests == MOST_REQUESTS => now,
+            _ if self.requests == MOST_REQUESTS => now + BACK_OFF,
             Phase::Watching(watch) | Phase::Creating { watch, .. } => watch.pace.next,
             Phase::Acquiring(attempt) => attempt.pace.next,
             Phase::Raising(raise) => raise.next(),

@@ -57,6 +57,8 @@ pub(super) struct Release {
     lease: LeaseId,
     /// The lease has run out by then in any case.
     until: Moment,
+    /// When to contend again.
+    then: Moment,
     pub pace: Pace,
 }
 
@@ -286,15 +288,15 @@ impl Step<'_> {
         Phase::Stopping { lease: Some(hold.lease) }
     }
 
-    /// Gives a lease back; without one there is nothing to do.
-    pub(super) fn release(&self, lease: Option<LeaseId>, now: Moment) -> Phase {
+    /// Gives a lease back, if there is one; then leaves, or contends again at `then`.
+    pub(super) fn release(&self, lease: Option<LeaseId>, now: Moment, then: Moment) -> Phase {
         match lease {
             Some(lease) => {
                 let until = now + self.settings.timings.lease;
-                Phase::Releasing(Release { lease, until, pace: Pace::at(now) })
+                Phase::Releasing(Release { lease, until, then, pace: Pace::at(now) })
             }
             None if self.state.leaving => Phase::Left,
-            None => Phase::Watching(Watch::at(now + self.settings.timings.poll / 2)),
+            None => Phase::Watching(Watch::at(then)),
         }
     }
 
@@ -314,22 +316,24 @@ impl Step<'_> {
         now: Moment,
         chance: &mut dyn Chance,
     ) -> Phase {
-        let unknown = match reply {
-            Err(_) => true,
-            Ok(answer) => matches!(answer.class, Class::Unavailable | Class::Nonsense),
+        let (unknown, refused) = match reply {
+            Err(_) => (true, false),
+            Ok(answer) => (
+                matches!(answer.class, Class::Unavailable | Class::Nonsense),
+                answer.class == Class::Refused,
+            ),
         };
-        let refused = reply.as_ref().is_ok_and(|answer| answer.class == Class::Refused);
         if refused || (unknown && release.pace.failures > 0) {
             self.tell_reply(operation, reply, now);
         }
-        if unknown && now < release.until {
+        if (unknown || refused) && now < release.until {
             release.pace.failed(now, patience(self.settings), chance);
             return Phase::Releasing(release);
         }
         // A conflict is an answer too: it was released by an earlier try, or is not ours.
         match self.state.leaving {
             true => Phase::Left,
-            false => Phase::Watching(Watch::at(now)),
+            false => Phase::Watching(Watch::at(release.then)),
         }
     }
 }

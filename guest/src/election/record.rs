@@ -159,7 +159,10 @@ impl Record {
         let finished = fields.optional(field::FINISHED, Timestamp::parse)?;
         let outcome = fields.optional(field::OUTCOME, Outcome::parse)?;
         Ok(Some(Self {
-            term: fields.required(field::TERM, |text| text.parse().ok())?,
+            // Room to rise for longer than any election lasts.
+            term: fields.required(field::TERM, |text| {
+                text.parse().ok().filter(|term| *term <= u64::MAX / 2)
+            })?,
             leader: fields.required(field::LEADER, |text| Some(text.into()))?,
             nonce: fields.required(field::NONCE, |text| u64::from_str_radix(text, 16).ok())?,
             since: fields.required(field::SINCE, Timestamp::parse)?,

@@ -106,7 +106,13 @@ impl ServiceClock {
         self.0 = Some(Reading { time, at });
     }
 
-    /// The service's time at `at`; none before the first answer.
+    /// What the service's time most likely is: for signing, where minutes matter.
+    pub fn estimate(&self, at: Moment) -> Option<Timestamp> {
+        let Reading { time, at: read } = self.0?;
+        Some(time.plus(at.saturating_sub(read)))
+    }
+
+    /// What the service's time at `at` is at least; none before the first answer.
     pub fn now(&self, at: Moment) -> Option<Timestamp> {
         let Reading { time, at: read } = self.0?;
         let passed = nanos(at.saturating_sub(read));

@@ -100,6 +100,13 @@ impl Settings {
     }
 }
 
+/// A value in a complaint. One that looks like a secret put into the wrong place is not shown.
+fn shown(value: &str) -> &str {
+    let lower = value.to_ascii_lowercase();
+    let secret = ["accountkey=", "sharedaccesssignature=", "sig="];
+    if value.len() > 1100 || secret.iter().any(|mark| lower.contains(mark)) { "…" } else { value }
+}
+
 struct Reader<V> {
     variable: V,
     complaints: Vec<Complaint>,
@@ -124,7 +131,8 @@ impl<V: Fn(&str) -> Option<String>> Reader<V> {
             Ok(name) => Some(name),
             Err(problems) => {
                 for problem in problems {
-                    self.complain(variable::ELECTION, format!("\"{value}\": {problem}"), ADVICE);
+                    let problem = format!("\"{}\": {problem}", shown(&value));
+                    self.complain(variable::ELECTION, problem, ADVICE);
                 }
                 None
             }
@@ -158,6 +166,10 @@ impl<V: Fn(&str) -> Option<String>> Reader<V> {
             let problem = format!("has {} bytes, more than {longest}", value.len());
             self.complain(setting, problem, "shorten it; it is kept in the blob's metadata");
         }
+        if value.chars().any(char::is_control) {
+            let problem = "holds control characters".to_string();
+            self.complain(setting, problem, "leave them out: people see it on their terminals");
+        }
         Some(value)
     }
 
@@ -166,7 +178,7 @@ impl<V: Fn(&str) -> Option<String>> Reader<V> {
         match parse_duration(&value) {
             Some(duration) => Some(duration),
             None => {
-                let problem = format!("\"{value}\" is not a duration");
+                let problem = format!("\"{}\" is not a duration", shown(&value));
                 self.complain(setting, problem, "write it with its unit, like 15s, 500ms or 1h30m");
                 None
             }
@@ -174,13 +186,16 @@ impl<V: Fn(&str) -> Option<String>> Reader<V> {
     }
 
     fn timings(&mut self) -> Option<Timings> {
-        let wanted = Wanted {
+        let complaints = self.complaints.len();
+        let mut wanted = Wanted {
             lease: self.duration(variable::LEASE),
             margin: self.duration(variable::MARGIN),
             renew: self.duration(variable::RENEW),
             poll: self.duration(variable::POLL),
             request_timeout: self.duration(variable::REQUEST_TIMEOUT),
+            incomplete: false,
         };
+        wanted.incomplete = self.complaints.len() > complaints;
         wanted
             .judge()
             .map_err(|breaches| {

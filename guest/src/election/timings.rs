@@ -39,6 +39,8 @@ pub(super) struct Wanted {
     pub renew: Option<Duration>,
     pub poll: Option<Duration>,
     pub request_timeout: Option<Duration>,
+    /// One of them could not be read: how they go together is not judged then.
+    pub incomplete: bool,
 }
 
 /// Which setting breaks a rule, what the rule is, and what would do.
@@ -111,7 +113,7 @@ impl Wanted {
                 format!("{} is shorter than 1s", format_duration(renew)),
                 "choose about a quarter of the lease".into(),
             );
-        } else if lease_fits && renew + two_more + margin > lease {
+        } else if lease_fits && !self.incomplete && renew + two_more + margin > lease {
             let most = lease.saturating_sub(two_more + margin);
             let advice = if most < SHORTEST_TIMEOUT {
                 "choose a longer lease, a shorter margin or a shorter request time-out".into()
@@ -209,6 +211,7 @@ mod tests {
             poll: seconds(0.0),
             renew: seconds(0.1),
             request_timeout: seconds(0.0),
+            incomplete: false,
         };
         assert_eq!(all.judge().unwrap_err().len(), 5);
     }

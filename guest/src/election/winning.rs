@@ -37,6 +37,15 @@ impl Watch {
     }
 }
 
+const NO_DATE: &str = "the service's answers carry no date, so that no term can be told; check for \
+                       a proxy that removes the headers Date or x-ms-request-id";
+
+/// Codes with which another candidate's lease answers an acquire.
+const RACE_LOST: [&str; 2] = ["LeaseAlreadyPresent", "LeaseIsBreakingAndCannotBeAcquired"];
+
+/// Codes with which a blob that another candidate made answers a creation.
+const IT_EXISTS: [&str; 2] = ["BlobAlreadyExists", "LeaseIdMissing"];
+
 /// The resolution of the service's dates.
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -112,7 +121,13 @@ impl Step<'_> {
                 self.compare_schedules(record.as_ref(), now);
                 match properties.lease {
                     LeaseState::Leased | LeaseState::Breaking => {
-                        self.state.following = Some(record.as_ref().map(Record::incumbent));
+                        // A lease of our own that could not be released is nobody's.
+                        let others = record.filter(|record| record.nonce != self.state.nonce);
+                        self.state.following = Some(others.as_ref().map(Record::incumbent));
+                        Phase::Watching(Watch::at(self.next_poll(now, chance)))
+                    }
+                    _ if self.state.service.now(now).is_none() => {
+                        self.tell(TroubleClass::Nonsense, NO_DATE.into(), now);
                         Phase::Watching(Watch::at(self.next_poll(now, chance)))
                     }
                     LeaseState::Available | LeaseState::Expired | LeaseState::Broken => {
@@ -156,10 +171,30 @@ impl Step<'_> {
             }
             // Somebody else made the blob, and may lead already.
             (Class::Conflict | Class::LeaseMismatch | Class::ConditionNotMet, false, _) => {
+                self.tell_unless(&IT_EXISTS, operation, reply, now);
                 self.look_again(watch.rounds, now, chance)
             }
             _ => self.look_later(watch, operation, reply, now, chance),
         }
+    }
+
+    /// Tells of an answer whose code is none of those that are part of the protocol.
+    fn tell_unless(
+        &mut self,
+        expected: &[&str],
+        operation: &Operation,
+        reply: &Reply,
+        now: Moment,
+    ) {
+        let code = reply.as_ref().ok().and_then(|answer| answer.code.as_deref());
+        if code.is_some_and(|code| !expected.contains(&code)) {
+            self.tell_reply(operation, reply, now);
+        }
+    }
+
+    /// Gives back the lease of an attempt that came to nothing.
+    fn give_back(&self, lease: LeaseId, now: Moment) -> Phase {
+        self.release(Some(lease), now, now + self.settings.timings.poll / 2)
     }
 
     /// The blob changed since it was looked at.
@@ -260,6 +295,7 @@ impl Step<'_> {
             }
             // Somebody else was faster.
             Ok(Class::Conflict | Class::LeaseMismatch) => {
+                self.tell_unless(&RACE_LOST, operation, reply, now);
                 Phase::Watching(Watch::at(self.next_poll(now, chance)))
             }
             Ok(Class::ConditionNotMet | Class::MissingBlob | Class::MissingContainer) => {
@@ -290,10 +326,8 @@ impl Step<'_> {
     fn raise_term(&mut self, attempt: Attempt, sent: Moment, now: Moment) -> Phase {
         let timings = &self.settings.timings;
         let Some(since) = self.state.service.now(now) else {
-            let detail = "the service's answers carry no date, so that no term can be told; check \
-                          for a proxy that removes the headers Date or x-ms-request-id";
-            self.tell(TroubleClass::Nonsense, detail.into(), now);
-            return self.release(Some(attempt.lease), now);
+            self.tell(TroubleClass::Nonsense, NO_DATE.into(), now);
+            return self.give_back(attempt.lease, now);
         };
         // Without a record the second is waited out, under the lease: see `next_record`.
         let wait = if attempt.record.is_none() { SECOND } else { Duration::ZERO };
@@ -338,7 +372,7 @@ impl Step<'_> {
         let (lease, left) = (raise.lease, raise.valid_until.saturating_sub(now));
         if left.is_zero() {
             // 4. One that cannot finish inside its validity releases.
-            self.state.phase = self.release(Some(lease), now);
+            self.state.phase = self.give_back(lease, now);
             return self.send_release(now);
         }
         (raise.write.pace.next <= now).then(|| Ask {
@@ -359,7 +393,7 @@ impl Step<'_> {
             Progress::Done(etag) => {
                 let (lease, valid_until) = (raise.lease, raise.valid_until);
                 if now >= valid_until {
-                    return self.release(Some(lease), now);
+                    return self.give_back(lease, now);
                 }
                 self.tell_now = true;
                 let renew = Pace::at(raise.acquired + self.settings.timings.renew);
@@ -376,8 +410,8 @@ impl Step<'_> {
                 raise.write.pace.failed(now, BACK_OFF, chance);
                 Phase::Raising(raise)
             }
-            Progress::LeaseLost => Phase::Watching(Watch::at(self.next_poll(now, chance))),
-            Progress::Outdone => self.release(Some(raise.lease), now),
+            // Released also when the service says that it is lost: that harms nobody.
+            Progress::LeaseLost | Progress::Outdone => self.give_back(raise.lease, now),
         }
     }
 }

@@ -59,13 +59,15 @@ impl Write {
         match (answer.class, &answer.etag) {
             (Class::Done, Some(etag)) if self.doubt => self.looked(answer, etag),
             (Class::Done, Some(etag)) => Progress::Done(etag.clone()),
-            (
-                Class::LeaseMismatch
-                | Class::Conflict
-                | Class::MissingBlob
-                | Class::MissingContainer,
-                _,
-            ) => Progress::LeaseLost,
+            (Class::LeaseMismatch | Class::MissingBlob | Class::MissingContainer, _) => {
+                Progress::LeaseLost
+            }
+            // Not every conflict is about the lease: a policy may keep the blob as it is.
+            (Class::Conflict, _)
+                if answer.code.as_ref().is_none_or(|code| code.starts_with("Lease")) =>
+            {
+                Progress::LeaseLost
+            }
             _ => self.in_doubt(),
         }
     }

@@ -29,6 +29,9 @@ use crate::prelude::*;
 use bindings::exports::tenure::election::election::Guest;
 use bindings::tenure::election::types as wit;
 
+/// The longest break period, in seconds (Lease Blob, REST reference).
+const LONGEST_BREAK: u64 = 60;
+
 /// How long until a candidate with settings that cannot be used is to be asked again.
 const SETTINGS_PAUSE: Duration = Duration::from_secs(60);
 
@@ -93,8 +96,9 @@ impl Guest for Component {
     }
 
     fn break_lease(period: Option<wit::Duration>) -> Result<wit::Duration, wit::Trouble> {
-        let seconds = period.map(|nanos| Duration::from_nanos(nanos).as_secs());
-        let period = seconds.map(|seconds| u32::try_from(seconds).unwrap_or(u32::MAX));
+        // Rounded up: a fraction of a second must not become "at once".
+        let seconds = period.map(|nanos| nanos.div_ceil(1_000_000_000).min(LONGEST_BREAK));
+        let period = seconds.map(|seconds| u32::try_from(seconds).unwrap_or(60));
         let operation = Operation::Break { period };
         let (settings, answer) = ask_for_people(operation.clone()).map_err(wit::Trouble::from)?;
         let left = crate::election::broken(&answer, &operation, &settings);

@@ -55,6 +55,17 @@ fn a_release_that_is_never_answered_ends_when_the_lease_has_run_out() {
 }
 
 #[test]
+fn a_refused_release_is_asked_again() {
+    let mut candidate = at_work();
+    let report =
+        candidate.step(Some(Event::Leave), |o, at| refusal(o, at, 403, "AuthenticationFailed"));
+    assert_ne!(report.standing, Standing::Left);
+    assert_eq!(report.trouble[0].class, TroubleClass::Refused);
+    candidate.now += report.again_in;
+    assert_eq!(candidate.step(None, available).standing, Standing::Left);
+}
+
+#[test]
 fn a_follower_leaves_without_a_request() {
     let mut candidate = Candidate::new(&[]);
     candidate.step(None, |o, at| seen(o, at, "leased", &incumbent(9)));

@@ -144,7 +144,7 @@ fn a_claim_that_meets_a_newer_term_ends_leadership() {
     candidate.now = seconds(106);
     let report = candidate.step(None, |o, at| match o {
         Operation::WriteMetadata { .. } => refusal(o, at, 412, "ConditionNotMet"),
-        _ => seen(o, at, "leased", &incumbent(u64::MAX)),
+        _ => seen(o, at, "leased", &incumbent(ORIGIN_SECONDS * 2)),
     });
     assert_eq!(report.ending.unwrap().reason, EndingReason::LeaseLost);
     assert_eq!(report.run, None);

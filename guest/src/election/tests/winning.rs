@@ -256,9 +256,10 @@ fn a_newer_term_on_the_blob_means_that_the_race_was_lost() {
         }
         _ => available(o, at),
     });
-    assert!(candidate.verbs().contains(&"release lease"), "{:?}", candidate.verbs());
-    assert!(matches!(report.standing, Standing::Following(_)), "{report:?}");
+    assert_eq!(candidate.verbs().last(), Some(&"release lease"));
+    assert!(!matches!(report.standing, Standing::Leading(_)), "{report:?}");
     assert_eq!(report.ending, None, "it never led");
+    assert!(report.again_in >= seconds(2), "and looks again like any follower");
 }
 
 #[test]
@@ -349,20 +350,51 @@ fn without_a_date_there_is_no_term() {
         Ok(reply)
     });
     assert!(!matches!(report.standing, Standing::Leading(_)));
-    assert!(candidate.verbs().contains(&"release lease"));
+    assert_eq!(candidate.verbs(), ["look at blob"], "nothing is acquired that cannot be used");
     assert!(report.trouble.iter().any(|trouble| trouble.class == TroubleClass::Nonsense));
+    assert!(report.again_in >= seconds(2), "{:?}", report.again_in);
 }
 
 #[test]
 fn a_term_raised_too_late_is_released_and_never_led() {
     let mut candidate = Candidate::new(&[]);
     candidate.slow = Some(("write record", seconds(12)));
-    let report = candidate.step(None, |o, at| match o {
-        Operation::Look { .. } if at > seconds(110) => seen(o, at, "leased", &incumbent(9)),
-        _ => available(o, at),
-    });
-    let verbs = ["look at blob", "acquire lease", "write record", "release lease", "look at blob"];
+    let report = candidate.step(None, available);
+    let verbs = ["look at blob", "acquire lease", "write record", "release lease"];
     assert_eq!(candidate.verbs(), verbs);
     assert_eq!(report.ending, None);
-    assert!(matches!(report.standing, Standing::Following(_)), "{report:?}");
+    assert!(!matches!(report.standing, Standing::Leading(_)), "{report:?}");
+    assert!(report.again_in >= seconds(2), "{:?}", report.again_in);
+}
+
+#[test]
+fn a_conflict_that_is_none_of_the_protocol_is_told_and_not_asked_hotly() {
+    for refused in ["create blob", "acquire lease", "write record"] {
+        let mut candidate = Candidate::new(&[]);
+        let (began, mut told, mut requests) = (candidate.now, Vec::new(), 0);
+        while candidate.now < began + seconds(30) {
+            let called = candidate.now;
+            let report = candidate.step(None, |o, at| match o {
+                Operation::Look { .. } if refused == "create blob" => {
+                    refusal(o, at, 404, "BlobNotFound")
+                }
+                _ if o.name() == refused => refusal(o, at, 409, "BlobImmutableDueToPolicy"),
+                _ => available(o, at),
+            });
+            assert!(!matches!(report.standing, Standing::Leading(_)), "{refused}: {report:?}");
+            told.extend(report.trouble);
+            requests += candidate.asked.len();
+            candidate.now = candidate.now.max(called + report.again_in);
+        }
+        assert!(!told.is_empty(), "{refused}");
+        assert!(requests < 160, "{refused}: {requests} requests in 30 s");
+    }
+}
+
+#[test]
+fn a_term_that_cannot_rise_is_refused() {
+    let mut candidate = Candidate::new(&[]);
+    let report = candidate.step(None, |o, at| seen(o, at, "expired", &incumbent(u64::MAX)));
+    assert_eq!(report.trouble[0].class, TroubleClass::Configuration);
+    assert_eq!(candidate.verbs(), ["look at blob"]);
 }
