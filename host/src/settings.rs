@@ -52,11 +52,11 @@ impl Settings {
         Self::default()
     }
 
-    /// The settings among the variables of this process. Empty ones count as not set.
+    /// The settings among the variables of this process. Blank ones count as not set.
     pub fn from_env() -> Self {
         let mut settings = Self::new();
         for name in names::ALL {
-            if let Some(value) = std::env::var(name).ok().filter(|value| !value.is_empty()) {
+            if let Some(value) = std::env::var(name).ok().filter(|value| !value.trim().is_empty()) {
                 settings.set(name, value);
             }
         }

@@ -81,7 +81,7 @@ pub(super) struct RunArguments {
     /// the lease, at least 2.5s [env: TENURE_MARGIN]
     #[arg(long, value_name = "DURATION")]
     pub margin: Option<String>,
-    /// How often a leader renews; default 4s [env: TENURE_RENEW]
+    /// How often a leader renews; default 4/15 of the lease, 4s of 15s [env: TENURE_RENEW]
     #[arg(long, value_name = "DURATION")]
     pub renew: Option<String>,
     /// The longest that a follower waits between two looks; default 4s [env: TENURE_POLL]

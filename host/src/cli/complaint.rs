@@ -36,7 +36,50 @@ pub(super) fn report(complaints: &[Complaint]) -> String {
     text
 }
 
+/// A value as it may be shown: without what looks like a secret in the wrong place, without
+/// credentials before an `@`, without control characters, and not endless.
+pub(super) fn shown(value: &str) -> String {
+    const LONGEST: usize = 200;
+    let lower = value.to_ascii_lowercase();
+    let secret = ["accountkey", "sharedaccesssignature", "sig="];
+    if secret.iter().any(|mark| lower.contains(mark)) {
+        return "…".to_owned();
+    }
+    let value = match value.rsplit_once('@') {
+        Some((_, host)) => format!("…@{host}"),
+        None => value.to_owned(),
+    };
+    printable(&value).chars().take(LONGEST).collect()
+}
+
+/// A text of somebody else's for a terminal: control characters are spelt out.
+pub(super) fn printable(text: &str) -> String {
+    let spelt = |c: char| match c.is_control() {
+        true => c.escape_default().collect::<String>(),
+        false => c.to_string(),
+    };
+    text.chars().map(spelt).collect()
+}
+
 /// Writes to standard error. Nobody reading it is no reason to fail.
 pub(super) fn print(text: impl fmt::Display) {
     let _ = write!(std::io::stderr(), "{text}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_looks_like_a_secret_is_not_shown() {
+        assert_eq!(shown("AccountName=a;accountkey=c2VjcmV0"), "…");
+        assert_eq!(shown("https://user:secret@host:1"), "…@host:1");
+        assert_eq!(shown("14s"), "14s");
+        assert_eq!(shown(&"x".repeat(1000)).len(), 200);
+    }
+
+    #[test]
+    fn control_characters_are_spelt_out() {
+        assert_eq!(printable("a\u{1b}[31m\nb ü"), "a\\u{1b}[31m\\nb ü");
+    }
 }

@@ -1,7 +1,7 @@
 //! From flags and variables to settings, keeping in mind where each came from.
 
 use super::args::{RunArguments, StatusArguments, StorageArguments};
-use super::complaint::Complaint;
+use super::complaint::{Complaint, shown};
 use crate::contract;
 use crate::egress::AllowList;
 use crate::settings::{Settings, default_name, names};
@@ -68,11 +68,24 @@ impl Configuration {
             ));
         }
         self.settings.set(setting, value);
-        self.origins.push((setting, format!("{flag} {value}")));
+        self.origins.push((setting, format!("{flag} {}", shown(value))));
     }
 
     fn connection_string(&mut self, file: &Path) {
-        let source = format!("--connection-string-file {}", file.display());
+        let name = file.to_string_lossy();
+        let source = format!("--connection-string-file {}", shown(&name));
+        if name.contains(';') && name.contains('=') {
+            self.complaints.push(Complaint::new(
+                "--connection-string-file …",
+                "this is a connection string, not a file",
+                format!(
+                    "set {} to it: other users of this machine can read arguments",
+                    names::CONNECTION_STRING
+                ),
+            ));
+            self.origins.push((names::CONNECTION_STRING, String::new()));
+            return;
+        }
         let mut complain = |problem: String, advice: &str| {
             self.complaints.push(Complaint::new(source.clone(), problem, advice));
         };
@@ -87,11 +100,11 @@ impl Configuration {
                 format!("the file cannot be read: {error}"),
                 "name a readable file that holds the connection string",
             ),
-            Ok(text) if text.trim().is_empty() => {
+            Ok(text) if trimmed(&text).is_empty() => {
                 complain("the file is empty".to_owned(), "put the connection string into it");
             }
             Ok(text) => {
-                self.settings.set(names::CONNECTION_STRING, text.trim());
+                self.settings.set(names::CONNECTION_STRING, trimmed(&text));
                 self.origins.push((names::CONNECTION_STRING, source));
                 return;
             }
@@ -124,7 +137,7 @@ impl Configuration {
         for entry in entries {
             if list.allow(entry).is_err() {
                 self.complaints.push(Complaint::new(
-                    format!("--allow-host {entry}"),
+                    format!("--allow-host {}", shown(entry)),
                     "this is not HOST, HOST:PORT or SCHEME://HOST[:PORT]",
                     "give a host as in example.com, https://example.com:8443 or [::1]:8080",
                 ));
@@ -141,9 +154,9 @@ impl Configuration {
                 Some((key, value)) if !key.is_empty() => {
                     env.push((key.to_owned(), value.to_owned()))
                 }
-                // The value may be a secret: only what stands for the key is shown.
-                split => self.complaints.push(Complaint::new(
-                    format!("--env {}", split.map_or(entry.as_str(), |_| "=…")),
+                // All of it may be a secret.
+                _ => self.complaints.push(Complaint::new(
+                    "--env …",
                     "this is not KEY=VALUE",
                     "give a variable as in --env REPORT_URL=https://example.com",
                 )),
@@ -151,6 +164,11 @@ impl Configuration {
         }
         env
     }
+}
+
+/// Some editors begin a file with a byte order mark.
+fn trimmed(text: &str) -> &str {
+    text.trim_start_matches('\u{feff}').trim()
 }
 
 fn flag_of(setting: &str) -> Option<&'static str> {
@@ -200,7 +218,7 @@ mod tests {
     #[test]
     fn a_connection_string_is_given_in_one_way_and_never_shown() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        std::fs::write(file.path(), "AccountKey=c2VjcmV0\n").unwrap();
+        std::fs::write(file.path(), "\u{feff}AccountKey=c2VjcmV0\n").unwrap();
         let mut configuration = Configuration::default();
         configuration.settings.set(names::CONNECTION_STRING, "AccountKey=b3RoZXI=");
         configuration.connection_string(file.path());
@@ -221,6 +239,6 @@ mod tests {
         let env = ["A=b=c".to_owned(), "B".to_owned(), "=secret".to_owned()];
         assert_eq!(configuration.handler_env(&env), [("A".to_owned(), "b=c".to_owned())]);
         let sources: Vec<_> = configuration.complaints.iter().map(|c| c.source.as_str()).collect();
-        assert_eq!(sources, ["--allow-host a/b", "--allow-host *", "--env B", "--env =…"]);
+        assert_eq!(sources, ["--allow-host a/b", "--allow-host *", "--env …", "--env …"]);
     }
 }

@@ -13,11 +13,15 @@ use crate::runner::{Event, Runner};
 use crate::settings::names;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use tokio::select;
 use tokio::sync::Notify;
 
 /// A second signal did not wait for the lease to be released.
 const IMPATIENT: u8 = 1;
+
+/// Signals that follow the first within this time mean the same.
+const REPEATED: Duration = Duration::from_secs(1);
 
 pub(super) async fn run(arguments: &RunArguments) -> ExitCode {
     // Before anything is sent: a signal in between must not leave a lease behind.
@@ -58,7 +62,11 @@ pub(super) async fn run(arguments: &RunArguments) -> ExitCode {
     let insisted = async {
         signals.next().await;
         asked.notify_one();
-        signals.next().await;
+        // The same request may arrive more than once, from a supervisor and from the terminal.
+        let heard = Instant::now();
+        while heard.elapsed() < REPEATED {
+            signals.next().await;
+        }
     };
     let code = select! {
         () = runner.run(asked.notified()) => ExitCode::SUCCESS,

@@ -1,7 +1,7 @@
 //! `tenure status`: one look at an election.
 
 use super::args::StatusArguments;
-use super::complaint::{self, Complaint};
+use super::complaint::{self, Complaint, printable};
 use super::configuration::Configuration;
 use super::{UNUSABLE, fail};
 use crate::clock::BootClock;
@@ -115,7 +115,8 @@ fn as_json(election: &str, snapshot: &Snapshot) -> Value {
 fn as_text(election: &str, snapshot: &Snapshot) -> String {
     let mut text = String::new();
     let mut row = |name: &str, value: String| {
-        let _ = writeln!(text, "{name:<10} {value}");
+        // Names and addresses are what somebody wrote on the blob.
+        let _ = writeln!(text, "{name:<10} {}", printable(&value));
     };
     row("election", election.to_owned());
     row("lease", lease_name(snapshot.lease).to_owned());

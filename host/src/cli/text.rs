@@ -1,5 +1,6 @@
 //! Events as lines for people.
 
+use super::complaint::printable;
 use crate::handler::Stream;
 use crate::runner::Event;
 use anstyle::{AnsiColor, Style};
@@ -25,6 +26,8 @@ pub(super) fn line<Z: TimeZone<Offset: fmt::Display>>(
     colour: bool,
 ) -> Option<String> {
     let (style, name, text) = words(event)?;
+    // Names, errors and the handler's lines come from elsewhere.
+    let text = printable(&text);
     let time = now.format("%H:%M:%S%.3f");
     let (dim, style) = if colour { (DIM, style) } else { (PLAIN, PLAIN) };
     Some(format!("{dim}{time}{dim:#}  {style}{name:<10}{style:#}  {text}").trim_end().to_owned())

@@ -7,8 +7,8 @@ use super::error::{CheckError, ComponentError};
 use super::output::Output;
 use crate::clock::{Clock, Reading};
 use crate::contract::{Complaint, Event, Memory, Needs, Report, Snapshot, Trouble};
-use crate::egress::{AllowList, Answers, Clients, Gate, Policy};
-use crate::settings::Settings;
+use crate::egress::{AllowList, Answers, Clients, Gate, InvalidOrigin, Policy};
+use crate::settings::{Settings, names};
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
@@ -58,6 +58,15 @@ struct Functions {
 struct Granted {
     gate: Gate,
     files: Vec<String>,
+}
+
+/// The settings lead to an origin that no request can be sent to.
+fn unreachable_origin(error: &InvalidOrigin) -> CheckError {
+    CheckError::Settings(vec![Complaint {
+        setting: names::CONNECTION_STRING.to_owned(),
+        problem: format!("the endpoint {:?} is no host that can be reached", error.entry),
+        advice: "check the endpoint's host name or address, and its port".to_owned(),
+    }])
 }
 
 impl ElectionComponent {
@@ -111,7 +120,7 @@ impl ElectionComponent {
         let needs = answer.map_err(CheckError::Settings)?;
         let mut allow = AllowList::default();
         for origin in &needs.origins {
-            allow.allow(origin).map_err(|error| ComponentError::new(error.to_string()))?;
+            allow.allow(origin).map_err(|error| unreachable_origin(&error))?;
         }
         let gate = self.gate(allow);
         // A second check of the same settings needs the same.

@@ -1,5 +1,6 @@
 //! One candidate and its host, as far as a schedule needs them.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use tenure_guest::azure::{BlobName, Operation};
@@ -75,6 +76,10 @@ pub struct Host {
     pub turn: Option<Running>,
     pub leading: Option<u64>,
     pub frozen_until: Duration,
+    /// It was asked to leave.
+    pub leaving: bool,
+    /// The lease ids that it made up.
+    pub leases: BTreeSet<String>,
 }
 
 impl Host {
@@ -105,6 +110,8 @@ impl Host {
             turn: None,
             leading: None,
             frozen_until: Duration::ZERO,
+            leaving: false,
+            leases: BTreeSet::new(),
         }
     }
 
@@ -125,7 +132,9 @@ impl Host {
     /// The host saw its handler stopped.
     pub fn turn_over(&mut self, outcome: Outcome) -> Option<Running> {
         let running = self.turn.take()?;
-        self.word = Some(Event::TurnEnded(outcome));
+        if !self.leaving {
+            self.word = Some(Event::TurnEnded(outcome));
+        }
         Some(running)
     }
 }

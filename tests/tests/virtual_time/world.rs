@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use tenure::store::{Account as StoreAccount, Now, Request, Response, Service};
-use tenure_guest::azure::{Answer, http_date};
+use tenure_guest::azure::{Answer, Operation, http_date};
 use tenure_guest::election::{
-    Ask, EndingReason, Failure, FailureKind, Outcome, Report, Standing, Step, Todo,
+    Ask, EndingReason, Event, Failure, FailureKind, Outcome, Report, Standing, Step, Todo,
 };
 use tenure_tests::outsider::signed;
 
@@ -16,6 +16,9 @@ use crate::candidate::{Asked, Dice, Host, Running};
 /// Ten leases, of which the last four are calm.
 const TROUBLED: Duration = Duration::from_secs(150);
 const END: Duration = Duration::from_secs(215);
+
+/// Many, but not what a loop without a pause would send.
+const MOST_REQUESTS: u32 = 60;
 
 /// What may go wrong beside losses, delays, freezes and crashes, which always may.
 #[derive(Clone, Copy)]
@@ -34,6 +37,7 @@ enum Happening {
     Freeze,
     Thaw(usize, u64),
     Kill,
+    Leave,
     Restart(usize),
     Meddle,
 }
@@ -61,6 +65,10 @@ pub struct World {
     slots: BTreeMap<u64, BTreeSet<u64>>,
     doubled: Vec<u64>,
     early: Vec<u64>,
+    /// Rules that a candidate broke by what it sent.
+    broken: Vec<String>,
+    /// Requests of each host in each second.
+    requests: BTreeMap<(usize, u64), u32>,
     lost_tenancies: u64,
     trace: Vec<String>,
 }
@@ -103,6 +111,8 @@ impl World {
             slots: BTreeMap::new(),
             doubled: Vec::new(),
             early: Vec::new(),
+            broken: Vec::new(),
+            requests: BTreeMap::new(),
             lost_tenancies: 0,
             trace: Vec::new(),
         };
@@ -111,7 +121,8 @@ impl World {
             world.plan(at, Happening::Step(host, 0));
         }
         for _ in 0..3 {
-            for happening in [Happening::Freeze, Happening::Kill, Happening::Meddle] {
+            let usual = [Happening::Freeze, Happening::Kill, Happening::Leave, Happening::Meddle];
+            for happening in usual {
                 let at = Duration::from_secs(10) + world.dice.millis(130_000);
                 world.plan(at, happening);
             }
@@ -210,6 +221,7 @@ impl World {
                 }
             }
             Happening::Kill => self.kill(),
+            Happening::Leave => self.leave(),
             Happening::Restart(host) => {
                 let now = self.now;
                 let host_state = &mut self.hosts[host];
@@ -272,6 +284,7 @@ impl World {
         match step.next(now) {
             Todo::Rest(report) => self.finish(host, *report),
             Todo::Send(Ask { operation, timeout }) => {
+                self.check_sent(host, &operation);
                 let state = &self.hosts[host];
                 let date = step.date(now, wall);
                 let sent = operation.request(&state.settings.account, state.blob(), date, 3);
@@ -336,6 +349,10 @@ impl World {
         self.enforce(host);
         let began = self.hosts[host].step_began;
         self.hosts[host].memory = Some(report.memory);
+        if report.standing == Standing::Left {
+            self.note(host, "has left");
+            return self.gone(host);
+        }
         if let Some(ending) = report.ending {
             self.note(host, &format!("stands down: {:?}", ending.reason));
             self.lost_tenancies += u64::from(ending.reason != EndingReason::Left);
@@ -366,8 +383,11 @@ impl World {
 
     fn start_turn(&mut self, host: usize, began: Duration, turn: tenure_guest::election::Turn) {
         let deadline = began + turn.valid_for;
+        if self.hosts[host].leaving {
+            return; // The word that it leaves says too that nothing runs.
+        }
         if deadline <= self.hosts[host].clock(self.now) {
-            self.hosts[host].word = Some(tenure_guest::election::Event::TurnEnded(Outcome::CutOff));
+            self.hosts[host].word = Some(Event::TurnEnded(Outcome::CutOff));
             return;
         }
         assert!(self.hosts[host].turn.is_none(), "a turn while another one runs");
@@ -443,7 +463,13 @@ impl World {
         if let Some(running) = self.hosts[host].turn.take() {
             self.close_span(running);
         }
+        self.gone(host);
+    }
+
+    /// The process has ended; another one is started some time later.
+    fn gone(&mut self, host: usize) {
         let state = &mut self.hosts[host];
+        state.leaving = false;
         (state.alive, state.memory, state.step, state.asked) = (false, None, None, None);
         (state.word, state.leading, state.frozen_until) = (None, None, Duration::ZERO);
         state.life += 1;
@@ -465,6 +491,49 @@ impl World {
         }
     }
 
+    /// I4 and I8, and that no candidate runs hot.
+    fn check_sent(&mut self, host: usize, operation: &Operation) {
+        let state = &mut self.hosts[host];
+        let used = match operation {
+            Operation::Acquire { lease, .. } => {
+                state.leases.insert(lease.to_string());
+                None
+            }
+            Operation::Release { lease } => {
+                if state.turn.is_some() {
+                    self.broken.push("I4: released while the handler may run".into());
+                }
+                Some(lease)
+            }
+            Operation::Renew { lease } | Operation::WriteMetadata { lease, .. } => Some(lease),
+            Operation::Look { lease } => lease.as_ref(),
+            _ => None,
+        };
+        if used.is_some_and(|lease| !state.leases.contains(&lease.to_string())) {
+            self.broken.push("I8: a lease id that is not its own".into());
+        }
+        let count = self.requests.entry((host, self.now.as_secs())).or_default();
+        *count += 1;
+        if *count > MOST_REQUESTS {
+            self.broken
+                .push(format!("c{host} sent more than {MOST_REQUESTS} requests in a second"));
+        }
+    }
+
+    /// A graceful end: the host stops the handler, then says so.
+    fn leave(&mut self) {
+        let host = usize::try_from(self.dice.below(3)).unwrap();
+        if !self.hosts[host].alive || self.hosts[host].frozen_until > self.now {
+            return;
+        }
+        self.note(host, "is asked to leave");
+        self.turn_over(host, Outcome::CutOff);
+        let state = &mut self.hosts[host];
+        (state.leaving, state.word) = (true, Some(Event::Leave));
+        let life = state.life;
+        self.plan(self.now, Happening::Step(host, life));
+    }
+
     fn outsider(&mut self, method: &str, query: &str, headers: &[(&str, &str)]) {
         let account = &self.hosts[0].settings.account;
         let path = format!("{}{}", account.prefix(), self.hosts[0].blob().path());
@@ -480,6 +549,9 @@ impl World {
     // The oracle.
 
     pub fn judge(&self) -> Result<(), String> {
+        if let Some(broken) = self.broken.first() {
+            return Err(broken.clone());
+        }
         if !self.wins.is_sorted_by(|earlier, later| earlier.0 < later.0) {
             return Err(format!("I2: terms in the order of winning: {:?}", self.wins));
         }
