@@ -40,7 +40,9 @@ pub fn send(request: &Request, timeout: Duration) -> Result<RawAnswer, Failure> 
         Some(Err(())) | None => return Err(other("the host gave no answer")),
     };
     let raw = (response.status(), response.headers().entries());
-    drain(&response, &deadline);
+    if !is_empty(request, &raw) {
+        drain(&response, &deadline);
+    }
     Ok(raw)
 }
 
@@ -78,6 +80,12 @@ fn options(timeout: Duration) -> RequestOptions {
     let _ = options.set_first_byte_timeout(timeout);
     let _ = options.set_between_bytes_timeout(timeout);
     options
+}
+
+/// Whether no body can follow: it takes some calls of the host to see that there is none.
+fn is_empty(request: &Request, (_, headers): &RawAnswer) -> bool {
+    let length = headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("content-length"));
+    request.method == operation::Method::Head || length.is_some_and(|(_, value)| value == b"0")
 }
 
 /// Whether `ready` came before the deadline.

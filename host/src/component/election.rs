@@ -95,6 +95,7 @@ impl ElectionComponent {
         settings: Settings,
         clock: &impl Clock,
     ) -> Result<Self, ComponentError> {
+        let engine = &engine.brief();
         let component = Component::from_binary(engine.wasmtime(), binary)?;
         let functions = Functions::of(&component)?;
         let instance = linker(engine)?.instantiate_pre(&component)?;

@@ -2,22 +2,37 @@
 //!
 //! - Guest code yields every few milliseconds, so that no guest holds up another.
 //! - Compiled code is cached on disk: a second start takes milliseconds.
+//! - The election component, which gets a new instance for each step, has memory and stacks
+//!   that are used again: to map new ones takes longer than most steps.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, Thread};
 use std::time::Duration;
-use wasmtime::{Cache, CacheConfig, Config, EngineWeak};
+use wasmtime::{
+    Cache, CacheConfig, Config, Enabled, EngineWeak, InstanceAllocationStrategy,
+    PoolingAllocationConfig,
+};
 
 /// How often running guest code is interrupted. Half of the slack that the protocol's A2 gives
 /// to preemption.
 const TICK: Duration = Duration::from_millis(10);
 
+/// Instances of the election component that there may be at a time, for a process that embeds
+/// several candidates.
+const BRIEF: u32 = 64;
+
+/// Bytes of an instance that stay mapped when it ends.
+const RESIDENT: usize = 1024 * 1024;
+
 /// Compiles and runs components. Clones share everything.
 #[derive(Clone)]
 pub struct Engine {
+    /// For handlers, of any size.
     wasmtime: wasmtime::Engine,
+    /// For the election component: small, many times a minute.
+    brief: wasmtime::Engine,
     ticker: Arc<Ticker>,
 }
 
@@ -43,8 +58,16 @@ impl Engine {
         config.epoch_interruption(true);
         config.cache(directory.and_then(open_cache));
         let wasmtime = wasmtime::Engine::new(&config)?;
-        let ticker = Arc::new(Ticker::start(wasmtime.weak())?);
-        Ok(Self { wasmtime, ticker })
+        config.allocation_strategy(pool());
+        // Where so much address space is not to be had, memory is mapped anew for each step.
+        let brief = wasmtime::Engine::new(&config).unwrap_or_else(|_| wasmtime.clone());
+        let ticker = Arc::new(Ticker::start([wasmtime.weak(), brief.weak()])?);
+        Ok(Self { wasmtime, brief, ticker })
+    }
+
+    /// The engine for components that run briefly and often.
+    pub(crate) fn brief(&self) -> Self {
+        Self { wasmtime: self.brief.clone(), ..self.clone() }
     }
 
     pub(crate) fn wasmtime(&self) -> &wasmtime::Engine {
@@ -63,6 +86,20 @@ impl std::fmt::Debug for Engine {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Engine").finish_non_exhaustive()
     }
+}
+
+/// Linux tells which pages were written to, so only these are cleaned.
+fn pool() -> InstanceAllocationStrategy {
+    let mut pool = PoolingAllocationConfig::new();
+    pool.total_component_instances(BRIEF)
+        .total_core_instances(4 * BRIEF)
+        .total_memories(BRIEF)
+        .total_tables(4 * BRIEF)
+        .total_stacks(BRIEF)
+        .linear_memory_keep_resident(RESIDENT)
+        .table_keep_resident(RESIDENT)
+        .pagemap_scan(Enabled::Auto);
+    InstanceAllocationStrategy::Pooling(pool)
 }
 
 fn cache_directory() -> Option<PathBuf> {
@@ -96,7 +133,7 @@ struct Shared {
 }
 
 impl Ticker {
-    fn start(engine: EngineWeak) -> std::io::Result<Self> {
+    fn start(engines: [EngineWeak; 2]) -> std::io::Result<Self> {
         let shared = Arc::new(Shared::default());
         let seen = shared.clone();
         let tick = move || {
@@ -106,8 +143,10 @@ impl Ticker {
                     continue;
                 }
                 thread::sleep(TICK);
-                let Some(engine) = engine.upgrade() else { return };
-                engine.increment_epoch();
+                for engine in &engines {
+                    let Some(engine) = engine.upgrade() else { return };
+                    engine.increment_epoch();
+                }
             }
         };
         let handle = thread::Builder::new().name("tenure-epoch".to_owned()).spawn(tick)?;

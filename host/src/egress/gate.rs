@@ -5,6 +5,7 @@ use super::error::{prohibited, translate};
 use super::{AllowList, Clients};
 use crate::deadline::Deadline;
 use bytes::Bytes;
+use http_body::Body;
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use reqwest::Url;
 use std::future::poll_fn;
@@ -94,7 +95,10 @@ impl Gate {
             }
             Answers::Collected(most) => {
                 let (head, body) = response.into_parts();
-                let body = collect(Streamed::new(body, most as u64, pause)).await?;
+                let body = match body.is_end_stream() {
+                    true => Bytes::new(),
+                    false => collect(Streamed::new(body, most as u64, pause)).await?,
+                };
                 let body = Full::new(body).map_err(|never| match never {});
                 Ok(http::Response::from_parts(head, body.boxed_unsync()))
             }
