@@ -1,24 +1,23 @@
 //! Time, the network, the store and what goes wrong.
 
+mod faults;
+mod oracle;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use tenure::store::{Account as StoreAccount, Now, Request, Response, Service};
-use tenure_guest::azure::{Answer, Operation, http_date};
+use tenure_guest::azure::Answer;
 use tenure_guest::election::{
     Ask, EndingReason, Event, Failure, FailureKind, Outcome, Report, Standing, Step, Todo,
 };
-use tenure_tests::outsider::signed;
 
 use crate::candidate::{Asked, Dice, Host, Running};
 
 /// Ten leases, of which the last four are calm.
 const TROUBLED: Duration = Duration::from_secs(150);
 const END: Duration = Duration::from_secs(215);
-
-/// Many, but not what a loop without a pause would send.
-const MOST_REQUESTS: u32 = 60;
 
 /// What may go wrong beside losses, delays, freezes and crashes, which always may.
 #[derive(Clone, Copy)]
@@ -233,18 +232,6 @@ impl World {
         }
     }
 
-    /// The store's view of who won what.
-    fn note_win(&mut self, request: &Request, status: u16) {
-        let header = |name: &str| request.header(&format!("x-ms-meta-{name}"));
-        let (Some(term), Some(nonce)) = (header("tenureterm"), header("tenurenonce")) else {
-            return;
-        };
-        let win = (term.parse().unwrap(), nonce.to_string());
-        if status == 200 && self.wins.last() != Some(&win) {
-            self.wins.push(win);
-        }
-    }
-
     fn lives(&self, host: usize, life: u64) -> bool {
         self.hosts[host].alive && self.hosts[host].life == life
     }
@@ -432,153 +419,5 @@ impl World {
         if let Some(from) = running.working_since {
             self.spans.push(Span { term: running.turn.term, from, to: self.now });
         }
-    }
-
-    // What goes wrong.
-
-    fn freeze(&mut self) {
-        let host = usize::try_from(self.dice.below(3)).unwrap();
-        let until = self.now + Duration::from_secs(1) + self.dice.millis(30_000);
-        if !self.hosts[host].alive || self.hosts[host].frozen_until > self.now {
-            return;
-        }
-        self.enforce(host);
-        self.note(host, "freezes");
-        if let Some(running) = self.hosts[host].turn {
-            self.close_span(running);
-            if let Some(running) = &mut self.hosts[host].turn {
-                running.working_since = None;
-            }
-        }
-        self.hosts[host].frozen_until = until;
-        self.plan(until, Happening::Thaw(host, self.hosts[host].life));
-    }
-
-    fn kill(&mut self) {
-        let host = usize::try_from(self.dice.below(3)).unwrap();
-        if !self.hosts[host].alive {
-            return;
-        }
-        self.note(host, "is killed");
-        if let Some(running) = self.hosts[host].turn.take() {
-            self.close_span(running);
-        }
-        self.gone(host);
-    }
-
-    /// The process has ended; another one is started some time later.
-    fn gone(&mut self, host: usize) {
-        let state = &mut self.hosts[host];
-        state.leaving = false;
-        (state.alive, state.memory, state.step, state.asked) = (false, None, None, None);
-        (state.word, state.leading, state.frozen_until) = (None, None, Duration::ZERO);
-        state.life += 1;
-        let at = self.now + self.dice.millis(20_000);
-        self.plan(at, Happening::Restart(host));
-    }
-
-    fn meddle(&mut self) {
-        if !self.faults.outsider {
-            return;
-        }
-        self.note(9, "meddles");
-        let lease = [("x-ms-lease-action", "break"), ("x-ms-lease-break-period", "0")];
-        self.outsider("PUT", "comp=lease", &lease);
-        match self.dice.below(3) {
-            0 => self.outsider("DELETE", "", &[]),
-            1 => self.outsider("PUT", "comp=metadata", &[]),
-            _ => {}
-        }
-    }
-
-    /// I4 and I8, and that no candidate runs hot.
-    fn check_sent(&mut self, host: usize, operation: &Operation) {
-        let state = &mut self.hosts[host];
-        let used = match operation {
-            Operation::Acquire { lease, .. } => {
-                state.leases.insert(lease.to_string());
-                None
-            }
-            Operation::Release { lease } => {
-                if state.turn.is_some() {
-                    self.broken.push("I4: released while the handler may run".into());
-                }
-                Some(lease)
-            }
-            Operation::Renew { lease } | Operation::WriteMetadata { lease, .. } => Some(lease),
-            Operation::Look { lease } => lease.as_ref(),
-            _ => None,
-        };
-        if used.is_some_and(|lease| !state.leases.contains(&lease.to_string())) {
-            self.broken.push("I8: a lease id that is not its own".into());
-        }
-        let count = self.requests.entry((host, self.now.as_secs())).or_default();
-        *count += 1;
-        if *count > MOST_REQUESTS {
-            self.broken
-                .push(format!("c{host} sent more than {MOST_REQUESTS} requests in a second"));
-        }
-    }
-
-    /// A graceful end: the host stops the handler, then says so.
-    fn leave(&mut self) {
-        let host = usize::try_from(self.dice.below(3)).unwrap();
-        if !self.hosts[host].alive || self.hosts[host].frozen_until > self.now {
-            return;
-        }
-        self.note(host, "is asked to leave");
-        self.turn_over(host, Outcome::CutOff);
-        let state = &mut self.hosts[host];
-        (state.leaving, state.word) = (true, Some(Event::Leave));
-        let life = state.life;
-        self.plan(self.now, Happening::Step(host, life));
-    }
-
-    fn outsider(&mut self, method: &str, query: &str, headers: &[(&str, &str)]) {
-        let account = &self.hosts[0].settings.account;
-        let path = format!("{}{}", account.prefix(), self.hosts[0].blob().path());
-        let date = http_date::format(self.wall());
-        let headers = signed(account, method, &path, query, headers, &date);
-        let target = if query.is_empty() { path } else { format!("{path}?{query}") };
-        let mut request = Request { method: method.into(), target, headers, ..Request::default() };
-        request.headers.push(("content-length".into(), "0".into()));
-        let now = Now { elapsed: self.now, wall: self.wall() };
-        self.service.handle(now, &request);
-    }
-
-    // The oracle.
-
-    pub fn judge(&self) -> Result<(), String> {
-        if let Some(broken) = self.broken.first() {
-            return Err(broken.clone());
-        }
-        if !self.wins.is_sorted_by(|earlier, later| earlier.0 < later.0) {
-            return Err(format!("I2: terms in the order of winning: {:?}", self.wins));
-        }
-        if !self.early.is_empty() {
-            return Err(format!("slots that ran before their instant: {:?}", self.early));
-        }
-        // With the record its slots are lost.
-        if !self.doubled.is_empty() && !self.faults.outsider {
-            return Err(format!("I5: slots with two turns: {:?}", self.doubled));
-        }
-        // Without A3: the renewal interval (8 s for a lease of 30 s) and a request time-out,
-        // by a clock that is 1 % slow.
-        let allowed = match self.faults.outsider {
-            true => Duration::from_millis(11_200),
-            false => Duration::ZERO,
-        };
-        for one in &self.spans {
-            for other in self.spans.iter().filter(|other| other.term > one.term) {
-                let overlap = one.to.min(other.to).saturating_sub(one.from.max(other.from));
-                if overlap > allowed {
-                    return Err(format!("I1: {one:?} and {other:?} overlap by {overlap:?}"));
-                }
-            }
-        }
-        if self.hosts.iter().all(|host| host.leading.is_none()) {
-            return Err("I6: nobody leads after a calm minute".into());
-        }
-        Ok(())
     }
 }

@@ -1,0 +1,88 @@
+//! The judge: looks at what handlers did, at what was sent, and at what the store took.
+
+use std::time::Duration;
+
+use tenure::store::Request;
+use tenure_guest::azure::Operation;
+
+use super::World;
+
+/// Many, but not what a loop without a pause would send.
+const MOST_REQUESTS: u32 = 60;
+
+impl World {
+    /// The store's view of who won what.
+    pub(super) fn note_win(&mut self, request: &Request, status: u16) {
+        let header = |name: &str| request.header(&format!("x-ms-meta-{name}"));
+        let (Some(term), Some(nonce)) = (header("tenureterm"), header("tenurenonce")) else {
+            return;
+        };
+        let win = (term.parse().unwrap(), nonce.to_string());
+        if status == 200 && self.wins.last() != Some(&win) {
+            self.wins.push(win);
+        }
+    }
+
+    /// I4 and I8, and that no candidate runs hot.
+    pub(super) fn check_sent(&mut self, host: usize, operation: &Operation) {
+        let state = &mut self.hosts[host];
+        let used = match operation {
+            Operation::Acquire { lease, .. } => {
+                state.leases.insert(lease.to_string());
+                None
+            }
+            Operation::Release { lease } => {
+                if state.turn.is_some() {
+                    self.broken.push("I4: released while the handler may run".into());
+                }
+                Some(lease)
+            }
+            Operation::Renew { lease } | Operation::WriteMetadata { lease, .. } => Some(lease),
+            Operation::Look { lease } => lease.as_ref(),
+            _ => None,
+        };
+        if used.is_some_and(|lease| !state.leases.contains(&lease.to_string())) {
+            self.broken.push("I8: a lease id that is not its own".into());
+        }
+        let count = self.requests.entry((host, self.now.as_secs())).or_default();
+        *count += 1;
+        if *count > MOST_REQUESTS {
+            self.broken
+                .push(format!("c{host} sent more than {MOST_REQUESTS} requests in a second"));
+        }
+    }
+
+    pub fn judge(&self) -> Result<(), String> {
+        if let Some(broken) = self.broken.first() {
+            return Err(broken.clone());
+        }
+        if !self.wins.is_sorted_by(|earlier, later| earlier.0 < later.0) {
+            return Err(format!("I2: terms in the order of winning: {:?}", self.wins));
+        }
+        if !self.early.is_empty() {
+            return Err(format!("slots that ran before their instant: {:?}", self.early));
+        }
+        // With the record its slots are lost.
+        if !self.doubled.is_empty() && !self.faults.outsider {
+            return Err(format!("I5: slots with two turns: {:?}", self.doubled));
+        }
+        // Without A3: the renewal interval (8 s for a lease of 30 s) and a request time-out,
+        // by a clock that is 1 % slow.
+        let allowed = match self.faults.outsider {
+            true => Duration::from_millis(11_200),
+            false => Duration::ZERO,
+        };
+        for one in &self.spans {
+            for other in self.spans.iter().filter(|other| other.term > one.term) {
+                let overlap = one.to.min(other.to).saturating_sub(one.from.max(other.from));
+                if overlap > allowed {
+                    return Err(format!("I1: {one:?} and {other:?} overlap by {overlap:?}"));
+                }
+            }
+        }
+        if self.hosts.iter().all(|host| host.leading.is_none()) {
+            return Err("I6: nobody leads after a calm minute".into());
+        }
+        Ok(())
+    }
+}
