@@ -19,6 +19,9 @@ use crate::candidate::{Asked, Dice, Host, Running};
 const TROUBLED: Duration = Duration::from_secs(150);
 const END: Duration = Duration::from_secs(215);
 
+/// The longest that a host needs to stop a handler, in milliseconds.
+pub const STOPPING: u64 = 2_000;
+
 /// What may go wrong beside losses, delays, freezes and crashes, which always may.
 #[derive(Clone, Copy)]
 pub struct Faults {
@@ -344,8 +347,10 @@ impl World {
             self.note(host, &format!("stands down: {:?}", ending.reason));
             self.lost_tenancies += u64::from(ending.reason != EndingReason::Left);
             self.hosts[host].leading = None;
-            if self.hosts[host].turn.is_some() {
-                self.turn_over(host, Outcome::CutOff);
+            // To stop the work takes some time, but no longer than the validity.
+            let stopped = self.hosts[host].clock(self.now) + self.dice.millis(STOPPING);
+            if let Some(running) = &mut self.hosts[host].turn {
+                running.deadline = running.deadline.min(stopped);
             }
         }
         if let Standing::Leading(tenancy) = &report.standing {
