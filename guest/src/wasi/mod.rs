@@ -75,10 +75,10 @@ impl Guest for Component {
         let mut step =
             Step::begin(&settings, memory.as_deref(), clock.started(), event, &mut chance);
         loop {
-            match step.next(clock.now()) {
+            let sent = clock.now();
+            match step.next(sent) {
                 Todo::Rest(report) => return (*report).into(),
                 Todo::Send(ask) => {
-                    let sent = clock.now();
                     let date = step.date(sent, clock.wall());
                     let reply = send(&settings, &ask, date);
                     step.answered(sent, clock.now(), clock.wall(), reply, &mut chance);

@@ -76,7 +76,14 @@ impl Gate {
         let client = policy.clients.get(url.scheme()).map_err(|e| Error::InternalError(Some(e)))?;
 
         let (head, body) = request.into_parts();
-        let body = Limited::new(body, REQUEST).collect().await.map_err(body_error)?.to_bytes();
+        let body = match body.is_end_stream() {
+            true => Bytes::new(),
+            false => {
+                let body = timeout(policy.patience, Limited::new(body, REQUEST).collect()).await;
+                let body = body.map_err(|_| Error::ConnectionWriteTimeout)?;
+                body.map_err(body_error)?.to_bytes()
+            }
+        };
         let mut outgoing = reqwest::Request::new(head.method, url);
         *outgoing.headers_mut() = head.headers;
         outgoing.headers_mut().remove(http::header::HOST);
@@ -157,9 +164,7 @@ impl WasiHttpHooks for Gate {
     ) -> Box<dyn Future<Output = Result<Answer, Error>> + Send> {
         let gate = self.clone();
         Box::new(async move {
-            let patience = gate.policy.patience;
-            let sent = timeout(patience, gate.send(request, options.unwrap_or_default()));
-            let response = sent.await.map_err(|_| Error::HttpResponseTimeout)??;
+            let response = gate.send(request, options.unwrap_or_default()).await?;
             let done: Box<dyn Future<Output = Result<(), Error>> + Send> =
                 Box::new(std::future::ready(Ok(())));
             Ok((response, done))
