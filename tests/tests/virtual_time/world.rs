@@ -64,6 +64,8 @@ pub struct World {
     spans: Vec<Span>,
     /// Terms and who won them, in the order in which the store took them.
     wins: Vec<(u64, String)>,
+    /// When the newest of them was won.
+    won_at: Duration,
     slots: BTreeMap<u64, BTreeSet<u64>>,
     doubled: Vec<u64>,
     early: Vec<u64>,
@@ -110,6 +112,7 @@ impl World {
             number: 0,
             spans: Vec::new(),
             wins: Vec::new(),
+            won_at: Duration::ZERO,
             slots: BTreeMap::new(),
             doubled: Vec::new(),
             early: Vec::new(),
