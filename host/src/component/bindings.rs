@@ -1,7 +1,7 @@
 //! Bindings to the WIT package `tenure:election`.
 //!
 //! The types and the handler's world are generated. The four functions of `election` are called
-//! by hand: the generator makes a struct field of each, and `break` cannot be the name of one.
+//! by hand: what is generated would look up and check all four in each call, and a step needs one.
 #![allow(missing_docs, clippy::all, reason = "generated from wit/, which is documented there")]
 
 /// The values that the component and the host exchange.
