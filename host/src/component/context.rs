@@ -2,13 +2,13 @@
 
 use super::engine::{Engine, Running};
 use super::output::Output;
+use super::surroundings::Surroundings;
 use crate::clock::Reading;
-use crate::egress::Gate;
 use std::path::Path;
 use wasmtime::component::{Linker, ResourceTable};
 use wasmtime::{Store, StoreLimits, StoreLimitsBuilder};
 use wasmtime_wasi::{FsPerms, HostMonotonicClock, WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
-use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
+use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpHooks, WasiHttpView};
 
 /// Handles that a guest may hold at a time: streams, requests, pollables.
 const HANDLES: usize = 10_000;
@@ -28,10 +28,12 @@ pub(crate) struct Grant<'a> {
     pub stdout: Option<Output>,
     pub stderr: Output,
     pub clock: Reading,
-    /// Decides on each request.
-    pub gate: Gate,
+    /// Decides on each request, and carries it.
+    pub gate: Box<dyn WasiHttpHooks>,
     /// Bytes that each of its memories may grow to.
     pub memory: usize,
+    /// In place of this machine's time of day and randomness.
+    pub surroundings: Option<&'a Surroundings>,
 }
 
 /// The data of a store.
@@ -39,9 +41,9 @@ pub(crate) struct Context {
     wasi: WasiCtx,
     http: WasiHttpCtx,
     table: ResourceTable,
-    gate: Gate,
+    gate: Box<dyn WasiHttpHooks>,
     limits: StoreLimits,
-    _running: Running,
+    _running: Option<Running>,
 }
 
 /// A store for one call, in which guest code yields at each tick.
@@ -51,6 +53,9 @@ pub(crate) fn store(engine: &Engine, grant: Grant<'_>) -> Store<Context> {
     wasi.allow_tcp(false).allow_udp(false).allow_ip_name_lookup(false);
     if let Some(stdout) = grant.stdout {
         wasi.stdout(stdout);
+    }
+    if let Some(surroundings) = grant.surroundings {
+        surroundings.apply(&mut wasi);
     }
     for file in grant.files {
         open(&mut wasi, file);
@@ -100,7 +105,7 @@ impl WasiView for Context {
 
 impl WasiHttpView for Context {
     fn http(&mut self) -> WasiHttpCtxView<'_> {
-        WasiHttpCtxView { ctx: &mut self.http, table: &mut self.table, hooks: &mut self.gate }
+        WasiHttpCtxView { ctx: &mut self.http, table: &mut self.table, hooks: &mut *self.gate }
     }
 }
 

@@ -33,7 +33,8 @@ pub struct Engine {
     wasmtime: wasmtime::Engine,
     /// For the election component: small, many times a minute.
     brief: wasmtime::Engine,
-    ticker: Arc<Ticker>,
+    /// None: guests are never interrupted.
+    ticker: Option<Arc<Ticker>>,
 }
 
 impl Engine {
@@ -62,7 +63,15 @@ impl Engine {
         // Where so much address space is not to be had, memory is mapped anew for each step.
         let brief = wasmtime::Engine::new(&config).unwrap_or_else(|_| wasmtime.clone());
         let ticker = Arc::new(Ticker::start([wasmtime.weak(), brief.weak()])?);
-        Ok(Self { wasmtime, brief, ticker })
+        Ok(Self { wasmtime, brief, ticker: Some(ticker) })
+    }
+
+    /// This engine for a simulation: what runs on it from now on is never interrupted, since
+    /// that would happen in real time. A handler that does not return is not to be run on it.
+    #[must_use]
+    pub fn uninterrupted(mut self) -> Self {
+        self.ticker = None;
+        self
     }
 
     /// The engine for components that run briefly and often.
@@ -75,10 +84,11 @@ impl Engine {
     }
 
     /// Guest code is interrupted regularly as long as the returned value lives.
-    pub(crate) fn running(&self) -> Running {
-        self.ticker.shared.running.fetch_add(1, Ordering::SeqCst);
-        self.ticker.thread.unpark();
-        Running(self.ticker.clone())
+    pub(crate) fn running(&self) -> Option<Running> {
+        let ticker = self.ticker.clone()?;
+        ticker.shared.running.fetch_add(1, Ordering::SeqCst);
+        ticker.thread.unpark();
+        Some(Running(ticker))
     }
 }
 

@@ -6,6 +6,7 @@ mod election;
 mod engine;
 mod error;
 mod output;
+mod surroundings;
 #[cfg(test)]
 mod tests;
 
@@ -15,3 +16,4 @@ pub use election::{ELECTION_COMPONENT, ElectionComponent};
 pub use engine::Engine;
 pub use error::{CheckError, ComponentError};
 pub(crate) use output::Output;
+pub use surroundings::{Network, NetworkFailure, Surroundings};

@@ -134,8 +134,9 @@ impl ComponentHandler {
             stdout: Some(self.lines(Stream::Stdout)),
             stderr: self.lines(Stream::Stderr),
             clock: self.clock.clone(),
-            gate: Gate::new(self.policy.clone(), Some(lease.clone())),
+            gate: Box::new(Gate::new(self.policy.clone(), Some(lease.clone()))),
             memory: MEMORY,
+            surroundings: None,
         };
         let mut store = component::store(&self.engine, grant);
         // Code that never waits is ended here; the runner ends what waits.
