@@ -1,23 +1,19 @@
 //! What a guest is given: the data of its store.
 
 use super::engine::{Engine, Running};
+use super::limits::Limits;
 use super::output::Output;
 use super::surroundings::Surroundings;
+use crate::Deadline;
 use crate::clock::Reading;
 use std::path::Path;
+use wasmtime::Store;
 use wasmtime::component::{Linker, ResourceTable};
-use wasmtime::{Store, StoreLimits, StoreLimitsBuilder};
 use wasmtime_wasi::{FsPerms, HostMonotonicClock, WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
 use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpHooks, WasiHttpView};
 
 /// Handles that a guest may hold at a time: streams, requests, pollables.
 const HANDLES: usize = 10_000;
-
-/// Memories of one guest: a composed one has several.
-const MEMORIES: usize = 16;
-
-/// Elements that each of its tables may grow to.
-const ELEMENTS: usize = 1_000_000;
 
 /// The capabilities of one guest call. What is not named here is not there: no arguments, no
 /// inherited environment or streams, no sockets, no directories.
@@ -30,8 +26,10 @@ pub(crate) struct Grant<'a> {
     pub clock: Reading,
     /// Decides on each request, and carries it.
     pub gate: Box<dyn WasiHttpHooks>,
-    /// Bytes that each of its memories may grow to.
+    /// Bytes that its memories may have together.
     pub memory: usize,
+    /// When guest code is to be interrupted, beside the regular ticks.
+    pub deadline: Option<&'a Deadline>,
     /// In place of this machine's time of day and randomness.
     pub surroundings: Option<&'a Surroundings>,
 }
@@ -42,7 +40,7 @@ pub(crate) struct Context {
     http: WasiHttpCtx,
     table: ResourceTable,
     gate: Box<dyn WasiHttpHooks>,
-    limits: StoreLimits,
+    limits: Limits,
     _running: Option<Running>,
 }
 
@@ -67,12 +65,8 @@ pub(crate) fn store(engine: &Engine, grant: Grant<'_>) -> Store<Context> {
         http: WasiHttpCtx::new(),
         table,
         gate: grant.gate,
-        limits: StoreLimitsBuilder::new()
-            .memory_size(grant.memory)
-            .memories(MEMORIES)
-            .table_elements(ELEMENTS)
-            .build(),
-        _running: engine.running(),
+        limits: Limits::new(grant.memory),
+        _running: engine.running(grant.deadline),
     };
     let mut store = Store::new(engine.wasmtime(), context);
     store.limiter(|context| &mut context.limits);

@@ -235,6 +235,7 @@ impl ElectionComponent {
                 clock: self.clock.clone(),
                 gate,
                 memory: MEMORY,
+                deadline: None,
                 surroundings: self.surroundings.as_ref(),
             },
         )

@@ -5,6 +5,7 @@ mod context;
 mod election;
 mod engine;
 mod error;
+mod limits;
 mod output;
 mod surroundings;
 #[cfg(test)]

@@ -5,7 +5,7 @@ mod function;
 #[cfg(test)]
 mod tests;
 
-pub use component::{ComponentHandler, InvalidHandler, LineSink, Options, Stream};
+pub use component::{ComponentHandler, InvalidHandler, LineSink, MEMORY_LIMIT, Options, Stream};
 pub use function::{FunctionHandler, from_fn};
 
 use crate::Deadline;

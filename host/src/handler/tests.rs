@@ -30,6 +30,7 @@ fn load(
         env: env.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
         allow: list,
         output: Some(Arc::new(move |stream, line| seen.lock().unwrap().push((stream, line)))),
+        ..Options::default()
     };
     let engine = Engine::new().unwrap();
     let handler = ComponentHandler::from_binary(&engine, binary, options, &BootClock::new());
