@@ -7,6 +7,7 @@ pub mod azurite;
 pub mod candidate;
 pub mod measure;
 pub mod outsider;
+pub mod simulation;
 pub mod sink;
 pub mod store;
 
