@@ -10,6 +10,9 @@ const SECOND: Millis = 1_000;
 /// How late the network may still deliver a request.
 pub const LATEST: Millis = 30 * SECOND;
 
+/// About when schedules begin, in milliseconds since 1970: a slot of every schedule.
+const EPOCH: u64 = 1_794_999_900_000;
+
 /// The least time in which faults happen.
 const TROUBLED: Millis = 90 * SECOND;
 
@@ -119,8 +122,8 @@ pub struct Plan {
     pub noise: u64,
     /// In how many of a thousand turns the handler works for long.
     pub long_turns: u64,
-    /// Milliseconds of the service's clock beyond a whole second, at the beginning.
-    pub fraction: u64,
+    /// The service's wall clock at the beginning, in milliseconds since 1970.
+    pub epoch: u64,
     /// Faults that wait for a step.
     pub ambushes: Vec<Ambush>,
     /// Faults that wait for an instant, in their order.
@@ -145,9 +148,10 @@ impl Plan {
         let calm = (10 * longest).saturating_sub(settling).max(TROUBLED);
         // Each schedule has one fault that it is about, so that no pair of fault and step is rare.
         let (fault, step) = (fault(class, dice), dice.pick(&Step::ALL));
+        // An outcome is written by itself only where the next slot is more than a minute away.
         let every = match step {
-            Step::Outcome => 90,
-            _ => dice.pick(&[3, 3, 5, 5, 10, 90]),
+            Step::Outcome => 75,
+            _ => dice.pick(&[3, 3, 5, 5, 10, 75]),
         };
         let beginning = match step {
             Step::CreateContainer => Beginning::Nothing,
@@ -155,11 +159,20 @@ impl Plan {
             _ => dice.pick(&[Beginning::Nothing, Beginning::Container, Beginning::Record]),
         };
         let mut ambushes = vec![ambush(fault, step, dice)];
+        if step == Step::ReadBack {
+            // Only a write of unknown outcome is read back.
+            for _ in 0..2 {
+                let unknown = dice.pick(&[Fault::AnswerLost, Fault::Reset, Fault::Internal]);
+                ambushes.push(ambush(unknown, dice.pick(&[Step::Raise, Step::Claim]), dice));
+            }
+        }
         for _ in 0..dice.between(1, 4) {
             ambushes.push(ambush(self::fault(class, dice), dice.pick(&Step::ALL), dice));
         }
-        let mut timed: Vec<_> =
-            (0..dice.between(2, 4)).map(|_| in_time(class, machines.len(), calm, dice)).collect();
+        let mut timed = vec![a_take_over(calm.saturating_sub(longest + 8 * SECOND), dice)];
+        for _ in 0..dice.between(1, 3) {
+            timed.push(in_time(class, machines.len(), calm, dice));
+        }
         let again: Vec<_> = timed.iter().filter_map(|timed| the_same_evil(*timed, dice)).collect();
         timed.extend(again);
         timed.sort_by_key(|timed| timed.at);
@@ -171,7 +184,7 @@ impl Plan {
             latency: dice.pick(&[5, 20, 20, 60, 250]),
             noise: dice.pick(&[0, 0, 10, 40]),
             long_turns: dice.pick(&[50, 200, 600]),
-            fraction: dice.between(0, 999),
+            epoch: EPOCH + every * SECOND * dice.between(1, 1_000) - dice.between(0, 25 * SECOND),
             ambushes,
             timed,
             calm,
@@ -247,6 +260,20 @@ fn the_same_evil(timed: Timed, dice: &mut Dice) -> Option<Timed> {
     let again = timed.fault.kind() == Kind::Outsider && dice.once_in(2);
     let at = timed.at + dice.between(0, 4_000);
     again.then(|| Timed { at, fault: dice.pick(&OUTSIDER), ..timed })
+}
+
+/// Something after which another leads, early enough for that to be seen.
+fn a_take_over(until: Millis, dice: &mut Dice) -> Timed {
+    const LOSSES: [Fault; 6] = [
+        Fault::Kill,
+        Fault::Kill,
+        Fault::Leave,
+        Fault::Leave,
+        Fault::PauseBetween,
+        Fault::PartitionOne,
+    ];
+    let fault = dice.pick(&LOSSES);
+    Timed { at: dice.between(10 * SECOND, until), fault, target: Target::Leader }
 }
 
 /// Something that changes who leads, mostly.

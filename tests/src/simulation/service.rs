@@ -15,9 +15,6 @@ use crate::outsider::signed;
 /// The election that all candidates contend for.
 pub const ELECTION: &str = "leases/leader";
 
-/// The service's time at the beginning, in seconds since 1970.
-const EPOCH: u64 = 1_795_000_000;
-
 /// The field of a version to come.
 pub const LATER: (&str, &str) = ("tenurelater", "kept%20so");
 
@@ -44,7 +41,7 @@ impl Service {
         let mut service = Self {
             store: Store::new(vec![StoreAccount::emulator()], seed),
             seed,
-            epoch: EPOCH * 1_000_000_000 + plan.fraction * 1_000_000,
+            epoch: plan.epoch * 1_000_000,
             ahead: 0,
             account: account.expect("the emulator's"),
             blob: BlobName::parse(ELECTION).expect("a good name"),

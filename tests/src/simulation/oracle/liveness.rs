@@ -9,7 +9,7 @@
 //!   finds the record changed.
 //! - After the calm somebody leads, and everybody who lives then has its turn in the finale.
 
-use super::super::fault::{Fault, Kind, Step};
+use super::super::fault::Step;
 use super::super::history::{Entry, History, What, Who, Win};
 use super::super::world::Millis;
 use super::terms::lost_between;
@@ -97,11 +97,11 @@ fn takes_over(history: &History) -> Millis {
 fn is_undisturbed(history: &History, loss: &Loss, end: Millis) -> bool {
     let from = loss.at.saturating_sub(BEFORE);
     let disturbed = history.entries.iter().any(|Entry { at, what }| match *what {
-        What::Struck(Fault::Kill | Fault::Leave, Some(who), _) if who == loss.who => false,
-        What::Struck(fault, who, until) => {
-            // What befell the old leader alone does not keep the others from taking over.
-            let others = who != Some(loss.who) || fault.kind() != Kind::Process;
-            others && *at <= end && until >= from
+        // What befell the old leader before does not keep the others from taking over; what befalls
+        // it later may, since it contends again.
+        What::Struck(_, who, until) => {
+            let before = who == Some(loss.who) && *at <= loss.at;
+            !before && *at <= end && until >= from
         }
         _ => false,
     });
