@@ -168,7 +168,7 @@ impl<'s> Step<'s> {
         };
         match event {
             Some(Event::TurnEnded(outcome)) => step.turn_ended(outcome),
-            Some(Event::Leave) => step.leave(elapsed),
+            Some(Event::Leave(_)) => step.leave(elapsed),
             None => {}
         }
         if let (Phase::Stopping { lease }, None) = (&step.state.phase, step.state.turn) {

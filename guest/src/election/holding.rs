@@ -244,6 +244,7 @@ impl Step<'_> {
                         attempt: last.attempt,
                         past_due: claim.past_due,
                         valid_for: hold.valid_until.saturating_sub(self.started),
+                        time_limit: None,
                     };
                     self.state.turn = Some(turn);
                     self.run = Some(turn);

@@ -41,23 +41,32 @@ mod field {
 pub enum Outcome {
     /// The handler returned ok.
     Succeeded,
-    /// The handler returned an error or could not run.
+    /// The handler returned an error.
     Failed,
+    /// The handler trapped, panicked, or could not be started.
+    Trapped,
+    /// The host stopped it at its time limit.
+    TimedOut,
     /// The host cut it off.
     CutOff,
 }
 
 impl Outcome {
+    const ALL: [Self; 5] =
+        [Self::Succeeded, Self::Failed, Self::Trapped, Self::TimedOut, Self::CutOff];
+
     fn word(self) -> &'static str {
         match self {
             Self::Succeeded => "succeeded",
             Self::Failed => "failed",
+            Self::Trapped => "trapped",
+            Self::TimedOut => "timed-out",
             Self::CutOff => "cut-off",
         }
     }
 
     fn parse(word: &str) -> Option<Self> {
-        [Self::Succeeded, Self::Failed, Self::CutOff].into_iter().find(|o| o.word() == word)
+        Self::ALL.into_iter().find(|outcome| outcome.word() == word)
     }
 }
 
