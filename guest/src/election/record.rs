@@ -166,7 +166,16 @@ impl Record {
         let slot = fields.optional(field::SLOT, Timestamp::parse)?;
         let attempt = fields.optional(field::ATTEMPT, |text| text.parse().ok())?;
         let finished = fields.optional(field::FINISHED, Timestamp::parse)?;
-        let outcome = fields.optional(field::OUTCOME, Outcome::parse)?;
+        let outcome = fields.optional(field::OUTCOME, |word| Some(Outcome::parse(word)))?;
+        if let Some(None) = outcome {
+            // A newer version knows what the word means: it is kept, and its slot with it.
+            for name in [field::FINISHED, field::OUTCOME] {
+                if let Some(value) = metadata.get(name) {
+                    fields.0.insert(name.into(), value.into());
+                }
+            }
+        }
+        let outcome = outcome.flatten();
         Ok(Some(Self {
             // Room to rise for longer than any election lasts.
             term: fields.required(field::TERM, |text| {
@@ -327,6 +336,28 @@ mod tests {
     }
 
     #[test]
+    fn every_outcome_is_read_as_it_was_written() {
+        for outcome in Outcome::ALL {
+            let finished = Some(Finished { outcome, ..record().finished.unwrap() });
+            let record = Record { finished, ..record() };
+            assert_eq!(Record::read(&record.write()), Ok(Some(record)), "{outcome:?}");
+        }
+    }
+
+    #[test]
+    fn an_outcome_of_a_newer_version_is_kept_until_another_one_is_written() {
+        let mut newer = record().write();
+        newer.insert("tenureoutcome".into(), "handed-over".into());
+        let read = Record::read(&newer).unwrap().unwrap();
+        assert_eq!(read.finished, None);
+        assert_eq!(read.write(), newer);
+        let ours = Record { finished: record().finished, ..read };
+        assert_eq!(ours.write(), record().write());
+        newer.remove("tenurefinished");
+        assert_eq!(Record::read(&newer).unwrap().unwrap().write(), newer);
+    }
+
+    #[test]
     fn names_are_lower_case_letters_and_values_plain_ascii() {
         for (name, value) in record().write().iter() {
             assert!(name.bytes().all(|b| b.is_ascii_lowercase()), "{name}");
@@ -356,7 +387,7 @@ mod tests {
             ("tenureslot", "07:00"),
             ("tenureattempt", "many"),
             ("tenurefinished", ""),
-            ("tenureoutcome", "fine"),
+            ("tenureoutcome", "%ff"),
             ("tenurelater", &"x".repeat(4096)),
         ] {
             let mut garbled = record().write();
