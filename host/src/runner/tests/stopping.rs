@@ -177,8 +177,14 @@ fn the_time_limit_holds_during_the_grace_and_the_grace_within_the_time_limit() {
 }
 
 #[test]
-fn a_handler_that_fails_by_its_deadline_did_not_fail() {
-    for (limit, outcome) in [(3, "timed-out"), (60, "cut-off")] {
+fn a_handler_that_ends_at_its_deadline_succeeded_or_was_stopped_but_did_not_fail() {
+    let denied = || Err("denied".to_owned());
+    for (limit, result, outcome) in [
+        (3, denied(), "timed-out"),
+        (60, denied(), "cut-off"),
+        (3, Ok(()), "succeeded"),
+        (60, Ok(()), "succeeded"),
+    ] {
         let seen = VirtualClock::run(async |clock| {
             let log = Log { clock: clock.clone(), lines: Arc::default() };
             let replies = Mutex::new([leading(7).run(limited(limit)).again_in(100)].into());
@@ -186,10 +192,10 @@ fn a_handler_that_fails_by_its_deadline_did_not_fail() {
             let sleeper = clock.clone();
             // Its requests are refused from the deadline on.
             let work = from_fn(move |_, lease: Deadline| {
-                let clock = sleeper.clone();
+                let (clock, result) = (sleeper.clone(), result.clone());
                 async move {
                     clock.sleep_until(clock.now() + lease.remaining()).await;
-                    Err("denied".to_owned())
+                    result
                 }
             });
             let told = log.clone();
