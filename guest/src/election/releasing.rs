@@ -1,0 +1,124 @@
+//! Giving a lease back, once the work was seen stopped. `protocol.md`, Losing and leaving.
+
+use core::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::Moment;
+use super::candidate::{Ask, Failure, Phase, Step, patience};
+use super::chance::Chance;
+use super::pace::Pace;
+use super::report::{Ending, EndingReason};
+use super::winning::Watch;
+use super::write::Write;
+use crate::azure::answer::{Answer, Class};
+use crate::azure::lease_id::LeaseId;
+use crate::azure::operation::Operation;
+
+/// How long the last write of the record may keep the release waiting.
+const LAST_WRITE: Duration = Duration::from_secs(1);
+
+/// A lease that is to be given back.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Release {
+    lease: LeaseId,
+    /// The outcome of the last turn, to be put on record before: others want to know it.
+    last_write: Option<Write>,
+    /// Up to when the lease is certainly ours.
+    valid_until: Moment,
+    /// The lease has run out by then in any case.
+    until: Moment,
+    /// When to contend again.
+    then: Moment,
+    pub pace: Pace,
+}
+
+type Reply = Result<Answer, Failure>;
+
+impl Step<'_> {
+    /// Ends a leadership whose work was seen stopped.
+    pub(super) fn resign(&mut self, reason: EndingReason, now: Moment, then: Moment) {
+        let Phase::Holding(hold) = &mut self.state.phase else { return };
+        #[cfg(feature = "mutants")]
+        super::holding::given_up::note(hold);
+        let (lease, valid_until) = (hold.lease, hold.valid_until);
+        self.ending = Some(Ending { term: hold.term(), reason });
+        let last_write = hold.last_write(now);
+        let until = now + self.settings.timings.lease;
+        let pace = Pace::at(now);
+        self.state.phase =
+            Phase::Releasing(Release { lease, last_write, valid_until, until, then, pace });
+    }
+
+    /// Gives a lease back, if there is one; then leaves, or contends again at `then`.
+    pub(super) fn release(&self, lease: Option<LeaseId>, now: Moment, then: Moment) -> Phase {
+        match lease {
+            Some(lease) => {
+                let until = now + self.settings.timings.lease;
+                let (pace, last_write, valid_until) = (Pace::at(now), None, now);
+                Phase::Releasing(Release { lease, last_write, valid_until, until, then, pace })
+            }
+            None if self.state.leaving => Phase::Left,
+            None => Phase::Watching(Watch::at(then)),
+        }
+    }
+
+    pub(super) fn send_release(&mut self, now: Moment) -> Option<Ask> {
+        let Phase::Releasing(release) = &mut self.state.phase else { return None };
+        if release.pace.next > now {
+            return None;
+        }
+        let (lease, timeout) = (release.lease, self.settings.timings.request_timeout);
+        // Under a lease that is certainly ours until the answer is there, or not at all.
+        if now + LAST_WRITE >= release.valid_until {
+            release.last_write = None;
+        }
+        Some(match &release.last_write {
+            Some(write) => {
+                Ask { operation: write.operation(lease), timeout: timeout.min(LAST_WRITE) }
+            }
+            None => Ask { operation: Operation::Release { lease }, timeout },
+        })
+    }
+
+    pub(super) fn released(
+        &mut self,
+        mut release: Release,
+        operation: &Operation,
+        reply: &Reply,
+        now: Moment,
+        chance: &mut dyn Chance,
+    ) -> Phase {
+        if release.last_write.take().is_some() {
+            // Written or not: the release does not wait for a second try.
+            return Phase::Releasing(release);
+        }
+        let (unknown, refused) = match reply {
+            Err(_) => (true, false),
+            Ok(answer) => (
+                matches!(answer.class, Class::Unavailable | Class::Nonsense),
+                answer.class == Class::Refused,
+            ),
+        };
+        #[cfg(feature = "mutants")]
+        if crate::mutants::mutant!(ResumedAfterRelease) && unknown && !self.state.leaving {
+            let timings = &self.settings.timings;
+            let until = now + timings.lease - timings.margin;
+            if let Some(hold) = super::holding::given_up::resume(release.lease, until) {
+                return Phase::Holding(hold);
+            }
+        }
+        if refused || (unknown && release.pace.failures > 0) {
+            self.tell_reply(operation, reply, now);
+        }
+        if (unknown || refused) && now < release.until {
+            release.pace.failed(now, patience(self.settings), chance);
+            return Phase::Releasing(release);
+        }
+        // A conflict is an answer too: it was released by an earlier try, or is not ours.
+        match self.state.leaving {
+            true => Phase::Left,
+            false => Phase::Watching(Watch::at(release.then)),
+        }
+    }
+}
