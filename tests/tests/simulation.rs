@@ -14,20 +14,24 @@ use tenure::settings::Settings;
 use tenure_tests::simulation::campaign::{self, Totals};
 use tenure_tests::simulation::fault::Kind;
 use tenure_tests::simulation::trace::trace;
-use tenure_tests::simulation::{self, Fidelity};
+use tenure_tests::simulation::{self, Fidelity, Options};
 
-fn component() -> Fidelity {
+fn native() -> Options {
+    Fidelity::Native.into()
+}
+
+fn component() -> Options {
     let engine = Engine::new().unwrap().uninterrupted();
     let component = ElectionComponent::new(&engine, Settings::new(), &BootClock::new());
-    Fidelity::Component(Arc::new(component.unwrap()))
+    Fidelity::Component(Arc::new(component.unwrap())).into()
 }
 
 /// Runs the first seeds. The first one that fails is told with its trace.
-fn judge(seeds: u64, fidelity: &Fidelity, flag: &str) -> Totals {
+fn judge(seeds: u64, options: &Options, flag: &str) -> Totals {
     let threads = available_parallelism().map_or(1, NonZeroUsize::get);
-    let totals = campaign::run(0, seeds, threads, fidelity);
+    let totals = campaign::run(0, seeds, threads, options);
     if let Some(seed) = totals.failed.first() {
-        let outcome = simulation::run(*seed, fidelity);
+        let outcome = simulation::run(*seed, options);
         panic!(
             "{}\n{:#?}\ncargo run -p tenure-tests --release --bin simulate -- --seed {seed}{flag}",
             trace(&outcome.history),
@@ -42,7 +46,7 @@ fn judge(seeds: u64, fidelity: &Fidelity, flag: &str) -> Totals {
 
 #[test]
 fn the_pure_core_keeps_all_invariants() {
-    let totals = judge(600, &Fidelity::Native, "");
+    let totals = judge(600, &native(), "");
     println!("{}", totals.coverage);
     for (fault, step) in totals.coverage.empty() {
         println!("never seen: {}, at {}", fault.name(), step.name());
@@ -56,12 +60,12 @@ fn the_component_keeps_all_invariants() {
 
 #[test]
 fn a_seed_is_the_same_schedule_whatever_ran_before() {
-    let alone = simulation::run(7, &Fidelity::Native).history;
+    let alone = simulation::run(7, &native()).history;
     for seed in [3, 11] {
-        assert_ne!(alone, simulation::run(seed, &Fidelity::Native).history);
+        assert_ne!(alone, simulation::run(seed, &native()).history);
     }
-    assert_eq!(alone, simulation::run(7, &Fidelity::Native).history);
-    let elsewhere = std::thread::spawn(|| simulation::run(7, &Fidelity::Native).history);
+    assert_eq!(alone, simulation::run(7, &native()).history);
+    let elsewhere = std::thread::spawn(|| simulation::run(7, &native()).history);
     assert_eq!(alone, elsewhere.join().unwrap());
 }
 
@@ -76,7 +80,7 @@ fn a_seed_is_the_same_schedule_of_the_component() {
 #[test]
 fn outsiders_strike_only_where_a3_is_given_up() {
     for seed in 0..40 {
-        let outcome = simulation::run(seed, &Fidelity::Native);
+        let outcome = simulation::run(seed, &native());
         let outsiders = simulation::fault::Fault::ALL
             .into_iter()
             .filter(|fault| fault.kind() == Kind::Outsider)

@@ -12,7 +12,7 @@ use tenure::component::{ElectionComponent, Engine};
 use tenure::settings::Settings;
 use tenure_tests::simulation::campaign::{self, Totals};
 use tenure_tests::simulation::fault::Fault;
-use tenure_tests::simulation::{self, Fidelity, Outcome, trace};
+use tenure_tests::simulation::{self, Fidelity, Options, Outcome, trace};
 
 /// Candidates in virtual time, with faults chosen by seeds.
 #[derive(Parser)]
@@ -45,18 +45,19 @@ struct Flags {
 fn main() -> ExitCode {
     let flags = Flags::parse();
     let fidelity = if flags.component { component() } else { Fidelity::Native };
+    let options = Options::from(fidelity);
     if let Some(seed) = flags.seed {
-        return one(&simulation::run(seed, &fidelity));
+        return one(&simulation::run(seed, &options));
     }
     let processors = thread::available_parallelism().map_or(1, NonZeroUsize::get);
     let threads = flags.threads.map_or(processors, usize::from);
-    let totals = campaign::run(flags.from, flags.seeds, threads, &fidelity);
+    let totals = campaign::run(flags.from, flags.seeds, threads, &options);
     match flags.json {
         true => println!("{}", json(&totals, flags.component)),
         false => tell(&totals, flags.component),
     }
     for seed in totals.failed.iter().take(1) {
-        let outcome = simulation::run(*seed, &fidelity);
+        let outcome = simulation::run(*seed, &options);
         eprintln!("{}", trace::trace(&outcome.history));
         for violation in &outcome.violations {
             eprintln!("{violation}");

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::coverage::Coverage;
 use super::plan::Class;
-use super::{Fidelity, Outcome};
+use super::{Options, Outcome};
 
 /// What a number of schedules came to.
 #[derive(Clone, Debug, Default)]
@@ -83,7 +83,7 @@ impl Totals {
 /// Runs the seeds from `from` on, `count` of them, on `threads` threads. Stops early when so many
 /// have failed that more would tell nothing.
 #[must_use]
-pub fn run(from: u64, count: u64, threads: usize, fidelity: &Fidelity) -> Totals {
+pub fn run(from: u64, count: u64, threads: usize, options: &Options) -> Totals {
     let began = Instant::now();
     let (next, enough) = (AtomicU64::new(0), AtomicBool::new(false));
     let totals = Mutex::new(Totals::default());
@@ -96,7 +96,7 @@ pub fn run(from: u64, count: u64, threads: usize, fidelity: &Fidelity) -> Totals
                     if index >= count {
                         break;
                     }
-                    mine.add(&super::run(from + index, fidelity));
+                    mine.add(&super::run(from + index, options));
                     if mine.failed.len() >= TOLD {
                         enough.store(true, Ordering::Relaxed);
                     }

@@ -11,12 +11,18 @@ fn nanos(span: std::time::Duration) -> u64 {
 #[must_use]
 pub fn event(event: wit::Event) -> core::Event {
     match event {
-        wit::Event::Leave => core::Event::Leave,
-        wit::Event::TurnEnded(outcome) => core::Event::TurnEnded(match outcome {
-            wit::Outcome::Succeeded => core::Outcome::Succeeded,
-            wit::Outcome::Failed => core::Outcome::Failed,
-            wit::Outcome::CutOff => core::Outcome::CutOff,
-        }),
+        wit::Event::Leave(of_turn) => core::Event::Leave(of_turn.map(outcome)),
+        wit::Event::TurnEnded(of_turn) => core::Event::TurnEnded(outcome(of_turn)),
+    }
+}
+
+fn outcome(outcome: wit::Outcome) -> core::Outcome {
+    match outcome {
+        wit::Outcome::Succeeded => core::Outcome::Succeeded,
+        wit::Outcome::Failed => core::Outcome::Failed,
+        wit::Outcome::Trapped => core::Outcome::Trapped,
+        wit::Outcome::TimedOut => core::Outcome::TimedOut,
+        wit::Outcome::CutOff => core::Outcome::CutOff,
     }
 }
 
@@ -31,6 +37,7 @@ pub fn report(report: core::Report) -> wit::Report {
             reason: match ending.reason {
                 core::EndingReason::ValidityEnded => wit::EndingReason::ValidityEnded,
                 core::EndingReason::LeaseLost => wit::EndingReason::LeaseLost,
+                core::EndingReason::WorkFailed => wit::EndingReason::WorkFailed,
                 core::EndingReason::Left => wit::EndingReason::Left,
             },
         }),
@@ -41,6 +48,7 @@ pub fn report(report: core::Report) -> wit::Report {
             attempt: turn.attempt,
             past_due: turn.past_due,
             valid_for: nanos(turn.valid_for),
+            time_limit: turn.time_limit.map(nanos),
         }),
         trouble: Vec::new(),
         again_in: report.again_in,

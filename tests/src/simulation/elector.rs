@@ -22,6 +22,7 @@ use super::dice::Dice;
 use super::fate::Broken;
 use super::history::Who;
 use super::network;
+use super::plan::COOL_DOWN;
 use super::service::{ELECTION, LATER};
 use super::world::World;
 
@@ -82,8 +83,11 @@ impl SimElector {
     }
 }
 
-fn variables(world: &World, machine: usize) -> [(&'static str, String); 5] {
+fn variables(world: &World, machine: usize) -> [(&'static str, String); 7] {
+    let limit = world.plan.turn_timeout.map(|seconds| format!("{seconds}s"));
     [
+        ("TENURE_TURN_TIMEOUT", limit.unwrap_or_default()),
+        ("TENURE_COOL_DOWN", format!("{COOL_DOWN}s")),
         ("TENURE_ELECTION", ELECTION.into()),
         ("TENURE_NAME", format!("m{machine}")),
         ("TENURE_LEASE", format!("{}s", world.plan.machines[machine].lease)),

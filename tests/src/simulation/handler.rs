@@ -46,7 +46,14 @@ impl Handler for Desk {
         // Half of the handlers are awake when their process wakes up, and learn at once that
         // their time is over; the others wait for something, and must be stopped.
         let computes = dice.once_in(2);
-        let presence = Presence(self.world.clone(), self.who);
+        let presence = Presence {
+            world: self.world.clone(),
+            who: self.who,
+            // By its own clock; the host stops it within the millisecond.
+            limit: turn
+                .time_limit
+                .map(|limit| (self.clock.now() + Duration::from_nanos(limit), self.clock.clone())),
+        };
         let work = Box::pin(work(
             self.world.clone(),
             self.who,
@@ -68,7 +75,8 @@ async fn work(
     clock: SimClock,
     mut dice: Dice,
 ) -> TurnEnd {
-    let lasts = match dice.permille(world.plan.long_turns) {
+    let troubled = world.now() < world.plan.calm;
+    let lasts = match troubled && dice.permille(world.plan.long_turns) {
         true => dice.between(1_000, LONG),
         false => dice.between(0, 1_500),
     };
@@ -81,10 +89,13 @@ async fn work(
             return TurnEnd::CutOff;
         }
         if clock.now() >= ends {
-            return match dice.between(0, 9) {
-                0 => TurnEnd::Failed("as the dice fell".into()),
-                1 => TurnEnd::Trapped("as the dice fell".into()),
-                _ => TurnEnd::Succeeded,
+            if !troubled || !dice.permille(world.plan.sick_turns) {
+                return TurnEnd::Succeeded;
+            }
+            world.note(What::Sick(who));
+            return match dice.once_in(3) {
+                true => TurnEnd::Trapped("as the dice fell".into()),
+                false => TurnEnd::Failed("as the dice fell".into()),
             };
         }
         world.note(What::Acted(who, turn.term));
@@ -112,7 +123,12 @@ impl Future for Sitting {
 }
 
 /// As long as this exists, something of the turn is there.
-struct Presence(Arc<World>, Who);
+struct Presence {
+    world: Arc<World>,
+    who: Who,
+    /// When the host stops it as too slow.
+    limit: Option<(Duration, SimClock)>,
+}
 
 enum Back {
     Yes,
@@ -123,7 +139,7 @@ enum Back {
 impl Presence {
     /// Goes on working, if the process goes on and it is not `too_late`.
     fn comes_back(&self, cx: &Context<'_>, too_late: impl FnOnce() -> bool) -> Back {
-        let Self(world, who) = self;
+        let Self { world, who, .. } = self;
         let now = world.now();
         let mut state = world.state();
         let process = &mut state.processes[*who];
@@ -148,7 +164,10 @@ impl Presence {
 
 impl Drop for Presence {
     fn drop(&mut self) {
-        let now = self.0.now();
-        self.0.state().end_turn(now, self.1);
+        if self.limit.as_ref().is_some_and(|(limit, clock)| clock.now() >= *limit) {
+            self.world.note(What::Sick(self.who));
+        }
+        let now = self.world.now();
+        self.world.state().end_turn(now, self.who);
     }
 }

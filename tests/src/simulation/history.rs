@@ -27,6 +27,8 @@ pub struct History {
     pub calm: Millis,
     /// Everything late has arrived, and the last lease of the troubled time has run out.
     pub finale: Millis,
+    /// How long a turn may go on when its candidate leaves.
+    pub grace: Millis,
     /// The service's wall clock at the beginning, in nanoseconds since 1970.
     pub epoch: u64,
 }
@@ -130,6 +132,8 @@ pub enum What {
     Rests(Who, u64),
     /// The handler sent a request of its own.
     Acted(Who, u64),
+    /// The turn failed, trapped, or took too long.
+    Sick(Who),
     /// Nothing of the turn is there any more.
     TurnOver(Who, u64),
     /// The schedule is over.

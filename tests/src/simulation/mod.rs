@@ -39,6 +39,7 @@ pub use elector::Fidelity;
 use history::{History, What};
 use oracle::Violation;
 use plan::{Class, Plan};
+use tenure_guest::mutants::{self, Mutant};
 use world::World;
 
 /// What came of one schedule.
@@ -77,12 +78,30 @@ impl Outcome {
     }
 }
 
-/// Runs the schedule of one seed.
+/// What to run.
+#[derive(Clone)]
+pub struct Options {
+    /// What the candidates are made of.
+    pub fidelity: Fidelity,
+    /// The seeded bug that their core has; only the native one can have any.
+    pub mutant: Option<Mutant>,
+}
+
+impl From<Fidelity> for Options {
+    fn from(fidelity: Fidelity) -> Self {
+        Self { fidelity, mutant: None }
+    }
+}
+
+/// Runs the schedule of one seed, on this thread.
 ///
 /// # Panics
 /// The machine cannot make a runtime.
 #[must_use]
-pub fn run(seed: u64, fidelity: &Fidelity) -> Outcome {
+pub fn run(seed: u64, options: &Options) -> Outcome {
+    let fidelity = &options.fidelity;
+    // Also forgets what a seeded bug knew of the schedule before.
+    mutants::activate(options.mutant);
     let plan = Plan::of(seed, matches!(fidelity, Fidelity::Native));
     let class = plan.class;
     let longest_lease = plan.machines.iter().map(|machine| machine.lease * 1_000).max();

@@ -13,6 +13,12 @@ pub const LATEST: Millis = 30 * SECOND;
 /// About when schedules begin, in milliseconds since 1970: a slot of every schedule.
 const EPOCH: u64 = 1_794_999_900_000;
 
+/// How long a candidate stays out of the race after its work failed, at first, in seconds.
+pub const COOL_DOWN: u64 = 2;
+
+/// The longest that it ever stays out: 16 times as long.
+pub const LONGEST_COOL_DOWN: Millis = 16 * COOL_DOWN * SECOND;
+
 /// The least time in which faults happen.
 const TROUBLED: Millis = 90 * SECOND;
 
@@ -122,6 +128,12 @@ pub struct Plan {
     pub noise: u64,
     /// In how many of a thousand turns the handler works for long.
     pub long_turns: u64,
+    /// In how many of a thousand turns it fails or traps, before the calm.
+    pub sick_turns: u64,
+    /// The longest that a turn may take, in seconds.
+    pub turn_timeout: Option<u64>,
+    /// How long a turn may go on when its candidate leaves.
+    pub grace: Millis,
     /// The service's wall clock at the beginning, in milliseconds since 1970.
     pub epoch: u64,
     /// Faults that wait for a step.
@@ -184,6 +196,9 @@ impl Plan {
             latency: dice.pick(&[5, 20, 20, 60, 250]),
             noise: dice.pick(&[0, 0, 10, 40]),
             long_turns: dice.pick(&[50, 200, 600]),
+            sick_turns: dice.pick(&[0, 0, 0, 100, 500]),
+            turn_timeout: dice.pick(&[None, None, Some(8)]),
+            grace: dice.pick(&[0, SECOND, SECOND, 5 * SECOND]),
             epoch: EPOCH + every * SECOND * dice.between(1, 1_000) - dice.between(0, 25 * SECOND),
             ambushes,
             timed,

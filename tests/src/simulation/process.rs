@@ -3,6 +3,7 @@
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use tenure::runner::Runner;
 
@@ -35,7 +36,8 @@ async fn contend(world: &Arc<World>, machine: usize, fidelity: &Fidelity) {
     let (who, clock) = world.start(machine);
     let elector = SimElector::new(world, who, machine, &clock, fidelity);
     let desk = Desk::new(world.clone(), who, clock.clone());
-    let runner = Runner::new(elector, desk, clock);
+    let grace = Duration::from_millis(world.plan.grace);
+    let runner = Runner::new(elector, desk, clock).grace(grace);
     let told = async |world: &World| {
         std::future::poll_fn(|_| match world.state().processes[who].leaving {
             true => Poll::Ready(()),

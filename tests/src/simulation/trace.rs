@@ -52,6 +52,7 @@ fn line(history: &History, what: What) -> String {
         What::Works(who, _) => format!("c{who} works"),
         What::Rests(who, _) => format!("c{who} works no longer"),
         What::Acted(who, term) => format!("c{who} sends something of its own, term {term}"),
+        What::Sick(who) => format!("c{who}'s turn fails, or took too long"),
         What::TurnOver(who, _) => format!("c{who}'s turn is over"),
         What::Struck(fault, who, until) => {
             let whom = who.map(|who| format!(" on c{who}")).unwrap_or_default();

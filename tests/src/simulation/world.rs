@@ -125,6 +125,7 @@ impl World {
             latency: plan.latency,
             calm: plan.calm,
             finale: plan.finale,
+            grace: plan.grace,
             epoch: service.epoch(),
             ..History::default()
         };

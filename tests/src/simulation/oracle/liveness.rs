@@ -11,12 +11,16 @@
 
 use super::super::fault::Step;
 use super::super::history::{Entry, History, What, Who, Win};
+use super::super::plan::LONGEST_COOL_DOWN;
 use super::super::world::Millis;
 use super::terms::lost_between;
 use super::{Violation, violation};
 
 /// Effects of earlier faults are over by then: pauses between tries are no longer than a poll.
 const BEFORE: Millis = 10_000;
+
+/// A candidate that stayed out comes back with its next look.
+const PAUSE: Millis = 5_000;
 
 /// A1: how late the service may end a lease.
 const LATE: Millis = 2_000;
@@ -109,11 +113,17 @@ fn is_undisturbed(history: &History, loss: &Loss, end: Millis) -> bool {
         && (0..history.lives.len()).any(|who| who != loss.who && lives(history, who, from, end))
 }
 
+/// Whether a candidate lives all that time, and its work does not keep it out of the race.
 fn lives(history: &History, who: Who, from: Millis, to: Millis) -> bool {
     let mut alive = false;
     for Entry { at, what } in &history.entries {
         match *what {
             What::Started(started) if started == who => alive = *at <= from,
+            What::Sick(sick)
+                if sick == who && *at <= to && at + LONGEST_COOL_DOWN + PAUSE >= from =>
+            {
+                return false;
+            }
             What::Killed(gone) | What::ToldToLeave(gone) if gone == who && *at <= to => {
                 return false;
             }

@@ -10,8 +10,8 @@ use super::{Violation, violation};
 /// Many requests of one candidate in a second, but not what a loop without a pause would send.
 const MOST: u32 = 60;
 
-/// How long the runner tries to leave, and a little.
-const LEAVING: Millis = 10_200;
+/// How long the runner tries to leave when no turn runs any more, and a little.
+const LEAVING: Millis = 10_300;
 
 #[derive(Clone, Copy, Default)]
 struct Pulse {
@@ -75,7 +75,7 @@ fn too_long(history: &History, who: Who, pulse: Pulse, now: Millis) -> Option<Vi
     let interval = periods.renew.max(periods.poll);
     let most = interval + interval / 50 + periods.timeout + 1_000;
     if let Some(since) = pulse.leaving
-        && now.saturating_sub(since) > LEAVING
+        && now.saturating_sub(since) > history.grace + LEAVING
     {
         return Some(violation("I7", now, format!("c{who} does not leave")));
     }
