@@ -5,7 +5,7 @@ use crate::Deadline;
 use crate::clock::{Clock, Reading};
 use crate::component::{self, Context, Engine, Grant, Output, leader};
 use crate::contract::Turn;
-use crate::egress::{AllowList, Answers, Clients, Gate, Policy};
+use crate::egress::{AllowList, Answers, Gate, Outlet, Policy, TermHeader};
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
@@ -34,6 +34,9 @@ pub struct Options {
     /// Where it may send requests to. Names that resolve to this machine or its link are refused
     /// all the same: these are allowed by address only.
     pub allow: AllowList,
+    /// The header that carries the term in each of its requests. What it puts there itself is
+    /// replaced.
+    pub term_header: TermHeader,
     /// Called with each line that it writes to standard output and standard error, and with what
     /// the host has to say about its requests (`tenure: …`).
     pub output: Option<LineSink>,
@@ -59,6 +62,7 @@ pub struct ComponentHandler {
     world: leader::LeaderPre<Context>,
     env: Vec<(String, String)>,
     policy: Arc<Policy>,
+    outlet: Outlet,
     output: Option<LineSink>,
     clock: Reading,
 }
@@ -112,7 +116,6 @@ impl ComponentHandler {
         };
         let policy = Policy {
             allow: options.allow,
-            clients: Arc::new(Clients::for_handlers()),
             patience: PATIENCE,
             answers: Answers::Streamed(ANSWER),
             refused: Box::new(refused),
@@ -122,19 +125,20 @@ impl ComponentHandler {
             world,
             env: options.env,
             policy: Arc::new(policy),
+            outlet: Outlet::new(options.term_header),
             output: options.output,
             clock: clock.reading(),
         })
     }
 
-    fn store(&self, lease: &Deadline) -> Store<Context> {
+    fn store(&self, lease: &Deadline, gate: Gate) -> Store<Context> {
         let grant = Grant {
             env: &self.env,
             files: &[],
             stdout: Some(self.lines(Stream::Stdout)),
             stderr: self.lines(Stream::Stderr),
             clock: self.clock.clone(),
-            gate: Gate::new(self.policy.clone(), Some(lease.clone())),
+            gate,
             memory: MEMORY,
         };
         let mut store = component::store(&self.engine, grant);
@@ -159,7 +163,10 @@ impl ComponentHandler {
     }
 
     async fn run(&self, turn: Turn, lease: &Deadline) -> wasmtime::Result<Result<(), String>> {
-        let mut store = self.store(lease);
+        // Dropped when the turn ends, however it ends: nothing of it is sent afterwards.
+        let connections = self.outlet.open(turn.term, lease.clone());
+        let gate = Gate::of_turn(self.policy.clone(), &connections);
+        let mut store = self.store(lease, gate);
         let leader = self.world.instantiate_async(&mut store).await?;
         let handler = leader.tenure_election_leader_handler();
         handler.call_on_tick(&mut store, turn).await
