@@ -2,6 +2,7 @@
 
 mod lease;
 mod term;
+mod tls;
 
 use super::gate::{Answers, Gate, Policy};
 use super::turn::Connections;

@@ -32,8 +32,10 @@ pub(crate) struct Outlet {
     term: TermHeader,
     tcp: HttpConnector<PublicOnly>,
     /// Made when it is first needed, and then kept: a TLS session can be resumed in another turn.
-    tls: Arc<OnceLock<Result<Arc<ClientConfig>, String>>>,
+    pub(super) tls: Tls,
 }
+
+type Tls = Arc<OnceLock<Result<Arc<ClientConfig>, String>>>;
 
 /// The connections of one turn. When this is dropped they are closed, and nothing can be sent by
 /// anybody who still holds a gate of the turn.
@@ -96,7 +98,7 @@ impl Courier {
 #[derive(Clone)]
 struct Connector {
     tcp: HttpConnector<PublicOnly>,
-    tls: Arc<OnceLock<Result<Arc<ClientConfig>, String>>>,
+    tls: Tls,
     permit: Permit,
 }
 

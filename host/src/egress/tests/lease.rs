@@ -1,6 +1,7 @@
 //! Nothing leaves after the deadline, nor after the turn. With raw sockets, a clock that is set
 //! by hand, and one thread, so that other tasks run only where a test waits.
 
+use super::super::gate::Gate;
 use super::super::permit::{Permit, Revoke};
 use super::super::wire::Wire;
 use super::{for_ever, turn_gate};
@@ -19,6 +20,7 @@ use std::thread;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::time::timeout;
 use wasmtime_wasi_http::{Error, RequestOptions, WasiBody};
 
 /// A clock that stands still, until the deadline is passed.
@@ -47,8 +49,6 @@ impl Hand {
 
 /// More than the kernel holds for a receiver with little room that does not read.
 const LARGE: usize = 8 * 1024 * 1024;
-
-const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello";
 
 fn listen() -> TcpListener {
     let socket = TcpSocket::new_v4().unwrap();
@@ -97,24 +97,26 @@ async fn a_request_whose_deadline_passes_while_it_connects_is_not_sent() {
     assert_eq!(rest(&mut peer).await, 0);
 }
 
+/// Lets a request be answered. Its connection waits for the next one.
+async fn answered(gate: &Gate, listener: &TcpListener) -> TcpStream {
+    let answer = async {
+        let (mut peer, _) = listener.accept().await.unwrap();
+        head(&mut peer).await;
+        peer.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello").await.unwrap();
+        peer
+    };
+    let send = gate.clone().send(request(listener, 0), RequestOptions::default());
+    let (sent, peer) = tokio::join!(send, answer);
+    assert_eq!(sent.unwrap().into_body().collect().await.unwrap().to_bytes(), "hello");
+    tokio::task::yield_now().await;
+    peer
+}
+
 #[tokio::test]
 async fn a_request_whose_deadline_passes_in_the_queue_of_its_connection_is_not_sent() {
     let (clock, listener) = (Hand::default(), listen());
     let (gate, _connections) = turn_gate(listener.local_addr().unwrap(), clock.deadline());
-    let first = async {
-        let sent = gate.clone().send(request(&listener, 0), RequestOptions::default()).await;
-        sent.unwrap().into_body().collect().await.unwrap().to_bytes()
-    };
-    let answer = async {
-        let (mut peer, _) = listener.accept().await.unwrap();
-        head(&mut peer).await;
-        peer.write_all(ANSWER).await.unwrap();
-        peer
-    };
-    let (answer, mut peer) = tokio::join!(first, answer);
-    assert_eq!(answer, "hello");
-    tokio::task::yield_now().await;
-
+    let mut peer = answered(&gate, &listener).await;
     let mut sending = pin!(gate.send(request(&listener, 10), RequestOptions::default()));
     assert!(poll_once(sending.as_mut()).await.is_pending());
     clock.pass_the_deadline();
@@ -183,6 +185,23 @@ async fn nothing_is_sent_after_the_end_of_the_turn() {
     let late = gate.send(request(&listener, 0), Default::default()).await;
     assert!(matches!(late, Err(Error::HttpRequestDenied)), "{late:?}");
     assert!(poll_once(pin!(listener.accept())).await.is_pending());
+}
+
+#[tokio::test]
+async fn a_connection_that_waits_for_its_answer_ends_with_the_turn() {
+    let listener = listen();
+    let (gate, connections) = turn_gate(listener.local_addr().unwrap(), for_ever());
+    let send = gate.send(request(&listener, 0), RequestOptions::default());
+    let receive = async {
+        let (mut peer, _) = listener.accept().await.unwrap();
+        head(&mut peer).await;
+        drop(connections);
+        rest(&mut peer).await
+    };
+    let both = async { tokio::join!(send, receive) };
+    let (sent, more) = timeout(Duration::from_secs(20), both).await.expect("the end");
+    assert!(matches!(sent, Err(Error::HttpRequestDenied)), "{sent:?}");
+    assert_eq!(more, 0);
 }
 
 /// A wire that has taken all that the kernel takes, its peer, and how many bytes that was.
