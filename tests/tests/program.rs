@@ -88,10 +88,13 @@ fn a_variable_is_named_where_no_option_was_given() {
         .args(["run", "--election", "jobs/a", "--every", "5s", "--handler", BEAT_HANDLER])
         .env("AZURE_STORAGE_CONNECTION_STRING", connection_string)
         .env("TENURE_LEASE", "61s")
+        .env("TENURE_TERM_HEADER", "Host")
         .output()
         .unwrap();
     assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output).contains("TENURE_LEASE"), "{}", text(&output));
+    for variable in ["TENURE_LEASE", "TENURE_TERM_HEADER=Host"] {
+        assert!(text(&output).contains(variable), "{}", text(&output));
+    }
 }
 
 #[test]
