@@ -70,7 +70,7 @@ fn validity(lines: &[Line]) -> BTreeMap<u64, DateTime<Utc>> {
     for line in lines.iter().filter(|line| matches!(line.name(), "elected" | "renewed")) {
         let said = line.event["timestamp"].as_str().unwrap_or_default();
         let Ok(said) = DateTime::parse_from_rfc3339(said) else { continue };
-        let valid_for = line.event["valid_for_ms"].as_i64().unwrap_or(12_000);
+        let Some(valid_for) = line.event["valid_for_ms"].as_i64() else { continue };
         let end = said.to_utc() + TimeDelta::milliseconds(valid_for);
         let latest = ends.entry(line.term()).or_insert(end);
         *latest = end.max(*latest);

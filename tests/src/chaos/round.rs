@@ -108,7 +108,7 @@ impl Round {
             }
             let newer = self.newer(began, term).await?;
             // One that is cut off cannot release.
-            let cut_off = fault.cut.is_some() && number == 0;
+            let cut_off = fault.deposes() && number == 0;
             let case = if cut_off { Case::CutOff } else { Case::Stop };
             self.takeovers.push((case, newer - began));
         }

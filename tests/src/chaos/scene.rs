@@ -176,8 +176,13 @@ impl Scene {
                 continue;
             }
             let status = ended.with_context(|| format!("{} does not leave", candidate.name))?;
-            let killed = status.signal() == Some(Signal::KILL.as_raw());
-            ensure!(killed || status.success(), "{}\n{status}", candidate.transcript());
+            // Before it said anything, a signal may have found it unprepared.
+            let by_signal = match status.signal().and_then(Signal::from_named_raw) {
+                Some(Signal::KILL) => true,
+                Some(Signal::TERM) => candidate.lines().is_empty(),
+                _ => false,
+            };
+            ensure!(by_signal || status.success(), "{}\n{status}", candidate.transcript());
         }
         Ok(())
     }
