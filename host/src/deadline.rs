@@ -30,6 +30,11 @@ impl Deadline {
         self.at().saturating_sub(self.clock.now())
     }
 
+    /// Whether this is a clone of `other`.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.at, &other.at)
+    }
+
     pub(crate) fn at(&self) -> Duration {
         Duration::from_nanos(self.at.load(Ordering::SeqCst))
     }

@@ -47,6 +47,7 @@
 //!         env: vec![("REPORT_URL".into(), "https://example.com/report".into())],
 //!         allow,
 //!         output: Some(Arc::new(|_, line| println!("{line}"))),
+//!         ..Options::default()
 //!     };
 //!     let _component =
 //!         ComponentHandler::from_file(&engine, "report.wasm".as_ref(), options, &clock)?;

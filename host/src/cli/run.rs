@@ -97,7 +97,7 @@ fn load_handler(
     };
     let log = log.clone();
     let output = Arc::new(move |stream, line| log.event(&Event::Handler { line, stream }));
-    let options = Options { env, allow, output: Some(output) };
+    let options = Options { env, allow, output: Some(output), ..Options::default() };
     match ComponentHandler::from_file(engine, file, options, clock) {
         Ok(handler) => Some(handler),
         Err(error) => {

@@ -22,7 +22,7 @@ impl VirtualClock {
     /// Runs `test` on one thread, and lets the time jump from sleeper to sleeper.
     pub(crate) fn run<T>(test: impl AsyncFnOnce(Self) -> T) -> T {
         let clock = Self::default();
-        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         runtime.block_on(async {
             tokio::select! {
                 biased;

@@ -1,23 +1,19 @@
 //! What a guest is given: the data of its store.
 
 use super::engine::{Engine, Running};
+use super::limits::Limits;
 use super::output::Output;
+use super::surroundings::Surroundings;
+use crate::Deadline;
 use crate::clock::Reading;
-use crate::egress::Gate;
 use std::path::Path;
+use wasmtime::Store;
 use wasmtime::component::{Linker, ResourceTable};
-use wasmtime::{Store, StoreLimits, StoreLimitsBuilder};
 use wasmtime_wasi::{FsPerms, HostMonotonicClock, WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
-use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
+use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpHooks, WasiHttpView};
 
 /// Handles that a guest may hold at a time: streams, requests, pollables.
 const HANDLES: usize = 10_000;
-
-/// Memories of one guest: a composed one has several.
-const MEMORIES: usize = 16;
-
-/// Elements that each of its tables may grow to.
-const ELEMENTS: usize = 1_000_000;
 
 /// The capabilities of one guest call. What is not named here is not there: no arguments, no
 /// inherited environment or streams, no sockets, no directories.
@@ -28,10 +24,14 @@ pub(crate) struct Grant<'a> {
     pub stdout: Option<Output>,
     pub stderr: Output,
     pub clock: Reading,
-    /// Decides on each request.
-    pub gate: Gate,
-    /// Bytes that each of its memories may grow to.
+    /// Decides on each request, and carries it.
+    pub gate: Box<dyn WasiHttpHooks>,
+    /// Bytes that its memories may have together.
     pub memory: usize,
+    /// When guest code is to be interrupted, beside the regular ticks.
+    pub deadline: Option<&'a Deadline>,
+    /// In place of this machine's time of day and randomness.
+    pub surroundings: Option<&'a Surroundings>,
 }
 
 /// The data of a store.
@@ -39,9 +39,9 @@ pub(crate) struct Context {
     wasi: WasiCtx,
     http: WasiHttpCtx,
     table: ResourceTable,
-    gate: Gate,
-    limits: StoreLimits,
-    _running: Running,
+    gate: Box<dyn WasiHttpHooks>,
+    limits: Limits,
+    _running: Option<Running>,
 }
 
 /// A store for one call, in which guest code yields at each tick.
@@ -51,6 +51,9 @@ pub(crate) fn store(engine: &Engine, grant: Grant<'_>) -> Store<Context> {
     wasi.allow_tcp(false).allow_udp(false).allow_ip_name_lookup(false);
     if let Some(stdout) = grant.stdout {
         wasi.stdout(stdout);
+    }
+    if let Some(surroundings) = grant.surroundings {
+        surroundings.apply(&mut wasi);
     }
     for file in grant.files {
         open(&mut wasi, file);
@@ -62,12 +65,8 @@ pub(crate) fn store(engine: &Engine, grant: Grant<'_>) -> Store<Context> {
         http: WasiHttpCtx::new(),
         table,
         gate: grant.gate,
-        limits: StoreLimitsBuilder::new()
-            .memory_size(grant.memory)
-            .memories(MEMORIES)
-            .table_elements(ELEMENTS)
-            .build(),
-        _running: engine.running(),
+        limits: Limits::new(grant.memory),
+        _running: engine.running(grant.deadline),
     };
     let mut store = Store::new(engine.wasmtime(), context);
     store.limiter(|context| &mut context.limits);
@@ -100,7 +99,7 @@ impl WasiView for Context {
 
 impl WasiHttpView for Context {
     fn http(&mut self) -> WasiHttpCtxView<'_> {
-        WasiHttpCtxView { ctx: &mut self.http, table: &mut self.table, hooks: &mut self.gate }
+        WasiHttpCtxView { ctx: &mut self.http, table: &mut self.table, hooks: &mut *self.gate }
     }
 }
 

@@ -5,6 +5,7 @@ use super::context::{Context, Grant, linker, store};
 use super::engine::Engine;
 use super::error::{CheckError, ComponentError};
 use super::output::Output;
+use super::surroundings::{Carrier, Surroundings};
 use crate::clock::{Clock, Reading};
 use crate::contract::{Complaint, Event, Memory, Needs, Report, Snapshot, Trouble};
 use crate::egress::{AllowList, Answers, Clients, Gate, InvalidOrigin, Policy};
@@ -16,6 +17,7 @@ use wasmtime::Store;
 use wasmtime::component::{
     Component, ComponentExportIndex, ComponentNamedList, InstancePre, Lift, Lower,
 };
+use wasmtime_wasi_http::WasiHttpHooks;
 
 /// The election component that this crate was built with. It runs on any WASI 0.2 host.
 pub const ELECTION_COMPONENT: &[u8] = include_bytes!(env!("TENURE_COMPONENT"));
@@ -45,6 +47,7 @@ pub struct ElectionComponent {
     settings: Settings,
     clock: Reading,
     clients: Arc<Clients>,
+    surroundings: Option<Surroundings>,
     granted: OnceLock<Granted>,
 }
 
@@ -106,8 +109,16 @@ impl ElectionComponent {
             settings,
             clock: clock.reading(),
             clients: Arc::new(Clients::for_component()),
+            surroundings: None,
             granted: OnceLock::new(),
         })
+    }
+
+    /// Puts the component into other surroundings than this machine: into a simulation.
+    #[must_use]
+    pub fn in_surroundings(mut self, surroundings: Surroundings) -> Self {
+        self.surroundings = Some(surroundings);
+        self
     }
 
     /// Judges the settings, and grants the component what they need. Sends nothing.
@@ -208,7 +219,11 @@ impl ElectionComponent {
 
     fn store(&self, last_words: &LastWords) -> Store<Context> {
         let granted = self.granted.get();
-        let nothing = || self.gate(AllowList::default());
+        let gate: Box<dyn WasiHttpHooks> = match (&self.surroundings, granted) {
+            (Some(surroundings), _) => Box::new(Carrier(surroundings.network.clone())),
+            (None, Some(granted)) => Box::new(granted.gate.clone()),
+            (None, None) => Box::new(self.gate(AllowList::default())),
+        };
         let said = last_words.clone();
         store(
             &self.engine,
@@ -218,8 +233,10 @@ impl ElectionComponent {
                 stdout: None,
                 stderr: Output::new(move |line| said.add(&line)),
                 clock: self.clock.clone(),
-                gate: granted.map_or_else(nothing, |granted| granted.gate.clone()),
+                gate,
                 memory: MEMORY,
+                deadline: None,
+                surroundings: self.surroundings.as_ref(),
             },
         )
     }

@@ -1,13 +1,15 @@
 //! The wasmtime engine that the election component and the handlers share.
 //!
-//! - Guest code yields every few milliseconds, so that no guest holds up another.
+//! - Guest code yields every few milliseconds, so that no guest holds up another, and at its
+//!   deadline.
 //! - Compiled code is cached on disk: a second start takes milliseconds.
 //! - The election component, which gets a new instance for each step, has memory and stacks
 //!   that are used again: to map new ones takes longer than most steps.
 
+use crate::Deadline;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, Thread};
 use std::time::Duration;
 use wasmtime::{
@@ -18,6 +20,9 @@ use wasmtime::{
 /// How often running guest code is interrupted. Half of the slack that the protocol's A2 gives
 /// to preemption.
 const TICK: Duration = Duration::from_millis(10);
+
+/// The same for a guest that is still there after its deadline.
+const OVERDUE: Duration = Duration::from_millis(1);
 
 /// Instances of the election component that there may be at a time, for a process that embeds
 /// several candidates.
@@ -33,7 +38,8 @@ pub struct Engine {
     wasmtime: wasmtime::Engine,
     /// For the election component: small, many times a minute.
     brief: wasmtime::Engine,
-    ticker: Arc<Ticker>,
+    /// None: guests are never interrupted.
+    ticker: Option<Arc<Ticker>>,
 }
 
 impl Engine {
@@ -62,7 +68,15 @@ impl Engine {
         // Where so much address space is not to be had, memory is mapped anew for each step.
         let brief = wasmtime::Engine::new(&config).unwrap_or_else(|_| wasmtime.clone());
         let ticker = Arc::new(Ticker::start([wasmtime.weak(), brief.weak()])?);
-        Ok(Self { wasmtime, brief, ticker })
+        Ok(Self { wasmtime, brief, ticker: Some(ticker) })
+    }
+
+    /// This engine for a simulation: what runs on it from now on is never interrupted, since
+    /// that would happen in real time. A handler that does not return is not to be run on it.
+    #[must_use]
+    pub fn uninterrupted(mut self) -> Self {
+        self.ticker = None;
+        self
     }
 
     /// The engine for components that run briefly and often.
@@ -75,10 +89,10 @@ impl Engine {
     }
 
     /// Guest code is interrupted regularly as long as the returned value lives.
-    pub(crate) fn running(&self) -> Running {
-        self.ticker.shared.running.fetch_add(1, Ordering::SeqCst);
-        self.ticker.thread.unpark();
-        Running(self.ticker.clone())
+    ///
+    /// With a `deadline` they are interrupted at that instant too, also when it is moved.
+    pub(crate) fn running(&self, deadline: Option<&Deadline>) -> Option<Running> {
+        Some(Running::start(self.ticker.clone()?, deadline.cloned()))
     }
 }
 
@@ -128,8 +142,33 @@ struct Ticker {
 
 #[derive(Default)]
 struct Shared {
-    running: AtomicUsize,
+    running: Mutex<Guests>,
     closed: AtomicBool,
+}
+
+/// The guests that run, and the deadlines that they have.
+#[derive(Default)]
+struct Guests {
+    count: usize,
+    deadlines: Vec<Deadline>,
+}
+
+impl Guests {
+    /// How long until the next tick. None: nobody runs.
+    fn next_tick(&self) -> Option<Duration> {
+        if self.count == 0 {
+            return None;
+        }
+        // A guest whose time is over may have missed the tick for it while it was in the host.
+        let until = |deadline: &Deadline| deadline.remaining().max(OVERDUE);
+        Some(self.deadlines.iter().map(until).min().unwrap_or(TICK).min(TICK))
+    }
+}
+
+impl Shared {
+    fn guests(&self) -> MutexGuard<'_, Guests> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Ticker {
@@ -138,14 +177,18 @@ impl Ticker {
         let seen = shared.clone();
         let tick = move || {
             while !seen.closed.load(Ordering::SeqCst) {
-                if seen.running.load(Ordering::SeqCst) == 0 {
-                    thread::park();
-                    continue;
-                }
-                thread::sleep(TICK);
-                for engine in &engines {
-                    let Some(engine) = engine.upgrade() else { return };
-                    engine.increment_epoch();
+                let next = seen.guests().next_tick();
+                match next {
+                    // Woken by the first guest, and by the end.
+                    None => thread::park(),
+                    // Woken early by a guest with a deadline, whose tick may be the next.
+                    Some(next) => {
+                        thread::park_timeout(next);
+                        for engine in &engines {
+                            let Some(engine) = engine.upgrade() else { return };
+                            engine.increment_epoch();
+                        }
+                    }
                 }
             }
         };
@@ -162,10 +205,33 @@ impl Drop for Ticker {
 }
 
 /// Keeps the ticker going. See [`Engine::running`].
-pub(crate) struct Running(Arc<Ticker>);
+pub(crate) struct Running {
+    ticker: Arc<Ticker>,
+    deadline: Option<Deadline>,
+}
+
+impl Running {
+    fn start(ticker: Arc<Ticker>, deadline: Option<Deadline>) -> Self {
+        let mut guests = ticker.shared.guests();
+        guests.count += 1;
+        guests.deadlines.extend(deadline.clone());
+        let wake = guests.count == 1 || deadline.is_some();
+        drop(guests);
+        if wake {
+            ticker.thread.unpark();
+        }
+        Self { ticker, deadline }
+    }
+}
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.0.shared.running.fetch_sub(1, Ordering::SeqCst);
+        let mut guests = self.ticker.shared.guests();
+        guests.count -= 1;
+        if let Some(deadline) = &self.deadline
+            && let Some(place) = guests.deadlines.iter().position(|known| known.is(deadline))
+        {
+            guests.deadlines.swap_remove(place);
+        }
     }
 }

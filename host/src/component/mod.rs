@@ -5,7 +5,9 @@ mod context;
 mod election;
 mod engine;
 mod error;
+mod limits;
 mod output;
+mod surroundings;
 #[cfg(test)]
 mod tests;
 
@@ -15,3 +17,4 @@ pub use election::{ELECTION_COMPONENT, ElectionComponent};
 pub use engine::Engine;
 pub use error::{CheckError, ComponentError};
 pub(crate) use output::Output;
+pub use surroundings::{Network, NetworkFailure, Surroundings};

@@ -1,10 +1,16 @@
 //! The component that ships, against the embedded store.
 
-use super::{CheckError, ElectionComponent, Engine};
+use super::{CheckError, ElectionComponent, Engine, Network, NetworkFailure, Surroundings};
+use crate::clock::virtual_time::VirtualClock;
 use crate::clock::{BootClock, Clock};
-use crate::contract::{Event, LeaseState, Standing};
+use crate::contract::{Event, LeaseState, Memory, Standing};
+use crate::handler::BoxFuture;
 use crate::settings::{Settings, names};
-use crate::store::{Account, Service, Store};
+use crate::store::{Account, Now, Request, Service, Store};
+use bytes::Bytes;
+use chrono::DateTime;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 fn component(settings: Settings) -> (ElectionComponent, BootClock) {
@@ -62,7 +68,8 @@ async fn it_is_elected_seen_and_leaves() {
     assert_eq!(during.lease, LeaseState::Leased);
     assert_eq!(during.incumbent.unwrap().name, "a");
 
-    let left = component.step(Some(&report.memory), clock.now(), Some(Event::Leave)).await.unwrap();
+    let left =
+        component.step(Some(&report.memory), clock.now(), Some(Event::Leave(None))).await.unwrap();
     assert_eq!(left.standing, Standing::Left);
     let after = component.inspect().await.unwrap().unwrap();
     assert_eq!(after.lease, LeaseState::Available);
@@ -88,4 +95,52 @@ async fn nothing_is_sent_before_the_check() {
     assert_eq!(report.standing, Standing::Undecided);
     assert_eq!(report.trouble.len(), 1, "{:?}", report.trouble);
     assert!(component.inspect().await.unwrap().is_err());
+}
+
+/// A service at the other end of a network without wires, which stands at one instant.
+struct Wireless(Mutex<Service>);
+
+const NOW: u64 = 1_800_000_000;
+
+impl Network for Wireless {
+    fn send(
+        &self,
+        request: http::Request<Bytes>,
+    ) -> BoxFuture<'static, Result<http::Response<Bytes>, NetworkFailure>> {
+        let (head, body) = request.into_parts();
+        let wall = DateTime::from_timestamp(i64::try_from(NOW).unwrap(), 0).unwrap();
+        let now = Now { elapsed: Duration::from_secs(1), wall };
+        let answer = self.0.lock().unwrap().handle(now, &Request::from_http(&head, body));
+        Box::pin(async move { Ok(answer.into_http()) })
+    }
+}
+
+/// The memory of a candidate that has found nobody to lead.
+fn first_memory(engine: &Engine, seed: u64) -> Memory {
+    VirtualClock::run(async |clock| {
+        let network = Wireless(Mutex::new(Service::new(vec![Account::emulator()], 1)));
+        let bits = AtomicU64::new(seed);
+        let surroundings = Surroundings {
+            wall: Arc::new(|| Duration::from_secs(NOW)),
+            random: Arc::new(move || bits.fetch_add(1, Ordering::Relaxed)),
+            network: Arc::new(network),
+        };
+        let settings = Settings::new()
+            .with(names::ELECTION, "tests/component")
+            .with(names::EVERY, "1h")
+            .with(names::CONNECTION_STRING, "UseDevelopmentStorage=true");
+        let component = ElectionComponent::new(engine, settings, &clock).unwrap();
+        let component = component.in_surroundings(surroundings);
+        let report = component.step(None, clock.now(), None).await.unwrap();
+        assert!(report.trouble.is_empty(), "{:?}", report.trouble);
+        report.memory
+    })
+}
+
+#[test]
+fn in_surroundings_of_its_own_a_run_repeats_exactly() {
+    let engine = Engine::new().unwrap().uninterrupted();
+    let memory = first_memory(&engine, 7);
+    assert_eq!(memory, first_memory(&engine, 7));
+    assert_ne!(memory, first_memory(&engine, 8));
 }

@@ -9,6 +9,7 @@ use crate::egress::{AllowList, Answers, Clients, Gate, Policy};
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use wasmtime::component::Component;
 use wasmtime::{Store, UpdateDeadline};
@@ -16,9 +17,13 @@ use wasmtime::{Store, UpdateDeadline};
 /// The interface that a handler exports.
 const INTERFACE: &str = "tenure:election/leader-handler@0.1.0";
 
-/// Bytes that each memory of a handler may grow to. Languages with a runtime of their own start
+/// Bytes of memory for a turn, unless told otherwise. Languages with a runtime of their own start
 /// at some 30 MiB.
-const MEMORY: usize = 512 * 1024 * 1024;
+pub const MEMORY_LIMIT: usize = 256 * 1024 * 1024;
+
+/// Lines of one turn that are handed on. A handler that writes without end must not fill the
+/// disk that the log is kept on.
+const LINES: usize = 10_000;
 
 /// The longest that a handler may wait for an answer, or for its next part.
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -27,7 +32,6 @@ const PATIENCE: Duration = Duration::from_secs(300);
 const ANSWER: u64 = 1024 * 1024 * 1024;
 
 /// What a handler is given, beside its turns.
-#[derive(Default)]
 pub struct Options {
     /// Its environment, all of it.
     pub env: Vec<(String, String)>,
@@ -36,7 +40,22 @@ pub struct Options {
     pub allow: AllowList,
     /// Called with each line that it writes to standard output and standard error, and with what
     /// the host has to say about its requests (`tenure: …`).
+    ///
+    /// At most 10 000 lines of each turn: what comes after them is left out.
     pub output: Option<LineSink>,
+    /// Bytes that all memories of a turn may have together. A handler that needs more traps.
+    pub memory_limit: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            env: Vec::new(),
+            allow: AllowList::default(),
+            output: None,
+            memory_limit: MEMORY_LIMIT,
+        }
+    }
 }
 
 /// Takes the lines of a handler.
@@ -60,6 +79,7 @@ pub struct ComponentHandler {
     env: Vec<(String, String)>,
     policy: Arc<Policy>,
     output: Option<LineSink>,
+    memory_limit: usize,
     clock: Reading,
 }
 
@@ -123,19 +143,23 @@ impl ComponentHandler {
             env: options.env,
             policy: Arc::new(policy),
             output: options.output,
+            memory_limit: options.memory_limit,
             clock: clock.reading(),
         })
     }
 
     fn store(&self, lease: &Deadline) -> Store<Context> {
+        let budget = Arc::new(AtomicUsize::new(0));
         let grant = Grant {
             env: &self.env,
             files: &[],
-            stdout: Some(self.lines(Stream::Stdout)),
-            stderr: self.lines(Stream::Stderr),
+            stdout: Some(self.lines(Stream::Stdout, &budget)),
+            stderr: self.lines(Stream::Stderr, &budget),
             clock: self.clock.clone(),
-            gate: Gate::new(self.policy.clone(), Some(lease.clone())),
-            memory: MEMORY,
+            gate: Box::new(Gate::new(self.policy.clone(), Some(lease.clone()))),
+            memory: self.memory_limit,
+            deadline: Some(lease),
+            surroundings: None,
         };
         let mut store = component::store(&self.engine, grant);
         // Code that never waits is ended here; the runner ends what waits.
@@ -149,11 +173,20 @@ impl ComponentHandler {
         store
     }
 
-    fn lines(&self, stream: Stream) -> Output {
-        let sink = self.output.clone();
+    /// A stream whose lines are handed on as long as `written` has not reached the limit.
+    fn lines(&self, stream: Stream, written: &Arc<AtomicUsize>) -> Output {
+        let (sink, written) = (self.output.clone(), written.clone());
         Output::new(move |line| {
-            if let Some(sink) = &sink {
-                sink(stream, line);
+            let Some(sink) = &sink else { return };
+            match written.fetch_add(1, Ordering::Relaxed) {
+                LINES => sink(
+                    Stream::Stderr,
+                    format!(
+                        "tenure: {LINES} lines are enough: the rest of this turn's is left out"
+                    ),
+                ),
+                before if before < LINES => sink(stream, line),
+                _ => {}
             }
         })
     }

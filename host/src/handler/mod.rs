@@ -5,7 +5,7 @@ mod function;
 #[cfg(test)]
 mod tests;
 
-pub use component::{ComponentHandler, InvalidHandler, LineSink, Options, Stream};
+pub use component::{ComponentHandler, InvalidHandler, LineSink, MEMORY_LIMIT, Options, Stream};
 pub use function::{FunctionHandler, from_fn};
 
 use crate::Deadline;
@@ -39,6 +39,8 @@ pub enum TurnEnd {
     Failed(String),
     /// The handler did not come to its end: it trapped, panicked, or could not be started.
     Trapped(String),
+    /// The handler was stopped at the time limit of its turn.
+    TimedOut,
     /// The leadership ended before the handler did.
     CutOff,
 }
@@ -48,7 +50,9 @@ impl TurnEnd {
     pub fn outcome(&self) -> Outcome {
         match self {
             Self::Succeeded => Outcome::Succeeded,
-            Self::Failed(_) | Self::Trapped(_) => Outcome::Failed,
+            Self::Failed(_) => Outcome::Failed,
+            Self::Trapped(_) => Outcome::Trapped,
+            Self::TimedOut => Outcome::TimedOut,
             Self::CutOff => Outcome::CutOff,
         }
     }
@@ -57,7 +61,7 @@ impl TurnEnd {
     pub fn detail(&self) -> Option<&str> {
         match self {
             Self::Failed(text) | Self::Trapped(text) => Some(text),
-            Self::Succeeded | Self::CutOff => None,
+            Self::Succeeded | Self::TimedOut | Self::CutOff => None,
         }
     }
 }
@@ -68,6 +72,7 @@ impl fmt::Display for TurnEnd {
             Self::Succeeded => "succeeded",
             Self::Failed(_) => "failed",
             Self::Trapped(_) => "trapped",
+            Self::TimedOut => "timed-out",
             Self::CutOff => "cut-off",
         })
     }
