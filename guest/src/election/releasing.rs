@@ -45,6 +45,8 @@ type Reply = Result<Answer, Failure>;
 impl Step<'_> {
     /// Ends a leadership whose work was seen stopped.
     pub(super) fn resign(&mut self, hold: &Hold, reason: EndingReason, now: Moment, then: Moment) {
+        #[cfg(feature = "mutants")]
+        super::holding::given_up::note(hold);
         self.ending = Some(Ending { term: hold.term(), reason });
         self.state.phase = match self.release(Some(hold.lease), now, then) {
             Phase::Releasing(release) => {
@@ -102,6 +104,14 @@ impl Step<'_> {
                 answer.class == Class::Refused,
             ),
         };
+        #[cfg(feature = "mutants")]
+        if crate::mutants::mutant!(ResumedAfterRelease) && unknown && !self.state.leaving {
+            let timings = &self.settings.timings;
+            let until = now + timings.lease - timings.margin;
+            if let Some(hold) = super::holding::given_up::resume(release.lease, until) {
+                return Phase::Holding(hold);
+            }
+        }
         if refused || (unknown && release.pace.failures > 0) {
             self.tell_reply(operation, reply, now);
         }
