@@ -5,6 +5,7 @@
 
 pub mod azurite;
 pub mod candidate;
+pub mod exploration;
 pub mod measure;
 pub mod outsider;
 pub mod sink;
