@@ -5,6 +5,7 @@ use std::fmt;
 use super::oracle::Violation;
 use super::process::{Process, Push};
 use super::state::{Note, Sent, State};
+use super::step::Arrival;
 use super::time::{Instant, moment};
 
 /// One thing that can happen. Numbers are places in the list of requests, or candidates.
@@ -221,7 +222,7 @@ impl State {
         self.latest = Some(sent.from);
         self.note.status = Some(reply.0);
         if sent.awaited {
-            self.push(sent.from, Push::Answer(reply.arrives(late)));
+            self.push(sent.from, Push::Answer(Arrival { reply, late }));
         }
     }
 

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Deref;
-use std::sync::Arc;
+use std::rc::Rc;
 
 /// A number that hardly any two different values share; the same in every run.
 pub fn digest(value: &impl Hash) -> u64 {
@@ -16,14 +16,14 @@ pub fn digest(value: &impl Hash) -> u64 {
 
 /// A value that does not change any more, and its fingerprint. Cheap to copy.
 pub struct Known<T> {
-    value: Arc<T>,
+    value: Rc<T>,
     digest: u64,
 }
 
 impl<T> Known<T> {
     /// With a fingerprint that tells all that matters about the value.
     pub fn by(value: T, digest: u64) -> Self {
-        Self { value: Arc::new(value), digest }
+        Self { value: Rc::new(value), digest }
     }
 }
 

@@ -44,6 +44,12 @@ pub struct Work {
     pub term: u64,
 }
 
+impl fmt::Display for Work {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "candidate {} works under term {}", self.candidate, self.term)
+    }
+}
+
 /// What the judge has to remember.
 #[derive(Clone, Debug, Default, Hash)]
 pub struct Oracle {
@@ -115,14 +121,14 @@ impl Oracle {
     pub fn worked(&self, works: &[Work], now: Instant) -> Vec<Violation> {
         let mut violations = Vec::new();
         if let [one, other, ..] = works {
-            let why = format!("at {now} s {one:?} and {other:?}");
+            let why = format!("at {now} s {one} and {other}");
             violations.push(broken(Invariant::I1, why));
         }
         for work in works {
             let grant = self.grants.iter().find(|grant| grant.term == Some(work.term));
             let until = grant.map_or(0, |grant| grant.sent + VALIDITY);
             if now >= until {
-                let why = format!("at {now} s {work:?}, but its validity ended at {until} s");
+                let why = format!("at {now} s {work}, whose validity ended at {until} s");
                 violations.push(broken(Invariant::I3, why));
             }
         }

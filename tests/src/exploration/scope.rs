@@ -9,8 +9,9 @@ use tenure_guest::election::{LastSlot, Record, Settings, Timestamp};
 
 use super::known::{Known, Memo, digest};
 use super::oracle::Invariant;
-use super::process::{Process, Reply};
+use super::process::Process;
 use super::state::Sent;
+use super::step::Reply;
 use super::time::{Instant, at_service, instant, wall};
 
 /// How far an exploration goes.
@@ -56,7 +57,8 @@ pub struct Scope {
     pub(super) flaw: Option<Flaw>,
     /// The only invariant that is judged; none: all are.
     pub(super) only: Option<Invariant>,
-    pub(super) settings: Vec<Settings>,
+    /// Of each candidate. Steps borrow them, and are copied all the time.
+    pub(super) settings: &'static [Settings],
     pub(super) moves: Memo<(Known<Process>, Option<Sent>, bool)>,
     pub(super) answers: Memo<(Known<Service>, Reply)>,
 }
@@ -64,13 +66,14 @@ pub struct Scope {
 impl Scope {
     /// With nothing wrong and every invariant judged.
     pub fn new(bounds: Bounds, start: Start) -> Self {
-        let settings = NAMES[..bounds.candidates].iter().map(|name| settings(name)).collect();
+        let settings: Vec<_> =
+            NAMES[..bounds.candidates].iter().map(|name| settings(name)).collect();
         Self {
             bounds,
             start,
             flaw: None,
             only: None,
-            settings,
+            settings: Vec::leak(settings),
             moves: Memo::default(),
             answers: Memo::default(),
         }

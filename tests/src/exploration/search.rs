@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, hash_map::Entry};
 use std::fmt;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use super::actions::Action;
@@ -35,8 +36,7 @@ type Ways = HashMap<u64, Option<(u64, Action)>>;
 
 /// Looks at every state within the bounds, or as far as the first violation.
 pub fn explore(scope: Scope) -> Explored {
-    // Steps borrow it, and they are copied all the time.
-    let scope: &'static Scope = Box::leak(Box::new(scope));
+    let scope = Rc::new(scope);
     let began = Instant::now();
     let mut explored = Explored {
         bounds: scope.bounds,
@@ -48,7 +48,7 @@ pub fn explore(scope: Scope) -> Explored {
         took: Duration::ZERO,
         violation: None,
     };
-    let first = State::first(scope);
+    let first = State::first(&scope);
     let mut ways = Ways::from([(digest(&first), None)]);
     let mut layer = vec![first];
     while explored.violation.is_none() {
@@ -77,7 +77,7 @@ impl Explored {
                 *self.transitions.entry(action.kind()).or_default() += 1;
                 self.take_overs += u64::from(after.note.take_over);
                 if let Some(violation) = after.broken() {
-                    let path = path(ways, State::first(state.scope), from, action);
+                    let path = path(ways, State::first(&state.scope), from, action);
                     self.violation = Some(format!("{violation}\n{path}"));
                     return Vec::new();
                 }

@@ -1,29 +1,29 @@
 //! All processes, all that is on its way between them and the store, and the store.
 
 use std::hash::{Hash, Hasher};
-use std::sync::Arc;
+use std::rc::Rc;
 
 use tenure::store::{Request, Service};
-use tenure_guest::azure::{LeaseId, Operation};
+use tenure_guest::azure::Operation;
 
 use super::known::{Known, digest};
-use super::oracle::{Oracle, Violation, Work};
-use super::process::{Arrival, Moved, Process, Push, Reply};
+use super::oracle::{Oracle, Violation};
+use super::process::{Moved, Process, Push};
 use super::scope::{Flaw, Scope};
-use super::time::{Instant, at_service};
+use super::time::Instant;
 
 /// Everything at one instant. A copy is cheap: what is large is shared.
 #[derive(Clone)]
 pub struct State {
-    pub(super) scope: &'static Scope,
+    pub(super) scope: Rc<Scope>,
     pub(super) now: Instant,
     /// How many disturbances may follow.
     pub(super) left: u8,
     /// Whose request arrived last at this instant.
     pub(super) latest: Option<usize>,
-    service: Known<Service>,
+    pub(super) service: Known<Service>,
     /// Writes that the store accepted: each has an ETag of its own.
-    writes: u64,
+    pub(super) writes: u64,
     pub(super) candidates: Vec<Candidate>,
     /// Requests on their way, sorted.
     pub(super) requests: Vec<Sent>,
@@ -56,13 +56,13 @@ pub(super) struct Candidate {
 #[derive(Clone)]
 pub(super) struct Sent {
     pub(super) from: usize,
-    at: Instant,
+    pub(super) at: Instant,
     /// The process waits for the answer.
     pub(super) awaited: bool,
     /// It takes its time.
     pub(super) late: bool,
-    pub(super) operation: Arc<Operation>,
-    request: Known<Request>,
+    pub(super) operation: Rc<Operation>,
+    pub(super) request: Known<Request>,
 }
 
 impl Sent {
@@ -101,11 +101,11 @@ impl Candidate {
 
 impl State {
     /// All candidates have just started.
-    pub(super) fn first(scope: &'static Scope) -> Self {
+    pub(super) fn first(scope: &Rc<Scope>) -> Self {
         let service = scope.service();
         let digest = service.fingerprint();
         let mut state = Self {
-            scope,
+            scope: scope.clone(),
             now: 0,
             left: scope.bounds.disturbances,
             latest: None,
@@ -155,19 +155,19 @@ impl State {
 
     /// Lets something happen to a process, if it runs.
     pub(super) fn push(&mut self, candidate: usize, push: Push) {
-        let (scope, now) = (self.scope, self.now);
+        let (scope, now) = (self.scope.clone(), self.now);
         let Some(process) = self.candidates[candidate].process.clone() else { return };
         let given = digest(&(&process, &push, now));
         let (after, sent, ended) = scope.moves.get(given, || {
             let mut process = Process::clone(&process);
-            let moved = process.pushed(scope, now, push);
+            let moved = process.pushed(&scope, now, push);
             let sent = match &moved {
                 Moved::Asks(operation) => Some(Sent {
                     from: candidate,
                     at: now,
                     awaited: true,
                     late: false,
-                    operation: Arc::new(operation.clone()),
+                    operation: Rc::new(operation.clone()),
                     request: scope.request(candidate, operation, now),
                 }),
                 Moved::Waits | Moved::Ended => None,
@@ -182,9 +182,7 @@ impl State {
             self.end(candidate);
         }
         if let Some(sent) = sent {
-            if let Some(lease) = lease_of(&sent.operation) {
-                self.judge(Oracle::sends(candidate, process.life, lease));
-            }
+            self.judge_sent(&sent, process.life);
             self.requests.push(sent);
         }
         self.sort();
@@ -211,86 +209,5 @@ impl State {
         if self.requests.len() > 1 {
             self.requests.sort_by_cached_key(digest);
         }
-    }
-
-    /// The store handles a request.
-    pub(super) fn handle(&mut self, sent: &Sent) -> Reply {
-        let given = digest(&(&self.service, self.writes, &sent.request, self.now));
-        let (service, reply) = self.scope.answers.get(given, || {
-            let mut service = Service::clone(&self.service);
-            service.forget(self.writes + 1);
-            let answer = service.handle(at_service(self.now), &sent.request);
-            let digest = service.fingerprint();
-            (Known::by(service, digest), Known::new((answer.status, answer.headers)))
-        });
-        self.service = service;
-        if reply.0 < 300 {
-            self.accepted(sent);
-        }
-        reply
-    }
-
-    fn accepted(&mut self, sent: &Sent) {
-        use Operation::{Acquire, CreateBlob, CreateContainer, Release, Renew, WriteMetadata};
-        match &*sent.operation {
-            CreateContainer | CreateBlob => self.writes += 1,
-            Acquire { lease, .. } | Renew { lease } => {
-                self.oracle.granted(*lease, sent.at, self.now);
-            }
-            Release { .. } => self.oracle.ended(),
-            WriteMetadata { lease, metadata, .. } => {
-                self.writes += 1;
-                let field = |name| metadata.get(name).unwrap_or_default();
-                let term = field("tenureterm").parse().unwrap_or(0);
-                let nonce = u64::from_str_radix(field("tenurenonce"), 16).unwrap_or(0);
-                let won = self.oracle.recorded(*lease, term, nonce);
-                self.note.take_over = won == Ok(true);
-                self.judge(won.map(|_| ()));
-            }
-            _ => {}
-        }
-    }
-
-    fn judge(&mut self, judged: Result<(), Violation>) {
-        if let Err(violation) = judged {
-            let counts = self.scope.only.is_none_or(|only| only == violation.invariant);
-            self.broken = self.broken.take().or(counts.then_some(violation));
-        }
-    }
-
-    /// Handlers have not stopped up to `now`, and work then.
-    pub(super) fn judge_work(&mut self, now: Instant) {
-        let mut works = Vec::new();
-        let mut terms = Vec::new();
-        for process in self.processes() {
-            if let Some(turn) = process.turn {
-                terms.push(turn.term);
-                if process.works() {
-                    works.push(Work { candidate: process.candidate, term: turn.term });
-                }
-            }
-        }
-        for violation in self.oracle.worked(&works, now) {
-            self.judge(Err(violation));
-        }
-        self.oracle.forget(&terms);
-    }
-}
-
-impl Reply {
-    pub fn arrives(self, late: bool) -> Arrival {
-        Arrival { reply: self, late }
-    }
-}
-
-/// The lease id that a request acts on.
-fn lease_of(operation: &Operation) -> Option<LeaseId> {
-    match operation {
-        Operation::Look { lease } => *lease,
-        Operation::Acquire { lease, .. }
-        | Operation::Renew { lease }
-        | Operation::Release { lease }
-        | Operation::WriteMetadata { lease, .. } => Some(*lease),
-        _ => None,
     }
 }
