@@ -7,6 +7,7 @@ pub mod azurite;
 pub mod baseline;
 pub mod candidate;
 pub mod chaos;
+pub mod exploration;
 pub mod measure;
 pub mod outsider;
 pub mod proxy;
