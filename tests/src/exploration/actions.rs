@@ -121,8 +121,22 @@ impl State {
             return None;
         }
         let lease = self.oracle.lease_ends().map(|at| self.scope.instant(moment(at)));
-        let due = self.processes().flat_map(Process::instants).chain(lease);
+        // An answer that is late may arrive before anything is due.
+        let soon = self.awaits_late().then_some(self.now + self.scope.bounds.tick);
+        let due = self.processes().flat_map(Process::instants).chain(lease).chain(soon);
         due.filter(|at| (self.now + 1..=self.scope.bounds.seconds).contains(at)).min()
+    }
+
+    /// Whether a process waits for what is late, and has not waited long enough.
+    fn awaits_late(&self) -> bool {
+        let late = |process: &Process| {
+            let request = |sent: &Sent| sent.awaited && sent.from == process.candidate;
+            process.is_answered_late() || self.requests.iter().any(request)
+        };
+        let waits = |process: &Process| {
+            process.flight.as_ref().is_some_and(|flight| flight.until > self.now)
+        };
+        self.processes().any(|process| waits(process) && late(process))
     }
 
     /// The state after an action; one of [`State::actions`].
