@@ -99,6 +99,7 @@ fn a_variable_is_named_where_no_option_was_given() {
         ("TENURE_COOL_DOWN", "1d"),
         ("TENURE_GRACE", "2h"),
         ("TENURE_TERM_HEADER", "Host"),
+        ("TENURE_MEMORY_LIMIT", "1KiB"),
     ];
     let output = Command::new(PROGRAM)
         .args(["run", "--election", "jobs/a", "--every", "5s", "--handler", BEAT_HANDLER])

@@ -118,6 +118,10 @@ pub(super) struct RunArguments {
     /// earlier leader; default tenure-term [env: TENURE_TERM_HEADER]
     #[arg(long, value_name = "NAME")]
     pub term_header: Option<String>,
+    /// The memory that a turn may take, 1MiB to 4GiB; a handler that needs more traps. Default 256MiB
+    /// [env: TENURE_MEMORY_LIMIT]
+    #[arg(long, value_name = "SIZE")]
+    pub memory_limit: Option<String>,
     /// A variable for the handler, which sees no other. Repeatable
     #[arg(long, value_name = "KEY=VALUE")]
     pub env: Vec<String>,
