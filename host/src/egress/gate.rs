@@ -49,7 +49,7 @@ pub(crate) struct Gate {
 #[derive(Clone)]
 enum Way {
     Pooled(Arc<Clients>),
-    Turn(Courier),
+    Turn(Arc<Courier>),
 }
 
 type Answer = (http::Response<WasiBody>, Box<dyn Future<Output = Result<(), Error>> + Send>);

@@ -40,12 +40,11 @@ type Tls = Arc<OnceLock<Result<Arc<ClientConfig>, String>>>;
 /// The connections of one turn. When this is dropped they are closed, and nothing can be sent by
 /// anybody who still holds a gate of the turn.
 pub(crate) struct Connections {
-    pub(super) courier: Courier,
+    pub(super) courier: Arc<Courier>,
     _revoke: Revoke,
 }
 
 /// Sends the requests of one turn, stamped with its term.
-#[derive(Clone)]
 pub(super) struct Courier {
     client: Client<Connector, Full<Bytes>>,
     stamp: (HeaderName, HeaderValue),
@@ -72,7 +71,8 @@ impl Outlet {
             .pool_max_idle_per_host(IDLE_PER_HOST)
             .build(connector);
         let stamp = (self.term.name().clone(), term.into());
-        Connections { courier: Courier { client, stamp, permit }, _revoke: revoke }
+        let courier = Arc::new(Courier { client, stamp, permit });
+        Connections { courier, _revoke: revoke }
     }
 }
 
