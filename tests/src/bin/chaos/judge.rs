@@ -16,12 +16,12 @@ const LATE: Duration = Duration::from_millis(20);
 /// as half a lease for requests that a cut off leader or a proxy still had on the way.
 const TAKEOVER: Duration = Duration::from_secs(30);
 
-const CASES: [(Case, &str); 5] = [
-    (Case::Kill, "leader killed (SIGKILL)"),
-    (Case::Freeze, "leader frozen (SIGSTOP)"),
-    (Case::CutOff, "leader cut off from the store"),
-    (Case::Stop, "leader and others stopped (SIGTERM)"),
-    (Case::AfterAll, "from the end of a fault of all or others"),
+const CASES: [(Case, &str, &str); 5] = [
+    (Case::Kill, "kill", "leader killed (SIGKILL)"),
+    (Case::Freeze, "freeze", "leader frozen (SIGSTOP)"),
+    (Case::CutOff, "cut-off", "leader cut off from the store"),
+    (Case::Stop, "stop", "leader and others stopped (SIGTERM)"),
+    (Case::AfterAll, "after-all", "from the end of a fault of all or others"),
 ];
 
 /// A round, and how to see it again.
@@ -89,12 +89,11 @@ impl Judge {
     pub fn to_json(&self, store: &str) -> Value {
         let kinds = self.0.iter().map(|(kind, rounds)| {
             let sum = Sum::of(rounds);
-            let takeovers = CASES.map(|(case, _)| (format!("{case:?}"), sum.takeovers(case)));
-            let takeovers: BTreeMap<_, _> =
-                takeovers.into_iter().map(|(case, spread)| (case, spread.to_json())).collect();
+            let takeovers = CASES.map(|(case, name, _)| (name, sum.takeovers(case).to_json()));
+            let takeovers = BTreeMap::from(takeovers);
             let of = |all: &[Duration]| json!({ "n": all.len(), "max_s": max(all).as_secs_f64() });
             let sum = json!({
-                "rounds": rounds.len(), "failed": sum.failed, "terms": sum.terms,
+                "rounds": sum.rounds, "failed": sum.failed, "terms": sum.terms,
                 "beats": sum.beats, "stale": of(&sum.stale), "late": of(&sum.late),
                 "late_more_than_20_ms": sum.too_late(), "takeovers_s": takeovers,
             });
@@ -108,6 +107,7 @@ impl Judge {
 /// Rounds added up.
 #[derive(Default)]
 struct Sum {
+    rounds: usize,
     failed: usize,
     terms: usize,
     beats: usize,
@@ -118,7 +118,7 @@ struct Sum {
 
 impl Sum {
     fn of(rounds: &[Verdict]) -> Self {
-        let mut sum = Self::default();
+        let mut sum = Self { rounds: rounds.len(), ..Self::default() };
         for verdict in rounds {
             let Ok(seen) = &verdict.happened else {
                 sum.failed += 1;
@@ -174,12 +174,13 @@ impl fmt::Display for Judge {
         let mut row = |what: &str, cell: &dyn Fn(&Sum) -> String| {
             table.row([what.to_owned()].into_iter().chain(sums.iter().map(cell)));
         };
-        row("take-overs and first elections", &|sum| sum.terms.to_string());
+        row("rounds", &|sum| sum.rounds.to_string());
+        row("terms won", &|sum| sum.terms.to_string());
         row("requests", &|sum| sum.beats.to_string());
         row("of a stale term, after a newer term's first", &|sum| worst(&sum.stale));
         row("after their holder's validity", &|sum| worst(&sum.late));
         row("more than 20 ms after it", &|sum| sum.too_late().to_string());
-        for (case, name) in CASES {
+        for (case, _, name) in CASES {
             row(&format!("{name}: min / p50 / p99 / max"), &|sum| {
                 let spread = sum.takeovers(case);
                 let four = [0.0, 0.5, 0.99, 1.0]
@@ -191,12 +192,9 @@ impl fmt::Display for Judge {
             });
         }
         writeln!(f, "{table}")?;
-        for (kind, rounds) in &self.0 {
-            let failed = rounds.iter().filter_map(|verdict| verdict.happened.as_ref().err());
-            let failed: Vec<_> = failed.map(|error| error.to_string()).collect();
-            writeln!(f, "{kind:?}: {} rounds, {} failed", rounds.len(), failed.len())?;
-            if *kind == Kind::Baseline {
-                failed.iter().try_for_each(|error| writeln!(f, "{error}"))?;
+        for verdict in self.0.get(&Kind::Baseline).into_iter().flatten() {
+            if let Err(error) = &verdict.happened {
+                writeln!(f, "a round of the reference sample failed: {error:#}")?;
             }
         }
         let broken = self.broken();
