@@ -1,5 +1,6 @@
 //! The user's own component as a handler: the world `leader`.
 
+use super::trap::{explain, shortened};
 use super::{BoxFuture, Handler, TurnEnd};
 use crate::Deadline;
 use crate::clock::{Clock, Reading};
@@ -204,9 +205,9 @@ impl Handler for ComponentHandler {
         Box::pin(async move {
             match self.run(turn, &lease).await {
                 Ok(Ok(())) => TurnEnd::Succeeded,
-                Ok(Err(text)) => TurnEnd::Failed(text),
+                Ok(Err(text)) => TurnEnd::Failed(shortened(text)),
                 Err(_) if lease.passed() => TurnEnd::CutOff,
-                Err(error) => TurnEnd::Trapped(format!("{:#}", error.root_cause())),
+                Err(error) => TurnEnd::Trapped(explain(&error)),
             }
         })
     }
