@@ -2,6 +2,7 @@
 
 use super::engine::{Engine, Running};
 use super::limits::Limits;
+use super::outgoing;
 use super::output::Output;
 use super::surroundings::Surroundings;
 use crate::Deadline;
@@ -10,7 +11,8 @@ use std::path::Path;
 use wasmtime::Store;
 use wasmtime::component::{Linker, ResourceTable};
 use wasmtime_wasi::{FsPerms, HostMonotonicClock, WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
-use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpHooks, WasiHttpView};
+use wasmtime_wasi_http::p2::bindings::http::types;
+use wasmtime_wasi_http::{WasiHttp, WasiHttpCtx, WasiHttpCtxView, WasiHttpHooks, WasiHttpView};
 
 /// Handles that a guest may hold at a time: streams, requests, pollables. Each of them takes
 /// memory of the host, up to what one call may hand over.
@@ -101,7 +103,9 @@ fn open(wasi: &mut WasiCtxBuilder, file: &str) {
 pub(crate) fn linker(engine: &Engine) -> wasmtime::Result<Linker<Context>> {
     let mut linker = Linker::new(engine.wasmtime());
     wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
-    wasmtime_wasi_http::p2::add_only_http_to_linker_async(&mut linker)?;
+    let http = types::LinkOptions::default();
+    types::add_to_linker::<_, WasiHttp>(&mut linker, &http, Context::http)?;
+    outgoing::add_to_linker(&mut linker)?;
     Ok(linker)
 }
 

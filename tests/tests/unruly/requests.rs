@@ -73,6 +73,20 @@ async fn after_the_deadline_no_request_arrives() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn requests_one_after_the_other_do_not_use_up_the_handles_of_a_turn() {
+    const MORE_THAN_HANDLES: usize = 4_100;
+    let door = Door::open().await;
+    let stage = Stage::new("requests", Some(&door.host));
+    let clock = stage.clock.clone();
+    door.on_arrival(move |count| {
+        if count == MORE_THAN_HANDLES {
+            clock.jump(LONG);
+        }
+    });
+    assert_eq!(stage.turn().await, TurnEnd::CutOff);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_turn_left_behind_dies_with_it() {
     const TURNS: usize = 100;
     let door = Door::open().await;
