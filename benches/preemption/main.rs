@@ -30,9 +30,10 @@ const USUAL: Duration = Duration::from_millis(5);
 const SLACK: Duration = Duration::from_millis(20);
 
 /// What is measured: the mode of the handler, and what it tells.
-const CASES: [(&str, &str, fn(&Turn) -> Duration); 4] = [
+const CASES: [(&str, &str, fn(&Turn) -> Duration); 5] = [
     ("spin-clock", "last instruction", |turn| turn.last_reading),
     ("spin", "end of a turn that computes", |turn| turn.end),
+    ("fill", "end of a turn that fills its memory", |turn| turn.end),
     ("wait", "end of a turn that waits", |turn| turn.end),
     ("requests", "last request", |turn| turn.last_request),
 ];

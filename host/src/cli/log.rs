@@ -176,7 +176,22 @@ fn json(now: DateTime<Utc>, candidate: &str, event: &Event) -> Option<String> {
         event: &'a Event,
     }
     let timestamp = now.to_rfc3339_opts(SecondsFormat::Millis, true);
-    serde_json::to_string(&Line { timestamp, candidate, event }).ok()
+    let line = serde_json::to_string(&Line { timestamp, candidate, event }).ok()?;
+    Some(if line.contains(is_raw_control) { escaped(&line) } else { line })
+}
+
+/// JSON leaves these as they are, and terminals obey some of them.
+fn is_raw_control(c: char) -> bool {
+    matches!(c, '\u{7f}'..='\u{9f}')
+}
+
+/// They can only be in strings.
+fn escaped(line: &str) -> String {
+    let escape = |c: char| match is_raw_control(c) {
+        true => format!("\\u{:04x}", u32::from(c)),
+        false => c.to_string(),
+    };
+    line.chars().map(escape).collect()
 }
 
 #[cfg(test)]
@@ -201,6 +216,15 @@ mod tests {
             json(now, "a", &Event::Renewed { term: 7 }).unwrap(),
             r#"{"timestamp":"1970-01-01T00:00:01.500Z","candidate":"a","event":"renewed","term":7}"#
         );
+    }
+
+    #[test]
+    fn a_json_line_holds_nothing_that_a_terminal_obeys() {
+        let now = DateTime::from_timestamp_millis(0).unwrap();
+        let event =
+            Event::Handler { line: "ü\u{1b}[31m\u{9b}31m".to_owned(), stream: Stream::Stdout };
+        let line = json(now, "a", &event).unwrap();
+        assert!(line.contains(r#""line":"ü\u001b[31m\u009b31m""#), "{line}");
     }
 
     #[test]

@@ -18,6 +18,13 @@ async fn spinning_ends_at_the_deadline_and_not_before() {
     }
 }
 
+#[tokio::test]
+async fn spinning_before_the_turn_ends_at_the_deadline_too() {
+    let stage = Stage::new("spin-at-start", None);
+    assert_eq!(stage.turn_of(Duration::from_secs(1)).await, TurnEnd::CutOff);
+    assert_eq!(stage.lines(), [""; 0]);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn spinning_ends_when_the_clock_jumps_past_the_deadline() {
     for mode in ["spin", "spin-clock", "flood"] {

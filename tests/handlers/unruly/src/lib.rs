@@ -50,6 +50,12 @@ mod handler {
                 "wait-answer" => loop {
                     let _ = http::post_json(&url(), &beat(0));
                 },
+                // Lets one instruction do as much as it can.
+                "fill" => {
+                    let mut memory = vec![0_u8; 192 * 1024 * 1024];
+                    (0_u8..=255).cycle().for_each(|byte| black_box(&mut memory).fill(byte));
+                    Ok(())
+                }
                 "leak" => loop {
                     forget(black_box(vec![1_u8; 1024 * 1024]));
                 },
@@ -100,7 +106,7 @@ mod handler {
                     Ok(())
                 }
                 // The constructor has seen to it.
-                "trap-at-start" => Ok(()),
+                "trap-at-start" | "spin-at-start" => Ok(()),
                 other => Err(format!("UNRULY={other:?} is no mode")),
             }
         }
@@ -127,8 +133,12 @@ mod handler {
 
     /// Runs when the component is instantiated.
     extern "C" fn construct() {
-        if mode() == "trap-at-start" {
-            std::process::abort();
+        match mode().as_str() {
+            "trap-at-start" => std::process::abort(),
+            "spin-at-start" => loop {
+                black_box(());
+            },
+            _ => {}
         }
     }
 
