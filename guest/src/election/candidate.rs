@@ -1,8 +1,8 @@
 //! One step of a candidate. `protocol.md`; the numbers in comments are its steps.
 //!
 //! This file holds what a candidate remembers, and leads requests and answers to the
-//! part that knows what they mean: `winning` until the term is raised,
-//! `holding` from then on until the lease is released.
+//! part that knows what they mean: `winning` until the term is raised, `holding` from then on
+//! until the work is to stop, `releasing` until the lease is given back.
 
 use core::time::Duration;
 
@@ -11,13 +11,15 @@ use serde::{Deserialize, Serialize};
 
 use super::Moment;
 use super::chance::Chance;
-use super::holding::{Hold, Release};
+use super::holding::Hold;
 use super::record::{Incumbent, Outcome};
+use super::releasing::Release;
 use super::report::{Ending, EndingReason, Event, Report, Standing, Tenancy, Turn};
 use super::service_clock::{ServiceClock, Timestamp};
 use super::settings::Settings;
 use super::timings::BACK_OFF;
 use super::trouble::{Told, Trouble, TroubleClass};
+use super::watchdog::Health;
 use super::winning::{Attempt, Raise, Watch};
 use crate::azure::answer::{Answer, Class};
 use crate::azure::lease_id::LeaseId;
@@ -25,7 +27,7 @@ use crate::azure::operation::Operation;
 use crate::prelude::*;
 
 /// The version of the memory; another one counts as no memory.
-const MEMORY: u8 = 1;
+const MEMORY: u8 = 2;
 
 /// No step sends more than this many requests before the host gets its turn.
 const MOST_REQUESTS: u32 = 16;
@@ -95,6 +97,7 @@ pub(super) struct State {
     /// The leader that was seen last; the inner none is a leader without a record.
     pub following: Option<Option<Incumbent>>,
     pub leaving: bool,
+    pub health: Health,
     pub told: Told,
 }
 
@@ -155,6 +158,7 @@ impl<'s> Step<'s> {
                 turn: None,
                 following: None,
                 leaving: false,
+                health: Health::default(),
                 told: Told::default(),
             }),
             started: elapsed,
@@ -167,13 +171,14 @@ impl<'s> Step<'s> {
             tell_now: false,
         };
         match event {
-            Some(Event::TurnEnded(outcome)) => step.turn_ended(outcome),
-            Some(Event::Leave) => step.leave(elapsed),
+            Some(Event::TurnEnded(outcome)) => step.turn_ended(outcome, elapsed, chance),
+            Some(Event::Leave(outcome)) => step.leave(outcome, elapsed),
             None => {}
         }
         if let (Phase::Stopping { lease }, None) = (&step.state.phase, step.state.turn) {
             // Stopped, seen stopped; now release.
-            let pause = if lease.is_some() { Duration::ZERO } else { settings.timings.poll / 2 };
+            let at_once = lease.is_some() && !step.state.health.is_out(elapsed);
+            let pause = if at_once { Duration::ZERO } else { settings.timings.poll / 2 };
             step.state.phase = step.release(*lease, elapsed, elapsed + pause);
         }
         step
@@ -261,20 +266,32 @@ impl<'s> Step<'s> {
         true
     }
 
-    fn turn_ended(&mut self, outcome: Outcome) {
-        let turn = self.state.turn.take();
-        if let (Some(_), Phase::Holding(hold)) = (turn, &mut self.state.phase) {
+    fn turn_ended(&mut self, outcome: Outcome, now: Moment, chance: &mut dyn Chance) {
+        let Some(turn) = self.state.turn.take() else { return };
+        if let Phase::Holding(hold) = &mut self.state.phase {
             hold.turn_ended(outcome);
+        }
+        let watchdog = &self.settings.watchdog;
+        let out = self.state.health.turn_ended(outcome, watchdog, now, chance);
+        let Some(span) = out else { return };
+        self.tell(TroubleClass::Work, self.state.health.explain(&turn, outcome, span), now);
+        if let Phase::Holding(hold) = &self.state.phase {
+            let then = now + self.settings.timings.poll / 2;
+            self.resign(&hold.clone(), EndingReason::WorkFailed, now, then);
         }
     }
 
-    fn leave(&mut self, now: Moment) {
+    fn leave(&mut self, outcome: Option<Outcome>, now: Moment) {
         self.state.leaving = true;
-        self.state.turn = None;
+        let turn = self.state.turn.take();
+        if let (Some(_), Some(outcome), Phase::Holding(hold)) =
+            (turn, outcome, &mut self.state.phase)
+        {
+            hold.turn_ended(outcome);
+        }
         let lease = match &self.state.phase {
             Phase::Holding(hold) => {
-                self.ending = Some(Ending { term: hold.term(), reason: EndingReason::Left });
-                Some(hold.lease)
+                return self.resign(&hold.clone(), EndingReason::Left, now, now);
             }
             Phase::Acquiring(attempt) => attempt.unsure.then_some(attempt.lease),
             Phase::Raising(raise) => Some(raise.lease),

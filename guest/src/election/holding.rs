@@ -1,20 +1,20 @@
-//! Leading, and ceasing to lead. `protocol.md`, Holding, Losing and leaving, Slots.
+//! Leading, and ceasing to lead. `protocol.md`, Holding, Losing, Slots.
 
 use core::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use super::Moment;
-use super::candidate::{Ask, Failure, Phase, Step, patience, trouble};
+use super::candidate::{Ask, Failure, Phase, Step, trouble};
 use super::chance::Chance;
 use super::pace::Pace;
 use super::record::{Finished, LastSlot, Outcome, Record};
+use super::releasing::LastOutcome;
 use super::report::{Ending, EndingReason, Turn};
 use super::service_clock::nanos;
 use super::slots::Due;
 use super::timings::BACK_OFF;
 use super::trouble::TroubleClass;
-use super::winning::Watch;
 use super::write::{Progress, Write};
 use crate::azure::answer::{Answer, Class};
 use crate::azure::lease_id::LeaseId;
@@ -51,17 +51,6 @@ struct Claim {
     past_due: bool,
 }
 
-/// A lease that is to be given back.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Release {
-    lease: LeaseId,
-    /// The lease has run out by then in any case.
-    until: Moment,
-    /// When to contend again.
-    then: Moment,
-    pub pace: Pace,
-}
-
 impl Hold {
     pub fn new(
         lease: LeaseId,
@@ -83,6 +72,17 @@ impl Hold {
             self.record.finished = Some(Finished { slot: last.slot, outcome });
             self.outcome_unwritten = true;
         }
+    }
+
+    /// The outcome that is not on the blob yet, while the service answers and no other write
+    /// is under way.
+    pub fn last_outcome(&self) -> Option<LastOutcome> {
+        let settled = self.write.is_none() && self.renew.failures == 0;
+        (self.outcome_unwritten && settled).then(|| LastOutcome {
+            record: self.record.clone(),
+            etag: self.etag.clone(),
+            valid_until: self.valid_until,
+        })
     }
 }
 
@@ -244,6 +244,7 @@ impl Step<'_> {
                         attempt: last.attempt,
                         past_due: claim.past_due,
                         valid_for: hold.valid_until.saturating_sub(self.started),
+                        time_limit: self.settings.watchdog.turn_timeout,
                     };
                     self.state.turn = Some(turn);
                     self.run = Some(turn);
@@ -286,54 +287,5 @@ impl Step<'_> {
             self.state.turn = None; // Claimed in this very step, and never to be started.
         }
         Phase::Stopping { lease: Some(hold.lease) }
-    }
-
-    /// Gives a lease back, if there is one; then leaves, or contends again at `then`.
-    pub(super) fn release(&self, lease: Option<LeaseId>, now: Moment, then: Moment) -> Phase {
-        match lease {
-            Some(lease) => {
-                let until = now + self.settings.timings.lease;
-                Phase::Releasing(Release { lease, until, then, pace: Pace::at(now) })
-            }
-            None if self.state.leaving => Phase::Left,
-            None => Phase::Watching(Watch::at(then)),
-        }
-    }
-
-    pub(super) fn send_release(&mut self, now: Moment) -> Option<Ask> {
-        let Phase::Releasing(release) = &self.state.phase else { return None };
-        (release.pace.next <= now).then_some(Ask {
-            operation: Operation::Release { lease: release.lease },
-            timeout: self.settings.timings.request_timeout,
-        })
-    }
-
-    pub(super) fn released(
-        &mut self,
-        mut release: Release,
-        operation: &Operation,
-        reply: &Reply,
-        now: Moment,
-        chance: &mut dyn Chance,
-    ) -> Phase {
-        let (unknown, refused) = match reply {
-            Err(_) => (true, false),
-            Ok(answer) => (
-                matches!(answer.class, Class::Unavailable | Class::Nonsense),
-                answer.class == Class::Refused,
-            ),
-        };
-        if refused || (unknown && release.pace.failures > 0) {
-            self.tell_reply(operation, reply, now);
-        }
-        if (unknown || refused) && now < release.until {
-            release.pace.failed(now, patience(self.settings), chance);
-            return Phase::Releasing(release);
-        }
-        // A conflict is an answer too: it was released by an earlier try, or is not ours.
-        match self.state.leaving {
-            true => Phase::Left,
-            false => Phase::Watching(Watch::at(release.then)),
-        }
     }
 }

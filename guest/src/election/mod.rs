@@ -10,6 +10,7 @@ mod duration;
 mod holding;
 mod pace;
 mod record;
+mod releasing;
 mod report;
 mod service_clock;
 mod settings;
@@ -17,6 +18,7 @@ mod slots;
 mod snapshot;
 mod timings;
 mod trouble;
+mod watchdog;
 mod winning;
 mod write;
 
@@ -30,6 +32,7 @@ pub use slots::{Due, Schedule};
 pub use snapshot::{LeaseState, Snapshot, broken};
 pub use timings::Timings;
 pub use trouble::{Trouble, TroubleClass};
+pub use watchdog::Watchdog;
 
 /// An instant of a candidate: the time since the origin of its `elapsed`.
 pub type Moment = core::time::Duration;

@@ -41,23 +41,32 @@ mod field {
 pub enum Outcome {
     /// The handler returned ok.
     Succeeded,
-    /// The handler returned an error or could not run.
+    /// The handler returned an error.
     Failed,
+    /// The handler trapped, panicked, or could not be started.
+    Trapped,
+    /// The host stopped it at its time limit.
+    TimedOut,
     /// The host cut it off.
     CutOff,
 }
 
 impl Outcome {
+    const ALL: [Self; 5] =
+        [Self::Succeeded, Self::Failed, Self::Trapped, Self::TimedOut, Self::CutOff];
+
     fn word(self) -> &'static str {
         match self {
             Self::Succeeded => "succeeded",
             Self::Failed => "failed",
+            Self::Trapped => "trapped",
+            Self::TimedOut => "timed-out",
             Self::CutOff => "cut-off",
         }
     }
 
     fn parse(word: &str) -> Option<Self> {
-        [Self::Succeeded, Self::Failed, Self::CutOff].into_iter().find(|o| o.word() == word)
+        Self::ALL.into_iter().find(|outcome| outcome.word() == word)
     }
 }
 
@@ -157,7 +166,16 @@ impl Record {
         let slot = fields.optional(field::SLOT, Timestamp::parse)?;
         let attempt = fields.optional(field::ATTEMPT, |text| text.parse().ok())?;
         let finished = fields.optional(field::FINISHED, Timestamp::parse)?;
-        let outcome = fields.optional(field::OUTCOME, Outcome::parse)?;
+        let outcome = fields.optional(field::OUTCOME, |word| Some(Outcome::parse(word)))?;
+        if let Some(None) = outcome {
+            // A newer version knows what the word means: it is kept, and its slot with it.
+            for name in [field::FINISHED, field::OUTCOME] {
+                if let Some(value) = metadata.get(name) {
+                    fields.0.insert(name.into(), value.into());
+                }
+            }
+        }
+        let outcome = outcome.flatten();
         Ok(Some(Self {
             // Room to rise for longer than any election lasts.
             term: fields.required(field::TERM, |text| {
@@ -318,6 +336,28 @@ mod tests {
     }
 
     #[test]
+    fn every_outcome_is_read_as_it_was_written() {
+        for outcome in Outcome::ALL {
+            let finished = Some(Finished { outcome, ..record().finished.unwrap() });
+            let record = Record { finished, ..record() };
+            assert_eq!(Record::read(&record.write()), Ok(Some(record)), "{outcome:?}");
+        }
+    }
+
+    #[test]
+    fn an_outcome_of_a_newer_version_is_kept_until_another_one_is_written() {
+        let mut newer = record().write();
+        newer.insert("tenureoutcome".into(), "handed-over".into());
+        let read = Record::read(&newer).unwrap().unwrap();
+        assert_eq!(read.finished, None);
+        assert_eq!(read.write(), newer);
+        let ours = Record { finished: record().finished, ..read };
+        assert_eq!(ours.write(), record().write());
+        newer.remove("tenurefinished");
+        assert_eq!(Record::read(&newer).unwrap().unwrap().write(), newer);
+    }
+
+    #[test]
     fn names_are_lower_case_letters_and_values_plain_ascii() {
         for (name, value) in record().write().iter() {
             assert!(name.bytes().all(|b| b.is_ascii_lowercase()), "{name}");
@@ -347,7 +387,7 @@ mod tests {
             ("tenureslot", "07:00"),
             ("tenureattempt", "many"),
             ("tenurefinished", ""),
-            ("tenureoutcome", "fine"),
+            ("tenureoutcome", "%ff"),
             ("tenurelater", &"x".repeat(4096)),
         ] {
             let mut garbled = record().write();

@@ -41,6 +41,8 @@ pub enum EndingReason {
     LeaseLost,
     /// The host asked to leave.
     Left,
+    /// The work failed.
+    WorkFailed,
 }
 
 /// A tenancy that ended in this step.
@@ -65,6 +67,8 @@ pub struct Turn {
     pub past_due: bool,
     /// As [`Tenancy::valid_for`].
     pub valid_for: Duration,
+    /// The longest that the turn may take.
+    pub time_limit: Option<Duration>,
 }
 
 /// What happened since the last step.
@@ -72,8 +76,9 @@ pub struct Turn {
 pub enum Event {
     /// The turn is over and was seen stopped.
     TurnEnded(Outcome),
-    /// Leave the election; the handler was seen stopped.
-    Leave,
+    /// Leave the election; the handler was seen stopped. With the outcome of a turn whose
+    /// end was not told yet.
+    Leave(Option<Outcome>),
 }
 
 /// The result of one step.

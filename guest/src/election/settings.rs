@@ -1,10 +1,12 @@
 //! What the environment says: the only way in which a candidate is configured.
 
+use core::ops::RangeInclusive;
 use core::time::Duration;
 
 use super::duration::{format_duration, parse_duration};
 use super::slots::Schedule;
 use super::timings::{Setting, Timings, Wanted};
+use super::watchdog::Watchdog;
 use crate::azure::account::Account;
 use crate::azure::name::BlobName;
 use crate::prelude::*;
@@ -29,12 +31,23 @@ pub mod variable {
     pub const REQUEST_TIMEOUT: &str = "TENURE_REQUEST_TIMEOUT";
     /// The period of the timer. Without it no turn is ever claimed.
     pub const EVERY: &str = "TENURE_EVERY";
+    /// The longest that a turn may take. Without it, a turn may last as long as the leadership.
+    pub const TURN_TIMEOUT: &str = "TENURE_TURN_TIMEOUT";
+    /// So many failed turns in a row end the leadership; 0: never.
+    pub const MAX_FAILURES: &str = "TENURE_MAX_FAILURES";
+    /// How long a candidate stays out of the race after its work ended its leadership.
+    pub const COOL_DOWN: &str = "TENURE_COOL_DOWN";
     /// The storage account and its key.
     pub const CONNECTION_STRING: &str = "AZURE_STORAGE_CONNECTION_STRING";
 }
 
 const LONGEST_NAME: usize = 128;
 const LONGEST_ADDRESS: usize = 256;
+
+const TURN_TIMEOUT: RangeInclusive<Duration> =
+    Duration::from_millis(100)..=Duration::from_secs(24 * 3600);
+const COOL_DOWN: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(3600);
+const MOST_FAILURES: u32 = 1000;
 
 /// One thing that is wrong with the settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,6 +84,8 @@ pub struct Settings {
     pub timings: Timings,
     /// Its timer, when it has one.
     pub schedule: Option<Schedule>,
+    /// What its work is held to.
+    pub watchdog: Watchdog,
 }
 
 impl Settings {
@@ -86,9 +101,10 @@ impl Settings {
         let address = reader.text(variable::ADDRESS, LONGEST_ADDRESS);
         let timings = reader.timings();
         let schedule = reader.schedule();
+        let watchdog = reader.watchdog();
         match (election, account, timings) {
             (Some(election), Some(account), Some(timings)) if reader.complaints.is_empty() => {
-                Ok(Self { election, account, name, address, timings, schedule })
+                Ok(Self { election, account, name, address, timings, schedule, watchdog })
             }
             _ => Err(reader.complaints),
         }
@@ -214,6 +230,52 @@ impl<V: Fn(&str) -> Option<String>> Reader<V> {
             .ok()
     }
 
+    /// A duration that fits; None also when it was complained about.
+    fn duration_in(
+        &mut self,
+        setting: &'static str,
+        range: RangeInclusive<Duration>,
+        advice: &str,
+    ) -> Option<Duration> {
+        let duration = self.duration(setting)?;
+        if !range.contains(&duration) {
+            let [duration, least, most] =
+                [duration, *range.start(), *range.end()].map(format_duration);
+            let problem = format!("{duration} is not between {least} and {most}");
+            self.complain(setting, problem, advice);
+        }
+        Some(duration)
+    }
+
+    fn watchdog(&mut self) -> Watchdog {
+        let turn_timeout = self.duration_in(
+            variable::TURN_TIMEOUT,
+            TURN_TIMEOUT,
+            "choose longer than the slowest good turn takes, or leave it out",
+        );
+        let cool_down = self.duration_in(
+            variable::COOL_DOWN,
+            COOL_DOWN,
+            "choose long enough for another candidate to take over; 30s is usual",
+        );
+        Watchdog {
+            turn_timeout,
+            max_failures: self.max_failures().unwrap_or(3),
+            cool_down: cool_down.unwrap_or(Duration::from_secs(30)),
+        }
+    }
+
+    fn max_failures(&mut self) -> Option<u32> {
+        let value = self.get(variable::MAX_FAILURES)?;
+        let number = value.trim().parse().ok().filter(|number| *number <= MOST_FAILURES);
+        if number.is_none() {
+            let problem = format!("\"{}\" is not a whole number up to 1000", shown(&value));
+            let advice = "choose how many failed turns in a row are too many; 0 allows any number";
+            self.complain(variable::MAX_FAILURES, problem, advice);
+        }
+        number
+    }
+
     fn schedule(&mut self) -> Option<Schedule> {
         let every = self.duration(variable::EVERY)?;
         match Schedule::every(every) {
@@ -242,6 +304,9 @@ mod tests {
     fn an_election_and_an_account_are_enough() {
         let settings = read(&[(variable::ELECTION, "leases/leader"), AZURITE]).unwrap();
         assert_eq!(settings.schedule, None);
+        let cool_down = Duration::from_secs(30);
+        let watchdog = Watchdog { turn_timeout: None, max_failures: 3, cool_down };
+        assert_eq!(settings.watchdog, watchdog);
         assert_eq!(settings.needs().origins, ["http://127.0.0.1:10000"]);
         assert_eq!(settings.needs().files, Vec::<String>::new());
     }
@@ -258,6 +323,9 @@ mod tests {
             (variable::POLL, "0s"),
             (variable::REQUEST_TIMEOUT, "1h"),
             (variable::EVERY, "10ms"),
+            (variable::TURN_TIMEOUT, "99ms"),
+            (variable::MAX_FAILURES, "-1"),
+            (variable::COOL_DOWN, "2h"),
             (variable::CONNECTION_STRING, "AccountName=a"),
         ])
         .unwrap_err();
@@ -271,11 +339,37 @@ mod tests {
             variable::POLL,
             variable::REQUEST_TIMEOUT,
             variable::EVERY,
+            variable::TURN_TIMEOUT,
+            variable::MAX_FAILURES,
+            variable::COOL_DOWN,
             variable::CONNECTION_STRING,
         ] {
             assert!(complaints.iter().any(|c| c.setting == setting), "{setting}: {complaints:#?}");
         }
         assert!(complaints.iter().all(|c| !c.problem.is_empty() && !c.advice.is_empty()));
+    }
+
+    #[test]
+    fn the_watchdog_is_judged_at_its_bounds() {
+        let judged = |name, value| {
+            read(&[(variable::ELECTION, "leases/leader"), AZURITE, (name, value)])
+                .map(|settings| settings.watchdog)
+                .map_err(|complaints| complaints.into_iter().map(|c| c.setting).collect::<Vec<_>>())
+        };
+        for (name, good, bad) in [
+            (variable::TURN_TIMEOUT, ["100ms", "24h"], ["99.9ms", "24h 1ms", "0s"]),
+            (variable::COOL_DOWN, ["1s", "1h"], ["999ms", "3601s", "often"]),
+            (variable::MAX_FAILURES, ["0", "1000"], ["1001", "three", "1.5"]),
+        ] {
+            assert!(good.iter().all(|value| judged(name, value).is_ok()), "{name}");
+            for value in bad {
+                assert_eq!(judged(name, value), Err(vec![name]), "{value}");
+            }
+        }
+        let strict = judged(variable::TURN_TIMEOUT, "90s").unwrap();
+        assert_eq!(strict.turn_timeout, Some(Duration::from_secs(90)));
+        assert_eq!(judged(variable::MAX_FAILURES, "0").unwrap().max_failures, 0);
+        assert_eq!(judged(variable::COOL_DOWN, "5s").unwrap().cool_down, Duration::from_secs(5));
     }
 
     #[test]

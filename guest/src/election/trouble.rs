@@ -32,6 +32,8 @@ pub enum TroubleClass {
     LeaseLost,
     /// The schedule and the record do not fit together.
     Schedule,
+    /// The leader's work goes wrong.
+    Work,
 }
 
 /// Something that went wrong. Holds no secret.

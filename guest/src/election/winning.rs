@@ -130,15 +130,25 @@ impl Step<'_> {
                         self.tell(TroubleClass::Nonsense, NO_DATE.into(), now);
                         Phase::Watching(Watch::at(self.next_poll(now, chance)))
                     }
+                    _ if self.state.health.is_out(now) => self.stay_out(now, chance),
                     LeaseState::Available | LeaseState::Expired | LeaseState::Broken => {
                         self.attempt(etag.clone(), record, watch.rounds, now, chance)
                     }
                 }
             }
+            (Class::MissingBlob | Class::MissingContainer, ..) if self.state.health.is_out(now) => {
+                self.stay_out(now, chance)
+            }
             (Class::MissingBlob, ..) => Phase::Creating { container: false, watch },
             (Class::MissingContainer, ..) => Phase::Creating { container: true, watch },
             _ => self.look_later(watch, operation, reply, now, chance),
         }
+    }
+
+    /// Nobody leads, but this candidate leaves the lease to the others for now.
+    fn stay_out(&mut self, now: Moment, chance: &mut dyn Chance) -> Phase {
+        self.state.following = None;
+        Phase::Watching(Watch::at(self.next_poll(now, chance)))
     }
 
     pub(super) fn created(

@@ -38,12 +38,20 @@ impl From<Complaint> for wit::Complaint {
 impl From<wit::Event> for Event {
     fn from(event: wit::Event) -> Self {
         match event {
-            wit::Event::TurnEnded(outcome) => Self::TurnEnded(match outcome {
-                wit::Outcome::Succeeded => Outcome::Succeeded,
-                wit::Outcome::Failed => Outcome::Failed,
-                wit::Outcome::CutOff => Outcome::CutOff,
-            }),
-            wit::Event::Leave => Self::Leave,
+            wit::Event::TurnEnded(outcome) => Self::TurnEnded(outcome.into()),
+            wit::Event::Leave(outcome) => Self::Leave(outcome.map(Into::into)),
+        }
+    }
+}
+
+impl From<wit::Outcome> for Outcome {
+    fn from(outcome: wit::Outcome) -> Self {
+        match outcome {
+            wit::Outcome::Succeeded => Self::Succeeded,
+            wit::Outcome::Failed => Self::Failed,
+            wit::Outcome::Trapped => Self::Trapped,
+            wit::Outcome::TimedOut => Self::TimedOut,
+            wit::Outcome::CutOff => Self::CutOff,
         }
     }
 }
@@ -67,6 +75,7 @@ impl From<Turn> for wit::Turn {
             attempt: turn.attempt,
             past_due: turn.past_due,
             valid_for: nanos(turn.valid_for),
+            time_limit: turn.time_limit.map(nanos),
         }
     }
 }
@@ -82,6 +91,7 @@ impl From<Trouble> for wit::Trouble {
             TroubleClass::Nonsense => wit::TroubleClass::Nonsense,
             TroubleClass::LeaseLost => wit::TroubleClass::LeaseLost,
             TroubleClass::Schedule => wit::TroubleClass::Schedule,
+            TroubleClass::Work => wit::TroubleClass::Work,
         };
         Self { class, detail: trouble.detail }
     }
@@ -108,6 +118,7 @@ impl From<Report> for wit::Report {
                     EndingReason::ValidityEnded => wit::EndingReason::ValidityEnded,
                     EndingReason::LeaseLost => wit::EndingReason::LeaseLost,
                     EndingReason::Left => wit::EndingReason::Left,
+                    EndingReason::WorkFailed => wit::EndingReason::WorkFailed,
                 },
             }),
             renewed: report.renewed,
@@ -138,6 +149,8 @@ impl From<Snapshot> for wit::Snapshot {
                 outcome: match finished.outcome {
                     Outcome::Succeeded => wit::Outcome::Succeeded,
                     Outcome::Failed => wit::Outcome::Failed,
+                    Outcome::Trapped => wit::Outcome::Trapped,
+                    Outcome::TimedOut => wit::Outcome::TimedOut,
                     Outcome::CutOff => wit::Outcome::CutOff,
                 },
             }),

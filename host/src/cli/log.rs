@@ -213,8 +213,8 @@ mod tests {
     fn a_json_line_begins_with_when_and_who() {
         let now = DateTime::from_timestamp_millis(1_500).unwrap();
         assert_eq!(
-            json(now, "a", &Event::Renewed { term: 7 }).unwrap(),
-            r#"{"timestamp":"1970-01-01T00:00:01.500Z","candidate":"a","event":"renewed","term":7}"#
+            json(now, "a", &Event::Stopped).unwrap(),
+            r#"{"timestamp":"1970-01-01T00:00:01.500Z","candidate":"a","event":"stopped"}"#
         );
     }
 

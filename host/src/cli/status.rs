@@ -169,6 +169,8 @@ fn outcome_name(outcome: Outcome) -> &'static str {
     match outcome {
         Outcome::Succeeded => "succeeded",
         Outcome::Failed => "failed",
+        Outcome::Trapped => "trapped",
+        Outcome::TimedOut => "timed-out",
         Outcome::CutOff => "cut-off",
     }
 }

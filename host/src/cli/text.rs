@@ -88,7 +88,7 @@ mod tests {
         let elected = Event::Elected { term: 7, valid_for_ms: 12_000 };
         assert_eq!(plain(&elected).unwrap(), "00:00:00.000  elected     term 7, valid for 12.0 s");
         assert_eq!(plain(&Event::Stopped).unwrap(), "00:00:00.000  stopped");
-        assert_eq!(plain(&Event::Renewed { term: 7 }), None);
+        assert_eq!(plain(&Event::Renewed { term: 7, valid_for_ms: 12_000 }), None);
     }
 
     #[test]

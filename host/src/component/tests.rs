@@ -68,7 +68,8 @@ async fn it_is_elected_seen_and_leaves() {
     assert_eq!(during.lease, LeaseState::Leased);
     assert_eq!(during.incumbent.unwrap().name, "a");
 
-    let left = component.step(Some(&report.memory), clock.now(), Some(Event::Leave)).await.unwrap();
+    let left =
+        component.step(Some(&report.memory), clock.now(), Some(Event::Leave(None))).await.unwrap();
     assert_eq!(left.standing, Standing::Left);
     let after = component.inspect().await.unwrap().unwrap();
     assert_eq!(after.lease, LeaseState::Available);

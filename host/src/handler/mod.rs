@@ -40,6 +40,8 @@ pub enum TurnEnd {
     Failed(String),
     /// The handler did not come to its end: it trapped, panicked, or could not be started.
     Trapped(String),
+    /// The handler was stopped at the time limit of its turn.
+    TimedOut,
     /// The leadership ended before the handler did.
     CutOff,
 }
@@ -49,7 +51,9 @@ impl TurnEnd {
     pub fn outcome(&self) -> Outcome {
         match self {
             Self::Succeeded => Outcome::Succeeded,
-            Self::Failed(_) | Self::Trapped(_) => Outcome::Failed,
+            Self::Failed(_) => Outcome::Failed,
+            Self::Trapped(_) => Outcome::Trapped,
+            Self::TimedOut => Outcome::TimedOut,
             Self::CutOff => Outcome::CutOff,
         }
     }
@@ -58,7 +62,7 @@ impl TurnEnd {
     pub fn detail(&self) -> Option<&str> {
         match self {
             Self::Failed(text) | Self::Trapped(text) => Some(text),
-            Self::Succeeded | Self::CutOff => None,
+            Self::Succeeded | Self::TimedOut | Self::CutOff => None,
         }
     }
 }
@@ -69,6 +73,7 @@ impl fmt::Display for TurnEnd {
             Self::Succeeded => "succeeded",
             Self::Failed(_) => "failed",
             Self::Trapped(_) => "trapped",
+            Self::TimedOut => "timed-out",
             Self::CutOff => "cut-off",
         })
     }

@@ -10,8 +10,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::net::TcpListener;
 
-const TURN: Turn =
-    Turn { term: 7, slot: 1_500_000_000, attempt: 1, past_due: false, valid_for: 1_000_000_000 };
+const TURN: Turn = Turn {
+    term: 7,
+    slot: 1_500_000_000,
+    attempt: 1,
+    past_due: false,
+    valid_for: 1_000_000_000,
+    time_limit: None,
+};
 
 type Lines = Arc<Mutex<Vec<(Stream, String)>>>;
 

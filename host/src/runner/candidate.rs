@@ -97,7 +97,7 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
             // Says too that the turn is over; a word of its own would have another turn claimed.
             let leave = due || !self.said_goodbye;
             self.said_goodbye = true;
-            return leave.then(|| self.runner.step(self.memory.clone(), Some(Word::Leave)));
+            return leave.then(|| self.runner.step(self.memory.clone(), Some(Word::Leave(None))));
         }
         let word = self.word.take();
         (due || word.is_some()).then(|| self.runner.step(self.memory.clone(), word))
@@ -154,7 +154,7 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
         if report.ending.is_some() {
             self.stop_turn();
         }
-        self.narrator.tell(&report, &*events);
+        self.narrator.tell(&report, self.now().saturating_sub(taken_at), &*events);
         self.memory = Some(report.memory);
         self.next = taken_at + report.again_in;
         self.left = report.standing == Standing::Left;

@@ -22,13 +22,16 @@ pub enum Event {
     Elected {
         /// The fencing token.
         term: u64,
-        /// How long it may act without a renewal, in milliseconds.
+        /// How long it may act without a renewal from now on, in milliseconds. The instant of
+        /// this event and this time are the end of its validity.
         valid_for_ms: u64,
     },
     /// The leadership was prolonged.
     Renewed {
         /// The term that goes on.
         term: u64,
+        /// As in [`Event::Elected`].
+        valid_for_ms: u64,
     },
     /// A turn of the handler began.
     TurnStarted {
@@ -47,7 +50,7 @@ pub enum Event {
         term: u64,
         /// The scheduled instant, RFC 3339.
         slot: String,
-        /// `succeeded`, `failed`, `trapped` or `cut-off`.
+        /// `succeeded`, `failed`, `trapped`, `timed-out` or `cut-off`.
         outcome: String,
         /// How long it ran, in milliseconds.
         elapsed_ms: u64,
@@ -59,7 +62,7 @@ pub enum Event {
     StoodDown {
         /// The term that ended.
         term: u64,
-        /// `validity-ended`, `lease-lost`, `left` or `component-failed`.
+        /// `validity-ended`, `lease-lost`, `left`, `work-failed` or `component-failed`.
         reason: &'static str,
     },
     /// Something went wrong. The candidate goes on.
@@ -111,6 +114,7 @@ pub(super) fn reason(reason: EndingReason) -> &'static str {
         EndingReason::ValidityEnded => "validity-ended",
         EndingReason::LeaseLost => "lease-lost",
         EndingReason::Left => "left",
+        EndingReason::WorkFailed => "work-failed",
     }
 }
 
@@ -125,6 +129,7 @@ pub fn class_name(class: TroubleClass) -> &'static str {
         TroubleClass::Nonsense => "nonsense",
         TroubleClass::LeaseLost => "lease-lost",
         TroubleClass::Schedule => "schedule",
+        TroubleClass::Work => "work",
     }
 }
 
@@ -153,7 +158,18 @@ mod tests {
             json(Event::StoodDown { term: 7, reason: reason(EndingReason::LeaseLost) }),
             r#"{"event":"stood-down","term":7,"reason":"lease-lost"}"#
         );
-        let turn = Turn { term: 7, slot: 1_500_000_000, attempt: 1, past_due: false, valid_for: 1 };
+        assert_eq!(
+            json(Event::Renewed { term: 7, valid_for_ms: 11_990 }),
+            r#"{"event":"renewed","term":7,"valid_for_ms":11990}"#
+        );
+        let turn = Turn {
+            term: 7,
+            slot: 1_500_000_000,
+            attempt: 1,
+            past_due: false,
+            valid_for: 1,
+            time_limit: None,
+        };
         assert_eq!(
             json(Event::turn_started(&turn)),
             r#"{"event":"turn-started","term":7,"slot":"1970-01-01T00:00:01.500Z","attempt":1,"past_due":false}"#

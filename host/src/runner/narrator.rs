@@ -12,7 +12,8 @@ pub(super) struct Narrator {
 }
 
 impl Narrator {
-    pub(super) fn tell(&mut self, report: &Report, events: &dyn Fn(Event)) {
+    /// Tells of a report whose instant was `ago` before now.
+    pub(super) fn tell(&mut self, report: &Report, ago: Duration, events: &dyn Fn(Event)) {
         for trouble in &report.trouble {
             events(Event::Trouble {
                 class: class_name(trouble.class),
@@ -26,12 +27,13 @@ impl Narrator {
         match &report.standing {
             Standing::Leading(tenancy) => {
                 self.following = None;
-                if self.leading.replace(tenancy.term) != Some(tenancy.term) {
-                    let valid_for_ms = milliseconds(Duration::from_nanos(tenancy.valid_for));
-                    events(Event::Elected { term: tenancy.term, valid_for_ms });
+                let (term, left) = (tenancy.term, Duration::from_nanos(tenancy.valid_for));
+                let valid_for_ms = milliseconds(left.saturating_sub(ago));
+                if self.leading.replace(term) != Some(term) {
+                    events(Event::Elected { term, valid_for_ms });
                 }
                 if report.renewed {
-                    events(Event::Renewed { term: tenancy.term });
+                    events(Event::Renewed { term, valid_for_ms });
                 }
             }
             Standing::Following(incumbent) => self.follow(incumbent.as_ref(), events),

@@ -90,7 +90,8 @@ fn left(term: u64) -> Reply {
 }
 
 fn turn(term: u64) -> Turn {
-    Turn { term, slot: 0, attempt: 1, past_due: false, valid_for: 12 * SECOND }
+    let (valid_for, time_limit) = (12 * SECOND, None);
+    Turn { term, slot: 0, attempt: 1, past_due: false, valid_for, time_limit }
 }
 
 fn trap() -> Reply {
@@ -108,17 +109,30 @@ impl Elector for Script {
         let known = if memory.is_some() { "" } else { " as new" };
         self.log.add(match &word {
             None => format!("step{known}"),
-            Some(Word::Leave) => format!("step{known}: leave"),
-            Some(Word::TurnEnded(Outcome::Succeeded)) => format!("step{known}: succeeded"),
-            Some(Word::TurnEnded(Outcome::Failed)) => format!("step{known}: failed"),
-            Some(Word::TurnEnded(Outcome::CutOff)) => format!("step{known}: cut off"),
+            Some(Word::Leave(None)) => format!("step{known}: leave"),
+            Some(Word::Leave(Some(outcome))) => format!("step{known}: leave, {}", said(*outcome)),
+            Some(Word::TurnEnded(outcome)) => format!("step{known}: {}", said(*outcome)),
         });
         let next = self.replies.lock().unwrap().pop_front();
         let next = next.unwrap_or_else(|| {
-            reply(if word == Some(Word::Leave) { Standing::Left } else { Standing::Undecided })
+            reply(if matches!(word, Some(Word::Leave(_))) {
+                Standing::Left
+            } else {
+                Standing::Undecided
+            })
         });
         self.log.clock.sleep_until(elapsed + next.takes).await;
         next.report
+    }
+}
+
+fn said(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Succeeded => "succeeded",
+        Outcome::Failed => "failed",
+        Outcome::Trapped => "trapped",
+        Outcome::TimedOut => "timed out",
+        Outcome::CutOff => "cut off",
     }
 }
 
@@ -161,6 +175,9 @@ fn play(lasts: u64, leave: u64, replies: impl IntoIterator<Item = Reply>) -> Vec
             Event::TurnEnded { outcome, .. } => told.add(format!("turn {outcome}")),
             Event::TurnStarted { .. } => told.add("turn started"),
             Event::Elected { term, .. } => told.add(format!("elected {term}")),
+            Event::Renewed { term, valid_for_ms } => {
+                told.add(format!("renewed {term} for {valid_for_ms}"));
+            }
             Event::StoodDown { term, reason } => told.add(format!("stood down {term} {reason}")),
             Event::Trouble { class, .. } => told.add(format!("trouble {class}")),
             Event::Stopped => told.add("stopped"),
@@ -189,6 +206,22 @@ fn a_turn_runs_to_its_end_and_its_outcome_is_told_at_once() {
             "2 stopped",
         ]
     );
+}
+
+#[test]
+fn the_validity_is_told_as_what_is_left_of_it() {
+    let renewed = |term| leading(term).change(|report| report.renewed = true);
+    let seen = play(
+        100,
+        21,
+        [
+            leading(7),
+            renewed(7).takes(seconds(3)).again_in(8),
+            renewed(7).takes(seconds(14)).again_in(100),
+        ],
+    );
+    let told: Vec<_> = seen.iter().filter(|line| line.contains("renewed")).collect();
+    assert_eq!(told, ["7 renewed 7 for 9000", "26 renewed 7 for 0"], "{seen:?}");
 }
 
 #[test]
@@ -411,7 +444,7 @@ fn a_panicking_handler_is_a_failed_turn() {
         [
             "0 step as new",
             r#"0 trapped: Some("the handler panicked: no")"#,
-            "0 step: failed",
+            "0 step: trapped",
             "1 step: leave",
         ]
     );

@@ -74,7 +74,7 @@ impl World {
         self.note(host, "is asked to leave");
         self.turn_over(host, Outcome::CutOff);
         let state = &mut self.hosts[host];
-        (state.leaving, state.word) = (true, Some(Event::Leave));
+        (state.leaving, state.word) = (true, Some(Event::Leave(None)));
         let life = state.life;
         self.plan(self.now, Happening::Step(host, life));
     }

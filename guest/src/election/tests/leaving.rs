@@ -16,11 +16,11 @@ fn at_work() -> Candidate {
 #[test]
 fn leaving_releases_in_the_same_step() {
     let mut candidate = at_work();
-    let report = candidate.step(Some(Event::Leave), available);
+    let report = candidate.step(Some(Event::Leave(None)), available);
     assert_eq!(report.ending.unwrap().reason, EndingReason::Left);
     assert_eq!(report.standing, Standing::Left);
     assert_eq!(candidate.verbs(), ["release lease"]);
-    let after = candidate.step(Some(Event::Leave), available);
+    let after = candidate.step(Some(Event::Leave(None)), available);
     assert_eq!((after.standing, after.ending), (Standing::Left, None));
     assert_eq!(candidate.verbs(), [""; 0]);
 }
@@ -29,7 +29,7 @@ fn leaving_releases_in_the_same_step() {
 fn a_release_in_doubt_is_repeated_and_a_conflict_means_done() {
     let mut candidate = at_work();
     let mut tries = 0;
-    let report = candidate.step(Some(Event::Leave), |o, at| {
+    let report = candidate.step(Some(Event::Leave(None)), |o, at| {
         tries += 1;
         match tries {
             1 => failure(FailureKind::Reset),
@@ -45,7 +45,7 @@ fn a_release_in_doubt_is_repeated_and_a_conflict_means_done() {
 fn a_release_that_is_never_answered_ends_when_the_lease_has_run_out() {
     let mut candidate = at_work();
     let began = candidate.now;
-    let mut report = candidate.step(Some(Event::Leave), |_, _| failure(FailureKind::Connect));
+    let mut report = candidate.step(Some(Event::Leave(None)), |_, _| failure(FailureKind::Connect));
     while report.standing != Standing::Left {
         assert!(candidate.now < began + seconds(30));
         candidate.now += report.again_in.max(millis(1));
@@ -57,8 +57,8 @@ fn a_release_that_is_never_answered_ends_when_the_lease_has_run_out() {
 #[test]
 fn a_refused_release_is_asked_again() {
     let mut candidate = at_work();
-    let report =
-        candidate.step(Some(Event::Leave), |o, at| refusal(o, at, 403, "AuthenticationFailed"));
+    let report = candidate
+        .step(Some(Event::Leave(None)), |o, at| refusal(o, at, 403, "AuthenticationFailed"));
     assert_ne!(report.standing, Standing::Left);
     assert_eq!(report.trouble[0].class, TroubleClass::Refused);
     candidate.now += report.again_in;
@@ -69,7 +69,7 @@ fn a_refused_release_is_asked_again() {
 fn a_follower_leaves_without_a_request() {
     let mut candidate = Candidate::new(&[]);
     candidate.step(None, |o, at| seen(o, at, "leased", &incumbent(9)));
-    let report = candidate.step(Some(Event::Leave), available);
+    let report = candidate.step(Some(Event::Leave(None)), available);
     assert_eq!((report.standing, report.ending), (Standing::Left, None));
     assert_eq!(candidate.verbs(), [""; 0]);
 }
@@ -82,7 +82,7 @@ fn an_attempt_in_doubt_is_released_by_its_own_id() {
         _ => available(o, at),
     });
     let Operation::Acquire { lease, .. } = candidate.asked[1].operation else { panic!() };
-    let report = candidate.step(Some(Event::Leave), available);
+    let report = candidate.step(Some(Event::Leave(None)), available);
     assert_eq!(report.standing, Standing::Left);
     let Operation::Release { lease: released } = candidate.asked[0].operation else { panic!() };
     assert_eq!(released, lease);

@@ -3,6 +3,7 @@
 mod holding;
 mod leaving;
 mod turns;
+mod watchdog;
 mod winning;
 
 use core::time::Duration;
@@ -208,13 +209,13 @@ fn a_memory_that_cannot_be_read_is_a_new_candidate() {
     let mut candidate = Candidate::new(&[]);
     candidate.lead();
     let memory = candidate.memory.clone().unwrap();
-    for broken in [vec![], vec![0], vec![1], memory[..memory.len() / 2].to_vec()] {
+    for broken in [vec![], vec![0], vec![2], memory[..memory.len() / 2].to_vec()] {
         candidate.memory = Some(broken);
         let report = candidate.step(None, |o, at| seen(o, at, "leased", &incumbent(5)));
         assert!(matches!(report.standing, Standing::Following(Some(_))));
     }
     let mut newer = memory;
-    newer[0] = 2;
+    newer[0] = 3;
     candidate.memory = Some(newer);
     candidate.step(None, |o, at| seen(o, at, "leased", &incumbent(5)));
     assert_eq!(candidate.verbs(), ["look at blob"]);

@@ -1,0 +1,226 @@
+//! The watchdog: a leader whose work fails gives the leadership up, and stays out of the race
+//! for a while, so that a healthy candidate takes over. `protocol.md`, Losing and leaving.
+
+use core::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::Moment;
+use super::chance::{Chance, jittered};
+use super::duration::format_duration;
+use super::record::Outcome;
+use super::report::Turn;
+use crate::prelude::*;
+
+/// A cool-down grows to so many times the first one, and no longer than [`LONGEST`].
+const MOST_TIMES: u32 = 16;
+
+/// No candidate stays out for longer than this.
+const LONGEST: Duration = Duration::from_secs(3600);
+
+/// What the work of a leader is held to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Watchdog {
+    /// The longest that a turn may take. None: as long as the leadership lasts.
+    pub turn_timeout: Option<Duration>,
+    /// So many failed turns in a row end the leadership; 0: never. A turn that trapped or took
+    /// too long ends it at once.
+    pub max_failures: u32,
+    /// How long a candidate stays out of the race the first time, at most; half of it at least.
+    /// It is doubled each time until a turn succeeds, up to 16 times this or an hour.
+    pub cool_down: Duration,
+}
+
+impl Watchdog {
+    /// The longest cool-down after so many before it.
+    fn longest(&self, before: u32) -> Duration {
+        let times = 1_u32.checked_shl(before).unwrap_or(MOST_TIMES).min(MOST_TIMES);
+        self.cool_down.saturating_mul(times).min(LONGEST)
+    }
+}
+
+/// How the work of this candidate went lately, in all of its tenancies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Health {
+    /// Turns in a row that did not succeed. One that was cut off tells nothing.
+    failures: u32,
+    /// Cool-downs in a row.
+    cool_downs: u32,
+    /// Out of the race until then.
+    out_until: Moment,
+}
+
+impl Health {
+    /// Reckons with the end of a turn. Some: the leadership must end, and the candidate stays
+    /// out for so long.
+    pub fn turn_ended(
+        &mut self,
+        outcome: Outcome,
+        watchdog: &Watchdog,
+        now: Moment,
+        chance: &mut dyn Chance,
+    ) -> Option<Duration> {
+        match outcome {
+            Outcome::Succeeded => *self = Self::default(),
+            Outcome::CutOff => {}
+            Outcome::Failed | Outcome::Trapped | Outcome::TimedOut => {
+                self.failures = self.failures.saturating_add(1);
+            }
+        }
+        let too_many = watchdog.max_failures > 0 && self.failures >= watchdog.max_failures;
+        let sick = match outcome {
+            Outcome::Succeeded | Outcome::CutOff => false,
+            Outcome::Failed => too_many,
+            Outcome::Trapped | Outcome::TimedOut => true,
+        };
+        sick.then(|| {
+            let span = jittered(watchdog.longest(self.cool_downs), chance);
+            self.cool_downs = self.cool_downs.saturating_add(1);
+            self.out_until = now + span;
+            span
+        })
+    }
+
+    /// Whether the candidate must not contend at `now`.
+    pub fn is_out(&self, now: Moment) -> bool {
+        now < self.out_until
+    }
+
+    /// What happened, and what to do about it, for people.
+    pub fn explain(&self, turn: &Turn, outcome: Outcome, span: Duration) -> String {
+        let slot = turn.slot.to_rfc3339();
+        let (what, advice) = match outcome {
+            Outcome::TimedOut => (
+                format!(
+                    "the turn of {slot} took longer than {}",
+                    format_duration(turn.time_limit.unwrap_or_default())
+                ),
+                "find out what it waits for, or raise TENURE_TURN_TIMEOUT",
+            ),
+            Outcome::Trapped => {
+                (format!("the handler trapped in the turn of {slot}"), "look at what it wrote last")
+            }
+            _ => (
+                format!("{} turns in a row failed, the last one of {slot}", self.failures),
+                "see to what the handler complains of; TENURE_MAX_FAILURES sets the number",
+            ),
+        };
+        let out = format_duration(Duration::from_secs(span.as_secs() + 1));
+        format!(
+            "{what}. This candidate gives up the leadership and stays out of the race for {out}, \
+             longer each time until a turn succeeds; {advice}"
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Always the same number.
+    struct Loaded(u64);
+
+    impl Chance for Loaded {
+        fn bits(&mut self) -> u64 {
+            self.0
+        }
+    }
+
+    fn seconds(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    fn watchdog(cool_down: u64) -> Watchdog {
+        Watchdog { turn_timeout: None, max_failures: 3, cool_down: seconds(cool_down) }
+    }
+
+    fn ends(health: &mut Health, outcome: Outcome) -> Option<Duration> {
+        health.turn_ended(outcome, &watchdog(30), seconds(100), &mut Loaded(0))
+    }
+
+    #[test]
+    fn a_trap_or_a_time_out_ends_the_leadership_at_once() {
+        for outcome in [Outcome::Trapped, Outcome::TimedOut] {
+            let mut health = Health::default();
+            assert_eq!(ends(&mut health, outcome), Some(seconds(15)));
+            assert!(health.is_out(seconds(115) - Duration::from_nanos(1)));
+            assert!(!health.is_out(seconds(115)));
+        }
+    }
+
+    #[test]
+    fn failures_end_it_when_there_are_enough_in_a_row() {
+        let mut health = Health::default();
+        assert_eq!(ends(&mut health, Outcome::Failed), None);
+        assert_eq!(ends(&mut health, Outcome::Failed), None);
+        assert_eq!(ends(&mut health, Outcome::CutOff), None, "which tells nothing");
+        assert!(!health.is_out(seconds(100)));
+        assert!(ends(&mut health, Outcome::Failed).is_some());
+        assert!(ends(&mut health, Outcome::Failed).is_some(), "and the next one does so at once");
+    }
+
+    #[test]
+    fn a_success_forgets_all_failures_and_cool_downs() {
+        let mut health = Health::default();
+        for _ in 0..5 {
+            ends(&mut health, Outcome::Trapped);
+        }
+        ends(&mut health, Outcome::Succeeded);
+        assert_eq!(health, Health::default());
+        assert_eq!(ends(&mut health, Outcome::Failed), None);
+        assert_eq!(ends(&mut health, Outcome::Trapped), Some(seconds(15)));
+    }
+
+    #[test]
+    fn none_is_too_many_when_failures_are_not_counted() {
+        let (mut health, watchdog) =
+            (Health::default(), Watchdog { max_failures: 0, ..watchdog(30) });
+        for _ in 0..100 {
+            let ended = health.turn_ended(Outcome::Failed, &watchdog, seconds(100), &mut Loaded(0));
+            assert_eq!(ended, None);
+        }
+        let ended = health.turn_ended(Outcome::Trapped, &watchdog, seconds(100), &mut Loaded(0));
+        assert!(ended.is_some(), "a trap always is");
+    }
+
+    #[test]
+    fn a_cool_down_doubles_up_to_its_cap_and_is_at_least_half() {
+        let grows = |cool_down, bits| -> Vec<u64> {
+            let mut health = Health::default();
+            let mut next = || {
+                let trapped = Outcome::Trapped;
+                health.turn_ended(trapped, &watchdog(cool_down), seconds(0), &mut Loaded(bits))
+            };
+            (0..40).map(|_| next().unwrap().as_secs()).collect()
+        };
+        let half = grows(30, 0);
+        assert_eq!(half[..6], [15, 30, 60, 120, 240, 240]);
+        assert_eq!(half[39], 240);
+        let hour = grows(600, 0);
+        assert_eq!(hour[..5], [300, 600, 1200, 1800, 1800], "an hour at most");
+        // The largest number of the draw: the bound itself.
+        assert_eq!(grows(30, 15_000_000_000)[0], 30);
+        assert_eq!(grows(3600, 0)[..2], [1800, 1800]);
+    }
+
+    #[test]
+    fn the_cool_down_is_drawn_anew_each_time() {
+        struct Steps(u64);
+        impl Chance for Steps {
+            fn bits(&mut self) -> u64 {
+                self.0 += 7_777_777_777;
+                self.0
+            }
+        }
+        let (mut chance, mut spans) = (Steps(0), Vec::new());
+        for _ in 0..50 {
+            let mut health = Health::default();
+            let trapped = Outcome::Trapped;
+            let span = health.turn_ended(trapped, &watchdog(30), seconds(0), &mut chance).unwrap();
+            assert!((seconds(15)..=seconds(30)).contains(&span), "{span:?}");
+            spans.push(span);
+        }
+        spans.dedup();
+        assert!(spans.len() > 40, "{spans:?}");
+    }
+}
