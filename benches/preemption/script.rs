@@ -110,7 +110,14 @@ impl Elector for Script {
         word: Option<Word>,
     ) -> Result<Report, ComponentError> {
         let valid_for = nanoseconds(self.lasts);
-        let turn = contract::Turn { term: 7, slot: 0, attempt: 1, past_due: false, valid_for };
+        let turn = contract::Turn {
+            term: 7,
+            slot: 0,
+            attempt: 1,
+            past_due: false,
+            valid_for,
+            time_limit: None,
+        };
         let begins = word.is_none();
         if begins {
             self.deadline.store(nanoseconds(elapsed + self.lasts), Ordering::Relaxed);

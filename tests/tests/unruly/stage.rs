@@ -16,8 +16,14 @@ use tokio::time::timeout;
 
 use super::clock::JumpingClock;
 
-pub const TURN: Turn =
-    Turn { term: 7, slot: 0, attempt: 1, past_due: false, valid_for: 1_000_000_000 };
+pub const TURN: Turn = Turn {
+    term: 7,
+    slot: 0,
+    attempt: 1,
+    past_due: false,
+    valid_for: 1_000_000_000,
+    time_limit: None,
+};
 
 /// For what has no bound of its own, on a busy machine.
 pub const SOON: Duration = Duration::from_secs(60);
