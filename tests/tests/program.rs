@@ -66,6 +66,8 @@ fn everything_that_is_wrong_is_said_at_once_and_nothing_is_sent() {
         "http://a/path",
         "--env",
         "NOVALUE",
+        "--term-header",
+        "Content-Length",
     ];
     let output = tenure(&wrong, Some(&connection_string));
     assert_eq!(output.status.code(), Some(2), "{}", text(&output));

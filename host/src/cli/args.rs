@@ -97,6 +97,10 @@ pub(super) struct RunArguments {
     /// Addresses of this machine only as addresses, not by name. Repeatable
     #[arg(long, value_name = "HOST")]
     pub allow_host: Vec<String>,
+    /// The header that carries the term in each request of the handler, for sinks that refuse an
+    /// earlier leader; default tenure-term [env: TENURE_TERM_HEADER]
+    #[arg(long, value_name = "NAME")]
+    pub term_header: Option<String>,
     /// A variable for the handler, which sees no other. Repeatable
     #[arg(long, value_name = "KEY=VALUE")]
     pub env: Vec<String>,

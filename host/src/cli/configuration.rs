@@ -3,9 +3,12 @@
 use super::args::{RunArguments, StatusArguments, StorageArguments};
 use super::complaint::{Complaint, shown};
 use crate::contract;
-use crate::egress::AllowList;
+use crate::egress::{AllowList, InvalidTermHeader, TermHeader};
 use crate::settings::{Settings, default_name, names};
 use std::path::Path;
+
+/// The variable of `--term-header`. It is the host's business alone.
+const TERM_HEADER: &str = "TENURE_TERM_HEADER";
 
 /// Settings for the component, and the origin of those that are not from the environment.
 #[derive(Default)]
@@ -146,6 +149,24 @@ impl Configuration {
         list
     }
 
+    /// The header that carries the term.
+    pub(super) fn term_header(&mut self, flag: Option<&str>) -> TermHeader {
+        let variable = std::env::var(TERM_HEADER).ok().filter(|value| !value.trim().is_empty());
+        let (source, value) = match (flag, &variable) {
+            (Some(flag), _) => (format!("--term-header {}", shown(flag)), flag),
+            (None, Some(value)) => (format!("{TERM_HEADER}={}", shown(value)), value.as_str()),
+            (None, None) => return TermHeader::default(),
+        };
+        value.parse().unwrap_or_else(|problem: InvalidTermHeader| {
+            self.complaints.push(Complaint::new(
+                source,
+                problem.to_string(),
+                "give a name of your own, as in --term-header x-fencing-token, or leave it out",
+            ));
+            TermHeader::default()
+        })
+    }
+
     /// The environment of a handler.
     pub(super) fn handler_env(&mut self, entries: &[String]) -> Vec<(String, String)> {
         let mut env = Vec::new();
@@ -229,6 +250,18 @@ mod tests {
         let text = super::super::complaint::report(&configuration.complaints);
         assert!(text.contains("AZURE_STORAGE_CONNECTION_STRING is set as well"), "{text}");
         assert!(!text.contains("AccountKey"), "{text}");
+    }
+
+    #[test]
+    fn a_header_that_cannot_carry_the_term_is_told() {
+        let mut configuration = Configuration::default();
+        assert_eq!(configuration.term_header(None), TermHeader::default());
+        assert_eq!(configuration.term_header(Some("X-Fence")), "x-fence".parse().unwrap());
+        for wrong in ["", "a b", "Host"] {
+            assert_eq!(configuration.term_header(Some(wrong)), TermHeader::default());
+        }
+        let sources: Vec<_> = configuration.complaints.iter().map(|c| c.source.as_str()).collect();
+        assert_eq!(sources, ["--term-header ", "--term-header a b", "--term-header Host"]);
     }
 
     #[test]

@@ -87,6 +87,7 @@ fn load_handler(
 ) -> Option<ComponentHandler> {
     let allow = configuration.allow_list(&arguments.allow_host);
     let env = configuration.handler_env(&arguments.env);
+    let term_header = configuration.term_header(arguments.term_header.as_deref());
     let Some(file) = &arguments.handler else {
         configuration.complaints.push(Complaint::new(
             "--handler",
@@ -97,7 +98,7 @@ fn load_handler(
     };
     let log = log.clone();
     let output = Arc::new(move |stream, line| log.event(&Event::Handler { line, stream }));
-    let options = Options { env, allow, output: Some(output), ..Options::default() };
+    let options = Options { env, allow, term_header, output: Some(output), ..Options::default() };
     match ComponentHandler::from_file(engine, file, options, clock) {
         Ok(handler) => Some(handler),
         Err(error) => {

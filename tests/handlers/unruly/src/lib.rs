@@ -85,9 +85,11 @@ mod handler {
                     let answered = started.into_iter().filter(|started| started.answered()).count();
                     Err(format!("{answered} were answered"))
                 }
-                // Leaves one request half written, does not wait for the other's answer.
+                // Leaves requests half written, and does not wait for the answer of another one.
                 "late" => {
-                    forget(requests::leave_open(&url(), &beat(1)));
+                    // A connection is there from then on.
+                    let _ = http::post_json(&url(), &beat(0));
+                    (0..200).for_each(|_| forget(requests::leave_open(&url(), &beat(1))));
                     forget(requests::send(&url(), &beat(0)));
                     Ok(())
                 }
