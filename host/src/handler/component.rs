@@ -198,10 +198,12 @@ impl ComponentHandler {
     }
 
     async fn run(&self, turn: Turn, lease: &Deadline) -> wasmtime::Result<Result<(), String>> {
-        // Dropped when the turn ends, however it ends: nothing of it is sent afterwards.
         let connections = self.outlet.open(turn.term, lease.clone());
         let gate = Gate::of_turn(self.policy.clone(), &connections);
         let mut store = self.store(lease, gate);
+        // Dropped when the turn ends, however it ends, and before the store: with that go the
+        // bodies that the handler left half written, which look as if they were finished then.
+        let _connections = connections;
         let leader = self.world.instantiate_async(&mut store).await?;
         let handler = leader.tenure_election_leader_handler();
         handler.call_on_tick(&mut store, turn).await
