@@ -27,6 +27,8 @@ extern crate alloc;
 
 pub mod azure;
 pub mod election;
+#[cfg_attr(not(feature = "mutants"), doc(hidden))]
+pub mod mutants;
 mod prelude;
 #[cfg(target_family = "wasm")]
 mod wasi;

@@ -4,15 +4,19 @@
 #![allow(clippy::expect_used, clippy::unwrap_used, clippy::panic, reason = "only tests use this")]
 
 pub mod azurite;
+pub mod baseline;
 pub mod candidate;
+pub mod chaos;
 pub mod measure;
 pub mod outsider;
+pub mod proxy;
 pub mod sink;
 pub mod store;
 
 pub use azurite::Azurite;
 pub use candidate::{Candidate, Group};
 pub use outsider::Outsider;
+pub use proxy::{Mode, Proxy};
 pub use sink::{Beat, Sink};
 pub use store::Store;
 

@@ -24,6 +24,7 @@ use super::winning::{Attempt, Raise, Watch};
 use crate::azure::answer::{Answer, Class};
 use crate::azure::lease_id::LeaseId;
 use crate::azure::operation::Operation;
+use crate::mutants::mutant;
 use crate::prelude::*;
 
 /// The version of the memory; another one counts as no memory.
@@ -175,7 +176,8 @@ impl<'s> Step<'s> {
             Some(Event::Leave(outcome)) => step.leave(outcome, elapsed),
             None => {}
         }
-        if let (Phase::Stopping { lease }, None) = (&step.state.phase, step.state.turn) {
+        let running = step.state.turn.filter(|_| !mutant!(ReleaseBeforeStop));
+        if let (Phase::Stopping { lease }, None) = (&step.state.phase, running) {
             // Stopped, seen stopped; now release.
             let at_once = lease.is_some() && !step.state.health.is_out(elapsed);
             let pause = if at_once { Duration::ZERO } else { settings.timings.poll / 2 };
@@ -206,6 +208,8 @@ impl<'s> Step<'s> {
     /// The time to sign with: the service's own, once it is known, so that a wrong
     /// clock of this machine (`wall`) does no harm.
     pub fn date(&self, now: Moment, wall: DateTime<Utc>) -> DateTime<Utc> {
+        #[cfg(feature = "mutants")]
+        crate::mutants::local::note(self.state.nonce, now, wall);
         self.state.service.estimate(now).map_or(wall, Timestamp::to_date)
     }
 
@@ -275,10 +279,7 @@ impl<'s> Step<'s> {
         let out = self.state.health.turn_ended(outcome, watchdog, now, chance);
         let Some(span) = out else { return };
         self.tell(TroubleClass::Work, self.state.health.explain(&turn, outcome, span), now);
-        if let Phase::Holding(hold) = &self.state.phase {
-            let then = now + self.settings.timings.poll / 2;
-            self.resign(&hold.clone(), EndingReason::WorkFailed, now, then);
-        }
+        self.resign(EndingReason::WorkFailed, now, now + self.settings.timings.poll / 2);
     }
 
     fn leave(&mut self, outcome: Option<Outcome>, now: Moment) {
@@ -290,9 +291,7 @@ impl<'s> Step<'s> {
             hold.turn_ended(outcome);
         }
         let lease = match &self.state.phase {
-            Phase::Holding(hold) => {
-                return self.resign(&hold.clone(), EndingReason::Left, now, now);
-            }
+            Phase::Holding(_) => return self.resign(EndingReason::Left, now, now),
             Phase::Acquiring(attempt) => attempt.unsure.then_some(attempt.lease),
             Phase::Raising(raise) => Some(raise.lease),
             Phase::Stopping { lease } => *lease,
@@ -328,7 +327,9 @@ impl<'s> Step<'s> {
 
     /// Between two tries of a follower, or after one of its requests failed.
     pub(super) fn next_poll(&self, now: Moment, chance: &mut dyn Chance) -> Moment {
-        now + super::chance::jittered(self.settings.timings.poll, chance)
+        let rarely =
+            if mutant!(RareLooks) { 4 * self.settings.timings.lease } else { Duration::ZERO };
+        now + super::chance::jittered(self.settings.timings.poll, chance) + rarely
     }
 
     fn report(&mut self, now: Moment) -> Report {

@@ -9,9 +9,8 @@ use super::candidate::{Ask, Failure, Phase, Step, trouble};
 use super::chance::Chance;
 use super::pace::Pace;
 use super::record::{Finished, LastSlot, Outcome, Record};
-use super::releasing::LastOutcome;
 use super::report::{Ending, EndingReason, Turn};
-use super::service_clock::nanos;
+use super::service_clock::{Timestamp, nanos};
 use super::slots::Due;
 use super::timings::BACK_OFF;
 use super::trouble::TroubleClass;
@@ -19,6 +18,7 @@ use super::write::{Progress, Write};
 use crate::azure::answer::{Answer, Class};
 use crate::azure::lease_id::LeaseId;
 use crate::azure::operation::{ETag, Operation};
+use crate::mutants::{self, mutant};
 use crate::prelude::*;
 
 /// A turn's outcome is written by itself when the next claim, on which it could ride,
@@ -74,15 +74,12 @@ impl Hold {
         }
     }
 
-    /// The outcome that is not on the blob yet, while the service answers and no other write
+    /// The write of an outcome that is not on the blob yet, while the service answers and no other write
     /// is under way.
-    pub fn last_outcome(&self) -> Option<LastOutcome> {
+    pub fn last_write(&self, now: Moment) -> Option<Write> {
         let settled = self.write.is_none() && self.renew.failures == 0;
-        (self.outcome_unwritten && settled).then(|| LastOutcome {
-            record: self.record.clone(),
-            etag: self.etag.clone(),
-            valid_until: self.valid_until,
-        })
+        (self.outcome_unwritten && settled)
+            .then(|| Write::new(self.record.clone(), self.etag.clone(), Pace::at(now)))
     }
 }
 
@@ -108,7 +105,9 @@ impl Step<'_> {
         let Phase::Holding(hold) = &self.state.phase else { return None };
         let write = hold.write.as_ref().filter(|write| write.pace.next <= now)?;
         let timeout = timeout.min(LEAST_WRITE.max(hold.renew.next.saturating_sub(now)));
-        Some(Ask { operation: write.operation(hold.lease), timeout })
+        let operation = write.operation(hold.lease);
+        let operation = mutants::unconditional(mutant!(ClaimWithoutCondition), operation);
+        Some(Ask { operation, timeout })
     }
 
     /// Claims a slot that is due, or records how a turn ended. Never while a turn runs, and
@@ -129,7 +128,27 @@ impl Step<'_> {
             Some(Due::In(wait)) if hold.outcome_unwritten && wait > RIDE => {}
             _ => return,
         }
+        if let (true, Some(claim)) = (mutant!(ClaimNotAwaited), hold.claiming) {
+            hold.record = record;
+            let hold = hold.clone();
+            return self.start_turn(&hold, claim);
+        }
         hold.write = Some(Write::new(record, hold.etag.clone(), Pace::at(now)));
+    }
+
+    /// Has the host run the slot that was claimed last.
+    fn start_turn(&mut self, hold: &Hold, claim: Claim) {
+        let Some(last) = hold.record.last else { return };
+        let turn = Turn {
+            term: hold.record.term,
+            slot: last.slot,
+            attempt: last.attempt,
+            past_due: claim.past_due,
+            valid_for: hold.valid_until.saturating_sub(self.started),
+            time_limit: self.settings.watchdog.turn_timeout,
+        };
+        self.state.turn = Some(turn);
+        self.run = Some(turn);
     }
 
     /// Tells of a schedule that cannot be followed.
@@ -148,7 +167,16 @@ impl Step<'_> {
     fn due(&self, now: Moment) -> Option<Due> {
         let Phase::Holding(hold) = &self.state.phase else { return None };
         let (schedule, last) = (self.settings.schedule?, hold.record.last?);
-        Some(schedule.due(self.state.service.now(now)?, &last))
+        Some(schedule.due(self.slot_time(now)?, &last))
+    }
+
+    /// The time by which slots are counted: the service's.
+    fn slot_time(&self, now: Moment) -> Option<Timestamp> {
+        #[cfg(feature = "mutants")]
+        if mutant!(SlotsInLocalTime) {
+            return crate::mutants::local::time(self.state.nonce, now);
+        }
+        self.state.service.now(now)
     }
 
     /// When a leader has to be called again at the latest.
@@ -190,12 +218,20 @@ impl Step<'_> {
     ) -> Phase {
         let timings = &self.settings.timings;
         match reply.as_ref().map(|answer| (answer.class, answer.lease)) {
-            Ok((Class::Done, lease)) if lease == Some(hold.lease) => {
-                if now >= hold.valid_until {
+            Ok((Class::Done, lease))
+                if lease == Some(hold.lease)
+                    || mutant!(LeaseIdNotCompared)
+                    || mutant!(LeaseIdAdopted) =>
+            {
+                if let (true, Some(lease)) = (mutant!(LeaseIdAdopted), lease) {
+                    hold.lease = lease;
+                }
+                if now >= hold.valid_until && !mutant!(LateRenewalAdopted) {
                     // Too late: it does not resurrect the tenancy.
                     return self.end(&hold, EndingReason::ValidityEnded);
                 }
-                hold.valid_until = sent + timings.lease - timings.margin;
+                let since = if mutant!(ValidityFromAnswer) { now } else { sent };
+                hold.valid_until = since + timings.lease - timings.margin;
                 // Up to an eighth early, so that the answers come at all phases of a second:
                 // their dates have whole seconds, and the service's clock is read from them.
                 let early = chance.bits() % nanos(timings.renew / 8);
@@ -237,17 +273,8 @@ impl Step<'_> {
                 hold.etag = etag;
                 hold.record = write.record;
                 hold.outcome_unwritten = false;
-                if let (Some(claim), Some(last)) = (hold.claiming.take(), hold.record.last) {
-                    let turn = Turn {
-                        term: hold.record.term,
-                        slot: last.slot,
-                        attempt: last.attempt,
-                        past_due: claim.past_due,
-                        valid_for: hold.valid_until.saturating_sub(self.started),
-                        time_limit: self.settings.watchdog.turn_timeout,
-                    };
-                    self.state.turn = Some(turn);
-                    self.run = Some(turn);
+                if let Some(claim) = hold.claiming.take() {
+                    self.start_turn(&hold, claim);
                 }
                 return Phase::Holding(hold);
             }
@@ -282,10 +309,42 @@ impl Step<'_> {
 
     /// Ends the tenancy. The host stops the work; what follows waits until it was seen stopped.
     fn end(&mut self, hold: &Hold, reason: EndingReason) -> Phase {
+        #[cfg(feature = "mutants")]
+        given_up::note(hold);
         self.ending = Some(Ending { term: hold.term(), reason });
         if self.run.take().is_some() {
             self.state.turn = None; // Claimed in this very step, and never to be started.
         }
         Phase::Stopping { lease: Some(hold.lease) }
+    }
+}
+
+/// For the seeded bug that takes a tenancy up again: the newest ones that ended.
+#[cfg(feature = "mutants")]
+pub(super) mod given_up {
+    use super::Hold;
+    use crate::azure::lease_id::LeaseId;
+    use crate::election::Moment;
+    use core::cell::RefCell;
+
+    const KEPT: usize = 16;
+
+    std::thread_local! {
+        static TENANCIES: RefCell<Vec<Hold>> = const { RefCell::new(Vec::new()) };
+    }
+
+    pub fn note(hold: &Hold) {
+        TENANCIES.with_borrow_mut(|kept| {
+            kept.push(hold.clone());
+            let excess = kept.len().saturating_sub(KEPT);
+            kept.drain(..excess);
+        });
+    }
+
+    /// The tenancy of that lease, as one that takes itself for the holder has it.
+    pub fn resume(lease: LeaseId, until: Moment) -> Option<Hold> {
+        let found = TENANCIES
+            .with_borrow(|kept| kept.iter().rev().find(|hold| hold.lease == lease).cloned());
+        found.map(|hold| Hold { valid_until: until, write: None, claiming: None, ..hold })
     }
 }

@@ -17,6 +17,7 @@ use super::write::{Progress, Write};
 use crate::azure::answer::{Answer, Class, LeaseState};
 use crate::azure::lease_id::LeaseId;
 use crate::azure::operation::{ETag, Operation};
+use crate::mutants::{self, mutant};
 use crate::prelude::*;
 
 /// How often a candidate looks again at once, because the blob changed under it,
@@ -235,7 +236,11 @@ impl Step<'_> {
         }
         self.tell_reply(operation, reply, now);
         let failures = watch.pace.failures.saturating_add(1);
-        let pace = Pace { next: self.next_poll(now, chance), failures };
+        let mut pace = Pace { next: self.next_poll(now, chance), failures };
+        let refused = reply.as_ref().is_ok_and(|answer| answer.class == Class::Refused);
+        if mutant!(StopsWhenRefused) && refused {
+            pace.next = Moment::MAX;
+        }
         Phase::Watching(Watch { pace, rounds: 0 })
     }
 
@@ -279,7 +284,7 @@ impl Step<'_> {
             operation: Operation::Acquire {
                 lease: attempt.lease,
                 seconds: u32::try_from(timings.lease.as_secs()).unwrap_or(u32::MAX),
-                if_match: Some(attempt.etag.clone()),
+                if_match: (!mutant!(AcquireWithoutCondition)).then(|| attempt.etag.clone()),
             },
             timeout: timings.request_timeout,
         })
@@ -297,7 +302,7 @@ impl Step<'_> {
         match class {
             Ok(Class::Done) => {
                 let ours = reply.as_ref().is_ok_and(|answer| answer.lease == Some(attempt.lease));
-                if ours {
+                if ours || mutant!(LeaseIdNotCompared) {
                     return self.raise_term(attempt, sent, now);
                 }
                 self.tell_reply(operation, reply, now);
@@ -343,7 +348,8 @@ impl Step<'_> {
         let wait = if attempt.record.is_none() { SECOND } else { Duration::ZERO };
         let record = self.next_record(attempt.record, since);
         let write = Write::new(record, attempt.etag, Pace::at(now + wait));
-        let valid_until = sent + timings.lease - timings.margin;
+        let since = if mutant!(ValidityFromAnswer) { now } else { sent };
+        let valid_until = since + timings.lease - timings.margin;
         Phase::Raising(Raise { lease: attempt.lease, acquired: sent, valid_until, write })
     }
 
@@ -355,7 +361,7 @@ impl Step<'_> {
     /// candidate that finds no record can acquire.
     fn next_record(&self, before: Option<Record>, since: Timestamp) -> Record {
         let schedule = self.settings.schedule;
-        let time = since.seconds();
+        let time = if mutant!(TermFromRecordAlone) { 0 } else { since.seconds() };
         let (least, last, finished, unknown) = match before {
             Some(before) => (before.term.max(time), before.last, before.finished, before.unknown),
             None => (time.saturating_add(1), None, None, Default::default()),
@@ -386,7 +392,10 @@ impl Step<'_> {
             return self.send_release(now);
         }
         (raise.write.pace.next <= now).then(|| Ask {
-            operation: raise.write.operation(lease),
+            operation: mutants::unconditional(
+                mutant!(TermWithoutCondition),
+                raise.write.operation(lease),
+            ),
             timeout: self.settings.timings.request_timeout.min(left),
         })
     }

@@ -6,6 +6,13 @@ use crate::contract;
 use crate::egress::{AllowList, InvalidTermHeader, TermHeader};
 use crate::settings::{Settings, default_name, names};
 use std::path::Path;
+use std::time::Duration;
+
+/// The runner's own setting, which the component does not see.
+const GRACE: &str = "TENURE_GRACE";
+
+/// The most grace that a turn is given.
+const MOST_GRACE: Duration = Duration::from_secs(3600);
 
 /// The variable of `--term-header`. It is the host's business alone.
 const TERM_HEADER: &str = "TENURE_TERM_HEADER";
@@ -30,6 +37,9 @@ impl Configuration {
         let request_timeout = arguments.request_timeout.as_deref();
         this.flag(names::REQUEST_TIMEOUT, "--request-timeout", request_timeout);
         this.flag(names::EVERY, "--every", arguments.every.as_deref());
+        this.flag(names::TURN_TIMEOUT, "--turn-timeout", arguments.turn_timeout.as_deref());
+        this.flag(names::MAX_FAILURES, "--max-failures", arguments.max_failures.as_deref());
+        this.flag(names::COOL_DOWN, "--cool-down", arguments.cool_down.as_deref());
         this.flag(names::ADDRESS, "--address", arguments.address.as_deref());
         if this.settings.get(names::NAME).is_none() {
             this.settings.set(names::NAME, default_name());
@@ -149,6 +159,23 @@ impl Configuration {
         list
     }
 
+    /// How long the last turn may go on; none when it was not said, or is wrong.
+    pub(super) fn grace(&mut self, flag: Option<&str>) -> Option<Duration> {
+        let variable = || std::env::var(GRACE).ok().filter(|value| !value.trim().is_empty());
+        let (source, value) = match flag {
+            Some(value) => (format!("--grace {}", shown(value)), value.to_owned()),
+            None => (GRACE.to_owned(), variable()?),
+        };
+        let problem = match humantime::parse_duration(value.trim()) {
+            Ok(grace) if grace <= MOST_GRACE => return Some(grace),
+            Ok(_) => format!("\"{}\" is not between 0s and 1h", shown(&value)),
+            Err(_) => format!("\"{}\" is not a duration", shown(&value)),
+        };
+        let advice = "choose how long a turn usually takes, like 5s; 0s stops it at once";
+        self.complaints.push(Complaint::new(source, problem, advice));
+        None
+    }
+
     /// The header that carries the term.
     pub(super) fn term_header(&mut self, flag: Option<&str>) -> TermHeader {
         let variable = std::env::var(TERM_HEADER).ok().filter(|value| !value.trim().is_empty());
@@ -250,6 +277,23 @@ mod tests {
         let text = super::super::complaint::report(&configuration.complaints);
         assert!(text.contains("AZURE_STORAGE_CONNECTION_STRING is set as well"), "{text}");
         assert!(!text.contains("AccountKey"), "{text}");
+    }
+
+    #[test]
+    fn the_grace_is_judged_at_its_bounds() {
+        let mut configuration = Configuration::default();
+        for (good, seconds) in [("0s", 0.0), ("2.5s", 2.5), ("1h", 3600.0), (" 1m 30s ", 90.0)] {
+            let grace = configuration.grace(Some(good));
+            assert_eq!(grace, Some(Duration::from_secs_f64(seconds)), "{good}");
+        }
+        assert_eq!(configuration.complaints, []);
+        for bad in ["", "5", "soon", "-1s", "1h 1ms", "99999999999999999999s"] {
+            assert_eq!(configuration.grace(Some(bad)), None, "{bad}");
+        }
+        assert_eq!(configuration.complaints.len(), 6);
+        assert_eq!(configuration.complaints[1].source, "--grace 5");
+        configuration.grace(Some("AccountKey=c2VjcmV0"));
+        assert!(!format!("{:?}", configuration.complaints).contains("c2VjcmV0"));
     }
 
     #[test]

@@ -42,6 +42,7 @@ pub(super) async fn run(arguments: &RunArguments) -> ExitCode {
     };
 
     let handler = load_handler(&engine, &clock, arguments, &mut configuration, &log);
+    let grace = configuration.grace(arguments.grace.as_deref());
     let settings = configuration.settings.clone();
     let elector = match ElectionComponent::new(&engine, settings, &clock) {
         Ok(elector) => elector,
@@ -57,7 +58,10 @@ pub(super) async fn run(arguments: &RunArguments) -> ExitCode {
         return ExitCode::from(UNUSABLE);
     };
 
-    let runner = Runner::new(elector, handler, clock).on_event(move |event| log.event(&event));
+    let mut runner = Runner::new(elector, handler, clock).on_event(move |event| log.event(&event));
+    if let Some(grace) = grace {
+        runner = runner.grace(grace);
+    }
     let asked = Notify::new();
     let insisted = async {
         signals.next().await;

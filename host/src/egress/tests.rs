@@ -3,6 +3,7 @@
 mod lease;
 mod term;
 mod tls;
+mod wire;
 
 use super::gate::{Answers, Gate, Policy};
 use super::turn::Connections;

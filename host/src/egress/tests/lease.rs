@@ -2,30 +2,25 @@
 //! by hand, and one thread, so that other tasks run only where a test waits.
 
 use super::super::gate::Gate;
-use super::super::permit::{Permit, Revoke};
-use super::super::wire::Wire;
 use super::{for_ever, turn_gate};
 use crate::Deadline;
 use crate::clock::Clock;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use std::future::{pending, poll_fn};
-use std::io::{ErrorKind, IoSlice};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::channel;
 use std::task::Poll;
-use std::thread;
 use std::time::Duration;
-use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::time::timeout;
 use wasmtime_wasi_http::{Error, RequestOptions, WasiBody};
 
 /// A clock that stands still, until the deadline is passed.
 #[derive(Clone, Default)]
-struct Hand(Arc<AtomicBool>);
+pub(super) struct Hand(Arc<AtomicBool>);
 
 impl Clock for Hand {
     fn now(&self) -> Duration {
@@ -38,11 +33,11 @@ impl Clock for Hand {
 }
 
 impl Hand {
-    fn deadline(&self) -> Deadline {
+    pub(super) fn deadline(&self) -> Deadline {
         Deadline::new(self.reading(), Duration::from_secs(11))
     }
 
-    fn pass_the_deadline(&self) {
+    pub(super) fn pass_the_deadline(&self) {
         self.0.store(true, Ordering::SeqCst);
     }
 }
@@ -50,7 +45,7 @@ impl Hand {
 /// More than the kernel holds for a receiver with little room that does not read.
 const LARGE: usize = 8 * 1024 * 1024;
 
-fn listen() -> TcpListener {
+pub(super) fn listen() -> TcpListener {
     let socket = TcpSocket::new_v4().unwrap();
     socket.set_recv_buffer_size(4096).unwrap();
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
@@ -73,7 +68,7 @@ async fn head(peer: &mut TcpStream) -> String {
 }
 
 /// How many bytes still arrive, until the connection ends.
-async fn rest(peer: &mut TcpStream) -> usize {
+pub(super) async fn rest(peer: &mut TcpStream) -> usize {
     let mut all = Vec::new();
     let _ = peer.read_to_end(&mut all).await;
     all.len()
@@ -202,72 +197,4 @@ async fn a_connection_that_waits_for_its_answer_ends_with_the_turn() {
     let (sent, more) = timeout(Duration::from_secs(20), both).await.expect("the end");
     assert!(matches!(sent, Err(Error::HttpRequestDenied)), "{sent:?}");
     assert_eq!(more, 0);
-}
-
-/// A wire that has taken all that the kernel takes, its peer, and how many bytes that was.
-async fn full(clock: &Hand) -> (Wire, TcpStream, usize, Revoke) {
-    let listener = listen();
-    let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
-    let (peer, _) = listener.accept().await.unwrap();
-    let (permit, revoke) = Permit::new(clock.deadline());
-    let mut wire = Wire::new(stream, permit);
-    let mut handed = 0;
-    while let Poll::Ready(written) =
-        poll_fn(|cx| Poll::Ready(Pin::new(&mut wire).poll_write(cx, &[b'x'; 65536]))).await
-    {
-        handed += written.unwrap();
-    }
-    (wire, peer, handed, revoke)
-}
-
-#[tokio::test]
-async fn a_wire_hands_over_no_byte_after_the_deadline() {
-    let clock = Hand::default();
-    let (mut wire, mut peer, handed, _open) = full(&clock).await;
-    clock.pass_the_deadline();
-    // There is room again.
-    peer.read_exact(&mut vec![0; handed]).await.unwrap();
-    let denied = |result: std::io::Result<usize>| result.unwrap_err().kind();
-    assert_eq!(denied(wire.write(b"x").await), ErrorKind::PermissionDenied);
-    assert_eq!(
-        denied(wire.write_vectored(&[IoSlice::new(b"x")]).await),
-        ErrorKind::PermissionDenied
-    );
-    drop(wire);
-    assert_eq!(rest(&mut peer).await, 0);
-}
-
-#[tokio::test]
-async fn what_waits_in_the_kernel_at_the_deadline_is_thrown_away() {
-    let clock = Hand::default();
-    let (wire, mut peer, handed, _open) = full(&clock).await;
-    clock.pass_the_deadline();
-    drop(wire);
-    let arrived = rest(&mut peer).await;
-    assert!(arrived < handed, "all {handed} bytes arrived");
-}
-
-#[test]
-fn the_end_of_a_turn_waits_for_what_is_being_sent() {
-    let (permit, revoke) = Permit::new(for_ever());
-    let (inside, entered) = channel();
-    let (ending, begun) = channel();
-    let (permit, sent) = (&permit, &AtomicBool::new(false));
-    thread::scope(|scope| {
-        scope.spawn(move || {
-            let act = || {
-                inside.send(()).unwrap();
-                begun.recv().unwrap();
-                // Time for the other one to be wrong in.
-                (0..1000).for_each(|_| thread::yield_now());
-                sent.store(true, Ordering::SeqCst);
-            };
-            permit.act(act).unwrap();
-        });
-        entered.recv().unwrap();
-        ending.send(()).unwrap();
-        drop(revoke);
-        assert!(sent.load(Ordering::SeqCst));
-        assert!(permit.is_over());
-    });
 }

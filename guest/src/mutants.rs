@@ -1,0 +1,147 @@
+//! Seeded bugs: each breaks one rule of the protocol, so that the checks can be seen to find it.
+//!
+//! Compiled only with the feature `mutants`, which the tests alone ask for; the component never
+//! has it. At most one is active in a thread.
+
+use crate::azure::operation::{ETag, Operation};
+#[cfg(feature = "mutants")]
+use core::cell::Cell;
+
+/// A rule of the protocol that is broken.
+#[cfg(feature = "mutants")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mutant {
+    /// Validity counts from the answer instead of the request.
+    ValidityFromAnswer,
+    /// The lease is released while the handler still runs.
+    ReleaseBeforeStop,
+    /// The lease id in an answer is not compared with the one that was sent.
+    LeaseIdNotCompared,
+    /// The lease id in the answer to a renewal is taken over, whosever it is.
+    LeaseIdAdopted,
+    /// The term is raised without `If-Match`.
+    TermWithoutCondition,
+    /// The lease is acquired without `If-Match`.
+    AcquireWithoutCondition,
+    /// The next term follows from the record alone.
+    TermFromRecordAlone,
+    /// The deadline of a turn is not looked at; only the order to stop counts.
+    DeadlineIgnored,
+    /// The answer to a renewal counts though the validity had ended.
+    LateRenewalAdopted,
+    /// A release without an answer is taken for one that did not happen.
+    ResumedAfterRelease,
+    /// Slots are claimed without `If-Match`.
+    ClaimWithoutCondition,
+    /// Slots are counted by this machine's clock.
+    SlotsInLocalTime,
+    /// A slot is run without being claimed.
+    ClaimNotAwaited,
+    /// A refused request ends the candidate's efforts.
+    StopsWhenRefused,
+    /// A follower looks too rarely.
+    RareLooks,
+}
+
+#[cfg(feature = "mutants")]
+impl Mutant {
+    /// All of them.
+    pub const ALL: [Self; 15] = [
+        Self::ValidityFromAnswer,
+        Self::ReleaseBeforeStop,
+        Self::LeaseIdNotCompared,
+        Self::LeaseIdAdopted,
+        Self::TermWithoutCondition,
+        Self::AcquireWithoutCondition,
+        Self::TermFromRecordAlone,
+        Self::DeadlineIgnored,
+        Self::LateRenewalAdopted,
+        Self::ResumedAfterRelease,
+        Self::ClaimWithoutCondition,
+        Self::SlotsInLocalTime,
+        Self::ClaimNotAwaited,
+        Self::StopsWhenRefused,
+        Self::RareLooks,
+    ];
+}
+
+#[cfg(feature = "mutants")]
+std::thread_local! {
+    static ACTIVE: Cell<Option<Mutant>> = const { Cell::new(None) };
+}
+
+/// Activates a mutant, or none, in this thread.
+#[cfg(feature = "mutants")]
+pub fn activate(mutant: Option<Mutant>) {
+    ACTIVE.set(mutant);
+    local::forget();
+}
+
+/// Whether a mutant is active in this thread.
+#[cfg(feature = "mutants")]
+pub fn is_active(mutant: Mutant) -> bool {
+    ACTIVE.get() == Some(mutant)
+}
+
+/// What the seeded bugs know of this machine's clock.
+#[cfg(feature = "mutants")]
+pub(crate) mod local {
+    use crate::election::{Moment, Timestamp};
+    use chrono::{DateTime, Utc};
+    use core::cell::RefCell;
+    use std::collections::BTreeMap;
+
+    std::thread_local! {
+        static NOTED: RefCell<BTreeMap<u64, (Moment, Timestamp)>> =
+            const { RefCell::new(BTreeMap::new()) };
+    }
+
+    /// The machine of the candidate with this nonce shows `wall` at `now`.
+    pub fn note(nonce: u64, now: Moment, wall: DateTime<Utc>) {
+        NOTED.with_borrow_mut(|noted| noted.insert(nonce, (now, Timestamp::from_date(wall))));
+    }
+
+    /// A schedule that ended leaves nothing behind.
+    pub fn forget() {
+        NOTED.with_borrow_mut(BTreeMap::clear);
+    }
+
+    /// What it shows at `now`.
+    pub fn time(nonce: u64, now: Moment) -> Option<Timestamp> {
+        let (at, wall) = NOTED.with_borrow(|noted| noted.get(&nonce).copied())?;
+        Some(wall.plus(now.saturating_sub(at)))
+    }
+}
+
+/// The same request without its `If-Match`, for a seeded bug.
+pub(crate) fn unconditional(really: bool, operation: Operation) -> Operation {
+    match operation {
+        Operation::WriteMetadata { lease, metadata, .. } if really => {
+            Operation::WriteMetadata { lease, if_match: ETag("*".into()), metadata }
+        }
+        operation => operation,
+    }
+}
+
+/// Whether the seeded bug of that name is active. Always false in what ships.
+#[cfg(feature = "mutants")]
+macro_rules! mutant {
+    ($name:ident) => {
+        $crate::mutants::is_active($crate::mutants::Mutant::$name)
+    };
+}
+
+#[cfg(not(feature = "mutants"))]
+pub(crate) const fn none_is_active() -> bool {
+    false
+}
+
+/// Whether the seeded bug of that name is active. Always false in what ships.
+#[cfg(not(feature = "mutants"))]
+macro_rules! mutant {
+    ($name:ident) => {
+        $crate::mutants::none_is_active()
+    };
+}
+
+pub(crate) use mutant;
