@@ -23,3 +23,6 @@ pub use store::Store;
 
 /// The component that beats at a [`Sink`].
 pub const BEAT_HANDLER: &str = env!("TENURE_BEAT_HANDLER");
+
+/// The component that misbehaves in every way that it is told.
+pub const UNRULY_HANDLER: &str = env!("TENURE_UNRULY_HANDLER");

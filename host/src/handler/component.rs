@@ -1,5 +1,6 @@
 //! The user's own component as a handler: the world `leader`.
 
+use super::trap::{explain, shortened};
 use super::{BoxFuture, Handler, TurnEnd};
 use crate::Deadline;
 use crate::clock::{Clock, Reading};
@@ -197,10 +198,12 @@ impl ComponentHandler {
     }
 
     async fn run(&self, turn: Turn, lease: &Deadline) -> wasmtime::Result<Result<(), String>> {
-        // Dropped when the turn ends, however it ends: nothing of it is sent afterwards.
         let connections = self.outlet.open(turn.term, lease.clone());
         let gate = Gate::of_turn(self.policy.clone(), &connections);
         let mut store = self.store(lease, gate);
+        // Dropped when the turn ends, however it ends, and before the store: with that go the
+        // bodies that the handler left half written, which look as if they were finished then.
+        let _connections = connections;
         let leader = self.world.instantiate_async(&mut store).await?;
         let handler = leader.tenure_election_leader_handler();
         handler.call_on_tick(&mut store, turn).await
@@ -212,9 +215,9 @@ impl Handler for ComponentHandler {
         Box::pin(async move {
             match self.run(turn, &lease).await {
                 Ok(Ok(())) => TurnEnd::Succeeded,
-                Ok(Err(text)) => TurnEnd::Failed(text),
+                Ok(Err(text)) => TurnEnd::Failed(shortened(text)),
                 Err(_) if lease.passed() => TurnEnd::CutOff,
-                Err(error) => TurnEnd::Trapped(format!("{:#}", error.root_cause())),
+                Err(error) => TurnEnd::Trapped(explain(&error)),
             }
         })
     }
