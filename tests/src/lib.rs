@@ -11,6 +11,7 @@ pub mod exploration;
 pub mod measure;
 pub mod outsider;
 pub mod proxy;
+pub mod simulation;
 pub mod sink;
 pub mod store;
 
