@@ -28,18 +28,23 @@ fn flawed(bounds: Bounds, flaw: Flaw, judged: Invariant) -> String {
 
 #[test]
 fn two_candidates_disturbed_twice_keep_every_invariant() {
-    let explored = sound(bounds(2, 2, 14), Start::Record);
+    let explored = sound(bounds(2, 2, 16), Start::Record);
     assert_eq!(explored.transitions.len(), 13, "every kind of action was seen");
 }
 
 #[test]
 fn two_candidates_that_find_nothing_keep_every_invariant() {
-    sound(bounds(2, 1, 24), Start::Nothing);
+    sound(bounds(2, 1, 30), Start::Nothing);
 }
 
 #[test]
 fn three_candidates_keep_every_invariant() {
-    sound(bounds(3, 1, 16), Start::Record);
+    sound(bounds(3, 1, 24), Start::Record);
+}
+
+#[test]
+fn three_candidates_disturbed_twice_start_without_harm() {
+    sound(bounds(3, 2, 4), Start::Record);
 }
 
 #[test]

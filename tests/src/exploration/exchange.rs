@@ -32,6 +32,7 @@ impl State {
         match &*sent.operation {
             CreateContainer | CreateBlob => self.writes += 1,
             Acquire { lease, .. } | Renew { lease } => {
+                self.first.get_or_insert(sent.from);
                 self.oracle.granted(*lease, sent.at, self.now);
             }
             Release { .. } => self.oracle.ended(),

@@ -13,11 +13,14 @@
 //! - A request or answer that nothing disturbs arrives within its instant. A late one arrives at
 //!   any later instant or, on other paths, never.
 //! - The service ends leases 2 s early, as A1 of `protocol.md` allows.
+//! - Candidates start together and differ in nothing but their names; of two states that differ only in
+//!   who is who, one is looked at.
 //! - A handler works until it is stopped, and is stopped at once. Random numbers tell candidate,
 //!   life and instant, and hardly move any pause.
 
-mod actions;
+mod action;
 mod chance;
+mod effect;
 mod exchange;
 mod known;
 mod oracle;

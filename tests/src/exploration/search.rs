@@ -5,7 +5,7 @@ use std::fmt;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use super::actions::Action;
+use super::action::Action;
 use super::known::digest;
 use super::scope::{Bounds, Scope};
 use super::state::State;
@@ -49,8 +49,9 @@ pub fn explore(scope: Scope) -> Explored {
         violation: None,
     };
     let first = State::first(&scope);
-    let mut ways = Ways::from([(digest(&first), None)]);
-    let mut layer = vec![first];
+    let id = digest(&first);
+    let mut ways = Ways::from([(id, None)]);
+    let mut layer = vec![(id, first)];
     while explored.violation.is_none() {
         layer = explored.next_layer(&layer, &mut ways);
         if layer.is_empty() {
@@ -68,22 +69,25 @@ pub fn explore(scope: Scope) -> Explored {
 }
 
 impl Explored {
-    fn next_layer(&mut self, layer: &[State], ways: &mut Ways) -> Vec<State> {
+    fn next_layer(&mut self, layer: &[(u64, State)], ways: &mut Ways) -> Vec<(u64, State)> {
         let mut next = Vec::new();
-        for state in layer {
-            let from = digest(state);
+        for (from, state) in layer {
             for action in state.actions() {
                 let after = state.after(action);
+                if after.is_mirrored() {
+                    continue;
+                }
                 *self.transitions.entry(action.kind()).or_default() += 1;
                 self.take_overs += u64::from(after.note.take_over);
                 if let Some(violation) = after.broken() {
-                    let path = path(ways, State::first(&state.scope), from, action);
+                    let path = path(ways, State::first(&state.scope), *from, action);
                     self.violation = Some(format!("{violation}\n{path}"));
                     return Vec::new();
                 }
-                if let Entry::Vacant(news) = ways.entry(digest(&after)) {
-                    news.insert(Some((from, action)));
-                    next.push(after);
+                let id = digest(&after);
+                if let Entry::Vacant(news) = ways.entry(id) {
+                    news.insert(Some((*from, action)));
+                    next.push((id, after));
                 }
             }
         }

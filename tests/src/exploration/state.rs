@@ -28,6 +28,8 @@ pub struct State {
     /// Requests on their way, sorted.
     pub(super) requests: Vec<Sent>,
     pub(super) oracle: Oracle,
+    /// To whom the store granted the first lease.
+    pub(super) first: Option<usize>,
     pub(super) note: Note,
     pub(super) broken: Option<Violation>,
 }
@@ -81,7 +83,7 @@ impl Hash for Sent {
 impl Hash for State {
     fn hash<H: Hasher>(&self, state: &mut H) {
         (self.now, self.left, &self.service, self.writes).hash(state);
-        (&self.candidates, &self.requests, &self.oracle).hash(state);
+        (&self.candidates, &self.requests, &self.oracle, self.first).hash(state);
         // Who was last matters only for what can follow.
         let latest = match self.latest {
             Some(latest) if self.left > 0 => Some(latest),
@@ -117,11 +119,18 @@ impl State {
             ],
             requests: Vec::new(),
             oracle: Oracle::default(),
+            first: None,
             note: Note::default(),
             broken: None,
         };
         (0..scope.bounds.candidates).for_each(|candidate| state.start(candidate, None));
         state
+    }
+
+    /// There is another state with the candidates' parts exchanged, for they differ in nothing but
+    /// their names: the first lease goes to the first of them.
+    pub(super) fn is_mirrored(&self) -> bool {
+        self.first.is_some_and(|first| first > 0)
     }
 
     pub(super) fn processes(&self) -> impl Iterator<Item = &Process> {
