@@ -28,7 +28,7 @@ fn main() -> ExitCode {
     let threads = flags.threads.map_or(processors, usize::from);
     let began = Instant::now();
     let found = hunt::hunt(flags.seeds, threads);
-    println!("{:<24} {:>7}  rules that it breaks there", "seeded bug", "seeds");
+    println!("{:<27} {:>7}  rules that it breaks there", "seeded bug", "seeds");
     for quarry in &found {
         println!("{quarry}");
     }
