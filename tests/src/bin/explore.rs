@@ -2,7 +2,7 @@
 //! bounds, and judges each.
 //!
 //! ```text
-//! cargo run -p tenure-tests --release --bin explore -- --candidates 2 [--depth 100]
+//! cargo run -p tenure-tests --release --bin explore -- --candidates 2 --seconds 24 --record
 //! ```
 //!
 //! Ends with 1 when an invariant was broken; the shortest way there is printed.
@@ -25,7 +25,7 @@ struct Arguments {
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(0..=4))]
     disturbances: u8,
     /// Seconds of virtual time
-    #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=120))]
+    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=120))]
     seconds: u32,
     /// Seconds between two instants
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=2))]
