@@ -29,8 +29,10 @@ const USUAL: Duration = Duration::from_millis(5);
 /// For each of them: the slack that the protocol gives to preemption.
 const SLACK: Duration = Duration::from_millis(20);
 
-/// What is measured: the mode of the handler, and what it tells.
-const CASES: [(&str, &str, fn(&Turn) -> Duration); 4] = [
+/// The mode of the handler, what is measured, and how a turn tells it.
+type Case = (&'static str, &'static str, fn(&Turn) -> Duration);
+
+const CASES: [Case; 4] = [
     ("spin-clock", "last instruction", |turn| turn.last_reading),
     ("spin", "end of a turn that computes", |turn| turn.end),
     ("wait", "end of a turn that waits", |turn| turn.end),

@@ -203,6 +203,10 @@ mod tests {
         Event::Handler { line: "x".to_owned(), stream: Stream::Stdout }
     }
 
+    fn renewed() -> Event {
+        Event::Renewed { term: 7, valid_for_ms: 12_000 }
+    }
+
     /// Lines that wait, by a word that they hold.
     fn read(waiting: &Receiver<Waiting>, word: &str) -> Vec<String> {
         let lines = waiting.try_iter().map(|waiting| waiting.line.clone());
@@ -234,7 +238,7 @@ mod tests {
             log.event(&shout());
         }
         for _ in 0..OF_ELECTION {
-            log.event(&Event::Renewed { term: 7 });
+            log.event(&renewed());
         }
         assert_eq!(read(&waiting, "renewed").len(), OF_ELECTION);
     }
@@ -246,10 +250,10 @@ mod tests {
             log.event(&shout());
         }
         // Nothing was read yet.
-        log.event(&Event::Renewed { term: 7 });
+        log.event(&renewed());
         assert_eq!(read(&waiting, "left out"), [""; 0]);
-        log.event(&Event::Renewed { term: 7 });
-        log.event(&Event::Renewed { term: 7 });
+        log.event(&renewed());
+        log.event(&renewed());
         let told = read(&waiting, "left out");
         assert_eq!(told.len(), 1);
         assert!(told[0].contains("5 lines of the handler were left out"), "{told:?}");
@@ -259,7 +263,7 @@ mod tests {
     fn what_is_not_shown_takes_no_room() {
         let (log, waiting) = Log::new(Format::Text, false, "a");
         for _ in 0..=OF_ELECTION {
-            log.event(&Event::Renewed { term: 7 });
+            log.event(&renewed());
         }
         log.event(&Event::Stopped);
         assert_eq!(read(&waiting, "").len(), 1);
