@@ -23,11 +23,17 @@ pub mod names {
     pub const EVERY: &str = "TENURE_EVERY";
     /// Where the leader can be reached: recorded for others.
     pub const ADDRESS: &str = "TENURE_ADDRESS";
+    /// The longest that a turn may take.
+    pub const TURN_TIMEOUT: &str = "TENURE_TURN_TIMEOUT";
+    /// So many failed turns in a row end the leadership.
+    pub const MAX_FAILURES: &str = "TENURE_MAX_FAILURES";
+    /// How long a candidate stays out of the race after its work ended its leadership.
+    pub const COOL_DOWN: &str = "TENURE_COOL_DOWN";
     /// The storage account and its credential.
     pub const CONNECTION_STRING: &str = "AZURE_STORAGE_CONNECTION_STRING";
 
     /// All of them.
-    pub const ALL: [&str; 10] = [
+    pub const ALL: [&str; 13] = [
         ELECTION,
         NAME,
         LEASE,
@@ -37,6 +43,9 @@ pub mod names {
         REQUEST_TIMEOUT,
         EVERY,
         ADDRESS,
+        TURN_TIMEOUT,
+        MAX_FAILURES,
+        COOL_DOWN,
         CONNECTION_STRING,
     ];
 }

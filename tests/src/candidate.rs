@@ -271,6 +271,18 @@ impl Candidate {
         matches!(self.child.try_wait(), Ok(None))
     }
 
+    /// The most memory that it ever had, in bytes.
+    ///
+    /// # Errors
+    /// It does not run any more, or this system does not tell.
+    pub fn peak_memory(&self) -> Result<u64> {
+        let id = self.child.id().context("it has ended")?;
+        let status = std::fs::read_to_string(format!("/proc/{id}/status"))?;
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kibibytes: u64 = peak.context("no peak")?.trim().trim_end_matches(" kB").parse()?;
+        Ok(kibibytes * 1024)
+    }
+
     /// Kills it, so that it can do nothing more.
     ///
     /// # Errors

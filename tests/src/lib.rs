@@ -7,9 +7,11 @@ pub mod azurite;
 pub mod baseline;
 pub mod candidate;
 pub mod chaos;
+pub mod exploration;
 pub mod measure;
 pub mod outsider;
 pub mod proxy;
+pub mod simulation;
 pub mod sink;
 pub mod store;
 
@@ -22,3 +24,6 @@ pub use store::Store;
 
 /// The component that beats at a [`Sink`].
 pub const BEAT_HANDLER: &str = env!("TENURE_BEAT_HANDLER");
+
+/// The component that misbehaves in every way that it is told.
+pub const UNRULY_HANDLER: &str = env!("TENURE_UNRULY_HANDLER");

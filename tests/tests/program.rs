@@ -62,10 +62,20 @@ fn everything_that_is_wrong_is_said_at_once_and_nothing_is_sent() {
         "0s",
         "--request-timeout",
         "1h",
+        "--turn-timeout",
+        "25h",
+        "--max-failures",
+        "-1",
+        "--cool-down",
+        "0s",
+        "--grace",
+        "61m",
         "--allow-host",
         "http://a/path",
         "--env",
         "NOVALUE",
+        "--term-header",
+        "Content-Length",
     ];
     let output = tenure(&wrong, Some(&connection_string));
     assert_eq!(output.status.code(), Some(2), "{}", text(&output));
@@ -82,14 +92,25 @@ fn everything_that_is_wrong_is_said_at_once_and_nothing_is_sent() {
 #[test]
 fn a_variable_is_named_where_no_option_was_given() {
     let (_listener, connection_string) = silent_store();
+    let wrong = [
+        ("TENURE_LEASE", "61s"),
+        ("TENURE_TURN_TIMEOUT", "1ms"),
+        ("TENURE_MAX_FAILURES", "many"),
+        ("TENURE_COOL_DOWN", "1d"),
+        ("TENURE_GRACE", "2h"),
+        ("TENURE_TERM_HEADER", "Host"),
+        ("TENURE_MEMORY_LIMIT", "1KiB"),
+    ];
     let output = Command::new(PROGRAM)
         .args(["run", "--election", "jobs/a", "--every", "5s", "--handler", BEAT_HANDLER])
         .env("AZURE_STORAGE_CONNECTION_STRING", connection_string)
-        .env("TENURE_LEASE", "61s")
+        .envs(wrong)
         .output()
         .unwrap();
     assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output).contains("TENURE_LEASE"), "{}", text(&output));
+    for (variable, _) in wrong {
+        assert!(text(&output).contains(variable), "{variable}: {}", text(&output));
+    }
 }
 
 #[test]

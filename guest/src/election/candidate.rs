@@ -124,7 +124,7 @@ pub(super) enum Phase {
 }
 
 /// One call from the host.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Step<'s> {
     pub(super) settings: &'s Settings,
     pub(super) state: State,
@@ -279,10 +279,7 @@ impl<'s> Step<'s> {
         let out = self.state.health.turn_ended(outcome, watchdog, now, chance);
         let Some(span) = out else { return };
         self.tell(TroubleClass::Work, self.state.health.explain(&turn, outcome, span), now);
-        if let Phase::Holding(hold) = &self.state.phase {
-            let then = now + self.settings.timings.poll / 2;
-            self.resign(&hold.clone(), EndingReason::WorkFailed, now, then);
-        }
+        self.resign(EndingReason::WorkFailed, now, now + self.settings.timings.poll / 2);
     }
 
     fn leave(&mut self, outcome: Option<Outcome>, now: Moment) {
@@ -294,9 +291,7 @@ impl<'s> Step<'s> {
             hold.turn_ended(outcome);
         }
         let lease = match &self.state.phase {
-            Phase::Holding(hold) => {
-                return self.resign(&hold.clone(), EndingReason::Left, now, now);
-            }
+            Phase::Holding(_) => return self.resign(EndingReason::Left, now, now),
             Phase::Acquiring(attempt) => attempt.unsure.then_some(attempt.lease),
             Phase::Raising(raise) => Some(raise.lease),
             Phase::Stopping { lease } => *lease,

@@ -9,7 +9,6 @@ use super::candidate::{Ask, Failure, Phase, Step, trouble};
 use super::chance::Chance;
 use super::pace::Pace;
 use super::record::{Finished, LastSlot, Outcome, Record};
-use super::releasing::LastOutcome;
 use super::report::{Ending, EndingReason, Turn};
 use super::service_clock::{Timestamp, nanos};
 use super::slots::Due;
@@ -75,15 +74,12 @@ impl Hold {
         }
     }
 
-    /// The outcome that is not on the blob yet, while the service answers and no other write
+    /// The write of an outcome that is not on the blob yet, while the service answers and no other write
     /// is under way.
-    pub fn last_outcome(&self) -> Option<LastOutcome> {
+    pub fn last_write(&self, now: Moment) -> Option<Write> {
         let settled = self.write.is_none() && self.renew.failures == 0;
-        (self.outcome_unwritten && settled).then(|| LastOutcome {
-            record: self.record.clone(),
-            etag: self.etag.clone(),
-            valid_until: self.valid_until,
-        })
+        (self.outcome_unwritten && settled)
+            .then(|| Write::new(self.record.clone(), self.etag.clone(), Pace::at(now)))
     }
 }
 

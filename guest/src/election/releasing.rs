@@ -7,14 +7,13 @@ use serde::{Deserialize, Serialize};
 use super::Moment;
 use super::candidate::{Ask, Failure, Phase, Step, patience};
 use super::chance::Chance;
-use super::holding::Hold;
 use super::pace::Pace;
-use super::record::Record;
 use super::report::{Ending, EndingReason};
 use super::winning::Watch;
+use super::write::Write;
 use crate::azure::answer::{Answer, Class};
 use crate::azure::lease_id::LeaseId;
-use crate::azure::operation::{ETag, Operation};
+use crate::azure::operation::Operation;
 
 /// How long the last write of the record may keep the release waiting.
 const LAST_WRITE: Duration = Duration::from_secs(1);
@@ -23,8 +22,10 @@ const LAST_WRITE: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Release {
     lease: LeaseId,
-    /// To be told before, so that the next leader and people know.
-    outcome: Option<LastOutcome>,
+    /// The outcome of the last turn, to be put on record before: others want to know it.
+    last_write: Option<Write>,
+    /// Up to when the lease is certainly ours.
+    valid_until: Moment,
     /// The lease has run out by then in any case.
     until: Moment,
     /// When to contend again.
@@ -32,28 +33,21 @@ pub(super) struct Release {
     pub pace: Pace,
 }
 
-/// A record with the outcome of the last turn, which is not on the blob yet.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct LastOutcome {
-    pub record: Record,
-    pub etag: ETag,
-    pub valid_until: Moment,
-}
-
 type Reply = Result<Answer, Failure>;
 
 impl Step<'_> {
     /// Ends a leadership whose work was seen stopped.
-    pub(super) fn resign(&mut self, hold: &Hold, reason: EndingReason, now: Moment, then: Moment) {
+    pub(super) fn resign(&mut self, reason: EndingReason, now: Moment, then: Moment) {
+        let Phase::Holding(hold) = &mut self.state.phase else { return };
         #[cfg(feature = "mutants")]
         super::holding::given_up::note(hold);
+        let (lease, valid_until) = (hold.lease, hold.valid_until);
         self.ending = Some(Ending { term: hold.term(), reason });
-        self.state.phase = match self.release(Some(hold.lease), now, then) {
-            Phase::Releasing(release) => {
-                Phase::Releasing(Release { outcome: hold.last_outcome(), ..release })
-            }
-            other => other,
-        };
+        let last_write = hold.last_write(now);
+        let until = now + self.settings.timings.lease;
+        let pace = Pace::at(now);
+        self.state.phase =
+            Phase::Releasing(Release { lease, last_write, valid_until, until, then, pace });
     }
 
     /// Gives a lease back, if there is one; then leaves, or contends again at `then`.
@@ -61,8 +55,8 @@ impl Step<'_> {
         match lease {
             Some(lease) => {
                 let until = now + self.settings.timings.lease;
-                let pace = Pace::at(now);
-                Phase::Releasing(Release { lease, outcome: None, until, then, pace })
+                let (pace, last_write, valid_until) = (Pace::at(now), None, now);
+                Phase::Releasing(Release { lease, last_write, valid_until, until, then, pace })
             }
             None if self.state.leaving => Phase::Left,
             None => Phase::Watching(Watch::at(then)),
@@ -76,13 +70,15 @@ impl Step<'_> {
         }
         let (lease, timeout) = (release.lease, self.settings.timings.request_timeout);
         // Under a lease that is certainly ours until the answer is there, or not at all.
-        release.outcome.take_if(|outcome| now + LAST_WRITE >= outcome.valid_until);
-        let Some(outcome) = &release.outcome else {
-            return Some(Ask { operation: Operation::Release { lease }, timeout });
-        };
-        let (if_match, metadata) = (outcome.etag.clone(), outcome.record.write());
-        let operation = Operation::WriteMetadata { lease, if_match, metadata };
-        Some(Ask { operation, timeout: timeout.min(LAST_WRITE) })
+        if now + LAST_WRITE >= release.valid_until {
+            release.last_write = None;
+        }
+        Some(match &release.last_write {
+            Some(write) => {
+                Ask { operation: write.operation(lease), timeout: timeout.min(LAST_WRITE) }
+            }
+            None => Ask { operation: Operation::Release { lease }, timeout },
+        })
     }
 
     pub(super) fn released(
@@ -93,7 +89,7 @@ impl Step<'_> {
         now: Moment,
         chance: &mut dyn Chance,
     ) -> Phase {
-        if release.outcome.take().is_some() {
+        if release.last_write.take().is_some() {
             // Written or not: the release does not wait for a second try.
             return Phase::Releasing(release);
         }

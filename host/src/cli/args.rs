@@ -51,8 +51,8 @@ Durations are written with their unit: 500ms, 15s, 1h30m.
 Every option that names a variable can be set by it; the command line wins. The storage account
 comes from AZURE_STORAGE_CONNECTION_STRING or --connection-string-file, never from an argument.
 
-On SIGTERM or SIGINT it stops the handler, releases the lease and ends; a second signal does not
-wait for that.
+On SIGTERM or SIGINT it begins no new turn, lets the running one end within the grace or stops it,
+releases the lease and ends; a second signal does not wait for that.
 
 Exit codes: 0 the candidate left; 1 a second signal ended it; 2 something was wrong with the
 settings, and nothing was sent. Nothing else ends it: what goes wrong later is told, and tried
@@ -90,6 +90,23 @@ pub(super) struct RunArguments {
     /// The longest that one request may take; default 3s [env: TENURE_REQUEST_TIMEOUT]
     #[arg(long, value_name = "DURATION")]
     pub request_timeout: Option<String>,
+    /// The longest that a turn may take, 100ms to 24h: then it is stopped, and this candidate leads
+    /// no longer. Default: a turn may last as long as the leadership [env: TENURE_TURN_TIMEOUT]
+    #[arg(long, value_name = "DURATION")]
+    pub turn_timeout: Option<String>,
+    /// So many failed turns in a row, up to 1000, end the leadership; 0: never. One that traps or
+    /// takes too long does so at once; default 3 [env: TENURE_MAX_FAILURES]
+    #[arg(long, value_name = "NUMBER", allow_hyphen_values = true)]
+    pub max_failures: Option<String>,
+    /// How long this candidate then stays out of the race, 1s to 1h, so that another one takes over:
+    /// half of this to all of it, and twice as long each time until a turn succeeds, up to 16 times
+    /// this or 1h; default 30s [env: TENURE_COOL_DOWN]
+    #[arg(long, value_name = "DURATION")]
+    pub cool_down: Option<String>,
+    /// How long a running turn may go on when this candidate is told to end, 0s to 1h; its lease is
+    /// renewed meanwhile; default 1s [env: TENURE_GRACE]
+    #[arg(long, value_name = "DURATION")]
+    pub grace: Option<String>,
     /// Where this candidate can be reached while it leads; shown to others [env: TENURE_ADDRESS]
     #[arg(long)]
     pub address: Option<String>,
@@ -97,6 +114,14 @@ pub(super) struct RunArguments {
     /// Addresses of this machine only as addresses, not by name. Repeatable
     #[arg(long, value_name = "HOST")]
     pub allow_host: Vec<String>,
+    /// The header that carries the term in each request of the handler, for sinks that refuse an
+    /// earlier leader; default tenure-term [env: TENURE_TERM_HEADER]
+    #[arg(long, value_name = "NAME")]
+    pub term_header: Option<String>,
+    /// The memory that a turn may take, 1MiB to 4GiB; a handler that needs more traps. Default 256MiB
+    /// [env: TENURE_MEMORY_LIMIT]
+    #[arg(long, value_name = "SIZE")]
+    pub memory_limit: Option<String>,
     /// A variable for the handler, which sees no other. Repeatable
     #[arg(long, value_name = "KEY=VALUE")]
     pub env: Vec<String>,

@@ -3,9 +3,27 @@
 use super::args::{RunArguments, StatusArguments, StorageArguments};
 use super::complaint::{Complaint, shown};
 use crate::contract;
-use crate::egress::AllowList;
+use crate::egress::{AllowList, InvalidTermHeader, TermHeader};
 use crate::settings::{Settings, default_name, names};
+use bytesize::ByteSize;
+use std::ops::RangeInclusive;
 use std::path::Path;
+use std::time::Duration;
+
+/// The runner's own setting, which the component does not see.
+const GRACE: &str = "TENURE_GRACE";
+
+/// The most grace that a turn is given.
+const MOST_GRACE: Duration = Duration::from_secs(3600);
+
+/// The variable of `--memory-limit`. It is the host's business too.
+const MEMORY_LIMIT: &str = "TENURE_MEMORY_LIMIT";
+
+/// What a turn may take at least and at most. One memory has no more than 4 GiB.
+const MEMORY: RangeInclusive<u64> = bytesize::MIB..=4 * bytesize::GIB;
+
+/// The variable of `--term-header`. It is the host's business alone.
+const TERM_HEADER: &str = "TENURE_TERM_HEADER";
 
 /// Settings for the component, and the origin of those that are not from the environment.
 #[derive(Default)]
@@ -27,6 +45,9 @@ impl Configuration {
         let request_timeout = arguments.request_timeout.as_deref();
         this.flag(names::REQUEST_TIMEOUT, "--request-timeout", request_timeout);
         this.flag(names::EVERY, "--every", arguments.every.as_deref());
+        this.flag(names::TURN_TIMEOUT, "--turn-timeout", arguments.turn_timeout.as_deref());
+        this.flag(names::MAX_FAILURES, "--max-failures", arguments.max_failures.as_deref());
+        this.flag(names::COOL_DOWN, "--cool-down", arguments.cool_down.as_deref());
         this.flag(names::ADDRESS, "--address", arguments.address.as_deref());
         if this.settings.get(names::NAME).is_none() {
             this.settings.set(names::NAME, default_name());
@@ -146,6 +167,48 @@ impl Configuration {
         list
     }
 
+    /// How long the last turn may go on; none when it was not said, or is wrong.
+    pub(super) fn grace(&mut self, flag: Option<&str>) -> Option<Duration> {
+        let (source, value) = host_setting(GRACE, "--grace", flag)?;
+        let problem = match humantime::parse_duration(value.trim()) {
+            Ok(grace) if grace <= MOST_GRACE => return Some(grace),
+            Ok(_) => format!("\"{}\" is not between 0s and 1h", shown(&value)),
+            Err(_) => format!("\"{}\" is not a duration", shown(&value)),
+        };
+        let advice = "choose how long a turn usually takes, like 5s; 0s stops it at once";
+        self.complaints.push(Complaint::new(source, problem, advice));
+        None
+    }
+
+    /// Bytes of memory for a turn; none when it was not said, or is wrong.
+    pub(super) fn memory_limit(&mut self, flag: Option<&str>) -> Option<usize> {
+        let (source, value) = host_setting(MEMORY_LIMIT, "--memory-limit", flag)?;
+        let problem = match value.trim().parse::<ByteSize>() {
+            Ok(size) if MEMORY.contains(&size.as_u64()) => {
+                return usize::try_from(size.as_u64()).ok();
+            }
+            Ok(_) => format!("\"{}\" is not between 1MiB and 4GiB", shown(&value)),
+            Err(_) => format!("\"{}\" is not a size", shown(&value)),
+        };
+        let advice = "give a number and a unit, like 64MiB or 1GiB";
+        self.complaints.push(Complaint::new(source, problem, advice));
+        None
+    }
+
+    /// The header that carries the term.
+    pub(super) fn term_header(&mut self, flag: Option<&str>) -> TermHeader {
+        let setting = host_setting(TERM_HEADER, "--term-header", flag);
+        let Some((source, value)) = setting else { return TermHeader::default() };
+        value.parse().unwrap_or_else(|problem: InvalidTermHeader| {
+            self.complaints.push(Complaint::new(
+                source,
+                format!("\"{}\": {problem}", shown(&value)),
+                "give a name of your own, as in --term-header x-fencing-token, or leave it out",
+            ));
+            TermHeader::default()
+        })
+    }
+
     /// The environment of a handler.
     pub(super) fn handler_env(&mut self, entries: &[String]) -> Vec<(String, String)> {
         let mut env = Vec::new();
@@ -177,6 +240,15 @@ fn flag_of(setting: &str) -> Option<&'static str> {
         names::CONNECTION_STRING => Some("--connection-string-file"),
         _ => None,
     }
+}
+
+/// A setting that the component does not see: its value, and where that came from.
+fn host_setting(variable: &str, flag: &str, given: Option<&str>) -> Option<(String, String)> {
+    if let Some(value) = given {
+        return Some((format!("{flag} {}", shown(value)), value.to_owned()));
+    }
+    let value = std::env::var(variable).ok().filter(|value| !value.trim().is_empty())?;
+    Some((variable.to_owned(), value))
 }
 
 #[cfg(test)]
@@ -229,6 +301,49 @@ mod tests {
         let text = super::super::complaint::report(&configuration.complaints);
         assert!(text.contains("AZURE_STORAGE_CONNECTION_STRING is set as well"), "{text}");
         assert!(!text.contains("AccountKey"), "{text}");
+    }
+
+    #[test]
+    fn the_grace_is_judged_at_its_bounds() {
+        let mut configuration = Configuration::default();
+        for (good, seconds) in [("0s", 0.0), ("2.5s", 2.5), ("1h", 3600.0), (" 1m 30s ", 90.0)] {
+            let grace = configuration.grace(Some(good));
+            assert_eq!(grace, Some(Duration::from_secs_f64(seconds)), "{good}");
+        }
+        assert_eq!(configuration.complaints, []);
+        for bad in ["", "5", "soon", "-1s", "1h 1ms", "99999999999999999999s"] {
+            assert_eq!(configuration.grace(Some(bad)), None, "{bad}");
+        }
+        assert_eq!(configuration.complaints.len(), 6);
+        assert_eq!(configuration.complaints[1].source, "--grace 5");
+        configuration.grace(Some("AccountKey=c2VjcmV0"));
+        assert!(!format!("{:?}", configuration.complaints).contains("c2VjcmV0"));
+    }
+
+    #[test]
+    fn the_memory_limit_is_judged_at_its_bounds() {
+        let mut configuration = Configuration::default();
+        for (good, bytes) in [("1MiB", 1 << 20), ("4GiB", 4 << 30), (" 64 MiB ", 64 << 20)] {
+            assert_eq!(configuration.memory_limit(Some(good)), Some(bytes), "{good}");
+        }
+        assert_eq!(configuration.complaints, []);
+        for bad in ["", "much", "1023KiB", "5GiB", "-1MiB", "1"] {
+            assert_eq!(configuration.memory_limit(Some(bad)), None, "{bad}");
+        }
+        assert_eq!(configuration.complaints.len(), 6);
+        assert_eq!(configuration.complaints[2].source, "--memory-limit 1023KiB");
+    }
+
+    #[test]
+    fn a_header_that_cannot_carry_the_term_is_told() {
+        let mut configuration = Configuration::default();
+        assert_eq!(configuration.term_header(None), TermHeader::default());
+        assert_eq!(configuration.term_header(Some("X-Fence")), "x-fence".parse().unwrap());
+        for wrong in ["", "a b", "Host"] {
+            assert_eq!(configuration.term_header(Some(wrong)), TermHeader::default());
+        }
+        let sources: Vec<_> = configuration.complaints.iter().map(|c| c.source.as_str()).collect();
+        assert_eq!(sources, ["--term-header ", "--term-header a b", "--term-header Host"]);
     }
 
     #[test]

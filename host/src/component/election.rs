@@ -51,6 +51,7 @@ pub struct ElectionComponent {
     granted: OnceLock<Granted>,
 }
 
+#[derive(Clone)]
 struct Functions {
     check: ComponentExportIndex,
     step: ComponentExportIndex,
@@ -112,6 +113,21 @@ impl ElectionComponent {
             surroundings: None,
             granted: OnceLock::new(),
         })
+    }
+
+    /// Another candidate, with settings and a clock of its own, on the same compiled component.
+    #[must_use]
+    pub fn for_candidate(&self, settings: Settings, clock: &impl Clock) -> Self {
+        Self {
+            engine: self.engine.clone(),
+            instance: self.instance.clone(),
+            functions: self.functions.clone(),
+            settings,
+            clock: clock.reading(),
+            clients: Arc::new(Clients::for_component()),
+            surroundings: None,
+            granted: OnceLock::new(),
+        }
     }
 
     /// Puts the component into other surroundings than this machine: into a simulation.
@@ -244,12 +260,11 @@ impl ElectionComponent {
     fn gate(&self, allow: AllowList) -> Gate {
         let policy = Policy {
             allow,
-            clients: self.clients.clone(),
             patience: PATIENCE,
             answers: Answers::Collected(ANSWER),
             refused: Box::new(|_| {}),
         };
-        Gate::new(Arc::new(policy), None)
+        Gate::pooled(Arc::new(policy), self.clients.clone())
     }
 }
 

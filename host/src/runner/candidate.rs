@@ -1,20 +1,20 @@
 //! What the loop knows of its candidate, and what follows from that.
 
-use super::event::Event;
+use super::event::{Event, class_name};
 use super::narrator::Narrator;
-use super::turn::RunningTurn;
+use super::turn::{RunningTurn, STUBBORN};
 use super::{Elector, Runner, STEP_LIMIT, Step};
-use crate::Deadline;
 use crate::clock::Clock;
 use crate::component::ComponentError;
-use crate::contract::{Event as Word, Memory, Outcome, Report, Standing, Turn};
+use crate::contract::{Event as Word, Memory, Outcome, Report, Standing, TroubleClass, Turn};
 use crate::handler::TurnEnd;
 use std::time::Duration;
 
 /// The pause after a component failed.
 const AFTER_FAILURE: Duration = Duration::from_secs(1);
 
-/// How long a candidate tries to leave in good order. Then its lease runs out by itself.
+/// How long a candidate without work tries to leave in good order, and how long it waits for work
+/// that was ordered to stop. Then its lease runs out by itself.
 const LEAVE_LIMIT: Duration = Duration::from_secs(10);
 
 /// A candidate between two events.
@@ -26,7 +26,7 @@ pub(super) struct Candidate<'a, E, C> {
     pub(super) turn: Option<RunningTurn>,
     /// When the next step is due.
     next: Duration,
-    /// Since when it is leaving.
+    /// Since when it is leaving: it was asked to, or its last turn is over.
     leaving: Option<Duration>,
     /// Whether the elector has been told so.
     pub(super) said_goodbye: bool,
@@ -57,14 +57,22 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
         (self.runner.events)(event);
     }
 
-    /// Stops a turn whose time is over.
+    /// Stops a turn whose time is over, and tells of one that does not stop.
     pub(super) fn enforce(&mut self) {
         let now = self.now();
-        if let Some(turn) = &mut self.turn
-            && turn.deadline().is_some_and(|deadline| deadline <= now)
-        {
-            turn.stop();
+        let Some(turn) = &mut self.turn else { return };
+        turn.enforce(now);
+        if turn.is_stubborn(now) {
+            self.tell_work(format!(
+                "the handler was ordered to stop {STUBBORN:?} ago and still runs; until it has \
+                 stopped nothing is released, and this process wins no new term. A handler that \
+                 computes or blocks for long must ask now and then whether its deadline has passed"
+            ));
         }
+    }
+
+    fn tell_work(&self, detail: String) {
+        self.tell(Event::Trouble { class: class_name(TroubleClass::Work), detail });
     }
 
     pub(super) fn is_leaving(&self) -> bool {
@@ -75,14 +83,30 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
         if self.left {
             return true;
         }
-        let late = self.leaving.is_some_and(|since| self.now() >= since + LEAVE_LIMIT);
-        if late {
-            self.tell(Event::component_trouble(format!(
+        if self.give_up_at().is_none_or(|at| self.now() < at) {
+            return false;
+        }
+        match self.turn {
+            Some(_) => self.tell_work(format!(
+                "the handler did not stop within {LEAVE_LIMIT:?}, so the lease is not released; it \
+                 runs out by itself"
+            )),
+            None => self.tell(Event::component_trouble(format!(
                 "the election could not be left within {LEAVE_LIMIT:?}; the lease, if it is held, \
                  runs out by itself"
-            )));
+            ))),
         }
-        late
+        true
+    }
+
+    /// When to leave without a release.
+    fn give_up_at(&self) -> Option<Duration> {
+        let leaving = self.leaving?;
+        let since = match &self.turn {
+            Some(turn) => turn.ordered_at()?.max(leaving),
+            None => leaving,
+        };
+        Some(since + LEAVE_LIMIT)
     }
 
     /// The step that is due, if one is.
@@ -94,10 +118,16 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
         }
         let due = self.now() >= self.next;
         if self.leaving.is_some() && self.turn.is_none() {
-            // Says too that the turn is over; a word of its own would have another turn claimed.
-            let leave = due || !self.said_goodbye;
+            if self.said_goodbye && !due {
+                return None;
+            }
             self.said_goodbye = true;
-            return leave.then(|| self.runner.step(self.memory.clone(), Some(Word::Leave(None))));
+            // Brings the end of the turn; a word of its own would have another turn claimed.
+            let outcome = match self.word.take() {
+                Some(Word::TurnEnded(outcome)) => Some(outcome),
+                _ => None,
+            };
+            return Some(self.runner.step(self.memory.clone(), Some(Word::Leave(outcome))));
         }
         let word = self.word.take();
         (due || word.is_some()).then(|| self.runner.step(self.memory.clone(), word))
@@ -105,11 +135,10 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
 
     /// When the loop must wake up even if nothing happens.
     pub(super) fn wake_at(&self, stepping: bool) -> Duration {
-        let deadline = self.turn.as_ref().and_then(RunningTurn::deadline);
+        let turn = self.turn.as_ref().and_then(RunningTurn::wake_at);
         let waits = stepping || (self.memory.is_none() && self.turn.is_some());
         let step = (!waits).then_some(self.next);
-        let give_up = self.leaving.map(|since| since + LEAVE_LIMIT);
-        [deadline, step, give_up]
+        [turn, step, self.give_up_at()]
             .into_iter()
             .flatten()
             .min()
@@ -117,19 +146,29 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
     }
 
     pub(super) fn leave(&mut self) {
-        self.leaving = Some(self.now());
-        self.stop_turn();
+        let now = self.now();
+        self.leaving = Some(now);
+        if let Some(turn) = &mut self.turn {
+            turn.give_grace(now + self.runner.grace);
+        }
+        self.enforce();
     }
 
+    /// The leadership is over.
     fn stop_turn(&mut self) {
+        let now = self.now();
         if let Some(turn) = &mut self.turn {
-            turn.stop();
+            turn.stop(now, TurnEnd::CutOff);
         }
     }
 
     pub(super) fn turn_ended(&mut self, end: TurnEnd) {
         let Some(turn) = self.turn.take() else { return };
-        let elapsed = self.now().saturating_sub(turn.started);
+        let (now, end) = (self.now(), turn.judge(end));
+        if self.leaving.is_some() {
+            self.leaving = Some(now);
+        }
+        let elapsed = now.saturating_sub(turn.started);
         self.tell(Event::turn_ended(&turn.turn, &end, elapsed));
         // Without memory it was the turn of an earlier candidate.
         if self.memory.is_some() {
@@ -161,7 +200,7 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
         if let Some(turn) = report.run {
             self.start(turn, taken_at);
         }
-        if let (Standing::Leading(tenancy), Some(turn)) = (&report.standing, &self.turn)
+        if let (Standing::Leading(tenancy), Some(turn)) = (&report.standing, &mut self.turn)
             && turn.turn.term == tenancy.term
         {
             turn.extend(taken_at + Duration::from_nanos(tenancy.valid_for));
@@ -182,8 +221,7 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
             return;
         }
         self.tell(Event::turn_started(&turn));
-        let lease = Deadline::new(self.runner.clock.reading(), until);
-        let handler = self.runner.handler.clone();
-        self.turn = Some(RunningTurn::start(handler, turn, lease, now));
+        let (handler, clock) = (self.runner.handler.clone(), self.runner.clock.reading());
+        self.turn = Some(RunningTurn::start(handler, turn, until, clock));
     }
 }

@@ -25,6 +25,9 @@ use std::time::Duration;
 use tokio::select;
 use turn::RunningTurn;
 
+/// How long a turn may go on when the candidate leaves, unless it is told otherwise.
+const GRACE: Duration = Duration::from_secs(1);
+
 /// The longest that a step may take: far more than its requests may.
 const STEP_LIMIT: Duration = Duration::from_secs(120);
 
@@ -33,13 +36,23 @@ pub struct Runner<E, C> {
     elector: E,
     handler: Arc<dyn Handler>,
     clock: C,
+    grace: Duration,
     events: Arc<dyn Fn(Event) + Send + Sync>,
 }
 
 impl<E: Elector, C: Clock> Runner<E, C> {
     /// A candidate that tells nobody what happens.
     pub fn new(elector: E, handler: impl Handler, clock: C) -> Self {
-        Self { elector, handler: Arc::new(handler), clock, events: Arc::new(|_| {}) }
+        Self { elector, handler: Arc::new(handler), clock, grace: GRACE, events: Arc::new(|_| {}) }
+    }
+
+    /// How long a running turn may go on when the candidate is to leave, so that it ends by
+    /// itself. 1 s unless it is set; zero stops it at once. Its lease is renewed meanwhile; when
+    /// that fails, the turn ends with its validity, however much grace is left.
+    #[must_use]
+    pub fn grace(mut self, grace: Duration) -> Self {
+        self.grace = grace;
+        self
     }
 
     /// Calls `events` with each [`Event`], at once and in order. It must not block.
@@ -49,13 +62,21 @@ impl<E: Elector, C: Clock> Runner<E, C> {
         self
     }
 
-    /// Contends until `leave` completes; then stops the work, releases the lease and returns.
+    /// Contends until `leave` completes; then begins no new turn, lets the running one end within
+    /// its [`grace`](Runner::grace) or stops it, releases the lease and returns.
     ///
-    /// That takes 10 s at most: a lease that could not be released runs out by itself. Dropping
-    /// the returned future ends the work too, but leaves the lease to run out.
+    /// From the end of the turn on that takes 10 s at most: a lease that could not be released
+    /// runs out by itself. So does that of a handler that does not stop within 10 s: it is never
+    /// released. Dropping the returned future ends the work too, but leaves the lease to run out.
+    ///
+    /// Beside a handler that computes for long without an `.await`, the runtime needs a second
+    /// worker thread.
     pub async fn run(&self, leave: impl Future<Output = ()>) {
+        self.drive(Candidate::new(self), leave).await;
+    }
+
+    async fn drive(&self, mut candidate: Candidate<'_, E, C>, leave: impl Future<Output = ()>) {
         let mut leave = pin!(leave);
-        let mut candidate = Candidate::new(self);
         let mut step: Option<Step<'_>> = None;
         loop {
             // Before anything else, whatever woke the loop.

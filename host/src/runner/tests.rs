@@ -1,5 +1,7 @@
 //! The rules of the loop, with a scripted elector and virtual time.
 
+mod stopping;
+
 use super::{Candidate, Elector, Event, Runner, seen_stopped};
 use crate::Deadline;
 use crate::clock::{Clock, virtual_time::VirtualClock};
@@ -29,6 +31,25 @@ impl Log {
     fn add(&self, line: impl std::fmt::Display) {
         let line = format!("{} {line}", self.clock.now().as_secs_f32());
         self.lines.lock().unwrap().push(line);
+    }
+
+    fn event(&self, event: &Event) {
+        match event {
+            Event::TurnEnded { outcome, .. } => self.add(format!("turn {outcome}")),
+            Event::TurnStarted { .. } => self.add("turn started"),
+            Event::Elected { term, .. } => self.add(format!("elected {term}")),
+            Event::Renewed { term, valid_for_ms } => {
+                self.add(format!("renewed {term} for {valid_for_ms}"));
+            }
+            Event::StoodDown { term, reason } => self.add(format!("stood down {term} {reason}")),
+            Event::Trouble { class, .. } => self.add(format!("trouble {class}")),
+            Event::Stopped => self.add("stopped"),
+            _ => {}
+        }
+    }
+
+    fn read(&self) -> Vec<String> {
+        self.lines.lock().unwrap().clone()
     }
 }
 
@@ -165,27 +186,26 @@ impl Handler for Work {
 
 /// Runs a candidate that is told to leave after `leave` seconds, and returns what happened.
 fn play(lasts: u64, leave: u64, replies: impl IntoIterator<Item = Reply>) -> Vec<String> {
+    play_with_grace(0, lasts, leave, replies)
+}
+
+fn play_with_grace(
+    grace: u64,
+    lasts: u64,
+    leave: u64,
+    replies: impl IntoIterator<Item = Reply>,
+) -> Vec<String> {
     let replies = Mutex::new(replies.into_iter().collect());
     VirtualClock::run(async |clock| {
         let log = Log { clock: clock.clone(), lines: Arc::default() };
         let elector = Script { replies, log: log.clone() };
         let work = Work { lasts: seconds(lasts), log: log.clone() };
         let told = log.clone();
-        let runner = Runner::new(elector, work, clock.clone()).on_event(move |event| match event {
-            Event::TurnEnded { outcome, .. } => told.add(format!("turn {outcome}")),
-            Event::TurnStarted { .. } => told.add("turn started"),
-            Event::Elected { term, .. } => told.add(format!("elected {term}")),
-            Event::Renewed { term, valid_for_ms } => {
-                told.add(format!("renewed {term} for {valid_for_ms}"));
-            }
-            Event::StoodDown { term, reason } => told.add(format!("stood down {term} {reason}")),
-            Event::Trouble { class, .. } => told.add(format!("trouble {class}")),
-            Event::Stopped => told.add("stopped"),
-            _ => {}
-        });
+        let runner = Runner::new(elector, work, clock.clone())
+            .grace(seconds(grace))
+            .on_event(move |event| told.event(&event));
         runner.run(clock.sleep_until(seconds(leave))).await;
-        let lines = log.lines.lock().unwrap();
-        lines.clone()
+        log.read()
     })
 }
 
@@ -320,8 +340,8 @@ fn leaving_stops_the_work_and_then_leaves() {
         [
             "2 work ends",
             "2 turn cut-off",
-            // Without a word about the turn, to which another turn might be the answer.
-            "2 step: leave",
+            // Not with a word of its own about the turn, to which another turn might be the answer.
+            "2 step: leave, cut off",
             "2 stood down 7 left",
             "2 stopped",
         ]
@@ -333,7 +353,7 @@ fn leaving_waits_for_the_step_in_flight_and_runs_no_turn_that_it_brings() {
     let seen = play(100, 1, [leading(7).run(turn(7)).takes(seconds(3))]);
     assert_eq!(
         seen,
-        ["0 step as new", "3 elected 7", "3 turn cut-off", "3 step: leave", "3 stopped",]
+        ["0 step as new", "3 elected 7", "3 turn cut-off", "3 step: leave, cut off", "3 stopped"]
     );
 }
 
@@ -456,7 +476,7 @@ fn with_candidate(test: impl AsyncFnOnce(&mut Candidate<'_, Script, VirtualClock
         let log = Log { clock: clock.clone(), lines: Arc::default() };
         let elector = Script { replies: Mutex::default(), log: log.clone() };
         let work = Work { lasts: seconds(100), log };
-        let runner = Runner::new(elector, work, clock.clone());
+        let runner = Runner::new(elector, work, clock.clone()).grace(Duration::ZERO);
         let mut candidate = Candidate::new(&runner);
         candidate.stepped(Duration::ZERO, leading(7).run(turn(7)).report);
         assert!(candidate.turn.is_some());

@@ -1,52 +1,124 @@
-//! A turn while it runs.
+//! A turn while it runs, and what makes it stop.
 
 use crate::Deadline;
+use crate::clock::Reading;
 use crate::contract::Turn;
 use crate::handler::{Handler, TurnEnd};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::{JoinError, JoinHandle};
 
+/// A handler that runs on for so long after it was ordered to stop is told of.
+pub(super) const STUBBORN: Duration = Duration::from_secs(5);
+
 /// One call of the handler, as a task of its own: a handler that computes for long must not hold
 /// up the renewals.
 pub(super) struct RunningTurn {
     pub(super) turn: Turn,
     pub(super) started: Duration,
-    lease: Deadline,
-    stopping: bool,
+    /// The leadership lasts until then; renewals move it on.
+    valid_until: Duration,
+    /// The end of its time, whatever is renewed.
+    time_limit: Option<Duration>,
+    /// The end of its grace, once the candidate leaves.
+    grace: Option<Duration>,
+    /// The earliest of the three, as the handler and its requests see it.
+    deadline: Deadline,
+    order: Option<Order>,
     task: JoinHandle<TurnEnd>,
+}
+
+/// That a turn must stop now.
+struct Order {
+    at: Duration,
+    end: TurnEnd,
+    /// Whether it was told that the handler does not obey.
+    told: bool,
 }
 
 impl RunningTurn {
     pub(super) fn start(
         handler: Arc<dyn Handler>,
         turn: Turn,
-        lease: Deadline,
-        started: Duration,
+        valid_until: Duration,
+        clock: Reading,
     ) -> Self {
-        let (given, until) = (turn, lease.clone());
-        let task = tokio::spawn(async move { handler.on_tick(given, until).await });
-        Self { turn, started, lease, stopping: false, task }
+        Self::of(turn, valid_until, clock, |deadline| {
+            tokio::spawn(async move { handler.on_tick(turn, deadline).await })
+        })
     }
 
-    /// When the turn must be stopped. None: that has been ordered.
-    pub(super) fn deadline(&self) -> Option<Duration> {
-        (!self.stopping).then(|| self.lease.at())
+    /// A turn whose work `spawn` begins.
+    pub(super) fn of(
+        turn: Turn,
+        valid_until: Duration,
+        clock: Reading,
+        spawn: impl FnOnce(Deadline) -> JoinHandle<TurnEnd>,
+    ) -> Self {
+        let started = clock.now();
+        let time_limit = turn.time_limit.map(|limit| started + Duration::from_nanos(limit));
+        let deadline = Deadline::new(clock, earliest(valid_until, time_limit, None));
+        let task = spawn(deadline.clone());
+        let (grace, order) = (None, None);
+        Self { turn, started, valid_until, time_limit, grace, deadline, order, task }
     }
 
     /// The leadership goes on until `at`.
-    pub(super) fn extend(&self, at: Duration) {
-        if !self.stopping {
-            self.lease.set(at);
+    pub(super) fn extend(&mut self, at: Duration) {
+        self.valid_until = at;
+        self.move_deadline();
+    }
+
+    /// The candidate leaves: the turn may end by itself until `at`.
+    pub(super) fn give_grace(&mut self, at: Duration) {
+        self.grace = Some(at);
+        self.move_deadline();
+    }
+
+    fn move_deadline(&mut self) {
+        if self.order.is_none() {
+            self.deadline.set(earliest(self.valid_until, self.time_limit, self.grace));
         }
+    }
+
+    /// Stops the turn if its time is over.
+    pub(super) fn enforce(&mut self, now: Duration) {
+        if now < self.deadline.at() {
+            return;
+        }
+        let over = |end: Option<Duration>| end.is_some_and(|end| end <= now);
+        // Leadership that ended in the meantime says nothing about the handler.
+        let timed_out = over(self.time_limit) && now < self.valid_until;
+        self.stop(now, if timed_out { TurnEnd::TimedOut } else { TurnEnd::CutOff });
     }
 
     /// Orders the turn to stop: nothing more is sent from now on, and the handler's future is
     /// dropped as soon as it does not run.
-    pub(super) fn stop(&mut self) {
-        self.stopping = true;
-        self.lease.set(Duration::ZERO);
-        self.task.abort();
+    pub(super) fn stop(&mut self, now: Duration, end: TurnEnd) {
+        if self.order.is_none() {
+            self.order = Some(Order { at: now, end, told: false });
+            self.deadline.set(Duration::ZERO);
+            self.task.abort();
+        }
+    }
+
+    /// When the turn was ordered to stop.
+    pub(super) fn ordered_at(&self) -> Option<Duration> {
+        self.order.as_ref().map(|order| order.at)
+    }
+
+    /// True once, when the handler does not obey.
+    pub(super) fn is_stubborn(&mut self, now: Duration) -> bool {
+        let stubborn = |order: &&mut Order| !order.told && now >= order.at + STUBBORN;
+        self.order.as_mut().filter(stubborn).map(|order| order.told = true).is_some()
+    }
+
+    /// When there is something to do about this turn, unless it ends before.
+    pub(super) fn wake_at(&self) -> Option<Duration> {
+        match &self.order {
+            None => Some(self.deadline.at()),
+            Some(order) => (!order.told).then_some(order.at + STUBBORN),
+        }
     }
 
     /// Completes when nothing of the turn runs any more.
@@ -56,13 +128,28 @@ impl RunningTurn {
             Err(error) => end_of(error),
         }
     }
+
+    /// How the turn ended, which `end` was seen of.
+    pub(super) fn judge(&self, end: TurnEnd) -> TurnEnd {
+        match (end, &self.order) {
+            // It was quicker than the order.
+            (TurnEnd::Succeeded, _) => TurnEnd::Succeeded,
+            // A handler whose requests are refused from then on fails by that.
+            (_, Some(order)) => order.end.clone(),
+            (end, None) => end,
+        }
+    }
 }
 
 impl Drop for RunningTurn {
     fn drop(&mut self) {
         // The runner itself was dropped.
-        self.stop();
+        self.stop(Duration::ZERO, TurnEnd::CutOff);
     }
+}
+
+fn earliest(valid_until: Duration, limit: Option<Duration>, grace: Option<Duration>) -> Duration {
+    [limit, grace].into_iter().flatten().fold(valid_until, Duration::min)
 }
 
 fn end_of(error: JoinError) -> TurnEnd {

@@ -231,3 +231,15 @@ fn nothing_is_written_when_the_lease_may_not_last_for_it() {
     assert!(work_failed(&ended(&mut candidate, Outcome::Trapped)));
     assert_eq!(candidate.verbs(), ["release lease"], "renewals are in trouble");
 }
+
+#[test]
+fn a_write_under_way_is_not_followed_by_another_when_leaving() {
+    let (mut candidate, _) = at_work(&[]);
+    candidate.now += seconds(4);
+    candidate.step(None, available); // renews
+    let failed = Some(Event::TurnEnded(Outcome::Failed));
+    candidate.step(failed, |o, at| refusal(o, at, 503, "ServerBusy"));
+    assert_eq!(candidate.verbs()[0], "write record", "the next claim, which stays in doubt");
+    candidate.step(Some(Event::Leave(None)), available);
+    assert_eq!(candidate.verbs(), ["release lease"]);
+}

@@ -1,0 +1,321 @@
+//! What makes a turn stop, and what follows from that.
+
+use super::*;
+use crate::clock::BootClock;
+use crate::handler::from_fn;
+use crate::runner::turn::RunningTurn;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::time::Instant;
+
+/// A turn that may take so many seconds.
+fn limited(limit: u64) -> Turn {
+    Turn { time_limit: Some(limit * SECOND), ..turn(7) }
+}
+
+#[test]
+fn a_turn_may_end_by_itself_within_the_grace() {
+    let seen = play_with_grace(3, 3, 2, [leading(7).run(turn(7)), left(7)]);
+    assert_eq!(
+        seen[4..],
+        [
+            "3 work ends",
+            "3 turn succeeded",
+            "3 step: leave, succeeded",
+            "3 stood down 7 left",
+            "3 stopped",
+        ]
+    );
+}
+
+#[test]
+fn a_turn_that_outlasts_the_grace_is_stopped_before_anything_is_released() {
+    let seen = play_with_grace(3, 100, 2, [leading(7).run(turn(7)), leading(7), left(7)]);
+    assert_eq!(
+        seen[4..],
+        [
+            "4 step",
+            "5 work ends",
+            "5 turn cut-off",
+            "5 step: leave, cut off",
+            "5 stood down 7 left",
+            "5 stopped",
+        ]
+    );
+}
+
+#[test]
+fn the_grace_does_not_outlast_the_validity() {
+    let seen = play_with_grace(60, 100, 11, [leading(7).run(turn(7)).again_in(100), left(7)]);
+    assert_eq!(
+        seen[4..],
+        [
+            "12 work ends",
+            "12 turn cut-off",
+            "12 step: leave, cut off",
+            "12 stood down 7 left",
+            "12 stopped",
+        ]
+    );
+}
+
+#[test]
+fn the_lease_is_renewed_during_the_grace_and_the_grace_is_not() {
+    let renewals = (0..5).map(|_| leading(7));
+    let replies = [leading(7).run(turn(7))].into_iter().chain(renewals).chain([left(7)]);
+    let seen = play_with_grace(20, 100, 2, replies);
+    assert_eq!(
+        seen[4..],
+        [
+            "4 step",
+            "8 step",
+            "12 step",
+            "16 step",
+            "20 step",
+            "22 work ends",
+            "22 turn cut-off",
+            "22 step: leave, cut off",
+            "22 stood down 7 left",
+            "22 stopped",
+        ]
+    );
+}
+
+#[test]
+fn a_lease_that_is_lost_during_the_grace_ends_the_turn() {
+    let lost = lost(7, EndingReason::LeaseLost);
+    let seen = play_with_grace(20, 100, 2, [leading(7).run(turn(7)), lost]);
+    assert_eq!(
+        seen[4..],
+        [
+            "4 step",
+            "4 stood down 7 lease-lost",
+            "4 work ends",
+            "4 turn cut-off",
+            "4 step: leave, cut off",
+            "4 stopped",
+        ]
+    );
+}
+
+#[test]
+fn no_turn_begins_during_the_grace() {
+    // The step in flight brings one when the last has just ended.
+    let next = leading(7).run(turn(7)).takes(seconds(2));
+    let seen = play_with_grace(20, 5, 2, [leading(7).run(turn(7)), next]);
+    assert_eq!(
+        seen[4..],
+        [
+            "4 step",
+            "5 work ends",
+            "5 turn succeeded",
+            "6 turn cut-off",
+            "6 step: leave, cut off",
+            "6 stopped",
+        ]
+    );
+}
+
+#[test]
+fn the_time_for_leaving_counts_from_the_end_of_the_turn() {
+    let busy = || leading(7).again_in(4);
+    let replies = [leading(7).run(turn(7)), busy(), busy(), busy(), busy(), busy(), busy()];
+    let seen = play_with_grace(9, 100, 1, replies);
+    assert_eq!(
+        seen[6..],
+        [
+            "10 work ends",
+            "10 turn cut-off",
+            "10 step: leave, cut off",
+            "14 step: leave",
+            "18 step: leave",
+            "20 trouble component",
+            "20 stopped",
+        ]
+    );
+}
+
+#[test]
+fn a_turn_is_stopped_at_its_time_limit_and_its_leader_stands_down() {
+    let failed = lost(7, EndingReason::WorkFailed);
+    let seen = play(100, 5, [leading(7).run(limited(3)), failed]);
+    assert_eq!(
+        seen[4..],
+        [
+            "3 work ends",
+            "3 turn timed-out",
+            "3 step: timed out",
+            "3 stood down 7 work-failed",
+            "5 step: leave",
+            "5 stopped",
+        ]
+    );
+}
+
+#[test]
+fn renewals_do_not_move_the_time_limit() {
+    let replies = [leading(7).run(limited(14)), leading(7), leading(7), leading(7)];
+    let seen = play(100, 15, replies);
+    assert_eq!(seen[4..7], ["4 step", "8 step", "12 step"]);
+    assert_eq!(seen[7..10], ["14 work ends", "14 turn timed-out", "14 step: timed out"]);
+}
+
+#[test]
+fn a_turn_whose_leadership_is_over_was_cut_off_whatever_its_time_limit() {
+    for limit in [12, 13] {
+        let seen = play(100, 13, [leading(7).run(limited(limit)).again_in(100)]);
+        assert_eq!(seen[4..6], ["12 work ends", "12 turn cut-off"], "{limit}");
+    }
+}
+
+#[test]
+fn the_time_limit_holds_during_the_grace_and_the_grace_within_the_time_limit() {
+    let seen = play_with_grace(9, 100, 2, [leading(7).run(limited(3))]);
+    assert_eq!(seen[4..7], ["3 work ends", "3 turn timed-out", "3 step: leave, timed out"]);
+    let seen = play_with_grace(1, 100, 1, [leading(7).run(limited(3))]);
+    assert_eq!(seen[4..7], ["2 work ends", "2 turn cut-off", "2 step: leave, cut off"]);
+}
+
+#[test]
+fn a_handler_that_ends_at_its_deadline_succeeded_or_was_stopped_but_did_not_fail() {
+    let denied = || Err("denied".to_owned());
+    for (limit, result, outcome) in [
+        (3, denied(), "timed-out"),
+        (60, denied(), "cut-off"),
+        (3, Ok(()), "succeeded"),
+        (60, Ok(()), "succeeded"),
+    ] {
+        let seen = VirtualClock::run(async |clock| {
+            let log = Log { clock: clock.clone(), lines: Arc::default() };
+            let replies = Mutex::new([leading(7).run(limited(limit)).again_in(100)].into());
+            let elector = Script { replies, log: log.clone() };
+            let sleeper = clock.clone();
+            // Its requests are refused from the deadline on.
+            let work = from_fn(move |_, lease: Deadline| {
+                let (clock, result) = (sleeper.clone(), result.clone());
+                async move {
+                    clock.sleep_until(clock.now() + lease.remaining()).await;
+                    result
+                }
+            });
+            let told = log.clone();
+            let runner =
+                Runner::new(elector, work, clock.clone()).on_event(move |event| told.event(&event));
+            runner.run(clock.sleep_until(seconds(13))).await;
+            log.read()
+        });
+        assert!(seen.iter().any(|line| line.ends_with(&format!("turn {outcome}"))), "{seen:?}");
+    }
+}
+
+#[test]
+fn nothing_is_released_while_the_handler_cannot_be_seen_stopped() {
+    VirtualClock::run(async |clock| {
+        let log = Log { clock: clock.clone(), lines: Arc::default() };
+        let elector = Script { replies: Mutex::default(), log: log.clone() };
+        let work = Work { lasts: seconds(100), log: log.clone() };
+        let told = log.clone();
+        let runner =
+            Runner::new(elector, work, clock.clone()).on_event(move |event| told.event(&event));
+        let mut candidate = Candidate::new(&runner);
+        candidate.stepped(Duration::ZERO, leading(7).again_in(100).report);
+        // Work in a thread, which no order reaches.
+        let (begun, begins) = mpsc::channel();
+        let (done, until_done) = mpsc::channel::<()>();
+        let blocks = move || {
+            begun.send(()).unwrap();
+            let _ = until_done.recv();
+            TurnEnd::Succeeded
+        };
+        let running = RunningTurn::of(turn(7), seconds(12), clock.reading(), |_| {
+            tokio::task::spawn_blocking(blocks)
+        });
+        begins.recv().unwrap();
+        candidate.turn = Some(running);
+        runner.drive(candidate, clock.sleep_until(seconds(20))).await;
+        assert_eq!(log.read(), ["0 elected 7", "17 trouble work", "30 trouble work", "30 stopped"]);
+        drop(done);
+    });
+}
+
+#[test]
+fn dropping_the_runner_ends_the_work() {
+    let seen = VirtualClock::run(async |clock| {
+        let log = Log { clock: clock.clone(), lines: Arc::default() };
+        let replies = Mutex::new([leading(7).run(turn(7)).again_in(100)].into());
+        let elector = Script { replies, log: log.clone() };
+        let work = Work { lasts: seconds(100), log: log.clone() };
+        let runner = Runner::new(elector, work, clock.clone());
+        tokio::select! {
+            () = runner.run(std::future::pending()) => {}
+            () = clock.sleep_until(seconds(2)) => {}
+        }
+        clock.sleep_until(seconds(3)).await;
+        log.read()
+    });
+    assert_eq!(seen, ["0 step as new", "0 work begins, term 7", "2 work ends"]);
+}
+
+/// Leads, and renews in every step, a thousand times a second.
+struct Renewing(AtomicUsize);
+
+impl Elector for Arc<Renewing> {
+    async fn step(
+        &self,
+        _: Option<Memory>,
+        _: Duration,
+        word: Option<Word>,
+    ) -> Result<Report, ComponentError> {
+        let step = self.0.fetch_add(1, Ordering::SeqCst);
+        let answer = match (step, word) {
+            (0, _) => leading(7).run(turn(7)),
+            (_, Some(Word::Leave(_))) => left(7),
+            _ => leading(7),
+        };
+        let renewed = |report: &mut Report| {
+            (report.renewed, report.again_in) = (true, Duration::from_millis(1));
+        };
+        answer.change(renewed).report
+    }
+}
+
+#[test]
+fn the_election_goes_on_beside_a_handler_that_never_yields() {
+    // One for the handler, one for the clock.
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    let runtime = runtime.worker_threads(2).enable_all().build().unwrap();
+    let elector = Arc::new(Renewing(AtomicUsize::new(0)));
+    let over = Arc::new(AtomicBool::new(false));
+    let (steps, ends) = (elector.clone(), over.clone());
+    let spins = from_fn(move |_, _| {
+        let (steps, over) = (steps.clone(), over.clone());
+        async move {
+            let before = steps.0.load(Ordering::SeqCst);
+            let began = Instant::now();
+            while steps.0.load(Ordering::SeqCst) < before + 20 && began.elapsed() < seconds(30) {
+                std::hint::spin_loop();
+            }
+            over.store(true, Ordering::SeqCst);
+            Ok(())
+        }
+    });
+    let log = Arc::new(Mutex::new(Vec::new()));
+    let told = log.clone();
+    let runner = Runner::new(elector, spins, BootClock::new())
+        .on_event(move |event| told.lock().unwrap().push(event));
+    runtime.block_on(async {
+        let finished = async {
+            while !ends.load(Ordering::SeqCst) {
+                tokio::task::yield_now().await;
+            }
+        };
+        runner.run(finished).await;
+    });
+    let log = log.lock().unwrap();
+    let beside = log
+        .iter()
+        .skip_while(|event| !matches!(event, Event::TurnStarted { .. }))
+        .take_while(|event| !matches!(event, Event::TurnEnded { .. }))
+        .filter(|event| matches!(event, Event::Renewed { .. }));
+    assert!(beside.count() >= 18, "{log:?}");
+}

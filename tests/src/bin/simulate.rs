@@ -1,0 +1,141 @@
+//! Runs candidates in virtual time, with faults chosen by seeds, and judges what they did.
+
+#![allow(clippy::expect_used, reason = "a program of the tests")]
+
+use std::num::NonZeroUsize;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::thread;
+
+use clap::Parser;
+use tenure::component::{ElectionComponent, Engine};
+use tenure::settings::Settings;
+use tenure_tests::simulation::campaign::{self, Totals};
+use tenure_tests::simulation::fault::Fault;
+use tenure_tests::simulation::{self, Fidelity, Options, Outcome, trace};
+
+/// Candidates in virtual time, with faults chosen by seeds.
+#[derive(Parser)]
+struct Flags {
+    /// How many schedules
+    #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    seeds: u64,
+
+    /// The seed of the first one
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=1_000_000_000_000))]
+    from: u64,
+
+    /// Just this one, with its trace
+    #[arg(long, conflicts_with_all = ["seeds", "from", "threads"])]
+    seed: Option<u64>,
+
+    /// The component that ships, in wasmtime, instead of the pure core
+    #[arg(long)]
+    component: bool,
+
+    /// Threads; as many as there are processors, unless said otherwise
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=256))]
+    threads: Option<u16>,
+
+    /// Prints the result as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+fn main() -> ExitCode {
+    let flags = Flags::parse();
+    let fidelity = if flags.component { component() } else { Fidelity::Native };
+    let options = Options::from(fidelity);
+    if let Some(seed) = flags.seed {
+        return one(&simulation::run(seed, &options));
+    }
+    let processors = thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    let threads = flags.threads.map_or(processors, usize::from);
+    let totals = campaign::run(flags.from, flags.seeds, threads, &options);
+    match flags.json {
+        true => println!("{}", json(&totals, flags.component)),
+        false => tell(&totals, flags.component),
+    }
+    for seed in totals.failed.iter().take(1) {
+        let outcome = simulation::run(*seed, &options);
+        eprintln!("{}", trace::trace(&outcome.history));
+        for violation in &outcome.violations {
+            eprintln!("{violation}");
+        }
+    }
+    for seed in &totals.failed {
+        let component = if flags.component { " --component" } else { "" };
+        eprintln!(
+            "seed {seed} failed: cargo run -p tenure-tests --release --bin simulate -- \
+             --seed {seed}{component}"
+        );
+    }
+    ExitCode::from(u8::from(!totals.failed.is_empty()))
+}
+
+fn component() -> Fidelity {
+    let engine = Engine::new().expect("an engine").uninterrupted();
+    let clock = tenure::clock::BootClock::new();
+    let component = ElectionComponent::new(&engine, Settings::new(), &clock);
+    Fidelity::Component(Arc::new(component.expect("the component that this was built with")))
+}
+
+fn one(outcome: &Outcome) -> ExitCode {
+    print!("{}", trace::trace(&outcome.history));
+    println!(
+        "{:?}, {} take-overs, {} turns, {} faults{}",
+        outcome.class,
+        outcome.takeovers,
+        outcome.turns,
+        outcome.coverage.faults(),
+        if outcome.counts() { "" } else { "; not counted" }
+    );
+    for violation in &outcome.violations {
+        println!("{violation}");
+    }
+    ExitCode::from(u8::from(!outcome.violations.is_empty()))
+}
+
+fn tell(totals: &Totals, component: bool) {
+    let what = if component { "the component" } else { "the pure core" };
+    let hours = totals.virtual_time as f64 / 3_600_000.0;
+    println!(
+        "{} schedules of {what} in {:.1} s ({:.0} per second): {} within A1 to A4, {} without A3, \
+         {} not counted",
+        totals.counted(),
+        totals.took.as_secs_f64(),
+        totals.per_second(),
+        totals.sound,
+        totals.without_a3,
+        totals.uncounted
+    );
+    println!(
+        "{hours:.0} h of virtual time, {} take-overs, {} turns, {} faults",
+        totals.takeovers,
+        totals.turns,
+        totals.coverage.faults()
+    );
+    println!("\n{}", totals.coverage);
+    for (fault, step) in totals.coverage.empty() {
+        println!("never seen: {}, at {}", fault.name(), step.name());
+    }
+}
+
+fn json(totals: &Totals, component: bool) -> serde_json::Value {
+    let faults = Fault::ALL.map(|fault| (fault.name().to_owned(), totals.coverage.total(fault)));
+    serde_json::json!({
+        "component": component,
+        "schedules": totals.counted(),
+        "within_a1_to_a4": totals.sound,
+        "without_a3": totals.without_a3,
+        "not_counted": totals.uncounted,
+        "seconds": totals.took.as_secs_f64(),
+        "per_second": totals.per_second(),
+        "virtual_hours": totals.virtual_time as f64 / 3_600_000.0,
+        "takeovers": totals.takeovers,
+        "turns": totals.turns,
+        "faults": faults.into_iter().collect::<std::collections::BTreeMap<_, _>>(),
+        "pairs_never_seen": totals.coverage.empty().len(),
+        "failed_seeds": totals.failed,
+    })
+}

@@ -1,0 +1,111 @@
+//! Many schedules on all processors, and what they come to.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::coverage::Coverage;
+use super::plan::Class;
+use super::{Options, Outcome};
+
+/// What a number of schedules came to.
+#[derive(Clone, Debug, Default)]
+pub struct Totals {
+    /// Counted schedules within A1 to A4.
+    pub sound: u64,
+    /// Counted schedules without A3.
+    pub without_a3: u64,
+    /// Schedules without a take-over or two faults: judged, but not counted.
+    pub uncounted: u64,
+    /// Terms that another candidate won than the one before.
+    pub takeovers: u64,
+    /// Turns of handlers.
+    pub turns: u64,
+    /// Virtual time, in milliseconds.
+    pub virtual_time: u64,
+    /// What struck where, in the counted ones.
+    pub coverage: Coverage,
+    /// Seeds in which something happened that must not, the smallest first, and a few only.
+    pub failed: Vec<u64>,
+    /// Real time.
+    pub took: Duration,
+}
+
+/// As many failed seeds are told.
+const TOLD: usize = 10;
+
+impl Totals {
+    /// Counted schedules.
+    #[must_use]
+    pub fn counted(&self) -> u64 {
+        self.sound + self.without_a3
+    }
+
+    /// All schedules in a second of real time.
+    #[must_use]
+    pub fn per_second(&self) -> f64 {
+        (self.counted() + self.uncounted) as f64 / self.took.as_secs_f64().max(0.001)
+    }
+
+    fn add(&mut self, outcome: &Outcome) {
+        if !outcome.violations.is_empty() {
+            self.failed.push(outcome.seed);
+        }
+        if !outcome.counts() {
+            self.uncounted += 1;
+            return;
+        }
+        match outcome.class {
+            Class::Sound => self.sound += 1,
+            Class::WithoutA3 => self.without_a3 += 1,
+        }
+        self.takeovers += outcome.takeovers;
+        self.turns += outcome.turns;
+        self.virtual_time += outcome.lasted;
+        self.coverage += &outcome.coverage;
+    }
+
+    fn join(&mut self, other: &Self) {
+        self.sound += other.sound;
+        self.without_a3 += other.without_a3;
+        self.uncounted += other.uncounted;
+        self.takeovers += other.takeovers;
+        self.turns += other.turns;
+        self.virtual_time += other.virtual_time;
+        self.coverage += &other.coverage;
+        self.failed.extend(&other.failed);
+        self.failed.sort_unstable();
+        self.failed.truncate(TOLD);
+    }
+}
+
+/// Runs the seeds from `from` on, `count` of them, on `threads` threads. Stops early when so many
+/// have failed that more would tell nothing.
+#[must_use]
+pub fn run(from: u64, count: u64, threads: usize, options: &Options) -> Totals {
+    let began = Instant::now();
+    let (next, enough) = (AtomicU64::new(0), AtomicBool::new(false));
+    let totals = Mutex::new(Totals::default());
+    thread::scope(|scope| {
+        for _ in 0..threads.max(1) {
+            scope.spawn(|| {
+                let mut mine = Totals::default();
+                while !enough.load(Ordering::Relaxed) {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    if index >= count {
+                        break;
+                    }
+                    mine.add(&super::run(from + index, options));
+                    if mine.failed.len() >= TOLD {
+                        enough.store(true, Ordering::Relaxed);
+                    }
+                }
+                totals.lock().unwrap_or_else(PoisonError::into_inner).join(&mine);
+            });
+        }
+    });
+    let mut totals = totals.into_inner().unwrap_or_else(PoisonError::into_inner);
+    totals.took = began.elapsed();
+    totals
+}

@@ -1,0 +1,50 @@
+//! The clock of one process: true time, seen through a rate that is a little wrong.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tenure::clock::Clock;
+
+use super::world::{Millis, World};
+
+/// What a process's clock shows at a true time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rate {
+    /// True time at which it showed nothing; may lie before the schedule.
+    pub origin: i64,
+    /// Nanoseconds that it counts in a true millisecond.
+    pub pace: u64,
+}
+
+impl Rate {
+    /// In nanoseconds.
+    #[must_use]
+    pub fn shows(self, at: Millis) -> u64 {
+        let since = i64::try_from(at).map_or(0, |at| at - self.origin);
+        u64::try_from(since).unwrap_or(0) * self.pace
+    }
+
+    /// The first true millisecond at which it shows `nanoseconds` or more.
+    fn reaches(self, nanoseconds: u64) -> Millis {
+        let since = i64::try_from(nanoseconds.div_ceil(self.pace)).unwrap_or(i64::MAX);
+        u64::try_from(since.saturating_add(self.origin)).unwrap_or(0)
+    }
+}
+
+/// The clock that a runner, its elector and its handler share.
+#[derive(Clone)]
+pub struct SimClock {
+    pub(super) world: Arc<World>,
+    pub(super) rate: Rate,
+}
+
+impl Clock for SimClock {
+    fn now(&self) -> Duration {
+        Duration::from_nanos(self.rate.shows(self.world.now()))
+    }
+
+    async fn sleep_until(&self, at: Duration) {
+        let at = u64::try_from(at.as_nanos()).unwrap_or(u64::MAX);
+        self.world.until(self.rate.reaches(at)).await;
+    }
+}

@@ -1,0 +1,75 @@
+//! Between the values of the core and those of the contract, as the component does it.
+
+use tenure::contract as wit;
+use tenure_guest::election as core;
+
+fn nanos(span: std::time::Duration) -> u64 {
+    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// What the host tells a step.
+#[must_use]
+pub fn event(event: wit::Event) -> core::Event {
+    match event {
+        wit::Event::Leave(of_turn) => core::Event::Leave(of_turn.map(outcome)),
+        wit::Event::TurnEnded(of_turn) => core::Event::TurnEnded(outcome(of_turn)),
+    }
+}
+
+fn outcome(outcome: wit::Outcome) -> core::Outcome {
+    match outcome {
+        wit::Outcome::Succeeded => core::Outcome::Succeeded,
+        wit::Outcome::Failed => core::Outcome::Failed,
+        wit::Outcome::Trapped => core::Outcome::Trapped,
+        wit::Outcome::TimedOut => core::Outcome::TimedOut,
+        wit::Outcome::CutOff => core::Outcome::CutOff,
+    }
+}
+
+/// What a step tells the host. What went wrong is for people, and left out.
+#[must_use]
+pub fn report(report: core::Report) -> wit::Report {
+    wit::Report {
+        memory: wit::Memory::new(report.memory),
+        standing: standing(report.standing),
+        ending: report.ending.map(|ending| wit::Ending {
+            term: ending.term,
+            reason: match ending.reason {
+                core::EndingReason::ValidityEnded => wit::EndingReason::ValidityEnded,
+                core::EndingReason::LeaseLost => wit::EndingReason::LeaseLost,
+                core::EndingReason::WorkFailed => wit::EndingReason::WorkFailed,
+                core::EndingReason::Left => wit::EndingReason::Left,
+            },
+        }),
+        renewed: report.renewed,
+        run: report.run.map(|turn| wit::Turn {
+            term: turn.term,
+            slot: turn.slot.0,
+            attempt: turn.attempt,
+            past_due: turn.past_due,
+            valid_for: nanos(turn.valid_for),
+            time_limit: turn.time_limit.map(nanos),
+        }),
+        trouble: Vec::new(),
+        again_in: report.again_in,
+    }
+}
+
+fn standing(standing: core::Standing) -> wit::Standing {
+    match standing {
+        core::Standing::Leading(tenancy) => wit::Standing::Leading(wit::Tenancy {
+            term: tenancy.term,
+            valid_for: nanos(tenancy.valid_for),
+        }),
+        core::Standing::Following(incumbent) => {
+            wit::Standing::Following(incumbent.map(|incumbent| wit::Incumbent {
+                name: incumbent.name,
+                term: incumbent.term,
+                since: incumbent.since.0,
+                address: incumbent.address,
+            }))
+        }
+        core::Standing::Undecided => wit::Standing::Undecided,
+        core::Standing::Left => wit::Standing::Left,
+    }
+}

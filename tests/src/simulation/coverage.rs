@@ -1,0 +1,72 @@
+//! Which fault struck at which step, and how often.
+
+use std::fmt;
+use std::ops::AddAssign;
+
+use super::fault::{Fault, Kind, Step};
+
+const FAULTS: usize = Fault::ALL.len();
+const STEPS: usize = Step::ALL.len();
+
+/// A table of faults and steps.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Coverage([[u64; STEPS]; FAULTS]);
+
+impl Coverage {
+    /// Counts one.
+    pub fn add(&mut self, fault: Fault, step: Step) {
+        self.0[fault as usize][step as usize] += 1;
+    }
+
+    /// How often.
+    #[must_use]
+    pub fn of(&self, fault: Fault, step: Step) -> u64 {
+        self.0[fault as usize][step as usize]
+    }
+
+    /// How often a fault struck anywhere.
+    #[must_use]
+    pub fn total(&self, fault: Fault) -> u64 {
+        self.0[fault as usize].iter().sum()
+    }
+
+    /// How often anything struck.
+    #[must_use]
+    pub fn faults(&self) -> u64 {
+        self.0.iter().flatten().sum()
+    }
+
+    /// Pairs that were never seen.
+    #[must_use]
+    pub fn empty(&self) -> Vec<(Fault, Step)> {
+        let pairs = Fault::ALL.into_iter().flat_map(|f| Step::ALL.map(|s| (f, s)));
+        pairs.filter(|(fault, step)| self.of(*fault, *step) == 0).collect()
+    }
+}
+
+impl AddAssign<&Self> for Coverage {
+    fn add_assign(&mut self, other: &Self) {
+        for (row, others) in self.0.iter_mut().zip(&other.0) {
+            for (cell, others) in row.iter_mut().zip(others) {
+                *cell += others;
+            }
+        }
+    }
+}
+
+impl fmt::Display for Coverage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:<22}", "")?;
+        for step in Step::ALL {
+            write!(f, " {:>9}", step.name())?;
+        }
+        for fault in Fault::ALL {
+            let mark = if fault.kind() == Kind::Outsider { "*" } else { "" };
+            write!(f, "\n{:<22}", format!("{}{mark}", fault.name()))?;
+            for step in Step::ALL {
+                write!(f, " {:>9}", self.of(fault, step))?;
+            }
+        }
+        Ok(())
+    }
+}

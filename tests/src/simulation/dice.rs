@@ -1,0 +1,60 @@
+//! Randomness that follows from a seed alone.
+
+use tenure_guest::election::Chance;
+
+/// A small generator (SplitMix64): the same seed gives the same numbers on every machine.
+#[derive(Clone, Debug)]
+pub struct Dice(u64);
+
+impl Dice {
+    /// The numbers of one `purpose`: how many are drawn for another does not matter to it.
+    #[must_use]
+    pub fn new(seed: u64, purpose: u64) -> Self {
+        let mut dice = Self(seed ^ purpose.wrapping_mul(0xd134_2543_de82_ef95));
+        dice.0 = dice.bits();
+        dice
+    }
+
+    /// 64 random bits.
+    pub fn bits(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut bits = self.0;
+        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        bits ^ (bits >> 31)
+    }
+
+    /// Uniform from `least` to `most`, both included; `least` when it is the larger one.
+    pub fn between(&mut self, least: u64, most: u64) -> u64 {
+        let bits = self.bits();
+        match most.checked_sub(least) {
+            Some(spread) => least + bits % (spread + 1),
+            None => least,
+        }
+    }
+
+    /// True once in `throws`, on the average.
+    pub fn once_in(&mut self, throws: u64) -> bool {
+        self.bits().is_multiple_of(throws)
+    }
+
+    /// True in so many of a thousand throws, on the average.
+    pub fn permille(&mut self, chances: u64) -> bool {
+        self.bits() % 1000 < chances
+    }
+
+    /// One of them.
+    ///
+    /// # Panics
+    /// There is none.
+    pub fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+        let index = self.bits() % from.len() as u64;
+        from[usize::try_from(index).expect("less than a length")]
+    }
+}
+
+impl Chance for Dice {
+    fn bits(&mut self) -> u64 {
+        Dice::bits(self)
+    }
+}

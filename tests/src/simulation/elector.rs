@@ -1,0 +1,221 @@
+//! Who decides: the pure core by itself, or the component that ships.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use chrono::DateTime;
+use tenure::clock::Clock;
+use tenure::component::{ComponentError, ElectionComponent, Network, NetworkFailure, Surroundings};
+use tenure::contract::{Event, Memory, Report};
+use tenure::handler::BoxFuture;
+use tenure::runner::Elector;
+use tenure::settings::Settings as HostSettings;
+use tenure::store::Request;
+use tenure_guest::azure::{Answer, Operation};
+use tenure_guest::election::{Ask, Failure, FailureKind, Settings, Step, Todo};
+use tokio::select;
+
+use super::clock::SimClock;
+use super::convert;
+use super::dice::Dice;
+use super::fate::Broken;
+use super::history::Who;
+use super::network;
+use super::plan::COOL_DOWN;
+use super::service::{ELECTION, LATER};
+use super::world::World;
+
+/// What the candidates are made of.
+#[derive(Clone)]
+pub enum Fidelity {
+    /// The pure core, natively: for volume.
+    Native,
+    /// The component that ships, in wasmtime.
+    Component(Arc<ElectionComponent>),
+}
+
+/// One candidate's elector.
+pub enum SimElector {
+    /// The pure core.
+    Native(Native),
+    /// The component.
+    Component(Box<ElectionComponent>),
+}
+
+impl SimElector {
+    /// The elector of a new process.
+    #[must_use]
+    pub fn new(
+        world: &Arc<World>,
+        who: Who,
+        machine: usize,
+        clock: &SimClock,
+        fidelity: &Fidelity,
+    ) -> Self {
+        let dice = Dice::new(world.seed, 3_000 + who as u64);
+        match fidelity {
+            Fidelity::Native => Self::Native(Native {
+                settings: native_settings(world, machine),
+                world: world.clone(),
+                who,
+                machine,
+                clock: clock.clone(),
+                dice: Mutex::new(dice),
+            }),
+            Fidelity::Component(component) => {
+                let mut settings = HostSettings::new();
+                for (name, value) in variables(world, machine) {
+                    settings.set(name, value);
+                }
+                let (of_wall, dice) = (world.clone(), Mutex::new(dice));
+                let surroundings = Surroundings {
+                    wall: Arc::new(move || Duration::from_millis(of_wall.wall(machine))),
+                    random: Arc::new(move || {
+                        dice.lock().unwrap_or_else(PoisonError::into_inner).bits()
+                    }),
+                    network: Arc::new(Wireless { world: world.clone(), who }),
+                };
+                let component = component.for_candidate(settings, clock);
+                Self::Component(Box::new(component.in_surroundings(surroundings)))
+            }
+        }
+    }
+}
+
+fn variables(world: &World, machine: usize) -> [(&'static str, String); 7] {
+    let limit = world.plan.turn_timeout.map(|seconds| format!("{seconds}s"));
+    [
+        ("TENURE_TURN_TIMEOUT", limit.unwrap_or_default()),
+        ("TENURE_COOL_DOWN", format!("{COOL_DOWN}s")),
+        ("TENURE_ELECTION", ELECTION.into()),
+        ("TENURE_NAME", format!("m{machine}")),
+        ("TENURE_LEASE", format!("{}s", world.plan.machines[machine].lease)),
+        ("TENURE_EVERY", format!("{}s", world.plan.every)),
+        ("AZURE_STORAGE_CONNECTION_STRING", "UseDevelopmentStorage=true".into()),
+    ]
+}
+
+fn native_settings(world: &World, machine: usize) -> Settings {
+    let variables = variables(world, machine);
+    let find = |wanted: &str| {
+        variables.iter().find(|(name, _)| *name == wanted).map(|(_, value)| value.clone())
+    };
+    Settings::read(find).expect("good settings")
+}
+
+impl Elector for SimElector {
+    async fn step(
+        &self,
+        memory: Option<Memory>,
+        elapsed: Duration,
+        event: Option<Event>,
+    ) -> Result<Report, ComponentError> {
+        match self {
+            Self::Native(native) => Ok(native.step(memory, elapsed, event).await),
+            Self::Component(component) => component.step(memory.as_ref(), elapsed, event).await,
+        }
+    }
+}
+
+/// Drives the pure core as the component's own loop does.
+pub struct Native {
+    settings: Settings,
+    world: Arc<World>,
+    who: Who,
+    machine: usize,
+    clock: SimClock,
+    dice: Mutex<Dice>,
+}
+
+impl Native {
+    async fn step(
+        &self,
+        memory: Option<Memory>,
+        elapsed: Duration,
+        event: Option<Event>,
+    ) -> Report {
+        let memory = memory.as_ref().map(Memory::as_bytes);
+        let event = event.map(convert::event);
+        let mut step = Step::begin(&self.settings, memory, elapsed, event, &mut *self.dice());
+        loop {
+            let sent = self.clock.now();
+            match step.next(sent) {
+                Todo::Rest(report) => return convert::report(*report),
+                Todo::Send(ask) => {
+                    let date = step.date(sent, self.wall());
+                    let reply = self.ask(ask, date).await;
+                    let now = self.clock.now();
+                    step.answered(sent, now, self.wall(), reply, &mut *self.dice());
+                }
+            }
+        }
+    }
+
+    fn dice(&self) -> std::sync::MutexGuard<'_, Dice> {
+        self.dice.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wall(&self) -> DateTime<chrono::Utc> {
+        let wall = i64::try_from(self.world.wall(self.machine)).unwrap_or(i64::MAX);
+        DateTime::from_timestamp_millis(wall).unwrap_or(DateTime::UNIX_EPOCH)
+    }
+
+    async fn ask(&self, ask: Ask, date: DateTime<chrono::Utc>) -> Result<Answer, Failure> {
+        let Ask { mut operation, timeout } = ask;
+        if let Operation::WriteMetadata { metadata, .. } = &mut operation
+            && self.world.plan.machines[self.machine].newer
+        {
+            metadata.insert(LATER.0.into(), LATER.1.into());
+        }
+        let deadline = self.clock.now() + timeout;
+        let seconds = u32::try_from(timeout.as_secs()).unwrap_or(u32::MAX);
+        let signed =
+            operation.request(&self.settings.account, &self.settings.election, date, seconds);
+        let request = Request {
+            method: signed.method.as_str().into(),
+            target: signed.path_and_query,
+            headers: signed.headers,
+            body: Bytes::new(),
+        };
+        let kind = select! {
+            biased;
+            answer = network::send(&self.world, self.who, request) => match answer {
+                Ok(response) => {
+                    let headers = response.headers.into_iter();
+                    let headers: Vec<_> =
+                        headers.map(|(name, value)| (name, value.into_bytes())).collect();
+                    return Ok(Answer::read(&operation, response.status, &headers));
+                }
+                Err(Broken::Refused) => FailureKind::Connect,
+                Err(Broken::Reset) => FailureKind::Reset,
+            },
+            () = self.clock.sleep_until(deadline) => FailureKind::Timeout,
+        };
+        Err(Failure { kind, detail: String::new() })
+    }
+}
+
+/// The network of one component.
+struct Wireless {
+    world: Arc<World>,
+    who: Who,
+}
+
+impl Network for Wireless {
+    fn send(
+        &self,
+        request: http::Request<Bytes>,
+    ) -> BoxFuture<'static, Result<http::Response<Bytes>, NetworkFailure>> {
+        let (world, who) = (self.world.clone(), self.who);
+        let (head, body) = request.into_parts();
+        let request = Request::from_http(&head, body);
+        Box::pin(async move {
+            match network::send(&world, who, request).await {
+                Ok(response) => Ok(response.into_http()),
+                Err(Broken::Refused) => Err(NetworkFailure::ConnectionRefused),
+                Err(Broken::Reset) => Err(NetworkFailure::ConnectionReset),
+            }
+        })
+    }
+}

@@ -1,0 +1,142 @@
+//! What can go wrong, and where in the protocol.
+
+/// Where in the protocol a request is sent. `protocol.md`, Winning, Holding, Slots, Losing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Step {
+    /// Winning 1.
+    Look,
+    /// Winning 1, where there is no container.
+    CreateContainer,
+    /// Winning 1, where there is no blob.
+    CreateBlob,
+    /// Winning 2.
+    Acquire,
+    /// Winning 3.
+    Raise,
+    /// Winning 3 and Holding: what a write of unknown outcome came to.
+    ReadBack,
+    /// Holding.
+    Renew,
+    /// Slots.
+    Claim,
+    /// Slots: the outcome of a turn, by itself.
+    Outcome,
+    /// Losing and leaving.
+    Release,
+}
+
+impl Step {
+    /// In the order of the protocol.
+    pub const ALL: [Self; 10] = [
+        Self::Look,
+        Self::CreateContainer,
+        Self::CreateBlob,
+        Self::Acquire,
+        Self::Raise,
+        Self::ReadBack,
+        Self::Renew,
+        Self::Claim,
+        Self::Outcome,
+        Self::Release,
+    ];
+
+    /// For tables.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Look => "look",
+            Self::CreateContainer => "container",
+            Self::CreateBlob => "blob",
+            Self::Acquire => "acquire",
+            Self::Raise => "raise",
+            Self::ReadBack => "read back",
+            Self::Renew => "renew",
+            Self::Claim => "claim",
+            Self::Outcome => "outcome",
+            Self::Release => "release",
+        }
+    }
+}
+
+/// Whom a fault befalls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// One request.
+    Request,
+    /// All requests of one candidate, or of all, for a time.
+    Network,
+    /// One candidate.
+    Process,
+    /// The service, as A1 allows it.
+    Service,
+    /// The lease or the record, against A3.
+    Outsider,
+}
+
+macro_rules! faults {
+    ($($fault:ident, $kind:ident, $name:literal;)*) => {
+        /// One kind of trouble.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Fault { $(#[doc = $name] $fault,)* }
+
+        impl Fault {
+            /// All of them, as the tables show them.
+            pub const ALL: [Self; [$($name),*].len()] = [$(Self::$fault),*];
+
+            /// For tables and traces.
+            #[must_use]
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$fault => $name),* }
+            }
+
+            /// Whom it befalls.
+            #[must_use]
+            pub fn kind(self) -> Kind {
+                match self { $(Self::$fault => Kind::$kind),* }
+            }
+        }
+    };
+}
+
+faults! {
+    RequestLost, Request, "request lost";
+    AnswerLost, Request, "answer lost";
+    Delayed, Request, "delayed, in time";
+    AnsweredLate, Request, "answered too late";
+    AppliedLate, Request, "applied late";
+    Duplicated, Request, "duplicated";
+    Forbidden, Request, "403 instead";
+    NotFound, Request, "404 instead";
+    Conflict, Request, "409 instead";
+    Precondition, Request, "412 instead";
+    TooMany, Request, "429 instead";
+    Internal, Request, "500 instead";
+    Busy, Request, "503 instead";
+    Nonsense, Request, "nonsense answer";
+    WrongLease, Request, "another's lease id";
+    Reset, Request, "reset";
+    PartitionOne, Network, "partition of one";
+    PartitionAll, Network, "partition of all";
+    StoreRestart, Network, "store restart";
+    PauseWithin, Process, "pause within a step";
+    PauseBetween, Process, "pause between steps";
+    Kill, Process, "kill and restart";
+    Leave, Process, "leave and restart";
+    WallJump, Process, "wall clock jumps";
+    LeaseEndsEarly, Service, "lease ends 2 s early";
+    BreakRest, Service, "broken, rest runs out";
+    BreakNow, Outsider, "broken at once";
+    DeleteBlob, Outsider, "blob deleted";
+    DeleteContainer, Outsider, "container deleted";
+    WipeRecord, Outsider, "record wiped";
+    RestoreRecord, Outsider, "record restored";
+    StateLost, Outsider, "store loses its state";
+}
+
+impl Fault {
+    /// Whether the record, or its newest writes, are gone afterwards.
+    #[must_use]
+    pub fn loses_record(self) -> bool {
+        self.kind() == Kind::Outsider && self != Self::BreakNow
+    }
+}

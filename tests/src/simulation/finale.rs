@@ -1,0 +1,51 @@
+//! The end of a schedule: in the calm, one leader after the other goes, by turns in good order
+//! and without a word, until one candidate is left. Each of them must show that it contends.
+
+use std::sync::Arc;
+
+use super::history::{What, Who};
+use super::world::{Millis, World};
+
+/// Between a take-over and the next loss.
+const PAUSE: Millis = 1_000;
+
+/// Plays it. What it shows is judged later, from the history.
+pub async fn play(world: &Arc<World>) {
+    world.state().closing = true;
+    let machines = world.plan.machines.len();
+    for round in 0..machines {
+        let Some(leader) = leader(world) else { return };
+        if round + 1 == machines {
+            break;
+        }
+        {
+            let now = world.now();
+            let mut state = world.state();
+            match round % 2 {
+                0 => state.tell_to_leave(now, leader),
+                _ => state.kill(now, leader),
+            }
+        }
+        await_another(world, leader).await;
+    }
+    let least = 10 * world.plan.machines.iter().map(|m| m.lease * 1_000).max().unwrap_or(0);
+    world.until(least).await;
+    world.note(What::Over);
+}
+
+fn leader(world: &World) -> Option<Who> {
+    let state = world.state();
+    state.service.leader.map(|(who, _)| who).filter(|who| !state.processes[*who].over)
+}
+
+/// Waits until another leads, for no longer than that may take.
+async fn await_another(world: &World, before: Who) {
+    let longest = world.plan.machines.iter().map(|machine| machine.lease * 1_000).max();
+    let give_up = world.now() + longest.unwrap_or(0) + 10_000;
+    while world.now() < give_up {
+        world.until(world.now() + PAUSE).await;
+        if leader(world).is_some_and(|leader| leader != before) {
+            return;
+        }
+    }
+}

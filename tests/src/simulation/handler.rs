@@ -1,0 +1,173 @@
+//! A handler that does nothing but tell when it works, and sends something now and then.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use tenure::Deadline;
+use tenure::clock::Clock;
+use tenure::contract::Turn;
+use tenure::handler::{BoxFuture, Handler, TurnEnd};
+
+use super::clock::SimClock;
+use super::dice::Dice;
+use super::history::{What, Who};
+use super::world::{Gate, Millis, TurnState, World};
+use std::time::Duration;
+
+/// The longest that a turn works.
+const LONG: Millis = 40_000;
+
+/// The desk of one process, at which its turns are worked on.
+pub struct Desk {
+    world: Arc<World>,
+    who: Who,
+    clock: SimClock,
+}
+
+impl Desk {
+    /// A desk at which nobody sits.
+    #[must_use]
+    pub fn new(world: Arc<World>, who: Who, clock: SimClock) -> Self {
+        Self { world, who, clock }
+    }
+}
+
+impl Handler for Desk {
+    fn on_tick(&self, turn: Turn, lease: Deadline) -> BoxFuture<'_, TurnEnd> {
+        let now = self.world.now();
+        let mut dice = Dice::new(self.world.seed ^ turn.slot, 2_000 + self.who as u64);
+        {
+            let mut state = self.world.state();
+            state.processes[self.who].turn = Some(TurnState { term: turn.term, works: true });
+            state.note(now, What::TurnBegan { who: self.who, term: turn.term, slot: turn.slot });
+            state.note(now, What::Works(self.who, turn.term));
+        }
+        // Half of the handlers are awake when their process wakes up, and learn at once that
+        // their time is over; the others wait for something, and must be stopped.
+        let computes = dice.once_in(2);
+        let presence = Presence {
+            world: self.world.clone(),
+            who: self.who,
+            // By its own clock; the host stops it within the millisecond.
+            limit: turn
+                .time_limit
+                .map(|limit| (self.clock.now() + Duration::from_nanos(limit), self.clock.clone())),
+        };
+        let work = Box::pin(work(
+            self.world.clone(),
+            self.who,
+            turn,
+            lease.clone(),
+            self.clock.clone(),
+            dice,
+        ));
+        Box::pin(Sitting { presence, lease, computes, work })
+    }
+}
+
+/// What a turn does.
+async fn work(
+    world: Arc<World>,
+    who: Who,
+    turn: Turn,
+    lease: Deadline,
+    clock: SimClock,
+    mut dice: Dice,
+) -> TurnEnd {
+    let troubled = world.now() < world.plan.calm;
+    let lasts = match troubled && dice.permille(world.plan.long_turns) {
+        true => dice.between(1_000, LONG),
+        false => dice.between(0, 1_500),
+    };
+    let ends = clock.now() + Duration::from_millis(lasts);
+    loop {
+        let pause = Duration::from_millis(dice.between(100, 4_000));
+        clock.sleep_until(ends.min(clock.now() + pause)).await;
+        // What hands a request to the network looks at the deadline first, in the same call.
+        if lease.passed() {
+            return TurnEnd::CutOff;
+        }
+        if clock.now() >= ends {
+            if !troubled || !dice.permille(world.plan.sick_turns) {
+                return TurnEnd::Succeeded;
+            }
+            world.note(What::Sick(who));
+            return match dice.once_in(3) {
+                true => TurnEnd::Trapped("as the dice fell".into()),
+                false => TurnEnd::Failed("as the dice fell".into()),
+            };
+        }
+        world.note(What::Acted(who, turn.term));
+    }
+}
+
+/// A turn that stands still with its process.
+struct Sitting {
+    work: Pin<Box<dyn Future<Output = TurnEnd> + Send>>,
+    computes: bool,
+    lease: Deadline,
+    presence: Presence,
+}
+
+impl Future for Sitting {
+    type Output = TurnEnd;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<TurnEnd> {
+        match self.presence.comes_back(cx, || self.computes && self.lease.passed()) {
+            Back::No => Poll::Pending,
+            Back::TooLate => Poll::Ready(TurnEnd::CutOff),
+            Back::Yes => self.work.as_mut().poll(cx),
+        }
+    }
+}
+
+/// As long as this exists, something of the turn is there.
+struct Presence {
+    world: Arc<World>,
+    who: Who,
+    /// When the host stops it as too slow.
+    limit: Option<(Duration, SimClock)>,
+}
+
+enum Back {
+    Yes,
+    No,
+    TooLate,
+}
+
+impl Presence {
+    /// Goes on working, if the process goes on and it is not `too_late`.
+    fn comes_back(&self, cx: &Context<'_>, too_late: impl FnOnce() -> bool) -> Back {
+        let Self { world, who, .. } = self;
+        let now = world.now();
+        let mut state = world.state();
+        let process = &mut state.processes[*who];
+        if process.gate(cx.waker()) != Gate::Open {
+            return Back::No;
+        }
+        let Some(turn) = &mut process.turn else { return Back::No };
+        if !turn.works {
+            drop(state);
+            if too_late() {
+                return Back::TooLate;
+            }
+            let mut state = world.state();
+            let Some(turn) = &mut state.processes[*who].turn else { return Back::No };
+            turn.works = true;
+            let term = turn.term;
+            state.note(now, What::Works(*who, term));
+        }
+        Back::Yes
+    }
+}
+
+impl Drop for Presence {
+    fn drop(&mut self) {
+        if self.limit.as_ref().is_some_and(|(limit, clock)| clock.now() >= *limit) {
+            self.world.note(What::Sick(self.who));
+        }
+        let now = self.world.now();
+        self.world.state().end_turn(now, self.who);
+    }
+}

@@ -1,0 +1,239 @@
+//! What happened in a schedule, as the store, the wire and the handlers' desks saw it.
+//!
+//! The oracle judges this and nothing else: what a candidate believes is not in it.
+
+use super::clock::Rate;
+use super::fault::{Fault, Step};
+use super::world::Millis;
+
+/// One incarnation of a candidate: an index into [`History::lives`].
+pub type Who = usize;
+
+/// One request: an index into [`History::asked`].
+pub type Number = usize;
+
+/// All of it, in order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct History {
+    /// Candidates, each incarnation by itself.
+    pub lives: Vec<Life>,
+    /// Requests that went on the wire.
+    pub asked: Vec<Asked>,
+    /// What happened, in order.
+    pub entries: Vec<Entry>,
+    /// The longest way of a request or of an answer that no fault befell.
+    pub latency: Millis,
+    /// No fault begins from here on.
+    pub calm: Millis,
+    /// Everything late has arrived, and the last lease of the troubled time has run out.
+    pub finale: Millis,
+    /// How long a turn may go on when its candidate leaves.
+    pub grace: Millis,
+    /// The service's wall clock at the beginning, in nanoseconds since 1970.
+    pub epoch: u64,
+}
+
+/// What is fixed about an incarnation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Life {
+    /// On which machine.
+    pub machine: usize,
+    /// Its clock.
+    pub rate: Rate,
+    /// Its periods.
+    pub periods: Periods,
+}
+
+/// Periods of a candidate, in milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Periods {
+    /// How long a lease lasts.
+    pub lease: Millis,
+    /// How long before its end the work ends.
+    pub margin: Millis,
+    /// Between renewals.
+    pub renew: Millis,
+    /// Between looks, at most.
+    pub poll: Millis,
+    /// For one request.
+    pub timeout: Millis,
+}
+
+/// A request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// Who sent it.
+    pub who: Who,
+    /// Its step in the protocol.
+    pub step: Step,
+    /// The lease id that it proposes or uses.
+    pub lease: Option<u128>,
+    /// The record that it writes.
+    pub write: Option<Written>,
+}
+
+/// A record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// The fencing token.
+    pub term: u64,
+    /// Tells its leader from others.
+    pub nonce: u64,
+    /// The newest claimed slot, in nanoseconds since 1970.
+    pub slot: u64,
+    /// Whether the field of a later version is there.
+    pub later: bool,
+}
+
+/// Something that happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// When.
+    pub at: Millis,
+    /// What.
+    pub what: What,
+}
+
+/// What happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// A process began to contend.
+    Started(Who),
+    /// A process stands still.
+    Paused(Who),
+    /// It goes on.
+    Resumed(Who),
+    /// A process ended at once.
+    Killed(Who),
+    /// A process was asked to leave.
+    ToldToLeave(Who),
+    /// It did.
+    Left(Who),
+    /// A request went on the wire.
+    Sent(Number),
+    /// The store handled a request, or a copy of it.
+    Handled(Number, Answer),
+    /// Its answer reached the sender.
+    Answered(Number, Answer),
+    /// The sender learnt that there is none.
+    Failed(Number),
+    /// A turn was started: its slot, in nanoseconds since 1970.
+    TurnBegan {
+        /// By whom.
+        who: Who,
+        /// Under which term.
+        term: u64,
+        /// For which slot.
+        slot: u64,
+    },
+    /// The handler works from here on.
+    Works(Who, u64),
+    /// It works no longer: its turn is over, or it stands still.
+    Rests(Who, u64),
+    /// The handler sent a request of its own.
+    Acted(Who, u64),
+    /// The turn failed, trapped, or took too long.
+    Sick(Who),
+    /// Nothing of the turn is there any more.
+    TurnOver(Who, u64),
+    /// The schedule is over.
+    Over,
+    /// A fault; its effect lasts until then.
+    Struck(Fault, Option<Who>, Millis),
+}
+
+/// An answer to a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// The status.
+    pub status: u16,
+    /// The error code.
+    pub code: &'static str,
+    /// The lease id that it names.
+    pub lease: Option<u128>,
+}
+
+/// A term that was won, as the store took it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Win {
+    /// When.
+    pub at: Millis,
+    /// Its place in [`History::entries`].
+    pub entry: usize,
+    /// By whom.
+    pub who: Who,
+    /// Under which lease.
+    pub lease: Option<u128>,
+    /// The term.
+    pub term: u64,
+}
+
+/// Work of a handler without a break.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// By whom.
+    pub who: Who,
+    /// Under which term.
+    pub term: u64,
+    /// From when on.
+    pub from: Millis,
+    /// Until when.
+    pub to: Millis,
+}
+
+impl History {
+    /// The request, when an entry says that the store carried one out.
+    #[must_use]
+    pub fn carried_out(&self, what: What) -> Option<&Asked> {
+        match what {
+            What::Handled(number, Answer { status: 200..=299, .. }) => self.asked.get(number),
+            _ => None,
+        }
+    }
+
+    /// The record writes that the store took, in its order.
+    pub fn writes(&self) -> impl Iterator<Item = (usize, Entry, &Asked, &Written)> {
+        self.entries.iter().enumerate().filter_map(|(index, entry)| {
+            let asked = self.carried_out(entry.what)?;
+            Some((index, *entry, asked, asked.write.as_ref()?))
+        })
+    }
+
+    /// The terms in the order in which they were won.
+    #[must_use]
+    pub fn wins(&self) -> Vec<Win> {
+        let mut wins = Vec::new();
+        let mut last = None;
+        for (entry, Entry { at, .. }, asked, written) in self.writes() {
+            // The same record again is a copy of the write, or a claim.
+            if last.replace((written.term, written.nonce)) != last_of(written) {
+                let Asked { who, lease, .. } = *asked;
+                wins.push(Win { at, entry, who, lease, term: written.term });
+            }
+        }
+        wins
+    }
+
+    /// The spans in which handlers worked, in the order of their ends.
+    #[must_use]
+    pub fn spans(&self) -> Vec<Span> {
+        let mut began: Vec<Option<Millis>> = vec![None; self.lives.len()];
+        let mut spans = Vec::new();
+        for Entry { at, what } in &self.entries {
+            match *what {
+                What::Works(who, _) => began[who] = Some(*at),
+                What::Rests(who, term) => {
+                    if let Some(from) = began[who].take() {
+                        spans.push(Span { who, term, from, to: *at });
+                    }
+                }
+                _ => {}
+            }
+        }
+        spans
+    }
+}
+
+fn last_of(written: &Written) -> Option<(u64, u64)> {
+    Some((written.term, written.nonce))
+}

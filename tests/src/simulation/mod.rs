@@ -1,0 +1,156 @@
+//! Candidates in virtual time: the runner that ships, driven by the pure core or by the component
+//! that ships, against the embedded store, with faults that a seed chooses.
+//!
+//! - A schedule runs on a tokio runtime of its own, on one thread, with its time paused: the one
+//!   source of time for all that takes part. It jumps to the next timer when nothing else can run.
+//! - True time has whole milliseconds. A process sees it through a clock that is a little wrong.
+//! - What happens follows from the seed alone: each purpose has dice of its own, nothing is
+//!   ordered by chance, and nothing is kept from one schedule to the next.
+//! - A handler's request leaves in the same instant in which it looked at its deadline, so the
+//!   protocol's A4 holds here by construction.
+//! - [`oracle`] judges the [`history`]: the store's operations in its order, the wire, and the
+//!   spans in which handlers worked.
+
+pub mod campaign;
+pub mod clock;
+mod convert;
+pub mod coverage;
+pub mod dice;
+pub mod elector;
+pub mod fate;
+pub mod fault;
+mod finale;
+pub mod handler;
+pub mod history;
+pub mod hunt;
+pub mod network;
+pub mod oracle;
+pub mod plan;
+pub mod process;
+pub mod service;
+pub mod strike;
+pub mod trace;
+pub mod wire;
+pub mod world;
+
+use std::sync::Arc;
+
+use coverage::Coverage;
+pub use elector::Fidelity;
+use history::{History, What};
+use oracle::Violation;
+use plan::{Class, Plan};
+use tenure_guest::mutants::{self, Mutant};
+use world::World;
+
+/// What came of one schedule.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Its seed.
+    pub seed: u64,
+    /// Which assumptions held.
+    pub class: Class,
+    /// Terms that another candidate won than the one before, until the calm.
+    pub takeovers: u64,
+    /// Turns that handlers ran.
+    pub turns: u64,
+    /// Virtual time, in milliseconds.
+    pub lasted: u64,
+    /// The longest lease, in milliseconds.
+    pub longest_lease: u64,
+    /// What struck where.
+    pub coverage: Coverage,
+    /// What must not happen, and did.
+    pub violations: Vec<Violation>,
+    /// Everything that happened.
+    pub history: History,
+}
+
+impl Outcome {
+    /// Whether the schedule proves anything: three candidates, ten leases, a take-over, two
+    /// faults.
+    #[must_use]
+    pub fn counts(&self) -> bool {
+        let machines = self.history.lives.iter().map(|life| life.machine + 1).max();
+        machines >= Some(3)
+            && self.lasted >= 10 * self.longest_lease
+            && self.takeovers >= 1
+            && self.coverage.faults() >= 2
+    }
+}
+
+/// What to run.
+#[derive(Clone)]
+pub struct Options {
+    /// What the candidates are made of.
+    pub fidelity: Fidelity,
+    /// The seeded bug that their core has; only the native one can have any.
+    pub mutant: Option<Mutant>,
+}
+
+impl From<Fidelity> for Options {
+    fn from(fidelity: Fidelity) -> Self {
+        Self { fidelity, mutant: None }
+    }
+}
+
+/// Runs the schedule of one seed, on this thread.
+///
+/// # Panics
+/// The machine cannot make a runtime.
+#[must_use]
+pub fn run(seed: u64, options: &Options) -> Outcome {
+    let fidelity = &options.fidelity;
+    // Also forgets what a seeded bug knew of the schedule before.
+    mutants::activate(options.mutant);
+    let plan = Plan::of(seed, matches!(fidelity, Fidelity::Native));
+    let class = plan.class;
+    let longest_lease = plan.machines.iter().map(|machine| machine.lease * 1_000).max();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .expect("a runtime");
+    let (mut history, coverage) = runtime.block_on(async {
+        let world = World::new(seed, plan);
+        play(&world, fidelity).await;
+        let mut state = world.state();
+        (std::mem::take(&mut state.history), state.coverage.clone())
+    });
+    // The futures of the processes end with the runtime; what they tell then is not part of it.
+    drop(runtime);
+    history.entries.shrink_to_fit();
+    let lasted = history.entries.last().map_or(0, |entry| entry.at);
+    let violations = oracle::judge(&history, class);
+    Outcome {
+        seed,
+        class,
+        takeovers: takeovers(&history),
+        turns: turns(&history),
+        lasted,
+        longest_lease: longest_lease.unwrap_or(0),
+        coverage,
+        violations,
+        history,
+    }
+}
+
+async fn play(world: &Arc<World>, fidelity: &Fidelity) {
+    for machine in 0..world.plan.machines.len() {
+        tokio::spawn(process::machine(world.clone(), machine, fidelity.clone()));
+    }
+    tokio::spawn(strike::timed(world.clone()));
+    world.until(world.plan.finale).await;
+    finale::play(world).await;
+}
+
+fn takeovers(history: &History) -> u64 {
+    let wins = history.wins();
+    let until_calm = |win: &&[history::Win]| win[1].at < history.calm && win[0].who != win[1].who;
+    wins.windows(2).filter(until_calm).count() as u64
+}
+
+fn turns(history: &History) -> u64 {
+    let began = |entry: &&history::Entry| matches!(entry.what, What::TurnBegan { .. });
+    history.entries.iter().filter(began).count() as u64
+}

@@ -1,0 +1,194 @@
+//! The way from a candidate to the store and back.
+
+use std::sync::Arc;
+
+use tenure::store::{Request, Response};
+use tokio::sync::oneshot;
+
+use super::fate::{self, Broken, Fate, Reply};
+use super::fault::{Fault, Kind, Step};
+use super::history::{Answer, Number, What, Who};
+use super::plan::Moment;
+use super::strike;
+use super::world::{Millis, State, World};
+
+/// What arrives at the sender.
+type Delivery = Result<(Response, Answer), Broken>;
+
+/// Sends a request, and waits for the answer for as long as that may take: the sender has its
+/// own time-out. Nothing goes on while the process stands still.
+///
+/// # Errors
+/// There will be no answer, and the sender knows.
+pub async fn send(world: &Arc<World>, who: Who, request: Request) -> Result<Response, Broken> {
+    let asked = world.state().wire.read(who, &request);
+    let step = asked.step;
+    let waiting = Waiting::begin(world, who, step);
+    strike::ambush(world, who, step, Moment::Before);
+    world.goes_on(who).await;
+    let now = world.now();
+    let (number, fate) = {
+        let mut state = world.state();
+        let number = state.history.asked.len();
+        state.history.asked.push(asked);
+        state.note(now, What::Sent(number));
+        (number, decide(world, &mut state, who, step, now))
+    };
+    if let (Step::Acquire, Some(late)) = (step, fate.late(now)) {
+        strike::follow_up(world, who, step, late);
+    }
+    let (to_sender, mut answer) = oneshot::channel();
+    tokio::spawn(carry(world.clone(), number, request, fate, to_sender));
+    strike::ambush(world, who, step, Moment::Sent);
+    let Ok(delivery) = (&mut answer).await else { std::future::pending().await };
+    world.goes_on(who).await;
+    drop(waiting);
+    strike::ambush(world, who, step, Moment::Answered);
+    world.goes_on(who).await;
+    world.note(match &delivery {
+        Ok((_, answer)) => What::Answered(number, *answer),
+        Err(_) => What::Failed(number),
+    });
+    delivery.map(|(response, _)| response)
+}
+
+/// A request of a process is under way.
+struct Waiting<'a>(&'a World, Who);
+
+impl<'a> Waiting<'a> {
+    fn begin(world: &'a World, who: Who, step: Step) -> Self {
+        let mut state = world.state();
+        state.step = step;
+        let process = &mut state.processes[who];
+        (process.step, process.waiting) = (step, process.waiting + 1);
+        Self(world, who)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.state().processes[self.1].waiting -= 1;
+    }
+}
+
+/// Cut off, caught by an ambush, struck by chance, or unharmed.
+fn decide(world: &World, state: &mut State, who: Who, step: Step, now: Millis) -> Fate {
+    let latency = world.plan.latency;
+    if let Some(fate) = cut_off(state, who, step, now, latency) {
+        return fate;
+    }
+    let fault = strike::waiting_for(state, step, Moment::Before, now < world.plan.calm, |fault| {
+        fault.kind() == Kind::Request
+    });
+    let noise = now < world.plan.calm && state.network.permille(world.plan.noise);
+    let fault = fault.or_else(|| noise.then(|| strike::any_of_request(&mut state.network)));
+    let Some(fault) = fault else {
+        return fate::unharmed(now, latency, &mut state.network);
+    };
+    let other = match state.service.leader {
+        Some((leader, lease)) if leader != who => lease,
+        _ => u128::from(state.network.bits()) << 64 | 0x4000_8000_0000_0000_0000,
+    };
+    let date = state.service.date(now);
+    let fate = fate::of(fault, step, now, latency, &date, other, &mut state.network);
+    state.struck(now, fault, step, Some(who), now);
+    fate
+}
+
+fn cut_off(state: &mut State, who: Who, step: Step, now: Millis, latency: Millis) -> Option<Fate> {
+    let machine = state.processes[who].machine;
+    let all = state.partitions.len() - 1;
+    let (one, all) = (state.partitions[machine], state.partitions[all]);
+    let (fault, refused) = if now < state.restart {
+        (Fault::StoreRestart, true)
+    } else if now < all.until {
+        (Fault::PartitionAll, all.refused)
+    } else if now < one.until {
+        (Fault::PartitionOne, one.refused)
+    } else {
+        return None;
+    };
+    state.struck(now, fault, step, Some(who), now);
+    let reply = match refused {
+        true => Reply::Broken(now + state.network.between(1, 2 * latency), Broken::Refused),
+        false => Reply::None,
+    };
+    Some(Fate { arrives: None, copy: None, reply })
+}
+
+/// The way of one request. Whether the sender lives on does not matter to it.
+async fn carry(
+    world: Arc<World>,
+    number: Number,
+    request: Request,
+    fate: Fate,
+    to_sender: oneshot::Sender<Delivery>,
+) {
+    let mut delivery = None;
+    if let Some(at) = fate.arrives {
+        world.until(at).await;
+        delivery = handle(&world, number, &request);
+    }
+    let (at, delivery) = match fate.reply {
+        Reply::None => (world.now(), None),
+        Reply::Real(after) => (world.now() + after, delivery.map(Ok)),
+        Reply::Marked(after, lease) => {
+            (world.now() + after, delivery.map(|delivery| Ok(marked(delivery, lease))))
+        }
+        Reply::Instead(at, response, answer) => (at, Some(Ok((response, answer)))),
+        Reply::Broken(at, broken) => (at, Some(Err(broken))),
+    };
+    if let Some(delivery) = delivery {
+        world.until(at).await;
+        if gets_back(&world, number) {
+            let _ = to_sender.send(delivery);
+        }
+    }
+    if let Some(at) = fate.copy {
+        world.until(at).await;
+        handle(&world, number, &request);
+    }
+}
+
+/// The store handles a request, unless it does not listen.
+fn handle(world: &World, number: Number, request: &Request) -> Option<(Response, Answer)> {
+    let now = world.now();
+    let mut state = world.state();
+    if now < state.restart {
+        return None;
+    }
+    let (response, answer) = state.service.handle(now, request);
+    state.note(now, What::Handled(number, answer));
+    if matches!(answer.status, 200..=299) {
+        let asked = &state.history.asked[number];
+        let (who, step, lease) = (asked.who, asked.step, asked.lease);
+        match (step, lease, state.service.leader) {
+            (Step::Raise, Some(lease), _) => {
+                state.service.leader = Some((who, lease));
+                state.service.keep(request);
+            }
+            (Step::Claim | Step::Outcome, ..) => state.service.keep(request),
+            (Step::Release, Some(lease), Some((_, held))) if lease == held => {
+                state.service.leader = None;
+            }
+            _ => {}
+        }
+    }
+    Some((response, answer))
+}
+
+/// An answer does not reach a machine that is cut off by now.
+fn gets_back(world: &World, number: Number) -> bool {
+    let now = world.now();
+    let state = world.state();
+    let machine = state.processes[state.history.asked[number].who].machine;
+    let all = state.partitions.len() - 1;
+    now >= state.partitions[machine].until && now >= state.partitions[all].until
+}
+
+fn marked((mut response, answer): (Response, Answer), lease: u128) -> (Response, Answer) {
+    let id = uuid::Uuid::from_u128(lease).as_hyphenated().to_string();
+    response.headers.retain(|(name, _)| name != "x-ms-lease-id");
+    response.headers.push(("x-ms-lease-id".into(), id));
+    (response, Answer { lease: Some(lease), ..answer })
+}

@@ -1,0 +1,168 @@
+//! I6: a leader soon after the last one is gone.
+//!
+//! Judged wherever no fault disturbs the others: from ten seconds before the loss until a leader
+//! must be there, and somebody else lives all that time.
+//!
+//! - Crash: `L + 2 s + D + poll + 4 round trips`, where D is how late a request was carried out
+//!   that the leader had sent before.
+//! - Release: `poll + 4 round trips` from when the store took it. No D: a request that comes late
+//!   finds the record changed.
+//! - After the calm somebody leads, and everybody who lives then has its turn in the finale.
+
+use super::super::fault::Step;
+use super::super::history::{Entry, History, What, Who, Win};
+use super::super::plan::LONGEST_COOL_DOWN;
+use super::super::world::Millis;
+use super::terms::lost_between;
+use super::{Violation, violation};
+
+/// Effects of earlier faults are over by then: pauses between tries are no longer than a poll.
+const BEFORE: Millis = 10_000;
+
+/// A candidate that stayed out comes back with its next look.
+const PAUSE: Millis = 5_000;
+
+/// A1: how late the service may end a lease.
+const LATE: Millis = 2_000;
+
+/// Judges each loss of a leader, and the calm.
+pub fn i6(history: &History) -> Vec<Violation> {
+    let wins = history.wins();
+    let mut violations = Vec::new();
+    for (index, entry) in history.entries.iter().enumerate() {
+        let loss = match entry.what {
+            What::Killed(who) => crash(history, &wins, index, who),
+            What::Handled(..) => release(history, &wins, index),
+            _ => None,
+        };
+        let Some(loss) = loss else { continue };
+        let end = loss.at + loss.most;
+        let won = wins.iter().any(|win| win.entry > index && win.at <= end);
+        if !won && over(history) >= end && is_undisturbed(history, &loss, end) {
+            let Loss { at, who, most, how, .. } = loss;
+            let what = format!("nobody leads {most} ms after c{who} {how} at {at} ms");
+            violations.push(violation("I6", end, what));
+        }
+    }
+    violations.extend(nobody_after_the_calm(history, &wins));
+    violations
+}
+
+struct Loss {
+    at: Millis,
+    who: Who,
+    most: Millis,
+    how: &'static str,
+}
+
+/// Who raised the newest term before an entry.
+fn leader_at(wins: &[Win], index: usize) -> Option<&Win> {
+    wins.iter().take_while(|win| win.entry < index).last()
+}
+
+fn crash(history: &History, wins: &[Win], index: usize, who: Who) -> Option<Loss> {
+    let at = history.entries[index].at;
+    let win = leader_at(wins, index).filter(|win| win.who == who)?;
+    let released = history.entries[win.entry..index].iter().any(|entry| {
+        let asked = history.carried_out(entry.what);
+        asked.is_some_and(|asked| asked.step == Step::Release && asked.lease == win.lease)
+    });
+    if released || lost_between(history, win.entry, index) {
+        return None;
+    }
+    let late = history.entries[index..].iter().filter_map(|entry| match entry.what {
+        What::Handled(number, _) if history.asked[number].who == who => Some(entry.at - at),
+        _ => None,
+    });
+    let d = late.max().unwrap_or(0);
+    let lease = history.lives[who].periods.lease;
+    let most = lease + LATE + d + takes_over(history);
+    Some(Loss { at, who, most, how: "was killed" })
+}
+
+fn release(history: &History, wins: &[Win], index: usize) -> Option<Loss> {
+    let entry = history.entries[index];
+    let asked = history.carried_out(entry.what).filter(|asked| asked.step == Step::Release)?;
+    let win = leader_at(wins, index).filter(|win| win.lease == asked.lease)?;
+    if lost_between(history, win.entry, index) {
+        return None;
+    }
+    let most = takes_over(history);
+    Some(Loss { at: entry.at, who: asked.who, most, how: "released" })
+}
+
+/// A poll, on a clock that is 1 % slow, and four round trips.
+fn takes_over(history: &History) -> Millis {
+    let poll = history.lives.iter().map(|life| life.periods.poll).max().unwrap_or(0);
+    poll + poll / 50 + 8 * history.latency
+}
+
+/// Whether nothing else was wrong meanwhile, and somebody was there to take over.
+fn is_undisturbed(history: &History, loss: &Loss, end: Millis) -> bool {
+    let from = loss.at.saturating_sub(BEFORE);
+    let disturbed = history.entries.iter().any(|Entry { at, what }| match *what {
+        // What befell the old leader before does not keep the others from taking over; what befalls
+        // it later may, since it contends again.
+        What::Struck(_, who, until) => {
+            let before = who == Some(loss.who) && *at <= loss.at;
+            !before && *at <= end && until >= from
+        }
+        _ => false,
+    });
+    !disturbed
+        && (0..history.lives.len()).any(|who| who != loss.who && lives(history, who, from, end))
+}
+
+/// Whether a candidate lives all that time, and its work does not keep it out of the race.
+fn lives(history: &History, who: Who, from: Millis, to: Millis) -> bool {
+    let mut alive = false;
+    for Entry { at, what } in &history.entries {
+        match *what {
+            What::Started(started) if started == who => alive = *at <= from,
+            What::Sick(sick)
+                if sick == who && *at <= to && at + LONGEST_COOL_DOWN + PAUSE >= from =>
+            {
+                return false;
+            }
+            What::Killed(gone) | What::ToldToLeave(gone) if gone == who && *at <= to => {
+                return false;
+            }
+            _ => {}
+        }
+    }
+    alive
+}
+
+fn over(history: &History) -> Millis {
+    history.entries.last().map_or(0, |entry| entry.at)
+}
+
+/// When the calm has lasted as long as anything late may take, somebody holds a lease, and did
+/// not give it back.
+fn nobody_after_the_calm(history: &History, wins: &[Win]) -> Option<Violation> {
+    let at = history.finale;
+    let index = history.entries.iter().position(|entry| entry.at >= at)?;
+    let none = |what: &str| Some(violation("I6", at, what));
+    let Some(win) = leader_at(wins, index) else { return none("nobody ever led") };
+    let mut held = None;
+    for entry in &history.entries[..index] {
+        match entry.what {
+            What::Killed(who) | What::Left(who) if who == win.who => held = None,
+            _ => {}
+        }
+        let Some(asked) = history.carried_out(entry.what) else { continue };
+        if asked.lease == win.lease {
+            held = match asked.step {
+                Step::Acquire | Step::Renew => {
+                    Some(entry.at + history.lives[win.who].periods.lease)
+                }
+                Step::Release => None,
+                _ => held,
+            };
+        }
+    }
+    match held {
+        Some(until) if until >= at => None,
+        _ => none("nobody leads after the calm"),
+    }
+}

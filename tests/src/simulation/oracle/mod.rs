@@ -1,0 +1,59 @@
+//! The judge: one small function for each invariant of `protocol.md`.
+//!
+//! It looks at the order of what the store took, at what was on the wire, and at when handlers
+//! worked. The clocks of candidates are known to it; what candidates believe is not.
+
+mod fields;
+mod leases;
+mod liveness;
+mod overlap;
+mod pace;
+mod slots;
+mod succession;
+mod terms;
+mod validity;
+
+use std::fmt;
+
+use super::history::History;
+use super::plan::Class;
+use super::world::Millis;
+
+/// Something that must not happen, and did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// `I1` to `I8`, or the name of another rule.
+    pub invariant: &'static str,
+    /// When.
+    pub at: Millis,
+    /// What happened.
+    pub what: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { invariant, at, what } = self;
+        write!(f, "{invariant} at {}.{:03}: {what}", at / 1_000, at % 1_000)
+    }
+}
+
+/// Judges a schedule by all rules.
+#[must_use]
+pub fn judge(history: &History, class: Class) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    violations.extend(overlap::i1(history, class));
+    violations.extend(terms::i2(history));
+    violations.extend(validity::i3(history));
+    violations.extend(succession::i4(history));
+    violations.extend(slots::i5(history));
+    violations.extend(liveness::i6(history));
+    violations.extend(pace::i7(history));
+    violations.extend(leases::i8(history));
+    violations.extend(fields::kept(history));
+    violations.sort_by_key(|violation| violation.at);
+    violations
+}
+
+fn violation(invariant: &'static str, at: Millis, what: impl Into<String>) -> Violation {
+    Violation { invariant, at, what: what.into() }
+}

@@ -1,0 +1,83 @@
+//! I7: no answer, error or timing makes a candidate stop contending. And none makes it run hot.
+//!
+//! Whoever lives and does not stand still sends something in every poll or renewal interval and
+//! request time-out, until it leaves; and it leaves within the time that the runner gives it.
+
+use super::super::history::{Entry, History, What, Who};
+use super::super::world::Millis;
+use super::{Violation, violation};
+
+/// Many requests of one candidate in a second, but not what a loop without a pause would send.
+const MOST: u32 = 60;
+
+/// How long the runner tries to leave when no turn runs any more, and a little.
+const LEAVING: Millis = 10_300;
+
+#[derive(Clone, Copy, Default)]
+struct Pulse {
+    /// Since when nothing was sent; none while nothing can be.
+    silent: Option<Millis>,
+    leaving: Option<Millis>,
+    second: Millis,
+    sent: u32,
+}
+
+/// Judges the intervals between the requests of each candidate.
+pub fn i7(history: &History) -> Vec<Violation> {
+    let mut pulses = vec![Pulse::default(); history.lives.len()];
+    let mut violations = Vec::new();
+    for Entry { at, what } in &history.entries {
+        let who: Who = match *what {
+            What::Sent(number) => history.asked[number].who,
+            What::Started(who)
+            | What::Paused(who)
+            | What::Resumed(who)
+            | What::Killed(who)
+            | What::Left(who)
+            | What::ToldToLeave(who) => who,
+            What::Over => {
+                for (who, pulse) in pulses.iter().enumerate() {
+                    violations.extend(too_long(history, who, *pulse, *at));
+                }
+                continue;
+            }
+            _ => continue,
+        };
+        violations.extend(too_long(history, who, pulses[who], *at));
+        let pulse = &mut pulses[who];
+        match *what {
+            What::Paused(_) => pulse.silent = None,
+            What::Killed(_) | What::Left(_) => *pulse = Pulse::default(),
+            What::Resumed(_) => {
+                pulse.silent = Some(*at);
+                // It may have been asked while it stood still.
+                pulse.leaving = pulse.leaving.map(|_| *at);
+            }
+            What::ToldToLeave(_) => pulse.leaving = Some(*at),
+            _ => pulse.silent = Some(*at),
+        }
+        if matches!(what, What::Sent(_)) {
+            let second = at / 1_000;
+            pulse.sent = if pulse.second == second { pulse.sent + 1 } else { 1 };
+            pulse.second = second;
+            if pulse.sent == MOST {
+                let what = format!("c{who} sends {MOST} requests in one second");
+                violations.push(violation("hot", *at, what));
+            }
+        }
+    }
+    violations
+}
+
+fn too_long(history: &History, who: Who, pulse: Pulse, now: Millis) -> Option<Violation> {
+    let periods = &history.lives[who].periods;
+    let silence = now.saturating_sub(pulse.silent?);
+    let interval = periods.renew.max(periods.poll);
+    let most = interval + interval / 50 + periods.timeout + 1_000;
+    if let Some(since) = pulse.leaving
+        && now.saturating_sub(since) > history.grace + LEAVING
+    {
+        return Some(violation("I7", now, format!("c{who} does not leave")));
+    }
+    (silence > most).then(|| violation("I7", now, format!("c{who} sent nothing for {silence} ms")))
+}

@@ -1,0 +1,33 @@
+//! I2: terms are won in strictly rising order.
+//!
+//! The protocol's one exception: a record that is lost and won again within one second of the
+//! service's clock. A second is waited out under the lease, so that it takes up to three.
+
+use super::super::history::{Entry, History, What};
+use super::super::world::Millis;
+use super::{Violation, violation};
+
+const AGAIN: Millis = 3_000;
+
+/// Judges each win by the one before.
+pub fn i2(history: &History) -> Vec<Violation> {
+    let wins = history.wins();
+    let pairs = wins.windows(2).filter(|pair| pair[1].term <= pair[0].term);
+    let broken = pairs.filter(|pair| {
+        let lost = lost_between(history, pair[0].entry, pair[1].entry);
+        !(lost && pair[1].at - pair[0].at <= AGAIN)
+    });
+    broken
+        .map(|pair| {
+            let (before, after) = (pair[0].term, pair[1].term);
+            violation("I2", pair[1].at, format!("term {after} was won after term {before}"))
+        })
+        .collect()
+}
+
+/// Whether the record was lost between two entries.
+pub fn lost_between(history: &History, from: usize, to: usize) -> bool {
+    history.entries[from..to]
+        .iter()
+        .any(|Entry { what, .. }| matches!(what, What::Struck(fault, ..) if fault.loses_record()))
+}

@@ -1,0 +1,91 @@
+//! Candidates as processes: started, paused, killed, and started again.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tenure::runner::Runner;
+
+use super::dice::Dice;
+use super::elector::{Fidelity, SimElector};
+use super::handler::Desk;
+use super::history::{What, Who};
+use super::world::{Gate, Millis, World};
+
+/// The longest until a process that ended is started again.
+const DOWN: Millis = 20_000;
+
+/// Runs candidates on one machine, one after the other, until the schedule ends.
+pub async fn machine(world: Arc<World>, machine: usize, fidelity: Fidelity) {
+    world.until(world.plan.machines[machine].starts).await;
+    let mut dice = Dice::new(world.seed, 500 + machine as u64);
+    loop {
+        contend(&world, machine, &fidelity).await;
+        if world.state().closing {
+            return;
+        }
+        // Whoever is to take part in the finale is there before it.
+        let again = world.now() + dice.between(0, DOWN);
+        world.until(again.min(world.plan.calm.max(world.now() + 1))).await;
+    }
+}
+
+/// One candidate, from its start to its end.
+async fn contend(world: &Arc<World>, machine: usize, fidelity: &Fidelity) {
+    let (who, clock) = world.start(machine);
+    let elector = SimElector::new(world, who, machine, &clock, fidelity);
+    let desk = Desk::new(world.clone(), who, clock.clone());
+    let grace = Duration::from_millis(world.plan.grace);
+    let runner = Runner::new(elector, desk, clock).grace(grace);
+    let told = async |world: &World| {
+        std::future::poll_fn(|_| match world.state().processes[who].leaving {
+            true => Poll::Ready(()),
+            // Whoever tells it wakes the process, which asks again.
+            false => Poll::Pending,
+        })
+        .await;
+    };
+    let run = runner.run(told(world));
+    let left = Process { world, who, run: Some(Box::pin(run)) }.await;
+    let now = world.now();
+    let mut state = world.state();
+    if left {
+        state.end_turn(now, who);
+        state.processes[who].over = true;
+        state.note(now, What::Left(who));
+    }
+    state.running[machine] = None;
+}
+
+/// A process: its future goes on only while it is neither paused nor killed. True: it left.
+struct Process<'a, F> {
+    world: &'a World,
+    who: Who,
+    run: Option<Pin<Box<F>>>,
+}
+
+impl<F: Future<Output = ()>> Future for Process<'_, F> {
+    type Output = bool;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<bool> {
+        match self.world.gate(self.who, cx.waker()) {
+            Gate::Over => {
+                self.run = None;
+                return Poll::Ready(false);
+            }
+            Gate::Paused => return Poll::Pending,
+            Gate::Open => {}
+        }
+        let Some(run) = &mut self.run else { return Poll::Ready(false) };
+        if run.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(true);
+        }
+        // It may have been killed by what it did.
+        if self.world.state().processes[self.who].over {
+            self.run = None;
+            return Poll::Ready(false);
+        }
+        Poll::Pending
+    }
+}

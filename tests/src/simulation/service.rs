@@ -1,0 +1,183 @@
+//! The service: the embedded store, its clock, and what the oracle is told of it.
+
+use std::time::Duration;
+
+use chrono::DateTime;
+use tenure::store::{Account as StoreAccount, Now, Request, Response, Service as Store};
+use tenure_guest::azure::{Account, BlobName, http_date};
+
+use super::history::{Answer, Who};
+use super::plan::{Beginning, Class, Plan};
+use super::wire::guid;
+use super::world::Millis;
+use crate::outsider::signed;
+
+/// The election that all candidates contend for.
+pub const ELECTION: &str = "leases/leader";
+
+/// The field of a version to come.
+pub const LATER: (&str, &str) = ("tenurelater", "kept%20so");
+
+/// The store, and who leads by what it took.
+pub struct Service {
+    store: Store,
+    seed: u64,
+    epoch: u64,
+    /// How far the clock of the leases is ahead.
+    ahead: Millis,
+    account: Account,
+    blob: BlobName,
+    /// Who raised the newest term, under which lease, until it was released.
+    pub leader: Option<(Who, u128)>,
+    /// Records that were written, for those who restore one.
+    kept: Option<Vec<Vec<(String, String)>>>,
+}
+
+impl Service {
+    /// A service with what is there at the beginning.
+    #[must_use]
+    pub fn new(seed: u64, plan: &Plan) -> Self {
+        let account = Account::from_connection_string("UseDevelopmentStorage=true");
+        let mut service = Self {
+            store: Store::new(vec![StoreAccount::emulator()], seed),
+            seed,
+            epoch: plan.epoch * 1_000_000,
+            ahead: 0,
+            account: account.expect("the emulator's"),
+            blob: BlobName::parse(ELECTION).expect("a good name"),
+            leader: None,
+            kept: (plan.class == Class::WithoutA3).then(Vec::new),
+        };
+        if plan.beginning != Beginning::Nothing {
+            service.on_container(0, "PUT");
+        }
+        if plan.beginning == Beginning::Record {
+            let record = [
+                ("x-ms-blob-type", "BlockBlob"),
+                ("x-ms-meta-tenureformat", "1"),
+                ("x-ms-meta-tenureterm", "1794000000"),
+                ("x-ms-meta-tenureleader", "another%20version"),
+                ("x-ms-meta-tenurenonce", "00000000000000ff"),
+                ("x-ms-meta-tenuresince", "2026-11-01T00:00:00Z"),
+                ("x-ms-meta-tenurelater", LATER.1),
+            ];
+            service.on_blob(0, "PUT", "", &record);
+        }
+        service
+    }
+
+    /// The service's wall clock at the beginning, in nanoseconds since 1970.
+    #[must_use]
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    fn clock(&self, at: Millis) -> Now {
+        let nanos = i64::try_from(self.epoch + at * 1_000_000).unwrap_or(i64::MAX);
+        let elapsed = Duration::from_millis(at + self.ahead);
+        Now { elapsed, wall: DateTime::from_timestamp_nanos(nanos) }
+    }
+
+    /// What the service's clock shows, as it tells it.
+    #[must_use]
+    pub fn date(&self, at: Millis) -> String {
+        http_date::format(self.clock(at).wall)
+    }
+
+    /// Handles a candidate's request.
+    pub fn handle(&mut self, at: Millis, request: &Request) -> (Response, Answer) {
+        let response = self.store.handle(self.clock(at), request);
+        let code = self.store.log().entries().next_back().and_then(|entry| entry.code);
+        let answer = Answer {
+            status: response.status,
+            code: code.unwrap_or(""),
+            lease: response.header("x-ms-lease-id").and_then(guid),
+        };
+        (response, answer)
+    }
+
+    /// Keeps a record for those who restore one.
+    pub fn keep(&mut self, request: &Request) {
+        if let Some(kept) = &mut self.kept {
+            let fields = request.headers.iter().filter(|(name, _)| name.starts_with("x-ms-meta-"));
+            kept.push(fields.cloned().collect());
+        }
+    }
+
+    /// Ends every lease this much earlier.
+    pub fn end_leases_early(&mut self, by: Millis) {
+        self.ahead += by;
+    }
+
+    /// A third party ends the lease: after its rest, or at once.
+    pub fn break_lease(&mut self, at: Millis, at_once: bool) {
+        let action = ("x-ms-lease-action", "break");
+        match at_once {
+            true => {
+                let headers = [action, ("x-ms-lease-break-period", "0")];
+                self.on_blob(at, "PUT", "comp=lease", &headers)
+            }
+            false => self.on_blob(at, "PUT", "comp=lease", &[action]),
+        };
+    }
+
+    /// A third party deletes the blob.
+    pub fn delete_blob(&mut self, at: Millis) {
+        self.on_blob(at, "DELETE", "", &[]);
+    }
+
+    /// A third party deletes the container with all in it.
+    pub fn delete_container(&mut self, at: Millis) {
+        self.on_container(at, "DELETE");
+    }
+
+    /// A third party removes the record.
+    pub fn wipe_record(&mut self, at: Millis) {
+        self.on_blob(at, "PUT", "comp=metadata", &[]);
+    }
+
+    /// A third party puts an older record back: the n-th of those that were written, in turn.
+    pub fn restore_record(&mut self, at: Millis, n: u64) {
+        let kept = self.kept.take().unwrap_or_default();
+        let count = kept.len() as u64;
+        if count > 0 {
+            let fields = &kept[usize::try_from(n % count).unwrap_or(0)];
+            let headers: Vec<_> = fields.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
+            self.on_blob(at, "PUT", "comp=metadata", &headers);
+        }
+        self.kept = Some(kept);
+    }
+
+    /// The store starts anew, without what it knew.
+    pub fn lose_state(&mut self) {
+        self.seed = self.seed.wrapping_add(1);
+        self.store = Store::new(vec![StoreAccount::emulator()], self.seed);
+    }
+
+    fn on_container(&mut self, at: Millis, method: &str) -> u16 {
+        let path = self.blob.container_path();
+        self.outsider(at, method, &path, "restype=container", &[])
+    }
+
+    fn on_blob(&mut self, at: Millis, method: &str, query: &str, headers: &[(&str, &str)]) -> u16 {
+        let path = self.blob.path();
+        self.outsider(at, method, &path, query, headers)
+    }
+
+    fn outsider(
+        &mut self,
+        at: Millis,
+        method: &str,
+        path: &str,
+        query: &str,
+        headers: &[(&str, &str)],
+    ) -> u16 {
+        let path = format!("{}{path}", self.account.prefix());
+        let mut headers = headers.to_vec();
+        headers.push(("content-length", "0"));
+        let headers = signed(&self.account, method, &path, query, &headers, &self.date(at));
+        let target = if query.is_empty() { path } else { format!("{path}?{query}") };
+        let request = Request { method: method.into(), target, headers, ..Request::default() };
+        self.store.handle(self.clock(at), &request).status
+    }
+}

@@ -1,0 +1,265 @@
+//! Faults as they strike: ambushes at a step, timed ones, and what they do.
+
+use std::sync::Arc;
+
+use super::dice::Dice;
+use super::fault::{Fault, Kind, Step};
+use super::history::{What, Who};
+use super::plan::{Moment, Target, Timed};
+use super::world::{Millis, Outage, State, World};
+
+/// How long the name of a deleted container stays taken.
+const DELETION: Millis = 30_000;
+
+/// The most that a lease ends early (A1).
+const EARLY: Millis = 2_000;
+
+/// No lease lasts longer.
+const LONGEST: Millis = 60_000;
+
+/// Takes the fault that lies in wait at this step and moment, if one does.
+pub fn waiting_for(
+    state: &mut State,
+    step: Step,
+    moment: Moment,
+    troubled: bool,
+    fits: impl Fn(Fault) -> bool,
+) -> Option<Fault> {
+    let found = state
+        .ambushes
+        .iter()
+        .position(|ambush| ambush.step == step && ambush.moment == moment && fits(ambush.fault))?;
+    let ambush = &mut state.ambushes[found];
+    if !troubled {
+        return None;
+    }
+    if ambush.spares > 0 {
+        ambush.spares -= 1;
+        return None;
+    }
+    Some(state.ambushes.swap_remove(found).fault)
+}
+
+/// Any fault of a single request.
+pub fn any_of_request(dice: &mut Dice) -> Fault {
+    loop {
+        let fault = dice.pick(&Fault::ALL);
+        if fault.kind() == Kind::Request {
+            return fault;
+        }
+    }
+}
+
+/// A candidate comes to a step: what lies in wait there strikes.
+pub fn ambush(world: &Arc<World>, who: Who, step: Step, moment: Moment) {
+    let troubled = world.now() < world.plan.calm;
+    let others = |fault: Fault| fault.kind() != Kind::Request;
+    let fault = waiting_for(&mut world.state(), step, moment, troubled, others);
+    if let Some(fault) = fault {
+        strike(world, fault, who, step);
+    }
+}
+
+/// Faults whose hour comes.
+pub async fn timed(world: Arc<World>) {
+    for Timed { at, fault, target } in world.plan.timed.clone() {
+        world.until(at).await;
+        let (who, step) = {
+            let state = world.state();
+            let machine = match (target, state.service.leader) {
+                (Target::Leader, Some((who, _))) if !state.processes[who].over => {
+                    Some(state.processes[who].machine)
+                }
+                (Target::Leader, _) => {
+                    (0..state.running.len()).find(|n| state.running[*n].is_some())
+                }
+                (Target::Machine(machine), _) => Some(machine),
+            };
+            let Some(who) = machine.and_then(|machine| state.running[machine]) else { continue };
+            let step = match fault.kind() {
+                Kind::Outsider | Kind::Service => state.step,
+                _ => state.processes[who].step,
+            };
+            (who, step)
+        };
+        strike(&world, fault, who, step);
+    }
+}
+
+/// What a fault does. `who` is at `step`.
+fn strike(world: &Arc<World>, fault: Fault, who: Who, step: Step) {
+    let now = world.now();
+    let rest = world.plan.calm.saturating_sub(now);
+    let lease = world.plan.machines[world.state().processes[who].machine].lease * 1_000;
+    let mut guard = world.state();
+    let state = &mut *guard;
+    if state.processes[who].over {
+        return;
+    }
+    match fault {
+        Fault::PartitionOne | Fault::PartitionAll => {
+            let place = match fault {
+                Fault::PartitionOne => state.processes[who].machine,
+                _ => state.partitions.len() - 1,
+            };
+            let until = now + around(lease, &mut state.faults).min(rest);
+            let refused = state.faults.once_in(3);
+            state.partitions[place] = Outage { until, refused };
+            // Counted with each request that it swallows.
+            let victim = (fault == Fault::PartitionOne).then_some(who);
+            state.note(now, What::Struck(fault, victim, until));
+        }
+        Fault::StoreRestart => {
+            state.restart = now + state.faults.between(500, 8_000).min(rest);
+            let until = state.restart;
+            state.note(now, What::Struck(fault, None, until));
+        }
+        Fault::PauseWithin | Fault::PauseBetween => {
+            if state.processes[who].paused {
+                return;
+            }
+            let fault = match state.processes[who].waiting {
+                0 => Fault::PauseBetween,
+                _ => Fault::PauseWithin,
+            };
+            let until = now + around(lease, &mut state.faults).min(rest);
+            state.struck(now, fault, step, Some(who), until);
+            state.pause(now, who);
+            let world = world.clone();
+            tokio::spawn(async move {
+                world.until(until).await;
+                let now = world.now();
+                world.state().resume(now, who);
+            });
+        }
+        Fault::Kill => {
+            state.struck(now, fault, step, Some(who), now);
+            state.kill(now, who);
+        }
+        Fault::Leave => {
+            state.struck(now, fault, step, Some(who), now);
+            state.tell_to_leave(now, who);
+        }
+        Fault::WallJump => {
+            let most = state.faults.pick(&[5_000, 600_000, 7_200_000]);
+            let jump = i64::try_from(state.faults.between(0, 2 * most)).unwrap_or(0);
+            let machine = state.processes[who].machine;
+            state.wall_off[machine] += jump - i64::try_from(most).unwrap_or(0);
+            state.struck(now, fault, step, Some(who), now);
+        }
+        _ => on_the_service(state, fault, now, step),
+    }
+}
+
+fn on_the_service(state: &mut State, fault: Fault, now: Millis, step: Step) {
+    let mut until = now;
+    let service = &mut state.service;
+    match fault {
+        Fault::LeaseEndsEarly => {
+            // No lease may end early twice.
+            if state.ended_early.is_some_and(|before| now < before + LONGEST) {
+                return;
+            }
+            state.ended_early = Some(now);
+            service.end_leases_early(state.faults.between(1, EARLY));
+        }
+        Fault::BreakRest => service.break_lease(now, false),
+        Fault::BreakNow => service.break_lease(now, true),
+        Fault::DeleteBlob => {
+            service.break_lease(now, true);
+            service.delete_blob(now);
+        }
+        Fault::DeleteContainer => {
+            service.delete_container(now);
+            until = now + DELETION;
+        }
+        Fault::WipeRecord => {
+            service.break_lease(now, true);
+            service.wipe_record(now);
+        }
+        Fault::RestoreRecord => {
+            service.break_lease(now, true);
+            service.restore_record(now, state.faults.bits());
+        }
+        Fault::StateLost => service.lose_state(),
+        _ => {}
+    }
+    state.struck(now, fault, step, None, until);
+}
+
+/// What makes it worse that a request arrives at `late`: the sender leaves just before, if it
+/// still runs.
+pub fn follow_up(world: &Arc<World>, who: Who, step: Step, late: Millis) {
+    let (leaves, before) = {
+        let dice = &mut world.state().faults;
+        (dice.once_in(2), dice.between(0, 3_500))
+    };
+    let at = late.saturating_sub(before);
+    if leaves && at > world.now() && at < world.plan.calm {
+        let world = world.clone();
+        tokio::spawn(async move {
+            world.until(at).await;
+            strike(&world, Fault::Leave, who, step);
+        });
+    }
+}
+
+/// A time that is short, or about as long as a validity, or longer than a lease.
+fn around(lease: Millis, dice: &mut Dice) -> Millis {
+    match dice.between(0, 4) {
+        0 => dice.between(1, 2_000),
+        1 => dice.between(2_000, lease * 2 / 3),
+        2 | 3 => dice.between(lease * 2 / 3, lease * 11 / 10),
+        _ => dice.between(lease, 2 * lease),
+    }
+}
+
+impl State {
+    /// The process stands still from now on.
+    fn pause(&mut self, now: Millis, who: Who) {
+        let process = &mut self.processes[who];
+        process.paused = true;
+        let turn = process.turn.filter(|turn| turn.works);
+        if let Some(turn) = turn {
+            process.turn = Some(super::world::TurnState { works: false, ..turn });
+            self.note(now, What::Rests(who, turn.term));
+        }
+        self.note(now, What::Paused(who));
+    }
+
+    fn resume(&mut self, now: Millis, who: Who) {
+        if self.processes[who].over {
+            return;
+        }
+        self.processes[who].paused = false;
+        self.note(now, What::Resumed(who));
+        self.processes[who].wake();
+    }
+
+    /// The process ends, and nothing of it goes on.
+    pub fn kill(&mut self, now: Millis, who: Who) {
+        self.end_turn(now, who);
+        self.note(now, What::Killed(who));
+        let process = &mut self.processes[who];
+        process.over = true;
+        process.wake();
+    }
+
+    /// The process is asked to leave the election.
+    pub fn tell_to_leave(&mut self, now: Millis, who: Who) {
+        if !self.processes[who].leaving {
+            self.processes[who].leaving = true;
+            self.note(now, What::ToldToLeave(who));
+            self.processes[who].wake();
+        }
+    }
+
+    /// Nothing of the process's turn is there any more.
+    pub fn end_turn(&mut self, now: Millis, who: Who) {
+        let Some(turn) = self.processes[who].turn.take() else { return };
+        if turn.works {
+            self.note(now, What::Rests(who, turn.term));
+        }
+        self.note(now, What::TurnOver(who, turn.term));
+    }
+}

@@ -1,0 +1,67 @@
+//! A history for people.
+
+use std::fmt::Write;
+
+use super::history::{Answer, Entry, History, What};
+
+/// One line for each thing that happened.
+#[must_use]
+pub fn trace(history: &History) -> String {
+    let mut text = String::new();
+    for Entry { at, what } in &history.entries {
+        let seconds = (at / 1_000, at % 1_000);
+        let _ = writeln!(text, "{:>5}.{:03} {}", seconds.0, seconds.1, line(history, *what));
+    }
+    text
+}
+
+fn line(history: &History, what: What) -> String {
+    let asked = |number: usize| {
+        let asked = &history.asked[number];
+        let lease = asked.lease.map(|id| format!(" lease {}", short(id))).unwrap_or_default();
+        let write = asked.write.as_ref().map_or(String::new(), |write| {
+            format!(" term {} slot {}", write.term, write.slot / 1_000_000_000)
+        });
+        format!("#{number} {}{lease}{write}", asked.step.name())
+    };
+    let answer = |answer: Answer| {
+        let lease = answer.lease.map(|id| format!(" lease {}", short(id))).unwrap_or_default();
+        format!("{} {}{lease}", answer.status, answer.code)
+    };
+    let by = |number: usize| history.asked[number].who;
+    match what {
+        What::Started(who) => {
+            let life = &history.lives[who];
+            let (machine, pace, lease) = (life.machine, life.rate.pace, life.periods.lease);
+            format!("c{who} starts on machine {machine}, lease {lease} ms, clock at {pace} ppm")
+        }
+        What::Paused(who) => format!("c{who} stands still"),
+        What::Resumed(who) => format!("c{who} goes on"),
+        What::Killed(who) => format!("c{who} is killed"),
+        What::ToldToLeave(who) => format!("c{who} is asked to leave"),
+        What::Left(who) => format!("c{who} has left"),
+        What::Sent(number) => format!("c{} sends {}", by(number), asked(number)),
+        What::Handled(number, a) => {
+            format!("   store: c{} {}: {}", by(number), asked(number), answer(a))
+        }
+        What::Answered(number, a) => format!("c{} hears of #{number}: {}", by(number), answer(a)),
+        What::Failed(number) => format!("c{} hears that #{number} failed", by(number)),
+        What::TurnBegan { who, term, slot } => {
+            format!("c{who} begins its turn for slot {}, term {term}", slot / 1_000_000_000)
+        }
+        What::Works(who, _) => format!("c{who} works"),
+        What::Rests(who, _) => format!("c{who} works no longer"),
+        What::Acted(who, term) => format!("c{who} sends something of its own, term {term}"),
+        What::Sick(who) => format!("c{who}'s turn fails, or took too long"),
+        What::TurnOver(who, _) => format!("c{who}'s turn is over"),
+        What::Struck(fault, who, until) => {
+            let whom = who.map(|who| format!(" on c{who}")).unwrap_or_default();
+            format!("!!! {}{whom}, until {}.{:03}", fault.name(), until / 1_000, until % 1_000)
+        }
+        What::Over => "the end".into(),
+    }
+}
+
+fn short(lease: u128) -> String {
+    format!("{:08x}", lease >> 96)
+}

@@ -1,0 +1,94 @@
+//! What a request is, read from nothing but the wire.
+
+use std::collections::BTreeMap;
+
+use tenure::store::Request;
+use tenure_guest::election::Timestamp;
+use uuid::Uuid;
+
+use super::fault::Step;
+use super::history::{Asked, Who, Written};
+use super::service::LATER;
+
+/// Tells a claim from the raise before it by what was sent under the same lease.
+#[derive(Debug, Default)]
+pub struct Wire(BTreeMap<u128, Stage>);
+
+#[derive(Debug)]
+struct Stage {
+    slot: u64,
+    finished: String,
+    step: Step,
+}
+
+impl Wire {
+    /// Reads a request.
+    pub fn read(&mut self, who: Who, request: &Request) -> Asked {
+        let (mut lease, mut action, mut write) = (None, "", None);
+        let (mut puts_blob, mut finished) = (false, "");
+        for (name, value) in &request.headers {
+            match name.as_str() {
+                "x-ms-lease-id" | "x-ms-proposed-lease-id" => lease = guid(value),
+                "x-ms-lease-action" => action = value,
+                "x-ms-blob-type" => puts_blob = true,
+                _ => {
+                    if let Some(name) = name.strip_prefix("x-ms-meta-") {
+                        let write = write.get_or_insert(NOTHING);
+                        match name {
+                            "tenureterm" => write.term = value.parse().unwrap_or(0),
+                            "tenurenonce" => {
+                                write.nonce = u64::from_str_radix(value, 16).unwrap_or(0);
+                            }
+                            "tenureslot" => write.slot = nanoseconds(value),
+                            "tenurefinished" => finished = value,
+                            name => write.later |= name == LATER.0,
+                        }
+                    }
+                }
+            }
+        }
+        let step = match (request.method.as_str(), action, &write) {
+            ("HEAD", ..) if lease.is_some() => Step::ReadBack,
+            ("HEAD", ..) => Step::Look,
+            (_, "acquire", _) => Step::Acquire,
+            (_, "renew", _) => Step::Renew,
+            (_, "release", _) => Step::Release,
+            (_, _, Some(write)) => self.writes(lease.unwrap_or(0), write.slot, finished),
+            _ if puts_blob => Step::CreateBlob,
+            _ => Step::CreateContainer,
+        };
+        Asked { who, step, lease, write }
+    }
+
+    /// The first write under a lease raises the term, one with another slot claims it, and one
+    /// that tells of another turn's end records an outcome. The same again is the same again.
+    fn writes(&mut self, lease: u128, slot: u64, finished: &str) -> Step {
+        let Some(stage) = self.0.get_mut(&lease) else {
+            let stage = Stage { slot, finished: finished.into(), step: Step::Raise };
+            self.0.insert(lease, stage);
+            return Step::Raise;
+        };
+        if stage.slot != slot {
+            (stage.slot, stage.step) = (slot, Step::Claim);
+        } else if stage.finished != finished {
+            stage.step = Step::Outcome;
+        }
+        if stage.finished != finished {
+            stage.finished = finished.into();
+        }
+        stage.step
+    }
+}
+
+const NOTHING: Written = Written { term: 0, nonce: 0, slot: 0, later: false };
+
+/// Reads a lease id.
+#[must_use]
+pub fn guid(text: &str) -> Option<u128> {
+    Uuid::try_parse(text).ok().map(|uuid| uuid.as_u128())
+}
+
+/// Reads a percent-encoded instant: digits, `-`, `:` and `.` stand for themselves.
+fn nanoseconds(text: &str) -> u64 {
+    Timestamp::parse(text).map_or(0, |timestamp| timestamp.0)
+}

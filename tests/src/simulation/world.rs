@@ -1,0 +1,259 @@
+//! One schedule's world: true time, the store, the processes, and everything that happened.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep_until};
+
+use super::clock::{Rate, SimClock};
+use super::coverage::Coverage;
+use super::dice::Dice;
+use super::fault::{Fault, Step};
+use super::history::{Entry, History, Life, What, Who};
+use super::plan::{Ambush, Plan};
+use super::service::Service;
+use super::wire::Wire;
+
+/// True time since the beginning of the schedule, in milliseconds. Nothing happens in between.
+pub type Millis = u64;
+
+/// Later than the end of any schedule; tokio's instants go no further than some centuries.
+const NEVER: Millis = 1_000_000_000;
+
+/// What is shared by all that takes part.
+pub struct World {
+    began: Instant,
+    /// What the seed decided.
+    pub plan: Plan,
+    /// What [`Dice`] of candidates follow from.
+    pub seed: u64,
+    state: Mutex<State>,
+}
+
+/// What changes.
+pub struct State {
+    /// What is told to the oracle.
+    pub history: History,
+    /// The service.
+    pub service: Service,
+    /// The processes that were started, by their number.
+    pub processes: Vec<Process>,
+    /// Those that run now, by their machine.
+    pub running: Vec<Option<Who>>,
+    /// How far each machine's wall clock is off.
+    pub wall_off: Vec<i64>,
+    /// Faults that wait for a step.
+    pub ambushes: Vec<Ambush>,
+    /// Where no request gets through, until when; all together, and each machine.
+    pub partitions: Vec<Outage>,
+    /// The store does not listen.
+    pub restart: Millis,
+    /// What the network does.
+    pub network: Dice,
+    /// How hard faults strike.
+    pub faults: Dice,
+    /// Where anybody was last.
+    pub step: Step,
+    /// How often which fault struck where.
+    pub coverage: Coverage,
+    /// When leases last ended early.
+    pub ended_early: Option<Millis>,
+    /// What was sent under which lease.
+    pub wire: Wire,
+    /// Nobody is started again.
+    pub closing: bool,
+}
+
+/// A machine that is cut off.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Outage {
+    /// Until when.
+    pub until: Millis,
+    /// Whether connections are refused, so that it is known at once.
+    pub refused: bool,
+}
+
+/// One process, as far as others have a say in it.
+#[derive(Debug)]
+pub struct Process {
+    /// On which machine.
+    pub machine: usize,
+    /// It stands still.
+    pub paused: bool,
+    /// It exists no more.
+    pub over: bool,
+    /// It was asked to leave.
+    pub leaving: bool,
+    /// Where it was last.
+    pub step: Step,
+    /// Requests that it waits for.
+    pub waiting: u32,
+    /// The turn of its handler.
+    pub turn: Option<TurnState>,
+    /// Who waits for it to go on.
+    wakers: Vec<Waker>,
+}
+
+/// The turn that a process runs.
+#[derive(Clone, Copy, Debug)]
+pub struct TurnState {
+    /// Under which term.
+    pub term: u64,
+    /// It has begun, and neither ended nor been interrupted.
+    pub works: bool,
+}
+
+/// What a process may do now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gate {
+    /// Go on.
+    Open,
+    /// Stand still; the waker that asked is woken when that ends.
+    Paused,
+    /// Nothing, for ever.
+    Over,
+}
+
+impl World {
+    /// A world at its beginning, in a runtime whose time is paused.
+    #[must_use]
+    pub fn new(seed: u64, plan: Plan) -> Arc<Self> {
+        let machines = plan.machines.len();
+        let service = Service::new(seed, &plan);
+        let history = History {
+            latency: plan.latency,
+            calm: plan.calm,
+            finale: plan.finale,
+            grace: plan.grace,
+            epoch: service.epoch(),
+            ..History::default()
+        };
+        let state = State {
+            history,
+            service,
+            processes: Vec::new(),
+            running: vec![None; machines],
+            wall_off: plan.machines.iter().map(|machine| machine.wall_off).collect(),
+            ambushes: plan.ambushes.clone(),
+            partitions: vec![Outage::default(); machines + 1],
+            restart: 0,
+            network: Dice::new(seed, 2),
+            faults: Dice::new(seed, 3),
+            step: Step::Look,
+            coverage: Coverage::default(),
+            ended_early: None,
+            wire: Wire::default(),
+            closing: false,
+        };
+        Arc::new(Self { began: Instant::now(), plan, seed, state: Mutex::new(state) })
+    }
+
+    /// True time.
+    #[must_use]
+    pub fn now(&self) -> Millis {
+        u64::try_from(self.began.elapsed().as_millis()).unwrap_or(NEVER)
+    }
+
+    /// Waits until true time is `at`.
+    pub async fn until(&self, at: Millis) {
+        sleep_until(self.began + Duration::from_millis(at.min(NEVER))).await;
+    }
+
+    /// Everything that changes. Never held across an `.await`, nor while a future is polled.
+    pub fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds to the history, now.
+    pub fn note(&self, what: What) {
+        let at = self.now();
+        self.state().history.entries.push(Entry { at, what });
+    }
+
+    /// A new process on a machine, and its clock.
+    pub fn start(self: &Arc<Self>, machine: usize) -> (Who, SimClock) {
+        let now = self.now();
+        let mut state = self.state();
+        let who = state.processes.len();
+        let plan = &self.plan.machines[machine];
+        let up = i64::try_from(Dice::new(self.seed, 1_000 + who as u64).between(0, 1_000_000));
+        let origin = i64::try_from(now).unwrap_or(0) - up.unwrap_or(0);
+        let rate = Rate { origin, pace: plan.pace };
+        state.processes.push(Process {
+            machine,
+            paused: false,
+            over: false,
+            leaving: false,
+            step: Step::Look,
+            waiting: 0,
+            turn: None,
+            wakers: Vec::new(),
+        });
+        state.running[machine] = Some(who);
+        state.history.lives.push(Life { machine, rate, periods: plan.periods() });
+        state.history.entries.push(Entry { at: now, what: What::Started(who) });
+        (who, SimClock { world: self.clone(), rate })
+    }
+
+    /// What a machine's wall clock shows, in milliseconds since 1970.
+    #[must_use]
+    pub fn wall(&self, machine: usize) -> u64 {
+        let now = self.now();
+        let state = self.state();
+        let wall = state.history.epoch / 1_000_000 + now;
+        wall.saturating_add_signed(state.wall_off[machine])
+    }
+
+    /// Whether a process may go on; if it stands still, `waker` is woken when it does no longer.
+    pub fn gate(&self, who: Who, waker: &Waker) -> Gate {
+        self.state().processes[who].gate(waker)
+    }
+
+    /// Completes as soon as the process does not stand still.
+    pub async fn goes_on(&self, who: Who) {
+        std::future::poll_fn(|cx| match self.gate(who, cx.waker()) {
+            Gate::Open => std::task::Poll::Ready(()),
+            Gate::Paused | Gate::Over => std::task::Poll::Pending,
+        })
+        .await;
+    }
+}
+
+impl Process {
+    /// See [`World::gate`]. Whoever asks is woken by every change.
+    pub fn gate(&mut self, waker: &Waker) -> Gate {
+        if self.over {
+            return Gate::Over;
+        }
+        if !self.wakers.iter().any(|known| known.will_wake(waker)) {
+            self.wakers.push(waker.clone());
+        }
+        if self.paused { Gate::Paused } else { Gate::Open }
+    }
+
+    /// Wakes whoever looks at the gate.
+    pub fn wake(&mut self) {
+        self.wakers.drain(..).for_each(Waker::wake);
+    }
+}
+
+impl State {
+    /// Adds to the history.
+    pub fn note(&mut self, at: Millis, what: What) {
+        self.history.entries.push(Entry { at, what });
+    }
+
+    /// Adds a fault to history and coverage.
+    pub fn struck(
+        &mut self,
+        at: Millis,
+        fault: Fault,
+        step: Step,
+        who: Option<Who>,
+        until: Millis,
+    ) {
+        self.coverage.add(fault, step);
+        self.note(at, What::Struck(fault, who, until));
+    }
+}

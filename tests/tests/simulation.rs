@@ -1,0 +1,92 @@
+//! Candidates in virtual time, with faults that seeds choose: a bounded number of schedules.
+//!
+//! `cargo run -p tenure-tests --release --bin simulate` runs any number.
+
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::thread::available_parallelism;
+
+use tenure::clock::BootClock;
+use tenure::component::{ElectionComponent, Engine};
+use tenure::settings::Settings;
+use tenure_tests::simulation::campaign::{self, Totals};
+use tenure_tests::simulation::fault::Kind;
+use tenure_tests::simulation::trace::trace;
+use tenure_tests::simulation::{self, Fidelity, Options};
+
+fn native() -> Options {
+    Fidelity::Native.into()
+}
+
+fn component() -> Options {
+    let engine = Engine::new().unwrap().uninterrupted();
+    let component = ElectionComponent::new(&engine, Settings::new(), &BootClock::new());
+    Fidelity::Component(Arc::new(component.unwrap())).into()
+}
+
+/// Runs the first seeds. The first one that fails is told with its trace.
+fn judge(seeds: u64, options: &Options, flag: &str) -> Totals {
+    let threads = available_parallelism().map_or(1, NonZeroUsize::get);
+    let totals = campaign::run(0, seeds, threads, options);
+    if let Some(seed) = totals.failed.first() {
+        let outcome = simulation::run(*seed, options);
+        panic!(
+            "{}\n{:#?}\ncargo run -p tenure-tests --release --bin simulate -- --seed {seed}{flag}",
+            trace(&outcome.history),
+            outcome.violations,
+        );
+    }
+    assert!(totals.counted() * 10 > seeds * 9, "few schedules prove anything: {totals:?}");
+    assert!(totals.takeovers > totals.counted(), "{totals:?}");
+    assert!(totals.turns > 5 * totals.counted(), "{totals:?}");
+    totals
+}
+
+#[test]
+fn the_pure_core_keeps_all_invariants() {
+    let totals = judge(600, &native(), "");
+    println!("{}", totals.coverage);
+    for (fault, step) in totals.coverage.empty() {
+        println!("never seen: {}, at {}", fault.name(), step.name());
+    }
+}
+
+#[test]
+fn the_component_keeps_all_invariants() {
+    judge(30, &component(), " --component");
+}
+
+#[test]
+fn a_seed_is_the_same_schedule_whatever_ran_before() {
+    let alone = simulation::run(7, &native()).history;
+    for seed in [3, 11] {
+        assert_ne!(alone, simulation::run(seed, &native()).history);
+    }
+    assert_eq!(alone, simulation::run(7, &native()).history);
+    let elsewhere = std::thread::spawn(|| simulation::run(7, &native()).history);
+    assert_eq!(alone, elsewhere.join().unwrap());
+}
+
+#[test]
+fn a_seed_is_the_same_schedule_of_the_component() {
+    let component = component();
+    let alone = simulation::run(7, &component).history;
+    let _ = simulation::run(3, &component);
+    assert_eq!(alone, simulation::run(7, &component).history);
+}
+
+#[test]
+fn outsiders_strike_only_where_a3_is_given_up() {
+    for seed in 0..40 {
+        let outcome = simulation::run(seed, &native());
+        let outsiders = simulation::fault::Fault::ALL
+            .into_iter()
+            .filter(|fault| fault.kind() == Kind::Outsider)
+            .map(|fault| outcome.coverage.total(fault))
+            .sum::<u64>();
+        let sound = outcome.class == simulation::plan::Class::Sound;
+        assert!(!sound || outsiders == 0, "seed {seed}: {outsiders}");
+    }
+}
