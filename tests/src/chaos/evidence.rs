@@ -16,7 +16,7 @@ pub enum Case {
     Kill,
     /// From the SIGSTOP of the leader.
     Freeze,
-    /// From when the leader was cut off from the store.
+    /// From when the leader was cut off from the store; or stopped, when it was cut off.
     CutOff,
     /// From the SIGTERM of the leader, and of others.
     Stop,

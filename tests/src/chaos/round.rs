@@ -96,7 +96,9 @@ impl Round {
     }
 
     async fn storm(&mut self, fault: &Fault, waves: &[usize]) -> Result<()> {
-        for (number, &followers) in waves.iter().enumerate() {
+        // One that is cut off cannot release, nor can the one in its place lead.
+        let case = if fault.cut.is_some() { Case::CutOff } else { Case::Stop };
+        for &followers in waves {
             let (leader, term) = self.scene.leader().await?;
             let mut all = self.scene.of(Whom::All, leader);
             all.rotate_left(leader);
@@ -107,9 +109,6 @@ impl Round {
                 self.scene.replace(index)?;
             }
             let newer = self.newer(began, term).await?;
-            // One that is cut off cannot release.
-            let cut_off = fault.deposes() && number == 0;
-            let case = if cut_off { Case::CutOff } else { Case::Stop };
             self.takeovers.push((case, newer - began));
         }
         Ok(())
