@@ -3,7 +3,11 @@
 #[path = "../host/build/wasm.rs"]
 mod wasm;
 
-const BEAT: &str = "tenure-test-beat";
+/// The packages, the variables that name ready components of them, and how the tests find them.
+const HANDLERS: [[&str; 3]; 2] = [
+    ["tenure-test-beat", "TENURE_BEAT_WASM", "TENURE_BEAT_HANDLER"],
+    ["tenure-test-unruly", "TENURE_UNRULY_WASM", "TENURE_UNRULY_HANDLER"],
+];
 
 fn main() {
     if let Err(problem) = build() {
@@ -26,10 +30,12 @@ fn build() -> Result<(), String> {
             "host/build",
         ],
     );
-    let beat = match wasm::given("TENURE_BEAT_WASM")? {
-        Some(path) => path,
-        None => wasm::build(&workspace, &[BEAT])?.join(wasm::file_name(BEAT)),
-    };
-    println!("cargo::rustc-env=TENURE_BEAT_HANDLER={}", beat.display());
+    for [package, given, known] in HANDLERS {
+        let path = match wasm::given(given)? {
+            Some(path) => path,
+            None => wasm::build(&workspace, &[package])?.join(wasm::file_name(package)),
+        };
+        println!("cargo::rustc-env={known}={}", path.display());
+    }
     Ok(())
 }

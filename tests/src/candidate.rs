@@ -41,6 +41,7 @@ impl Line {
 struct Log {
     lines: Mutex<Vec<Line>>,
     count: watch::Sender<usize>,
+    closed: watch::Sender<bool>,
 }
 
 /// What all candidates of one election have in common.
@@ -113,7 +114,8 @@ impl Group {
         handler: &Path,
         more: &[&str],
     ) -> Result<Candidate> {
-        let mut child = Command::new(&self.program)
+        let mut command = Command::new(&self.program);
+        command
             .args(["run", "--log", "json", "--election", &self.election, "--name", name])
             .args(["--every", self.every, "--allow-host", &self.sink])
             .args(["--env", &format!("BEAT_URL=http://{}/", self.sink)])
@@ -121,20 +123,8 @@ impl Group {
             .arg("--handler")
             .arg(handler)
             .args(more)
-            .env("AZURE_STORAGE_CONNECTION_STRING", connection_string)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()
-            .with_context(|| format!("cannot start {}", self.program.display()))?;
-        let log = Arc::new(Log { lines: Mutex::default(), count: watch::Sender::new(0) });
-        let stdout = child.stdout.take().context("no standard output")?;
-        let stderr = child.stderr.take().context("no standard error")?;
-        let errors = Arc::new(Mutex::new(String::new()));
-        tokio::spawn(read_events(BufReader::new(stdout), Arc::clone(&log)));
-        tokio::spawn(read_errors(BufReader::new(stderr), Arc::clone(&errors)));
-        Ok(Candidate { name: name.into(), child, log, errors })
+            .env("AZURE_STORAGE_CONNECTION_STRING", connection_string);
+        Candidate::spawn(name, command)
     }
 }
 
@@ -146,6 +136,7 @@ async fn read_events(stdout: BufReader<tokio::process::ChildStdout>, log: Arc<Lo
         all.push(Line { at: Instant::now(), event });
         log.count.send_replace(all.len());
     }
+    log.closed.send_replace(true);
 }
 
 async fn read_errors(stderr: BufReader<tokio::process::ChildStderr>, errors: Arc<Mutex<String>>) {
@@ -168,10 +159,41 @@ pub struct Candidate {
 }
 
 impl Candidate {
+    /// Starts a process that prints events as JSON, one per line.
+    ///
+    /// # Errors
+    /// The program cannot be started.
+    pub fn spawn(name: &str, mut command: Command) -> Result<Self> {
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .with_context(|| format!("cannot start {name}"))?;
+        let log = Arc::new(Log {
+            lines: Mutex::default(),
+            count: watch::Sender::new(0),
+            closed: watch::Sender::new(false),
+        });
+        let stdout = child.stdout.take().context("no standard output")?;
+        let stderr = child.stderr.take().context("no standard error")?;
+        let errors = Arc::new(Mutex::new(String::new()));
+        tokio::spawn(read_events(BufReader::new(stdout), Arc::clone(&log)));
+        tokio::spawn(read_errors(BufReader::new(stderr), Arc::clone(&errors)));
+        Ok(Self { name: name.into(), child, log, errors })
+    }
+
     /// All that it printed so far.
     #[must_use]
     pub fn lines(&self) -> Vec<Line> {
         self.log.lines.lock().unwrap().clone()
+    }
+
+    /// All that it ever printed. Waits for its end.
+    pub async fn all_lines(&self) -> Vec<Line> {
+        let _ = self.log.closed.subscribe().wait_for(|closed| *closed).await;
+        self.lines()
     }
 
     /// What it said on standard error so far.
@@ -184,6 +206,26 @@ impl Candidate {
     #[must_use]
     pub fn count(&self, event: &str) -> usize {
         self.lines().iter().filter(|line| line.name() == event).count()
+    }
+
+    /// Waits for the first line that is as wanted. Waits for ever if need be.
+    pub async fn line_where(&self, wanted: impl Fn(&Line) -> bool) -> Line {
+        let mut count = self.log.count.subscribe();
+        let mut seen = 0;
+        loop {
+            // Let go of before anything is waited for.
+            let found = {
+                let all = self.log.lines.lock().unwrap();
+                let from = std::mem::replace(&mut seen, all.len());
+                all[from..].iter().find(|line| wanted(line)).cloned()
+            };
+            if let Some(line) = found {
+                return line;
+            }
+            if count.changed().await.is_err() {
+                return std::future::pending().await;
+            }
+        }
     }
 
     /// Waits for a line, among those after the first `after`, that is as wanted.
@@ -229,6 +271,18 @@ impl Candidate {
         matches!(self.child.try_wait(), Ok(None))
     }
 
+    /// The most memory that it ever had, in bytes.
+    ///
+    /// # Errors
+    /// It does not run any more, or this system does not tell.
+    pub fn peak_memory(&self) -> Result<u64> {
+        let id = self.child.id().context("it has ended")?;
+        let status = std::fs::read_to_string(format!("/proc/{id}/status"))?;
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kibibytes: u64 = peak.context("no peak")?.trim().trim_end_matches(" kB").parse()?;
+        Ok(kibibytes * 1024)
+    }
+
     /// Kills it, so that it can do nothing more.
     ///
     /// # Errors
@@ -266,4 +320,17 @@ impl Candidate {
         let id = Pid::from_raw(i32::try_from(id)?).context("no process id")?;
         Ok(kill_process(id, signal)?)
     }
+}
+
+/// The first of several futures; the others are dropped.
+pub async fn first<T>(mut futures: Vec<std::pin::Pin<Box<impl Future<Output = T>>>>) -> T {
+    std::future::poll_fn(|context| {
+        for future in &mut futures {
+            if let std::task::Poll::Ready(value) = future.as_mut().poll(context) {
+                return std::task::Poll::Ready(value);
+            }
+        }
+        std::task::Poll::Pending
+    })
+    .await
 }

@@ -4,9 +4,13 @@
 #![allow(clippy::expect_used, clippy::unwrap_used, clippy::panic, reason = "only tests use this")]
 
 pub mod azurite;
+pub mod baseline;
 pub mod candidate;
+pub mod chaos;
+pub mod exploration;
 pub mod measure;
 pub mod outsider;
+pub mod proxy;
 pub mod simulation;
 pub mod sink;
 pub mod store;
@@ -14,8 +18,12 @@ pub mod store;
 pub use azurite::Azurite;
 pub use candidate::{Candidate, Group};
 pub use outsider::Outsider;
+pub use proxy::{Mode, Proxy};
 pub use sink::{Beat, Sink};
 pub use store::Store;
 
 /// The component that beats at a [`Sink`].
 pub const BEAT_HANDLER: &str = env!("TENURE_BEAT_HANDLER");
+
+/// The component that misbehaves in every way that it is told.
+pub const UNRULY_HANDLER: &str = env!("TENURE_UNRULY_HANDLER");

@@ -1,5 +1,6 @@
 //! A sink that does not fence: it takes every beat of every leader and notes when it came.
 
+use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -8,6 +9,7 @@ use anyhow::Result;
 use axum::extract::State;
 use axum::routing::post;
 use axum::{Json, Router};
+use chrono::{DateTime, Utc};
 use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -16,8 +18,10 @@ use tokio::task::JoinHandle;
 /// One beat.
 #[derive(Clone, Copy, Debug)]
 pub struct Beat {
-    /// When it arrived.
+    /// When all of it had arrived.
     pub at: Instant,
+    /// The same by the clock that events are stamped with.
+    pub wall: DateTime<Utc>,
     /// The term of the leader that sent it.
     pub term: u64,
     /// The slot of its turn, in nanoseconds since 1970.
@@ -68,26 +72,37 @@ impl Sink {
         self.beats.all.lock().unwrap().clone()
     }
 
+    /// Waits for the first beat that is as wanted. Waits for ever if need be.
+    pub async fn beat_where(&self, wanted: impl Fn(&Beat) -> bool) -> Beat {
+        let mut count = self.beats.count.subscribe();
+        let mut seen = 0;
+        loop {
+            // Let go of before anything is waited for.
+            let found = {
+                let all = self.beats.all.lock().unwrap();
+                let from = std::mem::replace(&mut seen, all.len());
+                all[from..].iter().copied().find(&wanted)
+            };
+            if let Some(beat) = found {
+                return beat;
+            }
+            count.changed().await.expect("the sink lives");
+        }
+    }
+
     /// Waits for a beat of this term or a later one.
     pub async fn beat_of(&self, term: u64, limit: Duration) -> Beat {
-        let found = || self.beats().into_iter().find(|beat| beat.term >= term);
-        let mut count = self.beats.count.subscribe();
-        let waited = tokio::time::timeout(limit, async {
-            loop {
-                if let Some(beat) = found() {
-                    return beat;
-                }
-                count.changed().await.expect("the sink lives");
-            }
-        });
-        waited.await.unwrap_or_else(|_| panic!("no beat of term {term} within {limit:?}"))
+        let beat = self.beat_where(|beat| beat.term >= term);
+        let waited = tokio::time::timeout(limit, beat).await;
+        waited.unwrap_or_else(|_| panic!("no beat of term {term} within {limit:?}"))
     }
 
     /// How long beats of an earlier term went on arriving after the first of a later one:
     /// the longest such span, and how many beats arrived in it.
     #[must_use]
     pub fn overlap(&self) -> (Duration, usize) {
-        overlap(&self.beats())
+        let stale = stale(&self.beats());
+        (stale.iter().max().copied().unwrap_or_default(), stale.len())
     }
 
     /// Slots that beat under more than one term: turns that ran twice.
@@ -110,24 +125,22 @@ async fn take(State(beats): State<Arc<Beats>>, Json(json): Json<Value>) {
     let number = |name: &str| json[name].as_u64().unwrap_or_default();
     let (term, slot, beat) = (number("term"), number("slot"), number("beat"));
     let mut all = beats.all.lock().unwrap();
-    all.push(Beat { at: Instant::now(), term, slot, beat });
+    all.push(Beat { at: Instant::now(), wall: Utc::now(), term, slot, beat });
     beats.count.send_replace(all.len());
 }
 
-fn overlap(beats: &[Beat]) -> (Duration, usize) {
-    let (mut longest, mut count) = (Duration::ZERO, 0);
-    for (index, first) in beats.iter().enumerate() {
-        let newest_before = beats[..index].iter().map(|beat| beat.term).max().unwrap_or(0);
-        if first.term <= newest_before {
-            continue;
-        }
-        // The first beat of a new term: whatever comes later of an older one is stale.
-        for stale in beats[index..].iter().filter(|beat| beat.term < first.term) {
-            longest = longest.max(stale.at - first.at);
-            count += 1;
-        }
+/// Of each beat that arrived although a later term had beaten before: how long after the first
+/// beat of a later term. In the order of their arrival.
+#[must_use]
+pub fn stale(beats: &[Beat]) -> Vec<Duration> {
+    let mut firsts = BTreeMap::new();
+    let mut stale = Vec::new();
+    for beat in beats {
+        firsts.entry(beat.term).or_insert(beat.at);
+        let later = firsts.range(beat.term + 1..).map(|(_, first)| *first).min();
+        stale.extend(later.map(|first| beat.at - first));
     }
-    (longest, count)
+    stale
 }
 
 #[cfg(test)]
@@ -135,19 +148,22 @@ mod tests {
     use super::*;
 
     fn beats(arrivals: &[(u64, u64)]) -> Vec<Beat> {
-        let began = Instant::now();
-        let at = |ms| began + Duration::from_millis(ms);
-        arrivals.iter().map(|&(ms, term)| Beat { at: at(ms), term, slot: 0, beat: 0 }).collect()
+        let (began, wall) = (Instant::now(), Utc::now());
+        let beat = |&(ms, term): &(u64, u64)| {
+            let after = Duration::from_millis(ms);
+            Beat { at: began + after, wall: wall + after, term, slot: 0, beat: 0 }
+        };
+        arrivals.iter().map(beat).collect()
     }
 
     #[test]
     fn terms_one_after_the_other_do_not_overlap() {
-        assert_eq!(overlap(&beats(&[(0, 1), (20, 1), (40, 2), (60, 2)])), (Duration::ZERO, 0));
+        assert!(stale(&beats(&[(0, 1), (20, 1), (40, 2), (60, 2)])).is_empty());
     }
 
     #[test]
-    fn a_stale_beat_is_seen() {
-        let stale = beats(&[(0, 1), (20, 2), (35, 1), (50, 2), (70, 1)]);
-        assert_eq!(overlap(&stale), (Duration::from_millis(50), 2));
+    fn a_stale_beat_is_seen_once() {
+        let beats = beats(&[(0, 1), (20, 2), (35, 1), (50, 2), (60, 3), (65, 2), (70, 1)]);
+        assert_eq!(stale(&beats), [15, 5, 50].map(Duration::from_millis));
     }
 }

@@ -74,6 +74,8 @@ fn everything_that_is_wrong_is_said_at_once_and_nothing_is_sent() {
         "http://a/path",
         "--env",
         "NOVALUE",
+        "--term-header",
+        "Content-Length",
     ];
     let output = tenure(&wrong, Some(&connection_string));
     assert_eq!(output.status.code(), Some(2), "{}", text(&output));
@@ -96,6 +98,8 @@ fn a_variable_is_named_where_no_option_was_given() {
         ("TENURE_MAX_FAILURES", "many"),
         ("TENURE_COOL_DOWN", "1d"),
         ("TENURE_GRACE", "2h"),
+        ("TENURE_TERM_HEADER", "Host"),
+        ("TENURE_MEMORY_LIMIT", "1KiB"),
     ];
     let output = Command::new(PROGRAM)
         .args(["run", "--election", "jobs/a", "--every", "5s", "--handler", BEAT_HANDLER])

@@ -124,7 +124,7 @@ pub(super) enum Phase {
 }
 
 /// One call from the host.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Step<'s> {
     pub(super) settings: &'s Settings,
     pub(super) state: State,

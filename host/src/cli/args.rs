@@ -114,6 +114,14 @@ pub(super) struct RunArguments {
     /// Addresses of this machine only as addresses, not by name. Repeatable
     #[arg(long, value_name = "HOST")]
     pub allow_host: Vec<String>,
+    /// The header that carries the term in each request of the handler, for sinks that refuse an
+    /// earlier leader; default tenure-term [env: TENURE_TERM_HEADER]
+    #[arg(long, value_name = "NAME")]
+    pub term_header: Option<String>,
+    /// The memory that a turn may take, 1MiB to 4GiB; a handler that needs more traps. Default 256MiB
+    /// [env: TENURE_MEMORY_LIMIT]
+    #[arg(long, value_name = "SIZE")]
+    pub memory_limit: Option<String>,
     /// A variable for the handler, which sees no other. Repeatable
     #[arg(long, value_name = "KEY=VALUE")]
     pub env: Vec<String>,

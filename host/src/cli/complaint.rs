@@ -52,13 +52,27 @@ pub(super) fn shown(value: &str) -> String {
     printable(&value).chars().take(LONGEST).collect()
 }
 
-/// A text of somebody else's for a terminal: control characters are spelt out.
+/// A text of somebody else's for a terminal: control characters are spelt out, and what would
+/// end the line or turn its order around.
 pub(super) fn printable(text: &str) -> String {
-    let spelt = |c: char| match c.is_control() {
-        true => c.escape_default().collect::<String>(),
+    let deceptive = |c: char| {
+        c.is_control()
+            || matches!(c, '\u{61c}' | '\u{200e}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
+            || matches!(c, '\u{2066}'..='\u{2069}')
+    };
+    let spelt = |c: char| match deceptive(c) {
+        true => spelt_out(c),
         false => c.to_string(),
     };
     text.chars().map(spelt).collect()
+}
+
+/// `\n` for the end of a line, `\u{…}` for most others.
+fn spelt_out(c: char) -> String {
+    match c.is_ascii_control() {
+        true => c.escape_default().collect(),
+        false => c.escape_unicode().collect(),
+    }
 }
 
 /// Writes to standard error. Nobody reading it is no reason to fail.
@@ -81,5 +95,6 @@ mod tests {
     #[test]
     fn control_characters_are_spelt_out() {
         assert_eq!(printable("a\u{1b}[31m\nb ü"), "a\\u{1b}[31m\\nb ü");
+        assert_eq!(printable("a\u{202e}b\u{2028}c"), "a\\u{202e}b\\u{2028}c");
     }
 }

@@ -3,8 +3,10 @@
 use super::args::{RunArguments, StatusArguments, StorageArguments};
 use super::complaint::{Complaint, shown};
 use crate::contract;
-use crate::egress::AllowList;
+use crate::egress::{AllowList, InvalidTermHeader, TermHeader};
 use crate::settings::{Settings, default_name, names};
+use bytesize::ByteSize;
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::time::Duration;
 
@@ -13,6 +15,15 @@ const GRACE: &str = "TENURE_GRACE";
 
 /// The most grace that a turn is given.
 const MOST_GRACE: Duration = Duration::from_secs(3600);
+
+/// The variable of `--memory-limit`. It is the host's business too.
+const MEMORY_LIMIT: &str = "TENURE_MEMORY_LIMIT";
+
+/// What a turn may take at least and at most. One memory has no more than 4 GiB.
+const MEMORY: RangeInclusive<u64> = bytesize::MIB..=4 * bytesize::GIB;
+
+/// The variable of `--term-header`. It is the host's business alone.
+const TERM_HEADER: &str = "TENURE_TERM_HEADER";
 
 /// Settings for the component, and the origin of those that are not from the environment.
 #[derive(Default)]
@@ -158,11 +169,7 @@ impl Configuration {
 
     /// How long the last turn may go on; none when it was not said, or is wrong.
     pub(super) fn grace(&mut self, flag: Option<&str>) -> Option<Duration> {
-        let variable = || std::env::var(GRACE).ok().filter(|value| !value.trim().is_empty());
-        let (source, value) = match flag {
-            Some(value) => (format!("--grace {}", shown(value)), value.to_owned()),
-            None => (GRACE.to_owned(), variable()?),
-        };
+        let (source, value) = host_setting(GRACE, "--grace", flag)?;
         let problem = match humantime::parse_duration(value.trim()) {
             Ok(grace) if grace <= MOST_GRACE => return Some(grace),
             Ok(_) => format!("\"{}\" is not between 0s and 1h", shown(&value)),
@@ -171,6 +178,35 @@ impl Configuration {
         let advice = "choose how long a turn usually takes, like 5s; 0s stops it at once";
         self.complaints.push(Complaint::new(source, problem, advice));
         None
+    }
+
+    /// Bytes of memory for a turn; none when it was not said, or is wrong.
+    pub(super) fn memory_limit(&mut self, flag: Option<&str>) -> Option<usize> {
+        let (source, value) = host_setting(MEMORY_LIMIT, "--memory-limit", flag)?;
+        let problem = match value.trim().parse::<ByteSize>() {
+            Ok(size) if MEMORY.contains(&size.as_u64()) => {
+                return usize::try_from(size.as_u64()).ok();
+            }
+            Ok(_) => format!("\"{}\" is not between 1MiB and 4GiB", shown(&value)),
+            Err(_) => format!("\"{}\" is not a size", shown(&value)),
+        };
+        let advice = "give a number and a unit, like 64MiB or 1GiB";
+        self.complaints.push(Complaint::new(source, problem, advice));
+        None
+    }
+
+    /// The header that carries the term.
+    pub(super) fn term_header(&mut self, flag: Option<&str>) -> TermHeader {
+        let setting = host_setting(TERM_HEADER, "--term-header", flag);
+        let Some((source, value)) = setting else { return TermHeader::default() };
+        value.parse().unwrap_or_else(|problem: InvalidTermHeader| {
+            self.complaints.push(Complaint::new(
+                source,
+                format!("\"{}\": {problem}", shown(&value)),
+                "give a name of your own, as in --term-header x-fencing-token, or leave it out",
+            ));
+            TermHeader::default()
+        })
     }
 
     /// The environment of a handler.
@@ -204,6 +240,15 @@ fn flag_of(setting: &str) -> Option<&'static str> {
         names::CONNECTION_STRING => Some("--connection-string-file"),
         _ => None,
     }
+}
+
+/// A setting that the component does not see: its value, and where that came from.
+fn host_setting(variable: &str, flag: &str, given: Option<&str>) -> Option<(String, String)> {
+    if let Some(value) = given {
+        return Some((format!("{flag} {}", shown(value)), value.to_owned()));
+    }
+    let value = std::env::var(variable).ok().filter(|value| !value.trim().is_empty())?;
+    Some((variable.to_owned(), value))
 }
 
 #[cfg(test)]
@@ -273,6 +318,32 @@ mod tests {
         assert_eq!(configuration.complaints[1].source, "--grace 5");
         configuration.grace(Some("AccountKey=c2VjcmV0"));
         assert!(!format!("{:?}", configuration.complaints).contains("c2VjcmV0"));
+    }
+
+    #[test]
+    fn the_memory_limit_is_judged_at_its_bounds() {
+        let mut configuration = Configuration::default();
+        for (good, bytes) in [("1MiB", 1 << 20), ("4GiB", 4 << 30), (" 64 MiB ", 64 << 20)] {
+            assert_eq!(configuration.memory_limit(Some(good)), Some(bytes), "{good}");
+        }
+        assert_eq!(configuration.complaints, []);
+        for bad in ["", "much", "1023KiB", "5GiB", "-1MiB", "1"] {
+            assert_eq!(configuration.memory_limit(Some(bad)), None, "{bad}");
+        }
+        assert_eq!(configuration.complaints.len(), 6);
+        assert_eq!(configuration.complaints[2].source, "--memory-limit 1023KiB");
+    }
+
+    #[test]
+    fn a_header_that_cannot_carry_the_term_is_told() {
+        let mut configuration = Configuration::default();
+        assert_eq!(configuration.term_header(None), TermHeader::default());
+        assert_eq!(configuration.term_header(Some("X-Fence")), "x-fence".parse().unwrap());
+        for wrong in ["", "a b", "Host"] {
+            assert_eq!(configuration.term_header(Some(wrong)), TermHeader::default());
+        }
+        let sources: Vec<_> = configuration.complaints.iter().map(|c| c.source.as_str()).collect();
+        assert_eq!(sources, ["--term-header ", "--term-header a b", "--term-header Host"]);
     }
 
     #[test]

@@ -10,13 +10,17 @@ use chrono::{DateTime, Local, SecondsFormat, Utc};
 use serde::Serialize;
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, channel, sync_channel};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
-/// Lines that wait for a slow reader. More are left out, and counted.
-const WAITING: usize = 4096;
+/// Lines of the election that wait for a slow reader. More are left out, and counted.
+const OF_ELECTION: usize = 3072;
+
+/// The same for lines of the handler. They have a room of their own: a handler that writes
+/// without end must not push the election out of the log.
+const OF_HANDLER: usize = 1024;
 
 /// How long the end of the program waits for a slow reader.
 const LAST_LINES: Duration = Duration::from_secs(1);
@@ -24,11 +28,27 @@ const LAST_LINES: Duration = Duration::from_secs(1);
 /// Writes events. Clones write to the same log.
 #[derive(Clone)]
 pub(super) struct Log {
-    lines: SyncSender<String>,
-    left_out: Arc<AtomicU64>,
+    lines: Sender<Waiting>,
+    election: Arc<Room>,
+    handler: Arc<Room>,
     format: Format,
     colour: bool,
     candidate: Arc<str>,
+}
+
+/// Where lines of one origin wait to be written.
+struct Room {
+    /// Whose lines these are, for people.
+    whose: &'static str,
+    size: usize,
+    waiting: AtomicUsize,
+    left_out: AtomicU64,
+}
+
+/// A line, and the room that it takes up until it is written.
+struct Waiting {
+    line: String,
+    room: Arc<Room>,
 }
 
 /// Waits for the last lines.
@@ -37,40 +57,93 @@ pub(super) struct Written(Receiver<()>);
 impl Log {
     /// Starts the log of `candidate`.
     pub(super) fn start(format: Format, candidate: &str) -> io::Result<(Self, Written)> {
-        let (lines, waiting) = sync_channel(WAITING);
+        let colour = io::stdout().is_terminal() && text::colour_wanted();
+        let (log, waiting) = Self::new(format, colour, candidate);
         let (done, written) = channel::<()>();
         let write = move || {
             let _done = done;
             write_all(&waiting);
         };
         thread::Builder::new().name("tenure-log".to_owned()).spawn(write)?;
-        let colour = io::stdout().is_terminal() && text::colour_wanted();
-        let log =
-            Self { lines, left_out: Arc::default(), format, colour, candidate: candidate.into() };
         Ok((log, Written(written)))
+    }
+
+    fn new(format: Format, colour: bool, candidate: &str) -> (Self, Receiver<Waiting>) {
+        // Bounded by the two rooms.
+        let (lines, waiting) = channel();
+        let election = Room::new("events", OF_ELECTION);
+        let handler = Room::new("lines of the handler", OF_HANDLER);
+        let log = Self { lines, election, handler, format, colour, candidate: candidate.into() };
+        (log, waiting)
     }
 
     /// Takes note of an event. Never waits.
     pub(super) fn event(&self, event: &Event) {
         let now = Utc::now();
-        let missing = self.left_out.swap(0, Ordering::Relaxed);
-        if missing > 0 {
-            let detail =
-                format!("{missing} events were left out of the log: its reader was too slow");
-            self.send(now, &Event::Trouble { class: "log", detail }, missing);
+        for room in [&self.election, &self.handler] {
+            if let Some(missing) = room.missing() {
+                let detail = format!(
+                    "{missing} {} were left out of the log: its reader was too slow",
+                    room.whose
+                );
+                self.send(now, &Event::Trouble { class: "log", detail }, room);
+            }
         }
-        self.send(now, event, 1);
+        let room = match event {
+            Event::Handler { .. } => &self.handler,
+            _ => &self.election,
+        };
+        self.send(now, event, room);
     }
 
-    fn send(&self, now: DateTime<Utc>, event: &Event, stands_for: u64) {
+    fn send(&self, now: DateTime<Utc>, event: &Event, room: &Arc<Room>) {
+        if !room.enter() {
+            return;
+        }
         let line = match self.format {
             Format::Json => json(now, &self.candidate, event),
             Format::Text => text::line(&now.with_timezone(&Local), event, self.colour),
         };
-        let Some(line) = line else { return };
-        if self.lines.try_send(line).is_err() {
-            self.left_out.fetch_add(stands_for, Ordering::Relaxed);
+        // A line that is not shown gives its place back at once.
+        let waiting = Waiting { line: line.unwrap_or_default(), room: room.clone() };
+        if !waiting.line.is_empty() {
+            // The writer ends only with its last sender.
+            let _ = self.lines.send(waiting);
         }
+    }
+}
+
+impl Room {
+    fn new(whose: &'static str, size: usize) -> Arc<Self> {
+        Arc::new(Self { whose, size, waiting: AtomicUsize::new(0), left_out: AtomicU64::new(0) })
+    }
+
+    /// Takes a place, or counts one line more that found none.
+    fn enter(&self) -> bool {
+        let taken = self.waiting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |waiting| {
+            (waiting < self.size).then_some(waiting + 1)
+        });
+        if taken.is_err() {
+            self.left_out.fetch_add(1, Ordering::Relaxed);
+        }
+        taken.is_ok()
+    }
+
+    /// How many lines were left out since it was last asked, once half of the room is free: one
+    /// line tells of many.
+    fn missing(&self) -> Option<u64> {
+        if self.left_out.load(Ordering::Relaxed) == 0
+            || self.waiting.load(Ordering::Relaxed) > self.size / 2
+        {
+            return None;
+        }
+        Some(self.left_out.swap(0, Ordering::Relaxed)).filter(|&missing| missing > 0)
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.room.waiting.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -86,11 +159,11 @@ impl Written {
     }
 }
 
-fn write_all(lines: &Receiver<String>) {
+fn write_all(lines: &Receiver<Waiting>) {
     let mut out = io::stdout();
-    for line in lines {
+    for waiting in lines {
         // Nobody may be reading any more, which does not concern the election.
-        let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+        let _ = writeln!(out, "{}", waiting.line).and_then(|()| out.flush());
     }
 }
 
@@ -103,12 +176,42 @@ fn json(now: DateTime<Utc>, candidate: &str, event: &Event) -> Option<String> {
         event: &'a Event,
     }
     let timestamp = now.to_rfc3339_opts(SecondsFormat::Millis, true);
-    serde_json::to_string(&Line { timestamp, candidate, event }).ok()
+    let line = serde_json::to_string(&Line { timestamp, candidate, event }).ok()?;
+    Some(if line.contains(is_raw_control) { escaped(&line) } else { line })
+}
+
+/// JSON leaves these as they are, and terminals obey some of them.
+fn is_raw_control(c: char) -> bool {
+    matches!(c, '\u{7f}'..='\u{9f}')
+}
+
+/// They can only be in strings.
+fn escaped(line: &str) -> String {
+    let escape = |c: char| match is_raw_control(c) {
+        true => format!("\\u{:04x}", u32::from(c)),
+        false => c.to_string(),
+    };
+    line.chars().map(escape).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::handler::Stream;
+
+    fn shout() -> Event {
+        Event::Handler { line: "x".to_owned(), stream: Stream::Stdout }
+    }
+
+    fn renewed() -> Event {
+        Event::Renewed { term: 7, valid_for_ms: 12_000 }
+    }
+
+    /// Lines that wait, by a word that they hold.
+    fn read(waiting: &Receiver<Waiting>, word: &str) -> Vec<String> {
+        let lines = waiting.try_iter().map(|waiting| waiting.line.clone());
+        lines.filter(|line| line.contains(word)).collect()
+    }
 
     #[test]
     fn a_json_line_begins_with_when_and_who() {
@@ -117,5 +220,52 @@ mod tests {
             json(now, "a", &Event::Stopped).unwrap(),
             r#"{"timestamp":"1970-01-01T00:00:01.500Z","candidate":"a","event":"stopped"}"#
         );
+    }
+
+    #[test]
+    fn a_json_line_holds_nothing_that_a_terminal_obeys() {
+        let now = DateTime::from_timestamp_millis(0).unwrap();
+        let event =
+            Event::Handler { line: "ü\u{1b}[31m\u{9b}31m".to_owned(), stream: Stream::Stdout };
+        let line = json(now, "a", &event).unwrap();
+        assert!(line.contains(r#""line":"ü\u001b[31m\u009b31m""#), "{line}");
+    }
+
+    #[test]
+    fn a_handler_that_writes_without_end_leaves_room_for_the_election() {
+        let (log, waiting) = Log::new(Format::Json, false, "a");
+        for _ in 0..2 * OF_HANDLER {
+            log.event(&shout());
+        }
+        for _ in 0..OF_ELECTION {
+            log.event(&renewed());
+        }
+        assert_eq!(read(&waiting, "renewed").len(), OF_ELECTION);
+    }
+
+    #[test]
+    fn what_was_left_out_is_told_once_there_is_room() {
+        let (log, waiting) = Log::new(Format::Json, false, "a");
+        for _ in 0..OF_HANDLER + 5 {
+            log.event(&shout());
+        }
+        // Nothing was read yet.
+        log.event(&renewed());
+        assert_eq!(read(&waiting, "left out"), [""; 0]);
+        log.event(&renewed());
+        log.event(&renewed());
+        let told = read(&waiting, "left out");
+        assert_eq!(told.len(), 1);
+        assert!(told[0].contains("5 lines of the handler were left out"), "{told:?}");
+    }
+
+    #[test]
+    fn what_is_not_shown_takes_no_room() {
+        let (log, waiting) = Log::new(Format::Text, false, "a");
+        for _ in 0..=OF_ELECTION {
+            log.event(&renewed());
+        }
+        log.event(&Event::Stopped);
+        assert_eq!(read(&waiting, "").len(), 1);
     }
 }

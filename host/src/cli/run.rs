@@ -8,7 +8,7 @@ use super::signals::Signals;
 use super::{UNUSABLE, fail};
 use crate::clock::BootClock;
 use crate::component::{CheckError, ElectionComponent, Engine};
-use crate::handler::{ComponentHandler, Options};
+use crate::handler::{ComponentHandler, MEMORY_LIMIT, Options};
 use crate::runner::{Event, Runner};
 use crate::settings::names;
 use std::process::ExitCode;
@@ -91,6 +91,8 @@ fn load_handler(
 ) -> Option<ComponentHandler> {
     let allow = configuration.allow_list(&arguments.allow_host);
     let env = configuration.handler_env(&arguments.env);
+    let term_header = configuration.term_header(arguments.term_header.as_deref());
+    let memory_limit = configuration.memory_limit(arguments.memory_limit.as_deref());
     let Some(file) = &arguments.handler else {
         configuration.complaints.push(Complaint::new(
             "--handler",
@@ -101,7 +103,8 @@ fn load_handler(
     };
     let log = log.clone();
     let output = Arc::new(move |stream, line| log.event(&Event::Handler { line, stream }));
-    let options = Options { env, allow, output: Some(output), ..Options::default() };
+    let memory_limit = memory_limit.unwrap_or(MEMORY_LIMIT);
+    let options = Options { env, allow, term_header, output: Some(output), memory_limit };
     match ComponentHandler::from_file(engine, file, options, clock) {
         Ok(handler) => Some(handler),
         Err(error) => {

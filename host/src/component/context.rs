@@ -2,6 +2,7 @@
 
 use super::engine::{Engine, Running};
 use super::limits::Limits;
+use super::outgoing;
 use super::output::Output;
 use super::surroundings::Surroundings;
 use crate::Deadline;
@@ -10,10 +11,21 @@ use std::path::Path;
 use wasmtime::Store;
 use wasmtime::component::{Linker, ResourceTable};
 use wasmtime_wasi::{FsPerms, HostMonotonicClock, WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
-use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpHooks, WasiHttpView};
+use wasmtime_wasi_http::p2::bindings::http::types;
+use wasmtime_wasi_http::{WasiHttp, WasiHttpCtx, WasiHttpCtxView, WasiHttpHooks, WasiHttpView};
 
-/// Handles that a guest may hold at a time: streams, requests, pollables.
-const HANDLES: usize = 10_000;
+/// Handles that a guest may hold at a time: streams, requests, pollables. Each of them takes
+/// memory of the host, up to what one call may hand over.
+const HANDLES: usize = 4_000;
+
+/// Bytes of the headers of one message, as they lie in memory.
+const HEADERS: usize = 64 * 1024;
+
+/// Bytes that one call may hand to the host. What is larger is written in parts.
+const CALL: usize = 128 * 1024;
+
+/// Random bytes of one call. The host makes them before the guest can be interrupted again.
+const RANDOM: u64 = 1024 * 1024;
 
 /// The capabilities of one guest call. What is not named here is not there: no arguments, no
 /// inherited environment or streams, no sockets, no directories.
@@ -48,6 +60,7 @@ pub(crate) struct Context {
 pub(crate) fn store(engine: &Engine, grant: Grant<'_>) -> Store<Context> {
     let mut wasi = WasiCtx::builder();
     wasi.envs(grant.env).monotonic_clock(GuestClock(grant.clock)).stderr(grant.stderr);
+    wasi.max_random_size(RANDOM);
     wasi.allow_tcp(false).allow_udp(false).allow_ip_name_lookup(false);
     if let Some(stdout) = grant.stdout {
         wasi.stdout(stdout);
@@ -60,9 +73,11 @@ pub(crate) fn store(engine: &Engine, grant: Grant<'_>) -> Store<Context> {
     }
     let mut table = ResourceTable::new();
     table.set_max_capacity(HANDLES);
+    let mut http = WasiHttpCtx::new();
+    http.set_field_size_limit(HEADERS);
     let context = Context {
         wasi: wasi.build(),
-        http: WasiHttpCtx::new(),
+        http,
         table,
         gate: grant.gate,
         limits: Limits::new(grant.memory),
@@ -70,6 +85,7 @@ pub(crate) fn store(engine: &Engine, grant: Grant<'_>) -> Store<Context> {
     };
     let mut store = Store::new(engine.wasmtime(), context);
     store.limiter(|context| &mut context.limits);
+    store.set_hostcall_fuel(CALL);
     store.set_epoch_deadline(1);
     store.epoch_deadline_async_yield_and_update(1);
     store
@@ -87,7 +103,9 @@ fn open(wasi: &mut WasiCtxBuilder, file: &str) {
 pub(crate) fn linker(engine: &Engine) -> wasmtime::Result<Linker<Context>> {
     let mut linker = Linker::new(engine.wasmtime());
     wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
-    wasmtime_wasi_http::p2::add_only_http_to_linker_async(&mut linker)?;
+    let http = types::LinkOptions::default();
+    types::add_to_linker::<_, WasiHttp>(&mut linker, &http, Context::http)?;
+    outgoing::add_to_linker(&mut linker)?;
     Ok(linker)
 }
 

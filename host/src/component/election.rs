@@ -260,12 +260,11 @@ impl ElectionComponent {
     fn gate(&self, allow: AllowList) -> Gate {
         let policy = Policy {
             allow,
-            clients: self.clients.clone(),
             patience: PATIENCE,
             answers: Answers::Collected(ANSWER),
             refused: Box::new(|_| {}),
         };
-        Gate::new(Arc::new(policy), None)
+        Gate::pooled(Arc::new(policy), self.clients.clone())
     }
 }
 

@@ -6,6 +6,7 @@ mod election;
 mod engine;
 mod error;
 mod limits;
+mod outgoing;
 mod output;
 mod surroundings;
 #[cfg(test)]

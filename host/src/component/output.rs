@@ -4,12 +4,12 @@ use bytes::Bytes;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::io::AsyncWrite;
 use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
-use wasmtime_wasi::p2::{OutputStream, Pollable, StreamResult};
+use wasmtime_wasi::p2::{OutputStream, Pollable, StreamError, StreamResult};
 
 /// Longer lines are cut into lines of this many bytes.
 const LINE: usize = 4096;
 
-/// What the guest may write at a time.
+/// What the guest may write at a time, in bytes. More is a trap: it is held in memory here.
 const PERMIT: usize = 64 * 1024;
 
 type Take = Box<dyn FnMut(String) + Send>;
@@ -82,6 +82,9 @@ impl StdoutStream for Output {
 
 impl OutputStream for Output {
     fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
+        if bytes.len() > PERMIT {
+            return Err(StreamError::trap("it wrote more at once than the stream takes"));
+        }
         self.lines().write(&bytes);
         Ok(())
     }
@@ -120,6 +123,15 @@ mod tests {
         assert_eq!(written(&[b"a", b"b\nc\r\n\nd"]), ["ab", "c", "", "d"]);
         assert_eq!(written(&[b"x\n"]), ["x"]);
         assert_eq!(written(&[b"\xff\n"]), ["\u{fffd}"]);
+    }
+
+    #[test]
+    fn more_than_was_permitted_is_a_trap() {
+        let mut output = Output::new(|_| {});
+        assert_eq!(output.check_write().unwrap(), PERMIT);
+        output.write(vec![b'x'; PERMIT].into()).unwrap();
+        let refused = output.write(vec![b'x'; PERMIT + 1].into());
+        assert!(matches!(refused, Err(StreamError::Trap(_))), "{refused:?}");
     }
 
     #[test]

@@ -1,26 +1,28 @@
-//! The body of an answer on its way to a handler.
+//! The body of an answer on its way to a guest.
 
-use super::error::translate;
+use super::permit::Permit;
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::{Instant, Sleep};
-use wasmtime_wasi_http::Error;
+use wasmtime_wasi_http::{Error, WasiBody};
 
 /// Hands the body on as it comes, up to a number of bytes, and gives up when nothing came for
-/// a time.
+/// a time, or when the turn that asked for it is over.
 pub(super) struct Streamed {
-    inner: reqwest::Body,
+    inner: WasiBody,
     left: u64,
     pause: Duration,
     patience: Pin<Box<Sleep>>,
+    permit: Option<Permit>,
 }
 
 impl Streamed {
-    pub(super) fn new(inner: reqwest::Body, most: u64, pause: Duration) -> Self {
-        Self { inner, left: most, pause, patience: Box::pin(tokio::time::sleep(pause)) }
+    pub(super) fn new(inner: WasiBody, most: u64, pause: Duration, permit: Option<Permit>) -> Self {
+        let patience = Box::pin(tokio::time::sleep(pause));
+        Self { inner, left: most, pause, patience, permit }
     }
 }
 
@@ -33,13 +35,14 @@ impl Body for Streamed {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
         let this = &mut *self;
+        if this.permit.as_ref().is_some_and(Permit::is_over) {
+            return Poll::Ready(Some(Err(Error::ConnectionTerminated)));
+        }
         match Pin::new(&mut this.inner).poll_frame(cx) {
             Poll::Pending => match this.patience.as_mut().poll(cx) {
                 Poll::Ready(()) => Poll::Ready(Some(Err(Error::ConnectionReadTimeout))),
                 Poll::Pending => Poll::Pending,
             },
-            Poll::Ready(None) => Poll::Ready(None),
-            Poll::Ready(Some(Err(error))) => Poll::Ready(Some(Err(translate(error)))),
             Poll::Ready(Some(Ok(frame))) => {
                 let size = frame.data_ref().map_or(0, |data| data.len() as u64);
                 let Some(left) = this.left.checked_sub(size) else {
@@ -49,6 +52,7 @@ impl Body for Streamed {
                 this.patience.as_mut().reset(Instant::now() + this.pause);
                 Poll::Ready(Some(Ok(frame)))
             }
+            ended => ended,
         }
     }
 

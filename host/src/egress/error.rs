@@ -1,8 +1,11 @@
 //! What went wrong with a request, in the words of `wasi:http`.
 
+use super::permit::Over;
+use hyper_util::client::legacy;
 use std::error::Error as StdError;
 use std::fmt;
 use std::io;
+use tokio::time::error::Elapsed;
 use wasmtime_wasi_http::Error;
 
 /// A name that may not be resolved to where it points.
@@ -23,34 +26,53 @@ impl fmt::Display for Prohibited {
 
 impl StdError for Prohibited {}
 
-/// Whether the request went to a name that may not be resolved to where it points.
-pub(super) fn prohibited(error: &reqwest::Error) -> Option<&Prohibited> {
+/// A name that could not be resolved.
+#[derive(Debug)]
+pub(super) struct Unresolved(pub(super) io::Error);
+
+impl fmt::Display for Unresolved {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl StdError for Unresolved {}
+
+type Cause<'a> = &'a (dyn StdError + 'static);
+
+/// The first error of this type among the causes of `error`, and itself.
+pub(super) fn find<E: StdError + 'static>(error: Cause<'_>) -> Option<&E> {
     causes(error).find_map(|cause| cause.downcast_ref())
 }
 
-/// The case that fits best; what has no case of its own keeps its text. URLs are left out: their
-/// queries may hold a secret.
-pub(super) fn translate(error: reqwest::Error) -> Error {
-    let error = error.without_url();
-    if prohibited(&error).is_some() {
+/// The case that fits best; what has no case of its own keeps its text.
+pub(super) fn translate(error: Cause<'_>) -> Error {
+    if find::<Over>(error).is_some() {
+        return Error::HttpRequestDenied;
+    }
+    if find::<Prohibited>(error).is_some() {
         return Error::DestinationIpProhibited;
     }
-    for cause in causes(&error) {
-        if let Some(tls) = cause.downcast_ref::<rustls::Error>() {
-            return translate_tls(tls);
-        }
+    if let Some(tls) = find::<rustls::Error>(error) {
+        return translate_tls(tls);
     }
-    if error.is_dns() {
-        return Error::DnsError { rcode: Some(innermost(&error)), info_code: None };
+    let pooled = find::<reqwest::Error>(error);
+    if find::<Unresolved>(error).is_some() || pooled.is_some_and(reqwest::Error::is_dns) {
+        return Error::DnsError { rcode: Some(innermost(error)), info_code: None };
     }
-    if error.is_timeout() {
-        return match error.is_connect() {
+    let io = find::<io::Error>(error).map(io::Error::kind);
+    if io == Some(io::ErrorKind::TimedOut)
+        || find::<Elapsed>(error).is_some()
+        || pooled.is_some_and(reqwest::Error::is_timeout)
+    {
+        let connecting = pooled.is_some_and(reqwest::Error::is_connect)
+            || find(error).is_some_and(legacy::Error::is_connect);
+        return match connecting {
             true => Error::ConnectionTimeout,
             false => Error::ConnectionReadTimeout,
         };
     }
-    let io = causes(&error).find_map(|cause| cause.downcast_ref::<io::Error>());
-    match io.map(io::Error::kind) {
+    match io {
         Some(io::ErrorKind::ConnectionRefused) => Error::ConnectionRefused,
         Some(
             io::ErrorKind::ConnectionReset
@@ -61,17 +83,19 @@ pub(super) fn translate(error: reqwest::Error) -> Error {
         Some(io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable) => {
             Error::DestinationIpUnroutable
         }
-        _ => translate_rest(&error),
+        _ => translate_rest(error),
     }
 }
 
-fn translate_rest(error: &reqwest::Error) -> Error {
-    let text = innermost(error);
-    // The connection ended before the answer did; hyper's own type is not in reach.
-    if text.contains("connection closed") || text.contains("end of file") {
-        return Error::ConnectionTerminated;
+fn translate_rest(error: Cause<'_>) -> Error {
+    // The connection ended before the answer did, or before the request was written.
+    let ended = |error: &hyper::Error| {
+        error.is_incomplete_message() || error.is_closed() || error.is_canceled()
+    };
+    match find::<hyper::Error>(error).is_some_and(ended) {
+        true => Error::ConnectionTerminated,
+        false => Error::InternalError(Some(innermost(error))),
     }
-    Error::InternalError(Some(text))
 }
 
 fn translate_tls(error: &rustls::Error) -> Error {
@@ -86,15 +110,13 @@ fn translate_tls(error: &rustls::Error) -> Error {
     }
 }
 
-fn innermost(error: &reqwest::Error) -> String {
+fn innermost(error: Cause<'_>) -> String {
     causes(error).last().map_or_else(|| error.to_string(), ToString::to_string)
 }
 
-type Cause<'a> = &'a (dyn StdError + 'static);
-
-/// The causes of an error, outermost first.
-fn causes<'a>(error: &'a reqwest::Error) -> impl Iterator<Item = Cause<'a>> {
-    std::iter::successors(error.source(), |cause| cause_of(*cause))
+/// The error and its causes, outermost first.
+fn causes(error: Cause<'_>) -> impl Iterator<Item = Cause<'_>> {
+    std::iter::successors(Some(error), |cause| cause_of(*cause))
 }
 
 /// An I/O error that wraps another error hides it: its source is the other's source.

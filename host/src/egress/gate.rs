@@ -1,17 +1,16 @@
 //! The one way out: every request of a guest passes here.
 
 use super::body::Streamed;
-use super::error::{prohibited, translate};
+use super::error::{Prohibited, find, translate};
+use super::permit::Permit;
+use super::turn::{Connections, Courier};
 use super::{AllowList, Clients};
-use crate::deadline::Deadline;
 use bytes::Bytes;
 use http_body::Body;
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use reqwest::Url;
-use std::future::poll_fn;
-use std::pin::pin;
+use std::error::Error as StdError;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 use tokio::time::timeout;
 use wasmtime_wasi_http::{Error, RequestOptions, WasiBody, WasiHttpHooks};
@@ -23,7 +22,6 @@ const REQUEST: usize = 8 * 1024 * 1024;
 /// What holds for the requests of one guest.
 pub(crate) struct Policy {
     pub allow: AllowList,
-    pub clients: Arc<Clients>,
     /// The longest that anything may take; guests may ask for less.
     pub patience: Duration,
     pub answers: Answers,
@@ -45,15 +43,26 @@ pub(crate) enum Answers {
 #[derive(Clone)]
 pub(crate) struct Gate {
     policy: Arc<Policy>,
-    /// After it nothing is sent any more.
-    lease: Option<Deadline>,
+    way: Way,
+}
+
+#[derive(Clone)]
+enum Way {
+    Pooled(Arc<Clients>),
+    Turn(Arc<Courier>),
 }
 
 type Answer = (http::Response<WasiBody>, Box<dyn Future<Output = Result<(), Error>> + Send>);
 
 impl Gate {
-    pub(crate) fn new(policy: Arc<Policy>, lease: Option<Deadline>) -> Self {
-        Self { policy, lease }
+    /// Over connections that outlast the call.
+    pub(crate) fn pooled(policy: Arc<Policy>, clients: Arc<Clients>) -> Self {
+        Self { policy, way: Way::Pooled(clients) }
+    }
+
+    /// Over the connections of a turn. It sends nothing once these are dropped.
+    pub(crate) fn of_turn(policy: Arc<Policy>, connections: &Connections) -> Self {
+        Self { policy, way: Way::Turn(connections.courier.clone()) }
     }
 
     pub(super) async fn send(
@@ -73,8 +82,6 @@ impl Gate {
             (policy.refused)(format!("a request to {origin} was refused: it is not allowed"));
             return Err(Error::HttpRequestDenied);
         }
-        let client = policy.clients.get(url.scheme()).map_err(|e| Error::InternalError(Some(e)))?;
-
         let (head, body) = request.into_parts();
         let body = match body.is_end_stream() {
             true => Bytes::new(),
@@ -84,27 +91,19 @@ impl Gate {
                 body.map_err(body_error)?.to_bytes()
             }
         };
-        let mut outgoing = reqwest::Request::new(head.method, url);
-        *outgoing.headers_mut() = head.headers;
-        outgoing.headers_mut().remove(http::header::HOST);
-        if !body.is_empty() {
-            *outgoing.body_mut() = Some(body.into());
-        }
 
         let first_byte = policy.patience.min(options.first_byte_timeout.unwrap_or(Duration::MAX));
-        let sent = timeout(first_byte, self.while_held(client.execute(outgoing))).await;
+        let sent = timeout(first_byte, self.exchange(head, url, body)).await;
         let response = sent.map_err(|_| Error::ConnectionReadTimeout)??;
-        let response = http::Response::<reqwest::Body>::from(response);
         let pause = policy.patience.min(options.between_bytes_timeout.unwrap_or(Duration::MAX));
+        let streamed = |body, most| Streamed::new(body, most, pause, self.permit().cloned());
         match policy.answers {
-            Answers::Streamed(most) => {
-                Ok(response.map(|body| Streamed::new(body, most, pause).boxed_unsync()))
-            }
+            Answers::Streamed(most) => Ok(response.map(|body| streamed(body, most).boxed_unsync())),
             Answers::Collected(most) => {
                 let (head, body) = response.into_parts();
                 let body = match body.is_end_stream() {
                     true => Bytes::new(),
-                    false => collect(Streamed::new(body, most as u64, pause)).await?,
+                    false => collect(streamed(body, most as u64)).await?,
                 };
                 let body = Full::new(body).map_err(|never| match never {});
                 Ok(http::Response::from_parts(head, body.boxed_unsync()))
@@ -112,27 +111,61 @@ impl Gate {
         }
     }
 
-    /// Drives a request, with a look at the deadline in each step that could send something.
-    async fn while_held<T>(
+    /// Sends a request, as far as the head of its answer.
+    async fn exchange(
         &self,
-        sending: impl Future<Output = Result<T, reqwest::Error>>,
-    ) -> Result<T, Error> {
-        let mut sending = pin!(sending);
-        poll_fn(|cx| {
-            if self.lease.as_ref().is_some_and(Deadline::passed) {
-                return Poll::Ready(Err(Error::HttpRequestDenied));
+        head: http::request::Parts,
+        url: Url,
+        body: Bytes,
+    ) -> Result<http::Response<WasiBody>, Error> {
+        match &self.way {
+            Way::Pooled(clients) => {
+                let client = clients.get(url.scheme());
+                let client = client.map_err(|error| Error::InternalError(Some(error)))?;
+                let mut request = reqwest::Request::new(head.method, url);
+                *request.headers_mut() = head.headers;
+                // The client sets it from the URL.
+                request.headers_mut().remove(http::header::HOST);
+                if !body.is_empty() {
+                    *request.body_mut() = Some(body.into());
+                }
+                // URLs are left out of errors: their queries may hold a secret.
+                let sent = client.execute(request).await;
+                let answer = sent.map_err(|error| self.explain(&error.without_url()))?;
+                Ok(http::Response::<reqwest::Body>::from(answer).map(|body| {
+                    body.map_err(|error| translate(&error.without_url())).boxed_unsync()
+                }))
             }
-            sending.as_mut().poll(cx).map_err(|error| self.explain(error))
-        })
-        .await
+            Way::Turn(courier) => {
+                let mut request = http::Request::new(Full::new(body));
+                *request.method_mut() = head.method;
+                // As it was judged, not as the guest spelt it.
+                *request.uri_mut() =
+                    url.as_str().parse().map_err(|_| Error::HttpRequestUriInvalid)?;
+                *request.headers_mut() = head.headers;
+                let answer = courier.send(request).await.map_err(|error| self.explain(&error))?;
+                Ok(answer.map(|body| body.map_err(|error| translate(&error)).boxed_unsync()))
+            }
+        }
     }
 
     /// Translates an error, and tells of it when the host is its cause.
-    fn explain(&self, error: reqwest::Error) -> Error {
-        if let Some(prohibited) = prohibited(&error) {
+    fn explain(&self, error: &(dyn StdError + 'static)) -> Error {
+        if self.permit().is_some_and(Permit::is_over) {
+            // Whatever became of the connection: this is why.
+            return Error::HttpRequestDenied;
+        }
+        if let Some(prohibited) = find::<Prohibited>(error) {
             (self.policy.refused)(format!("a request was refused: {prohibited}"));
         }
         translate(error)
+    }
+
+    fn permit(&self) -> Option<&Permit> {
+        match &self.way {
+            Way::Pooled(_) => None,
+            Way::Turn(courier) => Some(&courier.permit),
+        }
     }
 }
 

@@ -1,16 +1,26 @@
 //! Requests of guests: to whom they may go, when, and how long they may take.
 //!
-//! All of them go through pooled connections of the host. Nothing is followed, retried, proxied
-//! or remembered on the way: what a guest asked for is sent once, or not at all.
+//! Nothing is followed, retried, proxied or remembered on the way: what a guest asked for is sent
+//! once, or not at all. The election component has a pool of connections. Each turn of a handler
+//! has connections of its own, on which nothing is written without a check of the deadline in
+//! the same call, and which end with the turn.
 
 mod allow;
 mod body;
 mod client;
 mod error;
 mod gate;
+mod permit;
+mod resolver;
+mod term;
 #[cfg(test)]
 mod tests;
+mod tls;
+mod turn;
+mod wire;
 
 pub use allow::{AllowList, InvalidOrigin};
 pub(crate) use client::Clients;
 pub(crate) use gate::{Answers, Gate, Policy};
+pub use term::{InvalidTermHeader, TermHeader};
+pub(crate) use turn::Outlet;

@@ -1,7 +1,13 @@
 //! What reaches the network, with a server on loopback.
 
+mod lease;
+mod term;
+mod tls;
+mod wire;
+
 use super::gate::{Answers, Gate, Policy};
-use super::{AllowList, Clients};
+use super::turn::Connections;
+use super::{AllowList, Clients, Outlet, TermHeader};
 use crate::Deadline;
 use crate::clock::{BootClock, Clock};
 use axum::extract::{ConnectInfo, Request, State};
@@ -55,21 +61,31 @@ impl Server {
     }
 }
 
-fn gate(allow: &str, clients: Clients, answers: Answers, lease: Option<Deadline>) -> Gate {
+fn policy(allow: &str, answers: Answers) -> Arc<Policy> {
     let mut list = AllowList::default();
     list.allow(allow).unwrap();
-    let policy = Policy {
+    Arc::new(Policy {
         allow: list,
-        clients: Arc::new(clients),
         patience: Duration::from_secs(30),
         answers,
         refused: Box::new(|_| {}),
-    };
-    Gate::new(Arc::new(policy), lease)
+    })
 }
 
-fn component_gate(allow: SocketAddr) -> Gate {
-    gate(&allow.to_string(), Clients::for_component(), Answers::Collected(1000), None)
+fn component_gate(allow: impl ToString) -> Gate {
+    let policy = policy(&allow.to_string(), Answers::Collected(1000));
+    Gate::pooled(policy, Arc::new(Clients::for_component()))
+}
+
+/// The gate of a turn of term 7, and what keeps the turn open.
+fn turn_gate(allow: impl ToString, lease: Deadline) -> (Gate, Connections) {
+    let connections = Outlet::new(TermHeader::default()).open(7, lease);
+    let policy = policy(&allow.to_string(), Answers::Streamed(1000));
+    (Gate::of_turn(policy, &connections), connections)
+}
+
+fn for_ever() -> Deadline {
+    Deadline::new(BootClock::new().reading(), Duration::MAX)
 }
 
 async fn send(gate: &Gate, url: &str, body: &'static str) -> Result<(StatusCode, String), Error> {
@@ -94,28 +110,32 @@ async fn send(gate: &Gate, url: &str, body: &'static str) -> Result<(StatusCode,
 #[tokio::test]
 async fn requests_share_a_connection() {
     let server = server().await;
-    let gate = component_gate(server.address);
-    for _ in 0..3 {
-        let answer = send(&gate, &format!("http://{}/", server.address), "").await.unwrap();
-        assert_eq!(answer, (StatusCode::OK, "hello".to_owned()));
+    let (turn, _connections) = turn_gate(server.address, for_ever());
+    for gate in [component_gate(server.address), turn] {
+        for _ in 0..3 {
+            let answer = send(&gate, &format!("http://{}/", server.address), "").await.unwrap();
+            assert_eq!(answer, (StatusCode::OK, "hello".to_owned()));
+        }
+        let arrived = std::mem::take(&mut *server.arrived.lock().unwrap());
+        assert_eq!(arrived.len(), 3);
+        assert!(arrived.iter().all(|peer| peer == &arrived[0]), "{arrived:?}");
     }
-    let arrived = server.arrived.lock().unwrap();
-    assert_eq!(arrived.len(), 3);
-    assert!(arrived.iter().all(|peer| peer == &arrived[0]), "{arrived:?}");
 }
 
 #[tokio::test]
 async fn a_body_arrives_whole() {
     let server = server().await;
-    let gate = component_gate(server.address);
-    let answer = send(&gate, &format!("http://{}/echo", server.address), "body").await.unwrap();
-    assert_eq!(answer.1, "body");
+    let (turn, _connections) = turn_gate(server.address, for_ever());
+    for gate in [component_gate(server.address), turn] {
+        let answer = send(&gate, &format!("http://{}/echo", server.address), "body").await.unwrap();
+        assert_eq!(answer.1, "body");
+    }
 }
 
 #[tokio::test]
 async fn what_is_not_allowed_is_not_sent() {
     let server = server().await;
-    let gate = component_gate(([127, 0, 0, 1], 1).into());
+    let gate = component_gate("127.0.0.1:1");
     let denied = send(&gate, &format!("http://{}/", server.address), "").await;
     assert!(matches!(denied, Err(Error::HttpRequestDenied)), "{denied:?}");
     let gate = component_gate(server.address);
@@ -127,34 +147,19 @@ async fn what_is_not_allowed_is_not_sent() {
 #[tokio::test]
 async fn redirects_are_answers() {
     let server = server().await;
-    let gate = component_gate(server.address);
-    let answer = send(&gate, &format!("http://{}/redirect", server.address), "").await.unwrap();
-    assert_eq!(answer.0, StatusCode::FOUND);
-    assert_eq!(server.arrived(), 1);
-}
-
-#[tokio::test]
-async fn nothing_is_sent_after_the_deadline() {
-    let server = server().await;
-    let clock = BootClock::new().reading();
-    let lease = Deadline::new(clock, Duration::MAX);
-    let allow = server.address.to_string();
-    let gate = gate(&allow, Clients::for_handlers(), Answers::Streamed(1000), Some(lease.clone()));
-    let url = format!("http://{}/", server.address);
-    assert!(send(&gate, &url, "").await.is_ok());
-    lease.set(Duration::ZERO);
-    let late = send(&gate, &url, "").await;
-    assert!(matches!(late, Err(Error::HttpRequestDenied)), "{late:?}");
-    assert_eq!(server.arrived(), 1);
+    let (turn, _connections) = turn_gate(server.address, for_ever());
+    for gate in [component_gate(server.address), turn] {
+        let answer = send(&gate, &format!("http://{}/redirect", server.address), "").await.unwrap();
+        assert_eq!(answer.0, StatusCode::FOUND);
+    }
+    assert_eq!(server.arrived(), 2);
 }
 
 #[tokio::test]
 async fn answers_are_bounded_in_size_and_time() {
     let server = server().await;
-    let collected = component_gate(server.address);
-    let allow = server.address.to_string();
-    let streamed = gate(&allow, Clients::for_handlers(), Answers::Streamed(1000), None);
-    for gate in [collected, streamed] {
+    let (turn, _connections) = turn_gate(server.address, for_ever());
+    for gate in [component_gate(server.address), turn] {
         let large = send(&gate, &format!("http://{}/large", server.address), "").await;
         assert!(matches!(large, Err(Error::HttpResponseBodySize(_))), "{large:?}");
         let never = send(&gate, &format!("http://{}/never", server.address), "").await;
@@ -164,29 +169,42 @@ async fn answers_are_bounded_in_size_and_time() {
 
 #[tokio::test]
 async fn errors_keep_their_kind() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    let gate = component_gate(address);
-    let closes = async {
-        drop(listener.accept().await.unwrap());
-        drop(listener);
-    };
-    let url = format!("http://{address}/");
-    let (closed, ()) = tokio::join!(send(&gate, &url, ""), closes);
-    assert!(matches!(closed, Err(Error::ConnectionTerminated)), "{closed:?}");
-    let refused = send(&gate, &url, "").await;
-    assert!(matches!(refused, Err(Error::ConnectionRefused)), "{refused:?}");
+    for of_turn in [false, true] {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (turn, _connections) = turn_gate(address, for_ever());
+        let gate = if of_turn { turn } else { component_gate(address) };
+        let closes = async {
+            drop(listener.accept().await.unwrap());
+            drop(listener);
+        };
+        let url = format!("http://{address}/");
+        let (closed, ()) = tokio::join!(send(&gate, &url, ""), closes);
+        assert!(matches!(closed, Err(Error::ConnectionTerminated)), "{closed:?}");
+        let refused = send(&gate, &url, "").await;
+        assert!(matches!(refused, Err(Error::ConnectionRefused)), "{refused:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_proves_nothing_is_not_spoken_to() {
+    let server = server().await;
+    let (turn, _connections) = turn_gate(server.address, for_ever());
+    for gate in [component_gate(server.address), turn] {
+        let plain = send(&gate, &format!("https://{}/", server.address), "").await;
+        assert!(matches!(&plain, Err(Error::InternalError(Some(text))) if text.contains("TLS")));
+    }
+    assert_eq!(server.arrived(), 0);
 }
 
 #[tokio::test]
 async fn a_handler_reaches_this_machine_by_address_only() {
     let server = server().await;
-    let port = server.address.port();
-    let allow = format!("localhost:{port}");
-    let by_name = gate(&allow, Clients::for_handlers(), Answers::Streamed(1000), None);
+    let allow = format!("localhost:{}", server.address.port());
+    let (by_name, _connections) = turn_gate(&allow, for_ever());
     let refused = send(&by_name, &format!("http://{allow}/"), "").await;
     assert!(matches!(refused, Err(Error::DestinationIpProhibited)), "{refused:?}");
     assert_eq!(server.arrived(), 0);
-    let component = gate(&allow, Clients::for_component(), Answers::Collected(1000), None);
+    let component = component_gate(&allow);
     assert!(send(&component, &format!("http://{allow}/"), "").await.is_ok());
 }

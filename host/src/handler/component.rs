@@ -1,11 +1,12 @@
 //! The user's own component as a handler: the world `leader`.
 
+use super::trap::{explain, shortened};
 use super::{BoxFuture, Handler, TurnEnd};
 use crate::Deadline;
 use crate::clock::{Clock, Reading};
 use crate::component::{self, Context, Engine, Grant, Output, leader};
 use crate::contract::Turn;
-use crate::egress::{AllowList, Answers, Clients, Gate, Policy};
+use crate::egress::{AllowList, Answers, Gate, Outlet, Policy, TermHeader};
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
@@ -38,6 +39,9 @@ pub struct Options {
     /// Where it may send requests to. Names that resolve to this machine or its link are refused
     /// all the same: these are allowed by address only.
     pub allow: AllowList,
+    /// The header that carries the term in each of its requests. What it puts there itself is
+    /// replaced.
+    pub term_header: TermHeader,
     /// Called with each line that it writes to standard output and standard error, and with what
     /// the host has to say about its requests (`tenure: …`).
     ///
@@ -52,6 +56,7 @@ impl Default for Options {
         Self {
             env: Vec::new(),
             allow: AllowList::default(),
+            term_header: TermHeader::default(),
             output: None,
             memory_limit: MEMORY_LIMIT,
         }
@@ -78,6 +83,7 @@ pub struct ComponentHandler {
     world: leader::LeaderPre<Context>,
     env: Vec<(String, String)>,
     policy: Arc<Policy>,
+    outlet: Outlet,
     output: Option<LineSink>,
     memory_limit: usize,
     clock: Reading,
@@ -132,7 +138,6 @@ impl ComponentHandler {
         };
         let policy = Policy {
             allow: options.allow,
-            clients: Arc::new(Clients::for_handlers()),
             patience: PATIENCE,
             answers: Answers::Streamed(ANSWER),
             refused: Box::new(refused),
@@ -142,13 +147,14 @@ impl ComponentHandler {
             world,
             env: options.env,
             policy: Arc::new(policy),
+            outlet: Outlet::new(options.term_header),
             output: options.output,
             memory_limit: options.memory_limit,
             clock: clock.reading(),
         })
     }
 
-    fn store(&self, lease: &Deadline) -> Store<Context> {
+    fn store(&self, lease: &Deadline, gate: Gate) -> Store<Context> {
         let budget = Arc::new(AtomicUsize::new(0));
         let grant = Grant {
             env: &self.env,
@@ -156,7 +162,7 @@ impl ComponentHandler {
             stdout: Some(self.lines(Stream::Stdout, &budget)),
             stderr: self.lines(Stream::Stderr, &budget),
             clock: self.clock.clone(),
-            gate: Box::new(Gate::new(self.policy.clone(), Some(lease.clone()))),
+            gate: Box::new(gate),
             memory: self.memory_limit,
             deadline: Some(lease),
             surroundings: None,
@@ -192,7 +198,12 @@ impl ComponentHandler {
     }
 
     async fn run(&self, turn: Turn, lease: &Deadline) -> wasmtime::Result<Result<(), String>> {
-        let mut store = self.store(lease);
+        let connections = self.outlet.open(turn.term, lease.clone());
+        let gate = Gate::of_turn(self.policy.clone(), &connections);
+        let mut store = self.store(lease, gate);
+        // Dropped when the turn ends, however it ends, and before the store: with that go the
+        // bodies that the handler left half written, which look as if they were finished then.
+        let _connections = connections;
         let leader = self.world.instantiate_async(&mut store).await?;
         let handler = leader.tenure_election_leader_handler();
         handler.call_on_tick(&mut store, turn).await
@@ -204,9 +215,9 @@ impl Handler for ComponentHandler {
         Box::pin(async move {
             match self.run(turn, &lease).await {
                 Ok(Ok(())) => TurnEnd::Succeeded,
-                Ok(Err(text)) => TurnEnd::Failed(text),
+                Ok(Err(text)) => TurnEnd::Failed(shortened(text)),
                 Err(_) if lease.passed() => TurnEnd::CutOff,
-                Err(error) => TurnEnd::Trapped(format!("{:#}", error.root_cause())),
+                Err(error) => TurnEnd::Trapped(explain(&error)),
             }
         })
     }

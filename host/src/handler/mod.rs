@@ -4,6 +4,7 @@ mod component;
 mod function;
 #[cfg(test)]
 mod tests;
+mod trap;
 
 pub use component::{ComponentHandler, InvalidHandler, LineSink, MEMORY_LIMIT, Options, Stream};
 pub use function::{FunctionHandler, from_fn};

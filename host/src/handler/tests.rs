@@ -6,8 +6,10 @@ use crate::clock::{BootClock, Clock};
 use crate::component::{ELECTION_COMPONENT, Engine};
 use crate::contract::Turn;
 use crate::egress::AllowList;
+use http::HeaderMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
 const TURN: Turn = Turn {
@@ -61,18 +63,40 @@ async fn a_turn_reports_to_an_allowed_host() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let host = listener.local_addr().unwrap().to_string();
     let (reported, mut reports) = tokio::sync::mpsc::channel(1);
-    let report = axum::routing::post(async move |body: String| {
-        let _ = reported.send(body).await;
+    let report = axum::routing::post(async move |headers: HeaderMap, body: String| {
+        let _ = reported.send((headers, body)).await;
     });
     let app = axum::Router::new().route("/r", report);
     tokio::spawn(async move { axum::serve(listener, app).await });
     let (handler, _) =
         load(EXAMPLE_HANDLER, &[("REPORT_URL", &format!("http://{host}/r"))], &host).unwrap();
     assert_eq!(handler.on_tick(TURN, lease()).await, TurnEnd::Succeeded);
+    let (headers, body) = reports.recv().await.unwrap();
+    assert_eq!(headers["tenure-term"], "7");
     assert_eq!(
-        reports.recv().await.unwrap(),
+        body,
         r#"{"term":7,"slot":"1970-01-01T00:00:01.500000000Z","attempt":1,"past_due":false}"#
     );
+}
+
+#[tokio::test]
+async fn the_connections_of_a_turn_end_with_it() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let host = listener.local_addr().unwrap().to_string();
+    let (handler, _) =
+        load(EXAMPLE_HANDLER, &[("REPORT_URL", &format!("http://{host}/"))], &host).unwrap();
+    let serve = async {
+        let (mut peer, _) = listener.accept().await.unwrap();
+        let mut request = [0; 4096];
+        assert!(peer.read(&mut request).await.unwrap() > 0);
+        peer.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await.unwrap();
+        // The server keeps the connection. The rest of the request may still come, then the end.
+        while peer.read(&mut request).await.unwrap() > 0 {}
+    };
+    let served = tokio::time::timeout(Duration::from_secs(20), serve);
+    let (end, served) = tokio::join!(handler.on_tick(TURN, lease()), served);
+    assert_eq!(end, TurnEnd::Succeeded);
+    served.expect("the connection is closed");
 }
 
 #[tokio::test]

@@ -25,7 +25,7 @@ const PROPERTIES: [&str; 6] = [
     "Content-Disposition",
 ];
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Hash)]
 pub(super) struct Container {
     pub(super) etag: String,
     pub(super) modified: DateTime<Utc>,
@@ -33,7 +33,7 @@ pub(super) struct Container {
     pub(super) blobs: BTreeMap<String, Blob>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 pub(super) struct Blob {
     pub(super) current: Content,
     pub(super) lease: Lease,
@@ -42,7 +42,7 @@ pub(super) struct Blob {
 }
 
 /// What a blob or a snapshot of it holds.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 pub(super) struct Content {
     pub(super) body: Body,
     pub(super) properties: Properties,
@@ -52,13 +52,13 @@ pub(super) struct Content {
     pub(super) modified: DateTime<Utc>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 pub(super) enum Body {
     Block(Bytes),
     Pages(u64),
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Hash)]
 pub(super) struct Properties(Vec<(&'static str, String)>);
 
 impl Body {

@@ -46,7 +46,7 @@ impl State {
 }
 
 /// What is known of a blob's lease. What it means depends on when one looks: [`Lease::state`].
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Hash)]
 pub(super) enum Lease {
     #[default]
     Free,

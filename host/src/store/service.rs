@@ -8,6 +8,7 @@
 //! 4. for a lease operation the conditions, then the lease; for any other the lease, then the conditions.
 
 use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 use tenure_guest::azure::http_date;
@@ -84,6 +85,21 @@ impl Service {
     ) -> Option<(State, Option<String>)> {
         let lease = self.blob(&(account.to_owned(), container.to_owned()), blob).ok()?.lease;
         Some((lease.state(elapsed), lease.id().map(|id| id.to_string())))
+    }
+
+    /// A number that is the same for two services with the same blobs and leases, whatever led to them. For
+    /// explorations, which look at no state twice.
+    pub fn fingerprint(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        (&self.containers, &self.deleting).hash(&mut hasher);
+        hasher.finish()
+    }
+
+    /// Empties the log, and lets ids and ETags to come follow from `seed` as in a new service, so that requests which
+    /// changed nothing leave no trace. A seed that was used before repeats ETags.
+    pub fn forget(&mut self, seed: u64) {
+        self.mint = Mint::new(seed);
+        self.log = Log::default();
     }
 
     /// Handles one request, now. `now` must not go back from one call to the next.

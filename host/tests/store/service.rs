@@ -53,6 +53,25 @@ fn metadata_is_replaced_whole() {
 }
 
 #[test]
+fn what_changed_nothing_can_be_forgotten() {
+    let after = |script, seed| {
+        let mut wire = Direct::new();
+        Scene::new(&mut wire, "leases").run(script);
+        wire.service.forget(seed);
+        assert_eq!(wire.service.log().total(), 0);
+        let fingerprint = wire.service.fingerprint();
+        let answer = Scene::new(&mut wire, "others").run("put");
+        (fingerprint, answer.header("etag").map(str::to_owned))
+    };
+    let (held, etag) = after("put; acquire id=A", 1);
+    assert_eq!(after("put; acquire id=A; head; renew id=B", 1), (held, etag.clone()));
+    assert_ne!(after("put; acquire id=A", 2).1, etag, "another seed, other ETags");
+    assert_ne!(after("put", 1).0, held, "another lease");
+    assert_ne!(after("put; acquire id=A; wait 1; renew id=A", 1).0, held, "until another time");
+    assert_ne!(after("put; acquire id=A; meta id=A meta=1", 1).0, held, "other metadata");
+}
+
+#[test]
 fn every_write_has_its_own_etag() {
     let mut wire = Direct::new();
     let mut scene = Scene::new(&mut wire, "leases");

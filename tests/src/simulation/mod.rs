@@ -22,6 +22,7 @@ pub mod fault;
 mod finale;
 pub mod handler;
 pub mod history;
+pub mod hunt;
 pub mod network;
 pub mod oracle;
 pub mod plan;

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
-use tenure_tests::candidate::Line;
+use tenure_tests::candidate::{Line, first};
 use tenure_tests::{BEAT_HANDLER, Candidate, Group, Outsider, Sink, Store};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_tenure-under-test");
@@ -92,19 +92,6 @@ impl Scene {
         }
         Ok(())
     }
-}
-
-/// The first of several futures; the others are dropped.
-async fn first<T>(mut futures: Vec<std::pin::Pin<Box<impl Future<Output = T>>>>) -> T {
-    std::future::poll_fn(|context| {
-        for future in &mut futures {
-            if let std::task::Poll::Ready(value) = future.as_mut().poll(context) {
-                return std::task::Poll::Ready(value);
-            }
-        }
-        std::task::Poll::Pending
-    })
-    .await
 }
 
 pub async fn one_leads_and_the_others_follow(store: Store) -> Result<()> {

@@ -1,0 +1,170 @@
+//! Turns of the unruly handler under the real runner, with a script in place of the election.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use tenure::clock::{BootClock, Clock};
+use tenure::component::{ComponentError, Engine};
+use tenure::contract::{Event as Word, Memory, Report, Standing, Tenancy};
+use tenure::egress::AllowList;
+use tenure::handler::{BoxFuture, ComponentHandler, Handler, Options, TurnEnd};
+use tenure::runner::{Elector, Event, Runner};
+use tenure::{Deadline, contract};
+use tenure_tests::UNRULY_HANDLER;
+
+use super::sink::Sink;
+
+/// Deadlines lie this far ahead, and up to 100 ms further.
+const SHORTEST: u64 = 50;
+
+/// One turn, against its deadline.
+pub struct Turn {
+    /// When the handler read its clock last.
+    pub last_reading: Duration,
+    /// When the runner had seen the turn stopped.
+    pub end: Duration,
+    /// When the last request arrived.
+    pub last_request: Duration,
+    /// How many arrived after the deadline.
+    pub requests: usize,
+}
+
+/// A handler, and the clocks that tell on it.
+pub struct Stage<'a> {
+    clock: BootClock,
+    handler: Arc<ComponentHandler>,
+    last_reading: Arc<AtomicU64>,
+    sink: &'a Sink,
+}
+
+impl<'a> Stage<'a> {
+    pub fn new(clock: &BootClock, mode: &str, sink: &'a Sink) -> Result<Self> {
+        let mut allow = AllowList::default();
+        allow.allow(&sink.host())?;
+        let env = [("UNRULY", mode.to_owned()), ("BEAT_URL", format!("http://{}/", sink.host()))];
+        let env = env.map(|(name, value)| (name.to_owned(), value)).to_vec();
+        let options = Options { env, allow, ..Options::default() };
+        let last_reading = Arc::new(AtomicU64::new(0));
+        let seen = Seen { clock: clock.clone(), last: last_reading.clone() };
+        let engine = Engine::new().map_err(|error| anyhow::anyhow!("{error:#}"))?;
+        let handler =
+            ComponentHandler::from_file(&engine, Path::new(UNRULY_HANDLER), options, &seen)
+                .context("the handler")?;
+        Ok(Self { clock: clock.clone(), handler: Arc::new(handler), last_reading, sink })
+    }
+
+    pub async fn turns(&self, count: u64) -> Result<Vec<Turn>> {
+        let mut turns = Vec::new();
+        for number in 0..count {
+            // In no rhythm with any timer.
+            let lasts = Duration::from_micros(SHORTEST * 1000 + number * 7919 % 100_000);
+            turns.push(self.turn(lasts).await?);
+        }
+        Ok(turns)
+    }
+
+    async fn turn(&self, lasts: Duration) -> Result<Turn> {
+        self.sink.forget();
+        self.last_reading.store(0, Ordering::Relaxed);
+        let deadline = Arc::new(AtomicU64::new(0));
+        let end = Arc::new(AtomicU64::new(0));
+        let (clock, ended) = (self.clock.clone(), end.clone());
+        let script = Script { lasts, deadline: deadline.clone() };
+        let handler = Shared(self.handler.clone());
+        let runner = Runner::new(script, handler, self.clock.clone()).on_event(move |event| {
+            if let Event::TurnEnded { .. } = event {
+                ended.store(nanoseconds(clock.now()), Ordering::Relaxed);
+            }
+        });
+        runner.run(std::future::pending()).await;
+        // What is under way is there by then, on this machine.
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        let deadline = Duration::from_nanos(deadline.load(Ordering::Relaxed));
+        let late = |of: &AtomicU64| {
+            Duration::from_nanos(of.load(Ordering::Relaxed)).saturating_sub(deadline)
+        };
+        let arrivals = self.sink.arrivals();
+        Ok(Turn {
+            last_reading: late(&self.last_reading),
+            end: late(&end),
+            last_request: arrivals.last().map_or(Duration::ZERO, |at| at.saturating_sub(deadline)),
+            requests: arrivals.iter().filter(|&&at| at > deadline).count(),
+        })
+    }
+}
+
+/// Leads for a while, has one turn run, and leaves when that has ended.
+struct Script {
+    lasts: Duration,
+    deadline: Arc<AtomicU64>,
+}
+
+impl Elector for Script {
+    async fn step(
+        &self,
+        _: Option<Memory>,
+        elapsed: Duration,
+        word: Option<Word>,
+    ) -> Result<Report, ComponentError> {
+        let valid_for = nanoseconds(self.lasts);
+        let turn = contract::Turn {
+            term: 7,
+            slot: 0,
+            attempt: 1,
+            past_due: false,
+            valid_for,
+            time_limit: None,
+        };
+        let begins = word.is_none();
+        if begins {
+            self.deadline.store(nanoseconds(elapsed + self.lasts), Ordering::Relaxed);
+        }
+        Ok(Report {
+            memory: Memory::new(Vec::new()),
+            standing: match begins {
+                true => Standing::Leading(Tenancy { term: turn.term, valid_for }),
+                false => Standing::Left,
+            },
+            ending: None,
+            renewed: false,
+            run: begins.then_some(turn),
+            trouble: Vec::new(),
+            again_in: Duration::from_secs(3600),
+        })
+    }
+}
+
+/// One handler for many runners.
+struct Shared(Arc<ComponentHandler>);
+
+impl Handler for Shared {
+    fn on_tick(&self, turn: contract::Turn, lease: Deadline) -> BoxFuture<'_, TurnEnd> {
+        self.0.on_tick(turn, lease)
+    }
+}
+
+/// The clock of the handler, which keeps in mind when it was read last.
+#[derive(Clone)]
+struct Seen {
+    clock: BootClock,
+    last: Arc<AtomicU64>,
+}
+
+impl Clock for Seen {
+    fn now(&self) -> Duration {
+        let now = self.clock.now();
+        self.last.store(nanoseconds(now), Ordering::Relaxed);
+        now
+    }
+
+    async fn sleep_until(&self, at: Duration) {
+        self.clock.sleep_until(at).await;
+    }
+}
+
+fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,196 @@
+//! A sink that refuses a leader from the past: the other half of a fencing token.
+//!
+//! ```text
+//! cargo run -p tenure-example-sink -- --listen 127.0.0.1:8080
+//! tenure run --election demo/report --every 5s --handler report.wasm \
+//!     --env REPORT_URL=http://127.0.0.1:8080/report --allow-host 127.0.0.1:8080
+//! curl -i http://127.0.0.1:8080/report -H 'tenure-term: 1' -d 'I lead!'
+//! ```
+//!
+//! A lease keeps two leaders from *working* at the same time. It cannot call back a request that
+//! one of them has already sent, so the place where requests have their effect must know which
+//! of them is the newer one. Three rules make a sink safe, in any language and on any database:
+//!
+//! 1. remember the highest term next to what it protects, and as durably;
+//! 2. compare and write in one step, so that nothing comes between;
+//! 3. refuse a smaller term, and a request without one. An equal term is the same leader.
+
+use axum::Router;
+use axum::extract::{DefaultBodyLimit, State};
+use axum::http::{HeaderMap, StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
+use axum::routing::any;
+use clap::Parser;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::io::{self, Write as _};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::net::TcpListener;
+use tokio::task::spawn_blocking;
+
+/// Stamped by `tenure run` on every request of a handler, which can neither set nor remove it.
+const TERM: &str = "tenure-term";
+
+/// The longest body, in bytes.
+const LONGEST: usize = 64 * 1024;
+
+const EXAMPLE: &str = "\
+Example: a leader that reports to it, and one from the past
+  tenure run --election demo/report --every 5s --handler report.wasm \\
+      --env REPORT_URL=http://127.0.0.1:8080/report --allow-host 127.0.0.1:8080
+  curl -i http://127.0.0.1:8080/report
+  curl -i http://127.0.0.1:8080/report -H 'tenure-term: 1' -d 'I lead!'";
+
+/// A sink for leader handlers: POST writes a resource, GET reads it.
+///
+/// A POST must carry the header tenure-term. With each path the highest term is kept that has
+/// written to it; a smaller one is refused from then on, and an equal one is the same leader.
+///
+/// Answers to a POST: 204 written; 409 a newer leader has written already; 428 the header is
+/// missing; 400 the header is not one whole number; 413 the body is longer than 64 KiB.
+#[derive(Parser)]
+#[command(after_help = EXAMPLE, max_term_width = 100)]
+struct Arguments {
+    /// Where to listen; port 0 picks a free one, which is printed
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8080")]
+    listen: SocketAddr,
+    /// Where terms and contents are kept, as JSON. A sink that forgets its terms protects nothing
+    #[arg(long, value_name = "FILE", default_value = "sink.json")]
+    state: PathBuf,
+}
+
+#[tokio::main]
+async fn main() -> io::Result<()> {
+    let arguments = Arguments::parse();
+    let sink = Arc::new(Sink::open(&arguments.state)?);
+    let listener = TcpListener::bind(arguments.listen).await?;
+    println!("listening on http://{}", listener.local_addr()?);
+    axum::serve(listener, router(sink)).await
+}
+
+/// The contents of one path, and who wrote them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Resource {
+    term: u64,
+    content: String,
+}
+
+type Resources = BTreeMap<String, Resource>;
+
+struct Sink {
+    file: PathBuf,
+    resources: Mutex<Resources>,
+}
+
+/// Why nothing was written.
+#[derive(Debug)]
+enum Refused {
+    /// A leader of this newer term has written already.
+    Stale(u64),
+    /// The file could not be written.
+    Failed(io::Error),
+}
+
+impl Sink {
+    fn open(file: &Path) -> io::Result<Self> {
+        let resources = match std::fs::read(file) {
+            Ok(bytes) => serde_json::from_slice(&bytes)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Resources::new(),
+            Err(error) => return Err(error),
+        };
+        Ok(Self { file: file.to_owned(), resources: Mutex::new(resources) })
+    }
+
+    /// Writes `content` under `term`. Rule 2: the lock is held from the comparison until the new
+    /// state is on the disk. In a database this is one statement:
+    /// `UPDATE … SET content = :content, term = :term WHERE path = :path AND term <= :term`.
+    fn write(&self, path: &str, term: u64, content: String) -> Result<(), Refused> {
+        let mut resources = self.resources.lock().unwrap_or_else(PoisonError::into_inner);
+        match resources.get(path) {
+            Some(newest) if term < newest.term => return Err(Refused::Stale(newest.term)),
+            _ => {}
+        }
+        let mut changed = resources.clone();
+        changed.insert(path.to_owned(), Resource { term, content });
+        // Rule 1: nobody is told that it was written before it is there for good.
+        save(&self.file, &changed).map_err(Refused::Failed)?;
+        *resources = changed;
+        Ok(())
+    }
+
+    fn read(&self, path: &str) -> Option<Resource> {
+        let resources = self.resources.lock().unwrap_or_else(PoisonError::into_inner);
+        resources.get(path).cloned()
+    }
+}
+
+/// Replaces the file in one step: whenever the power fails, it is the old one or the new one.
+fn save(file: &Path, resources: &Resources) -> io::Result<()> {
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new("."));
+    let mut new = tempfile::NamedTempFile::new_in(folder)?;
+    serde_json::to_writer_pretty(&mut new, resources)?;
+    new.flush()?;
+    new.as_file().sync_all()?;
+    new.persist(file)?;
+    // The new name itself must last as well.
+    #[cfg(unix)]
+    std::fs::File::open(folder)?.sync_all()?;
+    Ok(())
+}
+
+fn router(sink: Arc<Sink>) -> Router {
+    let routes = any(|| async { StatusCode::METHOD_NOT_ALLOWED }).get(read).post(write);
+    let limit = DefaultBodyLimit::max(LONGEST);
+    Router::new().fallback(routes).layer(limit).with_state(sink)
+}
+
+async fn read(State(sink): State<Arc<Sink>>, uri: Uri) -> Response {
+    match sink.read(uri.path()) {
+        Some(found) => ([(TERM, found.term.to_string())], found.content).into_response(),
+        None => StatusCode::NOT_FOUND.into_response(),
+    }
+}
+
+async fn write(
+    State(sink): State<Arc<Sink>>,
+    uri: Uri,
+    headers: HeaderMap,
+    content: String,
+) -> Response {
+    let term = match term_of(&headers) {
+        Ok(term) => term,
+        Err(refused) => return refused.into_response(),
+    };
+    // Writing to a disk takes its time: not on a thread that serves others.
+    let written = spawn_blocking(move || sink.write(uri.path(), term, content)).await;
+    match written {
+        Ok(Ok(())) => StatusCode::NO_CONTENT.into_response(),
+        Ok(Err(Refused::Stale(newest))) => {
+            let text = format!("term {term} is over: a leader of term {newest} has written\n");
+            (StatusCode::CONFLICT, [(TERM, newest.to_string())], text).into_response()
+        }
+        Ok(Err(Refused::Failed(error))) => {
+            (StatusCode::INTERNAL_SERVER_ERROR, format!("not written: {error}\n")).into_response()
+        }
+        Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    }
+}
+
+/// Rule 3: a request without a term is not let through, else old programs would pass unchecked.
+fn term_of(headers: &HeaderMap) -> Result<u64, (StatusCode, &'static str)> {
+    let mut given = headers.get_all(TERM).iter();
+    let Some(value) = given.next() else {
+        return Err((StatusCode::PRECONDITION_REQUIRED, "the header tenure-term is missing\n"));
+    };
+    let digits = value.to_str().ok().filter(|text| text.bytes().all(|b| b.is_ascii_digit()));
+    match (digits.and_then(|digits| digits.parse().ok()), given.next()) {
+        (Some(term), None) => Ok(term),
+        _ => Err((StatusCode::BAD_REQUEST, "the header tenure-term is not one whole number\n")),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,106 @@
+//! What the sink lets through.
+
+use super::*;
+use std::sync::Barrier;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+fn sink() -> (Sink, tempfile::TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    (Sink::open(&folder.path().join("sink.json")).unwrap(), folder)
+}
+
+#[test]
+fn terms_never_fall_and_paths_are_apart() {
+    let (sink, _folder) = sink();
+    sink.write("/a", 7, "first".into()).unwrap();
+    sink.write("/a", 7, "same leader".into()).unwrap();
+    sink.write("/a", 9, "next leader".into()).unwrap();
+    let stale = sink.write("/a", 8, "late".into());
+    assert!(matches!(stale, Err(Refused::Stale(9))), "{stale:?}");
+    assert_eq!(sink.read("/a"), Some(Resource { term: 9, content: "next leader".into() }));
+    sink.write("/b", 1, "another".into()).unwrap();
+}
+
+#[test]
+fn terms_outlast_the_sink() {
+    let (sink, folder) = sink();
+    sink.write("/a", 7, "kept".into()).unwrap();
+    let again = Sink::open(&folder.path().join("sink.json")).unwrap();
+    assert!(matches!(again.write("/a", 6, "late".into()), Err(Refused::Stale(7))));
+    assert_eq!(again.read("/a"), sink.read("/a"));
+}
+
+#[test]
+fn what_could_not_be_kept_is_not_written() {
+    let (sink, folder) = sink();
+    drop(folder);
+    assert!(matches!(sink.write("/a", 7, "lost".into()), Err(Refused::Failed(_))));
+    assert_eq!(sink.read("/a"), None);
+}
+
+#[test]
+fn writers_at_the_same_time_leave_the_newest() {
+    let (sink, _folder) = sink();
+    let (sink, together) = (&sink, &Barrier::new(8));
+    std::thread::scope(|scope| {
+        for term in 1..=8 {
+            scope.spawn(move || {
+                together.wait();
+                let _ = sink.write("/a", term, term.to_string());
+            });
+        }
+    });
+    assert_eq!(sink.read("/a"), Some(Resource { term: 8, content: "8".into() }));
+    let kept = Sink::open(&sink.file).unwrap();
+    assert_eq!(kept.read("/a"), sink.read("/a"));
+}
+
+#[test]
+fn a_term_is_one_whole_number() {
+    let term = |values: &[&str]| {
+        let mut headers = HeaderMap::new();
+        for value in values {
+            headers.append(TERM, value.parse().unwrap());
+        }
+        term_of(&headers).map_err(|(status, _)| status.as_u16())
+    };
+    assert_eq!(term(&["0"]), Ok(0));
+    assert_eq!(term(&["18446744073709551615"]), Ok(u64::MAX));
+    assert_eq!(term(&[]), Err(428));
+    for garbled in [&["+7"][..], &["-7"], &["7 "], &["seven"], &["18446744073709551616"], &[""]] {
+        assert_eq!(term(garbled), Err(400), "{garbled:?}");
+    }
+    assert_eq!(term(&["7", "8"]), Err(400));
+}
+
+#[tokio::test]
+async fn over_http() {
+    let (sink, _folder) = sink();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move { axum::serve(listener, router(Arc::new(sink))).await });
+    let ask = async |method: &str, header: &str, body: &str| {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let length = body.len();
+        let request = format!(
+            "{method} /report HTTP/1.1\r\nhost: sink\r\nconnection: close\r\n{header}\
+             content-length: {length}\r\n\r\n{body}"
+        );
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        answer.strip_prefix("HTTP/1.1 ").unwrap().to_owned()
+    };
+    assert!(ask("GET", "", "").await.starts_with("404"));
+    assert!(ask("POST", "tenure-term: 7\r\n", "seven").await.starts_with("204"));
+    let stale = ask("POST", "Tenure-Term: 6\r\n", "six").await;
+    assert!(stale.starts_with("409") && stale.contains("tenure-term: 7\r\n"), "{stale}");
+    assert!(stale.ends_with("term 6 is over: a leader of term 7 has written\n"), "{stale}");
+    assert!(ask("POST", "", "who?").await.starts_with("428"));
+    assert!(ask("POST", "tenure-term: x\r\n", "what?").await.starts_with("400"));
+    assert!(ask("DELETE", "tenure-term: 9\r\n", "").await.starts_with("405"));
+    assert!(ask("POST", "tenure-term: 9\r\n", &"x".repeat(LONGEST + 1)).await.starts_with("413"));
+    let kept = ask("GET", "", "").await;
+    assert!(kept.starts_with("200") && kept.ends_with("\r\n\r\nseven"), "{kept}");
+}

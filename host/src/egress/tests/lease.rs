@@ -1,0 +1,200 @@
+//! Nothing leaves after the deadline, nor after the turn. With raw sockets, a clock that is set
+//! by hand, and one thread, so that other tasks run only where a test waits.
+
+use super::super::gate::Gate;
+use super::{for_ever, turn_gate};
+use crate::Deadline;
+use crate::clock::Clock;
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use std::future::{pending, poll_fn};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::time::timeout;
+use wasmtime_wasi_http::{Error, RequestOptions, WasiBody};
+
+/// A clock that stands still, until the deadline is passed.
+#[derive(Clone, Default)]
+pub(super) struct Hand(Arc<AtomicBool>);
+
+impl Clock for Hand {
+    fn now(&self) -> Duration {
+        Duration::from_secs(if self.0.load(Ordering::SeqCst) { 11 } else { 0 })
+    }
+
+    async fn sleep_until(&self, _: Duration) {
+        pending().await
+    }
+}
+
+impl Hand {
+    pub(super) fn deadline(&self) -> Deadline {
+        Deadline::new(self.reading(), Duration::from_secs(11))
+    }
+
+    pub(super) fn pass_the_deadline(&self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+/// More than the kernel holds for a receiver with little room that does not read.
+const LARGE: usize = 8 * 1024 * 1024;
+
+pub(super) fn listen() -> TcpListener {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(4096).unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    socket.listen(8).unwrap()
+}
+
+fn request(listener: &TcpListener, body: usize) -> http::Request<WasiBody> {
+    let body = Full::new(Bytes::from(vec![b'x'; body])).map_err(|never| match never {});
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    http::Request::post(url).body(body.boxed_unsync()).unwrap()
+}
+
+/// Reads up to the end of the head of a request.
+async fn head(peer: &mut TcpStream) -> String {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        head.push(peer.read_u8().await.unwrap());
+    }
+    String::from_utf8(head).unwrap()
+}
+
+/// How many bytes still arrive, until the connection ends.
+pub(super) async fn rest(peer: &mut TcpStream) -> usize {
+    let mut all = Vec::new();
+    let _ = peer.read_to_end(&mut all).await;
+    all.len()
+}
+
+async fn poll_once<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
+    let mut future = Some(future);
+    poll_fn(|cx| Poll::Ready(future.take().unwrap().poll(cx))).await
+}
+
+#[tokio::test]
+async fn a_request_whose_deadline_passes_while_it_connects_is_not_sent() {
+    let (clock, listener) = (Hand::default(), listen());
+    let (gate, _connections) = turn_gate(listener.local_addr().unwrap(), clock.deadline());
+    let mut sending = pin!(gate.send(request(&listener, 10), RequestOptions::default()));
+    assert!(poll_once(sending.as_mut()).await.is_pending());
+    clock.pass_the_deadline();
+    let sent = sending.await;
+    assert!(matches!(sent, Err(Error::HttpRequestDenied)), "{sent:?}");
+    let (mut peer, _) = listener.accept().await.unwrap();
+    assert_eq!(rest(&mut peer).await, 0);
+}
+
+/// Lets a request be answered. Its connection waits for the next one.
+async fn answered(gate: &Gate, listener: &TcpListener) -> TcpStream {
+    let answer = async {
+        let (mut peer, _) = listener.accept().await.unwrap();
+        head(&mut peer).await;
+        peer.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello").await.unwrap();
+        peer
+    };
+    let send = gate.clone().send(request(listener, 0), RequestOptions::default());
+    let (sent, peer) = tokio::join!(send, answer);
+    assert_eq!(sent.unwrap().into_body().collect().await.unwrap().to_bytes(), "hello");
+    tokio::task::yield_now().await;
+    peer
+}
+
+#[tokio::test]
+async fn a_request_whose_deadline_passes_in_the_queue_of_its_connection_is_not_sent() {
+    let (clock, listener) = (Hand::default(), listen());
+    let (gate, _connections) = turn_gate(listener.local_addr().unwrap(), clock.deadline());
+    let mut peer = answered(&gate, &listener).await;
+    let mut sending = pin!(gate.send(request(&listener, 10), RequestOptions::default()));
+    assert!(poll_once(sending.as_mut()).await.is_pending());
+    clock.pass_the_deadline();
+    let sent = sending.await;
+    assert!(matches!(sent, Err(Error::HttpRequestDenied)), "{sent:?}");
+    assert_eq!(rest(&mut peer).await, 0);
+    // It did wait for that connection, not for a new one.
+    assert!(poll_once(pin!(listener.accept())).await.is_pending());
+}
+
+#[tokio::test]
+async fn the_rest_of_a_body_is_not_sent_after_the_deadline() {
+    let (clock, listener) = (Hand::default(), listen());
+    let (gate, _connections) = turn_gate(listener.local_addr().unwrap(), clock.deadline());
+    let receive = async {
+        let (mut peer, _) = listener.accept().await.unwrap();
+        head(&mut peer).await;
+        clock.pass_the_deadline();
+        rest(&mut peer).await
+    };
+    let send = gate.send(request(&listener, LARGE), RequestOptions::default());
+    let (sent, arrived) = tokio::join!(send, receive);
+    assert!(matches!(sent, Err(Error::HttpRequestDenied)), "{sent:?}");
+    assert!(arrived < LARGE, "all of it arrived");
+}
+
+#[tokio::test]
+async fn an_answer_ends_at_the_deadline() {
+    let (clock, listener) = (Hand::default(), listen());
+    let (gate, _connections) = turn_gate(listener.local_addr().unwrap(), clock.deadline());
+    let answer = async {
+        let (mut peer, _) = listener.accept().await.unwrap();
+        head(&mut peer).await;
+        peer.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhello").await.unwrap();
+        peer
+    };
+    let send = gate.send(request(&listener, 0), RequestOptions::default());
+    let (sent, mut peer) = tokio::join!(send, answer);
+    let mut body = sent.unwrap().into_body();
+    assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), "hello");
+    peer.write_all(b"world").await.unwrap();
+    clock.pass_the_deadline();
+    let late = body.frame().await;
+    assert!(matches!(late, Some(Err(Error::ConnectionTerminated))), "{late:?}");
+}
+
+#[tokio::test]
+async fn nothing_is_sent_after_the_end_of_the_turn() {
+    let listener = listen();
+    let (gate, connections) = turn_gate(listener.local_addr().unwrap(), for_ever());
+    let mut uploading = pin!(gate.clone().send(request(&listener, LARGE), Default::default()));
+    let (mut peer, _) = tokio::select! {
+        peer = listener.accept() => peer.unwrap(),
+        sent = &mut uploading => panic!("{sent:?}"),
+    };
+    let begun = tokio::select! {
+        head = head(&mut peer) => head,
+        sent = &mut uploading => panic!("{sent:?}"),
+    };
+    assert!(begun.starts_with("POST / "), "{begun}");
+    drop(connections);
+    let (sent, arrived) = tokio::join!(uploading, rest(&mut peer));
+    assert!(matches!(sent, Err(Error::HttpRequestDenied)), "{sent:?}");
+    assert!(arrived < LARGE, "all of it arrived");
+    // And whoever still holds a gate of the turn finds it shut.
+    let late = gate.send(request(&listener, 0), Default::default()).await;
+    assert!(matches!(late, Err(Error::HttpRequestDenied)), "{late:?}");
+    assert!(poll_once(pin!(listener.accept())).await.is_pending());
+}
+
+#[tokio::test]
+async fn a_connection_that_waits_for_its_answer_ends_with_the_turn() {
+    let listener = listen();
+    let (gate, connections) = turn_gate(listener.local_addr().unwrap(), for_ever());
+    let send = gate.send(request(&listener, 0), RequestOptions::default());
+    let receive = async {
+        let (mut peer, _) = listener.accept().await.unwrap();
+        head(&mut peer).await;
+        drop(connections);
+        rest(&mut peer).await
+    };
+    let both = async { tokio::join!(send, receive) };
+    let (sent, more) = timeout(Duration::from_secs(20), both).await.expect("the end");
+    assert!(matches!(sent, Err(Error::HttpRequestDenied)), "{sent:?}");
+    assert_eq!(more, 0);
+}

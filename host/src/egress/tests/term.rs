@@ -1,0 +1,55 @@
+//! Every request of a turn carries its term.
+
+use super::{Answers, Gate, Outlet, for_ever, policy};
+use bytes::Bytes;
+use http_body_util::{BodyExt, Empty};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+use wasmtime_wasi_http::RequestOptions;
+
+/// The head of a request, as it arrives, that was sent with these headers.
+async fn arrives(header: &str, headers: &[(&'static str, &'static str)]) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let connections = Outlet::new(header.parse().unwrap()).open(7, for_ever());
+    let gate = Gate::of_turn(policy(&address.to_string(), Answers::Streamed(0)), &connections);
+    let body = Empty::<Bytes>::new().map_err(|never| match never {}).boxed_unsync();
+    let mut request = http::Request::get(format!("http://{address}/")).body(body).unwrap();
+    for (name, value) in headers {
+        request.headers_mut().append(*name, value.parse().unwrap());
+    }
+    let receive = async {
+        let (mut peer, _) = listener.accept().await.unwrap();
+        let mut head = vec![0; 4096];
+        let length = peer.read(&mut head).await.unwrap();
+        peer.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").await.unwrap();
+        String::from_utf8(head[..length].to_vec()).unwrap()
+    };
+    let (sent, head) = tokio::join!(gate.send(request, RequestOptions::default()), receive);
+    assert_eq!(sent.unwrap().status(), 204);
+    assert!(head.contains(&format!("\r\nhost: {address}\r\n")), "{head}");
+    head
+}
+
+#[tokio::test]
+async fn whatever_the_guest_put_there() {
+    let forged = [("tenure-term", "99"), ("x", "y"), ("Tenure-Term", "98"), ("host", "evil")];
+    for headers in [&[][..], &forged[..]] {
+        let head = arrives("tenure-term", headers).await;
+        assert_eq!(head.matches("tenure-term:").count(), 1, "{head}");
+        assert!(head.contains("\r\ntenure-term: 7\r\n"), "{head}");
+        assert_eq!(head.contains("\r\nx: y\r\n"), !headers.is_empty(), "{head}");
+    }
+}
+
+#[tokio::test]
+async fn under_the_name_that_was_chosen() {
+    let head = arrives("X-Fence", &[("tenure-term", "99")]).await;
+    assert!(head.contains("\r\nx-fence: 7\r\n"), "{head}");
+}
+
+#[tokio::test]
+async fn and_no_proxy_is_told_to_take_it_away() {
+    let head = arrives("tenure-term", &[("connection", "tenure-term")]).await;
+    assert!(!head.contains("connection"), "{head}");
+}

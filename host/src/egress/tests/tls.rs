@@ -1,0 +1,90 @@
+//! The same over TLS, with a server whose certificate the client trusts.
+
+use super::super::turn::Connections;
+use super::{Answers, Gate, Outlet, TermHeader, for_ever, policy, send};
+use http::StatusCode;
+use rustls::pki_types::PrivateKeyDer;
+use rustls::{ClientConfig, HandshakeKind, RootCertStore, ServerConfig};
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+
+struct Server {
+    address: SocketAddr,
+    /// Trusts the server, and nobody else.
+    client: ClientConfig,
+    /// For each connection how it began, and the head of its first request.
+    seen: Arc<Mutex<Vec<(HandshakeKind, String)>>>,
+}
+
+async fn server() -> Server {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();
+    let certificate = made.cert.der().clone();
+    let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
+    let config = ServerConfig::builder_with_provider(provider.clone())
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate.clone()], key)
+        .unwrap();
+    let mut roots = RootCertStore::empty();
+    roots.add(certificate).unwrap();
+    let client = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let seen = Arc::<Mutex<Vec<_>>>::default();
+    let (acceptor, heads) = (TlsAcceptor::from(Arc::new(config)), seen.clone());
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let Ok(mut stream) = acceptor.accept(stream).await else { continue };
+            let mut head = vec![0; 4096];
+            let length = stream.read(&mut head).await.unwrap();
+            let head = String::from_utf8(head[..length].to_vec()).unwrap();
+            let kind = stream.get_ref().1.handshake_kind().unwrap();
+            heads.lock().unwrap().push((kind, head));
+            stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await.unwrap();
+        }
+    });
+    Server { address, client, seen }
+}
+
+fn turn(outlet: &Outlet, server: &Server, term: u64) -> (Gate, Connections) {
+    let connections = outlet.open(term, for_ever());
+    let policy = policy(&server.address.to_string(), Answers::Streamed(1000));
+    (Gate::of_turn(policy, &connections), connections)
+}
+
+#[tokio::test]
+async fn a_session_is_resumed_by_the_next_turn() {
+    let server = server().await;
+    let outlet = Outlet::new(TermHeader::default());
+    outlet.tls.set(Ok(Arc::new(server.client.clone()))).unwrap();
+    let url = format!("https://{}/", server.address);
+    for term in [7, 8] {
+        let (gate, _connections) = turn(&outlet, &server, term);
+        let answer = send(&gate, &url, "").await.unwrap();
+        assert_eq!(answer, (StatusCode::OK, "ok".to_owned()));
+    }
+    let seen = server.seen.lock().unwrap();
+    let kinds: Vec<_> = seen.iter().map(|(kind, _)| *kind).collect();
+    assert_eq!(kinds, [HandshakeKind::Full, HandshakeKind::Resumed]);
+    assert!(seen[1].1.contains("\r\ntenure-term: 8\r\n"), "{seen:?}");
+}
+
+#[tokio::test]
+async fn who_is_not_trusted_is_told_nothing() {
+    let server = server().await;
+    // Trusts what the platform trusts.
+    let outlet = Outlet::new(TermHeader::default());
+    let (gate, _connections) = turn(&outlet, &server, 7);
+    let refused = send(&gate, &format!("https://{}/", server.address), "").await;
+    assert!(refused.is_err_and(|error| format!("{error:?}").contains("TLS: ")));
+    assert!(server.seen.lock().unwrap().is_empty());
+}

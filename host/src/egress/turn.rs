@@ -1,0 +1,166 @@
+//! The outgoing HTTP of one turn: connections of its own, which end with it.
+
+use super::client::{CONNECT, USER_AGENT};
+use super::permit::{Permit, Revoke};
+use super::resolver::PublicOnly;
+use super::wire::Wire;
+use super::{TermHeader, tls};
+use crate::deadline::Deadline;
+use crate::handler::BoxFuture;
+use bytes::Bytes;
+use http::header::{CONNECTION, HOST, HeaderName, HeaderValue};
+use http::{Uri, uri::Scheme};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
+use hyper_util::client::legacy::{self, Client};
+use hyper_util::rt::TokioIo;
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+use tower_service::Service;
+
+/// Unused connections that a turn keeps to one host.
+const IDLE_PER_HOST: usize = 4;
+
+/// What all turns of a handler have in common.
+pub(crate) struct Outlet {
+    term: TermHeader,
+    tcp: HttpConnector<PublicOnly>,
+    /// Made when it is first needed, and then kept: a TLS session can be resumed in another turn.
+    pub(super) tls: Tls,
+}
+
+type Tls = Arc<OnceLock<Result<Arc<ClientConfig>, String>>>;
+
+/// The connections of one turn. When this is dropped they are closed, and nothing can be sent by
+/// anybody who still holds a gate of the turn.
+pub(crate) struct Connections {
+    pub(super) courier: Arc<Courier>,
+    _revoke: Revoke,
+}
+
+/// Sends the requests of one turn, stamped with its term.
+pub(super) struct Courier {
+    client: Client<Connector, Full<Bytes>>,
+    stamp: (HeaderName, HeaderValue),
+    pub(super) permit: Permit,
+}
+
+impl Outlet {
+    pub(crate) fn new(term: TermHeader) -> Self {
+        let mut tcp = HttpConnector::new_with_resolver(PublicOnly);
+        tcp.enforce_http(false);
+        tcp.set_nodelay(true);
+        tcp.set_connect_timeout(Some(CONNECT));
+        Self { term, tcp, tls: Arc::default() }
+    }
+
+    /// Lets a turn of `term` send while its lease holds.
+    pub(crate) fn open(&self, term: u64, lease: Deadline) -> Connections {
+        let (permit, revoke) = Permit::new(lease);
+        let connector =
+            Connector { tcp: self.tcp.clone(), tls: self.tls.clone(), permit: permit.clone() };
+        let client = Client::builder(UntilRevoked(permit.clone()))
+            // What could not be sent is for the handler to decide about.
+            .retry_canceled_requests(false)
+            .pool_max_idle_per_host(IDLE_PER_HOST)
+            .build(connector);
+        let stamp = (self.term.name().clone(), term.into());
+        let courier = Arc::new(Courier { client, stamp, permit });
+        Connections { courier, _revoke: revoke }
+    }
+}
+
+impl Courier {
+    pub(super) async fn send(
+        &self,
+        mut request: http::Request<Full<Bytes>>,
+    ) -> Result<http::Response<Incoming>, legacy::Error> {
+        let headers = request.headers_mut();
+        // The client sets it from the URL.
+        headers.remove(HOST);
+        // It could tell a proxy to take the stamp away.
+        headers.remove(CONNECTION);
+        headers.entry(http::header::USER_AGENT).or_insert(HeaderValue::from_static(USER_AGENT));
+        let (name, value) = self.stamp.clone();
+        // Whatever the handler put there.
+        headers.insert(name, value);
+        self.client.request(request).await
+    }
+}
+
+/// Makes connections that write under the permit.
+#[derive(Clone)]
+struct Connector {
+    tcp: HttpConnector<PublicOnly>,
+    tls: Tls,
+    permit: Permit,
+}
+
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+impl Connector {
+    async fn connect(mut self, to: Uri) -> Result<TokioIo<Box<dyn Stream>>, BoxError> {
+        let tcp = self.permit.drive(self.tcp.call(to.clone())).await??;
+        let wire = Wire::new(tcp.into_inner(), self.permit);
+        if to.scheme() != Some(&Scheme::HTTPS) {
+            return Ok(TokioIo::new(Box::new(wire)));
+        }
+        let config = self.tls.get_or_init(|| match tls::trusting() {
+            Ok(config) => Ok(Arc::new(config)),
+            Err(error) => Err(format!("TLS: {error}")),
+        });
+        let host = to.host().unwrap_or_default().trim_matches(['[', ']']);
+        let server = ServerName::try_from(host)?.to_owned();
+        let tls = TlsConnector::from(config.clone()?).connect(server, wire).await?;
+        Ok(TokioIo::new(Box::new(tls)))
+    }
+}
+
+impl Service<Uri> for Connector {
+    type Response = TokioIo<Box<dyn Stream>>;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<Self::Response, BoxError>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, to: Uri) -> Self::Future {
+        let connecting = self.clone().connect(to);
+        Box::pin(async { timeout(CONNECT, connecting).await? })
+    }
+}
+
+/// A [`Wire`], or TLS over it.
+trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+
+impl Connection for Box<dyn Stream> {
+    fn connected(&self) -> Connected {
+        Connected::new()
+    }
+}
+
+/// Runs the tasks of the client for as long as the turn lasts. Connections are dropped with them.
+#[derive(Clone)]
+struct UntilRevoked(Permit);
+
+impl<F: Future<Output = ()> + Send + 'static> hyper::rt::Executor<F> for UntilRevoked {
+    fn execute(&self, task: F) {
+        let revoked = self.0.clone().revoked();
+        tokio::spawn(async move {
+            tokio::select! {
+                biased;
+                () = revoked => {}
+                () = task => {}
+            }
+        });
+    }
+}

@@ -1,0 +1,80 @@
+//! A connection of one turn, down to where its bytes are handed to the kernel.
+
+use super::permit::Permit;
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+
+/// Asks for the permit in each call that hands something to the kernel. Requests wait in queues
+/// and are written by other tasks, so there is no other place at which a check is in time.
+pub(super) struct Wire {
+    stream: TcpStream,
+    permit: Permit,
+}
+
+impl Wire {
+    pub(super) fn new(stream: TcpStream, permit: Permit) -> Self {
+        Self { stream, permit }
+    }
+
+    fn act<T>(
+        &mut self,
+        act: impl FnOnce(Pin<&mut TcpStream>) -> Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        match self.permit.act(|| act(Pin::new(&mut self.stream))) {
+            Ok(poll) => poll,
+            Err(over) => Poll::Ready(Err(over.into())),
+        }
+    }
+}
+
+impl AsyncWrite for Wire {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.act(|stream| stream.poll_write(cx, bytes))
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.act(|stream| stream.poll_write_vectored(cx, bytes))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.act(|stream| stream.poll_flush(cx))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.act(|stream| stream.poll_shutdown(cx))
+    }
+}
+
+impl AsyncRead for Wire {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, buffer)
+    }
+}
+
+impl Drop for Wire {
+    fn drop(&mut self) {
+        if self.permit.lease_is_over() {
+            // A reset instead of an orderly end: what still waits in the kernel is thrown away.
+            let _ = self.stream.set_zero_linger();
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! Requests that nobody waits for in the usual way.
+
+use wasip2::http::outgoing_handler;
+use wasip2::http::types::{
+    Fields, FutureIncomingResponse, Method, OutgoingBody, OutgoingRequest, Scheme,
+};
+use wasip2::io::streams::OutputStream;
+
+/// A request under way. None: the host did not take it.
+pub struct Started(Option<FutureIncomingResponse>);
+
+impl Started {
+    /// Waits for the answer.
+    pub fn answered(&self) -> bool {
+        let Some(answer) = &self.0 else { return false };
+        answer.subscribe().block();
+        matches!(answer.get(), Some(Ok(Ok(_))))
+    }
+}
+
+/// Sends a request, and does not wait for the answer.
+pub fn send(url: &str, json: &str) -> Started {
+    let Some((answer, body, stream)) = start(url, json) else { return Started(None) };
+    drop(stream);
+    let _ = OutgoingBody::finish(body, None);
+    Started(Some(answer))
+}
+
+/// Begins a request, and leaves its body open.
+pub fn leave_open(url: &str, json: &str) -> impl Sized {
+    start(url, json)
+}
+
+fn start(url: &str, json: &str) -> Option<(FutureIncomingResponse, OutgoingBody, OutputStream)> {
+    let host = url.strip_prefix("http://")?.strip_suffix('/')?;
+    let json_type = ("content-type".to_owned(), b"application/json".to_vec());
+    let request = OutgoingRequest::new(Fields::from_list(&[json_type]).ok()?);
+    request.set_method(&Method::Post).ok()?;
+    request.set_scheme(Some(&Scheme::Http)).ok()?;
+    request.set_authority(Some(host)).ok()?;
+    request.set_path_with_query(Some("/")).ok()?;
+    let body = request.body().ok()?;
+    let answer = outgoing_handler::handle(request, None).ok()?;
+    let stream = body.write().ok()?;
+    stream.write(json.as_bytes()).ok()?;
+    Some((answer, body, stream))
+}

@@ -1,0 +1,157 @@
+//! A candidate to compare with, as the reference sample of the leader election pattern works: a
+//! lease of 15 s, renewed every 10 s for as long as that succeeds, and no clock of its own.
+//!
+//! - A follower tries to acquire every 20 s.
+//! - The leader's work goes on until a renewal is *answered* with a failure, or fails for good
+//!   after the retries of the SDK. While a renewal hangs, the work goes on.
+//! - A lease that could not be renewed is not released; the candidate contends again at once.
+//!
+//! It is kinder than the sample in two things: SIGTERM ends it in good order (the sample knows
+//! only a key press), and no error ends it. It has no terms; each tenancy gets a number from the
+//! time at which the service granted it, so that the sink can tell tenancies apart.
+
+mod sdk;
+
+use std::cell::Cell;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use chrono::{DateTime, SecondsFormat, Utc};
+use serde_json::{Value, json};
+use tenure_guest::azure::{Account, BlobName, Class, LeaseId, Operation};
+use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
+
+use sdk::Sdk;
+
+/// The sample's lease.
+pub const LEASE: Duration = Duration::from_secs(15);
+/// The sample's pause from the start of one renewal to the next.
+pub const RENEW: Duration = Duration::from_secs(10);
+/// The sample's pause before another attempt to acquire.
+pub const RETRY: Duration = Duration::from_secs(20);
+/// As often as the handler of the tests.
+const BEAT: Duration = Duration::from_millis(20);
+
+/// A candidate of the baseline.
+pub struct Baseline {
+    name: String,
+    sdk: Sdk,
+    sink: String,
+    held: Cell<Option<LeaseId>>,
+}
+
+impl Baseline {
+    /// A candidate for `election` (`container/blob`) that beats at `sink` (`host:port`).
+    ///
+    /// # Errors
+    /// The connection string or a name is wrong.
+    pub fn new(name: &str, connection_string: &str, election: &str, sink: &str) -> Result<Self> {
+        let account = Account::from_connection_string(connection_string);
+        let account = account.ok().context("this is no connection string")?;
+        let blob = BlobName::parse(election).ok().context("the election is no CONTAINER/BLOB")?;
+        let sink = format!("http://{sink}/");
+        Ok(Self { name: name.into(), sdk: Sdk::new(account, blob)?, sink, held: Cell::new(None) })
+    }
+
+    /// Contends until SIGTERM, then releases.
+    ///
+    /// # Errors
+    /// Signals cannot be handled.
+    pub async fn run(&self) -> Result<()> {
+        use tokio::signal::unix::{SignalKind, signal};
+        let mut terminate = signal(SignalKind::terminate())?;
+        tokio::select! {
+            _ = terminate.recv() => {}
+            never = self.contend() => match never {},
+        }
+        if let Some(lease) = self.held.take() {
+            let _ = self.sdk.send(&Operation::Release { lease }).await;
+        }
+        self.tell(json!({ "event": "stopped" }));
+        Ok(())
+    }
+
+    async fn contend(&self) -> std::convert::Infallible {
+        for operation in [Operation::CreateContainer, Operation::CreateBlob] {
+            // Whoever comes second finds that it exists.
+            let _ = self.sdk.send(&operation).await;
+        }
+        loop {
+            let lease = LeaseId::from_random(*uuid::Uuid::new_v4().as_bytes());
+            let acquire = Operation::Acquire { lease, seconds: 15, if_match: None };
+            let granted = self.sdk.send(&acquire).await;
+            match granted {
+                Ok(granted) if granted.answer.class == Class::Done => {
+                    self.held.set(Some(lease));
+                    let term = term(granted.answer.date);
+                    self.lead(lease, term, granted.sent).await;
+                    self.held.set(None);
+                }
+                _ => {
+                    self.tell(json!({ "event": "following" }));
+                    sleep(RETRY).await;
+                }
+            }
+        }
+    }
+
+    /// Works until a renewal has failed.
+    async fn lead(&self, lease: LeaseId, term: u64, sent: Instant) {
+        self.tell(json!({ "event": "elected", "term": term, "valid_for_ms": valid_for(sent) }));
+        tokio::select! {
+            () = self.renew(lease, term) => {}
+            () = self.work(term) => {}
+        }
+        self.tell(json!({ "event": "stood-down", "term": term, "reason": "renewal failed" }));
+    }
+
+    async fn renew(&self, lease: LeaseId, term: u64) {
+        loop {
+            let began = Instant::now();
+            let renewed = self.sdk.send(&Operation::Renew { lease }).await;
+            let Ok(renewed) = renewed else { return };
+            // Azurite renews for anybody, and says for whom. The service answers 409.
+            if renewed.answer.class != Class::Done || renewed.answer.lease != Some(lease) {
+                return;
+            }
+            let valid_for = valid_for(renewed.sent);
+            self.tell(json!({ "event": "renewed", "term": term, "valid_for_ms": valid_for }));
+            sleep(RENEW.saturating_sub(began.elapsed())).await;
+        }
+    }
+
+    /// Beats at the sink for as long as it is let.
+    async fn work(&self, term: u64) {
+        let client = self.sdk.client();
+        let mut rhythm = interval(BEAT);
+        rhythm.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        for beat in 0_u64.. {
+            rhythm.tick().await;
+            let json = json!({ "term": term, "slot": 0, "beat": beat }).to_string();
+            let post = client.post(&self.sink).header("content-type", "application/json");
+            // A beat that fails is left out: the sink judges by what arrives.
+            let _ = timeout(RENEW, post.body(json).send()).await;
+        }
+    }
+
+    /// In the form of the events of `tenure run --log json`.
+    fn tell(&self, mut event: Value) {
+        event["timestamp"] = Utc::now().to_rfc3339_opts(SecondsFormat::Millis, true).into();
+        event["candidate"] = self.name.as_str().into();
+        println!("{event}");
+    }
+}
+
+/// What is left of the lease, in milliseconds; below zero when the answer came too late.
+fn valid_for(sent: Instant) -> i64 {
+    let (lease, elapsed) = (LEASE.as_millis(), sent.elapsed().as_millis());
+    i64::try_from(lease).unwrap_or(i64::MAX) - i64::try_from(elapsed).unwrap_or(i64::MAX)
+}
+
+/// The second at which the lease was granted by the service's clock, and within that second the
+/// millisecond of this machine.
+fn term(granted: Option<DateTime<Utc>>) -> u64 {
+    let now = Utc::now();
+    let seconds = granted.unwrap_or(now).timestamp();
+    u64::try_from(seconds * 1_000).unwrap_or(0) + u64::from(now.timestamp_subsec_millis())
+}

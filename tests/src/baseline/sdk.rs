@@ -1,0 +1,70 @@
+//! Requests as the official SDKs send them, with the retry options of the sample: three retries
+//! after 5, 10 and 20 s, and a network time-out of 100 s for each try.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+use chrono::Utc;
+use reqwest::{Client, Method};
+use tenure_guest::azure::{Account, Answer, BlobName, Class, Operation};
+use tokio::time::sleep;
+
+const TRY_TAKES_AT_MOST: Duration = Duration::from_secs(100);
+const BACK_OFF: [Duration; 3] =
+    [Duration::from_secs(5), Duration::from_secs(10), Duration::from_secs(20)];
+
+/// The answer to one request.
+pub(super) struct Reply {
+    /// When the try that was answered was sent.
+    pub(super) sent: Instant,
+    pub(super) answer: Answer,
+}
+
+pub(super) struct Sdk {
+    account: Account,
+    blob: BlobName,
+    client: Client,
+}
+
+impl Sdk {
+    pub(super) fn new(account: Account, blob: BlobName) -> Result<Self> {
+        // reqwest is built without a provider of its own; a second call changes nothing.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        Ok(Self { account, blob, client: Client::builder().no_proxy().build()? })
+    }
+
+    pub(super) fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Sends it until it is answered by something other than "later".
+    pub(super) async fn send(&self, operation: &Operation) -> Result<Reply> {
+        for pause in BACK_OFF.map(Some).into_iter().chain([None]) {
+            let sent = Instant::now();
+            match (self.attempt(operation).await, pause) {
+                (Ok(answer), _) if answer.class != Class::Unavailable => {
+                    return Ok(Reply { sent, answer });
+                }
+                (_, Some(pause)) => sleep(pause).await,
+                (Ok(answer), None) => return Ok(Reply { sent, answer }),
+                (Err(error), None) => return Err(error),
+            }
+        }
+        bail!("the last try has no pause after it")
+    }
+
+    async fn attempt(&self, operation: &Operation) -> Result<Answer> {
+        let request = operation.request(&self.account, &self.blob, Utc::now(), 100);
+        let method = Method::from_bytes(request.method.as_str().as_bytes())?;
+        let url = format!("{}{}", request.origin, request.path_and_query);
+        let mut sending = self.client.request(method, url).timeout(TRY_TAKES_AT_MOST);
+        for (name, value) in request.headers {
+            sending = sending.header(name, value);
+        }
+        let answer = sending.send().await?;
+        let headers = answer.headers().iter();
+        let headers: Vec<_> =
+            headers.map(|(name, value)| (name.to_string(), value.as_bytes().to_vec())).collect();
+        Ok(Answer::read(operation, answer.status().as_u16(), &headers))
+    }
+}

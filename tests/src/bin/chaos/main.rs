@@ -1,0 +1,142 @@
+//! Chaos: elections of real processes whose candidates are killed, frozen, stopped and cut off
+//! from the store, and what arrives at a sink that does not fence. Beside it, on demand, the
+//! same for candidates that work as the reference sample does.
+//!
+//! ```text
+//! cargo run -p tenure-tests --release --bin chaos -- --rounds 100 [--store embedded] \
+//!     [--candidates 3..5] [--seed S] [--beside N] [--baseline [ROUNDS]] [--json]
+//! ```
+//!
+//! Round N of seed S is round 1 of seed S + N - 1. Ends with 1 when tenure broke a bound or a
+//! round of it failed.
+
+mod judge;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use clap::{Parser, ValueEnum, value_parser};
+use tenure_tests::Store;
+use tenure_tests::baseline::Baseline;
+use tenure_tests::chaos::{Kind, Plan, Setting, round};
+use tenure_tests::measure::load;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+use judge::{Judge, Verdict};
+
+#[derive(Parser)]
+#[command(about = "Kills, freezes, stops and cuts off leaders, and sees what arrives too late")]
+struct Arguments {
+    /// Rounds: elections that suffer a freeze, a partition and a third fault
+    #[arg(long, default_value_t = 20, value_parser = value_parser!(u64).range(1..=10_000))]
+    rounds: u64,
+    /// How many candidates contend in each round; drawn from 3 to 5 when it is not given
+    #[arg(long, value_parser = value_parser!(u8).range(3..=5))]
+    candidates: Option<u8>,
+    /// What everything that happens is drawn from
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Elections that run side by side: more of them load the machine
+    #[arg(long, default_value_t = 6, value_parser = value_parser!(u8).range(1..=32))]
+    beside: u8,
+    /// The store
+    #[arg(long, value_enum, default_value_t)]
+    store: Place,
+    /// The baseline too, in as many rounds, or in this many
+    #[arg(long, num_args = 0..=1, value_name = "ROUNDS")]
+    #[arg(value_parser = value_parser!(u64).range(1..=10_000))]
+    baseline: Option<Option<u64>>,
+    /// One JSON object instead of a table
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum Place {
+    #[default]
+    Azurite,
+    Embedded,
+}
+
+/// One process of the baseline. The connection string comes from the environment.
+#[derive(Parser)]
+#[command(name = "chaos baseline", about = "A candidate as the reference sample works")]
+struct BaselineArguments {
+    #[arg(long)]
+    name: String,
+    #[arg(long, value_name = "CONTAINER/BLOB")]
+    election: String,
+    #[arg(long, value_name = "HOST:PORT")]
+    sink: String,
+}
+
+fn main() -> Result<ExitCode> {
+    // The candidates are this program too: it is the only one that is surely built.
+    match std::env::args().nth(1).as_deref() {
+        Some("run") => return Ok(tenure::cli::main()),
+        Some("baseline") => return baseline(),
+        _ => {}
+    }
+    let arguments = Arguments::parse();
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    runtime.block_on(chaos(&arguments))
+}
+
+fn baseline() -> Result<ExitCode> {
+    let arguments = BaselineArguments::parse_from(std::env::args().skip(1));
+    let BaselineArguments { name, election, sink } = &arguments;
+    let account = std::env::var("AZURE_STORAGE_CONNECTION_STRING")?;
+    let candidate = Baseline::new(name, &account, election, sink)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(candidate.run())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn chaos(arguments: &Arguments) -> Result<ExitCode> {
+    let store = match arguments.store {
+        Place::Azurite => Store::azurite().await?,
+        Place::Embedded => Store::embedded().await?,
+    };
+    let program = std::env::current_exe()?;
+    let program = program.to_str().context("the program has a strange name")?;
+    let before = load();
+    let setting = Setting::new(program, &store).await?;
+
+    let tenure = (0..arguments.rounds).map(|number| (Kind::Tenure, number));
+    let rounds = arguments.baseline.map_or(0, |rounds| rounds.unwrap_or(arguments.rounds));
+    let baseline = (0..rounds).map(|number| (Kind::Baseline, number));
+    let candidates = arguments.candidates.map_or(3..=5, |n| usize::from(n)..=usize::from(n));
+    let places = Arc::new(Semaphore::new(arguments.beside.into()));
+    let mut running = JoinSet::new();
+    for (kind, number) in tenure.chain(baseline) {
+        let seed = arguments.seed.wrapping_add(number);
+        let plan = Plan::draw(seed, candidates.clone());
+        let (setting, places) = (setting.clone(), Arc::clone(&places));
+        running.spawn(async move {
+            let _place = places.acquire().await;
+            let happened = round(&setting, kind, &plan).await;
+            (kind, Verdict { seed, plan, happened })
+        });
+    }
+    let mut judge = Judge::default();
+    while let Some(ended) = running.join_next().await {
+        let (kind, verdict) = ended.context("a round panicked")?;
+        if !arguments.json {
+            verdict.tell(kind);
+        }
+        judge.add(kind, verdict);
+    }
+
+    let broken = judge.broken();
+    if arguments.json {
+        println!("{}", judge.to_json(&format!("{:?}", arguments.store).to_lowercase()));
+    } else {
+        println!("\n{:?}, {} elections side by side\n", arguments.store, arguments.beside);
+        println!("{judge}");
+        println!("load of the machine: {before} before, {} after", load());
+    }
+    Ok(if broken.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

@@ -1,0 +1,42 @@
+//! Looks for every seeded bug with the simulation, and tells how many seeds each one took.
+
+use std::num::NonZeroUsize;
+use std::process::ExitCode;
+use std::thread;
+use std::time::Instant;
+
+use clap::Parser;
+use tenure_tests::simulation::hunt;
+
+/// Seeded bugs, each of which breaks one rule of the protocol, and the schedules that show them.
+///
+/// The schedules are those of `simulate`, from seed 0 on.
+#[derive(Parser)]
+struct Flags {
+    /// The most schedules for each
+    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    seeds: u64,
+
+    /// Threads; as many as there are processors, unless said otherwise
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=256))]
+    threads: Option<u16>,
+}
+
+fn main() -> ExitCode {
+    let flags = Flags::parse();
+    let processors = thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    let threads = flags.threads.map_or(processors, usize::from);
+    let began = Instant::now();
+    let found = hunt::hunt(flags.seeds, threads);
+    println!("{:<27} {:>7}  rules that it breaks there", "seeded bug", "seeds");
+    for quarry in &found {
+        println!("{quarry}");
+    }
+    let unbroken = hunt::unbroken(&found);
+    if !unbroken.is_empty() {
+        println!("broken by none: {}", unbroken.join(" "));
+    }
+    println!("in {:.1} s", began.elapsed().as_secs_f64());
+    let all = unbroken.is_empty() && found.iter().all(|quarry| quarry.seed.is_some());
+    ExitCode::from(u8::from(!all))
+}

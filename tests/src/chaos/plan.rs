@@ -1,0 +1,207 @@
+//! What is to happen in a round, drawn from a seed.
+
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use super::dice::Dice;
+use crate::Mode;
+
+/// One round: an election, and what befalls it.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// How many candidates contend, 3 to 5.
+    pub candidates: usize,
+    /// Whether a turn never ends by itself, or most turns end before the next is due.
+    pub endless_turns: bool,
+    /// One after the other; after each, somebody leads again.
+    pub faults: Vec<Fault>,
+}
+
+/// Something that goes wrong, and ends.
+#[derive(Clone, Debug)]
+pub struct Fault {
+    /// Who is cut off from the store, and how.
+    pub cut: Option<(Whom, Mode)>,
+    /// What befalls the processes while they are cut off.
+    pub blow: Option<Blow>,
+    /// When it strikes, from the time at which a leader works: any time between two renewals.
+    pub after: Duration,
+    /// How long it lasts at least. One that makes another leader lasts until that one works.
+    pub lasts: Duration,
+}
+
+/// Which candidates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whom {
+    /// The one that leads.
+    Leader,
+    /// One that does not.
+    Follower,
+    /// Everybody.
+    All,
+}
+
+/// What befalls processes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Blow {
+    /// SIGKILL of the leader.
+    Kill,
+    /// SIGSTOP, and SIGCONT when the fault ends.
+    Freeze(Whom),
+    /// SIGTERM of the leader and of this many followers, which are started again at once; in
+    /// each wave of whoever leads by then.
+    Storm(Vec<usize>),
+}
+
+/// The interval between renewals, of which a fault may strike any moment.
+const RENEW: u64 = 4_000;
+
+/// Longer than the lease.
+const LASTS: RangeInclusive<u64> = 16_000..=22_000;
+
+impl Plan {
+    /// A freeze, a partition and a third fault, in any order.
+    #[must_use]
+    pub fn draw(seed: u64, candidates: RangeInclusive<usize>) -> Self {
+        let mut dice = Dice(seed);
+        let more = u64::try_from(candidates.end() - candidates.start()).unwrap();
+        let more = usize::try_from(dice.below(more + 1)).unwrap();
+        let candidates = candidates.start() + more;
+        let mut faults = vec![freeze(&mut dice), third(candidates, &mut dice)];
+        let partition = partition(&mut dice);
+        faults.insert(usize::try_from(dice.below(3)).unwrap(), partition);
+        if dice.below(2) == 0 {
+            faults.reverse();
+        }
+        Self { candidates, endless_turns: dice.below(2) == 0, faults }
+    }
+}
+
+fn freeze(dice: &mut Dice) -> Fault {
+    let whom = dice.one_of(&[Whom::Leader, Whom::Leader, Whom::Leader, Whom::All]);
+    // Some wake up, and the store is out of reach.
+    let cut = (dice.below(4) == 0).then(|| (Whom::Leader, mode(dice)));
+    fault(cut, Some(Blow::Freeze(whom)), dice)
+}
+
+fn partition(dice: &mut Dice) -> Fault {
+    let whom = dice.one_of(&[Whom::Leader, Whom::Leader, Whom::Follower, Whom::All]);
+    fault(Some((whom, mode(dice))), None, dice)
+}
+
+fn third(candidates: usize, dice: &mut Dice) -> Fault {
+    let wave = |dice: &mut Dice| usize::try_from(dice.below(candidates as u64)).unwrap();
+    let waves = |dice: &mut Dice| (0..2 + dice.below(3)).map(|_| wave(dice)).collect();
+    match dice.below(6) {
+        0 | 1 => fault(None, Some(Blow::Kill), dice),
+        2 => fault(Some((Whom::Follower, mode(dice))), Some(Blow::Kill), dice),
+        3 => {
+            let waves = waves(dice);
+            fault(Some((Whom::Leader, mode(dice))), Some(Blow::Storm(waves)), dice)
+        }
+        _ => {
+            let waves = waves(dice);
+            fault(None, Some(Blow::Storm(waves)), dice)
+        }
+    }
+}
+
+fn mode(dice: &mut Dice) -> Mode {
+    let late = Duration::from_millis(300 + dice.below(2_000));
+    let too_late = Duration::from_millis(4_000 + dice.below(8_000));
+    // An answer has some 300 bytes: it takes some 0.3 s, or longer than anybody waits.
+    let modes = [
+        Mode::Drop,
+        Mode::Reset,
+        Mode::BlackHole,
+        Mode::HalfOpen,
+        Mode::Delay(dice.one_of(&[late, too_late])),
+        Mode::Trickle(Duration::from_millis(dice.one_of(&[1, 20]))),
+    ];
+    dice.one_of(&modes)
+}
+
+fn fault(cut: Option<(Whom, Mode)>, blow: Option<Blow>, dice: &mut Dice) -> Fault {
+    let after = Duration::from_millis(dice.below(RENEW));
+    let most = LASTS.end() - LASTS.start();
+    let lasts = match blow {
+        // Over when the leader is replaced, unless others are cut off too.
+        Some(Blow::Storm(_)) => Duration::ZERO,
+        Some(Blow::Kill) if cut.is_none() => Duration::ZERO,
+        _ => Duration::from_millis(LASTS.start() + dice.below(most)),
+    };
+    Fault { cut, blow, after, lasts }
+}
+
+impl Fault {
+    /// Whether the leader cannot go on and nobody else is disturbed: another takes over while
+    /// the fault lasts.
+    pub(super) fn deposes(&self) -> bool {
+        let others_are_well = !matches!(self.cut, Some((Whom::Follower | Whom::All, _)))
+            && !matches!(self.blow, Some(Blow::Freeze(Whom::Follower | Whom::All)));
+        let leader_is_out = matches!(self.cut, Some((Whom::Leader, mode)) if mode.cuts_off())
+            || matches!(self.blow, Some(Blow::Kill | Blow::Freeze(Whom::Leader)));
+        others_are_well && leader_is_out
+    }
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let turns = if self.endless_turns { "endless turns" } else { "short turns" };
+        write!(f, "{} candidates, {turns}", self.candidates)?;
+        self.faults.iter().try_for_each(|fault| write!(f, "; {fault}"))
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "after {:?}:", self.after)?;
+        if let Some((whom, mode)) = self.cut {
+            write!(f, " cut off {whom:?} ({mode})")?;
+        }
+        if let Some(blow) = &self.blow {
+            write!(f, " {blow:?}")?;
+        }
+        write!(f, " for {:?}", self.lasts)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_round_has_a_freeze_and_a_partition_and_all_kinds_are_drawn() {
+        let mut seen = std::collections::BTreeSet::new();
+        for seed in 0..200 {
+            let plan = Plan::draw(seed, 3..=5);
+            assert!((3..=5).contains(&plan.candidates) && plan.faults.len() == 3, "{plan}");
+            let freezes = |fault: &Fault| matches!(fault.blow, Some(Blow::Freeze(_)));
+            let partitions = |fault: &Fault| fault.cut.is_some() && fault.blow.is_none();
+            assert!(plan.faults.iter().any(freezes), "{plan}");
+            assert!(plan.faults.iter().any(partitions), "{plan}");
+            assert_eq!(plan.to_string(), Plan::draw(seed, 3..=5).to_string());
+            for fault in &plan.faults {
+                let lasting = freezes(fault) || partitions(fault);
+                assert!(!lasting || fault.lasts > Duration::from_secs(15), "{plan}");
+                let mode = fault.cut.map(|(whom, mode)| {
+                    let mode = mode.to_string();
+                    format!("{whom:?} {}", mode.split(' ').next().unwrap())
+                });
+                let blow = fault.blow.as_ref().map(|blow| match blow {
+                    Blow::Storm(_) => "Storm".to_owned(),
+                    other => format!("{other:?}"),
+                });
+                seen.insert((mode, blow));
+            }
+        }
+        let expected = [("Leader black", None), ("All drop", None), ("Follower half-open", None)];
+        for (mode, blow) in expected {
+            assert!(seen.contains(&(Some(mode.to_owned()), blow)), "{mode}: {seen:?}");
+        }
+        for blow in ["Kill", "Storm", "Freeze(Leader)", "Freeze(All)"] {
+            assert!(seen.contains(&(None, Some(blow.to_owned()))), "{blow}: {seen:?}");
+        }
+    }
+}

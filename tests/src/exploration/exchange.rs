@@ -1,0 +1,95 @@
+//! The store handles requests, and the oracle hears of all that it should.
+
+use tenure::store::Service;
+use tenure_guest::azure::{LeaseId, Operation};
+
+use super::known::{Known, digest};
+use super::oracle::{Oracle, Violation, Work};
+use super::state::{Sent, State};
+use super::step::Reply;
+use super::time::{Instant, at_service};
+
+impl State {
+    /// The store handles a request.
+    pub(super) fn handle(&mut self, sent: &Sent) -> Reply {
+        let given = digest(&(&self.service, self.writes, &sent.request, self.now));
+        let (service, reply) = self.scope.answers.get(given, || {
+            let mut service = Service::clone(&self.service);
+            service.forget(self.writes + 1);
+            let answer = service.handle(at_service(self.now), &sent.request);
+            let digest = service.fingerprint();
+            (Known::by(service, digest), Known::new((answer.status, answer.headers)))
+        });
+        self.service = service;
+        if reply.0 < 300 {
+            self.accepted(sent);
+        }
+        reply
+    }
+
+    fn accepted(&mut self, sent: &Sent) {
+        use Operation::{Acquire, CreateBlob, CreateContainer, Release, Renew, WriteMetadata};
+        match &*sent.operation {
+            CreateContainer | CreateBlob => self.writes += 1,
+            Acquire { lease, .. } | Renew { lease } => {
+                self.first.get_or_insert(sent.from);
+                self.oracle.granted(*lease, sent.at, self.now);
+            }
+            Release { .. } => self.oracle.ended(),
+            WriteMetadata { lease, metadata, .. } => {
+                self.writes += 1;
+                let field = |name| metadata.get(name).unwrap_or_default();
+                let term = field("tenureterm").parse().unwrap_or(0);
+                let nonce = u64::from_str_radix(field("tenurenonce"), 16).unwrap_or(0);
+                let won = self.oracle.recorded(*lease, term, nonce);
+                self.note.take_over = won == Ok(true);
+                self.judge(won.map(|_| ()));
+            }
+            _ => {}
+        }
+    }
+
+    /// A request goes out.
+    pub(super) fn judge_sent(&mut self, sent: &Sent, life: u8) {
+        if let Some(lease) = lease_of(&sent.operation) {
+            self.judge(Oracle::sends(sent.from, life, lease));
+        }
+    }
+
+    fn judge(&mut self, judged: Result<(), Violation>) {
+        if let Err(violation) = judged {
+            let counts = self.scope.only.is_none_or(|only| only == violation.invariant);
+            self.broken = self.broken.take().or(counts.then_some(violation));
+        }
+    }
+
+    /// Handlers have not stopped up to `now`, and work then.
+    pub(super) fn judge_work(&mut self, now: Instant) {
+        let mut works = Vec::new();
+        let mut terms = Vec::new();
+        for process in self.processes() {
+            if let Some(turn) = process.turn {
+                terms.push(turn.term);
+                if process.works() {
+                    works.push(Work { candidate: process.candidate, term: turn.term });
+                }
+            }
+        }
+        for violation in self.oracle.worked(&works, now) {
+            self.judge(Err(violation));
+        }
+        self.oracle.forget(&terms);
+    }
+}
+
+/// The lease id that a request acts on.
+fn lease_of(operation: &Operation) -> Option<LeaseId> {
+    match operation {
+        Operation::Look { lease } => *lease,
+        Operation::Acquire { lease, .. }
+        | Operation::Renew { lease }
+        | Operation::Release { lease }
+        | Operation::WriteMetadata { lease, .. } => Some(*lease),
+        _ => None,
+    }
+}

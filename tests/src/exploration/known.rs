@@ -1,0 +1,82 @@
+//! Values that are compared and hashed by a fingerprint, which is computed once.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::ops::Deref;
+use std::rc::Rc;
+
+/// A number that hardly any two different values share; the same in every run.
+pub fn digest(value: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// A value that does not change any more, and its fingerprint. Cheap to copy.
+pub struct Known<T> {
+    value: Rc<T>,
+    digest: u64,
+}
+
+impl<T> Known<T> {
+    /// With a fingerprint that tells all that matters about the value.
+    pub fn by(value: T, digest: u64) -> Self {
+        Self { value: Rc::new(value), digest }
+    }
+}
+
+impl<T: Hash> Known<T> {
+    pub fn new(value: T) -> Self {
+        let digest = digest(&value);
+        Self::by(value, digest)
+    }
+}
+
+impl<T> Clone for Known<T> {
+    fn clone(&self) -> Self {
+        Self { value: self.value.clone(), digest: self.digest }
+    }
+}
+
+impl<T> Deref for Known<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.value
+    }
+}
+
+impl<T> Hash for Known<T> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.digest.hash(state);
+    }
+}
+
+/// What a pure function gave, by the fingerprint of what it was given. Most states of the whole differ
+/// in one part only, so that most of what parts do was done before.
+pub struct Memo<T>(RefCell<HashMap<u64, T>>);
+
+impl<T: Clone> Memo<T> {
+    pub fn get(&self, given: u64, compute: impl FnOnce() -> T) -> T {
+        let known = self.0.borrow().get(&given).cloned();
+        known.unwrap_or_else(|| {
+            let result = compute();
+            self.0.borrow_mut().insert(given, result.clone());
+            result
+        })
+    }
+}
+
+impl<T> Default for Memo<T> {
+    fn default() -> Self {
+        Self(RefCell::default())
+    }
+}
+
+impl<T> fmt::Debug for Memo<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} results", self.0.borrow().len())
+    }
+}

@@ -1,0 +1,36 @@
+//! Small scopes, explored whole: two or three candidates against the store, in every order in
+//! which their requests can arrive, with every disturbance at every step.
+//!
+//! The pure core (`tenure_guest::election::Step`) and the pure store (`tenure::store::Service`) are
+//! the real ones. The host is a small imitation of the runner (`process`), and time is coarse:
+//!
+//! - It passes from one instant at which something is due to the next: a step, a time-out, a
+//!   deadline, the end of the lease. Instants are whole or even seconds; within one, everything may
+//!   happen in any order.
+//! - What a process does by itself is done at once, for it touches nobody else; processes meet only in
+//!   the store. So an action is a whole exchange: the request arrives, the answer is taken, the next
+//!   request goes out.
+//! - A request or answer that nothing disturbs arrives within its instant. A late one arrives at
+//!   any later instant or, on other paths, never.
+//! - The service ends leases 2 s early, as A1 of `protocol.md` allows.
+//! - Candidates start together and differ in nothing but their names; of two states that differ only in
+//!   who is who, one is looked at.
+//! - A handler works until it is stopped, and is stopped at once. Random numbers tell candidate,
+//!   life and instant, and hardly move any pause.
+
+mod action;
+mod chance;
+mod effect;
+mod exchange;
+mod known;
+mod oracle;
+mod process;
+mod scope;
+mod search;
+mod state;
+mod step;
+mod time;
+
+pub use oracle::Invariant;
+pub use scope::{Bounds, Flaw, Scope, Start};
+pub use search::{Explored, explore};

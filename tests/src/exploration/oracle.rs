@@ -1,0 +1,168 @@
+//! The judge. It sees what the store took, what handlers do and what goes out; never what a
+//! candidate believes.
+
+use std::fmt;
+
+use tenure_guest::azure::LeaseId;
+
+use super::chance::owns;
+use super::time::{HELD, Instant, VALIDITY};
+
+/// What must hold in every state; `protocol.md`, Invariants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Invariant {
+    /// Handlers of two terms never work at the same time.
+    I1,
+    /// Terms rise with every win.
+    I2,
+    /// No handler works when its lease may have run out.
+    I3,
+    /// Nobody acts on a lease id that is not its own.
+    I8,
+}
+
+/// An invariant that does not hold, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// The invariant.
+    pub invariant: Invariant,
+    why: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} is broken: {}", self.invariant, self.why)
+    }
+}
+
+/// A handler that works at this instant.
+#[derive(Clone, Copy, Debug)]
+pub struct Work {
+    /// Whose it is.
+    pub candidate: usize,
+    /// The term that it works under.
+    pub term: u64,
+}
+
+impl fmt::Display for Work {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "candidate {} works under term {}", self.candidate, self.term)
+    }
+}
+
+/// What the judge has to remember.
+#[derive(Clone, Debug, Default, Hash)]
+pub struct Oracle {
+    /// The newest win.
+    won: Option<Win>,
+    /// Of the lease that was granted last, and of those under whose term a handler runs.
+    grants: Vec<Grant>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Win {
+    term: u64,
+    nonce: u64,
+}
+
+#[derive(Clone, Debug, Hash)]
+struct Grant {
+    lease: LeaseId,
+    /// When the newest acquire or renew that the store accepted was sent.
+    sent: Instant,
+    /// When it is over at the store, which has not accepted another one's since.
+    ends: Option<Instant>,
+    /// The term that was raised under it.
+    term: Option<u64>,
+}
+
+impl Oracle {
+    /// The store accepted an acquire or a renew that was sent at `sent`.
+    pub fn granted(&mut self, lease: LeaseId, sent: Instant, now: Instant) {
+        self.ended();
+        let place = self.grants.iter().position(|grant| grant.lease == lease);
+        let place = place.unwrap_or_else(|| {
+            self.grants.push(Grant { lease, sent, ends: None, term: None });
+            self.grants.len() - 1
+        });
+        let grant = &mut self.grants[place];
+        grant.sent = grant.sent.max(sent);
+        grant.ends = Some(now + HELD);
+    }
+
+    /// The store accepted a release.
+    pub fn ended(&mut self) {
+        self.grants.iter_mut().for_each(|grant| grant.ends = None);
+    }
+
+    /// The store accepted a record of this term. Returns whether it was won by that, after another.
+    ///
+    /// # Errors
+    /// I2: the term was won although it does not rise.
+    pub fn recorded(&mut self, lease: LeaseId, term: u64, nonce: u64) -> Result<bool, Violation> {
+        let win = Win { term, nonce };
+        if self.won.as_ref() == Some(&win) {
+            return Ok(false);
+        }
+        if let Some(grant) = self.grants.iter_mut().find(|grant| grant.lease == lease) {
+            grant.term = Some(term);
+        }
+        match self.won.replace(win) {
+            Some(before) if term <= before.term => {
+                let why = format!("term {term} was won after term {}", before.term);
+                Err(broken(Invariant::I2, why))
+            }
+            before => Ok(before.is_some()),
+        }
+    }
+
+    /// Handlers that work at `now`. Broken is I1 by two of them, and I3 by one whose validity has
+    /// ended.
+    pub fn worked(&self, works: &[Work], now: Instant) -> Vec<Violation> {
+        let mut violations = Vec::new();
+        if let [one, other, ..] = works {
+            let why = format!("at {now} s {one} and {other}");
+            violations.push(broken(Invariant::I1, why));
+        }
+        for work in works {
+            let grant = self.grants.iter().find(|grant| grant.term == Some(work.term));
+            let until = grant.map_or(0, |grant| grant.sent + VALIDITY);
+            if now >= until {
+                let why = format!("at {now} s {work}, whose validity ended at {until} s");
+                violations.push(broken(Invariant::I3, why));
+            }
+        }
+        violations
+    }
+
+    /// A request goes out that names a lease id.
+    ///
+    /// # Errors
+    /// I8: the id is another's.
+    pub fn sends(candidate: usize, life: u8, lease: LeaseId) -> Result<(), Violation> {
+        match owns(candidate, life, lease) {
+            true => Ok(()),
+            false => Err(broken(
+                Invariant::I8,
+                format!("candidate {candidate} in its life {life} sends {lease}"),
+            )),
+        }
+    }
+
+    /// When the lease ends at the store, if it is held.
+    pub fn lease_ends(&self) -> Option<Instant> {
+        self.grants.iter().find_map(|grant| grant.ends)
+    }
+
+    /// Forgets what cannot matter any more, given the terms of all handlers that run.
+    pub fn forget(&mut self, terms: &[u64]) {
+        self.grants.retain(|grant| {
+            grant.ends.is_some() || grant.term.is_some_and(|term| terms.contains(&term))
+        });
+        self.grants.sort_by_key(|grant| (grant.sent, grant.term));
+    }
+}
+
+fn broken(invariant: Invariant, why: String) -> Violation {
+    Violation { invariant, why }
+}

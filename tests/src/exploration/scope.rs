@@ -1,0 +1,180 @@
+//! What is explored, and how far.
+
+use std::time::Duration;
+
+use chrono::TimeDelta;
+use tenure::store::{Account, Request, Service};
+use tenure_guest::azure::{ETag, LeaseId, Metadata, Operation};
+use tenure_guest::election::{LastSlot, Record, Settings, Timestamp};
+
+use super::known::{Known, Memo, digest};
+use super::oracle::Invariant;
+use super::process::Process;
+use super::state::Sent;
+use super::step::Reply;
+use super::time::{Instant, at_service, instant, wall};
+
+/// How far an exploration goes.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// How many candidates there are, 1 to 3. They start together.
+    pub candidates: usize,
+    /// How many disturbances there are on one path at most.
+    pub disturbances: u8,
+    /// How many seconds of virtual time a path takes at most.
+    pub seconds: Instant,
+    /// How many seconds lie between two instants, 1 or 2: what is due between them waits for the later one.
+    pub tick: Instant,
+    /// How many actions a path has at most.
+    pub depth: usize,
+}
+
+/// What candidates find.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Start {
+    /// Not even a container.
+    Nothing,
+    /// A blob with the record of a leader that has left.
+    Record,
+}
+
+/// What is wrong on purpose, so that the oracle can be seen to notice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flaw {
+    /// The host does not stop a handler at its deadline.
+    NoDeadline,
+    /// Acquire and record writes carry no condition that could fail.
+    NoCondition,
+    /// A process that starts again gets the memory of its predecessor.
+    OldMemory,
+}
+
+/// All that does not change on a path.
+#[derive(Debug)]
+pub struct Scope {
+    pub(super) bounds: Bounds,
+    pub(super) start: Start,
+    pub(super) flaw: Option<Flaw>,
+    /// The only invariant that is judged; none: all are.
+    pub(super) only: Option<Invariant>,
+    /// Of each candidate. Steps borrow them, and are copied all the time.
+    pub(super) settings: &'static [Settings],
+    pub(super) moves: Memo<(Known<Process>, Option<Sent>, bool)>,
+    pub(super) answers: Memo<(Known<Service>, Reply)>,
+}
+
+impl Scope {
+    /// With nothing wrong and every invariant judged.
+    pub fn new(bounds: Bounds, start: Start) -> Self {
+        let settings: Vec<_> =
+            NAMES[..bounds.candidates].iter().map(|name| settings(name)).collect();
+        Self {
+            bounds,
+            start,
+            flaw: None,
+            only: None,
+            settings: Vec::leak(settings),
+            moves: Memo::default(),
+            answers: Memo::default(),
+        }
+    }
+
+    /// With something wrong, and one invariant judged.
+    #[must_use]
+    pub fn with(mut self, flaw: Flaw, only: Invariant) -> Self {
+        (self.flaw, self.only) = (Some(flaw), Some(only));
+        self
+    }
+
+    /// The first instant that is not before `moment`.
+    pub(super) fn instant(&self, moment: Duration) -> Instant {
+        instant(moment, self.bounds.tick)
+    }
+
+    pub(super) fn name(&self, candidate: usize) -> &'static str {
+        NAMES[candidate]
+    }
+
+    /// The request as it goes out.
+    pub(super) fn request(
+        &self,
+        candidate: usize,
+        operation: &Operation,
+        now: Instant,
+    ) -> Known<Request> {
+        let settings = &self.settings[candidate];
+        let mut operation = operation.clone();
+        if self.flaw == Some(Flaw::NoCondition) {
+            match &mut operation {
+                Operation::Acquire { if_match, .. } => *if_match = Some(any()),
+                Operation::WriteMetadata { if_match, .. } => *if_match = any(),
+                _ => {}
+            }
+        }
+        let sent = operation.request(&settings.account, &settings.election, wall(now), 3);
+        let request = Request {
+            method: sent.method.as_str().into(),
+            target: sent.path_and_query,
+            headers: sent.headers,
+            ..Request::default()
+        };
+        let digest = digest(&(&request.method, &request.target, &request.headers));
+        Known::by(request, digest)
+    }
+
+    /// The store as candidates find it.
+    pub(super) fn service(&self) -> Service {
+        let mut service = Service::new(vec![Account::emulator()], 0);
+        if self.start == Start::Record {
+            let lease = LeaseId::from_random([0xff; 16]);
+            for operation in [
+                Operation::CreateContainer,
+                Operation::CreateBlob,
+                Operation::Acquire { lease, seconds: 15, if_match: None },
+                Operation::WriteMetadata { lease, if_match: any(), metadata: former().write() },
+                Operation::Release { lease },
+            ] {
+                let answer = service.handle(at_service(0), &self.request(0, &operation, 0));
+                assert!(answer.status < 300, "{operation:?}: {answer:?}");
+            }
+        }
+        service
+    }
+}
+
+/// A condition that every blob meets.
+fn any() -> ETag {
+    ETag("*".into())
+}
+
+/// The record of a leader that left a minute ago.
+fn former() -> Record {
+    let then = Timestamp::from_date(wall(0) - TimeDelta::minutes(1));
+    Record {
+        term: then.seconds(),
+        leader: "former".into(),
+        nonce: u64::MAX,
+        since: then,
+        address: None,
+        schedule: Some("every 1s".into()),
+        last: Some(LastSlot { slot: then, attempt: 1 }),
+        finished: None,
+        unknown: Metadata::default(),
+    }
+}
+
+const NAMES: [&str; 3] = ["ada", "ben", "cyd"];
+
+/// The default timings. A timer so short that a leader has work as soon as it can.
+fn settings(name: &str) -> Settings {
+    let variables = [
+        ("TENURE_ELECTION", "leases/leader"),
+        ("TENURE_NAME", name),
+        ("TENURE_EVERY", "1s"),
+        ("AZURE_STORAGE_CONNECTION_STRING", "UseDevelopmentStorage=true"),
+    ];
+    let find = |wanted: &str| {
+        variables.iter().find(|(name, _)| *name == wanted).map(|(_, value)| value.to_string())
+    };
+    Settings::read(find).expect("these settings are right")
+}

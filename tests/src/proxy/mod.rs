@@ -1,0 +1,86 @@
+//! A proxy that goes wrong on demand: one stands in front of the store for each candidate, so
+//! that single candidates can be cut off.
+//!
+//! It works on connections and bytes alone. Signatures cover the path and not the host, so what
+//! was signed for the proxy is good for the store.
+
+mod connection;
+mod mode;
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use anyhow::{Context, Result};
+use tenure_guest::azure::Account;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::{JoinHandle, JoinSet};
+
+use connection::connect;
+pub use mode::Mode;
+
+/// A proxy in front of one server. It ends, with all its connections, when it is dropped.
+#[derive(Debug)]
+pub struct Proxy {
+    address: SocketAddr,
+    mode: watch::Sender<Mode>,
+    server: JoinHandle<()>,
+}
+
+impl Proxy {
+    /// Listens on a port that the kernel picks, and passes everything on.
+    ///
+    /// # Errors
+    /// It cannot listen.
+    pub async fn start(to: SocketAddr) -> Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let address = listener.local_addr()?;
+        let mode = watch::Sender::new(Mode::Pass);
+        let server = tokio::spawn(serve(listener, to, mode.subscribe()));
+        Ok(Self { address, mode, server })
+    }
+
+    /// In front of the store that a connection string names, which must be on this machine; and
+    /// the connection string that leads through the proxy.
+    ///
+    /// # Errors
+    /// The connection string is wrong, or it cannot listen.
+    pub async fn of_store(connection_string: &str) -> Result<(Self, String)> {
+        let account = Account::from_connection_string(connection_string);
+        let account = account.ok().context("this is no connection string")?;
+        let origin = account.origin();
+        let host = origin.strip_prefix("http://").context("only plain HTTP can be proxied")?;
+        let proxy = Self::start(host.parse().context("no address with a port")?).await?;
+        let through = connection_string.replace(origin, &format!("http://{}", proxy.address));
+        Ok((proxy, through))
+    }
+
+    /// From now on it does this, with connections that exist too.
+    pub fn set(&self, mode: Mode) {
+        self.mode.send_replace(mode);
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.server.abort();
+    }
+}
+
+async fn serve(listener: TcpListener, to: SocketAddr, mode: watch::Receiver<Mode>) {
+    let mut connections = JoinSet::new();
+    let mut accepts = mode.clone();
+    loop {
+        let Ok(_) = accepts.wait_for(|mode| mode.accepts()).await else { return };
+        tokio::select! {
+            biased;
+            _ = accepts.wait_for(|mode| !mode.accepts()) => {}
+            accepted = listener.accept() => if let Ok((client, _)) = accepted {
+                connections.spawn(connect(client, to, mode.clone()));
+            },
+            Some(_) = connections.join_next() => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

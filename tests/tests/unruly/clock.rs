@@ -1,0 +1,39 @@
+//! A clock that jumps: to its readers it is as if the machine had been suspended.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tenure::clock::{BootClock, Clock};
+
+const STEP: Duration = Duration::from_millis(5);
+
+#[derive(Clone, Debug)]
+pub struct JumpingClock {
+    machine: BootClock,
+    /// Nanoseconds.
+    jumped: Arc<AtomicU64>,
+}
+
+impl JumpingClock {
+    pub fn new() -> Self {
+        Self { machine: BootClock::new(), jumped: Arc::default() }
+    }
+
+    /// Nothing else moves.
+    pub fn jump(&self, by: Duration) {
+        self.jumped.fetch_add(u64::try_from(by.as_nanos()).unwrap(), Ordering::SeqCst);
+    }
+}
+
+impl Clock for JumpingClock {
+    fn now(&self) -> Duration {
+        self.machine.now() + Duration::from_nanos(self.jumped.load(Ordering::SeqCst))
+    }
+
+    async fn sleep_until(&self, at: Duration) {
+        while self.now() < at {
+            tokio::time::sleep(STEP.min(at.saturating_sub(self.now()))).await;
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! What a handler can take of the host: bounded, and told in words that name the bound.
+
+use tenure::handler::TurnEnd;
+
+use super::stage::{LONG, MEMORY, Stage, trapped};
+
+/// The most memory that this process ever had, in bytes.
+fn peak() -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    let kibibytes: usize = line.trim().trim_end_matches(" kB").parse().unwrap();
+    kibibytes * 1024
+}
+
+#[tokio::test]
+async fn a_leak_traps_at_its_limit() {
+    let stage = Stage::new("leak", None);
+    let before = peak();
+    let text = trapped(stage.turn().await);
+    assert_eq!(text, "it needs more memory than its limit, 64 MiB");
+    // Other tests run beside this one.
+    let grown = peak().saturating_sub(before);
+    assert!(grown < 8 * MEMORY, "{grown} bytes");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_flood_of_lines_is_cut_and_the_turn_goes_on() {
+    let stage = Stage::new("flood", None);
+    let flooded = async {
+        stage.line(|line| line.contains("lines are enough")).await;
+        stage.clock.jump(LONG);
+    };
+    let (end, ()) = tokio::join!(stage.turn(), flooded);
+    assert_eq!(end, TurnEnd::CutOff);
+    assert_eq!(stage.lines().len(), 10_001);
+}
+
+#[tokio::test]
+async fn what_the_host_holds_for_a_handler_is_bounded() {
+    let traps = [
+        ("flood-at-once", "too much data"),
+        ("headers", "too much data"),
+        ("random", "exceeds limit"),
+        ("handles", "it holds too many things of the host"),
+    ];
+    for (mode, told) in traps {
+        let stage = Stage::new(mode, None);
+        let before = peak();
+        let text = trapped(stage.turn().await);
+        assert!(text.contains(told), "{mode}: {text}");
+        let grown = peak().saturating_sub(before);
+        assert!(grown < 8 * MEMORY, "{mode}: {grown} bytes");
+    }
+}
+
+#[tokio::test]
+async fn a_long_error_is_cut() {
+    match Stage::new("fail-at-length", None).turn().await {
+        TurnEnd::Failed(text) => assert!(text.len() < 10_000, "{} bytes", text.len()),
+        other => panic!("{other:?}"),
+    }
+}

@@ -1,0 +1,109 @@
+//! Under the real runner, with a script in place of the election.
+
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tenure::clock::{Clock, Reading};
+use tenure::component::ComponentError;
+use tenure::contract::{Event as Word, Memory, Report, Standing, Tenancy};
+use tenure::runner::{Elector, Event, Runner};
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+use super::stage::{LONG, SOON, Stage, TURN};
+
+/// How long the leadership is valid after each step.
+const VALID: Duration = Duration::from_secs(3);
+/// How often it is renewed.
+const RENEW: Duration = Duration::from_millis(300);
+
+/// Leads, has a turn run, and renews `renewals` times.
+struct Script {
+    clock: Reading,
+    renewals: usize,
+    steps: AtomicUsize,
+    /// Up to when the leadership was prolonged, in nanoseconds.
+    until: Arc<AtomicU64>,
+}
+
+impl Elector for Script {
+    async fn step(
+        &self,
+        _: Option<Memory>,
+        elapsed: Duration,
+        word: Option<Word>,
+    ) -> Result<Report, ComponentError> {
+        let step = self.steps.fetch_add(1, Ordering::SeqCst);
+        assert!(self.clock.now() >= elapsed);
+        let mut report = Report {
+            memory: Memory::new(Vec::new()),
+            standing: Standing::Left,
+            ending: None,
+            renewed: step > 0,
+            run: None,
+            trouble: Vec::new(),
+            again_in: if step < self.renewals { RENEW } else { LONG },
+        };
+        if word.is_none() {
+            let valid_for = nanoseconds(VALID);
+            report.standing = Standing::Leading(Tenancy { term: TURN.term, valid_for });
+            report.run = (step == 0).then_some(tenure::contract::Turn { valid_for, ..TURN });
+            self.until.store(nanoseconds(elapsed + VALID), Ordering::SeqCst);
+        }
+        Ok(report)
+    }
+}
+
+fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap()
+}
+
+/// Runs one turn in `mode`. Returns how it ended, when, and up to when the leadership was
+/// prolonged.
+async fn play(mode: &str, renewals: usize, host: Option<&str>) -> (String, Duration, Duration) {
+    let stage = Stage::new(mode, host);
+    let clock = stage.clock.clone();
+    let until = Arc::new(AtomicU64::new(0));
+    let elector = Script {
+        clock: clock.reading(),
+        renewals,
+        steps: AtomicUsize::new(0),
+        until: until.clone(),
+    };
+    let (ended, end) = oneshot::channel();
+    let ended = std::sync::Mutex::new(Some(ended));
+    let told = clock.clone();
+    let runner = Runner::new(elector, stage.handler, clock).on_event(move |event| {
+        if let Event::TurnEnded { outcome, .. } = event {
+            let ended = ended.lock().unwrap().take().expect("one turn");
+            ended.send((outcome, told.now())).unwrap();
+        }
+    });
+    // It leaves as soon as the turn has ended.
+    timeout(SOON, runner.run(std::future::pending())).await.expect("the turn has no end");
+    let (outcome, at) = end.await.unwrap();
+    (outcome, at, Duration::from_nanos(until.load(Ordering::SeqCst)))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn renewals_move_the_end_of_a_turn_that_never_ends() {
+    for mode in ["spin", "wait"] {
+        let (outcome, at, until) = play(mode, 6, None).await;
+        assert_eq!(outcome, "cut-off", "{mode}");
+        assert!(at >= until && until > VALID + 5 * RENEW, "{mode}: {at:?}, {until:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn waiting_for_an_answer_ends_at_the_deadline() {
+    // The kernel takes connections; nobody ever answers.
+    let silence = TcpListener::bind("127.0.0.1:0").unwrap();
+    let host = silence.local_addr().unwrap().to_string();
+    let (outcome, at, until) = play("wait-answer", 0, Some(&host)).await;
+    assert_eq!(outcome, "cut-off");
+    assert!(at >= until);
+    silence.set_nonblocking(true).unwrap();
+    silence.accept().expect("it asked");
+}
