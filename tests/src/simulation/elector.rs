@@ -38,7 +38,7 @@ pub enum Fidelity {
 /// One candidate's elector.
 pub enum SimElector {
     /// The pure core.
-    Native(Native),
+    Native(Box<Native>),
     /// The component.
     Component(Box<ElectionComponent>),
 }
@@ -55,14 +55,14 @@ impl SimElector {
     ) -> Self {
         let dice = Dice::new(world.seed, 3_000 + who as u64);
         match fidelity {
-            Fidelity::Native => Self::Native(Native {
+            Fidelity::Native => Self::Native(Box::new(Native {
                 settings: native_settings(world, machine),
                 world: world.clone(),
                 who,
                 machine,
                 clock: clock.clone(),
                 dice: Mutex::new(dice),
-            }),
+            })),
             Fidelity::Component(component) => {
                 let mut settings = HostSettings::new();
                 for (name, value) in variables(world, machine) {
