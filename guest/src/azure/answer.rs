@@ -181,13 +181,16 @@ impl<'a> Headers<'a> {
     }
 
     fn metadata(&self) -> Metadata {
+        const PREFIX: &str = "x-ms-meta-";
         let mut metadata = Metadata::default();
         for (name, value) in self.0 {
+            let Some((prefix, name)) = name.split_at_checked(PREFIX.len()) else { continue };
+            if !prefix.eq_ignore_ascii_case(PREFIX) {
+                continue;
+            }
             let name = name.to_ascii_lowercase();
-            if let Some(name) = name.strip_prefix("x-ms-meta-")
-                && metadata.get(name).is_none()
-            {
-                metadata.insert(name.into(), String::from_utf8_lossy(value).into_owned());
+            if metadata.get(&name).is_none() {
+                metadata.insert(name, String::from_utf8_lossy(value).into_owned());
             }
         }
         metadata

@@ -4,6 +4,7 @@
 //! Pure and general: the component signs with it, the embedded store checks with it, so it takes
 //! any method and any headers.
 
+use alloc::borrow::Cow;
 use core::cmp::Ordering;
 use core::fmt;
 
@@ -104,12 +105,12 @@ fn trimmed(value: &str) -> &str {
 /// Empty values stay; runs of blanks inside a value stay as they are (the documentation says
 /// otherwise, the SDKs and Azurite do this).
 pub fn canonical_headers(headers: &[(String, String)]) -> String {
-    let own = headers.iter().map(|(name, value)| (name.to_ascii_lowercase(), trimmed(value)));
-    let own = own.filter(|(name, _)| name.starts_with("x-ms-"));
+    let own = headers.iter().filter(|(name, _)| is_own(name));
+    let own = own.map(|(name, value)| (lower(name), trimmed(value)));
     let own = sorted(own, |(one, _), (other, _)| service_order(one, other));
     let mut text = String::new();
     for (name, value) in own {
-        for part in [name.as_str(), ":", value, "\n"] {
+        for part in [&*name, ":", value, "\n"] {
             text.push_str(part);
         }
     }
@@ -119,7 +120,7 @@ pub fn canonical_headers(headers: &[(String, String)]) -> String {
 /// `/`, account, path, then one `\nname:value` for each query name: names in lower case and sorted,
 /// several values sorted and joined by commas.
 pub fn canonical_resource(path: &str, query: &[(String, String)], account: &str) -> String {
-    let query = query.iter().map(|(name, value)| (name.to_ascii_lowercase(), value.as_str()));
+    let query = query.iter().map(|(name, value)| (lower(name), value.as_str()));
     let query = sorted(query, |one, other| one.cmp(other));
     let mut text = String::from("/");
     text.push_str(account);
@@ -139,7 +140,19 @@ pub fn canonical_resource(path: &str, query: &[(String, String)], account: &str)
     text
 }
 
-type Pair<'a> = (String, &'a str);
+fn is_own(name: &str) -> bool {
+    name.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("x-ms-"))
+}
+
+/// The same in lower case, which it is in most cases.
+fn lower(name: &str) -> Cow<'_, str> {
+    match name.bytes().any(|byte| byte.is_ascii_uppercase()) {
+        true => Cow::Owned(name.to_ascii_lowercase()),
+        false => Cow::Borrowed(name),
+    }
+}
+
+type Pair<'a> = (Cow<'a, str>, &'a str);
 
 /// Sorts by insertion, equal ones as they came. The standard sort, made for more than a dozen
 /// items, is 4 KB of code in the component for each order.
@@ -171,6 +184,12 @@ pub fn decoded_query(query: &str) -> Vec<(String, String)> {
 /// `-` and `'` weigh nothing unless all else is equal; other punctuation (among it `_`) comes
 /// before digits, digits before letters.
 fn service_order(one: &str, other: &str) -> Ordering {
+    let plain = |byte: u8| byte.is_ascii_digit() || byte.is_ascii_lowercase();
+    // Most names differ first in letters, which then decide: what is before them is the same.
+    match one.bytes().zip(other.bytes()).find(|(one, other)| one != other) {
+        Some((one, other)) if plain(one) && plain(other) => return one.cmp(&other),
+        _ => {}
+    }
     let weights = one.bytes().filter_map(weight).cmp(other.bytes().filter_map(weight));
     weights.then_with(|| one.bytes().map(minor_weight).cmp(other.bytes().map(minor_weight)))
 }

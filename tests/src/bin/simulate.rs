@@ -10,9 +10,15 @@ use std::thread;
 use clap::Parser;
 use tenure::component::{ElectionComponent, Engine};
 use tenure::settings::Settings;
+use tenure_guest::mutants::Mutant;
 use tenure_tests::simulation::campaign::{self, Totals};
 use tenure_tests::simulation::fault::Fault;
 use tenure_tests::simulation::{self, Fidelity, Options, Outcome, trace};
+
+/// Requests are made of small strings: with the allocator of the C library, a half of the time
+/// would go there.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Candidates in virtual time, with faults chosen by seeds.
 #[derive(Parser)]
@@ -33,6 +39,10 @@ struct Flags {
     #[arg(long)]
     component: bool,
 
+    /// With this bug seeded into the core, by its name in the code
+    #[arg(long, conflicts_with = "component", value_parser = mutant)]
+    mutant: Option<Mutant>,
+
     /// Threads; as many as there are processors, unless said otherwise
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=256))]
     threads: Option<u16>,
@@ -45,7 +55,7 @@ struct Flags {
 fn main() -> ExitCode {
     let flags = Flags::parse();
     let fidelity = if flags.component { component() } else { Fidelity::Native };
-    let options = Options::from(fidelity);
+    let options = Options { fidelity, mutant: flags.mutant };
     if let Some(seed) = flags.seed {
         return one(&simulation::run(seed, &options));
     }
@@ -71,6 +81,11 @@ fn main() -> ExitCode {
         );
     }
     ExitCode::from(u8::from(!totals.failed.is_empty()))
+}
+
+fn mutant(name: &str) -> Result<Mutant, String> {
+    let named = Mutant::ALL.into_iter().find(|mutant| format!("{mutant:?}") == name);
+    named.ok_or_else(|| format!("known ones are {:?}", Mutant::ALL))
 }
 
 fn component() -> Fidelity {

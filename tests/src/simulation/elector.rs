@@ -83,10 +83,11 @@ impl SimElector {
     }
 }
 
-fn variables(world: &World, machine: usize) -> [(&'static str, String); 7] {
+fn variables(world: &World, machine: usize) -> [(&'static str, String); 8] {
     let limit = world.plan.turn_timeout.map(|seconds| format!("{seconds}s"));
     [
         ("TENURE_TURN_TIMEOUT", limit.unwrap_or_default()),
+        ("TENURE_POLL", format!("{}ms", world.plan.machines[machine].poll)),
         ("TENURE_COOL_DOWN", format!("{COOL_DOWN}s")),
         ("TENURE_ELECTION", ELECTION.into()),
         ("TENURE_NAME", format!("m{machine}")),

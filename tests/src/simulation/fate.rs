@@ -5,7 +5,6 @@ use tenure::store::Response;
 use super::dice::Dice;
 use super::fault::{Fault, Step};
 use super::history::Answer;
-use super::plan::LATEST;
 use super::world::Millis;
 
 /// What becomes of a request.
@@ -64,7 +63,7 @@ pub fn of(
     fault: Fault,
     step: Step,
     now: Millis,
-    latency: Millis,
+    (latency, latest): (Millis, Millis),
     date: &str,
     other: u128,
     dice: &mut Dice,
@@ -86,9 +85,9 @@ pub fn of(
             }
         }
         Fault::AnsweredLate => fate.reply = Reply::Real(dice.between(3_000, 12_000)),
-        Fault::AppliedLate => fate.arrives = Some(now + dice.between(3_000, LATEST)),
+        Fault::AppliedLate => fate.arrives = Some(now + dice.between(3_000, latest)),
         Fault::Duplicated => {
-            let most = dice.pick(&[3_000, 10_000, LATEST]);
+            let most = dice.pick(&[3_000, latest, latest]);
             fate.copy = Some(now + dice.between(1, most));
         }
         Fault::Forbidden => {

@@ -90,7 +90,8 @@ fn decide(world: &World, state: &mut State, who: Who, step: Step, now: Millis) -
         _ => u128::from(state.network.bits()) << 64 | 0x4000_8000_0000_0000_0000,
     };
     let date = state.service.date(now);
-    let fate = fate::of(fault, step, now, latency, &date, other, &mut state.network);
+    let fate =
+        fate::of(fault, step, now, (latency, world.plan.latest), &date, other, &mut state.network);
     state.struck(now, fault, step, Some(who), now);
     fate
 }

@@ -7,9 +7,6 @@ use super::world::Millis;
 
 const SECOND: Millis = 1_000;
 
-/// How late the network may still deliver a request.
-pub const LATEST: Millis = 30 * SECOND;
-
 /// About when schedules begin, in milliseconds since 1970: a slot of every schedule.
 const EPOCH: u64 = 1_794_999_900_000;
 
@@ -47,6 +44,8 @@ pub enum Beginning {
 pub struct Machine {
     /// Length of the lease, in seconds.
     pub lease: u64,
+    /// The longest between two looks of a follower.
+    pub poll: Millis,
     /// Nanoseconds that its clock counts in a millisecond.
     pub pace: u64,
     /// How far its wall clock is off.
@@ -63,7 +62,7 @@ impl Machine {
     pub fn periods(&self) -> Periods {
         let lease = self.lease * SECOND;
         let margin = (lease / 5).max(2_500);
-        Periods { lease, margin, renew: lease * 4 / 15, poll: 4_000, timeout: 3_000 }
+        Periods { lease, margin, renew: lease * 4 / 15, poll: self.poll, timeout: 3_000 }
     }
 }
 
@@ -124,6 +123,8 @@ pub struct Plan {
     pub beginning: Beginning,
     /// The longest way of a request or of an answer.
     pub latency: Millis,
+    /// How late the network may still deliver a request; 30 s at most.
+    pub latest: Millis,
     /// In how many of a thousand requests the network does something wrong.
     pub noise: u64,
     /// In how many of a thousand turns the handler works for long.
@@ -155,15 +156,16 @@ impl Plan {
         let machines = machines(dice, later_versions);
         let longest = machines.iter().map(|machine| machine.lease * SECOND).max().unwrap_or(0);
         let polls = machines.iter().map(|machine| machine.periods().poll).max().unwrap_or(0);
-        // D, then the last lease, then a take-over.
-        let settling = LATEST + longest + 2 * SECOND + polls + SECOND;
+        let latest = dice.pick(&[6, 10, 15, 30]) * SECOND;
+        // D, then the last lease, then a take-over; and whoever was sick is well again.
+        let settling = (latest + longest + 3 * SECOND).max(LONGEST_COOL_DOWN + 10 * SECOND) + polls;
         let calm = (10 * longest).saturating_sub(settling).max(TROUBLED);
         // Each schedule has one fault that it is about, so that no pair of fault and step is rare.
         let (fault, step) = (fault(class, dice), dice.pick(&Step::ALL));
         // An outcome is written by itself only where the next slot is more than a minute away.
         let every = match step {
             Step::Outcome => 75,
-            _ => dice.pick(&[3, 3, 5, 5, 10, 75]),
+            _ => dice.pick(&[3, 5, 5, 10, 10, 75]),
         };
         let beginning = match step {
             Step::CreateContainer => Beginning::Nothing,
@@ -193,6 +195,7 @@ impl Plan {
             machines,
             every,
             beginning,
+            latest,
             latency: dice.pick(&[5, 20, 20, 60, 250]),
             noise: dice.pick(&[0, 0, 10, 40]),
             long_turns: dice.pick(&[50, 200, 600]),
@@ -209,25 +212,29 @@ impl Plan {
 }
 
 fn machines(dice: &mut Dice, later_versions: bool) -> Vec<Machine> {
-    let leases: &[u64] = match dice.between(0, 19) {
-        0..=10 => &[15, 15, 15],
-        11..=12 => &[15, 15, 15, 15],
-        13 => &[15, 15, 15, 15, 15],
-        14..=16 => &[15, 15, 30],
-        17 => &[20, 25, 40],
-        18 => &[15, 20, 30, 30],
+    // Mostly short ones: a schedule lasts ten times the longest.
+    let leases: &[u64] = match dice.between(0, 99) {
+        0..=63 => &[15, 15, 15],
+        64..=74 => &[15, 15, 15, 15],
+        75..=77 => &[15, 15, 15, 15, 15],
+        78..=85 => &[15, 16, 20],
+        86..=94 => &[15, 15, 30],
+        95..=96 => &[15, 20, 30, 30],
+        97..=98 => &[20, 25, 40],
         _ => &[15, 30, 60],
     };
+    let poll = dice.pick(&[4, 4, 6, 8]) * SECOND;
     let newer = if later_versions && dice.once_in(4) { dice.between(0, 2) } else { u64::MAX };
-    (0..).zip(leases).map(|(n, &lease)| machine(lease, n == newer, dice)).collect()
+    (0..).zip(leases).map(|(n, &lease)| machine(lease, poll, n == newer, dice)).collect()
 }
 
-fn machine(lease: u64, newer: bool, dice: &mut Dice) -> Machine {
+fn machine(lease: u64, poll: Millis, newer: bool, dice: &mut Dice) -> Machine {
     // Most clocks are right to the second, some wrong by minutes, some by more than the service
     // lets pass.
     let off = dice.pick(&[500, 500, 2_000, 600_000, 7_200_000]);
     Machine {
         lease,
+        poll,
         pace: dice.between(990_000, 1_010_000),
         wall_off: signed(dice.between(0, 2 * off)) - signed(off),
         starts: dice.between(0, 2_000),

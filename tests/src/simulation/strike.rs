@@ -233,6 +233,10 @@ impl State {
         }
         self.processes[who].paused = false;
         self.note(now, What::Resumed(who));
+        // The runner and the handler are threads: either may be the first to go on.
+        if self.faults.once_in(2) {
+            self.processes[who].turn_wakers();
+        }
         self.processes[who].wake();
     }
 

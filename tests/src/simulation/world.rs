@@ -232,6 +232,11 @@ impl Process {
         if self.paused { Gate::Paused } else { Gate::Open }
     }
 
+    /// Whoever looked at the gate last is woken first.
+    pub fn turn_wakers(&mut self) {
+        self.wakers.reverse();
+    }
+
     /// Wakes whoever looks at the gate.
     pub fn wake(&mut self) {
         self.wakers.drain(..).for_each(Waker::wake);

@@ -19,9 +19,6 @@ use super::{Violation, violation};
 /// Effects of earlier faults are over by then: pauses between tries are no longer than a poll.
 const BEFORE: Millis = 10_000;
 
-/// A candidate that stayed out comes back with its next look.
-const PAUSE: Millis = 5_000;
-
 /// A1: how late the service may end a lease.
 const LATE: Millis = 2_000;
 
@@ -120,7 +117,9 @@ fn lives(history: &History, who: Who, from: Millis, to: Millis) -> bool {
         match *what {
             What::Started(started) if started == who => alive = *at <= from,
             What::Sick(sick)
-                if sick == who && *at <= to && at + LONGEST_COOL_DOWN + PAUSE >= from =>
+                if sick == who
+                    && *at <= to
+                    && at + LONGEST_COOL_DOWN + takes_over(history) >= from =>
             {
                 return false;
             }

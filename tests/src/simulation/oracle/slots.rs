@@ -1,9 +1,10 @@
 //! I5: no slot has two turns (at-most-once), none runs that was not claimed, none is claimed
 //! before its instant, and the record never goes back to an earlier slot.
 //!
-//! With the record its slots are lost: what came before does not count any more then.
+//! With the record its slots are lost: what was claimed before does not count any more then, also
+//! when its turn begins later.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::fault::Step;
 use super::super::history::{Entry, History, What};
@@ -11,14 +12,14 @@ use super::{Violation, violation};
 
 /// Judges claims and turns.
 pub fn i5(history: &History) -> Vec<Violation> {
-    let mut ran = BTreeSet::new();
-    let mut claimed = BTreeSet::new();
+    let (mut lost, mut ran) = (0, BTreeSet::new());
+    let mut claimed = BTreeMap::new();
     let mut newest = 0;
     let mut violations = Vec::new();
-    for Entry { at, what } in &history.entries {
+    for (index, Entry { at, what }) in history.entries.iter().enumerate() {
         match *what {
             What::Struck(fault, ..) if fault.loses_record() => {
-                (ran, newest) = (BTreeSet::new(), 0);
+                (lost, ran, newest) = (index, BTreeSet::new(), 0);
             }
             What::Sent(number) => {
                 let asked = &history.asked[number];
@@ -34,7 +35,7 @@ pub fn i5(history: &History) -> Vec<Violation> {
                 let Some(asked) = history.carried_out(*what) else { continue };
                 let Some(write) = &asked.write else { continue };
                 if asked.step == Step::Claim {
-                    claimed.insert((asked.who, write.term, write.slot));
+                    claimed.insert((asked.who, write.term, write.slot), index);
                 }
                 if write.slot < newest {
                     let back = (newest - write.slot) / 1_000_000;
@@ -44,15 +45,14 @@ pub fn i5(history: &History) -> Vec<Violation> {
                 newest = write.slot;
             }
             What::TurnBegan { who, term, slot } => {
-                let slot_of = slot / 1_000_000;
-                if !claimed.contains(&(who, term, slot)) {
-                    let what = format!("c{who} runs slot {slot_of}, which it did not claim");
-                    violations.push(violation("I5", *at, what));
-                }
-                if !ran.insert(slot) {
-                    let what = format!("c{who} runs slot {slot_of}, which ran before");
-                    violations.push(violation("I5", *at, what));
-                }
+                let seconds = slot / 1_000_000_000;
+                let problem = match claimed.get(&(who, term, slot)) {
+                    None => "it did not claim",
+                    Some(claim) if *claim >= lost && !ran.insert(slot) => "ran before",
+                    Some(_) => continue,
+                };
+                let what = format!("c{who} runs slot {seconds}, which {problem}");
+                violations.push(violation("I5", *at, what));
             }
             _ => {}
         }
