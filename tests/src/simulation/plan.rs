@@ -159,7 +159,8 @@ impl Plan {
         let latest = dice.pick(&[6, 10, 15, 30]) * SECOND;
         // D, then the last lease, then a take-over; and whoever was sick is well again.
         let settling = (latest + longest + 3 * SECOND).max(LONGEST_COOL_DOWN + 10 * SECOND) + polls;
-        let calm = (10 * longest).saturating_sub(settling).max(TROUBLED);
+        // The finale takes some time, too.
+        let calm = (10 * longest).saturating_sub(settling + 20 * SECOND).max(TROUBLED);
         // Each schedule has one fault that it is about, so that no pair of fault and step is rare.
         let (fault, step) = (fault(class, dice), dice.pick(&Step::ALL));
         // An outcome is written by itself only where the next slot is more than a minute away.
