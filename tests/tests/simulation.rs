@@ -13,6 +13,7 @@ use tenure::component::{ElectionComponent, Engine};
 use tenure::settings::Settings;
 use tenure_tests::simulation::campaign::{self, Totals};
 use tenure_tests::simulation::fault::Kind;
+use tenure_tests::simulation::plan::Plan;
 use tenure_tests::simulation::trace::trace;
 use tenure_tests::simulation::{self, Fidelity, Options};
 
@@ -38,7 +39,7 @@ fn judge(seeds: u64, options: &Options, flag: &str) -> Totals {
             outcome.violations,
         );
     }
-    assert!(totals.counted() * 10 > seeds * 9, "few schedules prove anything: {totals:?}");
+    assert!(totals.counted() * 10 > seeds * 8, "few schedules prove anything: {totals:?}");
     assert!(totals.takeovers > totals.counted(), "{totals:?}");
     assert!(totals.turns > 5 * totals.counted(), "{totals:?}");
     totals
@@ -46,16 +47,15 @@ fn judge(seeds: u64, options: &Options, flag: &str) -> Totals {
 
 #[test]
 fn the_pure_core_keeps_all_invariants() {
-    let totals = judge(600, &native(), "");
-    println!("{}", totals.coverage);
-    for (fault, step) in totals.coverage.empty() {
-        println!("never seen: {}, at {}", fault.name(), step.name());
-    }
+    let totals = judge(960, &native(), "");
+    // All pairs come three times, though not each of them finds its moment.
+    let empty = totals.coverage.empty();
+    assert!(empty.len() <= 6, "{}\nnever seen: {empty:?}", totals.coverage);
 }
 
 #[test]
 fn the_component_keeps_all_invariants() {
-    judge(30, &component(), " --component");
+    judge(60, &component(), " --component");
 }
 
 #[test]
@@ -75,6 +75,25 @@ fn a_seed_is_the_same_schedule_of_the_component() {
     let alone = simulation::run(7, &component).history;
     let _ = simulation::run(3, &component);
     assert_eq!(alone, simulation::run(7, &component).history);
+}
+
+/// Request by request, to the millisecond. Where two things happen in one millisecond, they may
+/// come in another order, since the component takes more rounds of the executor; what follows may
+/// then differ, too.
+#[test]
+fn the_component_does_what_the_core_does() {
+    let component = component();
+    let (mut compared, mut same) = (0, 0);
+    for seed in 0..12 {
+        // The component has one version only.
+        if Plan::of(seed, true).machines.iter().any(|machine| machine.newer) {
+            continue;
+        }
+        let core = simulation::run(seed, &native()).history;
+        compared += 1;
+        same += u32::from(core == simulation::run(seed, &component).history);
+    }
+    assert!(same * 2 > compared, "only {same} of {compared} schedules are the same");
 }
 
 #[test]

@@ -169,7 +169,6 @@ impl Native {
         {
             metadata.insert(LATER.0.into(), LATER.1.into());
         }
-        let deadline = self.clock.now() + timeout;
         let seconds = u32::try_from(timeout.as_secs()).unwrap_or(u32::MAX);
         let signed =
             operation.request(&self.settings.account, &self.settings.election, date, seconds);
@@ -191,7 +190,8 @@ impl Native {
                 Err(Broken::Refused) => FailureKind::Connect,
                 Err(Broken::Reset) => FailureKind::Reset,
             },
-            () = self.clock.sleep_until(deadline) => FailureKind::Timeout,
+            // As in the component: by the executor's clock.
+            () = tokio::time::sleep(timeout) => FailureKind::Timeout,
         };
         Err(Failure { kind, detail: String::new() })
     }

@@ -152,7 +152,13 @@ impl Plan {
     #[must_use]
     pub fn of(seed: u64, later_versions: bool) -> Self {
         let dice = &mut Dice::new(seed, 1);
-        let class = if dice.once_in(3) { Class::WithoutA3 } else { Class::Sound };
+        // Each schedule has one fault that it is about, so that no pair of fault and step is rare.
+        let (fault, step) = pair(seed);
+        let class = match fault.kind() {
+            Kind::Outsider => Class::WithoutA3,
+            _ if dice.once_in(6) => Class::WithoutA3,
+            _ => Class::Sound,
+        };
         let machines = machines(dice, later_versions);
         let longest = machines.iter().map(|machine| machine.lease * SECOND).max().unwrap_or(0);
         let polls = machines.iter().map(|machine| machine.periods().poll).max().unwrap_or(0);
@@ -161,8 +167,6 @@ impl Plan {
         let settling = (latest + longest + 3 * SECOND).max(LONGEST_COOL_DOWN + 10 * SECOND) + polls;
         // The finale takes some time, too.
         let calm = (10 * longest).saturating_sub(settling + 20 * SECOND).max(TROUBLED);
-        // Each schedule has one fault that it is about, so that no pair of fault and step is rare.
-        let (fault, step) = (fault(class, dice), dice.pick(&Step::ALL));
         // An outcome is written by itself only where the next slot is more than a minute away.
         let every = match step {
             Step::Outcome => 75,
@@ -225,8 +229,11 @@ fn machines(dice: &mut Dice, later_versions: bool) -> Vec<Machine> {
         _ => &[15, 30, 60],
     };
     let poll = dice.pick(&[4, 4, 6, 8]) * SECOND;
-    let newer = if later_versions && dice.once_in(4) { dice.between(0, 2) } else { u64::MAX };
-    (0..).zip(leases).map(|(n, &lease)| machine(lease, poll, n == newer, dice)).collect()
+    let newer = if dice.once_in(4) { dice.between(0, 2) } else { u64::MAX };
+    (0..)
+        .zip(leases)
+        .map(|(n, &lease)| machine(lease, poll, later_versions && n == newer, dice))
+        .collect()
 }
 
 fn machine(lease: u64, poll: Millis, newer: bool, dice: &mut Dice) -> Machine {
@@ -241,6 +248,15 @@ fn machine(lease: u64, poll: Millis, newer: bool, dice: &mut Dice) -> Machine {
         starts: dice.between(0, 2_000),
         newer,
     }
+}
+
+/// As many seeds in a row have all pairs, in a mixed order.
+fn pair(seed: u64) -> (Fault, Step) {
+    const STRIDE: u64 = 97;
+    let (faults, steps) = (Fault::ALL.len() as u64, Step::ALL.len() as u64);
+    let place = seed.wrapping_mul(STRIDE) % (faults * steps);
+    let of = |place: u64| usize::try_from(place).unwrap_or(0);
+    (Fault::ALL[of(place / steps)], Step::ALL[of(place % steps)])
 }
 
 /// A fault of a class: each kind of trouble as likely as its number of ways.
@@ -326,4 +342,28 @@ fn in_time(class: Class, machines: usize, calm: Millis, dice: &mut Dice) -> Time
 
 fn signed(millis: u64) -> i64 {
     i64::try_from(millis).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn seeds_in_a_row_are_about_all_pairs() {
+        let pairs = (Fault::ALL.len() * Step::ALL.len()) as u64;
+        let seen: BTreeSet<_> = (1_000..1_000 + pairs).map(pair).collect();
+        assert_eq!(seen.len() as u64, pairs);
+    }
+
+    #[test]
+    fn settings_and_periods_agree() {
+        for seed in 0..200 {
+            let plan = Plan::of(seed, true);
+            assert!(plan.machines.len() >= 3);
+            assert!(plan.calm >= TROUBLED && plan.finale > plan.calm, "seed {seed}");
+            assert!(plan.timed.is_sorted_by_key(|timed| timed.at), "seed {seed}");
+        }
+    }
 }
