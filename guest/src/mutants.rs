@@ -27,6 +27,8 @@ pub enum Mutant {
     TermFromRecordAlone,
     /// The deadline of a turn is not looked at; only the order to stop counts.
     DeadlineIgnored,
+    /// The host does not stop the work whose time is over.
+    WorkNotStopped,
     /// The answer to a renewal counts though the validity had ended.
     LateRenewalAdopted,
     /// A release without an answer is taken for one that did not happen.
@@ -46,7 +48,7 @@ pub enum Mutant {
 #[cfg(feature = "mutants")]
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::ValidityFromAnswer,
         Self::ReleaseBeforeStop,
         Self::LeaseIdNotCompared,
@@ -55,6 +57,7 @@ impl Mutant {
         Self::AcquireWithoutCondition,
         Self::TermFromRecordAlone,
         Self::DeadlineIgnored,
+        Self::WorkNotStopped,
         Self::LateRenewalAdopted,
         Self::ResumedAfterRelease,
         Self::ClaimWithoutCondition,

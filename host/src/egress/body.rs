@@ -6,6 +6,7 @@ use http_body::{Body, Frame, SizeHint};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, Sleep};
 use wasmtime_wasi_http::{Error, WasiBody};
 
@@ -16,13 +17,20 @@ pub(super) struct Streamed {
     left: u64,
     pause: Duration,
     patience: Pin<Box<Sleep>>,
-    permit: Option<Permit>,
+    turn: Option<OfTurn>,
+}
+
+/// What a body has of the turn that asked for it.
+pub(super) struct OfTurn {
+    pub permit: Permit,
+    /// Its place among the requests of the turn, until it was read or is dropped.
+    pub _place: OwnedSemaphorePermit,
 }
 
 impl Streamed {
-    pub(super) fn new(inner: WasiBody, most: u64, pause: Duration, permit: Option<Permit>) -> Self {
+    pub(super) fn new(inner: WasiBody, most: u64, pause: Duration, turn: Option<OfTurn>) -> Self {
         let patience = Box::pin(tokio::time::sleep(pause));
-        Self { inner, left: most, pause, patience, permit }
+        Self { inner, left: most, pause, patience, turn }
     }
 }
 
@@ -35,7 +43,7 @@ impl Body for Streamed {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
         let this = &mut *self;
-        if this.permit.as_ref().is_some_and(Permit::is_over) {
+        if this.turn.as_ref().is_some_and(|turn| turn.permit.is_over()) {
             return Poll::Ready(Some(Err(Error::ConnectionTerminated)));
         }
         match Pin::new(&mut this.inner).poll_frame(cx) {

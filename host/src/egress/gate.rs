@@ -1,6 +1,6 @@
 //! The one way out: every request of a guest passes here.
 
-use super::body::Streamed;
+use super::body::{OfTurn, Streamed};
 use super::error::{Prohibited, find, translate};
 use super::permit::Permit;
 use super::turn::{Connections, Courier};
@@ -82,6 +82,15 @@ impl Gate {
             (policy.refused)(format!("a request to {origin} was refused: it is not allowed"));
             return Err(Error::HttpRequestDenied);
         }
+        let first_byte = policy.patience.min(options.first_byte_timeout.unwrap_or(Duration::MAX));
+        let turn = match &self.way {
+            Way::Pooled(_) => None,
+            Way::Turn(courier) => {
+                let place = timeout(first_byte, courier.place()).await;
+                let _place = place.map_err(|_| Error::ConnectionLimitReached)??;
+                Some(OfTurn { permit: courier.permit.clone(), _place })
+            }
+        };
         let (head, body) = request.into_parts();
         let body = match body.is_end_stream() {
             true => Bytes::new(),
@@ -92,11 +101,10 @@ impl Gate {
             }
         };
 
-        let first_byte = policy.patience.min(options.first_byte_timeout.unwrap_or(Duration::MAX));
         let sent = timeout(first_byte, self.exchange(head, url, body)).await;
         let response = sent.map_err(|_| Error::ConnectionReadTimeout)??;
         let pause = policy.patience.min(options.between_bytes_timeout.unwrap_or(Duration::MAX));
-        let streamed = |body, most| Streamed::new(body, most, pause, self.permit().cloned());
+        let streamed = |body, most| Streamed::new(body, most, pause, turn);
         match policy.answers {
             Answers::Streamed(most) => Ok(response.map(|body| streamed(body, most).boxed_unsync())),
             Answers::Collected(most) => {

@@ -6,7 +6,7 @@ mod tls;
 mod wire;
 
 use super::gate::{Answers, Gate, Policy};
-use super::turn::Connections;
+use super::turn::{AT_A_TIME, Connections};
 use super::{AllowList, Clients, Outlet, TermHeader};
 use crate::Deadline;
 use crate::clock::{BootClock, Clock};
@@ -207,4 +207,27 @@ async fn a_handler_reaches_this_machine_by_address_only() {
     assert_eq!(server.arrived(), 0);
     let component = component_gate(&allow);
     assert!(send(&component, &format!("http://{allow}/"), "").await.is_ok());
+}
+
+#[tokio::test]
+async fn a_turn_has_so_many_requests_at_a_time_and_the_others_wait() {
+    let server = server().await;
+    let (gate, _connections) = turn_gate(server.address, for_ever());
+    let ask = async |patience| {
+        let body = Empty::new().map_err(|never| match never {}).boxed_unsync();
+        let url = format!("http://{}/", server.address);
+        let request = http::Request::get(url).body(body).unwrap();
+        let first_byte_timeout = Some(Duration::from_millis(patience));
+        let options = RequestOptions { first_byte_timeout, ..RequestOptions::default() };
+        gate.clone().send(request, options).await
+    };
+    let mut unread = Vec::new();
+    for _ in 0..AT_A_TIME {
+        unread.push(ask(30_000).await.unwrap());
+    }
+    let one_more = ask(20).await;
+    assert!(matches!(one_more, Err(Error::ConnectionLimitReached)), "{one_more:?}");
+    assert_eq!(server.arrived(), AT_A_TIME);
+    unread.pop();
+    assert!(ask(30_000).await.is_ok());
 }

@@ -20,12 +20,19 @@ use rustls::pki_types::ServerName;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tower_service::Service;
+use wasmtime_wasi_http::Error;
 
 /// Unused connections that a turn keeps to one host.
 const IDLE_PER_HOST: usize = 4;
+
+/// Requests of a turn that are under way at a time, answers that are not read to their end
+/// included. More of them wait: the connections of the election must not run short of descriptors,
+/// nor the host of memory for bodies.
+pub(super) const AT_A_TIME: usize = 64;
 
 /// What all turns of a handler have in common.
 pub(crate) struct Outlet {
@@ -49,6 +56,7 @@ pub(super) struct Courier {
     client: Client<Connector, Full<Bytes>>,
     stamp: (HeaderName, HeaderValue),
     pub(super) permit: Permit,
+    places: Arc<Semaphore>,
 }
 
 impl Outlet {
@@ -71,12 +79,24 @@ impl Outlet {
             .pool_max_idle_per_host(IDLE_PER_HOST)
             .build(connector);
         let stamp = (self.term.name().clone(), term.into());
-        let courier = Arc::new(Courier { client, stamp, permit });
+        let courier = Arc::new(Courier {
+            client,
+            stamp,
+            permit,
+            places: Arc::new(Semaphore::new(AT_A_TIME)),
+        });
         Connections { courier, _revoke: revoke }
     }
 }
 
 impl Courier {
+    /// Waits until there is room for one more request.
+    pub(super) async fn place(&self) -> Result<OwnedSemaphorePermit, Error> {
+        // It is never closed.
+        let place = self.places.clone().acquire_owned().await;
+        place.map_err(|_| Error::ConnectionLimitReached)
+    }
+
     pub(super) async fn send(
         &self,
         mut request: http::Request<Full<Bytes>>,

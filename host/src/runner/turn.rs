@@ -6,6 +6,8 @@ use crate::contract::Turn;
 use crate::handler::{Handler, TurnEnd};
 use std::sync::Arc;
 use std::time::Duration;
+#[cfg(feature = "mutants")]
+use tenure_guest::mutants::{Mutant, is_active};
 use tokio::task::{JoinError, JoinHandle};
 
 /// A handler that runs on for so long after it was ordered to stop is told of.
@@ -97,6 +99,10 @@ impl RunningTurn {
     pub(super) fn stop(&mut self, now: Duration, end: TurnEnd) {
         if self.order.is_none() {
             self.order = Some(Order { at: now, end, told: false });
+            #[cfg(feature = "mutants")]
+            if is_active(Mutant::WorkNotStopped) {
+                return;
+            }
             self.deadline.set(Duration::ZERO);
             self.task.abort();
         }

@@ -5,7 +5,6 @@
 //! in an election of its own and waits for conditions, not for times; the [`Evidence`] is what
 //! the sink saw, held against what the candidates said of their validity.
 
-mod dice;
 mod evidence;
 mod plan;
 mod round;

@@ -4,8 +4,8 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use super::dice::Dice;
 use crate::Mode;
+use crate::simulation::dice::Dice;
 
 /// One round: an election, and what befalls it.
 #[derive(Clone, Debug)]
@@ -64,36 +64,36 @@ impl Plan {
     /// A freeze, a partition and a third fault, in any order.
     #[must_use]
     pub fn draw(seed: u64, candidates: RangeInclusive<usize>) -> Self {
-        let mut dice = Dice(seed);
+        let mut dice = Dice::new(seed, 0);
         let more = u64::try_from(candidates.end() - candidates.start()).unwrap();
-        let more = usize::try_from(dice.below(more + 1)).unwrap();
+        let more = usize::try_from(dice.between(0, more)).unwrap();
         let candidates = candidates.start() + more;
         let mut faults = vec![freeze(&mut dice), third(candidates, &mut dice)];
         let partition = partition(&mut dice);
-        faults.insert(usize::try_from(dice.below(3)).unwrap(), partition);
-        if dice.below(2) == 0 {
+        faults.insert(usize::try_from(dice.between(0, 2)).unwrap(), partition);
+        if dice.once_in(2) {
             faults.reverse();
         }
-        Self { candidates, endless_turns: dice.below(2) == 0, faults }
+        Self { candidates, endless_turns: dice.once_in(2), faults }
     }
 }
 
 fn freeze(dice: &mut Dice) -> Fault {
-    let whom = dice.one_of(&[Whom::Leader, Whom::Leader, Whom::Leader, Whom::All]);
+    let whom = dice.pick(&[Whom::Leader, Whom::Leader, Whom::Leader, Whom::All]);
     // Some wake up, and the store is out of reach.
-    let cut = (dice.below(4) == 0).then(|| (Whom::Leader, mode(dice)));
+    let cut = dice.once_in(4).then(|| (Whom::Leader, mode(dice)));
     fault(cut, Some(Blow::Freeze(whom)), dice)
 }
 
 fn partition(dice: &mut Dice) -> Fault {
-    let whom = dice.one_of(&[Whom::Leader, Whom::Leader, Whom::Follower, Whom::All]);
+    let whom = dice.pick(&[Whom::Leader, Whom::Leader, Whom::Follower, Whom::All]);
     fault(Some((whom, mode(dice))), None, dice)
 }
 
 fn third(candidates: usize, dice: &mut Dice) -> Fault {
-    let wave = |dice: &mut Dice| usize::try_from(dice.below(candidates as u64)).unwrap();
-    let waves = |dice: &mut Dice| (0..2 + dice.below(3)).map(|_| wave(dice)).collect();
-    match dice.below(6) {
+    let wave = |dice: &mut Dice| usize::try_from(dice.between(0, candidates as u64 - 1)).unwrap();
+    let waves = |dice: &mut Dice| (0..dice.between(2, 4)).map(|_| wave(dice)).collect();
+    match dice.between(0, 5) {
         0 | 1 => fault(None, Some(Blow::Kill), dice),
         2 => fault(Some((Whom::Follower, mode(dice))), Some(Blow::Kill), dice),
         3 => {
@@ -108,28 +108,27 @@ fn third(candidates: usize, dice: &mut Dice) -> Fault {
 }
 
 fn mode(dice: &mut Dice) -> Mode {
-    let late = Duration::from_millis(300 + dice.below(2_000));
-    let too_late = Duration::from_millis(4_000 + dice.below(8_000));
+    let late = Duration::from_millis(dice.between(300, 2_300));
+    let too_late = Duration::from_millis(dice.between(4_000, 12_000));
     // An answer has some 300 bytes: it takes some 0.3 s, or longer than anybody waits.
     let modes = [
         Mode::Drop,
         Mode::Reset,
         Mode::BlackHole,
         Mode::HalfOpen,
-        Mode::Delay(dice.one_of(&[late, too_late])),
-        Mode::Trickle(Duration::from_millis(dice.one_of(&[1, 20]))),
+        Mode::Delay(dice.pick(&[late, too_late])),
+        Mode::Trickle(Duration::from_millis(dice.pick(&[1, 20]))),
     ];
-    dice.one_of(&modes)
+    dice.pick(&modes)
 }
 
 fn fault(cut: Option<(Whom, Mode)>, blow: Option<Blow>, dice: &mut Dice) -> Fault {
-    let after = Duration::from_millis(dice.below(RENEW));
-    let most = LASTS.end() - LASTS.start();
+    let after = Duration::from_millis(dice.between(0, RENEW));
     let lasts = match blow {
         // Over when the leader is replaced, unless others are cut off too.
         Some(Blow::Storm(_)) => Duration::ZERO,
         Some(Blow::Kill) if cut.is_none() => Duration::ZERO,
-        _ => Duration::from_millis(LASTS.start() + dice.below(most)),
+        _ => Duration::from_millis(dice.between(*LASTS.start(), *LASTS.end())),
     };
     Fault { cut, blow, after, lasts }
 }

@@ -13,8 +13,7 @@ use super::{Fidelity, Options};
 pub const INVARIANTS: [&str; 8] = ["I1", "I2", "I3", "I4", "I5", "I6", "I7", "I8"];
 
 /// Invariants that a bug breaks, but seldom before another one.
-const LATER: [(Mutant, &str); 2] =
-    [(Mutant::ReleaseBeforeStop, "I1"), (Mutant::StopsWhenRefused, "I7")];
+const LATER: [(Mutant, &str); 2] = [(Mutant::WorkNotStopped, "I1"), (Mutant::RareLooks, "I6")];
 
 /// What came of the hunt for one seeded bug.
 #[derive(Clone, Debug)]
