@@ -63,7 +63,7 @@ impl Process {
         }
     }
 
-    /// See [`World::gate`]. Whoever asks is woken by every change.
+    /// What it may do now. Whoever asks is woken by every change.
     pub fn gate(&mut self, waker: &Waker) -> Gate {
         if self.over {
             return Gate::Over;
