@@ -18,10 +18,13 @@ const SECOND: Millis = 1_000;
 const EPOCH: u64 = 1_794_999_900_000;
 
 /// How long a candidate stays out of the race after its work failed, at first, in seconds.
-pub const COOL_DOWN: u64 = 2;
+pub const COOL_DOWN: u64 = 1;
 
 /// The longest that it ever stays out: 16 times as long.
 pub const LONGEST_COOL_DOWN: Millis = 16 * COOL_DOWN * SECOND;
+
+/// How long the name of a deleted container stays taken.
+pub const DELETION: Millis = 30 * SECOND;
 
 /// The least time in which faults happen.
 const TROUBLED: Millis = 90 * SECOND;
@@ -99,8 +102,10 @@ impl Plan {
         let longest = machines.iter().map(|machine| machine.lease * SECOND).max().unwrap_or(0);
         let polls = machines.iter().map(|machine| machine.periods().poll).max().unwrap_or(0);
         let latest = dice.pick(&[6, 10, 15, 30]) * SECOND;
-        // D, then the last lease, then a take-over; and whoever was sick is well again.
-        let settling = (latest + longest + 3 * SECOND).max(LONGEST_COOL_DOWN + 10 * SECOND) + polls;
+        // D, then the last lease; a container's name, the cool-down of the last long turn; then a
+        // take-over.
+        let waits = [latest + longest, LONGEST_COOL_DOWN + 10 * SECOND, DELETION];
+        let settling = waits.into_iter().max().unwrap_or(0) + 3 * SECOND + polls;
         // The finale takes some time, too.
         let calm = (10 * longest).saturating_sub(settling + 20 * SECOND).max(TROUBLED);
         // An outcome is written by itself only where the next slot is more than a minute away.
@@ -129,7 +134,7 @@ impl Plan {
             timed.push(in_time(class, machines.len(), calm, dice));
         }
         let again: Vec<_> = timed.iter().filter_map(|timed| the_same_evil(*timed, dice)).collect();
-        timed.extend(again);
+        timed.extend(again.into_iter().filter(|timed| timed.at < calm));
         timed.sort_by_key(|timed| timed.at);
         Self {
             class,

@@ -5,11 +5,8 @@ use std::sync::Arc;
 use super::dice::Dice;
 use super::fault::{Fault, Kind, Step};
 use super::history::{What, Who};
-use super::plan::{Moment, Target, Timed};
+use super::plan::{DELETION, Moment, Target, Timed};
 use super::world::{Millis, Outage, State, World};
-
-/// How long the name of a deleted container stays taken.
-const DELETION: Millis = 30_000;
 
 /// The most that a lease ends early (A1).
 const EARLY: Millis = 2_000;
