@@ -131,6 +131,7 @@ fn tell(totals: &Totals, component: bool) {
         totals.coverage.faults()
     );
     println!("\n{}", totals.coverage);
+    println!("* against A3: somebody shortens the lease, or loses the record");
     for (fault, step) in totals.coverage.empty() {
         println!("never seen: {}, at {}", fault.name(), step.name());
     }

@@ -1,4 +1,8 @@
-//! Which fault struck at which step, and how often.
+//! Which fault struck at which step, and how often. No pair of the two is impossible.
+//!
+//! A fault of a request counts at the step of that request, as a partition or a restart of the
+//! store does with each request that it swallows; a fault of a process at the step where that one
+//! was last, and a fault of the service where anybody was.
 
 use std::fmt;
 use std::ops::AddAssign;
@@ -60,12 +64,14 @@ impl fmt::Display for Coverage {
         for step in Step::ALL {
             write!(f, " {:>9}", step.name())?;
         }
+        write!(f, " {:>9}", "all")?;
         for fault in Fault::ALL {
             let mark = if fault.kind() == Kind::Outsider { "*" } else { "" };
             write!(f, "\n{:<22}", format!("{}{mark}", fault.name()))?;
             for step in Step::ALL {
                 write!(f, " {:>9}", self.of(fault, step))?;
             }
+            write!(f, " {:>9}", self.total(fault))?;
         }
         Ok(())
     }

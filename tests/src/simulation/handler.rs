@@ -11,8 +11,9 @@ use tenure::handler::{BoxFuture, Handler, TurnEnd};
 
 use super::clock::SimClock;
 use super::dice::Dice;
+use super::gate::{Gate, TurnState};
 use super::history::{What, Who};
-use super::world::{Gate, Millis, TurnState, World};
+use super::world::{Millis, World};
 use std::time::Duration;
 
 /// The longest that a turn works.

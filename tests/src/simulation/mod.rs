@@ -20,6 +20,7 @@ pub mod elector;
 pub mod fate;
 pub mod fault;
 mod finale;
+pub mod gate;
 pub mod handler;
 pub mod history;
 pub mod hunt;

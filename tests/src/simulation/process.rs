@@ -9,9 +9,10 @@ use tenure::runner::Runner;
 
 use super::dice::Dice;
 use super::elector::{Fidelity, SimElector};
+use super::gate::Gate;
 use super::handler::Desk;
 use super::history::{What, Who};
-use super::world::{Gate, Millis, World};
+use super::world::{Millis, World};
 
 /// The longest until a process that ended is started again.
 const DOWN: Millis = 20_000;

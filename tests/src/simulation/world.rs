@@ -10,6 +10,7 @@ use super::clock::{Rate, SimClock};
 use super::coverage::Coverage;
 use super::dice::Dice;
 use super::fault::{Fault, Step};
+use super::gate::{Gate, Process};
 use super::history::{Entry, History, Life, What, Who};
 use super::plan::{Ambush, Plan};
 use super::service::Service;
@@ -72,47 +73,6 @@ pub struct Outage {
     pub until: Millis,
     /// Whether connections are refused, so that it is known at once.
     pub refused: bool,
-}
-
-/// One process, as far as others have a say in it.
-#[derive(Debug)]
-pub struct Process {
-    /// On which machine.
-    pub machine: usize,
-    /// It stands still.
-    pub paused: bool,
-    /// It exists no more.
-    pub over: bool,
-    /// It was asked to leave.
-    pub leaving: bool,
-    /// Where it was last.
-    pub step: Step,
-    /// Requests that it waits for.
-    pub waiting: u32,
-    /// The turn of its handler.
-    pub turn: Option<TurnState>,
-    /// Who waits for it to go on.
-    wakers: Vec<Waker>,
-}
-
-/// The turn that a process runs.
-#[derive(Clone, Copy, Debug)]
-pub struct TurnState {
-    /// Under which term.
-    pub term: u64,
-    /// It has begun, and neither ended nor been interrupted.
-    pub works: bool,
-}
-
-/// What a process may do now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Gate {
-    /// Go on.
-    Open,
-    /// Stand still; the waker that asked is woken when that ends.
-    Paused,
-    /// Nothing, for ever.
-    Over,
 }
 
 impl World {
@@ -180,16 +140,7 @@ impl World {
         let up = i64::try_from(Dice::new(self.seed, 1_000 + who as u64).between(0, 1_000_000));
         let origin = i64::try_from(now).unwrap_or(0) - up.unwrap_or(0);
         let rate = Rate { origin, pace: plan.pace };
-        state.processes.push(Process {
-            machine,
-            paused: false,
-            over: false,
-            leaving: false,
-            step: Step::Look,
-            waiting: 0,
-            turn: None,
-            wakers: Vec::new(),
-        });
+        state.processes.push(Process::on(machine));
         state.running[machine] = Some(who);
         state.history.lives.push(Life { machine, rate, periods: plan.periods() });
         state.history.entries.push(Entry { at: now, what: What::Started(who) });
@@ -217,29 +168,6 @@ impl World {
             Gate::Paused | Gate::Over => std::task::Poll::Pending,
         })
         .await;
-    }
-}
-
-impl Process {
-    /// See [`World::gate`]. Whoever asks is woken by every change.
-    pub fn gate(&mut self, waker: &Waker) -> Gate {
-        if self.over {
-            return Gate::Over;
-        }
-        if !self.wakers.iter().any(|known| known.will_wake(waker)) {
-            self.wakers.push(waker.clone());
-        }
-        if self.paused { Gate::Paused } else { Gate::Open }
-    }
-
-    /// Whoever looked at the gate last is woken first.
-    pub fn turn_wakers(&mut self) {
-        self.wakers.reverse();
-    }
-
-    /// Wakes whoever looks at the gate.
-    pub fn wake(&mut self) {
-        self.wakers.drain(..).for_each(Waker::wake);
     }
 }
 

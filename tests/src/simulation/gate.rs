@@ -1,0 +1,141 @@
+//! What others can do to a process: pause it, kill it, ask it to leave.
+
+use std::task::Waker;
+
+use super::fault::Step;
+use super::history::{What, Who};
+use super::world::{Millis, State};
+
+/// One process, as far as others have a say in it.
+#[derive(Debug)]
+pub struct Process {
+    /// On which machine.
+    pub machine: usize,
+    /// It stands still.
+    pub paused: bool,
+    /// It exists no more.
+    pub over: bool,
+    /// It was asked to leave.
+    pub leaving: bool,
+    /// Where it was last.
+    pub step: Step,
+    /// Requests that it waits for.
+    pub waiting: u32,
+    /// The turn of its handler.
+    pub turn: Option<TurnState>,
+    /// Who waits for it to go on.
+    wakers: Vec<Waker>,
+}
+
+/// The turn that a process runs.
+#[derive(Clone, Copy, Debug)]
+pub struct TurnState {
+    /// Under which term.
+    pub term: u64,
+    /// It has begun, and neither ended nor been interrupted.
+    pub works: bool,
+}
+
+/// What a process may do now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gate {
+    /// Go on.
+    Open,
+    /// Stand still; the waker that asked is woken when that ends.
+    Paused,
+    /// Nothing, for ever.
+    Over,
+}
+
+impl Process {
+    /// A process that has just been started.
+    #[must_use]
+    pub fn on(machine: usize) -> Self {
+        Self {
+            machine,
+            paused: false,
+            over: false,
+            leaving: false,
+            step: Step::Look,
+            waiting: 0,
+            turn: None,
+            wakers: Vec::new(),
+        }
+    }
+
+    /// What it may do now. Whoever asks is woken by every change.
+    pub fn gate(&mut self, waker: &Waker) -> Gate {
+        if self.over {
+            return Gate::Over;
+        }
+        if !self.wakers.iter().any(|known| known.will_wake(waker)) {
+            self.wakers.push(waker.clone());
+        }
+        if self.paused { Gate::Paused } else { Gate::Open }
+    }
+
+    /// Whoever looked at the gate last is woken first.
+    pub fn turn_wakers(&mut self) {
+        self.wakers.reverse();
+    }
+
+    /// Wakes whoever looks at the gate.
+    pub fn wake(&mut self) {
+        self.wakers.drain(..).for_each(Waker::wake);
+    }
+}
+
+impl State {
+    /// The process stands still from now on.
+    pub fn pause(&mut self, now: Millis, who: Who) {
+        let process = &mut self.processes[who];
+        process.paused = true;
+        let turn = process.turn.filter(|turn| turn.works);
+        if let Some(turn) = turn {
+            process.turn = Some(TurnState { works: false, ..turn });
+            self.note(now, What::Rests(who, turn.term));
+        }
+        self.note(now, What::Paused(who));
+    }
+
+    /// The process goes on, if it still exists.
+    pub fn resume(&mut self, now: Millis, who: Who) {
+        if self.processes[who].over {
+            return;
+        }
+        self.processes[who].paused = false;
+        self.note(now, What::Resumed(who));
+        // The runner and the handler are threads: either may be the first to go on.
+        if self.faults.once_in(2) {
+            self.processes[who].turn_wakers();
+        }
+        self.processes[who].wake();
+    }
+
+    /// The process ends, and nothing of it goes on.
+    pub fn kill(&mut self, now: Millis, who: Who) {
+        self.end_turn(now, who);
+        self.note(now, What::Killed(who));
+        let process = &mut self.processes[who];
+        process.over = true;
+        process.wake();
+    }
+
+    /// The process is asked to leave the election.
+    pub fn tell_to_leave(&mut self, now: Millis, who: Who) {
+        if !self.processes[who].leaving {
+            self.processes[who].leaving = true;
+            self.note(now, What::ToldToLeave(who));
+            self.processes[who].wake();
+        }
+    }
+
+    /// Nothing of the process's turn is there any more.
+    pub fn end_turn(&mut self, now: Millis, who: Who) {
+        let Some(turn) = self.processes[who].turn.take() else { return };
+        if turn.works {
+            self.note(now, What::Rests(who, turn.term));
+        }
+        self.note(now, What::TurnOver(who, turn.term));
+    }
+}

@@ -1,0 +1,155 @@
+//! Which faults lie in wait, for whom, and when.
+
+use super::super::dice::Dice;
+use super::super::fault::{Fault, Kind, Step};
+use super::super::world::Millis;
+use super::{Class, SECOND};
+
+/// When a fault that waits for a step strikes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment {
+    /// The request is decided on, and its instant was read, but it is not sent.
+    Before,
+    /// It is on the wire.
+    Sent,
+    /// Its answer is there, and was not looked at.
+    Answered,
+}
+
+/// A fault that waits until somebody comes to a step.
+#[derive(Clone, Copy, Debug)]
+pub struct Ambush {
+    /// Which.
+    pub fault: Fault,
+    /// Where.
+    pub step: Step,
+    /// When exactly.
+    pub moment: Moment,
+    /// How many pass unharmed before.
+    pub spares: u64,
+}
+
+/// Whom a timed fault befalls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// Whoever leads.
+    Leader,
+    /// The candidate on this machine.
+    Machine(usize),
+}
+
+/// A fault at an instant.
+#[derive(Clone, Copy, Debug)]
+pub struct Timed {
+    /// When.
+    pub at: Millis,
+    /// Which.
+    pub fault: Fault,
+    /// Whom.
+    pub target: Target,
+}
+
+/// As many seeds in a row have all pairs, in a mixed order.
+pub(super) fn pair(seed: u64) -> (Fault, Step) {
+    const STRIDE: u64 = 97;
+    let (faults, steps) = (Fault::ALL.len() as u64, Step::ALL.len() as u64);
+    let place = seed.wrapping_mul(STRIDE) % (faults * steps);
+    let of = |place: u64| usize::try_from(place).unwrap_or(0);
+    (Fault::ALL[of(place / steps)], Step::ALL[of(place % steps)])
+}
+
+/// A fault of a class: each kind of trouble as likely as its number of ways.
+pub(super) fn fault(class: Class, dice: &mut Dice) -> Fault {
+    loop {
+        let fault = dice.pick(&Fault::ALL);
+        if class == Class::WithoutA3 || fault.kind() != Kind::Outsider {
+            return fault;
+        }
+    }
+}
+
+/// A fault at a step.
+pub(super) fn ambush(fault: Fault, step: Step, dice: &mut Dice) -> Ambush {
+    let moment = match (fault.kind(), fault) {
+        (Kind::Request | Kind::Network, _) => Moment::Before,
+        (_, Fault::PauseWithin) => dice.pick(&[Moment::Before, Moment::Sent]),
+        (_, Fault::PauseBetween) => Moment::Answered,
+        _ => dice.pick(&[Moment::Before, Moment::Sent, Moment::Answered]),
+    };
+    let most = match step {
+        Step::Look => 30,
+        Step::Renew | Step::Claim => 12,
+        Step::Acquire | Step::Raise => 3,
+        _ => 0,
+    };
+    Ambush { fault, step, moment, spares: dice.between(0, most) }
+}
+
+const OUTSIDER: [Fault; 6] = [
+    Fault::BreakNow,
+    Fault::DeleteBlob,
+    Fault::DeleteContainer,
+    Fault::WipeRecord,
+    Fault::RestoreRecord,
+    Fault::StateLost,
+];
+
+/// Another outsider's deed within the seconds in which the first one is recovered from.
+pub(super) fn the_same_evil(timed: Timed, dice: &mut Dice) -> Option<Timed> {
+    let again = timed.fault.kind() == Kind::Outsider && dice.once_in(2);
+    let at = timed.at + dice.between(0, 4_000);
+    again.then(|| Timed { at, fault: dice.pick(&OUTSIDER), ..timed })
+}
+
+/// Something after which another leads, early enough for that to be seen.
+pub(super) fn a_take_over(until: Millis, dice: &mut Dice) -> Timed {
+    const LOSSES: [Fault; 6] = [
+        Fault::Kill,
+        Fault::Kill,
+        Fault::Leave,
+        Fault::Leave,
+        Fault::PauseBetween,
+        Fault::PartitionOne,
+    ];
+    let fault = dice.pick(&LOSSES);
+    Timed { at: dice.between(10 * SECOND, until), fault, target: Target::Leader }
+}
+
+/// Something that changes who leads, mostly.
+pub(super) fn in_time(class: Class, machines: usize, calm: Millis, dice: &mut Dice) -> Timed {
+    const SOUND: [Fault; 10] = [
+        Fault::Kill,
+        Fault::Kill,
+        Fault::Leave,
+        Fault::Leave,
+        Fault::PauseBetween,
+        Fault::PauseBetween,
+        Fault::PartitionOne,
+        Fault::PartitionOne,
+        Fault::PartitionAll,
+        Fault::LeaseEndsEarly,
+    ];
+    let fault = match class {
+        Class::WithoutA3 if dice.once_in(2) => dice.pick(&OUTSIDER),
+        _ => dice.pick(&SOUND),
+    };
+    let target = match dice.between(0, 2) {
+        0 => Target::Machine(usize::try_from(dice.bits() % machines as u64).unwrap_or(0)),
+        _ => Target::Leader,
+    };
+    Timed { at: dice.between(5 * SECOND, calm.saturating_sub(SECOND)), fault, target }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn seeds_in_a_row_are_about_all_pairs() {
+        let pairs = (Fault::ALL.len() * Step::ALL.len()) as u64;
+        let seen: BTreeSet<_> = (1_000..1_000 + pairs).map(pair).collect();
+        assert_eq!(seen.len() as u64, pairs);
+    }
+}
