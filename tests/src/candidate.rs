@@ -297,18 +297,20 @@ impl Candidate {
     /// It does not end within `limit`.
     pub async fn terminate(&mut self, limit: Duration) -> Result<ExitStatus> {
         self.signal(Signal::TERM)?;
-        match tokio::time::timeout(limit, self.child.wait()).await {
-            Ok(status) => Ok(status?),
+        match self.end(limit).await {
+            Ok(status) => Ok(status),
             Err(_) => bail!("{} did not end within {limit:?}\n{}", self.name, self.transcript()),
         }
     }
 
-    /// Waits for its end.
+    /// Waits for its end, and until all that it printed was read.
     ///
     /// # Errors
     /// It does not end within `limit`.
     pub async fn end(&mut self, limit: Duration) -> Result<ExitStatus> {
-        Ok(tokio::time::timeout(limit, self.child.wait()).await??)
+        let status = tokio::time::timeout(limit, self.child.wait()).await??;
+        self.all_lines().await;
+        Ok(status)
     }
 
     /// Sends a signal.

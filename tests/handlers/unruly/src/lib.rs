@@ -1,4 +1,4 @@
-//! A leader handler for the tests: misbehaves in the way that `UNRULY` names. See [`Guest`] below
+//! A leader handler for the tests: misbehaves in the way that `UNRULY` names. See `Guest` below
 //! for the ways. `BEAT_URL` is the sink that it sends to, `http://HOST:PORT/`.
 #![cfg_attr(
     target_family = "wasm",
