@@ -1,6 +1,6 @@
 //! How much memory a guest may take.
 
-use wasmtime::{ResourceLimiter, Result, format_err};
+use wasmtime::{Error, ResourceLimiter, Result, format_err};
 
 /// Instances, memories and tables of one guest: a composed one has several.
 const INSTANCES: usize = 64;
@@ -23,6 +23,26 @@ impl Limits {
     }
 }
 
+/// Adds growth to what is used, if that stays within the limit.
+fn grow(
+    used: &mut usize,
+    limit: usize,
+    (current, desired): (usize, usize),
+    maximum: Option<usize>,
+    too_much: impl FnOnce() -> Error,
+) -> Result<bool> {
+    // More than what grows declares itself: the guest is told, as on any host.
+    if maximum.is_some_and(|maximum| desired > maximum) {
+        return Ok(false);
+    }
+    let wanted = used.saturating_add(desired.saturating_sub(current));
+    if wanted > limit {
+        return Err(too_much());
+    }
+    *used = wanted;
+    Ok(true)
+}
+
 impl ResourceLimiter for Limits {
     fn memory_growing(
         &mut self,
@@ -30,17 +50,10 @@ impl ResourceLimiter for Limits {
         desired: usize,
         maximum: Option<usize>,
     ) -> Result<bool> {
-        // More than the memory itself declares: the guest is told, as on any host.
-        if maximum.is_some_and(|maximum| desired > maximum) {
-            return Ok(false);
-        }
-        let wanted = self.memory_used.saturating_add(desired.saturating_sub(current));
-        if wanted > self.memory {
-            let limit = self.memory / (1024 * 1024);
-            return Err(format_err!("it needs more memory than its limit, {limit} MiB"));
-        }
-        self.memory_used = wanted;
-        Ok(true)
+        let limit = self.memory;
+        grow(&mut self.memory_used, limit, (current, desired), maximum, || {
+            format_err!("it needs more memory than its limit, {} MiB", limit / (1024 * 1024))
+        })
     }
 
     fn table_growing(
@@ -49,15 +62,9 @@ impl ResourceLimiter for Limits {
         desired: usize,
         maximum: Option<usize>,
     ) -> Result<bool> {
-        if maximum.is_some_and(|maximum| desired > maximum) {
-            return Ok(false);
-        }
-        let wanted = self.elements_used.saturating_add(desired.saturating_sub(current));
-        if wanted > ELEMENTS {
-            return Err(format_err!("its tables need more than {ELEMENTS} elements"));
-        }
-        self.elements_used = wanted;
-        Ok(true)
+        grow(&mut self.elements_used, ELEMENTS, (current, desired), maximum, || {
+            format_err!("its tables need more than {ELEMENTS} elements")
+        })
     }
 
     fn instances(&self) -> usize {
