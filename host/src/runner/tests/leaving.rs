@@ -1,0 +1,46 @@
+//! Leaving without grace for the work, and for how long.
+
+use super::*;
+
+#[test]
+fn leaving_stops_the_work_and_then_leaves() {
+    let seen = play(100, 2, [leading(7).run(turn(7)), left(7)]);
+    assert_eq!(
+        seen[4..],
+        [
+            "2 work ends",
+            "2 turn cut-off",
+            // Not with a word of its own about the turn, to which another turn might be the answer.
+            "2 step: leave, cut off",
+            "2 stood down 7 left",
+            "2 stopped",
+        ]
+    );
+}
+
+#[test]
+fn leaving_waits_for_the_step_in_flight_and_runs_no_turn_that_it_brings() {
+    let seen = play(100, 1, [leading(7).run(turn(7)).takes(seconds(3))]);
+    assert_eq!(
+        seen,
+        ["0 step as new", "3 elected 7", "3 turn cut-off", "3 step: leave, cut off", "3 stopped"]
+    );
+}
+
+#[test]
+fn leaving_is_repeated_until_it_is_done_but_not_for_ever() {
+    let busy = || leading(7).again_in(4);
+    let seen = play(100, 1, [busy(), busy(), busy(), busy(), busy(), busy()]);
+    assert_eq!(
+        seen,
+        [
+            "0 step as new",
+            "0 elected 7",
+            "1 step: leave",
+            "5 step: leave",
+            "9 step: leave",
+            "11 trouble component",
+            "11 stopped",
+        ]
+    );
+}
