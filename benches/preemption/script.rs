@@ -113,6 +113,7 @@ impl Elector for Script {
         let turn = contract::Turn {
             term: 7,
             slot: 0,
+            value: None,
             attempt: 1,
             past_due: false,
             valid_for,

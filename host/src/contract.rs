@@ -8,7 +8,7 @@ use std::time::Duration;
 
 pub use crate::component::types::{
     Complaint, Ending, EndingReason, Event, Finished, Incumbent, LastSlot, LeaseState, Needs,
-    Outcome, Snapshot, Standing, Tenancy, Trouble, TroubleClass, Turn,
+    Outcome, Snapshot, Standing, Started, Tenancy, Trouble, TroubleClass, Turn,
 };
 
 /// All that a candidate remembers between two steps. A secret: it holds the lease id.

@@ -21,6 +21,20 @@ pub mod names {
     pub const REQUEST_TIMEOUT: &str = "TENURE_REQUEST_TIMEOUT";
     /// The interval between turns.
     pub const EVERY: &str = "TENURE_EVERY";
+    /// The times of the turns, as a cron expression.
+    pub const CRON: &str = "TENURE_CRON";
+    /// The time zone of the cron expression.
+    pub const TIME_ZONE: &str = "TENURE_TIME_ZONE";
+    /// Over how long the slots of all elections are spread.
+    pub const JITTER: &str = "TENURE_JITTER";
+    /// How often a slot is run.
+    pub const DELIVERY: &str = "TENURE_DELIVERY";
+    /// After so many turns a slot is abandoned.
+    pub const MAX_ATTEMPTS: &str = "TENURE_MAX_ATTEMPTS";
+    /// What becomes of missed slots.
+    pub const MISSED: &str = "TENURE_MISSED";
+    /// A value that has one turn for ever.
+    pub const ON_START: &str = "TENURE_ON_START";
     /// Where the leader can be reached: recorded for others.
     pub const ADDRESS: &str = "TENURE_ADDRESS";
     /// The longest that a turn may take.
@@ -33,7 +47,7 @@ pub mod names {
     pub const CONNECTION_STRING: &str = "AZURE_STORAGE_CONNECTION_STRING";
 
     /// All of them.
-    pub const ALL: [&str; 13] = [
+    pub const ALL: [&str; 20] = [
         ELECTION,
         NAME,
         LEASE,
@@ -42,6 +56,13 @@ pub mod names {
         POLL,
         REQUEST_TIMEOUT,
         EVERY,
+        CRON,
+        TIME_ZONE,
+        JITTER,
+        DELIVERY,
+        MAX_ATTEMPTS,
+        MISSED,
+        ON_START,
         ADDRESS,
         TURN_TIMEOUT,
         MAX_FAILURES,

@@ -28,7 +28,7 @@ use crate::mutants::mutant;
 use crate::prelude::*;
 
 /// The version of the memory; another one counts as no memory.
-const MEMORY: u8 = 2;
+const MEMORY: u8 = 3;
 
 /// No step sends more than this many requests before the host gets its turn.
 const MOST_REQUESTS: u32 = 16;
@@ -174,9 +174,10 @@ impl<'s> Step<'s> {
         match event {
             Some(Event::TurnEnded(outcome)) => step.turn_ended(outcome, elapsed, chance),
             Some(Event::Leave(outcome)) => step.leave(outcome, elapsed),
+            Some(Event::ResetSlot) => step.reset_slot(elapsed),
             None => {}
         }
-        let running = step.state.turn.filter(|_| !mutant!(ReleaseBeforeStop));
+        let running = step.state.turn.as_ref().filter(|_| !mutant!(ReleaseBeforeStop));
         if let (Phase::Stopping { lease }, None) = (&step.state.phase, running) {
             // Stopped, seen stopped; now release.
             let at_once = lease.is_some() && !step.state.health.is_out(elapsed);
@@ -273,7 +274,7 @@ impl<'s> Step<'s> {
     fn turn_ended(&mut self, outcome: Outcome, now: Moment, chance: &mut dyn Chance) {
         let Some(turn) = self.state.turn.take() else { return };
         if let Phase::Holding(hold) = &mut self.state.phase {
-            hold.turn_ended(outcome);
+            hold.turn_ended(&turn, outcome, now);
         }
         let watchdog = &self.settings.watchdog;
         let out = self.state.health.turn_ended(outcome, watchdog, now, chance);
@@ -285,10 +286,10 @@ impl<'s> Step<'s> {
     fn leave(&mut self, outcome: Option<Outcome>, now: Moment) {
         self.state.leaving = true;
         let turn = self.state.turn.take();
-        if let (Some(_), Some(outcome), Phase::Holding(hold)) =
+        if let (Some(turn), Some(outcome), Phase::Holding(hold)) =
             (turn, outcome, &mut self.state.phase)
         {
-            hold.turn_ended(outcome);
+            hold.turn_ended(&turn, outcome, now);
         }
         let lease = match &self.state.phase {
             Phase::Holding(_) => return self.resign(EndingReason::Left, now, now),
@@ -366,7 +367,7 @@ impl<'s> Step<'s> {
             standing,
             ending: self.ending,
             renewed: self.renewed,
-            run: self.run,
+            run: self.run.take(),
             trouble: core::mem::take(&mut self.trouble),
             again_in: next.saturating_sub(self.started),
         }

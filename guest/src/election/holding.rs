@@ -8,10 +8,10 @@ use super::Moment;
 use super::candidate::{Ask, Failure, Phase, Step, trouble};
 use super::chance::Chance;
 use super::pace::Pace;
-use super::record::{Finished, LastSlot, Outcome, Record};
+use super::record::{Finished, LastSlot, Outcome, Record, Started};
 use super::report::{Ending, EndingReason, Turn};
 use super::service_clock::{Timestamp, nanos};
-use super::slots::Due;
+use super::slots::{Delivery, Due, Task};
 use super::timings::BACK_OFF;
 use super::trouble::TroubleClass;
 use super::write::{Progress, Write};
@@ -28,6 +28,11 @@ const RIDE: Duration = Duration::from_secs(60);
 /// How often to look at a schedule that cannot be followed now.
 const STUCK: Duration = Duration::from_secs(30);
 
+/// How long after a turn went wrong its slot is tried again, the first time; twice as long each
+/// time, up to [`LONGEST_REST`].
+const REST: Duration = Duration::from_secs(1);
+const LONGEST_REST: Duration = Duration::from_secs(60);
+
 /// A record write is given this long at least, also when a renewal is due before.
 const LEAST_WRITE: Duration = Duration::from_secs(1);
 
@@ -42,12 +47,16 @@ pub(super) struct Hold {
     etag: ETag,
     outcome_unwritten: bool,
     write: Option<Write>,
-    /// The turn that this write claims.
+    /// This write claims a turn.
     claiming: Option<Claim>,
+    /// A slot that went wrong is not tried again before.
+    rest_until: Moment,
 }
 
+/// What is not on record of a turn that is claimed.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Claim {
+    for_value: bool,
     past_due: bool,
 }
 
@@ -59,18 +68,30 @@ impl Hold {
         record: Record,
         etag: ETag,
     ) -> Self {
-        let (outcome_unwritten, write, claiming) = (false, None, None);
-        Self { lease, valid_until, renew, record, etag, outcome_unwritten, write, claiming }
+        Self {
+            lease,
+            valid_until,
+            renew,
+            record,
+            etag,
+            outcome_unwritten: false,
+            write: None,
+            claiming: None,
+            rest_until: Moment::ZERO,
+        }
     }
 
     pub fn term(&self) -> u64 {
         self.record.term
     }
 
-    pub fn turn_ended(&mut self, outcome: Outcome) {
-        if let Some(last) = self.record.last {
-            self.record.finished = Some(Finished { slot: last.slot, outcome });
-            self.outcome_unwritten = true;
+    /// Takes the end of a turn that was claimed under this lease.
+    pub fn turn_ended(&mut self, turn: &Turn, outcome: Outcome, now: Moment) {
+        put_outcome(&mut self.record, turn.value.is_some(), outcome);
+        self.outcome_unwritten = true;
+        if outcome != Outcome::Succeeded {
+            let times = 1_u32.checked_shl(turn.attempt.saturating_sub(1)).unwrap_or(u32::MAX);
+            self.rest_until = now + REST.saturating_mul(times).min(LONGEST_REST);
         }
     }
 
@@ -81,6 +102,31 @@ impl Hold {
         (self.outcome_unwritten && settled)
             .then(|| Write::new(self.record.clone(), self.etag.clone(), Pace::at(now)))
     }
+}
+
+/// Puts the outcome of the newest turn, for a value or of the schedule, into the record.
+fn put_outcome(record: &mut Record, for_value: bool, outcome: Outcome) {
+    match (&mut record.started, record.last) {
+        (Some(started), _) if for_value => started.outcome = Some(outcome),
+        (_, Some(last)) if !for_value => {
+            record.finished = Some(Finished { slot: last.slot, outcome });
+        }
+        _ => {}
+    }
+}
+
+/// Puts the claim of a turn into the record.
+fn put_claim(record: &mut Record, task: Task) -> Claim {
+    let Task { slot, value, attempt, past_due } = task;
+    let claim = Claim { for_value: value.is_some(), past_due };
+    match value {
+        Some(value) => {
+            record.values.add(&value);
+            record.started = Some(Started { value, slot, attempt, outcome: None });
+        }
+        None => record.last = Some(LastSlot { slot, attempt }),
+    }
+    claim
 }
 
 type Reply = Result<Answer, Failure>;
@@ -115,17 +161,20 @@ impl Step<'_> {
     fn decide_write(&mut self, now: Moment) {
         let due = self.due(now);
         let turn_runs = self.state.turn.is_some();
+        let complete = self.outcome_is_to_be_written(due.as_ref());
         let Phase::Holding(hold) = &mut self.state.phase else { return };
         if turn_runs || hold.renew.failures > 0 {
             return;
         }
         let mut record = hold.record.clone();
+        let mut abandoned = None;
         match due {
-            Some(Due::Now { slot, past_due }) => {
-                record.last = Some(LastSlot { slot, attempt: 1 });
-                hold.claiming = Some(Claim { past_due });
+            Some(Due::Now(task)) => hold.claiming = Some(put_claim(&mut record, task)),
+            Some(Due::Abandon(task)) => {
+                put_outcome(&mut record, task.value.is_some(), Outcome::Abandoned);
+                abandoned = Some(task);
             }
-            Some(Due::In(wait)) if hold.outcome_unwritten && wait > RIDE => {}
+            _ if complete => {}
             _ => return,
         }
         if let (true, Some(claim)) = (mutant!(ClaimNotAwaited), hold.claiming) {
@@ -134,21 +183,62 @@ impl Step<'_> {
             return self.start_turn(&hold, claim);
         }
         hold.write = Some(Write::new(record, hold.etag.clone(), Pace::at(now)));
+        if let Some(Task { slot, value, attempt, .. }) = abandoned {
+            let what = match value {
+                Some(value) => format!("the turn for the value \"{value}\""),
+                None => format!("the slot {}", slot.to_rfc3339()),
+            };
+            let detail = format!(
+                "{what} is abandoned after {attempt} attempts; see to why they went wrong. \
+                 TENURE_MAX_ATTEMPTS sets the number"
+            );
+            self.tell(TroubleClass::Work, detail, now);
+        }
     }
 
-    /// Has the host run the slot that was claimed last.
+    /// Whether an outcome is to be written by itself: people look at it, and at-least-once
+    /// delivery is done with the slot only then.
+    fn outcome_is_to_be_written(&self, due: Option<&Due>) -> bool {
+        let Phase::Holding(hold) = &self.state.phase else { return false };
+        let soon = match (due, self.settings.agenda.delivery) {
+            (Some(Due::In(wait)), Delivery::AtMostOnce) => *wait <= RIDE,
+            _ => false,
+        };
+        hold.outcome_unwritten && !soon
+    }
+
+    /// Has the host run the turn that was claimed last.
     fn start_turn(&mut self, hold: &Hold, claim: Claim) {
-        let Some(last) = hold.record.last else { return };
+        let record = &hold.record;
+        let (slot, value, attempt) = match (&record.started, record.last) {
+            (Some(Started { value, slot, attempt, .. }), _) if claim.for_value => {
+                (*slot, Some(value.clone()), *attempt)
+            }
+            (_, Some(LastSlot { slot, attempt })) => (slot, None, attempt),
+            _ => return,
+        };
         let turn = Turn {
-            term: hold.record.term,
-            slot: last.slot,
-            attempt: last.attempt,
+            term: record.term,
+            slot,
+            value,
+            attempt,
             past_due: claim.past_due,
             valid_for: hold.valid_until.saturating_sub(self.started),
             time_limit: self.settings.watchdog.turn_timeout,
         };
-        self.state.turn = Some(turn);
+        self.state.turn = Some(turn.clone());
         self.run = Some(turn);
+    }
+
+    /// Forgets a claimed slot that lies in the future, on an operator's word.
+    pub(super) fn reset_slot(&mut self, now: Moment) {
+        let ahead = matches!(self.due(now), Some(Due::Ahead(_)));
+        let Some(time) = self.slot_time(now).filter(|_| ahead) else { return };
+        let Phase::Holding(hold) = &mut self.state.phase else { return };
+        // Nothing is claimed in such a state, so what is written can only be an outcome.
+        let record = Record { last: self.settings.agenda.begin(time), ..hold.record.clone() };
+        hold.claiming = None;
+        hold.write = Some(Write::new(record, hold.etag.clone(), Pace::at(now)));
     }
 
     /// Tells of a schedule that cannot be followed.
@@ -159,15 +249,19 @@ impl Step<'_> {
         let slot = hold.record.last.map(|last| last.slot.to_rfc3339()).unwrap_or_default();
         let detail = format!(
             "the last claimed slot, {slot}, lies in the future; no turn runs until then. If \
-             somebody wrote the record by hand, delete the blob while no candidate runs"
+             that is a mistake, run: tenure reset-slot"
         );
         self.tell(TroubleClass::Schedule, detail, now);
     }
 
     fn due(&self, now: Moment) -> Option<Due> {
         let Phase::Holding(hold) = &self.state.phase else { return None };
-        let (schedule, last) = (self.settings.schedule?, hold.record.last?);
-        Some(schedule.due(self.slot_time(now)?, &last))
+        let due = self.settings.agenda.due(self.slot_time(now)?, &hold.record);
+        let rest = hold.rest_until.saturating_sub(now);
+        Some(match due {
+            Due::Now(Task { attempt: 2.., .. }) if !rest.is_zero() => Due::In(rest),
+            due => due,
+        })
     }
 
     /// The time by which slots are counted: the service's.
@@ -181,14 +275,15 @@ impl Step<'_> {
 
     /// When a leader has to be called again at the latest.
     pub(super) fn next_in_tenancy(&self, hold: &Hold, now: Moment) -> Moment {
-        let work = match (&hold.write, self.due(now)) {
+        let due = self.due(now);
+        let work = match (&hold.write, &due) {
             (Some(write), _) => Some(write.pace.next),
             (None, _) if self.state.turn.is_some() || hold.renew.failures > 0 => None,
-            (None, Some(Due::Now { .. })) => Some(now),
-            (None, Some(Due::In(wait))) if hold.outcome_unwritten && wait > RIDE => Some(now),
-            (None, Some(Due::In(wait))) => Some(now + wait),
-            (None, Some(Due::Ahead(by))) => Some(now + by.min(STUCK)),
-            (None, None) => None,
+            (None, Some(Due::Now(_) | Due::Abandon(_))) => Some(now),
+            (None, due) if self.outcome_is_to_be_written(due.as_ref()) => Some(now),
+            (None, Some(Due::In(wait))) => Some(now + *wait),
+            (None, Some(Due::Ahead(by))) => Some(now + (*by).min(STUCK)),
+            (None, Some(Due::Nothing) | None) => None,
         };
         let next = hold.renew.next.min(hold.valid_until);
         work.map_or(next, |work| work.min(next))

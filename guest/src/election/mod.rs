@@ -24,11 +24,13 @@ mod write;
 
 pub use candidate::{Ask, Failure, FailureKind, Step, Todo};
 pub use chance::Chance;
-pub use record::{Finished, Incumbent, LastSlot, Outcome, Record, RecordError};
+pub use record::{Finished, Incumbent, LastSlot, Outcome, Record, RecordError, Started, Values};
 pub use report::{Ending, EndingReason, Event, Report, Standing, Tenancy, Turn};
 pub use service_clock::{ServiceClock, Timestamp};
 pub use settings::{Complaint, Needs, Settings};
-pub use slots::{Due, Schedule};
+pub use slots::{
+    Agenda, Cron, CronError, Delivery, Due, Missed, Schedule, Task, ZONES_OF, Zone, ZoneOffset,
+};
 pub use snapshot::{LeaseState, Snapshot, broken};
 pub use timings::Timings;
 pub use trouble::{Trouble, TroubleClass};

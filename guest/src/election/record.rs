@@ -7,6 +7,7 @@
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
 use super::service_clock::Timestamp;
 use crate::azure::metadata::Metadata;
@@ -34,7 +35,15 @@ mod field {
     pub const ATTEMPT: &str = "tenureattempt";
     pub const FINISHED: &str = "tenurefinished";
     pub const OUTCOME: &str = "tenureoutcome";
+    pub const VALUE: &str = "tenurevalue";
+    pub const VALUE_SLOT: &str = "tenurevalueslot";
+    pub const VALUE_ATTEMPT: &str = "tenurevalueattempt";
+    pub const VALUE_OUTCOME: &str = "tenurevalueoutcome";
+    pub const VALUES: &str = "tenurevalues";
 }
+
+/// So many values are remembered, so that none of them runs again.
+const MOST_VALUES: usize = 32;
 
 /// How a turn ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,11 +58,24 @@ pub enum Outcome {
     TimedOut,
     /// The host cut it off.
     CutOff,
+    /// There are no attempts left.
+    Abandoned,
 }
 
 impl Outcome {
-    const ALL: [Self; 5] =
-        [Self::Succeeded, Self::Failed, Self::Trapped, Self::TimedOut, Self::CutOff];
+    const ALL: [Self; 6] = [
+        Self::Succeeded,
+        Self::Failed,
+        Self::Trapped,
+        Self::TimedOut,
+        Self::CutOff,
+        Self::Abandoned,
+    ];
+
+    /// Whether at-least-once delivery is done with a slot that ended so.
+    pub(super) fn is_final(self) -> bool {
+        matches!(self, Self::Succeeded | Self::Abandoned)
+    }
 
     fn word(self) -> &'static str {
         match self {
@@ -62,6 +84,7 @@ impl Outcome {
             Self::Trapped => "trapped",
             Self::TimedOut => "timed-out",
             Self::CutOff => "cut-off",
+            Self::Abandoned => "abandoned",
         }
     }
 
@@ -89,6 +112,54 @@ pub struct Finished {
     pub outcome: Outcome,
 }
 
+/// The newest turn for a value.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Started {
+    /// The value that it ran for.
+    pub value: String,
+    /// When it was claimed first.
+    pub slot: Timestamp,
+    /// How often it was tried.
+    pub attempt: u32,
+    /// How the newest attempt ended, where that is on record.
+    pub outcome: Option<Outcome>,
+}
+
+/// Values that had their turn, the newest last: more than one, because a leader of an earlier
+/// release may come back. Kept as 64 bits of each; two that are confused are once in 10¹⁷.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Values(Vec<u64>);
+
+impl Values {
+    /// Whether `value` had its turn.
+    pub fn contain(&self, value: &str) -> bool {
+        self.0.contains(&fingerprint(value))
+    }
+
+    /// Adds one, and forgets the oldest of too many.
+    pub fn add(&mut self, value: &str) {
+        self.0.retain(|known| *known != fingerprint(value));
+        self.0.push(fingerprint(value));
+        let excess = self.0.len().saturating_sub(MOST_VALUES);
+        self.0.drain(..excess);
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let value = |word| u64::from_str_radix(word, 16).ok();
+        text.split('.').map(value).collect::<Option<_>>().map(Self)
+    }
+
+    fn write(&self) -> String {
+        self.0.iter().map(|value| format!("{value:016x}")).collect::<Vec<_>>().join(".")
+    }
+}
+
+/// The first 64 bits of the SHA-256.
+pub(super) fn fingerprint(text: &str) -> u64 {
+    let hash = Sha256::digest(text.as_bytes());
+    hash.iter().take(8).fold(0, |bits, byte| bits << 8 | u64::from(*byte))
+}
+
 /// Who leads, for others.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Incumbent {
@@ -103,7 +174,7 @@ pub struct Incumbent {
 }
 
 /// The record of an election.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
     /// The newest term that was won.
     pub term: u64,
@@ -121,6 +192,10 @@ pub struct Record {
     pub last: Option<LastSlot>,
     /// The newest turn whose end was recorded; it may be an earlier one.
     pub finished: Option<Finished>,
+    /// The newest turn for a value.
+    pub started: Option<Started>,
+    /// The values that had their turn.
+    pub values: Values,
     /// Fields of other versions, kept as they are.
     pub unknown: Metadata,
 }
@@ -166,16 +241,8 @@ impl Record {
         let slot = fields.optional(field::SLOT, Timestamp::parse)?;
         let attempt = fields.optional(field::ATTEMPT, |text| text.parse().ok())?;
         let finished = fields.optional(field::FINISHED, Timestamp::parse)?;
-        let outcome = fields.optional(field::OUTCOME, |word| Some(Outcome::parse(word)))?;
-        if let Some(None) = outcome {
-            // A newer version knows what the word means: it is kept, and its slot with it.
-            for name in [field::FINISHED, field::OUTCOME] {
-                if let Some(value) = metadata.get(name) {
-                    fields.0.insert(name.into(), value.into());
-                }
-            }
-        }
-        let outcome = outcome.flatten();
+        let outcome = fields.outcome(metadata, [field::FINISHED, field::OUTCOME])?;
+        let started = fields.started(metadata)?;
         Ok(Some(Self {
             // Room to rise for longer than any election lasts.
             term: fields.required(field::TERM, |text| {
@@ -188,6 +255,8 @@ impl Record {
             schedule: fields.optional(field::SCHEDULE, |text| Some(text.into()))?,
             last: slot.map(|slot| LastSlot { slot, attempt: attempt.unwrap_or(1) }),
             finished: finished.zip(outcome).map(|(slot, outcome)| Finished { slot, outcome }),
+            started,
+            values: fields.optional(field::VALUES, Values::parse)?.unwrap_or_default(),
             unknown: fields.0,
         }))
     }
@@ -247,13 +316,24 @@ impl Record {
             put(field::FINISHED, &finished.slot.to_rfc3339());
             put(field::OUTCOME, finished.outcome.word());
         }
+        if let Some(started) = &self.started {
+            put(field::VALUE, &started.value);
+            put(field::VALUE_SLOT, &started.slot.to_rfc3339());
+            put(field::VALUE_ATTEMPT, &started.attempt.to_string());
+            if let Some(outcome) = started.outcome {
+                put(field::VALUE_OUTCOME, outcome.word());
+            }
+        }
+        if !self.values.0.is_empty() {
+            put(field::VALUES, &self.values.write());
+        }
         metadata
     }
 
     /// Whether `self`, read from the blob, is what `written` was to put there.
     pub fn shows(&self, written: &Self) -> bool {
-        (self.nonce, self.term, self.last, self.finished)
-            == (written.nonce, written.term, written.last, written.finished)
+        let turns = |record: &Self| (record.last, record.finished, record.started.clone());
+        (self.nonce, self.term) == (written.nonce, written.term) && turns(self) == turns(written)
     }
 
     /// Who leads according to this record.
@@ -288,6 +368,36 @@ impl Fields {
         read(&text).map(Some).ok_or_else(|| RecordError::Garbled(name.into()))
     }
 
+    /// An outcome. A word of a newer version is kept, and what goes with it in the other field.
+    fn outcome(
+        &mut self,
+        metadata: &Metadata,
+        kept: [&str; 2],
+    ) -> Result<Option<Outcome>, RecordError> {
+        let outcome = self.optional(kept[1], |word| Some(Outcome::parse(word)))?;
+        if let Some(None) = outcome {
+            for name in kept {
+                if let Some(value) = metadata.get(name) {
+                    self.0.insert(name.into(), value.into());
+                }
+            }
+        }
+        Ok(outcome.flatten())
+    }
+
+    fn started(&mut self, metadata: &Metadata) -> Result<Option<Started>, RecordError> {
+        let value = self.decoded(field::VALUE)?;
+        let slot = self.optional(field::VALUE_SLOT, Timestamp::parse)?;
+        let attempt = self.optional(field::VALUE_ATTEMPT, |text| text.parse().ok())?;
+        let outcome = self.outcome(metadata, [field::VALUE_OUTCOME; 2])?;
+        Ok(value.zip(slot).map(|(value, slot)| Started {
+            value,
+            slot,
+            attempt: attempt.unwrap_or(1),
+            outcome,
+        }))
+    }
+
     fn required<T>(
         &mut self,
         name: &str,
@@ -319,6 +429,13 @@ mod tests {
                 slot: Timestamp::parse("2026-11-20T07:00:00Z").unwrap(),
                 outcome: Outcome::CutOff,
             }),
+            started: Some(Started {
+                value: "v1.2 \"rc\"".into(),
+                slot: Timestamp::parse("2026-11-20T07:00:01.25Z").unwrap(),
+                attempt: 2,
+                outcome: Some(Outcome::Failed),
+            }),
+            values: Values(vec![1, u64::MAX]),
             unknown: Metadata::from_iter([("tenurelater", "kept%20so")]),
         }
     }
@@ -358,6 +475,20 @@ mod tests {
     }
 
     #[test]
+    fn many_values_are_remembered_and_not_too_many() {
+        let mut values = Values::default();
+        for number in 0..40 {
+            values.add(&format!("v{number}"));
+        }
+        values.add("v20");
+        for (value, known) in [("v7", false), ("v8", true), ("v20", true), ("v39", true)] {
+            assert_eq!(values.contain(value), known, "{value}");
+        }
+        let record = Record { values, ..record() };
+        assert_eq!(Record::read(&record.write()), Ok(Some(record)));
+    }
+
+    #[test]
     fn names_are_lower_case_letters_and_values_plain_ascii() {
         for (name, value) in record().write().iter() {
             assert!(name.bytes().all(|b| b.is_ascii_lowercase()), "{name}");
@@ -388,6 +519,11 @@ mod tests {
             ("tenureattempt", "many"),
             ("tenurefinished", ""),
             ("tenureoutcome", "%ff"),
+            ("tenurevalue", "%ff"),
+            ("tenurevalueslot", "then"),
+            ("tenurevalueattempt", "-"),
+            ("tenurevalueoutcome", "%ff"),
+            ("tenurevalues", "1.two"),
             ("tenurelater", &"x".repeat(4096)),
         ] {
             let mut garbled = record().write();

@@ -55,15 +55,17 @@ pub struct Ending {
 }
 
 /// One run of the leader handler, for one slot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Turn {
     /// The fencing token.
     pub term: u64,
     /// The scheduled instant.
     pub slot: Timestamp,
+    /// What it runs for once and for all; none for a turn of the schedule.
+    pub value: Option<String>,
     /// 1 for the first attempt.
     pub attempt: u32,
-    /// Earlier slots were missed, and this turn stands for them too.
+    /// It comes late, or stands for earlier slots that were missed.
     pub past_due: bool,
     /// As [`Tenancy::valid_for`].
     pub valid_for: Duration,
@@ -79,6 +81,8 @@ pub enum Event {
     /// Leave the election; the handler was seen stopped. With the outcome of a turn whose
     /// end was not told yet.
     Leave(Option<Outcome>),
+    /// Forget a claimed slot that lies in the future.
+    ResetSlot,
 }
 
 /// The result of one step.

@@ -4,7 +4,7 @@ use core::ops::RangeInclusive;
 use core::time::Duration;
 
 use super::duration::{format_duration, parse_duration};
-use super::slots::Schedule;
+use super::slots::{Agenda, Cron, CronError, Delivery, Missed, Schedule, ZONES_OF, Zone};
 use super::timings::{Setting, Timings, Wanted};
 use super::watchdog::Watchdog;
 use crate::azure::account::Account;
@@ -29,8 +29,22 @@ pub mod variable {
     pub const POLL: &str = "TENURE_POLL";
     /// The longest that one request may take.
     pub const REQUEST_TIMEOUT: &str = "TENURE_REQUEST_TIMEOUT";
-    /// The period of the timer. Without it no turn is ever claimed.
+    /// The period of the timer. Without this and `CRON` it has no slots.
     pub const EVERY: &str = "TENURE_EVERY";
+    /// The times of the timer, as a cron expression.
+    pub const CRON: &str = "TENURE_CRON";
+    /// The time zone of the cron expression, by its IANA name.
+    pub const TIME_ZONE: &str = "TENURE_TIME_ZONE";
+    /// Over how long the slots of all elections are spread.
+    pub const JITTER: &str = "TENURE_JITTER";
+    /// `at-most-once` or `at-least-once`.
+    pub const DELIVERY: &str = "TENURE_DELIVERY";
+    /// After so many turns, a slot that is delivered at least once is abandoned.
+    pub const MAX_ATTEMPTS: &str = "TENURE_MAX_ATTEMPTS";
+    /// `skip`, `once` or `all N`: what becomes of missed slots.
+    pub const MISSED: &str = "TENURE_MISSED";
+    /// A value that has one turn for ever: a release, for example.
+    pub const ON_START: &str = "TENURE_ON_START";
     /// The longest that a turn may take. Without it, a turn may last as long as the leadership.
     pub const TURN_TIMEOUT: &str = "TENURE_TURN_TIMEOUT";
     /// So many failed turns in a row end the leadership; 0: never.
@@ -48,6 +62,12 @@ const TURN_TIMEOUT: RangeInclusive<Duration> =
     Duration::from_millis(100)..=Duration::from_secs(24 * 3600);
 const COOL_DOWN: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(3600);
 const MOST_FAILURES: u32 = 1000;
+const MOST_ATTEMPTS: u32 = 100;
+const MOST_MISSED: u32 = 1000;
+const JITTER: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(24 * 3600);
+
+/// A slot that nobody could claim for so long was missed; two leases where they are longer.
+const TOLERANCE: Duration = Duration::from_secs(60);
 
 /// One thing that is wrong with the settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,8 +102,8 @@ pub struct Settings {
     pub address: Option<String>,
     /// Its periods.
     pub timings: Timings,
-    /// Its timer, when it has one.
-    pub schedule: Option<Schedule>,
+    /// What it runs when it leads.
+    pub agenda: Agenda,
     /// What its work is held to.
     pub watchdog: Watchdog,
 }
@@ -100,11 +120,11 @@ impl Settings {
         let name = reader.text(variable::NAME, LONGEST_NAME).unwrap_or_else(|| "unnamed".into());
         let address = reader.text(variable::ADDRESS, LONGEST_ADDRESS);
         let timings = reader.timings();
-        let schedule = reader.schedule();
+        let agenda = reader.agenda(election.as_ref(), timings.as_ref());
         let watchdog = reader.watchdog();
         match (election, account, timings) {
             (Some(election), Some(account), Some(timings)) if reader.complaints.is_empty() => {
-                Ok(Self { election, account, name, address, timings, schedule, watchdog })
+                Ok(Self { election, account, name, address, timings, agenda, watchdog })
             }
             _ => Err(reader.complaints),
         }
@@ -266,17 +286,53 @@ impl<V: Fn(&str) -> Option<String>> Reader<V> {
     }
 
     fn max_failures(&mut self) -> Option<u32> {
-        let value = self.get(variable::MAX_FAILURES)?;
-        let number = value.trim().parse().ok().filter(|number| *number <= MOST_FAILURES);
+        let advice = "choose how many failed turns in a row are too many; 0 allows any number";
+        self.number(variable::MAX_FAILURES, 0..=MOST_FAILURES, advice)
+    }
+
+    fn number(
+        &mut self,
+        setting: &'static str,
+        range: RangeInclusive<u32>,
+        advice: &str,
+    ) -> Option<u32> {
+        let value = self.get(setting)?;
+        let number = value.trim().parse().ok().filter(|number| range.contains(number));
         if number.is_none() {
-            let problem = format!("\"{}\" is not a whole number up to 1000", shown(&value));
-            let advice = "choose how many failed turns in a row are too many; 0 allows any number";
-            self.complain(variable::MAX_FAILURES, problem, advice);
+            let (least, most) = (range.start(), range.end());
+            let problem =
+                format!("\"{}\" is not a whole number from {least} to {most}", shown(&value));
+            self.complain(setting, problem, advice);
         }
         number
     }
 
+    fn agenda(&mut self, election: Option<&BlobName>, timings: Option<&Timings>) -> Agenda {
+        let schedule = self.schedule();
+        let jitter = self.jitter(schedule.as_ref());
+        let lease = timings.map_or(Duration::ZERO, |timings| timings.lease);
+        Agenda {
+            schedule,
+            delivery: self.delivery(),
+            missed: self.missed(),
+            tolerance: TOLERANCE.max(2 * lease),
+            delay: election.map_or(Duration::ZERO, |e| Agenda::delay(&e.to_string(), jitter)),
+            on_start: self.text(variable::ON_START, LONGEST_NAME),
+        }
+    }
+
     fn schedule(&mut self) -> Option<Schedule> {
+        let every = self.every();
+        let cron = self.cron();
+        let both = [variable::EVERY, variable::CRON].map(|name| self.get(name).is_some());
+        if both == [true; 2] {
+            let problem = format!("is set beside {}", variable::EVERY);
+            self.complain(variable::CRON, problem, "choose one of the two for the timer");
+        }
+        cron.or(every)
+    }
+
+    fn every(&mut self) -> Option<Schedule> {
         let every = self.duration(variable::EVERY)?;
         match Schedule::every(every) {
             Ok(schedule) => Some(schedule),
@@ -284,6 +340,97 @@ impl<V: Fn(&str) -> Option<String>> Reader<V> {
                 let problem = format!("{} {rule}", format_duration(every));
                 self.complain(variable::EVERY, problem, "choose a period like 5s, 10m or 24h");
                 None
+            }
+        }
+    }
+
+    fn cron(&mut self) -> Option<Schedule> {
+        let zone = self.zone();
+        let text = self.get(variable::CRON)?;
+        match Cron::parse(&text) {
+            Ok(cron) => Some(Schedule::Cron(Box::new(cron), zone?)),
+            Err(errors) => {
+                for CronError { position, problem, expected } in errors {
+                    let problem =
+                        format!("\"{}\", at character {position}: {problem}", shown(&text));
+                    self.complain(variable::CRON, problem, &format!("expected: {expected}"));
+                }
+                None
+            }
+        }
+    }
+
+    fn zone(&mut self) -> Option<Zone> {
+        let Some(name) = self.get(variable::TIME_ZONE) else { return Some(Zone::UTC) };
+        let name = name.trim();
+        if self.get(variable::CRON).is_none() {
+            let problem = format!("is set without {}", variable::CRON);
+            self.complain(variable::TIME_ZONE, problem, "leave it out; intervals have no zone");
+        }
+        let zone = Zone::named(name);
+        if zone.is_none() {
+            let problem = format!("\"{}\" is no time zone of IANA's {ZONES_OF}", shown(name));
+            self.complain(variable::TIME_ZONE, problem, "write it like Europe/Berlin, or UTC");
+        }
+        zone
+    }
+
+    /// Less than what lies between two slots, so that they stay in order.
+    fn jitter(&mut self, schedule: Option<&Schedule>) -> Duration {
+        const ADVICE: &str = "choose less than the interval between two turns, like 30s or 5m";
+        let jitter = self.duration_in(variable::JITTER, JITTER, ADVICE).unwrap_or_default();
+        let shortest = schedule.and_then(Schedule::shortest);
+        if let Some(shortest) = shortest.filter(|shortest| *shortest <= jitter && !jitter.is_zero())
+        {
+            let [jitter, shortest] = [jitter, shortest].map(format_duration);
+            let problem =
+                format!("{jitter} is not less than {shortest}, the interval of the turns");
+            self.complain(variable::JITTER, problem, ADVICE);
+        }
+        jitter
+    }
+
+    fn delivery(&mut self) -> Delivery {
+        let attempts = self.number(
+            variable::MAX_ATTEMPTS,
+            1..=MOST_ATTEMPTS,
+            "choose how often a slot may be tried; 5 is usual",
+        );
+        let value = self.get(variable::DELIVERY);
+        match value.as_deref().map(str::trim) {
+            Some("at-least-once") => {
+                return Delivery::AtLeastOnce { max_attempts: attempts.unwrap_or(5) };
+            }
+            Some("at-most-once") | None if attempts.is_some() => {
+                let problem = "is set, but each slot is tried once".into();
+                let advice = "leave it out, or set TENURE_DELIVERY=at-least-once";
+                self.complain(variable::MAX_ATTEMPTS, problem, advice);
+            }
+            Some("at-most-once") | None => {}
+            Some(other) => {
+                let problem = format!("\"{}\" is no rule of delivery", shown(other));
+                let advice = "choose at-most-once (a turn that went wrong is not repeated) or \
+                              at-least-once (it is)";
+                self.complain(variable::DELIVERY, problem, advice);
+            }
+        }
+        Delivery::AtMostOnce
+    }
+
+    fn missed(&mut self) -> Missed {
+        let Some(value) = self.get(variable::MISSED) else { return Missed::Once };
+        let mut words = value.split_whitespace();
+        let number = |word: &str| word.parse().ok().filter(|n| (1..=MOST_MISSED).contains(n));
+        match (words.next(), words.next().map(number), words.next()) {
+            (Some("skip"), None, None) => Missed::Skip,
+            (Some("once"), None, None) => Missed::Once,
+            (Some("all"), Some(Some(most)), None) => Missed::All(most),
+            _ => {
+                let problem = format!("\"{}\" is no rule for missed slots", shown(&value));
+                let advice = "choose skip (they do not run), once (one turn for all of them), or \
+                              all N (each, of more than N the newest; N from 1 to 1000)";
+                self.complain(variable::MISSED, problem, advice);
+                Missed::Once
             }
         }
     }
@@ -303,7 +450,7 @@ mod tests {
     #[test]
     fn an_election_and_an_account_are_enough() {
         let settings = read(&[(variable::ELECTION, "leases/leader"), AZURITE]).unwrap();
-        assert_eq!(settings.schedule, None);
+        assert_eq!(settings.agenda.schedule, None);
         let cool_down = Duration::from_secs(30);
         let watchdog = Watchdog { turn_timeout: None, max_failures: 3, cool_down };
         assert_eq!(settings.watchdog, watchdog);

@@ -5,7 +5,7 @@ use core::time::Duration;
 use chrono::{DateTime, Utc};
 
 use super::candidate::trouble;
-use super::record::{Finished, Incumbent, LastSlot, Record};
+use super::record::{Finished, Incumbent, LastSlot, Record, Started};
 use super::service_clock::Timestamp;
 use super::settings::Settings;
 use super::trouble::{Trouble, TroubleClass};
@@ -41,6 +41,10 @@ pub struct Snapshot {
     pub last_slot: Option<LastSlot>,
     /// The newest turn whose end was recorded.
     pub finished: Option<Finished>,
+    /// The newest turn for a value.
+    pub started: Option<Started>,
+    /// When a leader with these settings would run the next turn.
+    pub next_turn: Option<Timestamp>,
     /// When the service answered.
     pub asked_at: Timestamp,
 }
@@ -73,7 +77,9 @@ impl Snapshot {
             incumbent: record.as_ref().map(Record::incumbent),
             // Attempt 0 is where the count began; nothing ran then.
             last_slot: record.as_ref().and_then(|r| r.last).filter(|last| last.attempt > 0),
-            finished: record.and_then(|record| record.finished),
+            finished: record.as_ref().and_then(|record| record.finished),
+            next_turn: record.as_ref().and_then(|record| settings.agenda.next(asked_at, record)),
+            started: record.and_then(|record| record.started),
             asked_at,
         })
     }

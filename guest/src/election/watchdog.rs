@@ -63,14 +63,14 @@ impl Health {
         match outcome {
             Outcome::Succeeded => *self = Self::default(),
             Outcome::CutOff => {}
-            Outcome::Failed | Outcome::Trapped | Outcome::TimedOut => {
+            Outcome::Failed | Outcome::Trapped | Outcome::TimedOut | Outcome::Abandoned => {
                 self.failures = self.failures.saturating_add(1);
             }
         }
         let too_many = watchdog.max_failures > 0 && self.failures >= watchdog.max_failures;
         let sick = match outcome {
             Outcome::Succeeded | Outcome::CutOff => false,
-            Outcome::Failed => too_many,
+            Outcome::Failed | Outcome::Abandoned => too_many,
             Outcome::Trapped | Outcome::TimedOut => true,
         };
         sick.then(|| {

@@ -9,7 +9,7 @@ use super::candidate::{Ask, Failure, Phase, Step, patience};
 use super::chance::{Chance, lease_id};
 use super::holding::Hold;
 use super::pace::Pace;
-use super::record::{LastSlot, Record};
+use super::record::Record;
 use super::service_clock::Timestamp;
 use super::timings::BACK_OFF;
 use super::trouble::TroubleClass;
@@ -247,7 +247,7 @@ impl Step<'_> {
     /// Two different schedules on one blob: most likely two jobs that share it by mistake.
     fn compare_schedules(&mut self, record: Option<&Record>, now: Moment) {
         let theirs = record.and_then(|record| record.schedule.as_deref());
-        let ours = self.settings.schedule.map(|schedule| schedule.fingerprint());
+        let ours = self.settings.agenda.words();
         if let (Some(theirs), Some(ours)) = (theirs, ours)
             && theirs != ours
         {
@@ -360,26 +360,22 @@ impl Step<'_> {
     /// is one higher than its own could be, and the second is over before the next
     /// candidate that finds no record can acquire.
     fn next_record(&self, before: Option<Record>, since: Timestamp) -> Record {
-        let schedule = self.settings.schedule;
+        let agenda = &self.settings.agenda;
         let time = if mutant!(TermFromRecordAlone) { 0 } else { since.seconds() };
-        let (least, last, finished, unknown) = match before {
-            Some(before) => (before.term.max(time), before.last, before.finished, before.unknown),
-            None => (time.saturating_add(1), None, None, Default::default()),
+        let least = match &before {
+            Some(before) => before.term.max(time),
+            None => time.saturating_add(1),
         };
-        // A new election begins with the slot that has just passed: what lies before the
-        // first leader was not missed.
-        let begun =
-            || schedule.map(|schedule| LastSlot { slot: schedule.newest(since), attempt: 0 });
+        let before = before.unwrap_or_default();
         Record {
             term: least.saturating_add(1),
             leader: self.settings.name.clone(),
             nonce: self.state.nonce,
             since: since.to_whole_millis(),
             address: self.settings.address.clone(),
-            schedule: schedule.map(|schedule| schedule.fingerprint()),
-            last: last.or_else(begun),
-            finished,
-            unknown,
+            schedule: agenda.words(),
+            last: before.last.or_else(|| agenda.begin(since)),
+            ..before
         }
     }
 

@@ -40,6 +40,7 @@ impl From<wit::Event> for Event {
         match event {
             wit::Event::TurnEnded(outcome) => Self::TurnEnded(outcome.into()),
             wit::Event::Leave(outcome) => Self::Leave(outcome.map(Into::into)),
+            wit::Event::ResetSlot => Self::ResetSlot,
         }
     }
 }
@@ -48,10 +49,24 @@ impl From<wit::Outcome> for Outcome {
     fn from(outcome: wit::Outcome) -> Self {
         match outcome {
             wit::Outcome::Succeeded => Self::Succeeded,
-            wit::Outcome::Failed => Self::Failed,
+            // That a slot is abandoned is for this side to say.
+            wit::Outcome::Failed | wit::Outcome::Abandoned => Self::Failed,
             wit::Outcome::Trapped => Self::Trapped,
             wit::Outcome::TimedOut => Self::TimedOut,
             wit::Outcome::CutOff => Self::CutOff,
+        }
+    }
+}
+
+impl From<Outcome> for wit::Outcome {
+    fn from(outcome: Outcome) -> Self {
+        match outcome {
+            Outcome::Succeeded => Self::Succeeded,
+            Outcome::Failed => Self::Failed,
+            Outcome::Trapped => Self::Trapped,
+            Outcome::TimedOut => Self::TimedOut,
+            Outcome::CutOff => Self::CutOff,
+            Outcome::Abandoned => Self::Abandoned,
         }
     }
 }
@@ -72,6 +87,7 @@ impl From<Turn> for wit::Turn {
         Self {
             term: turn.term,
             slot: turn.slot.0,
+            value: turn.value,
             attempt: turn.attempt,
             past_due: turn.past_due,
             valid_for: nanos(turn.valid_for),
@@ -146,14 +162,15 @@ impl From<Snapshot> for wit::Snapshot {
                 .map(|last| wit::LastSlot { slot: last.slot.0, attempt: last.attempt }),
             finished: snapshot.finished.map(|finished| wit::Finished {
                 slot: finished.slot.0,
-                outcome: match finished.outcome {
-                    Outcome::Succeeded => wit::Outcome::Succeeded,
-                    Outcome::Failed => wit::Outcome::Failed,
-                    Outcome::Trapped => wit::Outcome::Trapped,
-                    Outcome::TimedOut => wit::Outcome::TimedOut,
-                    Outcome::CutOff => wit::Outcome::CutOff,
-                },
+                outcome: finished.outcome.into(),
             }),
+            started: snapshot.started.map(|started| wit::Started {
+                value: started.value,
+                slot: started.slot.0,
+                attempt: started.attempt,
+                outcome: started.outcome.map(Into::into),
+            }),
+            next_turn: snapshot.next_turn.map(|at| at.0),
             asked_at: snapshot.asked_at.0,
         }
     }

@@ -68,6 +68,36 @@ pub(super) struct RunArguments {
     /// [env: TENURE_EVERY]
     #[arg(long, value_name = "DURATION")]
     pub every: Option<String>,
+    /// The times of the turns: five fields, or six with the second first, like '0 9 * * MON-FRI'
+    /// [env: TENURE_CRON]
+    #[arg(long, value_name = "EXPRESSION")]
+    pub cron: Option<String>,
+    /// The time zone of --cron by its IANA name, like Europe/Berlin; default UTC
+    /// [env: TENURE_TIME_ZONE]
+    #[arg(long, value_name = "ZONE")]
+    pub time_zone: Option<String>,
+    /// Spreads the turns of all elections over this long, so that not all work begins on the hour;
+    /// the turns of one election all come equally late. Less than the interval; default 0s
+    /// [env: TENURE_JITTER]
+    #[arg(long, value_name = "DURATION")]
+    pub jitter: Option<String>,
+    /// at-most-once: a turn that went wrong is not repeated. at-least-once: it is, by whoever
+    /// leads. Default at-most-once [env: TENURE_DELIVERY]
+    #[arg(long, value_name = "RULE")]
+    pub delivery: Option<String>,
+    /// At-least-once: after so many turns a slot is abandoned, 1 to 100; default 5
+    /// [env: TENURE_MAX_ATTEMPTS]
+    #[arg(long, value_name = "NUMBER", allow_hyphen_values = true)]
+    pub max_attempts: Option<String>,
+    /// What becomes of turns that nobody could run in time. skip: they do not run. once: one turn
+    /// stands for all. 'all N': each runs, of more than N the newest. Default once
+    /// [env: TENURE_MISSED]
+    #[arg(long, value_name = "RULE")]
+    pub missed: Option<String>,
+    /// A turn for this value, the release for example, once for ever and before all others
+    /// [env: TENURE_ON_START]
+    #[arg(long, value_name = "VALUE")]
+    pub on_start: Option<String>,
     /// The work of the leader: a component that exports tenure:election/leader-handler
     #[arg(long, value_name = "FILE")]
     pub handler: Option<PathBuf>,

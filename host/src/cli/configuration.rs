@@ -45,6 +45,13 @@ impl Configuration {
         let request_timeout = arguments.request_timeout.as_deref();
         this.flag(names::REQUEST_TIMEOUT, "--request-timeout", request_timeout);
         this.flag(names::EVERY, "--every", arguments.every.as_deref());
+        this.flag(names::CRON, "--cron", arguments.cron.as_deref());
+        this.flag(names::TIME_ZONE, "--time-zone", arguments.time_zone.as_deref());
+        this.flag(names::JITTER, "--jitter", arguments.jitter.as_deref());
+        this.flag(names::DELIVERY, "--delivery", arguments.delivery.as_deref());
+        this.flag(names::MAX_ATTEMPTS, "--max-attempts", arguments.max_attempts.as_deref());
+        this.flag(names::MISSED, "--missed", arguments.missed.as_deref());
+        this.flag(names::ON_START, "--on-start", arguments.on_start.as_deref());
         this.flag(names::TURN_TIMEOUT, "--turn-timeout", arguments.turn_timeout.as_deref());
         this.flag(names::MAX_FAILURES, "--max-failures", arguments.max_failures.as_deref());
         this.flag(names::COOL_DOWN, "--cool-down", arguments.cool_down.as_deref());
@@ -52,11 +59,12 @@ impl Configuration {
         if this.settings.get(names::NAME).is_none() {
             this.settings.set(names::NAME, default_name());
         }
-        if this.settings.get(names::EVERY).is_none() {
+        let timers = [names::EVERY, names::CRON, names::ON_START];
+        if timers.iter().all(|timer| this.settings.get(timer).is_none()) {
             this.complaints.push(Complaint::new(
                 "--every",
-                "no interval is given, so the handler would never run",
-                "give --every 5s, or set TENURE_EVERY",
+                "no timer is given, so the handler would never run",
+                "give --every 5s, --cron '0 9 * * MON-FRI' or --on-start VALUE",
             ));
         }
         this

@@ -6,7 +6,9 @@ use super::configuration::Configuration;
 use super::{UNUSABLE, fail};
 use crate::clock::BootClock;
 use crate::component::{CheckError, ElectionComponent, Engine};
-use crate::contract::{Finished, Incumbent, LastSlot, LeaseState, Outcome, Snapshot, Trouble};
+use crate::contract::{
+    Finished, Incumbent, LastSlot, LeaseState, Outcome, Snapshot, Started, Trouble,
+};
 use crate::runner::{class_name, rfc3339};
 use crate::settings::names;
 use serde_json::{Value, json};
@@ -101,6 +103,14 @@ fn as_json(election: &str, snapshot: &Snapshot) -> Value {
             "outcome": outcome_name(finished.outcome),
         })
     };
+    let started = |started: &Started| {
+        json!({
+            "value": started.value,
+            "slot": rfc3339(started.slot),
+            "attempt": started.attempt,
+            "outcome": started.outcome.map(outcome_name),
+        })
+    };
     json!({
         "election": election,
         "lease": lease_name(snapshot.lease),
@@ -108,6 +118,8 @@ fn as_json(election: &str, snapshot: &Snapshot) -> Value {
         "last_leader": snapshot.incumbent.as_ref().map(incumbent),
         "last_slot": snapshot.last_slot.as_ref().map(last_slot),
         "finished": snapshot.finished.as_ref().map(finished),
+        "started": snapshot.started.as_ref().map(started),
+        "next_turn": snapshot.next_turn.map(rfc3339),
         "asked_at": rfc3339(snapshot.asked_at),
     })
 }
@@ -135,17 +147,35 @@ fn as_text(election: &str, snapshot: &Snapshot) -> String {
         }
     }
     if let Some(last) = &snapshot.last_slot {
-        let attempt = match last.attempt {
-            1 => String::new(),
-            again => format!(", attempt {again}"),
-        };
-        row("last slot", format!("{}{attempt}", when(last.slot, snapshot.asked_at)));
+        row("last slot", format!("{}{}", when(last.slot, snapshot.asked_at), again(last.attempt)));
     }
     if let Some(finished) = &snapshot.finished {
         let outcome = outcome_name(finished.outcome);
         row("finished", format!("{}, {outcome}", when(finished.slot, snapshot.asked_at)));
     }
+    if let Some(Started { value, slot, attempt, outcome }) = &snapshot.started {
+        let attempt = again(*attempt);
+        let outcome = outcome.map_or("not over", outcome_name);
+        let slot = when(*slot, snapshot.asked_at);
+        row("started", format!("for {value} at {slot}{attempt}, {outcome}"));
+    }
+    if let Some(next) = snapshot.next_turn {
+        let wait =
+            Duration::from_secs(next.saturating_sub(snapshot.asked_at).div_ceil(1_000_000_000));
+        let wait = match wait.is_zero() {
+            true => "now".to_owned(),
+            false => format!("in {}", humantime::format_duration(wait)),
+        };
+        row("next turn", format!("{} ({wait})", rfc3339(next)));
+    }
     text
+}
+
+fn again(attempt: u32) -> String {
+    match attempt {
+        1 => String::new(),
+        again => format!(", attempt {again}"),
+    }
 }
 
 /// An instant, and how long ago it was in whole seconds.
@@ -172,6 +202,7 @@ fn outcome_name(outcome: Outcome) -> &'static str {
         Outcome::Trapped => "trapped",
         Outcome::TimedOut => "timed-out",
         Outcome::CutOff => "cut-off",
+        Outcome::Abandoned => "abandoned",
     }
 }
 
@@ -192,6 +223,8 @@ mod tests {
             }),
             last_slot: Some(LastSlot { slot: 60 * SECOND, attempt: 1 }),
             finished: Some(Finished { slot: 55 * SECOND, outcome: Outcome::Failed }),
+            started: None,
+            next_turn: Some(70 * SECOND),
             asked_at: 65 * SECOND,
         }
     }
@@ -219,7 +252,8 @@ mod tests {
              term       7\n\
              since      1970-01-01T00:00:05Z (1m ago)\n\
              last slot  1970-01-01T00:01:00Z (5s ago)\n\
-             finished   1970-01-01T00:00:55Z (10s ago), failed\n"
+             finished   1970-01-01T00:00:55Z (10s ago), failed\n\
+             next turn  1970-01-01T00:01:10Z (in 5s)\n"
         );
         let nobody = as_text("c/b", &snapshot(LeaseState::Expired));
         assert!(nobody.contains("nobody; the last one was a, term 7\n"), "{nobody}");

@@ -44,13 +44,14 @@ fn words(event: &Event) -> Option<(Style, &'static str, String)> {
             (GREEN, "elected", format!("term {term}, valid for {}", time(*valid_for_ms)))
         }
         Event::Renewed { .. } => return None,
-        Event::TurnStarted { slot, attempt, past_due, .. } => {
+        Event::TurnStarted { slot, value, attempt, past_due, .. } => {
+            let value = value.as_ref().map(|value| format!(", for {value}")).unwrap_or_default();
             let attempt = match attempt {
                 1 => String::new(),
                 again => format!(", attempt {again}"),
             };
             let late = if *past_due { ", past due" } else { "" };
-            (PLAIN, "turn", format!("{slot}{attempt}{late}"))
+            (PLAIN, "turn", format!("{slot}{value}{attempt}{late}"))
         }
         Event::TurnEnded { slot, outcome, elapsed_ms, detail, .. } => {
             let style = if outcome == "succeeded" { PLAIN } else { YELLOW };

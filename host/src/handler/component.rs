@@ -206,7 +206,7 @@ impl ComponentHandler {
         let _connections = connections;
         let leader = self.world.instantiate_async(&mut store).await?;
         let handler = leader.tenure_election_leader_handler();
-        handler.call_on_tick(&mut store, turn).await
+        handler.call_on_tick(&mut store, &turn).await
     }
 }
 

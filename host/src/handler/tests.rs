@@ -15,6 +15,7 @@ use tokio::net::TcpListener;
 const TURN: Turn = Turn {
     term: 7,
     slot: 1_500_000_000,
+    value: None,
     attempt: 1,
     past_due: false,
     valid_for: 1_000_000_000,

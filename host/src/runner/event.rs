@@ -39,9 +39,12 @@ pub enum Event {
         term: u64,
         /// The scheduled instant, RFC 3339.
         slot: String,
+        /// What the turn runs for once and for all, where it is none of the schedule.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        value: Option<String>,
         /// 1 for the first attempt at this slot.
         attempt: u32,
-        /// Whether it stands for missed slots too.
+        /// Whether it comes late, or stands for missed slots too.
         past_due: bool,
     },
     /// A turn of the handler is over: nothing of it runs any more.
@@ -88,6 +91,7 @@ impl Event {
         Self::TurnStarted {
             term: turn.term,
             slot: rfc3339(turn.slot),
+            value: turn.value.clone(),
             attempt: turn.attempt,
             past_due: turn.past_due,
         }
@@ -165,6 +169,7 @@ mod tests {
         let turn = Turn {
             term: 7,
             slot: 1_500_000_000,
+            value: None,
             attempt: 1,
             past_due: false,
             valid_for: 1,

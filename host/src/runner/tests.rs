@@ -113,7 +113,7 @@ fn left(term: u64) -> Reply {
 
 fn turn(term: u64) -> Turn {
     let (valid_for, time_limit) = (12 * SECOND, None);
-    Turn { term, slot: 0, attempt: 1, past_due: false, valid_for, time_limit }
+    Turn { term, slot: 0, value: None, attempt: 1, past_due: false, valid_for, time_limit }
 }
 
 fn trap() -> Reply {
@@ -134,6 +134,7 @@ impl Elector for Script {
             Some(Word::Leave(None)) => format!("step{known}: leave"),
             Some(Word::Leave(Some(outcome))) => format!("step{known}: leave, {}", said(*outcome)),
             Some(Word::TurnEnded(outcome)) => format!("step{known}: {}", said(*outcome)),
+            Some(Word::ResetSlot) => format!("step{known}: reset slot"),
         });
         let next = self.replies.lock().unwrap().pop_front();
         let next = next.unwrap_or_else(|| {
@@ -155,6 +156,7 @@ fn said(outcome: Outcome) -> &'static str {
         Outcome::Trapped => "trapped",
         Outcome::TimedOut => "timed out",
         Outcome::CutOff => "cut off",
+        Outcome::Abandoned => "abandoned",
     }
 }
 

@@ -45,8 +45,9 @@ impl RunningTurn {
         valid_until: Duration,
         clock: Reading,
     ) -> Self {
+        let ordered = turn.clone();
         Self::of(turn, valid_until, clock, |deadline| {
-            tokio::spawn(async move { handler.on_tick(turn, deadline).await })
+            tokio::spawn(async move { handler.on_tick(ordered, deadline).await })
         })
     }
 

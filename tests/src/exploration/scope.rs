@@ -155,11 +155,9 @@ fn former() -> Record {
         leader: "former".into(),
         nonce: u64::MAX,
         since: then,
-        address: None,
         schedule: Some("every 1s".into()),
         last: Some(LastSlot { slot: then, attempt: 1 }),
-        finished: None,
-        unknown: Metadata::default(),
+        ..Record::default()
     }
 }
 

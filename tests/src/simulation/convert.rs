@@ -13,13 +13,14 @@ pub fn event(event: wit::Event) -> core::Event {
     match event {
         wit::Event::Leave(of_turn) => core::Event::Leave(of_turn.map(outcome)),
         wit::Event::TurnEnded(of_turn) => core::Event::TurnEnded(outcome(of_turn)),
+        wit::Event::ResetSlot => core::Event::ResetSlot,
     }
 }
 
 fn outcome(outcome: wit::Outcome) -> core::Outcome {
     match outcome {
         wit::Outcome::Succeeded => core::Outcome::Succeeded,
-        wit::Outcome::Failed => core::Outcome::Failed,
+        wit::Outcome::Failed | wit::Outcome::Abandoned => core::Outcome::Failed,
         wit::Outcome::Trapped => core::Outcome::Trapped,
         wit::Outcome::TimedOut => core::Outcome::TimedOut,
         wit::Outcome::CutOff => core::Outcome::CutOff,
@@ -45,6 +46,7 @@ pub fn report(report: core::Report) -> wit::Report {
         run: report.run.map(|turn| wit::Turn {
             term: turn.term,
             slot: turn.slot.0,
+            value: turn.value,
             attempt: turn.attempt,
             past_due: turn.past_due,
             valid_for: nanos(turn.valid_for),

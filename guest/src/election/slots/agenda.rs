@@ -1,0 +1,226 @@
+//! What a leader is to claim next, by what is on record.
+
+use core::time::Duration;
+
+use super::super::record::{Finished, LastSlot, Outcome, Record, Started, fingerprint};
+use super::super::service_clock::{Timestamp, nanos};
+use super::Schedule;
+use crate::prelude::*;
+
+/// How far ahead a recorded slot may lie before it is trouble: more than the
+/// readings of two candidates can differ.
+const AHEAD: Duration = Duration::from_secs(10);
+
+/// How often a slot is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delivery {
+    /// Once, whatever becomes of the turn.
+    AtMostOnce,
+    /// Again until a turn succeeds, by whoever leads.
+    AtLeastOnce {
+        /// After so many turns the slot is abandoned.
+        max_attempts: u32,
+    },
+}
+
+/// What becomes of slots at whose time nobody could claim them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Missed {
+    /// They do not run.
+    Skip,
+    /// One turn, that of the newest, stands for all of them.
+    Once,
+    /// Each has its turn, the oldest first; of more than so many, the newest.
+    All(u32),
+}
+
+/// What is to run: the timer of an election and its rules.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Agenda {
+    /// The timer, when there is one.
+    pub schedule: Option<Schedule>,
+    /// How often a slot is run.
+    pub delivery: Delivery,
+    /// What becomes of missed slots.
+    pub missed: Missed,
+    /// A slot that could not be claimed for longer than this was missed.
+    pub tolerance: Duration,
+    /// How long after its instant a slot is due: the same for all candidates of an election,
+    /// and another one for each election, so that not all work of the world begins on the hour.
+    pub delay: Duration,
+    /// A value that has one turn for ever.
+    pub on_start: Option<String>,
+}
+
+/// A turn that is to be claimed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Task {
+    /// Its slot.
+    pub slot: Timestamp,
+    /// What it runs for once and for all; none for a turn of the schedule.
+    pub value: Option<String>,
+    /// 1 for the first attempt.
+    pub attempt: u32,
+    /// It comes late, or stands for earlier slots that were missed.
+    pub past_due: bool,
+}
+
+/// What the agenda says at one instant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Due {
+    /// A turn is to be claimed.
+    Now(Task),
+    /// The newest turn, for a value or of the schedule, went wrong too often: this is to be
+    /// put on record.
+    Abandon(Task),
+    /// Nothing for so long.
+    In(Duration),
+    /// The last claimed slot lies in the future, by this much: either the service's
+    /// clock went back or somebody wrote the record.
+    Ahead(Duration),
+    /// Nothing is to come.
+    Nothing,
+}
+
+impl Agenda {
+    /// The agenda in words, for the record: candidates whose words differ do not belong together.
+    pub fn words(&self) -> Option<String> {
+        let schedule = self.schedule.as_ref()?.words();
+        Some(match self.delivery {
+            Delivery::AtMostOnce => schedule,
+            Delivery::AtLeastOnce { .. } => format!("{schedule}, at least once"),
+        })
+    }
+
+    /// How long after their instants the slots of `election` are due, when they are to be
+    /// spread over `jitter`.
+    pub fn delay(election: &str, jitter: Duration) -> Duration {
+        match nanos(jitter) {
+            0 => Duration::ZERO,
+            // To the millisecond: people read it.
+            span => Duration::from_millis(fingerprint(election) % span / 1_000_000),
+        }
+    }
+
+    /// With which slot the count of a new election begins, at `now`: what lies before the first
+    /// leader was not missed.
+    pub fn begin(&self, now: Timestamp) -> Option<LastSlot> {
+        let now = self.due_at(now);
+        let slot = self.schedule.as_ref()?.newest(now).unwrap_or(now.to_whole_millis());
+        Some(LastSlot { slot, attempt: 0 })
+    }
+
+    /// When the next turn is to run, as seen at `now`; not later than `now`: at once.
+    pub fn next(&self, now: Timestamp, record: &Record) -> Option<Timestamp> {
+        match self.due(now, record) {
+            Due::Now(_) | Due::Abandon(_) => Some(now),
+            Due::In(wait) | Due::Ahead(wait) => Some(now.plus(wait)),
+            Due::Nothing => None,
+        }
+    }
+
+    /// What is due at `now`, by what is on record.
+    pub fn due(&self, now: Timestamp, record: &Record) -> Due {
+        if let Some(due) = self.value_due(now, record) {
+            return due;
+        }
+        let (Some(schedule), Some(last)) = (&self.schedule, record.last) else {
+            return Due::Nothing;
+        };
+        if last.slot > now.plus(AHEAD) {
+            return Due::Ahead(last.slot.since(now));
+        }
+        if let Some(due) = self.again(now, last, record.finished) {
+            return due;
+        }
+        self.scheduled(schedule, now, last)
+    }
+
+    /// The value that has one turn for ever.
+    fn value_due(&self, now: Timestamp, record: &Record) -> Option<Due> {
+        let value = self.on_start.as_ref()?;
+        let task = |slot, attempt| {
+            let past_due = attempt > 1;
+            Task { slot, value: Some(value.clone()), attempt, past_due }
+        };
+        match &record.started {
+            Some(Started { value: newest, slot, attempt, outcome }) if newest == value => {
+                self.next_attempt(*attempt, *outcome, |attempt| task(*slot, attempt))
+            }
+            _ if record.values.contain(value) => None,
+            _ => Some(Due::Now(task(now.to_whole_millis(), 1))),
+        }
+    }
+
+    /// The newest slot, when at-least-once delivery is not done with it.
+    fn again(&self, now: Timestamp, last: LastSlot, finished: Option<Finished>) -> Option<Due> {
+        if last.attempt == 0 {
+            return None;
+        }
+        let outcome = finished.filter(|finished| finished.slot == last.slot).map(|f| f.outcome);
+        self.next_attempt(last.attempt, outcome, |attempt| Task {
+            slot: last.slot,
+            value: None,
+            attempt,
+            past_due: self.is_late(last.slot, now),
+        })
+    }
+
+    fn next_attempt(
+        &self,
+        attempt: u32,
+        outcome: Option<Outcome>,
+        task: impl Fn(u32) -> Task,
+    ) -> Option<Due> {
+        match self.delivery {
+            Delivery::AtMostOnce => None,
+            Delivery::AtLeastOnce { .. } if outcome.is_some_and(Outcome::is_final) => None,
+            Delivery::AtLeastOnce { max_attempts } if attempt >= max_attempts => {
+                Some(Due::Abandon(task(attempt)))
+            }
+            Delivery::AtLeastOnce { .. } => Some(Due::Now(task(attempt + 1))),
+        }
+    }
+
+    fn scheduled(&self, schedule: &Schedule, now: Timestamp, last: LastSlot) -> Due {
+        let wait = |after: Timestamp| match schedule.next(after) {
+            Some(slot) => Due::In(slot.plus(self.delay).since(now)),
+            None => Due::Nothing,
+        };
+        let newest = schedule.newest(self.due_at(now)).filter(|newest| *newest > last.slot);
+        let Some(newest) = newest else {
+            return wait(last.slot.max(self.due_at(now)));
+        };
+        let first = schedule.next(last.slot).unwrap_or(newest).min(newest);
+        let slot = match self.missed {
+            Missed::Skip if self.is_late(newest, now) => return wait(newest),
+            Missed::Skip | Missed::Once => newest,
+            Missed::All(most) => latest_of(schedule, first, newest, most),
+        };
+        let stands_for_others = self.missed == Missed::Once && slot > first;
+        let past_due = slot < newest || stands_for_others || self.is_late(slot, now);
+        Due::Now(Task { slot, value: None, attempt: 1, past_due })
+    }
+
+    /// Slots up to this one are due at `now`.
+    fn due_at(&self, now: Timestamp) -> Timestamp {
+        Timestamp(now.0.saturating_sub(nanos(self.delay)))
+    }
+
+    fn is_late(&self, slot: Timestamp, now: Timestamp) -> bool {
+        self.due_at(now).since(slot) > self.tolerance
+    }
+}
+
+/// Of the slots from `first` to `newest`, the first of the last `most`.
+fn latest_of(schedule: &Schedule, first: Timestamp, newest: Timestamp, most: u32) -> Timestamp {
+    let few = core::iter::successors(Some(first), |slot| schedule.next(*slot))
+        .take(most as usize)
+        .any(|slot| slot >= newest);
+    if few {
+        return first;
+    }
+    let before = |slot: &Timestamp| schedule.newest(Timestamp(slot.0.saturating_sub(1)));
+    let back = (most as usize).saturating_sub(1);
+    core::iter::successors(Some(newest), before).take(back + 1).last().unwrap_or(newest)
+}

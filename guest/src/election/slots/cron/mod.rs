@@ -1,0 +1,181 @@
+//! Cron expressions: five fields, or six with the seconds first, in local time.
+//!
+//! Own code, because the crate `croner` needs the standard library, which would more than
+//! double the component. It is the judge of this one in the tests.
+//!
+//! What becomes of a time that the clocks skip in spring or show twice in autumn depends on what
+//! the expression means. *Fixed* times (no `*` and no step in seconds, minutes and hours) mean so
+//! many turns a day: a skipped one runs when the clocks have been put forward, one that comes
+//! twice runs the first time. Anything else means an interval: a skipped time does not
+//! run, one that comes twice runs twice.
+
+mod parse;
+
+use core::fmt;
+
+use chrono::{DateTime, Datelike, Days, Months, NaiveDate, NaiveTime, Timelike};
+
+use super::zone::{Stretch, Zone};
+use crate::prelude::*;
+pub use parse::CronError;
+
+/// Searches end after so many years: the rarest date, a 29 February on a given weekday, comes
+/// once in 40 at most.
+const HORIZON: Months = Months::new(50 * 12);
+
+/// A cron expression.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cron {
+    /// As it was written, with single blanks.
+    text: String,
+    seconds: u64,
+    minutes: u64,
+    hours: u64,
+    days: DaySet,
+    months: u64,
+    /// Times of an interval rather than fixed ones.
+    interval: bool,
+}
+
+/// Days of the month and of the week. Where both are named, either will do, as in every cron.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct DaySet {
+    /// Bits 1 to 31.
+    of_month: u64,
+    last_of_month: bool,
+    /// Bits 0 (Sunday) to 6.
+    of_week: u64,
+    /// Bit `7 * (n - 1) + weekday`: the nth of the month; n = 6 means the last one.
+    nth_of_week: u64,
+    /// Neither field is a `*`.
+    either: bool,
+}
+
+impl DaySet {
+    fn contains(&self, date: NaiveDate) -> bool {
+        let (day, weekday) = (date.day(), date.weekday().num_days_from_sunday());
+        let rest = date.num_days_in_month().into();
+        let nth = 7 * ((day - 1) / 7) + weekday;
+        let last = day + 7 > rest;
+        let of_month = self.of_month >> day & 1 == 1 || (self.last_of_month && day == rest);
+        let of_week = self.of_week >> weekday & 1 == 1
+            || self.nth_of_week >> nth & 1 == 1
+            || (last && self.nth_of_week >> (35 + weekday) & 1 == 1);
+        if self.either { of_month || of_week } else { of_month && of_week }
+    }
+}
+
+impl Cron {
+    /// The first slot that is later than `then`, in seconds since 1970.
+    pub(super) fn next(&self, zone: &Zone, then: i64) -> Option<i64> {
+        let mut second = then.checked_add(1)?;
+        let horizon = DateTime::from_timestamp(second, 0)?.checked_add_months(HORIZON)?.timestamp();
+        while second <= horizon {
+            let stretch = zone.stretch(second);
+            if let Some(found) = self.in_stretch(stretch, second, horizon) {
+                return Some(found);
+            }
+            second = stretch.ends;
+        }
+        None
+    }
+
+    /// The newest slot that is not later than `now`.
+    pub(super) fn newest(&self, zone: &Zone, now: i64) -> Option<i64> {
+        let until_now = |then: i64| self.next(zone, then).filter(|slot| *slot <= now);
+        // Back in doubling leaps to an instant with a slot after it, then halfway forth again.
+        let mut back = 1;
+        let mut found = loop {
+            match until_now(now.checked_sub(back)?) {
+                Some(slot) => break slot,
+                None if back > now => return None,
+                None => back *= 2,
+            }
+        };
+        let mut end = now;
+        while found < end {
+            let middle = found + (end - found) / 2;
+            match until_now(middle) {
+                Some(slot) => found = slot,
+                None => end = middle,
+            }
+        }
+        Some(found)
+    }
+
+    /// The first slot from `second` on, before the stretch and the horizon end.
+    fn in_stretch(&self, stretch: Stretch, second: i64, horizon: i64) -> Option<i64> {
+        let Stretch { begins, offset, before, .. } = stretch;
+        let [offset, before] = [offset, before].map(i64::from);
+        let last = (stretch.ends - 1).min(horizon);
+        let mut from = second;
+        if !self.interval && begins != i64::MIN {
+            if second == begins && offset > before {
+                // What the clocks skipped comes now.
+                let skipped = self.local(begins + before, begins + offset - 1);
+                if skipped.is_some() {
+                    return Some(begins);
+                }
+            }
+            // What the clocks show a second time has been.
+            from = from.max(begins + (before - offset).max(0));
+        }
+        Some(self.local(from + offset, last + offset)? - offset)
+    }
+
+    /// The first time that the expression names from `from` to `last`, as local time counted
+    /// like seconds since 1970.
+    fn local(&self, from: i64, last: i64) -> Option<i64> {
+        let first = DateTime::from_timestamp(from, 0)?.naive_utc();
+        let (mut date, mut earliest) = (first.date(), first.time());
+        while date.and_time(NaiveTime::MIN).and_utc().timestamp() <= last {
+            if self.months >> date.month() & 1 == 0 {
+                date = date.with_day(1)?.checked_add_months(Months::new(1))?;
+                earliest = NaiveTime::MIN;
+                continue;
+            }
+            if self.days.contains(date)
+                && let Some(time) = self.time(earliest)
+            {
+                let found = date.and_time(time).and_utc().timestamp();
+                return (found <= last).then_some(found);
+            }
+            date = date.checked_add_days(Days::new(1))?;
+            earliest = NaiveTime::MIN;
+        }
+        None
+    }
+
+    /// The first time of a day that is not before `earliest`.
+    fn time(&self, earliest: NaiveTime) -> Option<NaiveTime> {
+        let (hour, minute, second) = (earliest.hour(), earliest.minute(), earliest.second());
+        let hms = NaiveTime::from_hms_opt;
+        let [any_minute, any_second] = [self.minutes, self.seconds].map(|set| at_or_after(set, 0));
+        if self.hours >> hour & 1 == 1 {
+            if self.minutes >> minute & 1 == 1
+                && let Some(second) = at_or_after(self.seconds, second)
+            {
+                return hms(hour, minute, second);
+            }
+            if let Some(minute) = at_or_after(self.minutes, minute + 1) {
+                return hms(hour, minute, any_second?);
+            }
+        }
+        hms(at_or_after(self.hours, hour + 1)?, any_minute?, any_second?)
+    }
+}
+
+/// The smallest member of a set of bits that is not below `least`.
+fn at_or_after(set: u64, least: u32) -> Option<u32> {
+    let left = set.checked_shr(least)?;
+    (left != 0).then(|| least + left.trailing_zeros())
+}
+
+impl fmt::Display for Cron {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,277 @@
+//! Reading cron expressions, with complaints that say where and what.
+
+use super::super::zone::Zone;
+use super::{Cron, DaySet};
+use crate::prelude::*;
+
+/// What cannot be read, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CronError {
+    /// The character, counted from 1.
+    pub position: usize,
+    /// What is wrong there.
+    pub problem: String,
+    /// What could be there.
+    pub expected: &'static str,
+}
+
+/// A field of an expression.
+struct Field {
+    name: &'static str,
+    least: u32,
+    most: u32,
+    /// Names of values, from `least` on.
+    names: &'static [&'static str],
+    expected: &'static str,
+}
+
+const SECONDS: Field = Field {
+    name: "second",
+    least: 0,
+    most: 59,
+    names: &[],
+    expected: "0 to 59, *, a range like 0-30, a step like */10, or a list of these",
+};
+const MINUTES: Field = Field { name: "minute", ..SECONDS };
+const HOURS: Field = Field {
+    name: "hour",
+    most: 23,
+    expected: "0 to 23, *, a range like 8-18, a step like */2, or a list of these",
+    ..SECONDS
+};
+const DAYS: Field = Field {
+    name: "day of the month",
+    least: 1,
+    most: 31,
+    expected: "1 to 31, L for the last one, *, ?, a range like 1-7, a step like */2, or a list of \
+               these",
+    ..SECONDS
+};
+const MONTHS: Field = Field {
+    name: "month",
+    least: 1,
+    most: 12,
+    names: &["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"],
+    expected: "1 to 12, JAN to DEC, *, a range like 3-9, a step like */3, or a list of these",
+};
+/// Both 0 and 7 are Sunday.
+const WEEKDAYS: Field = Field {
+    name: "day of the week",
+    least: 0,
+    most: 7,
+    names: &["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"],
+    expected: "0 to 7 (0 and 7 are Sunday), SUN to SAT, MON#1 for the first Monday of a month, \
+               FRI#L for the last Friday, *, ?, a range like MON-FRI, or a list of these",
+};
+
+const FIELDS: &str = "five fields (minute, hour, day of the month, month, day of the week), six \
+                      with the second first, or @hourly, @daily, @weekly, @monthly, @yearly";
+
+const NICKNAMES: [(&str, &str); 7] = [
+    ("@hourly", "0 * * * *"),
+    ("@daily", "0 0 * * *"),
+    ("@midnight", "0 0 * * *"),
+    ("@weekly", "0 0 * * 0"),
+    ("@monthly", "0 0 1 * *"),
+    ("@yearly", "0 0 1 1 *"),
+    ("@annually", "0 0 1 1 *"),
+];
+
+/// A piece of the expression, and where it begins.
+#[derive(Clone, Copy)]
+struct Piece<'t> {
+    text: &'t str,
+    position: usize,
+}
+
+/// What a field allows.
+#[derive(Default)]
+struct Allowed {
+    set: u64,
+    /// Of the month: L. Of the week: the nth ones.
+    last: bool,
+    nth: u64,
+    /// The field is a `*` or a `?`, without a step.
+    any: bool,
+    /// It has a `*` or a step.
+    interval: bool,
+}
+
+impl Cron {
+    /// Reads an expression.
+    ///
+    /// # Errors
+    /// All that cannot be read, in the order of the fields.
+    pub fn parse(text: &str) -> Result<Self, Vec<CronError>> {
+        let nickname = text.trim().to_ascii_lowercase();
+        if let Some((_, long)) = NICKNAMES.iter().find(|(name, _)| *name == nickname) {
+            return Ok(Self { text: nickname, ..Self::parse(long)? });
+        }
+        let pieces = Piece { text, position: 1 }.split(char::is_whitespace);
+        let fields: Vec<_> = pieces.into_iter().filter(|piece| !piece.text.is_empty()).collect();
+        let (second, rest) = match fields.as_slice() {
+            [minute, rest @ ..] if rest.len() == 4 => {
+                (None, [minute, &rest[0], &rest[1], &rest[2], &rest[3]])
+            }
+            [second, rest @ ..] if rest.len() == 5 => {
+                (Some(second), [&rest[0], &rest[1], &rest[2], &rest[3], &rest[4]])
+            }
+            _ => {
+                let position =
+                    fields.get(6).map_or(text.trim_end().chars().count() + 1, |f| f.position);
+                let problem = format!("there are {} fields", fields.len());
+                return Err(vec![CronError { position, problem, expected: FIELDS }]);
+            }
+        };
+        let mut errors = Vec::new();
+        let mut read = |field: &Field, piece: Option<&Piece<'_>>| {
+            let Some(piece) = piece else { return Allowed { set: 1, ..Allowed::default() } };
+            field.read(*piece).unwrap_or_else(|error| {
+                errors.push(error);
+                Allowed::default()
+            })
+        };
+        let seconds = read(&SECONDS, second);
+        let [minutes, hours, days, months, weekdays] = [
+            read(&MINUTES, Some(rest[0])),
+            read(&HOURS, Some(rest[1])),
+            read(&DAYS, Some(rest[2])),
+            read(&MONTHS, Some(rest[3])),
+            read(&WEEKDAYS, Some(rest[4])),
+        ];
+        if !errors.is_empty() {
+            return Err(errors);
+        }
+        let words: Vec<_> = fields.iter().map(|field| field.text).collect();
+        let cron = Self {
+            text: words.join(" "),
+            seconds: seconds.set,
+            minutes: minutes.set,
+            hours: hours.set,
+            days: DaySet {
+                of_month: days.set,
+                last_of_month: days.last,
+                of_week: (weekdays.set | weekdays.set >> 7) & 0x7f,
+                nth_of_week: weekdays.nth,
+                either: !days.any && !weekdays.any,
+            },
+            months: months.set,
+            interval: seconds.interval || minutes.interval || hours.interval,
+        };
+        // 30 February and its like. From 2000 on, since every kind of year follows.
+        if cron.next(&Zone::UTC, 946_684_800).is_none() {
+            return Err(vec![CronError {
+                position: rest[2].position,
+                problem: "no such day ever comes".into(),
+                expected: "a day that at least one of the months has",
+            }]);
+        }
+        Ok(cron)
+    }
+}
+
+impl Field {
+    fn read(&self, piece: Piece<'_>) -> Result<Allowed, CronError> {
+        let mut allowed = Allowed { any: matches!(piece.text, "*" | "?"), ..Allowed::default() };
+        for item in piece.split(|c| c == ',') {
+            self.item(item, &mut allowed)?;
+        }
+        Ok(allowed)
+    }
+
+    fn item(&self, item: Piece<'_>, allowed: &mut Allowed) -> Result<(), CronError> {
+        let days = self.name == DAYS.name;
+        let weekdays = self.name == WEEKDAYS.name;
+        if days && item.text.eq_ignore_ascii_case("L") {
+            allowed.last = true;
+            return Ok(());
+        }
+        if weekdays && let Some((day, nth)) = item.cut('#') {
+            let weekday = self.value(day)? % 7;
+            let nth_of = match nth.text {
+                "1" | "2" | "3" | "4" | "5" => nth.text.parse().unwrap_or(1),
+                "L" | "l" => 6,
+                _ => return Err(self.error(nth, "which one of the month is not 1 to 5 or L")),
+            };
+            allowed.nth |= 1 << (7 * (nth_of - 1) + weekday);
+            return Ok(());
+        }
+        let (range, step) = match item.cut('/') {
+            Some((range, step)) => {
+                let number: Option<u32> = step.number().filter(|n| (1..=self.most).contains(n));
+                let number =
+                    number.ok_or_else(|| self.error(step, "the step is no number that fits"))?;
+                allowed.interval = true;
+                (range, Some(number))
+            }
+            None => (item, None),
+        };
+        let wild = range.text == "*" || (range.text == "?" && (days || weekdays));
+        let (first, last) = match range.cut('-') {
+            _ if wild => {
+                allowed.interval |= range.text == "*";
+                // Sunday once.
+                (self.least, if weekdays { 6 } else { self.most })
+            }
+            Some((first, last)) => (self.value(first)?, self.value(last)?),
+            // 5/15 is 5-59/15.
+            None => match (self.value(range)?, step) {
+                (value, None) => (value, value),
+                (value, Some(_)) => (value, self.most),
+            },
+        };
+        // SAT-SUN ends on the other Sunday.
+        let last = if weekdays && last == 0 && first > 0 { 7 } else { last };
+        if first > last {
+            return Err(self.error(range, "the range ends before it begins"));
+        }
+        for value in (first..=last).step_by(step.unwrap_or(1) as usize) {
+            allowed.set |= 1 << value;
+        }
+        Ok(())
+    }
+
+    fn value(&self, piece: Piece<'_>) -> Result<u32, CronError> {
+        let named = self.names.iter().position(|name| name.eq_ignore_ascii_case(piece.text));
+        let named = named.and_then(|index| u32::try_from(index).ok()).map(|n| n + self.least);
+        match named.or_else(|| piece.number()) {
+            Some(value) if (self.least..=self.most).contains(&value) => Ok(value),
+            Some(value) => Err(self
+                .error(piece, &format!("{value} is not between {} and {}", self.least, self.most))),
+            None if piece.text.is_empty() => Err(self.error(piece, "something is missing")),
+            None => Err(self.error(piece, "it cannot be read")),
+        }
+    }
+
+    fn error(&self, piece: Piece<'_>, problem: &str) -> CronError {
+        CronError {
+            position: piece.position,
+            problem: format!("in the {}, \"{}\": {problem}", self.name, piece.text),
+            expected: self.expected,
+        }
+    }
+}
+
+impl<'t> Piece<'t> {
+    /// Digits alone.
+    fn number(self) -> Option<u32> {
+        let digits = !self.text.is_empty() && self.text.bytes().all(|byte| byte.is_ascii_digit());
+        self.text.parse().ok().filter(|_| digits)
+    }
+
+    fn split(self, at: impl Fn(char) -> bool) -> Vec<Piece<'t>> {
+        let mut position = self.position;
+        let pieces = self.text.split(at).map(|text| {
+            let piece = Piece { text, position };
+            position += text.chars().count() + 1;
+            piece
+        });
+        pieces.collect()
+    }
+
+    fn cut(self, at: char) -> Option<(Self, Self)> {
+        let (before, after) = self.text.split_once(at)?;
+        let position = self.position + before.chars().count() + 1;
+        Some((Piece { text: before, ..self }, Piece { text: after, position }))
+    }
+}

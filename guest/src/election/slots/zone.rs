@@ -1,0 +1,277 @@
+//! Time zones, by the rule that each of them follows now.
+//!
+//! Slots lie in the present and the near future, so the history of a zone is of no use: what is
+//! kept of each is its current rule, generated from the IANA data when this crate is built. A zone
+//! whose summer time were decreed year by year would have the rule that it falls back to; a
+//! test tells of it, and in the present data there is none.
+
+use core::fmt;
+
+use chrono::{
+    DateTime, Datelike, Days, FixedOffset, MappedLocalTime, NaiveDate, NaiveDateTime, Offset,
+    TimeZone,
+};
+
+use crate::prelude::*;
+
+include!(concat!(env!("OUT_DIR"), "/zones.rs"));
+
+/// The release of the IANA data, like `2026a`.
+pub const ZONES_OF: &str = RELEASE;
+
+/// A time zone by its IANA name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Zone {
+    name: &'static str,
+    rule: Rule,
+}
+
+/// Seconds east of Greenwich, and when they change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Rule {
+    standard: i32,
+    summer: Option<Summer>,
+}
+
+/// Summer time; in the south it begins later in the year than it ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Summer {
+    offset: i32,
+    begins: Change,
+    ends: Change,
+}
+
+/// An instant of each year, by the clock that is put forward or back then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Change {
+    month: u32,
+    /// 1 to 4; 5: the last one.
+    week: u8,
+    /// 0: Sunday.
+    weekday: u8,
+    /// Seconds after midnight; may be negative, or more than a day.
+    time: i32,
+}
+
+/// A stretch of time in which a zone's offset stays the same. In seconds since 1970.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stretch {
+    pub begins: i64,
+    pub ends: i64,
+    pub offset: i32,
+    /// The offset of the stretch before.
+    pub before: i32,
+}
+
+impl Zone {
+    /// Coordinated universal time.
+    pub const UTC: Self = Self { name: "UTC", rule: Rule { standard: 0, summer: None } };
+
+    /// The zone of that name, in any case of its letters.
+    pub fn named(name: &str) -> Option<Self> {
+        let known = NAMES.split('\n').zip(RULE_OF);
+        let (name, rule) = known.into_iter().find(|(known, _)| known.eq_ignore_ascii_case(name))?;
+        Some(Self { name, rule: *RULES.get(usize::from(rule))? })
+    }
+
+    /// All names.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        NAMES.split('\n')
+    }
+
+    /// The IANA name.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// The stretch in which `second` lies.
+    pub(super) fn stretch(&self, second: i64) -> Stretch {
+        let Rule { standard, summer } = self.rule;
+        let always =
+            Stretch { begins: i64::MIN, ends: i64::MAX, offset: standard, before: standard };
+        let (Some(summer), Some(date)) = (summer, DateTime::from_timestamp(second, 0)) else {
+            return always;
+        };
+        let mut changes: Vec<(i64, i32, i32)> = Vec::with_capacity(6);
+        for year in date.year() - 1..=date.year() + 1 {
+            changes
+                .extend(summer.begins.of(year, standard).map(|at| (at, standard, summer.offset)));
+            changes.extend(
+                summer.ends.of(year, summer.offset).map(|at| (at, summer.offset, standard)),
+            );
+        }
+        changes.sort_unstable();
+        let after = changes.partition_point(|(at, ..)| *at <= second);
+        let begun = after.checked_sub(1).and_then(|index| changes.get(index));
+        match (begun, changes.get(after)) {
+            (Some(&(begins, before, offset)), Some(&(ends, ..))) => {
+                Stretch { begins, ends, offset, before }
+            }
+            _ => always, // Beyond what a date can tell.
+        }
+    }
+}
+
+impl Change {
+    /// The instant in `year`, when the clock shows `offset` up to then.
+    fn of(self, year: i32, offset: i32) -> Option<i64> {
+        let first = NaiveDate::from_ymd_opt(year, self.month, 1)?;
+        let ahead =
+            (7 + u64::from(self.weekday) - u64::from(first.weekday().num_days_from_sunday())) % 7;
+        let day = first.checked_add_days(Days::new(ahead + 7 * u64::from(self.week - 1)))?;
+        let day = match day.month() == self.month {
+            true => day,
+            false => day.checked_sub_days(Days::new(7))?,
+        };
+        Some(day.and_time(Default::default()).and_utc().timestamp() + i64::from(self.time - offset))
+    }
+}
+
+/// The offset of a zone at some instant.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct ZoneOffset {
+    zone: Zone,
+    fixed: FixedOffset,
+}
+
+impl Offset for ZoneOffset {
+    fn fix(&self) -> FixedOffset {
+        self.fixed
+    }
+}
+
+impl fmt::Debug for ZoneOffset {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl fmt::Display for ZoneOffset {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.fixed, f)
+    }
+}
+
+impl Zone {
+    fn with(self, offset: i32) -> ZoneOffset {
+        let fixed = FixedOffset::east_opt(offset).unwrap_or(Offset::fix(&chrono::Utc));
+        ZoneOffset { zone: self, fixed }
+    }
+}
+
+impl TimeZone for Zone {
+    type Offset = ZoneOffset;
+
+    fn from_offset(offset: &ZoneOffset) -> Self {
+        offset.zone
+    }
+
+    fn offset_from_local_date(&self, local: &NaiveDate) -> MappedLocalTime<ZoneOffset> {
+        self.offset_from_local_datetime(&local.and_time(Default::default()))
+    }
+
+    fn offset_from_local_datetime(&self, local: &NaiveDateTime) -> MappedLocalTime<ZoneOffset> {
+        let local = local.and_utc().timestamp();
+        // No zone is further from Greenwich than a day.
+        let around = [self.stretch(local - 86_400), self.stretch(local + 86_400)];
+        let shows = |stretch: Stretch| {
+            let second = local - i64::from(stretch.offset);
+            (stretch.begins <= second && second < stretch.ends).then(|| self.with(stretch.offset))
+        };
+        match around.map(shows) {
+            [Some(one), Some(other)] if one != other => MappedLocalTime::Ambiguous(one, other),
+            [Some(one), _] | [None, Some(one)] => MappedLocalTime::Single(one),
+            [None, None] => MappedLocalTime::None,
+        }
+    }
+
+    fn offset_from_utc_date(&self, utc: &NaiveDate) -> ZoneOffset {
+        self.offset_from_utc_datetime(&utc.and_time(Default::default()))
+    }
+
+    fn offset_from_utc_datetime(&self, utc: &NaiveDateTime) -> ZoneOffset {
+        self.with(self.stretch(utc.and_utc().timestamp()).offset)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// From 2026-11-19 to 2034: far enough to see a zone that has more than a rule.
+    const SEEN: core::ops::Range<i64> = 1_795_000_000..2_019_686_400;
+
+    #[test]
+    fn every_zone_changes_when_jiff_tells() {
+        for name in Zone::names() {
+            let zone = Zone::named(name).unwrap();
+            let mut ours = vec![(SEEN.start, zone.stretch(SEEN.start).offset)];
+            loop {
+                let next = zone.stretch(ours.last().unwrap().0).ends;
+                if next >= SEEN.end {
+                    break;
+                }
+                ours.push((next, zone.stretch(next).offset));
+            }
+            let judge = jiff::tz::TimeZone::get(name).unwrap();
+            let from = jiff::Timestamp::from_second(SEEN.start).unwrap();
+            let changes = judge.following(from).map(|c| (c.timestamp().as_second(), c.offset()));
+            let mut theirs = vec![(SEEN.start, judge.to_offset(from).seconds())];
+            theirs.extend(
+                changes.take_while(|(at, _)| *at < SEEN.end).map(|(at, o)| (at, o.seconds())),
+            );
+            theirs.dedup_by_key(|(_, offset)| *offset);
+            assert_eq!(ours, theirs, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_name_is_found_in_any_case_of_its_letters() {
+        assert_eq!(Zone::named("europe/BERLIN").unwrap().name(), "Europe/Berlin");
+        assert_eq!(Zone::named("utc").unwrap().rule, Zone::UTC.rule);
+        for unknown in ["", "Europe", "Europe/Bonn", "+01:00", "CEST", "Europe/Berlin\nAsia/Tokyo"]
+        {
+            assert_eq!(Zone::named(unknown), None, "{unknown}");
+        }
+    }
+
+    #[test]
+    fn local_times_are_there_once_twice_or_never() {
+        let berlin = Zone::named("Europe/Berlin").unwrap();
+        let local = |text| {
+            let local = NaiveDateTime::parse_from_str(text, "%Y-%m-%d %H:%M").unwrap();
+            let offsets = berlin.offset_from_local_datetime(&local);
+            offsets.map(|offset| offset.to_string())
+        };
+        let (winter, summer) = ("+01:00".to_owned(), "+02:00".to_owned());
+        assert_eq!(local("2026-03-29 01:59"), MappedLocalTime::Single(winter.clone()));
+        assert_eq!(local("2026-03-29 02:00"), MappedLocalTime::None);
+        assert_eq!(local("2026-03-29 02:59"), MappedLocalTime::None);
+        assert_eq!(local("2026-03-29 03:00"), MappedLocalTime::Single(summer.clone()));
+        assert_eq!(local("2026-10-25 01:59"), MappedLocalTime::Single(summer.clone()));
+        for twice in ["2026-10-25 02:00", "2026-10-25 02:59"] {
+            assert_eq!(local(twice), MappedLocalTime::Ambiguous(summer.clone(), winter.clone()));
+        }
+        assert_eq!(local("2026-10-25 03:00"), MappedLocalTime::Single(winter.clone()));
+    }
+
+    #[test]
+    fn chrono_converts_there_and_back() {
+        for name in ["Europe/Berlin", "Australia/Lord_Howe", "America/Nuuk", "Asia/Tokyo"] {
+            let zone = Zone::named(name).unwrap();
+            for half_hours in 0..20_000 {
+                let utc = DateTime::from_timestamp(1_795_000_000 + half_hours * 1_800, 0).unwrap();
+                let local = utc.with_timezone(&zone);
+                let back = zone.from_local_datetime(&local.naive_local());
+                let found = [back.earliest(), back.latest()].map(|time| time.unwrap().to_utc());
+                assert!(found.contains(&utc), "{name}, {utc}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_data_says_of_when_it_is() {
+        assert!(ZONES_OF.starts_with("20"), "{ZONES_OF}");
+        assert!(Zone::names().count() > 500);
+    }
+}
