@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use chrono::TimeDelta;
 use tenure::store::{Account, Request, Service};
-use tenure_guest::azure::{ETag, LeaseId, Metadata, Operation};
+use tenure_guest::azure::{ETag, LeaseId, Operation};
 use tenure_guest::election::{LastSlot, Record, Settings, Timestamp};
 
 use super::known::{Known, Memo, digest};
