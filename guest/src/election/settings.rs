@@ -519,6 +519,83 @@ mod tests {
         assert_eq!(judged(variable::COOL_DOWN, "5s").unwrap().cool_down, Duration::from_secs(5));
     }
 
+    fn judged(pairs: &[(&str, &str)]) -> Result<Agenda, Vec<(&'static str, String)>> {
+        let needed = [(variable::ELECTION, "leases/leader"), AZURITE];
+        read(&[&needed, pairs].concat())
+            .map(|settings| settings.agenda)
+            .map_err(|complaints| complaints.into_iter().map(|c| (c.setting, c.problem)).collect())
+    }
+
+    #[test]
+    fn the_agenda_is_read() {
+        let agenda = judged(&[
+            (variable::CRON, "0 9 * * MON-FRI"),
+            (variable::TIME_ZONE, "europe/berlin"),
+            (variable::DELIVERY, "at-least-once"),
+            (variable::MAX_ATTEMPTS, "7"),
+            (variable::MISSED, "all 12"),
+            (variable::ON_START, "v1"),
+            (variable::JITTER, "5m"),
+            (variable::LEASE, "60s"),
+        ])
+        .unwrap();
+        let words = "cron 0 9 * * MON-FRI Europe/Berlin, at least once";
+        assert_eq!(agenda.words().as_deref(), Some(words));
+        assert_eq!(agenda.delivery, Delivery::AtLeastOnce { max_attempts: 7 });
+        assert_eq!(agenda.missed, Missed::All(12));
+        assert_eq!(agenda.on_start.as_deref(), Some("v1"));
+        assert_eq!(agenda.delay, Agenda::delay("leases/leader", Duration::from_secs(300)));
+        assert_eq!(agenda.tolerance, Duration::from_secs(120));
+        let agenda = judged(&[(variable::EVERY, "5s")]).unwrap();
+        assert_eq!((agenda.delivery, agenda.missed), (Delivery::AtMostOnce, Missed::Once));
+        assert_eq!((agenda.delay, agenda.tolerance), (Duration::ZERO, Duration::from_secs(60)));
+        let skips = judged(&[(variable::EVERY, "5s"), (variable::MISSED, "skip")]).unwrap();
+        assert_eq!(skips.missed, Missed::Skip);
+    }
+
+    #[test]
+    fn an_agenda_that_cannot_be_followed_is_complained_about() {
+        for (pairs, setting, problem) in [
+            (&[(variable::EVERY, "5s"), (variable::CRON, "@daily")][..], variable::CRON, "beside"),
+            (
+                &[(variable::CRON, "0 25 * * *")],
+                variable::CRON,
+                "at character 3: in the hour, \"25\": 25 is not between 0 and 23",
+            ),
+            (
+                &[(variable::CRON, "@daily"), (variable::TIME_ZONE, "Europe/Bonn")],
+                variable::TIME_ZONE,
+                "\"Europe/Bonn\" is no time zone of IANA's 20",
+            ),
+            (&[(variable::TIME_ZONE, "Asia/Tokyo")], variable::TIME_ZONE, "is set without"),
+            (&[(variable::DELIVERY, "exactly-once")], variable::DELIVERY, "no rule of delivery"),
+            (&[(variable::MAX_ATTEMPTS, "3")], variable::MAX_ATTEMPTS, "each slot is tried once"),
+            (
+                &[(variable::DELIVERY, "at-least-once"), (variable::MAX_ATTEMPTS, "0")],
+                variable::MAX_ATTEMPTS,
+                "\"0\" is not a whole number from 1 to 100",
+            ),
+            (&[(variable::MISSED, "all")], variable::MISSED, "no rule for missed slots"),
+            (&[(variable::MISSED, "all 1001")], variable::MISSED, "no rule"),
+            (&[(variable::MISSED, "once 2")], variable::MISSED, "no rule"),
+            (
+                &[(variable::EVERY, "5s"), (variable::JITTER, "5s")],
+                variable::JITTER,
+                "5s is not less than 5s",
+            ),
+            (
+                &[(variable::CRON, "0,1 9 * * *"), (variable::JITTER, "61s")],
+                variable::JITTER,
+                "1m 1s is not less than 1m",
+            ),
+            (&[(variable::ON_START, &"v".repeat(129))], variable::ON_START, "129 bytes"),
+        ] {
+            let complaints = judged(pairs).unwrap_err();
+            let found = complaints.iter().any(|(s, p)| *s == setting && p.contains(problem));
+            assert!(found, "{pairs:?}: {complaints:?}");
+        }
+    }
+
     #[test]
     fn nothing_set_names_what_is_needed() {
         let complaints = read(&[]).unwrap_err();

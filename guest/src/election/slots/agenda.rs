@@ -224,3 +224,6 @@ fn latest_of(schedule: &Schedule, first: Timestamp, newest: Timestamp, most: u32
     let back = (most as usize).saturating_sub(1);
     core::iter::successors(Some(newest), before).take(back + 1).last().unwrap_or(newest)
 }
+
+#[cfg(test)]
+mod tests;
