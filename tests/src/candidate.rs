@@ -55,8 +55,8 @@ pub struct Group {
     pub election: String,
     /// Where the handler beats: `127.0.0.1:PORT`.
     pub sink: String,
-    /// The period of the timer.
-    pub every: &'static str,
+    /// The flag and the value of the timer.
+    pub timer: [&'static str; 2],
     /// How long each turn beats, in milliseconds.
     pub turn_ms: u64,
 }
@@ -71,7 +71,7 @@ impl Group {
             connection_string: store.connection_string(),
             election: format!("tenure-test-{unique}/leader"),
             sink: sink.host(),
-            every: "2s",
+            timer: ["--every", "2s"],
             turn_ms: 1_600,
         }
     }
@@ -117,7 +117,8 @@ impl Group {
         let mut command = Command::new(&self.program);
         command
             .args(["run", "--log", "json", "--election", &self.election, "--name", name])
-            .args(["--every", self.every, "--allow-host", &self.sink])
+            .args(self.timer)
+            .args(["--allow-host", &self.sink])
             .args(["--env", &format!("BEAT_URL=http://{}/", self.sink)])
             .args(["--env", &format!("BEAT_FOR_MS={}", self.turn_ms)])
             .arg("--handler")

@@ -16,7 +16,7 @@ pub mod sink;
 pub mod store;
 
 pub use azurite::Azurite;
-pub use candidate::{Candidate, Group};
+pub use candidate::{Candidate, Group, Line};
 pub use outsider::Outsider;
 pub use proxy::{Mode, Proxy};
 pub use sink::{Beat, Sink};

@@ -55,6 +55,17 @@ impl Outsider {
         self.succeed(Method::PUT, &self.blob.path(), "comp=metadata", &[]).await
     }
 
+    /// Puts other metadata on the blob, which must not be leased.
+    ///
+    /// # Errors
+    /// The service does not do it.
+    pub async fn put_metadata(&self, metadata: &[(&str, &str)]) -> Result<()> {
+        let names: Vec<_> = metadata.iter().map(|(name, _)| format!("x-ms-meta-{name}")).collect();
+        let names = names.iter().map(String::as_str);
+        let headers: Vec<_> = names.zip(metadata.iter().map(|(_, value)| *value)).collect();
+        self.succeed(Method::PUT, &self.blob.path(), "comp=metadata", &headers).await
+    }
+
     /// Deletes the container with all in it, leased or not.
     ///
     /// # Errors

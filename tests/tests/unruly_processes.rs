@@ -25,7 +25,7 @@ impl Scene {
         let store = Store::embedded().await.unwrap();
         let sink = Sink::start().await.unwrap();
         let mut group = Group::new(PROGRAM, &store, &sink);
-        group.every = "1s";
+        group.timer = ["--every", "1s"];
         group.warm_up().await.unwrap();
         Self { _store: store, sink, group }
     }

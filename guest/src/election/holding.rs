@@ -11,7 +11,7 @@ use super::pace::Pace;
 use super::record::{Finished, LastSlot, Outcome, Record, Started};
 use super::report::{Ending, EndingReason, Turn};
 use super::service_clock::{Timestamp, nanos};
-use super::slots::{Delivery, Due, Task};
+use super::slots::{Agenda, Delivery, Due, Task};
 use super::timings::BACK_OFF;
 use super::trouble::TroubleClass;
 use super::write::{Progress, Write};
@@ -232,12 +232,14 @@ impl Step<'_> {
 
     /// Forgets a claimed slot that lies in the future, on an operator's word.
     pub(super) fn reset_slot(&mut self, now: Moment) {
-        let ahead = matches!(self.due(now), Some(Due::Ahead(_)));
-        let Some(time) = self.slot_time(now).filter(|_| ahead) else { return };
+        let Some(time) = self.slot_time(now) else { return };
         let Phase::Holding(hold) = &mut self.state.phase else { return };
-        // Nothing is claimed in such a state, so what is written can only be an outcome.
-        let record = Record { last: self.settings.agenda.begin(time), ..hold.record.clone() };
-        hold.claiming = None;
+        // A write under way is the turn of a value, or its outcome: the operator asks again.
+        if hold.write.is_some() || Agenda::ahead(time, &hold.record).is_none() {
+            return;
+        }
+        let last = Some(self.settings.agenda.begin(time));
+        let record = Record { last, ..hold.record.clone() };
         hold.write = Some(Write::new(record, hold.etag.clone(), Pace::at(now)));
     }
 

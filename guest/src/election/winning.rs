@@ -373,8 +373,8 @@ impl Step<'_> {
             nonce: self.state.nonce,
             since: since.to_whole_millis(),
             address: self.settings.address.clone(),
-            schedule: agenda.words(),
-            last: before.last.or_else(|| agenda.begin(since)),
+            schedule: agenda.words().or(before.schedule),
+            last: before.last.or_else(|| agenda.schedule.as_ref().map(|_| agenda.begin(since))),
             ..before
         }
     }

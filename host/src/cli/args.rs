@@ -39,6 +39,8 @@ pub(super) enum Command {
     Run(Box<RunArguments>),
     /// Shows who leads
     Status(StatusArguments),
+    /// Forgets a claimed slot that lies in the future and keeps all turns waiting
+    ResetSlot(ResetSlotArguments),
     /// Runs a blob store for trying things out, in memory
     Store(StoreArguments),
     /// Shows an election: leaders come and go, and others take over. Needs nothing, takes half a minute
@@ -175,6 +177,27 @@ pub(super) enum Format {
     #[default]
     Text,
     Json,
+}
+
+const RESET_SLOT_HELP: &str = "\
+A slot in the future is a trouble that every leader tells: somebody wrote the record by hand, or the
+service's clock was wrong. Only a leader may write the record, so this takes the lease for a moment:
+the present leader, whose turns wait anyway, loses it when its time has run out.
+
+Exit codes: 0 there is no such slot any more; 1 it was not done; 2 something was wrong with the
+settings, or nobody was there to agree.";
+
+#[derive(Args)]
+#[command(after_help = RESET_SLOT_HELP)]
+pub(super) struct ResetSlotArguments {
+    /// The election: a container and a blob in it [env: TENURE_ELECTION]
+    #[arg(long, value_name = "CONTAINER/BLOB")]
+    pub election: Option<String>,
+    #[command(flatten)]
+    pub storage: StorageArguments,
+    /// Does it without asking
+    #[arg(long)]
+    pub yes: bool,
 }
 
 const STATUS_HELP: &str = "\

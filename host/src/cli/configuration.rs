@@ -1,6 +1,6 @@
 //! From flags and variables to settings, keeping in mind where each came from.
 
-use super::args::{RunArguments, StatusArguments, StorageArguments};
+use super::args::{ResetSlotArguments, RunArguments, StatusArguments, StorageArguments};
 use super::complaint::{Complaint, shown};
 use crate::contract;
 use crate::egress::{AllowList, InvalidTermHeader, TermHeader};
@@ -75,6 +75,18 @@ impl Configuration {
         this.flag(names::ELECTION, "--election", arguments.election.as_deref());
         let request_timeout = arguments.request_timeout.as_deref();
         this.flag(names::REQUEST_TIMEOUT, "--request-timeout", request_timeout);
+        this
+    }
+
+    pub(super) fn of_reset_slot(arguments: &ResetSlotArguments) -> Self {
+        let mut this = Self::of(&arguments.storage);
+        this.flag(names::ELECTION, "--election", arguments.election.as_deref());
+        this.settings.set(names::NAME, "tenure reset-slot");
+        // It has no turns of its own, and is to win before the others look again.
+        for turns in [names::EVERY, names::CRON, names::TIME_ZONE, names::JITTER, names::ON_START] {
+            this.settings.set(turns, "");
+        }
+        this.settings.set(names::POLL, "500ms");
         this
     }
 

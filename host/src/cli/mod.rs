@@ -5,6 +5,7 @@ mod complaint;
 mod configuration;
 mod demo;
 mod log;
+mod reset_slot;
 mod run;
 mod signals;
 mod status;
@@ -27,6 +28,9 @@ pub fn main() -> ExitCode {
         }
         Command::Status(arguments) => {
             with_runtime(1, |runtime| runtime.block_on(status::status(&arguments)))
+        }
+        Command::ResetSlot(arguments) => {
+            with_runtime(1, |runtime| runtime.block_on(reset_slot::reset_slot(&arguments)))
         }
         Command::Store(arguments) => {
             with_runtime(2, |runtime| runtime.block_on(store::store(&arguments)))

@@ -58,7 +58,7 @@ async fn count(arguments: &Arguments) -> Result<()> {
             connection_string: String::new(),
             election: format!("budget-{every}/leader"),
             sink: sink.host(),
-            every,
+            timer: ["--every", every],
             turn_ms: 500,
         };
         let leader = store.join(&group, &format!("leader, --every {every}")).await?;

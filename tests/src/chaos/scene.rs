@@ -58,7 +58,7 @@ impl Setting {
             connection_string: self.connection_string.clone(),
             election: format!("tenure-chaos-{unique}/leader"),
             sink: sink.host(),
-            every: "1s",
+            timer: ["--every", "1s"],
             turn_ms: if plan.endless_turns { 3_600_000 } else { 900 },
         };
         let mut seats = Vec::new();

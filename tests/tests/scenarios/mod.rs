@@ -230,7 +230,7 @@ pub async fn renewals_outlive_idle_connections(store: Store) -> Result<()> {
     for index in 0..ELECTIONS {
         let mut group = scene.group.clone();
         group.election = format!("{}-{index}", scene.group.election);
-        group.every = "1h"; // No request but the renewals.
+        group.timer = ["--every", "1h"]; // No request but the renewals.
         let timings = ["--lease", "20s", "--renew", "6s"];
         scene.candidates.push(group.start(&format!("solo-{index}"), &timings)?);
     }

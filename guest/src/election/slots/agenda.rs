@@ -104,10 +104,17 @@ impl Agenda {
 
     /// With which slot the count of a new election begins, at `now`: what lies before the first
     /// leader was not missed.
-    pub fn begin(&self, now: Timestamp) -> Option<LastSlot> {
+    pub fn begin(&self, now: Timestamp) -> LastSlot {
         let now = self.due_at(now);
-        let slot = self.schedule.as_ref()?.newest(now).unwrap_or(now.to_whole_millis());
-        Some(LastSlot { slot, attempt: 0 })
+        let newest = self.schedule.as_ref().and_then(|schedule| schedule.newest(now));
+        LastSlot { slot: newest.unwrap_or(now.to_whole_millis()), attempt: 0 }
+    }
+
+    /// By how much the last claimed slot lies in the future: more than the readings of two
+    /// candidates can differ.
+    pub fn ahead(now: Timestamp, record: &Record) -> Option<Duration> {
+        let slot = record.last?.slot;
+        (slot > now.plus(AHEAD)).then(|| slot.since(now))
     }
 
     /// When the next turn is to run, as seen at `now`; not later than `now`: at once.
@@ -127,8 +134,8 @@ impl Agenda {
         let (Some(schedule), Some(last)) = (&self.schedule, record.last) else {
             return Due::Nothing;
         };
-        if last.slot > now.plus(AHEAD) {
-            return Due::Ahead(last.slot.since(now));
+        if let Some(by) = Self::ahead(now, record) {
+            return Due::Ahead(by);
         }
         if let Some(due) = self.again(now, last, record.finished) {
             return due;
