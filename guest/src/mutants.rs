@@ -39,6 +39,14 @@ pub enum Mutant {
     SlotsInLocalTime,
     /// A slot is run without being claimed.
     ClaimNotAwaited,
+    /// A slot whose turn went wrong is tried again, though it may have one turn at most.
+    RunsAgain,
+    /// A slot whose turn went wrong is not tried again.
+    UnfinishedIsLeft,
+    /// A slot is tried for ever.
+    NeverAbandoned,
+    /// Missed slots that should each have a turn have none.
+    MissedForgotten,
     /// A refused request ends the candidate's efforts.
     StopsWhenRefused,
     /// A follower looks too rarely.
@@ -48,7 +56,7 @@ pub enum Mutant {
 #[cfg(feature = "mutants")]
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 20] = [
         Self::ValidityFromAnswer,
         Self::ReleaseBeforeStop,
         Self::LeaseIdNotCompared,
@@ -63,6 +71,10 @@ impl Mutant {
         Self::ClaimWithoutCondition,
         Self::SlotsInLocalTime,
         Self::ClaimNotAwaited,
+        Self::RunsAgain,
+        Self::UnfinishedIsLeft,
+        Self::NeverAbandoned,
+        Self::MissedForgotten,
         Self::StopsWhenRefused,
         Self::RareLooks,
     ];

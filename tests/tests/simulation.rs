@@ -13,9 +13,9 @@ use tenure::component::{ElectionComponent, Engine};
 use tenure::settings::Settings;
 use tenure_tests::simulation::campaign::{self, Totals};
 use tenure_tests::simulation::fault::Kind;
-use tenure_tests::simulation::plan::Plan;
+use tenure_tests::simulation::plan::{Plan, Rules, SLOTS};
 use tenure_tests::simulation::trace::trace;
-use tenure_tests::simulation::{self, Fidelity, Options};
+use tenure_tests::simulation::{self, Fidelity, Options, Slots};
 
 fn native() -> Options {
     Fidelity::Native.into()
@@ -41,7 +41,7 @@ fn judge(seeds: u64, options: &Options, flag: &str) -> Totals {
     }
     assert!(totals.counted() * 10 > seeds * 8, "few schedules prove anything: {totals:?}");
     assert!(totals.takeovers > totals.counted(), "{totals:?}");
-    assert!(totals.turns > 5 * totals.counted(), "{totals:?}");
+    assert!(totals.slots.turns > 5 * totals.counted(), "{totals:?}");
     totals
 }
 
@@ -108,4 +108,34 @@ fn outsiders_strike_only_where_a3_is_given_up() {
         let sound = outcome.class == simulation::plan::Class::Sound;
         assert!(!sound || outsiders == 0, "seed {seed}: {outsiders}");
     }
+}
+
+/// A thousand slots, one each second, over five candidates with wrong clocks, whose leader is
+/// killed again and again.
+fn timetable(rules: Rules) -> Slots {
+    let options = Options { timetable: Some(rules), ..native() };
+    let mut slots = Slots::default();
+    for seed in 0..3 {
+        let outcome = simulation::run(seed, &options);
+        assert_eq!(outcome.violations, [], "{}\nseed {seed}", trace(&outcome.history));
+        assert!(outcome.takeovers >= 10, "{}", outcome.takeovers);
+        slots += outcome.slots;
+    }
+    slots
+}
+
+#[test]
+fn at_most_once_no_slot_of_a_thousand_runs_twice() {
+    let slots = timetable(Rules::default());
+    assert_eq!(slots.repeated, 0, "{slots:?}");
+    assert!(slots.run > 3 * 600, "{slots:?}");
+}
+
+#[test]
+fn at_least_once_no_slot_of_a_thousand_is_left() {
+    let slots = timetable(Rules::at_least_once());
+    assert!(slots.repeated > 10, "kills and poison have slots repeated: {slots:?}");
+    // Every one has a claim from the first to the last: that none is left out in between, the
+    // oracle sees.
+    assert!(slots.claimed > 3 * SLOTS, "{slots:?}");
 }

@@ -13,7 +13,8 @@ use tenure::settings::Settings;
 use tenure_guest::mutants::Mutant;
 use tenure_tests::simulation::campaign::{self, Totals};
 use tenure_tests::simulation::fault::Fault;
-use tenure_tests::simulation::{self, Fidelity, Options, Outcome, trace};
+use tenure_tests::simulation::plan::Rules;
+use tenure_tests::simulation::{self, Fidelity, Options, Outcome, Slots, trace};
 
 /// Requests are made of small strings: with the allocator of the C library, a half of the time
 /// would go there.
@@ -39,6 +40,11 @@ struct Flags {
     #[arg(long)]
     component: bool,
 
+    /// A thousand slots, one each second, over five candidates that are killed again and again:
+    /// each at most once, or each at least once
+    #[arg(long, value_name = "DELIVERY", value_parser = rules)]
+    timetable: Option<Rules>,
+
     /// With this bug seeded into the core, by its name in the code
     #[arg(long, conflicts_with = "component", value_parser = mutant)]
     mutant: Option<Mutant>,
@@ -55,7 +61,7 @@ struct Flags {
 fn main() -> ExitCode {
     let flags = Flags::parse();
     let fidelity = if flags.component { component() } else { Fidelity::Native };
-    let options = Options { fidelity, mutant: flags.mutant };
+    let options = Options { fidelity, mutant: flags.mutant, timetable: flags.timetable };
     if let Some(seed) = flags.seed {
         return one(&simulation::run(seed, &options));
     }
@@ -83,6 +89,14 @@ fn main() -> ExitCode {
     ExitCode::from(u8::from(!totals.failed.is_empty()))
 }
 
+fn rules(name: &str) -> Result<Rules, String> {
+    match name {
+        "at-most-once" => Ok(Rules::default()),
+        "at-least-once" => Ok(Rules::at_least_once()),
+        _ => Err("known ones are at-most-once and at-least-once".into()),
+    }
+}
+
 fn mutant(name: &str) -> Result<Mutant, String> {
     let named = Mutant::ALL.into_iter().find(|mutant| format!("{mutant:?}") == name);
     named.ok_or_else(|| format!("known ones are {:?}", Mutant::ALL))
@@ -101,7 +115,7 @@ fn one(outcome: &Outcome) -> ExitCode {
         "{:?}, {} take-overs, {} turns, {} faults{}",
         outcome.class,
         outcome.takeovers,
-        outcome.turns,
+        outcome.slots.turns,
         outcome.coverage.faults(),
         if outcome.counts() { "" } else { "; not counted" }
     );
@@ -127,9 +141,11 @@ fn tell(totals: &Totals, component: bool) {
     println!(
         "{hours:.0} h of virtual time, {} take-overs, {} turns, {} faults",
         totals.takeovers,
-        totals.turns,
+        totals.slots.turns,
         totals.coverage.faults()
     );
+    let Slots { claimed, run, repeated, .. } = totals.slots;
+    println!("{claimed} slots were claimed, {run} of them run, {repeated} more than once");
     println!("\n{}", totals.coverage);
     println!("* against A3: somebody shortens the lease, or loses the record");
     for (fault, step) in totals.coverage.empty() {
@@ -149,7 +165,10 @@ fn json(totals: &Totals, component: bool) -> serde_json::Value {
         "per_second": totals.per_second(),
         "virtual_hours": totals.virtual_time as f64 / 3_600_000.0,
         "takeovers": totals.takeovers,
-        "turns": totals.turns,
+        "slots_claimed": totals.slots.claimed,
+        "slots_run": totals.slots.run,
+        "slots_run_again": totals.slots.repeated,
+        "turns": totals.slots.turns,
         "faults": faults.into_iter().collect::<std::collections::BTreeMap<_, _>>(),
         "pairs_never_seen": totals.coverage.empty().len(),
         "failed_seeds": totals.failed,

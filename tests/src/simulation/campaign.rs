@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::coverage::Coverage;
 use super::plan::Class;
-use super::{Options, Outcome};
+use super::{Options, Outcome, Slots};
 
 /// What a number of schedules came to.
 #[derive(Clone, Debug, Default)]
@@ -20,8 +20,8 @@ pub struct Totals {
     pub uncounted: u64,
     /// Terms that another candidate won than the one before.
     pub takeovers: u64,
-    /// Turns of handlers.
-    pub turns: u64,
+    /// What became of the slots of all of them.
+    pub slots: Slots,
     /// Virtual time, in milliseconds.
     pub virtual_time: u64,
     /// What struck where, in the counted ones.
@@ -61,7 +61,7 @@ impl Totals {
             Class::WithoutA3 => self.without_a3 += 1,
         }
         self.takeovers += outcome.takeovers;
-        self.turns += outcome.turns;
+        self.slots += outcome.slots;
         self.virtual_time += outcome.lasted;
         self.coverage += &outcome.coverage;
     }
@@ -71,7 +71,7 @@ impl Totals {
         self.without_a3 += other.without_a3;
         self.uncounted += other.uncounted;
         self.takeovers += other.takeovers;
-        self.turns += other.turns;
+        self.slots += other.slots;
         self.virtual_time += other.virtual_time;
         self.coverage += &other.coverage;
         self.failed.extend(&other.failed);

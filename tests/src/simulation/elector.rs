@@ -13,7 +13,7 @@ use tenure::runner::Elector;
 use tenure::settings::Settings as HostSettings;
 use tenure::store::Request;
 use tenure_guest::azure::{Answer, Operation};
-use tenure_guest::election::{Ask, Failure, FailureKind, Settings, Step, Todo};
+use tenure_guest::election::{Ask, Delivery, Failure, FailureKind, Missed, Settings, Step, Todo};
 use tokio::select;
 
 use super::clock::SimClock;
@@ -83,7 +83,16 @@ impl SimElector {
     }
 }
 
-fn variables(world: &World, machine: usize) -> [(&'static str, String); 8] {
+fn variables(world: &World, machine: usize) -> [(&'static str, String); 11] {
+    let (delivery, attempts) = match world.plan.rules.delivery {
+        Delivery::AtMostOnce => ("at-most-once", String::new()),
+        Delivery::AtLeastOnce { max_attempts } => ("at-least-once", max_attempts.to_string()),
+    };
+    let missed = match world.plan.rules.missed {
+        Missed::Skip => "skip".into(),
+        Missed::Once => "once".into(),
+        Missed::All(most) => format!("all {most}"),
+    };
     let limit = world.plan.turn_timeout.map(|seconds| format!("{seconds}s"));
     [
         ("TENURE_TURN_TIMEOUT", limit.unwrap_or_default()),
@@ -93,6 +102,9 @@ fn variables(world: &World, machine: usize) -> [(&'static str, String); 8] {
         ("TENURE_NAME", format!("m{machine}")),
         ("TENURE_LEASE", format!("{}s", world.plan.machines[machine].lease)),
         ("TENURE_EVERY", format!("{}s", world.plan.every)),
+        ("TENURE_DELIVERY", delivery.into()),
+        ("TENURE_MAX_ATTEMPTS", attempts),
+        ("TENURE_MISSED", missed),
         ("AZURE_STORAGE_CONNECTION_STRING", "UseDevelopmentStorage=true".into()),
     ]
 }

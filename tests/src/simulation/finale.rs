@@ -29,7 +29,7 @@ pub async fn play(world: &Arc<World>) {
         await_another(world, leader).await;
     }
     let least = 10 * world.plan.machines.iter().map(|m| m.lease * 1_000).max().unwrap_or(0);
-    world.until(least).await;
+    world.until(least.max(world.now() + world.plan.rest)).await;
     world.note(What::Over);
 }
 

@@ -41,7 +41,8 @@ impl Handler for Desk {
         {
             let mut state = self.world.state();
             state.processes[self.who].turn = Some(TurnState { term: turn.term, works: true });
-            state.note(now, What::TurnBegan { who: self.who, term: turn.term, slot: turn.slot });
+            let Turn { term, slot, attempt, .. } = turn;
+            state.note(now, What::TurnBegan { who: self.who, term, slot, attempt });
             state.note(now, What::Works(self.who, turn.term));
         }
         // Half of the handlers are awake when their process wakes up, and learn at once that
@@ -79,7 +80,7 @@ async fn work(
     let troubled = world.now() < world.plan.calm;
     let lasts = match troubled && dice.permille(world.plan.long_turns) {
         true => dice.between(1_000, LONG),
-        false => dice.between(0, 1_500),
+        false => dice.between(0, world.plan.longest_turn),
     };
     let ends = clock.now() + Duration::from_millis(lasts);
     loop {
@@ -90,6 +91,12 @@ async fn work(
             return TurnEnd::CutOff;
         }
         if clock.now() >= ends {
+            // Whoever tries it, and whenever.
+            let poisoned = Dice::new(world.seed ^ turn.slot, 6).permille(world.plan.rules.poison);
+            if poisoned {
+                world.note(What::Sick(who));
+                return TurnEnd::Failed("the slot is poisoned".into());
+            }
             if !troubled || !dice.permille(world.plan.sick_turns) {
                 return TurnEnd::Succeeded;
             }

@@ -4,6 +4,7 @@
 
 use super::clock::Rate;
 use super::fault::{Fault, Step};
+use super::plan::Rules;
 use super::world::Millis;
 
 /// One incarnation of a candidate: an index into [`History::lives`].
@@ -29,6 +30,10 @@ pub struct History {
     pub finale: Millis,
     /// How long a turn may go on when its candidate leaves.
     pub grace: Millis,
+    /// Between two slots, in nanoseconds.
+    pub every: u64,
+    /// What is asked of the slots.
+    pub rules: Rules,
     /// The service's wall clock at the beginning, in nanoseconds since 1970.
     pub epoch: u64,
 }
@@ -81,6 +86,12 @@ pub struct Written {
     pub nonce: u64,
     /// The newest claimed slot, in nanoseconds since 1970.
     pub slot: u64,
+    /// How often it was tried.
+    pub attempt: u32,
+    /// The newest slot whose turn ended.
+    pub finished: u64,
+    /// At-least-once delivery is done with that slot.
+    pub done: bool,
     /// Whether the field of a later version is there.
     pub later: bool,
 }
@@ -125,6 +136,8 @@ pub enum What {
         term: u64,
         /// For which slot.
         slot: u64,
+        /// How often it was tried.
+        attempt: u32,
     },
     /// The handler works from here on.
     Works(Who, u64),

@@ -54,7 +54,7 @@ pub fn hunt(most: u64, threads: usize) -> Vec<Quarry> {
 }
 
 fn hunt_one(mutant: Mutant, by: Option<&'static str>, most: u64) -> Quarry {
-    let options = Options { fidelity: Fidelity::Native, mutant: Some(mutant) };
+    let options = Options { mutant: Some(mutant), ..Fidelity::Native.into() };
     for seed in 0..most {
         let violations = super::run(seed, &options).violations;
         let broken: BTreeSet<_> = violations.iter().map(|violation| violation.invariant).collect();

@@ -34,13 +34,15 @@ pub mod trace;
 pub mod wire;
 pub mod world;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use coverage::Coverage;
 pub use elector::Fidelity;
+use fault::Step;
 use history::{History, What};
 use oracle::Violation;
-use plan::{Class, Plan};
+use plan::{Class, Plan, Rules};
 use tenure_guest::mutants::{self, Mutant};
 use world::World;
 
@@ -53,8 +55,8 @@ pub struct Outcome {
     pub class: Class,
     /// Terms that another candidate won than the one before, until the calm.
     pub takeovers: u64,
-    /// Turns that handlers ran.
-    pub turns: u64,
+    /// What became of its slots.
+    pub slots: Slots,
     /// Virtual time, in milliseconds.
     pub lasted: u64,
     /// The longest lease, in milliseconds.
@@ -87,11 +89,13 @@ pub struct Options {
     pub fidelity: Fidelity,
     /// The seeded bug that their core has; only the native one can have any.
     pub mutant: Option<Mutant>,
+    /// A long run of slots with these rules, instead of all faults.
+    pub timetable: Option<Rules>,
 }
 
 impl From<Fidelity> for Options {
     fn from(fidelity: Fidelity) -> Self {
-        Self { fidelity, mutant: None }
+        Self { fidelity, mutant: None, timetable: None }
     }
 }
 
@@ -104,7 +108,10 @@ pub fn run(seed: u64, options: &Options) -> Outcome {
     let fidelity = &options.fidelity;
     // Also forgets what a seeded bug knew of the schedule before.
     mutants::activate(options.mutant);
-    let plan = Plan::of(seed, matches!(fidelity, Fidelity::Native));
+    let plan = match options.timetable {
+        Some(rules) => Plan::timetable(seed, rules),
+        None => Plan::of(seed, matches!(fidelity, Fidelity::Native)),
+    };
     let class = plan.class;
     let longest_lease = plan.machines.iter().map(|machine| machine.lease * 1_000).max();
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -127,7 +134,7 @@ pub fn run(seed: u64, options: &Options) -> Outcome {
         seed,
         class,
         takeovers: takeovers(&history),
-        turns: turns(&history),
+        slots: Slots::of(&history),
         lasted,
         longest_lease: longest_lease.unwrap_or(0),
         coverage,
@@ -151,7 +158,42 @@ fn takeovers(history: &History) -> u64 {
     wins.windows(2).filter(until_calm).count() as u64
 }
 
-fn turns(history: &History) -> u64 {
-    let began = |entry: &&history::Entry| matches!(entry.what, What::TurnBegan { .. });
-    history.entries.iter().filter(began).count() as u64
+/// What became of slots.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Slots {
+    /// Slots that were claimed.
+    pub claimed: u64,
+    /// Slots that had a turn.
+    pub run: u64,
+    /// Turns.
+    pub turns: u64,
+    /// Slots that had more than one.
+    pub repeated: u64,
+}
+
+impl Slots {
+    fn of(history: &History) -> Self {
+        let claimed = history.writes().filter(|(_, _, asked, _)| asked.step == Step::Claim);
+        let claimed: BTreeSet<u64> = claimed.map(|(.., write)| write.slot).collect();
+        let (mut run, mut repeated, mut turns) = (BTreeSet::new(), BTreeSet::new(), 0);
+        for entry in &history.entries {
+            if let What::TurnBegan { slot, .. } = entry.what {
+                turns += 1;
+                if !run.insert(slot) {
+                    repeated.insert(slot);
+                }
+            }
+        }
+        let [claimed, run, repeated] = [&claimed, &run, &repeated].map(|set| set.len() as u64);
+        Self { claimed, run, turns, repeated }
+    }
+}
+
+impl std::ops::AddAssign for Slots {
+    fn add_assign(&mut self, other: Self) {
+        self.claimed += other.claimed;
+        self.run += other.run;
+        self.turns += other.turns;
+        self.repeated += other.repeated;
+    }
 }

@@ -2,9 +2,11 @@
 
 mod faults;
 mod machines;
+mod rules;
 
 pub use faults::{Ambush, Moment, Target, Timed};
 pub use machines::Machine;
+pub use rules::{Rules, SLOTS};
 
 use super::dice::Dice;
 use super::fault::{Fault, Kind, Step};
@@ -58,6 +60,8 @@ pub struct Plan {
     pub machines: Vec<Machine>,
     /// Seconds between slots.
     pub every: u64,
+    /// What is asked of the slots.
+    pub rules: Rules,
     /// What is there already.
     pub beginning: Beginning,
     /// The longest way of a request or of an answer.
@@ -68,6 +72,8 @@ pub struct Plan {
     pub noise: u64,
     /// In how many of a thousand turns the handler works for long.
     pub long_turns: u64,
+    /// The longest that a turn takes otherwise.
+    pub longest_turn: Millis,
     /// In how many of a thousand turns it fails or traps, before the calm.
     pub sick_turns: u64,
     /// The longest that a turn may take, in seconds.
@@ -84,6 +90,8 @@ pub struct Plan {
     pub calm: Millis,
     /// Everything late is over.
     pub finale: Millis,
+    /// How long the last candidate goes on by itself, at least.
+    pub rest: Millis,
 }
 
 impl Plan {
@@ -140,11 +148,13 @@ impl Plan {
             class,
             machines,
             every,
+            rules: Rules::draw(&mut Dice::new(seed, 4)),
             beginning,
             latest,
             latency: dice.pick(&[5, 20, 20, 60, 250]),
             noise: dice.pick(&[0, 0, 10, 40]),
             long_turns: dice.pick(&[50, 200, 600]),
+            longest_turn: 1_500,
             sick_turns: dice.pick(&[0, 0, 0, 100, 500]),
             turn_timeout: dice.pick(&[None, None, Some(8)]),
             grace: dice.pick(&[0, SECOND, SECOND, 5 * SECOND]),
@@ -153,6 +163,7 @@ impl Plan {
             timed,
             calm,
             finale: calm + settling,
+            rest: 0,
         }
     }
 }

@@ -20,7 +20,9 @@ fn line(history: &History, what: What) -> String {
         let asked = &history.asked[number];
         let lease = asked.lease.map(|id| format!(" lease {}", short(id))).unwrap_or_default();
         let write = asked.write.as_ref().map_or(String::new(), |write| {
-            format!(" term {} slot {}", write.term, write.slot / 1_000_000_000)
+            let done = if write.done { ", done with" } else { ", after" };
+            let [slot, finished] = [write.slot, write.finished].map(|slot| slot / 1_000_000_000);
+            format!(" term {} slot {slot}.{}{done} {finished}", write.term, write.attempt)
         });
         format!("#{number} {}{lease}{write}", asked.step.name())
     };
@@ -46,8 +48,9 @@ fn line(history: &History, what: What) -> String {
         }
         What::Answered(number, a) => format!("c{} hears of #{number}: {}", by(number), answer(a)),
         What::Failed(number) => format!("c{} hears that #{number} failed", by(number)),
-        What::TurnBegan { who, term, slot } => {
-            format!("c{who} begins its turn for slot {}, term {term}", slot / 1_000_000_000)
+        What::TurnBegan { who, term, slot, attempt } => {
+            let slot = slot / 1_000_000_000;
+            format!("c{who} begins its turn for slot {slot}, attempt {attempt}, term {term}")
         }
         What::Works(who, _) => format!("c{who} works"),
         What::Rests(who, _) => format!("c{who} works no longer"),

@@ -16,7 +16,7 @@ pub struct Wire(BTreeMap<u128, Stage>);
 
 #[derive(Debug)]
 struct Stage {
-    slot: u64,
+    claim: (u64, u32),
     finished: String,
     step: Step,
 }
@@ -25,7 +25,7 @@ impl Wire {
     /// Reads a request.
     pub fn read(&mut self, who: Who, request: &Request) -> Asked {
         let (mut lease, mut action, mut write) = (None, "", None);
-        let (mut puts_blob, mut finished) = (false, "");
+        let (mut puts_blob, mut finished, mut outcome) = (false, "", "");
         for (name, value) in &request.headers {
             match name.as_str() {
                 "x-ms-lease-id" | "x-ms-proposed-lease-id" => lease = guid(value),
@@ -40,7 +40,14 @@ impl Wire {
                                 write.nonce = u64::from_str_radix(value, 16).unwrap_or(0);
                             }
                             "tenureslot" => write.slot = nanoseconds(value),
-                            "tenurefinished" => finished = value,
+                            "tenureattempt" => write.attempt = value.parse().unwrap_or(0),
+                            "tenurefinished" => {
+                                (finished, write.finished) = (value, nanoseconds(value));
+                            }
+                            "tenureoutcome" => {
+                                outcome = value;
+                                write.done = matches!(outcome, "succeeded" | "abandoned");
+                            }
                             name => write.later |= name == LATER.0,
                         }
                     }
@@ -53,34 +60,36 @@ impl Wire {
             (_, "acquire", _) => Step::Acquire,
             (_, "renew", _) => Step::Renew,
             (_, "release", _) => Step::Release,
-            (_, _, Some(write)) => self.writes(lease.unwrap_or(0), write.slot, finished),
+            (_, _, Some(write)) => {
+                let ended = format!("{finished} {outcome}");
+                self.writes(lease.unwrap_or(0), (write.slot, write.attempt), ended)
+            }
             _ if puts_blob => Step::CreateBlob,
             _ => Step::CreateContainer,
         };
         Asked { who, step, lease, write }
     }
 
-    /// The first write under a lease raises the term, one with another slot claims it, and one
+    /// The first write under a lease raises the term, one with another slot or attempt claims it, and one
     /// that tells of another turn's end records an outcome. The same again is the same again.
-    fn writes(&mut self, lease: u128, slot: u64, finished: &str) -> Step {
+    fn writes(&mut self, lease: u128, claim: (u64, u32), finished: String) -> Step {
         let Some(stage) = self.0.get_mut(&lease) else {
-            let stage = Stage { slot, finished: finished.into(), step: Step::Raise };
+            let stage = Stage { claim, finished, step: Step::Raise };
             self.0.insert(lease, stage);
             return Step::Raise;
         };
-        if stage.slot != slot {
-            (stage.slot, stage.step) = (slot, Step::Claim);
+        if stage.claim != claim {
+            (stage.claim, stage.step) = (claim, Step::Claim);
         } else if stage.finished != finished {
             stage.step = Step::Outcome;
         }
-        if stage.finished != finished {
-            stage.finished = finished.into();
-        }
+        stage.finished = finished;
         stage.step
     }
 }
 
-const NOTHING: Written = Written { term: 0, nonce: 0, slot: 0, later: false };
+const NOTHING: Written =
+    Written { term: 0, nonce: 0, slot: 0, attempt: 0, finished: 0, done: false, later: false };
 
 /// Reads a lease id.
 #[must_use]

@@ -86,6 +86,8 @@ impl World {
             calm: plan.calm,
             finale: plan.finale,
             grace: plan.grace,
+            every: plan.every * 1_000_000_000,
+            rules: plan.rules,
             epoch: service.epoch(),
             ..History::default()
         };

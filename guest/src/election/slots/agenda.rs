@@ -5,6 +5,7 @@ use core::time::Duration;
 use super::super::record::{Finished, LastSlot, Outcome, Record, Started, fingerprint};
 use super::super::service_clock::{Timestamp, nanos};
 use super::Schedule;
+use crate::mutants::mutant;
 use crate::prelude::*;
 
 /// How far ahead a recorded slot may lie before it is trouble: more than the
@@ -180,12 +181,15 @@ impl Agenda {
         task: impl Fn(u32) -> Task,
     ) -> Option<Due> {
         match self.delivery {
-            Delivery::AtMostOnce => None,
-            Delivery::AtLeastOnce { .. } if outcome.is_some_and(Outcome::is_final) => None,
-            Delivery::AtLeastOnce { max_attempts } if attempt >= max_attempts => {
+            Delivery::AtMostOnce if !mutant!(RunsAgain) => None,
+            _ if mutant!(UnfinishedIsLeft) => None,
+            _ if outcome.is_some_and(Outcome::is_final) => None,
+            Delivery::AtLeastOnce { max_attempts }
+                if attempt >= max_attempts && !mutant!(NeverAbandoned) =>
+            {
                 Some(Due::Abandon(task(attempt)))
             }
-            Delivery::AtLeastOnce { .. } => Some(Due::Now(task(attempt + 1))),
+            _ => Some(Due::Now(task(attempt + 1))),
         }
     }
 
@@ -202,6 +206,7 @@ impl Agenda {
         let slot = match self.missed {
             Missed::Skip if self.is_late(newest, now) => return wait(newest),
             Missed::Skip | Missed::Once => newest,
+            Missed::All(_) if mutant!(MissedForgotten) => newest,
             Missed::All(most) => latest_of(schedule, first, newest, most),
         };
         let stands_for_others = self.missed == Missed::Once && slot > first;

@@ -1,61 +1,163 @@
-//! I5: no slot has two turns (at-most-once), none runs that was not claimed, none is claimed
-//! before its instant, and the record never goes back to an earlier slot.
+//! I5. At-most-once: no slot has two turns. At-least-once: no slot has two turns of one attempt,
+//! none is left neither completed nor abandoned for a later one, and none at the end. Always: no
+//! turn runs that was not claimed, no slot is claimed before its instant, the record never
+//! goes back, and where all missed slots have a turn none is left out.
 //!
 //! With the record its slots are lost: what was claimed before does not count any more then, also
 //! when its turn begins later.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use tenure_guest::election::{Delivery, Missed};
+
 use super::super::fault::Step;
-use super::super::history::{Entry, History, What};
+use super::super::history::{Asked, Entry, History, What, Who, Written};
+use super::super::world::Millis;
 use super::{Violation, violation};
+
+/// A slot and its attempt.
+type Claim = (u64, u32);
+
+/// A claimed slot that nobody is done with for longer than this is left: some attempts, and the
+/// longest cool-down between them.
+const LEFT: Millis = 45_000;
+
+struct Judge<'h> {
+    history: &'h History,
+    /// Where in the history the record was lost last.
+    lost: usize,
+    ran: BTreeSet<Claim>,
+    claimed: BTreeMap<(Who, u64, Claim), usize>,
+    /// What is on record, and since when the newest claim is.
+    newest: Option<(Millis, Written)>,
+    /// When another candidate led last.
+    won: Millis,
+    violations: Vec<Violation>,
+}
 
 /// Judges claims and turns.
 pub fn i5(history: &History) -> Vec<Violation> {
-    let (mut lost, mut ran) = (0, BTreeSet::new());
-    let mut claimed = BTreeMap::new();
-    let mut newest = 0;
-    let mut violations = Vec::new();
+    let mut judge = Judge {
+        history,
+        lost: 0,
+        ran: BTreeSet::new(),
+        claimed: BTreeMap::new(),
+        newest: None,
+        won: 0,
+        violations: Vec::new(),
+    };
     for (index, Entry { at, what }) in history.entries.iter().enumerate() {
         match *what {
             What::Struck(fault, ..) if fault.loses_record() => {
-                (lost, ran, newest) = (index, BTreeSet::new(), 0);
+                judge.lost = index;
+                judge.ran.clear();
+                judge.newest = None;
             }
-            What::Sent(number) => {
-                let asked = &history.asked[number];
-                if let (Step::Claim, Some(write)) = (asked.step, &asked.write)
-                    && write.slot > history.epoch + at * 1_000_000
-                {
-                    let early = (write.slot - history.epoch) / 1_000_000 - at;
-                    let what = format!("c{} claims a slot {early} ms before it", asked.who);
-                    violations.push(violation("I5", *at, what));
-                }
-            }
+            What::Sent(number) => judge.sent(*at, &history.asked[number]),
             What::Handled(..) => {
-                let Some(asked) = history.carried_out(*what) else { continue };
-                let Some(write) = &asked.write else { continue };
-                if asked.step == Step::Claim {
-                    claimed.insert((asked.who, write.term, write.slot), index);
+                if let Some(asked) = history.carried_out(*what) {
+                    judge.written(*at, index, asked);
                 }
-                if write.slot < newest {
-                    let back = (newest - write.slot) / 1_000_000;
-                    let what = format!("the record goes back by {back} ms of slots");
-                    violations.push(violation("I5", *at, what));
-                }
-                newest = write.slot;
             }
-            What::TurnBegan { who, term, slot } => {
-                let seconds = slot / 1_000_000_000;
-                let problem = match claimed.get(&(who, term, slot)) {
-                    None => "it did not claim",
-                    Some(claim) if *claim >= lost && !ran.insert(slot) => "ran before",
-                    Some(_) => continue,
-                };
-                let what = format!("c{who} runs slot {seconds}, which {problem}");
-                violations.push(violation("I5", *at, what));
+            What::TurnBegan { who, term, slot, attempt } => {
+                judge.began(*at, who, term, (slot, attempt));
             }
+            What::Over => judge.over(*at),
             _ => {}
         }
     }
-    violations
+    judge.violations
+}
+
+impl Judge<'_> {
+    fn tell(&mut self, at: Millis, what: String) {
+        self.violations.push(violation("I5", at, what));
+    }
+
+    /// What the service's clock shows, as a slot.
+    fn time(&self, at: Millis) -> u64 {
+        self.history.epoch + at * 1_000_000
+    }
+
+    fn sent(&mut self, at: Millis, asked: &Asked) {
+        let (Step::Claim, Some(write)) = (asked.step, &asked.write) else { return };
+        if write.slot > self.time(at) {
+            let early = (write.slot - self.time(at)) / 1_000_000;
+            self.tell(at, format!("c{} claims a slot {early} ms before it", asked.who));
+        }
+    }
+
+    fn written(&mut self, at: Millis, index: usize, asked: &Asked) {
+        let Some(write) = &asked.write else { return };
+        match asked.step {
+            Step::Claim => {
+                let claim = (write.slot, write.attempt);
+                self.claimed.insert((asked.who, write.term, claim), index);
+            }
+            Step::Raise => self.won = at,
+            _ => {}
+        }
+        let mut since = at;
+        if let Some((then, before)) = self.newest.clone() {
+            self.compare(at, &before, write);
+            if (before.slot, before.attempt) == (write.slot, write.attempt) {
+                since = then;
+            }
+        }
+        self.newest = Some((since, write.clone()));
+    }
+
+    fn compare(&mut self, at: Millis, before: &Written, write: &Written) {
+        let seconds = |slot: u64| slot / 1_000_000_000;
+        if (write.slot, write.attempt) < (before.slot, before.attempt) {
+            let from = (seconds(before.slot), before.attempt);
+            let to = (seconds(write.slot), write.attempt);
+            return self.tell(at, format!("the record goes back from slot {from:?} to {to:?}"));
+        }
+        let done = write.finished == before.slot && write.done;
+        match self.history.rules.delivery {
+            Delivery::AtMostOnce if write.attempt > 1 => {
+                let slot = seconds(write.slot);
+                self.tell(at, format!("slot {slot} is claimed again, at most once"));
+            }
+            Delivery::AtLeastOnce { max_attempts } if write.attempt > max_attempts => {
+                self.tell(at, format!("attempt {} at slot {}", write.attempt, seconds(write.slot)));
+            }
+            Delivery::AtLeastOnce { .. }
+                if write.slot > before.slot && before.attempt > 0 && !done =>
+            {
+                let (slot, later) = (seconds(before.slot), seconds(write.slot));
+                self.tell(at, format!("slot {slot} is left for {later} without an end"));
+            }
+            _ => {}
+        }
+        let (gap, all) = (write.slot - before.slot, self.history.rules.missed);
+        if matches!(all, Missed::All(_)) && before.slot > 0 && gap > self.history.every {
+            let (from, to) = (seconds(before.slot), seconds(write.slot));
+            self.tell(at, format!("slots between {from} and {to} are missing"));
+        }
+    }
+
+    fn began(&mut self, at: Millis, who: Who, term: u64, claim: Claim) {
+        let problem = match self.claimed.get(&(who, term, claim)) {
+            None => "it did not claim",
+            Some(index) if *index >= self.lost && !self.ran.insert(claim) => "ran before",
+            Some(_) => return,
+        };
+        let (slot, attempt) = (claim.0 / 1_000_000_000, claim.1);
+        self.tell(at, format!("c{who} runs slot {slot}, attempt {attempt}, which {problem}"));
+    }
+
+    /// At the end there is one candidate, and no trouble.
+    fn over(&mut self, at: Millis) {
+        let settled = at.saturating_sub(self.won) > LEFT;
+        let at_least_once = self.history.rules.delivery != Delivery::AtMostOnce;
+        let Some((since, write)) = self.newest.clone().filter(|_| settled) else { return };
+        let done = write.finished == write.slot && write.done;
+        let old = at.saturating_sub(since) > LEFT;
+        if at_least_once && old && write.attempt > 0 && !done {
+            let slot = write.slot / 1_000_000_000;
+            self.tell(at, format!("slot {slot} is left neither completed nor abandoned"));
+        }
+    }
 }

@@ -53,15 +53,19 @@ pub(super) fn machines(dice: &mut Dice, later_versions: bool) -> Vec<Machine> {
         .collect()
 }
 
+/// In milliseconds.
+pub(super) const A_YEAR: i64 = 31_536_000_000;
+
 fn machine(lease: u64, poll: Millis, newer: bool, dice: &mut Dice) -> Machine {
     // Most clocks are right to the second, some wrong by minutes, some by more than the service
-    // lets pass.
+    // lets pass, and some are a year ahead.
     let off = dice.pick(&[500, 500, 2_000, 600_000, 7_200_000]);
+    let years = if dice.once_in(10) { A_YEAR } else { 0 };
     Machine {
         lease,
         poll,
         pace: dice.between(990_000, 1_010_000),
-        wall_off: signed(dice.between(0, 2 * off)) - signed(off),
+        wall_off: signed(dice.between(0, 2 * off)) - signed(off) + years,
         starts: dice.between(0, 2_000),
         newer,
     }

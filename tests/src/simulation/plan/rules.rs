@@ -1,0 +1,121 @@
+//! The rules of the timer that a schedule is about, and the timetable: a long run of slots.
+
+use tenure_guest::election::{Delivery, Missed};
+
+use super::super::dice::Dice;
+use super::super::fault::{Fault, Step};
+use super::super::world::Millis;
+use super::faults::{Ambush, Moment, Target, Timed};
+use super::machines::Machine;
+use super::{Beginning, Class, EPOCH, LONGEST_COOL_DOWN, Plan, SECOND};
+
+/// What is asked of the slots.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rules {
+    /// How often a slot is run.
+    pub delivery: Delivery,
+    /// What becomes of missed ones.
+    pub missed: Missed,
+    /// In how many of a thousand slots every turn fails.
+    pub poison: u64,
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        Self { delivery: Delivery::AtMostOnce, missed: Missed::Once, poison: 0 }
+    }
+}
+
+/// Few, so that a poisoned slot is abandoned soon.
+const ATTEMPTS: u32 = 3;
+
+/// More than any schedule has.
+const ALL: u32 = 1_000;
+
+/// How many slots a timetable has at least.
+pub const SLOTS: u64 = 1_000;
+
+impl Rules {
+    /// For a schedule with faults: half of them by the defaults.
+    pub(super) fn draw(dice: &mut Dice) -> Self {
+        let rules = Self::default();
+        match dice.once_in(2) {
+            true => rules,
+            false => Self {
+                delivery: dice.pick(&[rules.delivery, Self::at_least_once().delivery]),
+                missed: dice.pick(&[Missed::Skip, Missed::Once, Missed::All(ALL)]),
+                poison: dice.pick(&[0, 0, 100]),
+            },
+        }
+    }
+
+    /// Every slot runs, until it succeeded or was tried too often.
+    #[must_use]
+    pub fn at_least_once() -> Self {
+        let delivery = Delivery::AtLeastOnce { max_attempts: ATTEMPTS };
+        Self { delivery, missed: Missed::All(ALL), poison: 20 }
+    }
+}
+
+impl Plan {
+    /// A thousand slots, one each second, over five machines whose clocks show anything; their
+    /// leader is killed again and again, at any step between claim and outcome.
+    #[must_use]
+    pub fn timetable(seed: u64, rules: Rules) -> Self {
+        let dice = &mut Dice::new(seed, 5);
+        let calm = SLOTS * SECOND;
+        let offs = [0, -90_000, 600_000, -7_200_000, super::machines::A_YEAR];
+        let machine = |wall_off| Machine {
+            lease: 15,
+            poll: 4 * SECOND,
+            pace: dice.between(990_000, 1_010_000),
+            wall_off,
+            starts: dice.between(0, 2_000),
+            newer: false,
+        };
+        let machines = offs.map(machine).into();
+        let mut timed: Vec<_> = (0..calm / (40 * SECOND))
+            .map(|n| {
+                let at = n * 40 * SECOND + dice.between(5 * SECOND, 39 * SECOND);
+                let fault =
+                    dice.pick(&[Fault::Kill, Fault::Kill, Fault::PauseBetween, Fault::Leave]);
+                Timed { at, fault, target: Target::Leader }
+            })
+            .collect();
+        timed.sort_by_key(|timed| timed.at);
+        let mut ambushes = Vec::new();
+        for step in [Step::Claim, Step::Outcome, Step::ReadBack, Step::Raise, Step::Release] {
+            for moment in [Moment::Before, Moment::Sent, Moment::Answered] {
+                let spares = dice.between(0, 200);
+                ambushes.push(Ambush { fault: Fault::Kill, step, moment, spares });
+            }
+            let lost = dice.pick(&[Fault::AnswerLost, Fault::RequestLost, Fault::AppliedLate]);
+            let spares = dice.between(0, 200);
+            ambushes.push(Ambush { fault: lost, step, moment: Moment::Before, spares });
+        }
+        Self {
+            class: Class::Sound,
+            machines,
+            every: 1,
+            rules,
+            beginning: Beginning::Nothing,
+            latency: 20,
+            latest: 10 * SECOND,
+            noise: 2,
+            long_turns: 0,
+            longest_turn: 300,
+            sick_turns: 5,
+            turn_timeout: None,
+            grace: SECOND,
+            epoch: EPOCH + dice.between(0, SECOND),
+            ambushes,
+            timed,
+            calm,
+            finale: calm + LONGEST_COOL_DOWN + 40 * SECOND,
+            rest: REST,
+        }
+    }
+}
+
+/// How long the last candidate has for what the others left.
+const REST: Millis = 120 * SECOND;
