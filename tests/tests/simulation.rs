@@ -15,7 +15,7 @@ use tenure_tests::simulation::campaign::{self, Totals};
 use tenure_tests::simulation::fault::Kind;
 use tenure_tests::simulation::plan::{Plan, Rules, SLOTS};
 use tenure_tests::simulation::trace::trace;
-use tenure_tests::simulation::{self, Fidelity, Options, Slots};
+use tenure_tests::simulation::{self, Fidelity, Options, Slots, last_run};
 
 fn native() -> Options {
     Fidelity::Native.into()
@@ -138,4 +138,16 @@ fn at_least_once_no_slot_of_a_thousand_is_left() {
     // Every one has a claim from the first to the last: that none is left out in between, the
     // oracle sees.
     assert!(slots.claimed > 3 * SLOTS, "{slots:?}");
+}
+
+/// The same kills and freezes, and a timer that writes "last run" after the run: the comparison
+/// would tell nothing if it did not run slots twice.
+#[test]
+fn a_timer_that_writes_last_run_after_the_run_repeats_slots() {
+    let mut slots = Slots::default();
+    for seed in 0..10 {
+        slots += last_run::run(seed);
+    }
+    assert!(slots.repeated > 0, "{slots:?}");
+    assert!(slots.run > 10 * 600, "{slots:?}");
 }

@@ -14,7 +14,7 @@ use tenure_guest::mutants::Mutant;
 use tenure_tests::simulation::campaign::{self, Totals};
 use tenure_tests::simulation::fault::Fault;
 use tenure_tests::simulation::plan::Rules;
-use tenure_tests::simulation::{self, Fidelity, Options, Outcome, Slots, trace};
+use tenure_tests::simulation::{self, Fidelity, Options, Outcome, Slots, last_run, trace};
 
 /// Requests are made of small strings: with the allocator of the C library, a half of the time
 /// would go there.
@@ -71,6 +71,14 @@ fn main() -> ExitCode {
     match flags.json {
         true => println!("{}", json(&totals, flags.component)),
         false => tell(&totals, flags.component),
+    }
+    if flags.timetable.is_some() && !flags.json {
+        let mut slots = Slots::default();
+        for seed in flags.from..flags.from + flags.seeds {
+            slots += last_run::run(seed);
+        }
+        let Slots { run, repeated, .. } = slots;
+        println!("a timer that writes \"last run\" after the run: {run} run, {repeated} repeated");
     }
     for seed in totals.failed.iter().take(1) {
         let outcome = simulation::run(*seed, &options);

@@ -24,6 +24,7 @@ pub mod gate;
 pub mod handler;
 pub mod history;
 pub mod hunt;
+pub mod last_run;
 pub mod network;
 pub mod oracle;
 pub mod plan;

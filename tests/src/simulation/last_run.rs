@@ -1,0 +1,126 @@
+//! What Tenure is compared with: a timer that writes "last run" after the run, without a
+//! condition, as the timer triggers of function platforms do. Its replicas take turns by a lease,
+//! too; they suffer the same kills and freezes, at the same times.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::time::Duration;
+
+use tokio::task::{JoinHandle, LocalSet};
+use tokio::time::{Instant, sleep, sleep_until};
+
+use super::Slots;
+use super::dice::Dice;
+use super::fault::Fault;
+use super::plan::{Plan, Rules};
+use super::world::Millis;
+
+/// How long the lock lasts without a renewal.
+const LEASE: Millis = 15_000;
+
+/// Between two slots.
+const EVERY: Millis = 1_000;
+
+/// The longest until a killed replica is started again, and the longest freeze.
+const DOWN: Millis = 20_000;
+
+/// What is in the storage account, and who stands still until when.
+struct Account {
+    began: Instant,
+    holder: Option<(usize, Millis)>,
+    last_run: Millis,
+    frozen: Vec<Millis>,
+    runs: BTreeMap<Millis, u64>,
+}
+
+type Shared = Rc<RefCell<Account>>;
+
+fn now(account: &Shared) -> Millis {
+    u64::try_from(account.borrow().began.elapsed().as_millis()).unwrap_or(Millis::MAX)
+}
+
+/// Runs the timetable of a seed with it.
+///
+/// # Panics
+/// The machine cannot make a runtime.
+#[must_use]
+pub fn run(seed: u64) -> Slots {
+    let plan = Plan::timetable(seed, Rules::default());
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_time().start_paused(true).build().expect("a runtime");
+    let account = LocalSet::new().block_on(&runtime, play(seed, plan));
+    let runs = &account.borrow().runs;
+    let repeated = runs.values().filter(|runs| **runs > 1).count() as u64;
+    let run = runs.len() as u64;
+    Slots { claimed: run, run, turns: runs.values().sum(), repeated }
+}
+
+async fn play(seed: u64, plan: Plan) -> Shared {
+    let replicas = plan.machines.len();
+    let (holder, runs) = (None, BTreeMap::new());
+    let frozen = vec![0; replicas];
+    let account = Account { began: Instant::now(), holder, last_run: 0, frozen, runs };
+    let account = Rc::new(RefCell::new(account));
+    let dice = &mut Dice::new(seed, 7);
+    let start = |replica, after| {
+        let account = account.clone();
+        let dice = Dice::new(seed, 100 + replica as u64 + 10 * now(&account));
+        tokio::task::spawn_local(self::replica(account, replica, after, dice))
+    };
+    let mut tasks: Vec<JoinHandle<()>> = (0..replicas).map(|replica| start(replica, 0)).collect();
+    for timed in &plan.timed {
+        wait_until(&account, timed.at).await;
+        let Some((leader, _)) = account.borrow().holder else { continue };
+        let lasts = dice.between(0, DOWN);
+        match timed.fault {
+            Fault::PauseBetween => account.borrow_mut().frozen[leader] = timed.at + LEASE + lasts,
+            _ => {
+                tasks[leader].abort();
+                tasks[leader] = start(leader, lasts);
+            }
+        }
+    }
+    wait_until(&account, plan.calm).await;
+    account
+}
+
+async fn wait_until(account: &Shared, at: Millis) {
+    let began = account.borrow().began;
+    sleep_until(began + Duration::from_millis(at)).await;
+}
+
+/// Passes some time, and as long as the replica stands still.
+async fn pass(account: &Shared, replica: usize, millis: Millis) {
+    sleep(Duration::from_millis(millis)).await;
+    let frozen = account.borrow().frozen[replica];
+    if frozen > now(account) {
+        wait_until(account, frozen).await;
+    }
+}
+
+async fn replica(account: Shared, replica: usize, after: Millis, mut dice: Dice) {
+    pass(&account, replica, after).await;
+    loop {
+        pass(&account, replica, dice.between(1, 20)).await;
+        let at = now(&account);
+        let holds = {
+            let mut account = account.borrow_mut();
+            let free = account.holder.is_none_or(|(holder, ends)| holder == replica || ends <= at);
+            if free {
+                account.holder = Some((replica, at + LEASE));
+            }
+            free
+        };
+        let slot = at - at % EVERY;
+        if holds && slot > account.borrow().last_run {
+            pass(&account, replica, dice.between(1, 20)).await;
+            *account.borrow_mut().runs.entry(slot).or_default() += 1;
+            pass(&account, replica, dice.between(0, 300)).await;
+            // Whatever is there by now.
+            account.borrow_mut().last_run = slot;
+        }
+        let wait = EVERY - now(&account) % EVERY;
+        pass(&account, replica, wait).await;
+    }
+}
