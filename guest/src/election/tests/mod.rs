@@ -3,6 +3,7 @@
 mod deliveries;
 mod holding;
 mod leaving;
+mod one_turn;
 mod turns;
 mod watchdog;
 mod winning;
