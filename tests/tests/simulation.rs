@@ -11,11 +11,12 @@ use std::thread::available_parallelism;
 use tenure::clock::BootClock;
 use tenure::component::{ElectionComponent, Engine};
 use tenure::settings::Settings;
+use tenure_guest::election::Delivery;
 use tenure_tests::simulation::campaign::{self, Totals};
 use tenure_tests::simulation::fault::Kind;
 use tenure_tests::simulation::plan::{Plan, Rules, SLOTS};
 use tenure_tests::simulation::trace::trace;
-use tenure_tests::simulation::{self, Fidelity, Options, Slots, last_run};
+use tenure_tests::simulation::{self, About, Fidelity, Options, Slots, last_run};
 
 fn native() -> Options {
     Fidelity::Native.into()
@@ -113,7 +114,7 @@ fn outsiders_strike_only_where_a3_is_given_up() {
 /// A thousand slots, one each second, over five candidates with wrong clocks, whose leader is
 /// killed again and again.
 fn timetable(rules: Rules) -> Slots {
-    let options = Options { timetable: Some(rules), ..native() };
+    let options = Options { about: About::Timetable(rules), ..native() };
     let mut slots = Slots::default();
     for seed in 0..3 {
         let outcome = simulation::run(seed, &options);
@@ -138,6 +139,21 @@ fn at_least_once_no_slot_of_a_thousand_is_left() {
     // Every one has a claim from the first to the last: that none is left out in between, the
     // oracle sees.
     assert!(slots.claimed > 3 * SLOTS, "{slots:?}");
+}
+
+/// Ten replicas that a platform calls all at once, each call a whole turn.
+#[test]
+fn invocations_at_once_run_no_slot_twice_and_leave_none() {
+    for rules in [Rules::default(), Rules::at_least_once()] {
+        let options = Options { about: About::Invocations(rules), ..native() };
+        let outcome = simulation::run(0, &options);
+        assert_eq!(outcome.violations, [], "{}", trace(&outcome.history));
+        let Slots { run, repeated, .. } = outcome.slots;
+        let at_least_once = rules.delivery != Delivery::AtMostOnce;
+        assert_eq!(repeated > 0, at_least_once, "{:?}", outcome.slots);
+        // A killed invocation leaves its lease to run out, for up to a minute.
+        assert!(run > SLOTS * 8 / 10, "{:?}", outcome.slots);
+    }
 }
 
 /// The same kills and freezes, and a timer that writes "last run" after the run: the comparison

@@ -14,7 +14,7 @@ use tenure_guest::mutants::Mutant;
 use tenure_tests::simulation::campaign::{self, Totals};
 use tenure_tests::simulation::fault::Fault;
 use tenure_tests::simulation::plan::Rules;
-use tenure_tests::simulation::{self, Fidelity, Options, Outcome, Slots, last_run, trace};
+use tenure_tests::simulation::{self, About, Fidelity, Options, Outcome, Slots, last_run, trace};
 
 /// Requests are made of small strings: with the allocator of the C library, a half of the time
 /// would go there.
@@ -45,6 +45,11 @@ struct Flags {
     #[arg(long, value_name = "DELIVERY", value_parser = rules)]
     timetable: Option<Rules>,
 
+    /// The same of ten replicas that a platform calls every ten seconds, all at once, each call one
+    /// whole turn
+    #[arg(long, value_name = "DELIVERY", value_parser = rules, conflicts_with_all = ["timetable", "component"])]
+    invocations: Option<Rules>,
+
     /// With this bug seeded into the core, by its name in the code
     #[arg(long, conflicts_with = "component", value_parser = mutant)]
     mutant: Option<Mutant>,
@@ -61,7 +66,12 @@ struct Flags {
 fn main() -> ExitCode {
     let flags = Flags::parse();
     let fidelity = if flags.component { component() } else { Fidelity::Native };
-    let options = Options { fidelity, mutant: flags.mutant, timetable: flags.timetable };
+    let about = match (flags.timetable, flags.invocations) {
+        (Some(rules), _) => About::Timetable(rules),
+        (_, Some(rules)) => About::Invocations(rules),
+        _ => About::Faults,
+    };
+    let options = Options { fidelity, mutant: flags.mutant, about };
     if let Some(seed) = flags.seed {
         return one(&simulation::run(seed, &options));
     }

@@ -13,7 +13,9 @@ use tenure::runner::Elector;
 use tenure::settings::Settings as HostSettings;
 use tenure::store::Request;
 use tenure_guest::azure::{Answer, Operation};
-use tenure_guest::election::{Ask, Delivery, Failure, FailureKind, Missed, Settings, Step, Todo};
+use tenure_guest::election::{
+    Ask, Complaint, Delivery, Failure, FailureKind, Missed, Settings, Step, Todo,
+};
 use tokio::select;
 
 use super::clock::SimClock;
@@ -53,22 +55,18 @@ impl SimElector {
         clock: &SimClock,
         fidelity: &Fidelity,
     ) -> Self {
-        let dice = Dice::new(world.seed, 3_000 + who as u64);
         match fidelity {
-            Fidelity::Native => Self::Native(Box::new(Native {
-                settings: native_settings(world, machine),
-                world: world.clone(),
-                who,
-                machine,
-                clock: clock.clone(),
-                dice: Mutex::new(dice),
-            })),
+            Fidelity::Native => {
+                let native = Native::new(world, who, machine, clock, |f| Settings::read(f));
+                Self::Native(Box::new(native))
+            }
             Fidelity::Component(component) => {
                 let mut settings = HostSettings::new();
                 for (name, value) in variables(world, machine) {
                     settings.set(name, value);
                 }
-                let (of_wall, dice) = (world.clone(), Mutex::new(dice));
+                let dice = Mutex::new(Dice::new(world.seed, OF_CANDIDATES + who as u64));
+                let of_wall = world.clone();
                 let surroundings = Surroundings {
                     wall: Arc::new(move || Duration::from_millis(of_wall.wall(machine))),
                     random: Arc::new(move || {
@@ -109,13 +107,11 @@ fn variables(world: &World, machine: usize) -> [(&'static str, String); 11] {
     ]
 }
 
-fn native_settings(world: &World, machine: usize) -> Settings {
-    let variables = variables(world, machine);
-    let find = |wanted: &str| {
-        variables.iter().find(|(name, _)| *name == wanted).map(|(_, value)| value.clone())
-    };
-    Settings::read(find).expect("good settings")
-}
+/// The purpose of the dice of candidates.
+const OF_CANDIDATES: u64 = 3_000;
+
+/// Reads settings by the names of variables.
+type Read = fn(&dyn Fn(&str) -> Option<String>) -> Result<Settings, Vec<Complaint>>;
 
 impl Elector for SimElector {
     async fn step(
@@ -133,7 +129,7 @@ impl Elector for SimElector {
 
 /// Drives the pure core as the component's own loop does.
 pub struct Native {
-    settings: Settings,
+    pub(super) settings: Settings,
     world: Arc<World>,
     who: Who,
     machine: usize,
@@ -142,6 +138,28 @@ pub struct Native {
 }
 
 impl Native {
+    /// For a new process.
+    pub(super) fn new(
+        world: &Arc<World>,
+        who: Who,
+        machine: usize,
+        clock: &SimClock,
+        read: Read,
+    ) -> Self {
+        let variables = variables(world, machine);
+        let find = |wanted: &str| {
+            variables.iter().find(|(name, _)| *name == wanted).map(|(_, value)| value.clone())
+        };
+        Self {
+            settings: read(&find).expect("good settings"),
+            world: world.clone(),
+            who,
+            machine,
+            clock: clock.clone(),
+            dice: Mutex::new(Dice::new(world.seed, OF_CANDIDATES + who as u64)),
+        }
+    }
+
     async fn step(
         &self,
         memory: Option<Memory>,
@@ -149,12 +167,25 @@ impl Native {
         event: Option<Event>,
     ) -> Report {
         let memory = memory.as_ref().map(Memory::as_bytes);
-        let event = event.map(convert::event);
-        let mut step = Step::begin(&self.settings, memory, elapsed, event, &mut *self.dice());
+        let mut step = self.begin(memory, elapsed, event.map(convert::event));
+        convert::report(self.drive(&mut step).await)
+    }
+
+    pub(super) fn begin(
+        &self,
+        memory: Option<&[u8]>,
+        elapsed: Duration,
+        event: Option<tenure_guest::election::Event>,
+    ) -> Step<'_> {
+        Step::begin(&self.settings, memory, elapsed, event, &mut *self.dice())
+    }
+
+    /// Does what a step asks for, until it has its report.
+    pub(super) async fn drive(&self, step: &mut Step<'_>) -> tenure_guest::election::Report {
         loop {
             let sent = self.clock.now();
             match step.next(sent) {
-                Todo::Rest(report) => return convert::report(*report),
+                Todo::Rest(report) => return *report,
                 Todo::Send(ask) => {
                     let date = step.date(sent, self.wall());
                     let reply = self.ask(ask, date).await;
@@ -169,12 +200,16 @@ impl Native {
         self.dice.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn wall(&self) -> DateTime<chrono::Utc> {
+    pub(super) fn wall(&self) -> DateTime<chrono::Utc> {
         let wall = i64::try_from(self.world.wall(self.machine)).unwrap_or(i64::MAX);
         DateTime::from_timestamp_millis(wall).unwrap_or(DateTime::UNIX_EPOCH)
     }
 
-    async fn ask(&self, ask: Ask, date: DateTime<chrono::Utc>) -> Result<Answer, Failure> {
+    pub(super) async fn ask(
+        &self,
+        ask: Ask,
+        date: DateTime<chrono::Utc>,
+    ) -> Result<Answer, Failure> {
         let Ask { mut operation, timeout } = ask;
         if let Operation::WriteMetadata { metadata, .. } = &mut operation
             && self.world.plan.machines[self.machine].newer

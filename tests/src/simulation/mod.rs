@@ -24,6 +24,7 @@ pub mod gate;
 pub mod handler;
 pub mod history;
 pub mod hunt;
+mod invocations;
 pub mod last_run;
 pub mod network;
 pub mod oracle;
@@ -90,13 +91,25 @@ pub struct Options {
     pub fidelity: Fidelity,
     /// The seeded bug that their core has; only the native one can have any.
     pub mutant: Option<Mutant>,
-    /// A long run of slots with these rules, instead of all faults.
-    pub timetable: Option<Rules>,
+    /// What the schedules are about.
+    pub about: About,
+}
+
+/// What schedules are about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum About {
+    /// Every fault, at every step.
+    #[default]
+    Faults,
+    /// A long run of slots with these rules.
+    Timetable(Rules),
+    /// The same, of invocations that are one turn each.
+    Invocations(Rules),
 }
 
 impl From<Fidelity> for Options {
     fn from(fidelity: Fidelity) -> Self {
-        Self { fidelity, mutant: None, timetable: None }
+        Self { fidelity, mutant: None, about: About::Faults }
     }
 }
 
@@ -109,9 +122,10 @@ pub fn run(seed: u64, options: &Options) -> Outcome {
     let fidelity = &options.fidelity;
     // Also forgets what a seeded bug knew of the schedule before.
     mutants::activate(options.mutant);
-    let plan = match options.timetable {
-        Some(rules) => Plan::timetable(seed, rules),
-        None => Plan::of(seed, matches!(fidelity, Fidelity::Native)),
+    let plan = match options.about {
+        About::Faults => Plan::of(seed, matches!(fidelity, Fidelity::Native)),
+        About::Timetable(rules) => Plan::timetable(seed, rules),
+        About::Invocations(rules) => Plan::invocations(seed, rules),
     };
     let class = plan.class;
     let longest_lease = plan.machines.iter().map(|machine| machine.lease * 1_000).max();
@@ -122,7 +136,10 @@ pub fn run(seed: u64, options: &Options) -> Outcome {
         .expect("a runtime");
     let (mut history, coverage) = runtime.block_on(async {
         let world = World::new(seed, plan);
-        play(&world, fidelity).await;
+        match options.about {
+            About::Invocations(_) => play_invocations(&world).await,
+            _ => play(&world, fidelity).await,
+        }
         let mut state = world.state();
         (std::mem::take(&mut state.history), state.coverage.clone())
     });
@@ -130,7 +147,10 @@ pub fn run(seed: u64, options: &Options) -> Outcome {
     drop(runtime);
     history.entries.shrink_to_fit();
     let lasted = history.entries.last().map_or(0, |entry| entry.at);
-    let violations = oracle::judge(&history, class);
+    let violations = match options.about {
+        About::Invocations(_) => oracle::judge_slots(&history),
+        _ => oracle::judge(&history, class),
+    };
     Outcome {
         seed,
         class,
@@ -151,6 +171,15 @@ async fn play(world: &Arc<World>, fidelity: &Fidelity) {
     tokio::spawn(strike::timed(world.clone()));
     world.until(world.plan.finale).await;
     finale::play(world).await;
+}
+
+async fn play_invocations(world: &Arc<World>) {
+    for machine in 0..world.plan.machines.len() {
+        tokio::spawn(invocations::replica(world.clone(), machine));
+    }
+    tokio::spawn(strike::timed(world.clone()));
+    world.until(world.plan.finale + world.plan.rest).await;
+    world.note(What::Over);
 }
 
 fn takeovers(history: &History) -> u64 {

@@ -48,7 +48,7 @@ async fn contend(world: &Arc<World>, machine: usize, fidelity: &Fidelity) {
         .await;
     };
     let run = runner.run(told(world));
-    let left = Process { world, who, run: Some(Box::pin(run)) }.await;
+    let left = Process::new(world, who, Box::pin(run)).await;
     let now = world.now();
     let mut state = world.state();
     if left {
@@ -60,10 +60,16 @@ async fn contend(world: &Arc<World>, machine: usize, fidelity: &Fidelity) {
 }
 
 /// A process: its future goes on only while it is neither paused nor killed. True: it left.
-struct Process<'a, F> {
+pub(super) struct Process<'a, F> {
     world: &'a World,
     who: Who,
     run: Option<Pin<Box<F>>>,
+}
+
+impl<'a, F> Process<'a, F> {
+    pub(super) fn new(world: &'a World, who: Who, run: Pin<Box<F>>) -> Self {
+        Self { world, who, run: Some(run) }
+    }
 }
 
 impl<F: Future<Output = ()>> Future for Process<'_, F> {

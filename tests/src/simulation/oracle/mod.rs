@@ -54,6 +54,16 @@ pub fn judge(history: &History, class: Class) -> Vec<Violation> {
     violations
 }
 
+/// Judges a schedule by what holds also where nothing stops a handler in time.
+#[must_use]
+pub fn judge_slots(history: &History) -> Vec<Violation> {
+    let mut violations = terms::i2(history);
+    violations.extend(slots::i5(history));
+    violations.extend(leases::i8(history));
+    violations.sort_by_key(|violation| violation.at);
+    violations
+}
+
 fn violation(invariant: &'static str, at: Millis, what: impl Into<String>) -> Violation {
     Violation { invariant, at, what: what.into() }
 }

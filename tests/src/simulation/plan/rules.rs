@@ -117,5 +117,33 @@ impl Plan {
     }
 }
 
+impl Plan {
+    /// Ten replicas of a platform that calls each of them every ten seconds, all at once, a
+    /// thousand slots long; invocations are killed and freeze at any step.
+    #[must_use]
+    pub fn invocations(seed: u64, rules: Rules) -> Self {
+        let mut plan = Self::timetable(seed, rules);
+        plan.every = 10;
+        // Enough work that a slot is missed now and then, and always less than a lease.
+        plan.longest_turn = 4 * SECOND;
+        plan.calm = plan.every * SLOTS * SECOND;
+        plan.finale = plan.calm;
+        let dice = &mut Dice::new(seed, 8);
+        let five = plan.machines.clone();
+        plan.machines.extend(five);
+        for machine in &mut plan.machines {
+            machine.lease = dice.pick(&[15, 60, 60, 60]);
+        }
+        plan.timed = (0..plan.calm / (120 * SECOND))
+            .map(|n| {
+                let at = n * 120 * SECOND + dice.between(0, 119 * SECOND);
+                let fault = dice.pick(&[Fault::Kill, Fault::Kill, Fault::PauseBetween]);
+                Timed { at, fault, target: Target::Leader }
+            })
+            .collect();
+        plan
+    }
+}
+
 /// How long the last candidate has for what the others left.
 const REST: Millis = 120 * SECOND;

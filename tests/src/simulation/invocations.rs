@@ -1,0 +1,131 @@
+//! A platform that owns the timer and calls the component: at each tick one invocation per replica,
+//! all at about the same time, each of them a whole turn. Nothing renews beside the handler and
+//! nothing stops it, so that only the slots are judged, the terms, and the leases.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tenure::clock::Clock;
+use tenure_guest::azure::{Answer, Operation};
+use tenure_guest::election::{Ask, Next, OneTurn, Settings, Snapshot, Step, Trouble, Turn};
+
+use super::clock::SimClock;
+use super::dice::Dice;
+use super::elector::Native;
+use super::gate::TurnState;
+use super::history::{What, Who};
+use super::process::Process;
+use super::world::{Millis, World};
+
+/// How far the timers of two replicas differ.
+const APART: Millis = 1_000;
+
+/// Calls the component on one machine at each tick, until the schedule ends.
+pub async fn replica(world: Arc<World>, machine: usize) {
+    let mut dice = Dice::new(world.seed, 600 + machine as u64);
+    let every = world.plan.every * 1_000;
+    let mut tick = 0;
+    loop {
+        world.until(tick + dice.between(0, APART)).await;
+        if world.state().closing {
+            return;
+        }
+        // The platform does not wait for an invocation to end.
+        tokio::spawn(invoke(world.clone(), machine));
+        tick += every;
+    }
+}
+
+async fn invoke(world: Arc<World>, machine: usize) {
+    let (who, clock) = world.start(machine);
+    let native = Native::new(&world, who, machine, &clock, |f| Settings::one_shot(f));
+    let invocation = Invocation { world: world.clone(), who, clock, native };
+    let ended = Process::new(&world, who, Box::pin(invocation.run())).await;
+    let now = world.now();
+    let mut state = world.state();
+    if ended {
+        state.end_turn(now, who);
+        state.processes[who].over = true;
+        state.note(now, What::Left(who));
+    }
+    if state.running[machine] == Some(who) {
+        state.running[machine] = None;
+    }
+}
+
+struct Invocation {
+    world: Arc<World>,
+    who: Who,
+    clock: SimClock,
+    native: Native,
+}
+
+impl Invocation {
+    /// As the component does it.
+    async fn run(self) {
+        let mut turn = OneTurn::begin(&self.native.settings, self.clock.now());
+        loop {
+            let now = self.clock.now();
+            match turn.next(now) {
+                Next::Look => {
+                    let look = self.look().await;
+                    turn.looked(look, self.clock.now());
+                }
+                Next::Step(event) => {
+                    let memory = turn.memory();
+                    let mut step = self.native.begin(memory, now, event);
+                    let report = self.native.drive(&mut step).await;
+                    let after = self.clock.now();
+                    let prospect = Step::prospect(&step, after);
+                    turn.stepped(report, prospect, now, after);
+                }
+                Next::Wait(until) => self.clock.sleep_until(until).await,
+                Next::Run(run) => {
+                    let result = self.handle(&run).await;
+                    turn.ran(result, self.clock.now());
+                }
+                Next::Done(_) => return,
+            }
+        }
+    }
+
+    async fn look(&self) -> Result<Snapshot, Trouble> {
+        let settings = &self.native.settings;
+        let operation = Operation::Look { lease: None };
+        let ask = Ask { operation, timeout: settings.timings.request_timeout };
+        let mut reply = self.native.ask(ask.clone(), self.native.wall()).await;
+        let date = match &reply {
+            Ok(Answer { status: 403, date: Some(date), .. }) => Some(*date),
+            Err(_) => Some(self.native.wall()),
+            Ok(_) => None,
+        };
+        if let Some(date) = date {
+            reply = self.native.ask(ask.clone(), date).await;
+        }
+        let trouble = reply.map_err(|f| f.trouble(&ask.operation, settings.account.origin()));
+        Snapshot::read(&trouble?, settings, self.native.wall())
+    }
+
+    /// The handler's work, which nothing can stop but the end of the process.
+    async fn handle(&self, turn: &Turn) -> Result<(), String> {
+        let Self { world, who, clock, .. } = self;
+        let (term, slot, attempt) = (turn.term, turn.slot.0, turn.attempt);
+        let now = world.now();
+        {
+            let mut state = world.state();
+            state.processes[*who].turn = Some(TurnState { term, works: true });
+            state.note(now, What::TurnBegan { who: *who, term, slot, attempt });
+            state.note(now, What::Works(*who, term));
+        }
+        let mut dice = Dice::new(world.seed ^ slot, 2_000 + *who as u64);
+        let lasts = Duration::from_millis(dice.between(0, world.plan.longest_turn));
+        clock.sleep_until(clock.now() + lasts).await;
+        let now = world.now();
+        world.state().end_turn(now, *who);
+        let poisoned = Dice::new(world.seed ^ slot, 6).permille(world.plan.rules.poison);
+        match poisoned || dice.permille(world.plan.sick_turns) {
+            true => Err("as the dice fell".into()),
+            false => Ok(()),
+        }
+    }
+}
