@@ -2,6 +2,8 @@
 
 use super::args::{ResetSlotArguments, RunArguments, StatusArguments, StorageArguments};
 use super::complaint::{Complaint, shown};
+use crate::clock::BootClock;
+use crate::component::{CheckError, ElectionComponent, Engine};
 use crate::contract;
 use crate::egress::{AllowList, InvalidTermHeader, TermHeader};
 use crate::settings::{Settings, default_name, names};
@@ -152,6 +154,28 @@ impl Configuration {
         }
         // Else the component would complain about the same thing in other words.
         self.origins.push((names::CONNECTION_STRING, String::new()));
+    }
+
+    /// The election component with these settings, for a command that runs no handler; what it
+    /// complains about is added.
+    ///
+    /// # Errors
+    ///
+    /// Why there is none, for people.
+    pub(super) async fn component(
+        &mut self,
+        clock: &BootClock,
+    ) -> Result<ElectionComponent, String> {
+        let engine = Engine::new();
+        let engine = engine.map_err(|e| format!("WebAssembly cannot be run here: {e:#}"))?;
+        let component = ElectionComponent::new(&engine, self.settings.clone(), clock);
+        let component = component.map_err(|error| error.to_string())?;
+        match component.check().await {
+            Ok(_) => {}
+            Err(CheckError::Settings(complaints)) => self.add(complaints),
+            Err(CheckError::Component(error)) => return Err(error.to_string()),
+        }
+        Ok(component)
     }
 
     /// Adds what the component complains about.

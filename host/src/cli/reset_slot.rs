@@ -5,7 +5,7 @@ use super::complaint::{self, printable};
 use super::configuration::Configuration;
 use super::{UNUSABLE, fail};
 use crate::clock::{BootClock, Clock};
-use crate::component::{CheckError, ElectionComponent, Engine};
+use crate::component::ElectionComponent;
 use crate::contract::{Event, Memory, Report, Snapshot, Standing, Trouble};
 use crate::runner::{class_name, rfc3339};
 use std::fmt::Write as _;
@@ -26,21 +26,12 @@ const PATIENCE: Duration = Duration::from_secs(75);
 const TRIES: usize = 4;
 
 pub(super) async fn reset_slot(arguments: &ResetSlotArguments) -> ExitCode {
-    let engine = match Engine::new() {
-        Ok(engine) => engine,
-        Err(error) => return fail(format_args!("WebAssembly cannot be run here: {error:#}")),
-    };
     let clock = BootClock::new();
     let mut configuration = Configuration::of_reset_slot(arguments);
-    let component = match ElectionComponent::new(&engine, configuration.settings.clone(), &clock) {
+    let component = match configuration.component(&clock).await {
         Ok(component) => component,
-        Err(error) => return fail(error),
+        Err(failure) => return fail(failure),
     };
-    match component.check().await {
-        Ok(_) => {}
-        Err(CheckError::Settings(complaints)) => configuration.add(complaints),
-        Err(CheckError::Component(error)) => return fail(error),
-    }
     if !configuration.complaints.is_empty() {
         complaint::print(complaint::report(&configuration.complaints));
         return ExitCode::from(UNUSABLE);

@@ -5,7 +5,6 @@ use super::complaint::{self, Complaint, printable};
 use super::configuration::Configuration;
 use super::{UNUSABLE, fail};
 use crate::clock::BootClock;
-use crate::component::{CheckError, ElectionComponent, Engine};
 use crate::contract::{
     Finished, Incumbent, LastSlot, LeaseState, Outcome, Snapshot, Started, Trouble,
 };
@@ -21,22 +20,12 @@ use std::time::Duration;
 const NOBODY: u8 = 1;
 
 pub(super) async fn status(arguments: &StatusArguments) -> ExitCode {
-    let engine = match Engine::new() {
-        Ok(engine) => engine,
-        Err(error) => return fail(format_args!("WebAssembly cannot be run here: {error:#}")),
-    };
     let mut configuration = Configuration::of_status(arguments);
-    let settings = configuration.settings.clone();
-    let election = settings.get(names::ELECTION).unwrap_or_default().to_owned();
-    let component = match ElectionComponent::new(&engine, settings, &BootClock::new()) {
+    let election = configuration.settings.get(names::ELECTION).unwrap_or_default().to_owned();
+    let component = match configuration.component(&BootClock::new()).await {
         Ok(component) => component,
-        Err(error) => return fail(error),
+        Err(failure) => return fail(failure),
     };
-    match component.check().await {
-        Ok(_) => {}
-        Err(CheckError::Settings(complaints)) => configuration.add(complaints),
-        Err(CheckError::Component(error)) => return fail(error),
-    }
     if !configuration.complaints.is_empty() {
         return complain(&configuration.complaints, arguments.json);
     }
