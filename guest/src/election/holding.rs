@@ -14,7 +14,7 @@ use super::report::{Ending, EndingReason, Turn};
 use super::service_clock::{Timestamp, nanos};
 use super::slots::{Agenda, Delivery, Due, Task};
 use super::timings::BACK_OFF;
-use super::trouble::TroubleClass;
+use super::trouble::{Trouble, TroubleClass};
 use super::write::{Progress, Write};
 use crate::azure::answer::{Answer, Class};
 use crate::azure::lease_id::LeaseId;
@@ -117,15 +117,22 @@ pub(super) fn put_outcome(record: &mut Record, for_value: bool, outcome: Outcome
 }
 
 /// Puts the claim of a turn into the record.
-fn put_claim(record: &mut Record, task: Task) -> Claim {
+fn put_claim(record: &mut Record, task: Task, delivery: Delivery) -> Claim {
     let Task { slot, value, attempt, past_due } = task;
     let claim = Claim { for_value: value.is_some(), past_due };
     match value {
         Some(value) => {
-            record.values.add(&value);
-            record.started = Some(Started { value, slot, attempt, outcome: None });
+            // Another attempt is made under the rule of the first one.
+            let before = record.started.as_ref().filter(|_| attempt > 1);
+            let delivery = before.map_or(delivery, |before| before.delivery);
+            record.start(Started { value, slot, attempt, delivery, outcome: None });
         }
-        None => record.last = Some(LastSlot { slot, attempt }),
+        None => {
+            record.last = Some(LastSlot { slot, attempt });
+            if attempt == 1 {
+                record.delivery = delivery;
+            }
+        }
     }
     claim
 }
@@ -170,7 +177,10 @@ impl Step<'_> {
         let mut record = hold.record.clone();
         let mut abandoned = None;
         match due {
-            Some(Due::Now(task)) => hold.claiming = Some(put_claim(&mut record, task)),
+            Some(Due::Now(task)) => {
+                let delivery = self.settings.agenda.delivery;
+                hold.claiming = Some(put_claim(&mut record, task, delivery));
+            }
             Some(Due::Abandon(task)) => {
                 put_outcome(&mut record, task.value.is_some(), Outcome::Abandoned);
                 abandoned = Some(task);
@@ -201,10 +211,9 @@ impl Step<'_> {
     /// delivery is done with the slot only then.
     fn outcome_is_to_be_written(&self, due: Option<&Due>) -> bool {
         let Phase::Holding(hold) = &self.state.phase else { return false };
-        let soon = match (due, self.settings.agenda.delivery) {
-            (Some(Due::In(wait)), Delivery::AtMostOnce) => *wait <= RIDE,
-            _ => false,
-        };
+        let rules = [Some(hold.record.delivery), hold.record.started.as_ref().map(|s| s.delivery)];
+        let may_wait = rules.into_iter().flatten().all(|rule| rule == Delivery::AtMostOnce);
+        let soon = matches!(due, Some(Due::In(wait)) if may_wait && *wait <= RIDE);
         hold.outcome_unwritten && !soon
     }
 
@@ -249,12 +258,9 @@ impl Step<'_> {
         let (Some(Due::Ahead(_)), Phase::Holding(hold)) = (self.due(now), &self.state.phase) else {
             return;
         };
-        let slot = hold.record.last.map(|last| last.slot.to_rfc3339()).unwrap_or_default();
-        let detail = format!(
-            "the last claimed slot, {slot}, lies in the future; no turn runs until then. If \
-             that is a mistake, run: tenure reset-slot"
-        );
-        self.tell(TroubleClass::Schedule, detail, now);
+        let slot = hold.record.last.map(|last| last.slot).unwrap_or_default();
+        let trouble = Trouble::of_slot_ahead(slot);
+        self.tell(trouble.class, trouble.detail, now);
     }
 
     fn due(&self, now: Moment) -> Option<Due> {

@@ -206,6 +206,13 @@ impl<'s> OneTurn<'s> {
             }
         };
         self.result.next = snapshot.next_turn;
+        let schedules = Trouble::of_schedules(snapshot.schedule.as_deref(), self.settings);
+        let ahead = snapshot.ahead.map(|by| Trouble::of_slot_ahead(snapshot.asked_at.plus(by)));
+        for trouble in schedules.into_iter().chain(ahead) {
+            if !self.result.trouble.contains(&trouble) {
+                self.result.trouble.push(trouble);
+            }
+        }
         if matches!(snapshot.lease, LeaseState::Leased | LeaseState::Breaking) {
             self.result.leader = snapshot.incumbent;
             self.end(Course::Followed);

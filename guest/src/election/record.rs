@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::service_clock::Timestamp;
+use super::slots::Delivery;
 use crate::azure::metadata::Metadata;
 use crate::azure::name::BlobName;
 use crate::prelude::*;
@@ -33,11 +34,13 @@ mod field {
     pub const SCHEDULE: &str = "tenureschedule";
     pub const SLOT: &str = "tenureslot";
     pub const ATTEMPT: &str = "tenureattempt";
+    pub const MAX_ATTEMPTS: &str = "tenureslotattempts";
     pub const FINISHED: &str = "tenurefinished";
     pub const OUTCOME: &str = "tenureoutcome";
     pub const VALUE: &str = "tenurevalue";
     pub const VALUE_SLOT: &str = "tenurevalueslot";
     pub const VALUE_ATTEMPT: &str = "tenurevalueattempt";
+    pub const VALUE_MAX_ATTEMPTS: &str = "tenurevalueattempts";
     pub const VALUE_OUTCOME: &str = "tenurevalueoutcome";
     pub const VALUES: &str = "tenurevalues";
 }
@@ -121,6 +124,8 @@ pub struct Started {
     pub slot: Timestamp,
     /// How often it was tried.
     pub attempt: u32,
+    /// The rule under which it was claimed.
+    pub delivery: Delivery,
     /// How the newest attempt ended, where that is on record.
     pub outcome: Option<Outcome>,
 }
@@ -190,6 +195,8 @@ pub struct Record {
     pub schedule: Option<String>,
     /// The newest slot that was claimed.
     pub last: Option<LastSlot>,
+    /// The rule under which it was claimed: whoever leads next may have another one.
+    pub delivery: Delivery,
     /// The newest turn whose end was recorded; it may be an earlier one.
     pub finished: Option<Finished>,
     /// The newest turn for a value.
@@ -254,6 +261,7 @@ impl Record {
             address: fields.optional(field::ADDRESS, |text| Some(text.into()))?,
             schedule: fields.optional(field::SCHEDULE, |text| Some(text.into()))?,
             last: slot.map(|slot| LastSlot { slot, attempt: attempt.unwrap_or(1) }),
+            delivery: fields.delivery(field::MAX_ATTEMPTS)?,
             finished: finished.zip(outcome).map(|(slot, outcome)| Finished { slot, outcome }),
             started,
             values: fields.optional(field::VALUES, Values::parse)?.unwrap_or_default(),
@@ -311,6 +319,9 @@ impl Record {
         if let Some(last) = &self.last {
             put(field::SLOT, &last.slot.to_rfc3339());
             put(field::ATTEMPT, &last.attempt.to_string());
+            if let Delivery::AtLeastOnce { max_attempts } = self.delivery {
+                put(field::MAX_ATTEMPTS, &max_attempts.to_string());
+            }
         }
         if let Some(finished) = &self.finished {
             put(field::FINISHED, &finished.slot.to_rfc3339());
@@ -320,6 +331,9 @@ impl Record {
             put(field::VALUE, &started.value);
             put(field::VALUE_SLOT, &started.slot.to_rfc3339());
             put(field::VALUE_ATTEMPT, &started.attempt.to_string());
+            if let Delivery::AtLeastOnce { max_attempts } = started.delivery {
+                put(field::VALUE_MAX_ATTEMPTS, &max_attempts.to_string());
+            }
             if let Some(outcome) = started.outcome {
                 put(field::VALUE_OUTCOME, outcome.word());
             }
@@ -328,6 +342,29 @@ impl Record {
             put(field::VALUES, &self.values.write());
         }
         metadata
+    }
+
+    /// Whether the rule under which the newest slot was claimed is done with it.
+    pub(super) fn is_done(&self) -> bool {
+        let Some(last) = self.last.filter(|last| last.attempt > 0) else { return true };
+        let finished = self.finished.filter(|finished| finished.slot == last.slot);
+        self.delivery == Delivery::AtMostOnce || finished.is_some_and(|f| f.outcome.is_final())
+    }
+
+    /// Whether the end of the newest turns, of the schedule and for a value, is on record.
+    pub(super) fn is_ended(&self) -> bool {
+        let last = self.last.is_none_or(|last| {
+            last.attempt == 0 || self.finished.is_some_and(|f| f.slot == last.slot)
+        });
+        last && self.started.as_ref().is_none_or(|started| started.outcome.is_some())
+    }
+
+    /// Claims the turn for a value.
+    pub(super) fn start(&mut self, started: Started) {
+        // A word of a newer version was about another claim.
+        self.unknown.remove(field::VALUE_OUTCOME);
+        self.values.add(&started.value);
+        self.started = Some(started);
     }
 
     /// Whether `self`, read from the blob, is what `written` was to put there.
@@ -385,15 +422,23 @@ impl Fields {
         Ok(outcome.flatten())
     }
 
+    fn delivery(&mut self, name: &str) -> Result<Delivery, RecordError> {
+        let max_attempts = self.optional(name, |text| text.parse().ok())?;
+        let at_least_once = |max_attempts| Delivery::AtLeastOnce { max_attempts };
+        Ok(max_attempts.map_or(Delivery::AtMostOnce, at_least_once))
+    }
+
     fn started(&mut self, metadata: &Metadata) -> Result<Option<Started>, RecordError> {
         let value = self.decoded(field::VALUE)?;
         let slot = self.optional(field::VALUE_SLOT, Timestamp::parse)?;
         let attempt = self.optional(field::VALUE_ATTEMPT, |text| text.parse().ok())?;
         let outcome = self.outcome(metadata, [field::VALUE_OUTCOME; 2])?;
+        let delivery = self.delivery(field::VALUE_MAX_ATTEMPTS)?;
         Ok(value.zip(slot).map(|(value, slot)| Started {
             value,
             slot,
             attempt: attempt.unwrap_or(1),
+            delivery,
             outcome,
         }))
     }
@@ -425,6 +470,7 @@ mod tests {
                 slot: Timestamp::parse("2026-11-20T07:00:05Z").unwrap(),
                 attempt: 1,
             }),
+            delivery: Delivery::AtLeastOnce { max_attempts: 7 },
             finished: Some(Finished {
                 slot: Timestamp::parse("2026-11-20T07:00:00Z").unwrap(),
                 outcome: Outcome::CutOff,
@@ -433,6 +479,7 @@ mod tests {
                 value: "v1.2 \"rc\"".into(),
                 slot: Timestamp::parse("2026-11-20T07:00:01.25Z").unwrap(),
                 attempt: 2,
+                delivery: Delivery::AtLeastOnce { max_attempts: 5 },
                 outcome: Some(Outcome::Failed),
             }),
             values: Values(vec![1, u64::MAX]),
@@ -472,6 +519,17 @@ mod tests {
         assert_eq!(ours.write(), record().write());
         newer.remove("tenurefinished");
         assert_eq!(Record::read(&newer).unwrap().unwrap().write(), newer);
+    }
+
+    #[test]
+    fn a_word_about_another_claim_is_not_kept() {
+        let mut newer = record().write();
+        newer.insert("tenurevalueoutcome".into(), "handed-over".into());
+        let mut read = Record::read(&newer).unwrap().unwrap();
+        assert_eq!(read.write(), newer);
+        let started = record().started.unwrap();
+        read.start(Started { value: "v2".into(), outcome: None, ..started });
+        assert_eq!(read.write().get("tenurevalueoutcome"), None);
     }
 
     #[test]
@@ -524,6 +582,8 @@ mod tests {
             ("tenurevalueattempt", "-"),
             ("tenurevalueoutcome", "%ff"),
             ("tenurevalues", "1.two"),
+            ("tenureslotattempts", "some"),
+            ("tenurevalueattempts", "-1"),
             ("tenurelater", &"x".repeat(4096)),
         ] {
             let mut garbled = record().write();

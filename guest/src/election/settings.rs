@@ -56,6 +56,7 @@ pub mod variable {
 }
 
 const LONGEST_NAME: usize = 128;
+const LONGEST_CRON: usize = 256;
 const LONGEST_ADDRESS: usize = 256;
 
 const TURN_TIMEOUT: RangeInclusive<Duration> =
@@ -374,12 +375,22 @@ impl<V: Fn(&str) -> Option<String>> Reader<V> {
     fn cron(&mut self) -> Option<Schedule> {
         let zone = self.zone();
         let text = self.get(variable::CRON)?;
+        if text.len() > LONGEST_CRON {
+            let problem = format!("has {} bytes, more than {LONGEST_CRON}", text.len());
+            self.complain(variable::CRON, problem, "use ranges and steps; it is kept in the blob");
+            return None;
+        }
         match Cron::parse(&text) {
             Ok(cron) => Some(Schedule::Cron(Box::new(cron), zone?)),
             Err(errors) => {
-                for CronError { position, problem, expected } in errors {
-                    let problem =
-                        format!("\"{}\", at character {position}: {problem}", shown(&text));
+                let whole = shown(&text);
+                for CronError { position, piece, problem, expected } in errors {
+                    // A piece of a secret is one too.
+                    let piece = match piece.is_empty() || whole != text {
+                        true => String::new(),
+                        false => format!("\"{piece}\": "),
+                    };
+                    let problem = format!("\"{whole}\", at character {position}: {piece}{problem}");
                     self.complain(variable::CRON, problem, &format!("expected: {expected}"));
                 }
                 None
@@ -406,9 +417,11 @@ impl<V: Fn(&str) -> Option<String>> Reader<V> {
     fn jitter(&mut self, schedule: Option<&Schedule>) -> Duration {
         const ADVICE: &str = "choose less than the interval between two turns, like 30s or 5m";
         let jitter = self.duration_in(variable::JITTER, JITTER, ADVICE).unwrap_or_default();
+        if jitter.is_zero() {
+            return jitter;
+        }
         let shortest = schedule.and_then(Schedule::shortest);
-        if let Some(shortest) = shortest.filter(|shortest| *shortest <= jitter && !jitter.is_zero())
-        {
+        if let Some(shortest) = shortest.filter(|shortest| *shortest <= jitter) {
             let [jitter, shortest] = [jitter, shortest].map(format_duration);
             let problem =
                 format!("{jitter} is not less than {shortest}, the interval of the turns");
@@ -566,7 +579,7 @@ mod tests {
             (variable::LEASE, "60s"),
         ])
         .unwrap();
-        let words = "cron 0 9 * * MON-FRI Europe/Berlin, at least once";
+        let words = "cron 0 9 * * MON-FRI Europe/Berlin";
         assert_eq!(agenda.words().as_deref(), Some(words));
         assert_eq!(agenda.delivery, Delivery::AtLeastOnce { max_attempts: 7 });
         assert_eq!(agenda.missed, Missed::All(12));
@@ -581,14 +594,25 @@ mod tests {
     }
 
     #[test]
+    fn a_secret_in_the_place_of_a_cron_expression_is_not_shown() {
+        let secret = "DefaultEndpointsProtocol=https; AccountName=acc; AccountKey=c2VjcmV0; a; b";
+        let complaints = judged(&[(variable::CRON, secret)]).unwrap_err();
+        assert!(
+            complaints.len() > 2 && !format!("{complaints:?}").contains("c2Vj"),
+            "{complaints:?}"
+        );
+    }
+
+    #[test]
     fn an_agenda_that_cannot_be_followed_is_complained_about() {
         for (pairs, setting, problem) in [
             (&[(variable::EVERY, "5s"), (variable::CRON, "@daily")][..], variable::CRON, "beside"),
             (
                 &[(variable::CRON, "0 25 * * *")],
                 variable::CRON,
-                "at character 3: in the hour, \"25\": 25 is not between 0 and 23",
+                "at character 3: \"25\": the hour is not between 0 and 23",
             ),
+            (&[(variable::CRON, &"0,".repeat(129))], variable::CRON, "258 bytes"),
             (
                 &[(variable::CRON, "@daily"), (variable::TIME_ZONE, "Europe/Bonn")],
                 variable::TIME_ZONE,

@@ -8,6 +8,7 @@ use super::candidate::trouble;
 use super::record::{Finished, Incumbent, LastSlot, Record, Started};
 use super::service_clock::Timestamp;
 use super::settings::Settings;
+use super::slots::{Agenda, Due, Task};
 use super::trouble::{Trouble, TroubleClass};
 use crate::azure::answer::{self, Answer, Class};
 use crate::azure::operation::Operation;
@@ -43,8 +44,12 @@ pub struct Snapshot {
     pub finished: Option<Finished>,
     /// The newest turn for a value.
     pub started: Option<Started>,
-    /// When a leader with these settings would run the next turn.
+    /// When a leader with these settings would run the next turn; none also while one seems to run.
     pub next_turn: Option<Timestamp>,
+    /// By how much the last claimed slot lies in the future.
+    pub ahead: Option<Duration>,
+    /// The schedule of the newest leader, in words.
+    pub schedule: Option<String>,
     /// When the service answered.
     pub asked_at: Timestamp,
 }
@@ -78,7 +83,15 @@ impl Snapshot {
             // Attempt 0 is where the count began; nothing ran then.
             last_slot: record.as_ref().and_then(|r| r.last).filter(|last| last.attempt > 0),
             finished: record.as_ref().and_then(|record| record.finished),
-            next_turn: record.as_ref().and_then(|record| settings.agenda.next(asked_at, record)),
+            next_turn: record.as_ref().and_then(|record| {
+                let held = matches!(lease, LeaseState::Leased | LeaseState::Breaking);
+                match settings.agenda.due(asked_at, record) {
+                    Due::Now(Task { attempt: 2.., .. }) if held && !record.is_ended() => None,
+                    _ => settings.agenda.next(asked_at, record),
+                }
+            }),
+            ahead: record.as_ref().and_then(|record| Agenda::ahead(asked_at, record)),
+            schedule: record.as_ref().and_then(|record| record.schedule.clone()),
             started: record.and_then(|record| record.started),
             asked_at,
         })

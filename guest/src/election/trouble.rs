@@ -5,6 +5,8 @@ use core::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::Moment;
+use super::service_clock::Timestamp;
+use super::settings::Settings;
 use crate::prelude::*;
 
 /// How often the same trouble is told while it lasts.
@@ -61,6 +63,29 @@ pub struct Trouble {
     pub class: TroubleClass,
     /// What happened, and what to do about it.
     pub detail: String,
+}
+
+impl Trouble {
+    /// Two different schedules on one blob: most likely two jobs that share it by mistake.
+    pub(super) fn of_schedules(theirs: Option<&str>, settings: &Settings) -> Option<Self> {
+        let (theirs, ours) = (theirs?, settings.agenda.words()?);
+        let election = &settings.election;
+        let detail = format!(
+            "the leader of {election} ran \"{theirs}\", this candidate has \"{ours}\"; give every \
+             job an election of its own (during a change of schedule this is normal)"
+        );
+        (theirs != ours).then_some(Self { class: TroubleClass::Schedule, detail })
+    }
+
+    /// A claimed slot that keeps all turns waiting.
+    pub(super) fn of_slot_ahead(slot: Timestamp) -> Self {
+        let slot = slot.to_rfc3339();
+        let detail = format!(
+            "the last claimed slot, {slot}, lies in the future; no turn runs until then. If that is \
+             a mistake, run: tenure reset-slot"
+        );
+        Self { class: TroubleClass::Schedule, detail }
+    }
 }
 
 /// Which troubles were told lately.

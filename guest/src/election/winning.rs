@@ -12,13 +12,12 @@ use super::pace::Pace;
 use super::record::Record;
 use super::service_clock::Timestamp;
 use super::timings::BACK_OFF;
-use super::trouble::TroubleClass;
+use super::trouble::{Trouble, TroubleClass};
 use super::write::{Progress, Write};
 use crate::azure::answer::{Answer, Class, LeaseState};
 use crate::azure::lease_id::LeaseId;
 use crate::azure::operation::{ETag, Operation};
 use crate::mutants::{self, mutant};
-use crate::prelude::*;
 
 /// How often a candidate looks again at once, because the blob changed under it,
 /// before it waits like any follower.
@@ -247,16 +246,8 @@ impl Step<'_> {
     /// Two different schedules on one blob: most likely two jobs that share it by mistake.
     fn compare_schedules(&mut self, record: Option<&Record>, now: Moment) {
         let theirs = record.and_then(|record| record.schedule.as_deref());
-        let ours = self.settings.agenda.words();
-        if let (Some(theirs), Some(ours)) = (theirs, ours)
-            && theirs != ours
-        {
-            let election = &self.settings.election;
-            let detail = format!(
-                "the leader of {election} ran \"{theirs}\", this candidate has \"{ours}\"; give \
-                 every job an election of its own (during a change of schedule this is normal)"
-            );
-            self.tell(TroubleClass::Schedule, detail, now);
+        if let Some(trouble) = Trouble::of_schedules(theirs, self.settings) {
+            self.tell(trouble.class, trouble.detail, now);
         }
     }
 
@@ -366,7 +357,16 @@ impl Step<'_> {
             Some(before) => before.term.max(time),
             None => time.saturating_add(1),
         };
-        let before = before.unwrap_or_default();
+        let mut before = before.unwrap_or_default();
+        if let Some(schedule) = &agenda.schedule {
+            // The slots of another schedule were not this one's to run.
+            let other = before.schedule.as_ref().is_some_and(|words| *words != schedule.words());
+            let begin = agenda.begin(since);
+            let earlier = before.last.is_none_or(|last| other && last.slot < begin.slot);
+            if earlier && before.is_done() {
+                before.last = Some(begin);
+            }
+        }
         Record {
             term: least.saturating_add(1),
             leader: self.settings.name.clone(),
@@ -374,7 +374,6 @@ impl Step<'_> {
             since: since.to_whole_millis(),
             address: self.settings.address.clone(),
             schedule: agenda.words().or(before.schedule),
-            last: before.last.or_else(|| agenda.schedule.as_ref().map(|_| agenda.begin(since))),
             ..before
         }
     }

@@ -230,6 +230,8 @@ mod tests {
             finished: None,
             started: None,
             next_turn: None,
+            ahead: None,
+            schedule: None,
             asked_at: SEVEN,
         };
         let there = json!({

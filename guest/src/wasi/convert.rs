@@ -171,6 +171,8 @@ impl From<Snapshot> for wit::Snapshot {
                 outcome: started.outcome.map(Into::into),
             }),
             next_turn: snapshot.next_turn.map(|at| at.0),
+            ahead: snapshot.ahead.map(nanos),
+            schedule: snapshot.schedule,
             asked_at: snapshot.asked_at.0,
         }
     }

@@ -182,7 +182,8 @@ pub(super) enum Format {
 const RESET_SLOT_HELP: &str = "\
 A slot in the future is a trouble that every leader tells: somebody wrote the record by hand, or the
 service's clock was wrong. Only a leader may write the record, so this takes the lease for a moment:
-the present leader, whose turns wait anyway, loses it when its time has run out.
+the present leader loses it when its time has run out. Its turns of the timer wait anyway; one for
+--on-start would be cut off. Slots that were run while a clock was ahead run again when they come.
 
 Exit codes: 0 there is no such slot any more; 1 it was not done; 2 something was wrong with the
 settings, or nobody was there to agree.";

@@ -27,6 +27,10 @@ const MEMORY: RangeInclusive<u64> = bytesize::MIB..=4 * bytesize::GIB;
 /// The variable of `--term-header`. It is the host's business alone.
 const TERM_HEADER: &str = "TENURE_TERM_HEADER";
 
+/// Settings of turns, which make sense together with a timer only.
+const TURNS: [&str; 5] =
+    [names::TIME_ZONE, names::JITTER, names::DELIVERY, names::MAX_ATTEMPTS, names::MISSED];
+
 /// Settings for the component, and the origin of those that are not from the environment.
 #[derive(Default)]
 pub(super) struct Configuration {
@@ -77,7 +81,24 @@ impl Configuration {
         this.flag(names::ELECTION, "--election", arguments.election.as_deref());
         let request_timeout = arguments.request_timeout.as_deref();
         this.flag(names::REQUEST_TIMEOUT, "--request-timeout", request_timeout);
+        // What they go with may be given to `tenure run` as an option.
+        let timer = [names::EVERY, names::CRON].iter().any(|n| this.settings.get(n).is_some());
+        if !timer {
+            this.clear(&TURNS);
+        }
+        if this.settings.get(names::DELIVERY).is_none() {
+            this.clear(&[names::MAX_ATTEMPTS]);
+        }
+        if this.settings.get(names::CRON).is_none() {
+            this.clear(&[names::TIME_ZONE]);
+        }
         this
+    }
+
+    fn clear(&mut self, settings: &[&str]) {
+        for setting in settings {
+            self.settings.set(setting, "");
+        }
     }
 
     pub(super) fn of_reset_slot(arguments: &ResetSlotArguments) -> Self {
@@ -85,9 +106,8 @@ impl Configuration {
         this.flag(names::ELECTION, "--election", arguments.election.as_deref());
         this.settings.set(names::NAME, "tenure reset-slot");
         // It has no turns of its own, and is to win before the others look again.
-        for turns in [names::EVERY, names::CRON, names::TIME_ZONE, names::JITTER, names::ON_START] {
-            this.settings.set(turns, "");
-        }
+        this.clear(&TURNS);
+        this.clear(&[names::EVERY, names::CRON, names::ON_START]);
         this.settings.set(names::POLL, "500ms");
         this
     }

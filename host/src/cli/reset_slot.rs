@@ -6,7 +6,7 @@ use super::configuration::Configuration;
 use super::{UNUSABLE, fail};
 use crate::clock::{BootClock, Clock};
 use crate::component::ElectionComponent;
-use crate::contract::{Event, Memory, Report, Snapshot, Standing, Trouble};
+use crate::contract::{Event, Memory, Report, Snapshot, Standing, Started, Trouble};
 use crate::runner::{class_name, rfc3339};
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write as _, stderr, stdin};
@@ -16,11 +16,11 @@ use std::time::Duration;
 /// It was not done.
 const NOT_DONE: u8 = 1;
 
-/// A slot so much in the future is no accident of two clocks. The component's own measure.
-const AHEAD: u64 = 10_000_000_000;
-
 /// The longest lease, and some looks at it.
 const PATIENCE: Duration = Duration::from_secs(75);
+
+/// Between two tries to have it written.
+const PAUSE: Duration = Duration::from_millis(200);
 
 /// How often the lease is broken for the sake of this, when others are faster.
 const TRIES: usize = 4;
@@ -66,59 +66,49 @@ struct Operator {
 
 impl Operator {
     async fn ask_and_reset(&self, yes: bool) -> Result<String, Stop> {
-        let Some(slot) = ahead(&self.look().await?) else {
+        let seen = self.look().await?;
+        let Some(slot) = ahead(&seen) else {
             return Ok("No slot lies in the future; nothing was changed.".to_owned());
         };
         if !yes {
-            agree(&slot)?;
+            agree(&slot, &seen)?;
         }
         for _ in 0..TRIES {
             let broken = self.component.break_lease(None).await.map_err(failed)?;
             broken.map_err(refused)?;
-            if self.lead_and_reset().await? {
-                break;
+            self.lead_and_reset().await?;
+            if ahead(&self.look().await?).is_none() {
+                return Ok(format!("The slot {slot} is forgotten; turns go on with the next one."));
             }
         }
-        match ahead(&self.look().await?) {
-            None => Ok(format!("The slot {slot} is forgotten; turns go on with the next one.")),
-            Some(_) => Err(Stop::Failed(
-                "other candidates were faster each time; nothing was changed. Try again, or stop \
-                 some of them meanwhile"
-                    .to_owned(),
-            )),
-        }
+        Err(Stop::Failed(format!(
+            "the slot {slot} is still on record after {TRIES} tries: other candidates were faster, \
+             or the service did not take the write. Try again, or stop the candidates meanwhile"
+        )))
     }
 
     async fn look(&self) -> Result<Snapshot, Stop> {
         self.component.inspect().await.map_err(failed)?.map_err(refused)
     }
 
-    /// Contends until it leads, has the slot forgotten, and leaves. False: another one leads.
-    async fn lead_and_reset(&self) -> Result<bool, Stop> {
+    /// Contends until it leads, has the slot forgotten as long as it leads, and leaves.
+    async fn lead_and_reset(&self) -> Result<(), Stop> {
         let end = self.clock.now() + PATIENCE;
-        let (mut memory, mut led) = (None::<Memory>, false);
-        loop {
+        let (mut memory, mut leads) = (None::<Memory>, false);
+        while self.clock.now() < end {
             let began = self.clock.now();
-            let event = match led {
-                true => Some(Event::ResetSlot),
-                false if began >= end => Some(Event::Leave(None)),
-                false => None,
-            };
-            let Report { memory: newest, standing, again_in, .. } =
-                self.step(memory, event).await?;
-            memory = Some(newest);
-            if led {
-                self.leave(memory).await?;
-                return Ok(true);
+            let event = leads.then_some(Event::ResetSlot);
+            let report = self.step(memory, event).await?;
+            leads = matches!(report.standing, Standing::Leading(_));
+            memory = Some(report.memory);
+            // A step that renews, or whose write is in doubt, has not done it yet.
+            if event.is_some() && ahead(&self.look().await?).is_none() {
+                break;
             }
-            match standing {
-                Standing::Left => return Ok(false),
-                Standing::Leading(_) => led = true,
-                Standing::Following(_) | Standing::Undecided => {
-                    self.clock.sleep_until(began + again_in).await;
-                }
-            }
+            let pause = if leads { PAUSE } else { report.again_in };
+            self.clock.sleep_until(began + pause).await;
         }
+        self.leave(memory).await
     }
 
     async fn leave(&self, mut memory: Option<Memory>) -> Result<(), Stop> {
@@ -147,12 +137,12 @@ impl Operator {
 
 /// The last claimed slot, when it lies in the future.
 fn ahead(snapshot: &Snapshot) -> Option<String> {
-    let slot = snapshot.last_slot?.slot;
-    (slot > snapshot.asked_at.saturating_add(AHEAD)).then(|| rfc3339(slot))
+    let by = snapshot.ahead?;
+    Some(rfc3339(snapshot.asked_at.saturating_add(by)))
 }
 
 /// Asks on the terminal.
-fn agree(slot: &str) -> Result<(), Stop> {
+fn agree(slot: &str, seen: &Snapshot) -> Result<(), Stop> {
     if !stdin().is_terminal() {
         return Err(Stop::Disagreed(format!(
             "the slot {slot} is to be forgotten, and the leader to lose its lease; nobody is there \
@@ -160,11 +150,16 @@ fn agree(slot: &str) -> Result<(), Stop> {
         )));
     }
     let mut question = String::new();
-    let _ = write!(
+    let _ = writeln!(
         question,
         "The slot {slot} is to be forgotten. The present leader loses its lease for that, within a \
-         minute. Go on? [y/N] "
+         minute."
     );
+    if let Some(Started { value, outcome: None, .. }) = &seen.started {
+        let value = printable(value);
+        let _ = writeln!(question, "Its turn for {value} is not over, and would be cut off.");
+    }
+    question.push_str("Go on? [y/N] ");
     let _ = stderr().write_all(question.as_bytes());
     let mut answer = String::new();
     let _ = stdin().read_line(&mut answer);

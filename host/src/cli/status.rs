@@ -214,6 +214,8 @@ mod tests {
             finished: Some(Finished { slot: 55 * SECOND, outcome: Outcome::Failed }),
             started: None,
             next_turn: Some(70 * SECOND),
+            ahead: None,
+            schedule: None,
             asked_at: 65 * SECOND,
         }
     }

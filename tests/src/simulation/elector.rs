@@ -81,8 +81,12 @@ impl SimElector {
     }
 }
 
-fn variables(world: &World, machine: usize) -> [(&'static str, String); 11] {
+fn variables(world: &World, machine: usize) -> [(&'static str, String); 12] {
+    let odd = world.plan.rules.mixed && machine % 2 == 1;
+    let value = if odd { "v1" } else { "v2" };
+    let on_start = world.plan.rules.on_start.then_some(value);
     let (delivery, attempts) = match world.plan.rules.delivery {
+        _ if odd => ("at-most-once", String::new()),
         Delivery::AtMostOnce => ("at-most-once", String::new()),
         Delivery::AtLeastOnce { max_attempts } => ("at-least-once", max_attempts.to_string()),
     };
@@ -103,6 +107,7 @@ fn variables(world: &World, machine: usize) -> [(&'static str, String); 11] {
         ("TENURE_DELIVERY", delivery.into()),
         ("TENURE_MAX_ATTEMPTS", attempts),
         ("TENURE_MISSED", missed),
+        ("TENURE_ON_START", on_start.unwrap_or_default().into()),
         ("AZURE_STORAGE_CONNECTION_STRING", "UseDevelopmentStorage=true".into()),
     ]
 }

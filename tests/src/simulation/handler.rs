@@ -42,7 +42,8 @@ impl Handler for Desk {
             let mut state = self.world.state();
             state.processes[self.who].turn = Some(TurnState { term: turn.term, works: true });
             let Turn { term, slot, attempt, .. } = turn;
-            state.note(now, What::TurnBegan { who: self.who, term, slot, attempt });
+            let value = turn.value.as_ref().and_then(|value| value.chars().last());
+            state.note(now, What::TurnBegan { who: self.who, term, slot, attempt, value });
             state.note(now, What::Works(self.who, turn.term));
         }
         // Half of the handlers are awake when their process wakes up, and learn at once that

@@ -88,6 +88,10 @@ pub struct Written {
     pub slot: u64,
     /// How often it was tried.
     pub attempt: u32,
+    /// After so many turns it is abandoned; 0: it has one at most.
+    pub most: u32,
+    /// The newest turn for a value: which, its slot, and how often it was tried.
+    pub value: (char, u64, u32),
     /// The newest slot whose turn ended.
     pub finished: u64,
     /// At-least-once delivery is done with that slot.
@@ -138,6 +142,8 @@ pub enum What {
         slot: u64,
         /// How often it was tried.
         attempt: u32,
+        /// Not of the timer, but for this value.
+        value: Option<char>,
     },
     /// The handler works from here on.
     Works(Who, u64),

@@ -114,7 +114,8 @@ impl Invocation {
         {
             let mut state = world.state();
             state.processes[*who].turn = Some(TurnState { term, works: true });
-            state.note(now, What::TurnBegan { who: *who, term, slot, attempt });
+            let value = turn.value.as_ref().and_then(|value| value.chars().last());
+            state.note(now, What::TurnBegan { who: *who, term, slot, attempt, value });
             state.note(now, What::Works(*who, term));
         }
         let mut dice = Dice::new(world.seed ^ slot, 2_000 + *who as u64);

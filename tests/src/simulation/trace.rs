@@ -48,9 +48,10 @@ fn line(history: &History, what: What) -> String {
         }
         What::Answered(number, a) => format!("c{} hears of #{number}: {}", by(number), answer(a)),
         What::Failed(number) => format!("c{} hears that #{number} failed", by(number)),
-        What::TurnBegan { who, term, slot, attempt } => {
+        What::TurnBegan { who, term, slot, attempt, value } => {
+            let value = value.map(|value| format!(", for value {value}")).unwrap_or_default();
             let slot = slot / 1_000_000_000;
-            format!("c{who} begins its turn for slot {slot}, attempt {attempt}, term {term}")
+            format!("c{who} begins its turn for slot {slot}, attempt {attempt}, term {term}{value}")
         }
         What::Works(who, _) => format!("c{who} works"),
         What::Rests(who, _) => format!("c{who} works no longer"),

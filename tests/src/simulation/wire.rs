@@ -14,9 +14,12 @@ use super::service::LATER;
 #[derive(Debug, Default)]
 pub struct Wire(BTreeMap<u128, Stage>);
 
+/// The newest turns: of the timer, and for a value.
+type Claim = ((u64, u32), (char, u64, u32));
+
 #[derive(Debug)]
 struct Stage {
-    claim: (u64, u32),
+    claim: Claim,
     finished: String,
     step: Step,
 }
@@ -25,7 +28,7 @@ impl Wire {
     /// Reads a request.
     pub fn read(&mut self, who: Who, request: &Request) -> Asked {
         let (mut lease, mut action, mut write) = (None, "", None);
-        let (mut puts_blob, mut finished, mut outcome) = (false, "", "");
+        let (mut puts_blob, mut finished, mut outcome, mut of_value) = (false, "", "", "");
         for (name, value) in &request.headers {
             match name.as_str() {
                 "x-ms-lease-id" | "x-ms-proposed-lease-id" => lease = guid(value),
@@ -41,6 +44,13 @@ impl Wire {
                             }
                             "tenureslot" => write.slot = nanoseconds(value),
                             "tenureattempt" => write.attempt = value.parse().unwrap_or(0),
+                            "tenureslotattempts" => write.most = value.parse().unwrap_or(0),
+                            "tenurevalue" => {
+                                write.value.0 = value.chars().last().unwrap_or_default()
+                            }
+                            "tenurevalueslot" => write.value.1 = nanoseconds(value),
+                            "tenurevalueattempt" => write.value.2 = value.parse().unwrap_or(0),
+                            "tenurevalueoutcome" => of_value = value,
                             "tenurefinished" => {
                                 (finished, write.finished) = (value, nanoseconds(value));
                             }
@@ -61,8 +71,9 @@ impl Wire {
             (_, "renew", _) => Step::Renew,
             (_, "release", _) => Step::Release,
             (_, _, Some(write)) => {
-                let ended = format!("{finished} {outcome}");
-                self.writes(lease.unwrap_or(0), (write.slot, write.attempt), ended)
+                let ended = format!("{finished} {outcome} {of_value}");
+                let claim = ((write.slot, write.attempt), write.value);
+                self.writes(lease.unwrap_or(0), claim, ended)
             }
             _ if puts_blob => Step::CreateBlob,
             _ => Step::CreateContainer,
@@ -72,7 +83,7 @@ impl Wire {
 
     /// The first write under a lease raises the term, one with another slot or attempt claims it, and one
     /// that tells of another turn's end records an outcome. The same again is the same again.
-    fn writes(&mut self, lease: u128, claim: (u64, u32), finished: String) -> Step {
+    fn writes(&mut self, lease: u128, claim: Claim, finished: String) -> Step {
         let Some(stage) = self.0.get_mut(&lease) else {
             let stage = Stage { claim, finished, step: Step::Raise };
             self.0.insert(lease, stage);
@@ -88,8 +99,17 @@ impl Wire {
     }
 }
 
-const NOTHING: Written =
-    Written { term: 0, nonce: 0, slot: 0, attempt: 0, finished: 0, done: false, later: false };
+const NOTHING: Written = Written {
+    term: 0,
+    nonce: 0,
+    slot: 0,
+    attempt: 0,
+    most: 0,
+    value: ('\0', 0, 0),
+    finished: 0,
+    done: false,
+    later: false,
+};
 
 /// Reads a lease id.
 #[must_use]

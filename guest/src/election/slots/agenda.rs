@@ -2,7 +2,9 @@
 
 use core::time::Duration;
 
-use super::super::record::{Finished, LastSlot, Outcome, Record, Started, fingerprint};
+use serde::{Deserialize, Serialize};
+
+use super::super::record::{LastSlot, Outcome, Record, Started, fingerprint};
 use super::super::service_clock::{Timestamp, nanos};
 use super::Schedule;
 use crate::mutants::mutant;
@@ -13,9 +15,10 @@ use crate::prelude::*;
 const AHEAD: Duration = Duration::from_secs(10);
 
 /// How often a slot is run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Delivery {
     /// Once, whatever becomes of the turn.
+    #[default]
     AtMostOnce,
     /// Again until a turn succeeds, by whoever leads.
     AtLeastOnce {
@@ -84,13 +87,9 @@ pub enum Due {
 }
 
 impl Agenda {
-    /// The agenda in words, for the record: candidates whose words differ do not belong together.
+    /// The schedule in words, for the record: candidates whose words differ do not belong together.
     pub fn words(&self) -> Option<String> {
-        let schedule = self.schedule.as_ref()?.words();
-        Some(match self.delivery {
-            Delivery::AtMostOnce => schedule,
-            Delivery::AtLeastOnce { .. } => format!("{schedule}, at least once"),
-        })
+        self.schedule.as_ref().map(Schedule::words)
     }
 
     /// How long after their instants the slots of `election` are due, when they are to be
@@ -138,7 +137,7 @@ impl Agenda {
         if let Some(by) = Self::ahead(now, record) {
             return Due::Ahead(by);
         }
-        if let Some(due) = self.again(now, last, record.finished) {
+        if let Some(due) = self.again(now, last, record) {
             return due;
         }
         self.scheduled(schedule, now, last)
@@ -147,50 +146,38 @@ impl Agenda {
     /// The value that has one turn for ever.
     fn value_due(&self, now: Timestamp, record: &Record) -> Option<Due> {
         let value = self.on_start.as_ref()?;
-        let task = |slot, attempt| {
-            let past_due = attempt > 1;
-            Task { slot, value: Some(value.clone()), attempt, past_due }
+        let task = |value: &str, slot, attempt| {
+            let value = Some(value.into());
+            Task { slot, value, attempt, past_due: self.is_late(slot, now) }
         };
-        match &record.started {
-            Some(Started { value: newest, slot, attempt, outcome }) if newest == value => {
-                self.next_attempt(*attempt, *outcome, |attempt| task(*slot, attempt))
-            }
+        let newest = record.started.as_ref().and_then(|newest| {
+            let Started { value: of, slot, attempt, delivery, outcome } = newest;
+            let due = next_attempt(*delivery, *attempt, *outcome, |n| task(of, *slot, n))?;
+            Some((of, due, task(of, *slot, *attempt)))
+        });
+        match newest {
+            Some((of, due, _)) if of == value => Some(due),
             _ if record.values.contain(value) => None,
-            _ => Some(Due::Now(task(now.to_whole_millis(), 1))),
+            _ if record.started.as_ref().is_some_and(|newest| newest.value == *value) => None,
+            // Another release's work, which is not for this one to do.
+            Some((_, _, unfinished)) => Some(Due::Abandon(unfinished)),
+            None => Some(Due::Now(task(value, now.to_whole_millis(), 1))),
         }
     }
 
-    /// The newest slot, when at-least-once delivery is not done with it.
-    fn again(&self, now: Timestamp, last: LastSlot, finished: Option<Finished>) -> Option<Due> {
+    /// The newest slot, when the rule under which it was claimed is not done with it.
+    fn again(&self, now: Timestamp, last: LastSlot, record: &Record) -> Option<Due> {
         if last.attempt == 0 {
             return None;
         }
-        let outcome = finished.filter(|finished| finished.slot == last.slot).map(|f| f.outcome);
-        self.next_attempt(last.attempt, outcome, |attempt| Task {
+        let outcome = record.finished.filter(|finished| finished.slot == last.slot);
+        let outcome = outcome.map(|finished| finished.outcome);
+        next_attempt(record.delivery, last.attempt, outcome, |attempt| Task {
             slot: last.slot,
             value: None,
             attempt,
             past_due: self.is_late(last.slot, now),
         })
-    }
-
-    fn next_attempt(
-        &self,
-        attempt: u32,
-        outcome: Option<Outcome>,
-        task: impl Fn(u32) -> Task,
-    ) -> Option<Due> {
-        match self.delivery {
-            Delivery::AtMostOnce if !mutant!(RunsAgain) => None,
-            _ if mutant!(UnfinishedIsLeft) => None,
-            _ if outcome.is_some_and(Outcome::is_final) => None,
-            Delivery::AtLeastOnce { max_attempts }
-                if attempt >= max_attempts && !mutant!(NeverAbandoned) =>
-            {
-                Some(Due::Abandon(task(attempt)))
-            }
-            _ => Some(Due::Now(task(attempt + 1))),
-        }
     }
 
     fn scheduled(&self, schedule: &Schedule, now: Timestamp, last: LastSlot) -> Due {
@@ -221,6 +208,26 @@ impl Agenda {
 
     fn is_late(&self, slot: Timestamp, now: Timestamp) -> bool {
         self.due_at(now).since(slot) > self.tolerance
+    }
+}
+
+/// What comes after an attempt that was claimed under this rule.
+fn next_attempt(
+    delivery: Delivery,
+    attempt: u32,
+    outcome: Option<Outcome>,
+    task: impl Fn(u32) -> Task,
+) -> Option<Due> {
+    match delivery {
+        Delivery::AtMostOnce if !mutant!(RunsAgain) => None,
+        _ if mutant!(UnfinishedIsLeft) => None,
+        _ if outcome.is_some_and(Outcome::is_final) => None,
+        Delivery::AtLeastOnce { max_attempts }
+            if attempt >= max_attempts && !mutant!(NeverAbandoned) =>
+        {
+            Some(Due::Abandon(task(attempt)))
+        }
+        _ => Some(Due::Now(task(attempt + 1))),
     }
 }
 

@@ -155,8 +155,32 @@ fn a_slot_that_has_come_is_not_forgotten() {
 }
 
 #[test]
-fn delivery_is_part_of_the_schedule_on_record() {
+fn the_rule_of_a_claim_is_on_record() {
     let (candidate, _) = at_work(AT_LEAST_ONCE);
     let record = written(candidate.asked.last().unwrap());
-    assert_eq!(record.schedule.as_deref(), Some("every 10m, at least once"));
+    assert_eq!(record.delivery, Delivery::AtLeastOnce { max_attempts: 2 });
+    assert_eq!(record.schedule.as_deref(), Some("every 10m"));
+}
+
+#[test]
+fn a_change_of_schedule_begins_with_the_slot_that_has_just_passed() {
+    let mut old = Record::read(&incumbent(9)).unwrap().unwrap();
+    old.schedule = Some("cron 0 9 * * MON UTC".into());
+    let lead = |old: &Record| {
+        let on_blob = old.write();
+        let mut candidate = Candidate::new(&[(variable::EVERY, "5s")]);
+        candidate.step(None, |o, at| match o {
+            Operation::Look { .. } => seen(o, at, "available", &on_blob),
+            _ => available(o, at),
+        });
+        written(&candidate.asked[2]).last.unwrap()
+    };
+    old.last = Some(LastSlot { slot: slot("06:00:00"), attempt: 1 });
+    assert_eq!(lead(&old), LastSlot { slot: slot("07:01:40"), attempt: 0 });
+    // One that is to be repeated is not forgotten for that.
+    old.delivery = Delivery::AtLeastOnce { max_attempts: 2 };
+    assert_eq!(lead(&old), LastSlot { slot: slot("06:00:00"), attempt: 1 });
+    // Nor is a slot claimed earlier than it was.
+    old.last = Some(LastSlot { slot: slot("07:01:43"), attempt: 1 });
+    assert_eq!(lead(&old).slot, slot("07:01:43"));
 }

@@ -1,22 +1,23 @@
 //! I5. At-most-once: no slot has two turns. At-least-once: no slot has two turns of one attempt,
 //! none is left neither completed nor abandoned for a later one, and none at the end. Always: no
 //! turn runs that was not claimed, no slot is claimed before its instant, the record never
-//! goes back, and where all missed slots have a turn none is left out.
+//! goes back, no value has two turns of one attempt, and where all missed slots have a turn none is
+//! left out.
 //!
 //! With the record its slots are lost: what was claimed before does not count any more then, also
 //! when its turn begins later.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tenure_guest::election::{Delivery, Missed};
+use tenure_guest::election::Missed;
 
 use super::super::fault::Step;
 use super::super::history::{Asked, Entry, History, What, Who, Written};
 use super::super::world::Millis;
 use super::{Violation, violation};
 
-/// A slot and its attempt.
-type Claim = (u64, u32);
+/// A slot and its attempt, and the value when it is none of the timer.
+type Claim = (u64, u32, Option<char>);
 
 /// A claimed slot that nobody is done with for longer than this is left: some attempts, and the
 /// longest cool-down between them.
@@ -27,6 +28,8 @@ struct Judge<'h> {
     /// Where in the history the record was lost last.
     lost: usize,
     ran: BTreeSet<Claim>,
+    /// Values that had a turn, and which attempt at it.
+    values: BTreeSet<(char, u32)>,
     claimed: BTreeMap<(Who, u64, Claim), usize>,
     /// What is on record, and since when the newest claim is.
     newest: Option<(Millis, Written)>,
@@ -41,6 +44,7 @@ pub fn i5(history: &History) -> Vec<Violation> {
         history,
         lost: 0,
         ran: BTreeSet::new(),
+        values: BTreeSet::new(),
         claimed: BTreeMap::new(),
         newest: None,
         won: 0,
@@ -51,6 +55,7 @@ pub fn i5(history: &History) -> Vec<Violation> {
             What::Struck(fault, ..) if fault.loses_record() => {
                 judge.lost = index;
                 judge.ran.clear();
+                judge.values.clear();
                 judge.newest = None;
             }
             What::Sent(number) => judge.sent(*at, &history.asked[number]),
@@ -59,8 +64,8 @@ pub fn i5(history: &History) -> Vec<Violation> {
                     judge.written(*at, index, asked);
                 }
             }
-            What::TurnBegan { who, term, slot, attempt } => {
-                judge.began(*at, who, term, (slot, attempt));
+            What::TurnBegan { who, term, slot, attempt, value } => {
+                judge.began(*at, who, term, (slot, attempt, value));
             }
             What::Over => judge.over(*at),
             _ => {}
@@ -91,7 +96,12 @@ impl Judge<'_> {
         let Some(write) = &asked.write else { return };
         match asked.step {
             Step::Claim => {
-                let claim = (write.slot, write.attempt);
+                let (value, slot, attempt) = write.value;
+                let before = self.newest.as_ref().map(|(_, before)| before.value);
+                let claim = match before == Some(write.value) {
+                    true => (write.slot, write.attempt, None),
+                    false => (slot, attempt, Some(value)),
+                };
                 self.claimed.insert((asked.who, write.term, claim), index);
             }
             Step::Raise => self.won = at,
@@ -115,21 +125,13 @@ impl Judge<'_> {
             return self.tell(at, format!("the record goes back from slot {from:?} to {to:?}"));
         }
         let done = write.finished == before.slot && write.done;
-        match self.history.rules.delivery {
-            Delivery::AtMostOnce if write.attempt > 1 => {
-                let slot = seconds(write.slot);
-                self.tell(at, format!("slot {slot} is claimed again, at most once"));
-            }
-            Delivery::AtLeastOnce { max_attempts } if write.attempt > max_attempts => {
-                self.tell(at, format!("attempt {} at slot {}", write.attempt, seconds(write.slot)));
-            }
-            Delivery::AtLeastOnce { .. }
-                if write.slot > before.slot && before.attempt > 0 && !done =>
-            {
-                let (slot, later) = (seconds(before.slot), seconds(write.slot));
-                self.tell(at, format!("slot {slot} is left for {later} without an end"));
-            }
-            _ => {}
+        if write.attempt > write.most.max(1) {
+            let (slot, most) = (seconds(write.slot), write.most.max(1));
+            self.tell(at, format!("attempt {} of {most} at slot {slot}", write.attempt));
+        }
+        if write.slot > before.slot && before.most > 0 && before.attempt > 0 && !done {
+            let (slot, later) = (seconds(before.slot), seconds(write.slot));
+            self.tell(at, format!("slot {slot} is left for {later} without an end"));
         }
         let (gap, all) = (write.slot - before.slot, self.history.rules.missed);
         if matches!(all, Missed::All(_)) && before.slot > 0 && gap > self.history.every {
@@ -139,23 +141,32 @@ impl Judge<'_> {
     }
 
     fn began(&mut self, at: Millis, who: Who, term: u64, claim: Claim) {
-        let problem = match self.claimed.get(&(who, term, claim)) {
+        let problem = match self.claimed.get(&(who, term, claim)).copied() {
             None => "it did not claim",
-            Some(index) if *index >= self.lost && !self.ran.insert(claim) => "ran before",
+            Some(index) if index >= self.lost && !self.is_new(claim) => "ran before",
             Some(_) => return,
         };
-        let (slot, attempt) = (claim.0 / 1_000_000_000, claim.1);
-        self.tell(at, format!("c{who} runs slot {slot}, attempt {attempt}, which {problem}"));
+        let (slot, attempt, value) = (claim.0 / 1_000_000_000, claim.1, claim.2);
+        let what = value.map(|value| format!(" for value {value}")).unwrap_or_default();
+        let what = format!("c{who} runs slot {slot}{what}, attempt {attempt}, which {problem}");
+        self.tell(at, what);
+    }
+
+    /// A value has one turn of each attempt, whatever its slot.
+    fn is_new(&mut self, claim: Claim) -> bool {
+        match claim {
+            (_, attempt, Some(value)) => self.values.insert((value, attempt)),
+            _ => self.ran.insert(claim),
+        }
     }
 
     /// At the end there is one candidate, and no trouble.
     fn over(&mut self, at: Millis) {
         let settled = at.saturating_sub(self.won) > LEFT;
-        let at_least_once = self.history.rules.delivery != Delivery::AtMostOnce;
         let Some((since, write)) = self.newest.clone().filter(|_| settled) else { return };
         let done = write.finished == write.slot && write.done;
         let old = at.saturating_sub(since) > LEFT;
-        if at_least_once && old && write.attempt > 0 && !done {
+        if write.most > 0 && old && write.attempt > 0 && !done {
             let slot = write.slot / 1_000_000_000;
             self.tell(at, format!("slot {slot} is left neither completed nor abandoned"));
         }

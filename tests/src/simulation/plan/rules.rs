@@ -18,11 +18,21 @@ pub struct Rules {
     pub missed: Missed,
     /// In how many of a thousand slots every turn fails.
     pub poison: u64,
+    /// Every other machine has at-most-once delivery, and another value than the rest.
+    pub mixed: bool,
+    /// Each machine has a value that is to have one turn.
+    pub on_start: bool,
 }
 
 impl Default for Rules {
     fn default() -> Self {
-        Self { delivery: Delivery::AtMostOnce, missed: Missed::Once, poison: 0 }
+        Self {
+            delivery: Delivery::AtMostOnce,
+            missed: Missed::Once,
+            poison: 0,
+            mixed: false,
+            on_start: false,
+        }
     }
 }
 
@@ -45,6 +55,8 @@ impl Rules {
                 delivery: dice.pick(&[rules.delivery, Self::at_least_once().delivery]),
                 missed: dice.pick(&[Missed::Skip, Missed::Once, Missed::All(ALL)]),
                 poison: dice.pick(&[0, 0, 100]),
+                mixed: dice.once_in(3),
+                on_start: dice.once_in(2),
             },
         }
     }
@@ -53,7 +65,7 @@ impl Rules {
     #[must_use]
     pub fn at_least_once() -> Self {
         let delivery = Delivery::AtLeastOnce { max_attempts: ATTEMPTS };
-        Self { delivery, missed: Missed::All(ALL), poison: 20 }
+        Self { delivery, missed: Missed::All(ALL), poison: 20, mixed: false, on_start: true }
     }
 }
 

@@ -1,3 +1,4 @@
+use super::super::super::record::Finished;
 use super::super::{Cron, Zone};
 use super::*;
 
@@ -23,6 +24,11 @@ fn every(interval: u64) -> Agenda {
 
 fn at_least_once(interval: u64) -> Agenda {
     Agenda { delivery: Delivery::AtLeastOnce { max_attempts: 3 }, ..every(interval) }
+}
+
+/// The last slot, as a candidate with this agenda claimed it.
+fn claimed(agenda: &Agenda, slot: &str, attempt: u32) -> Record {
+    Record { delivery: agenda.delivery, ..last(slot, attempt) }
 }
 
 fn last(slot: &str, attempt: u32) -> Record {
@@ -125,34 +131,54 @@ fn each_missed_slot_of_a_cron_expression_has_its_turn() {
 fn at_least_once_runs_the_last_slot_until_a_turn_succeeds() {
     let agenda = at_least_once(5);
     let time = at("07:00:21");
+    let ended = |slot, attempt, outcome| Record {
+        delivery: agenda.delivery,
+        ..finished(slot, attempt, outcome)
+    };
     // Nobody knows how it ended; it is not the first attempt any more.
-    assert_eq!(agenda.due(time, &last("07:00:05", 1)), now("07:00:05", 2, false));
+    assert_eq!(agenda.due(time, &claimed(&agenda, "07:00:05", 1)), now("07:00:05", 2, false));
     for outcome in [Outcome::Failed, Outcome::Trapped, Outcome::TimedOut, Outcome::CutOff] {
-        let due = agenda.due(time, &finished("07:00:05", 2, outcome));
+        let due = agenda.due(time, &ended("07:00:05", 2, outcome));
         assert_eq!(due, now("07:00:05", 3, false), "{outcome:?}");
     }
     // An earlier slot's outcome is not this one's.
-    let mut record = finished("07:00:05", 1, Outcome::Succeeded);
+    let mut record = ended("07:00:05", 1, Outcome::Succeeded);
     record.last = Some(LastSlot { slot: at("07:00:10"), attempt: 1 });
     assert_eq!(agenda.due(time, &record), now("07:00:10", 2, false));
     for outcome in [Outcome::Succeeded, Outcome::Abandoned] {
-        let due = agenda.due(time, &finished("07:00:05", 1, outcome));
+        let due = agenda.due(time, &ended("07:00:05", 1, outcome));
         assert_eq!(due, now("07:00:20", 1, true), "{outcome:?}");
     }
+}
+
+#[test]
+fn a_claim_keeps_its_rule_whoever_leads() {
+    let (once, again) = (every(5), at_least_once(5));
+    let time = at("07:00:21");
+    // Claimed at most once: not even a leader with the other rule runs it again.
+    assert_eq!(again.due(time, &claimed(&once, "07:00:05", 1)), now("07:00:20", 1, true));
+    // Claimed at least once: also a leader with the other rule does.
+    assert_eq!(once.due(time, &claimed(&again, "07:00:05", 1)), now("07:00:05", 2, false));
 }
 
 #[test]
 fn a_slot_is_abandoned_after_its_last_attempt() {
     let agenda = at_least_once(5);
     let spent = Task { slot: at("07:00:05"), value: None, attempt: 3, past_due: false };
-    for record in [last("07:00:05", 3), finished("07:00:05", 3, Outcome::Failed)] {
+    let failed = finished("07:00:05", 3, Outcome::Failed);
+    let failed = Record { delivery: agenda.delivery, ..failed };
+    for record in [claimed(&agenda, "07:00:05", 3), failed] {
         assert_eq!(agenda.due(at("07:00:21"), &record), Due::Abandon(spent.clone()));
     }
 }
 
 #[test]
 fn the_slot_with_which_the_count_began_is_not_run() {
-    let record = Record { last: Some(every(5).begin(at("07:00:03"))), ..Record::default() };
+    let record = Record {
+        delivery: at_least_once(5).delivery,
+        last: Some(every(5).begin(at("07:00:03"))),
+        ..Record::default()
+    };
     assert_eq!(record.last, Some(LastSlot { slot: at("07:00:00"), attempt: 0 }));
     assert_eq!(at_least_once(5).due(at("07:00:03"), &record), Due::In(seconds(2)));
 }
@@ -161,12 +187,9 @@ fn the_slot_with_which_the_count_began_is_not_run() {
 fn a_value_has_one_turn_before_all_others() {
     let agenda = Agenda { on_start: Some("v2".into()), ..every(5) };
     let mut record = last("07:00:00", 1);
-    let for_value = |slot, attempt| {
-        let value = Some("v2".to_owned());
-        Due::Now(Task { slot: at(slot), value, attempt, past_due: attempt > 1 })
-    };
-    assert_eq!(agenda.due(at("07:00:07.1234"), &record), for_value("07:00:07.123", 1));
-    let started = Started { value: "v2".into(), slot: at("07:00:07"), attempt: 1, outcome: None };
+    let first = for_value("v2", "07:00:07.123", 1);
+    assert_eq!(agenda.due(at("07:00:07.1234"), &record), Due::Now(first));
+    let started = started("v2", 1, Delivery::AtMostOnce);
     record.started = Some(started.clone());
     assert_eq!(
         agenda.due(at("07:00:08"), &record),
@@ -178,17 +201,38 @@ fn a_value_has_one_turn_before_all_others() {
     record.values.add("v2");
     let earlier = Agenda { on_start: Some("v1".into()), ..every(5) };
     assert_eq!(earlier.due(at("07:00:08"), &record), now("07:00:05", 1, false));
-    record.started = Some(Started { value: "v1".into(), ..started.clone() });
+    record.started = Some(Started { value: "v1".into(), ..started });
     assert_eq!(agenda.due(at("07:00:08"), &record), now("07:00:05", 1, false));
-    // At least once: until it succeeded, or was tried too often.
-    let again = Agenda { on_start: Some("v2".into()), ..at_least_once(5) };
-    record.last = None;
-    record.started = Some(started.clone());
-    assert_eq!(again.due(at("07:00:08"), &record), for_value("07:00:07", 2));
-    record.started = Some(Started { attempt: 3, ..started.clone() });
-    assert!(matches!(again.due(at("07:00:08"), &record), Due::Abandon(task) if task.attempt == 3));
-    record.started = Some(Started { outcome: Some(Outcome::Succeeded), ..started });
-    assert_eq!(again.due(at("07:00:08"), &record), Due::Nothing);
+}
+
+#[test]
+fn a_value_is_tried_until_it_succeeded_or_another_one_comes() {
+    let rule = at_least_once(5).delivery;
+    let agenda = |value: &str| Agenda { on_start: Some(value.into()), ..every(5) };
+    let due = |value: &str, started: Started| {
+        let mut record = Record::default();
+        record.values.add("v2");
+        record.started = Some(started);
+        agenda(value).due(at("07:00:08"), &record)
+    };
+    assert_eq!(due("v2", started("v2", 1, rule)), Due::Now(for_value("v2", "07:00:07", 2)));
+    let spent = Due::Abandon(for_value("v2", "07:00:07", 3));
+    assert_eq!(due("v2", started("v2", 3, rule)), spent);
+    let outcome = Some(Outcome::Succeeded);
+    let succeeded = Started { outcome, ..started("v2", 1, rule) };
+    assert_eq!(due("v2", succeeded.clone()), Due::Nothing);
+    assert_eq!(due("v3", succeeded), Due::Now(for_value("v3", "07:00:08", 1)));
+    // Another release does not run it, and says so before its own.
+    let left = Due::Abandon(for_value("v2", "07:00:07", 1));
+    assert_eq!(due("v3", started("v2", 1, rule)), left);
+}
+
+fn for_value(value: &str, slot: &str, attempt: u32) -> Task {
+    Task { slot: at(slot), value: Some(value.into()), attempt, past_due: false }
+}
+
+fn started(value: &str, attempt: u32, delivery: Delivery) -> Started {
+    Started { value: value.into(), slot: at("07:00:07"), attempt, delivery, outcome: None }
 }
 
 #[test]

@@ -9,7 +9,9 @@ use crate::prelude::*;
 pub struct CronError {
     /// The character, counted from 1.
     pub position: usize,
-    /// What is wrong there.
+    /// The piece that is wrong; empty where there is none. It may be a secret in the wrong place.
+    pub piece: String,
+    /// What is wrong with it, without the piece itself.
     pub problem: String,
     /// What could be there.
     pub expected: &'static str,
@@ -120,7 +122,12 @@ impl Cron {
                 let position =
                     fields.get(6).map_or(text.trim_end().chars().count() + 1, |f| f.position);
                 let problem = format!("there are {} fields", fields.len());
-                return Err(vec![CronError { position, problem, expected: FIELDS }]);
+                return Err(vec![CronError {
+                    position,
+                    piece: String::new(),
+                    problem,
+                    expected: FIELDS,
+                }]);
             }
         };
         let mut errors = Vec::new();
@@ -162,6 +169,7 @@ impl Cron {
         if cron.next(&Zone::UTC, 946_684_800).is_none() {
             return Err(vec![CronError {
                 position: rest[2].position,
+                piece: String::new(),
                 problem: "no such day ever comes".into(),
                 expected: "a day that at least one of the months has",
             }]);
@@ -191,7 +199,7 @@ impl Field {
             let nth_of = match nth.text {
                 "1" | "2" | "3" | "4" | "5" => nth.text.parse().unwrap_or(1),
                 "L" | "l" => 6,
-                _ => return Err(self.error(nth, "which one of the month is not 1 to 5 or L")),
+                _ => return Err(self.error(nth, "names a week that is not 1 to 5 or L")),
             };
             allowed.nth |= 1 << (7 * (nth_of - 1) + weekday);
             return Ok(());
@@ -199,8 +207,8 @@ impl Field {
         let (range, step) = match item.cut('/') {
             Some((range, step)) => {
                 let number: Option<u32> = step.number().filter(|n| (1..=self.most).contains(n));
-                let number =
-                    number.ok_or_else(|| self.error(step, "the step is no number that fits"))?;
+                let number = number
+                    .ok_or_else(|| self.error(step, "has a step that is no number that fits"))?;
                 allowed.interval = true;
                 (range, Some(number))
             }
@@ -223,7 +231,7 @@ impl Field {
         // SAT-SUN ends on the other Sunday.
         let last = if weekdays && last == 0 && first > 0 { 7 } else { last };
         if first > last {
-            return Err(self.error(range, "the range ends before it begins"));
+            return Err(self.error(range, "has a range that ends before it begins"));
         }
         for value in (first..=last).step_by(step.unwrap_or(1) as usize) {
             allowed.set |= 1 << value;
@@ -236,17 +244,19 @@ impl Field {
         let named = named.and_then(|index| u32::try_from(index).ok()).map(|n| n + self.least);
         match named.or_else(|| piece.number()) {
             Some(value) if (self.least..=self.most).contains(&value) => Ok(value),
-            Some(value) => Err(self
-                .error(piece, &format!("{value} is not between {} and {}", self.least, self.most))),
-            None if piece.text.is_empty() => Err(self.error(piece, "something is missing")),
-            None => Err(self.error(piece, "it cannot be read")),
+            Some(_) => {
+                Err(self.error(piece, &format!("is not between {} and {}", self.least, self.most)))
+            }
+            None if piece.text.is_empty() => Err(self.error(piece, "lacks something")),
+            None => Err(self.error(piece, "cannot be read")),
         }
     }
 
     fn error(&self, piece: Piece<'_>, problem: &str) -> CronError {
         CronError {
             position: piece.position,
-            problem: format!("in the {}, \"{}\": {problem}", self.name, piece.text),
+            piece: piece.text.into(),
+            problem: format!("the {} {problem}", self.name),
             expected: self.expected,
         }
     }
