@@ -80,7 +80,7 @@ fn main() -> ExitCode {
     let totals = campaign::run(flags.from, flags.seeds, threads, &options);
     match flags.json {
         true => println!("{}", json(&totals, flags.component)),
-        false => tell(&totals, flags.component),
+        false => tell(&totals, flags.component, about),
     }
     if flags.timetable.is_some() && !flags.json {
         let mut slots = Slots::default();
@@ -143,7 +143,7 @@ fn one(outcome: &Outcome) -> ExitCode {
     ExitCode::from(u8::from(!outcome.violations.is_empty()))
 }
 
-fn tell(totals: &Totals, component: bool) {
+fn tell(totals: &Totals, component: bool, about: About) {
     let what = if component { "the component" } else { "the pure core" };
     let hours = totals.virtual_time as f64 / 3_600_000.0;
     println!(
@@ -164,6 +164,9 @@ fn tell(totals: &Totals, component: bool) {
     );
     let Slots { claimed, run, repeated, .. } = totals.slots;
     println!("{claimed} slots were claimed, {run} of them run, {repeated} more than once");
+    if about != About::Faults {
+        return;
+    }
     println!("\n{}", totals.coverage);
     println!("* against A3: somebody shortens the lease, or loses the record");
     for (fault, step) in totals.coverage.empty() {
