@@ -7,18 +7,23 @@ pub mod azurite;
 pub mod baseline;
 pub mod candidate;
 pub mod chaos;
+pub mod examples;
 pub mod exploration;
+pub mod foreign;
 pub mod measure;
 pub mod outsider;
 pub mod proxy;
+pub mod reports;
 pub mod simulation;
 pub mod sink;
 pub mod store;
+pub mod tools;
 
 pub use azurite::Azurite;
 pub use candidate::{Candidate, Group};
 pub use outsider::Outsider;
 pub use proxy::{Mode, Proxy};
+pub use reports::Reports;
 pub use sink::{Beat, Sink};
 pub use store::Store;
 

@@ -1,0 +1,42 @@
+"""A leader handler in Python: each turn, it reports its term and slot to an HTTP endpoint.
+
+Without REPORT_URL it only prints a line. The endpoint should refuse a term smaller than one
+that it has seen: that is what makes a leader that was cut off harmless.
+"""
+
+import json
+import os
+from datetime import datetime, timezone
+
+from componentize_py_types import Err
+from post import post
+from wit_world import exports
+
+
+class LeaderHandler(exports.LeaderHandler):
+    def on_tick(self, turn):
+        # A slot is in nanoseconds since 1970, by the storage service's clock.
+        instant = datetime.fromtimestamp(turn.slot // 10**9, timezone.utc)
+        slot = instant.strftime("%Y-%m-%dT%H:%M:%SZ")
+        print(f"slot {slot}, term {turn.term}")
+        url = os.environ.get("REPORT_URL")
+        if not url:
+            return
+        report = {
+            "term": turn.term,
+            "slot": slot,
+            "attempt": turn.attempt,
+            "past_due": turn.past_due,
+        }
+        headers = {
+            "content-type": "application/json",
+            # `tenure run` stamps every request with the term. Other hosts do not.
+            "tenure-term": str(turn.term),
+        }
+        # An Err with a text fails the turn; any other exception ends the leadership at once.
+        try:
+            status = post(url, headers, json.dumps(report).encode())
+        except OSError as error:
+            raise Err(f"{url}: {error}")
+        if not 200 <= status < 300:
+            raise Err(f"{url} answered {status}")
