@@ -41,7 +41,7 @@ fn mistakes_are_found() {
         ("kubernetes/deployment.yaml", "maxSurge", "maxSurgery", "maxSurgery"),
         ("kubernetes/deployment.yaml", "--log=json", "--logs=json", "--logs is no option"),
         ("kubernetes/deployment.yaml", "TENURE_GRACE", "TENURE_GRASS", "TENURE_GRASS is no"),
-        ("kubernetes/cronjob.yaml", "schedule:", "timetable:", "timetable"),
+        ("kubernetes/cronjob.yaml", "schedule:", "timetable:", "schedule"),
         ("kubernetes/cronjob.yaml", "Not run:", "Fine:", "does not say what was not run"),
         ("spinkube/spinapp.yaml", "executor:", "execution:", "execution"),
         ("spinkube/spinapp.yaml", "metadata:\n", "metadata:\n   ", "indentation"),
