@@ -1,12 +1,13 @@
 //! The Tenure election component: leader election with a lease on an Azure blob.
 //!
-//! Two layers are pure, without I/O, clock or wasm, and build natively too:
+//! Three layers are pure, without I/O, clock or wasm, and build natively too:
 //!
 //! - [`azure`]: what is sent to the Blob service, and what its answers mean.
 //! - [`election`]: what a candidate decides; `protocol.md` names the steps.
+//! - [`entry`]: what the entries for platforms are asked, and answer.
 //!
-//! The third, `wasi`, exists only in the component: it moves bytes and time
-//! between the two and the host, and implements the WIT world `elector`.
+//! The last, `wasi`, exists only in the component: it moves bytes and time
+//! between these and the host, and implements the WIT world `socket`.
 //!
 //! # Design decisions
 //!
@@ -27,6 +28,7 @@ extern crate alloc;
 
 pub mod azure;
 pub mod election;
+pub mod entry;
 #[cfg_attr(not(feature = "mutants"), doc(hidden))]
 pub mod mutants;
 mod prelude;

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::Moment;
 use super::chance::Chance;
 use super::holding::Hold;
+use super::one_turn::Prospect;
 use super::record::{Incumbent, Outcome};
 use super::releasing::Release;
 use super::report::{Ending, EndingReason, Event, Report, Standing, Tenancy, Turn};
@@ -133,6 +134,8 @@ pub struct Step<'s> {
     pub(super) ending: Option<Ending>,
     pub(super) renewed: bool,
     pub(super) run: Option<Turn>,
+    /// The outcome of the last turn was put on record before the release.
+    pub(super) recorded: bool,
     trouble: Vec<Trouble>,
     asked: Option<Operation>,
     requests: u32,
@@ -166,6 +169,7 @@ impl<'s> Step<'s> {
             ending: None,
             renewed: false,
             run: None,
+            recorded: false,
             trouble: Vec::new(),
             asked: None,
             requests: 0,
@@ -174,6 +178,7 @@ impl<'s> Step<'s> {
         match event {
             Some(Event::TurnEnded(outcome)) => step.turn_ended(outcome, elapsed, chance),
             Some(Event::Leave(outcome)) => step.leave(outcome, elapsed),
+            Some(Event::LeaveLate(outcome)) => step.leave_late(outcome, elapsed),
             Some(Event::ResetSlot) => step.reset_slot(elapsed),
             None => {}
         }
@@ -271,6 +276,16 @@ impl<'s> Step<'s> {
         true
     }
 
+    /// How far the candidate is, for an invocation that is one whole turn.
+    pub fn prospect(&self, now: Moment) -> Prospect {
+        match &self.state.phase {
+            Phase::Watching(_) | Phase::Creating { .. } => Prospect::Watching,
+            Phase::Holding(hold) => self.prospect_of_leader(hold, now),
+            Phase::Left => Prospect::Left { recorded: self.recorded },
+            _ => Prospect::UnderWay,
+        }
+    }
+
     fn turn_ended(&mut self, outcome: Outcome, now: Moment, chance: &mut dyn Chance) {
         let Some(turn) = self.state.turn.take() else { return };
         if let Phase::Holding(hold) = &mut self.state.phase {
@@ -283,7 +298,7 @@ impl<'s> Step<'s> {
         self.resign(EndingReason::WorkFailed, now, now + self.settings.timings.poll / 2);
     }
 
-    fn leave(&mut self, outcome: Option<Outcome>, now: Moment) {
+    pub(super) fn leave(&mut self, outcome: Option<Outcome>, now: Moment) {
         self.state.leaving = true;
         let turn = self.state.turn.take();
         if let (Some(turn), Some(outcome), Phase::Holding(hold)) =

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::Moment;
 use super::candidate::{Ask, Failure, Phase, Step, trouble};
 use super::chance::Chance;
+use super::one_turn::Prospect;
 use super::pace::Pace;
 use super::record::{Finished, LastSlot, Outcome, Record, Started};
 use super::report::{Ending, EndingReason, Turn};
@@ -105,7 +106,7 @@ impl Hold {
 }
 
 /// Puts the outcome of the newest turn, for a value or of the schedule, into the record.
-fn put_outcome(record: &mut Record, for_value: bool, outcome: Outcome) {
+pub(super) fn put_outcome(record: &mut Record, for_value: bool, outcome: Outcome) {
     match (&mut record.started, record.last) {
         (Some(started), _) if for_value => started.outcome = Some(outcome),
         (_, Some(last)) if !for_value => {
@@ -262,6 +263,18 @@ impl Step<'_> {
             Due::Now(Task { attempt: 2.., .. }) if !rest.is_zero() => Due::In(rest),
             due => due,
         })
+    }
+
+    /// A leader's part of [`Step::prospect`].
+    pub(super) fn prospect_of_leader(&self, hold: &Hold, now: Moment) -> Prospect {
+        let due = matches!(self.due(now), Some(Due::Now(_) | Due::Abandon(_)));
+        let to_claim = due && self.state.turn.is_none();
+        match self.slot_time(now) {
+            Some(time) if hold.write.is_none() && !to_claim => {
+                Prospect::Leading { record: Box::new(hold.record.clone()), time }
+            }
+            _ => Prospect::UnderWay,
+        }
     }
 
     /// The time by which slots are counted: the service's.

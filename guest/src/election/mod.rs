@@ -6,8 +6,8 @@
 
 mod candidate;
 mod chance;
-mod duration;
 mod holding;
+mod one_turn;
 mod pace;
 mod record;
 mod releasing;
@@ -24,6 +24,7 @@ mod write;
 
 pub use candidate::{Ask, Failure, FailureKind, Step, Todo};
 pub use chance::Chance;
+pub use one_turn::{Course, Next, OneTurn, Prospect, Turned};
 pub use record::{Finished, Incumbent, LastSlot, Outcome, Record, RecordError, Started, Values};
 pub use report::{Ending, EndingReason, Event, Report, Standing, Tenancy, Turn};
 pub use service_clock::{ServiceClock, Timestamp};

@@ -8,6 +8,7 @@ use super::Moment;
 use super::candidate::{Ask, Failure, Phase, Step, patience};
 use super::chance::Chance;
 use super::pace::Pace;
+use super::record::Outcome;
 use super::report::{Ending, EndingReason};
 use super::winning::Watch;
 use super::write::Write;
@@ -24,8 +25,9 @@ pub(super) struct Release {
     lease: LeaseId,
     /// The outcome of the last turn, to be put on record before: others want to know it.
     last_write: Option<Write>,
-    /// Up to when the lease is certainly ours.
-    valid_until: Moment,
+    /// That write has to be answered by then: so long the lease is certainly ours. A turn that
+    /// ended later than that has it tried all the same: the service refuses what is no longer ours.
+    write_until: Moment,
     /// The lease has run out by then in any case.
     until: Moment,
     /// When to contend again.
@@ -41,13 +43,22 @@ impl Step<'_> {
         let Phase::Holding(hold) = &mut self.state.phase else { return };
         #[cfg(feature = "mutants")]
         super::holding::given_up::note(hold);
-        let (lease, valid_until) = (hold.lease, hold.valid_until);
+        let (lease, write_until) = (hold.lease, hold.valid_until);
         self.ending = Some(Ending { term: hold.term(), reason });
         let last_write = hold.last_write(now);
         let until = now + self.settings.timings.lease;
         let pace = Pace::at(now);
         self.state.phase =
-            Phase::Releasing(Release { lease, last_write, valid_until, until, then, pace });
+            Phase::Releasing(Release { lease, last_write, write_until, until, then, pace });
+    }
+
+    /// Leaves after a turn that ended later than the leadership, in an invocation of its own: its
+    /// outcome has one try to get on record, so that it is not run again without need.
+    pub(super) fn leave_late(&mut self, outcome: Outcome, now: Moment) {
+        self.leave(Some(outcome), now);
+        if let Phase::Releasing(release) = &mut self.state.phase {
+            release.write_until = now + 2 * LAST_WRITE;
+        }
     }
 
     /// Gives a lease back, if there is one; then leaves, or contends again at `then`.
@@ -55,8 +66,8 @@ impl Step<'_> {
         match lease {
             Some(lease) => {
                 let until = now + self.settings.timings.lease;
-                let (pace, last_write, valid_until) = (Pace::at(now), None, now);
-                Phase::Releasing(Release { lease, last_write, valid_until, until, then, pace })
+                let (pace, last_write, write_until) = (Pace::at(now), None, now);
+                Phase::Releasing(Release { lease, last_write, write_until, until, then, pace })
             }
             None if self.state.leaving => Phase::Left,
             None => Phase::Watching(Watch::at(then)),
@@ -70,7 +81,7 @@ impl Step<'_> {
         }
         let (lease, timeout) = (release.lease, self.settings.timings.request_timeout);
         // Under a lease that is certainly ours until the answer is there, or not at all.
-        if now + LAST_WRITE >= release.valid_until {
+        if now + LAST_WRITE >= release.write_until {
             release.last_write = None;
         }
         Some(match &release.last_write {
@@ -91,6 +102,7 @@ impl Step<'_> {
     ) -> Phase {
         if release.last_write.take().is_some() {
             // Written or not: the release does not wait for a second try.
+            self.recorded = reply.as_ref().is_ok_and(|answer| answer.class == Class::Done);
             return Phase::Releasing(release);
         }
         let (unknown, refused) = match reply {

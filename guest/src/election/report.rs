@@ -81,6 +81,9 @@ pub enum Event {
     /// Leave the election; the handler was seen stopped. With the outcome of a turn whose
     /// end was not told yet.
     Leave(Option<Outcome>),
+    /// The same after a turn that ended later than the leadership: its outcome is put on record
+    /// if the service still lets it. For an invocation that is one turn; no host says this.
+    LeaveLate(Outcome),
     /// Forget a claimed slot that lies in the future.
     ResetSlot,
 }

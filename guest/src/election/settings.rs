@@ -3,7 +3,7 @@
 use core::ops::RangeInclusive;
 use core::time::Duration;
 
-use super::duration::{format_duration, parse_duration};
+use tenure_base::duration::{format_duration, parse_duration};
 use super::slots::{Agenda, Cron, CronError, Delivery, Missed, Schedule, ZONES_OF, Zone};
 use super::timings::{Setting, Timings, Wanted};
 use super::watchdog::Watchdog;
@@ -69,6 +69,9 @@ const JITTER: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(24
 /// A slot that nobody could claim for so long was missed; two leases where they are longer.
 const TOLERANCE: Duration = Duration::from_secs(60);
 
+/// The lease of a single invocation, which does not renew beside its turn.
+const ONE_SHOT_LEASE: Duration = Duration::from_secs(60);
+
 /// One thing that is wrong with the settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Complaint {
@@ -114,20 +117,25 @@ impl Settings {
     /// # Errors
     /// Every complaint at once; none of them holds a secret.
     pub fn read(variable: impl Fn(&str) -> Option<String>) -> Result<Self, Vec<Complaint>> {
-        let mut reader = Reader { variable, complaints: Vec::new() };
-        let election = reader.election();
-        let account = reader.account();
-        let name = reader.text(variable::NAME, LONGEST_NAME).unwrap_or_else(|| "unnamed".into());
-        let address = reader.text(variable::ADDRESS, LONGEST_ADDRESS);
-        let timings = reader.timings();
-        let agenda = reader.agenda(election.as_ref(), timings.as_ref());
-        let watchdog = reader.watchdog();
-        match (election, account, timings) {
-            (Some(election), Some(account), Some(timings)) if reader.complaints.is_empty() => {
-                Ok(Self { election, account, name, address, timings, agenda, watchdog })
-            }
-            _ => Err(reader.complaints),
+        Reader { variable, lease: None, complaints: Vec::new() }.settings()
+    }
+
+    /// The same for a single invocation, which is one whole turn: it has to know of a turn, and
+    /// its lease is the longest one unless another is set.
+    ///
+    /// # Errors
+    /// As [`Settings::read`].
+    pub fn one_shot(variable: impl Fn(&str) -> Option<String>) -> Result<Self, Vec<Complaint>> {
+        let lease = Some(ONE_SHOT_LEASE);
+        let mut reader = Reader { variable, lease, complaints: Vec::new() };
+        let timers = [variable::EVERY, variable::CRON, variable::ON_START];
+        if timers.iter().all(|name| reader.get(name).is_none()) {
+            let problem = "no timer is set, so there is never a turn to run".into();
+            let advice = "set it like 10m or 24h, or TENURE_CRON: how often a turn is to run, however \
+                          often this is called";
+            reader.complain(variable::EVERY, problem, advice);
         }
+        reader.settings()
     }
 
     /// What the host must allow.
@@ -145,10 +153,29 @@ fn shown(value: &str) -> &str {
 
 struct Reader<V> {
     variable: V,
+    /// The lease where none is set.
+    lease: Option<Duration>,
     complaints: Vec<Complaint>,
 }
 
 impl<V: Fn(&str) -> Option<String>> Reader<V> {
+    fn settings(self) -> Result<Settings, Vec<Complaint>> {
+        let mut reader = self;
+        let election = reader.election();
+        let account = reader.account();
+        let name = reader.text(variable::NAME, LONGEST_NAME).unwrap_or_else(|| "unnamed".into());
+        let address = reader.text(variable::ADDRESS, LONGEST_ADDRESS);
+        let timings = reader.timings();
+        let agenda = reader.agenda(election.as_ref(), timings.as_ref());
+        let watchdog = reader.watchdog();
+        match (election, account, timings) {
+            (Some(election), Some(account), Some(timings)) if reader.complaints.is_empty() => {
+                Ok(Settings { election, account, name, address, timings, agenda, watchdog })
+            }
+            _ => Err(reader.complaints),
+        }
+    }
+
     fn get(&self, setting: &str) -> Option<String> {
         (self.variable)(setting).filter(|value| !value.trim().is_empty())
     }
@@ -224,7 +251,7 @@ impl<V: Fn(&str) -> Option<String>> Reader<V> {
     fn timings(&mut self) -> Option<Timings> {
         let complaints = self.complaints.len();
         let mut wanted = Wanted {
-            lease: self.duration(variable::LEASE),
+            lease: self.duration(variable::LEASE).or(self.lease),
             margin: self.duration(variable::MARGIN),
             renew: self.duration(variable::RENEW),
             poll: self.duration(variable::POLL),

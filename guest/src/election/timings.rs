@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use super::duration::format_duration;
+use tenure_base::duration::format_duration;
 use crate::prelude::*;
 
 /// The shortest margin: the service may be 2 s off, and the host needs its slack.

@@ -36,6 +36,24 @@ pub enum TroubleClass {
     Work,
 }
 
+impl TroubleClass {
+    /// As the WIT writes it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Configuration => "configuration",
+            Self::Refused => "refused",
+            Self::Clock => "clock",
+            Self::Unreachable => "unreachable",
+            Self::Unavailable => "unavailable",
+            Self::Nonsense => "nonsense",
+            Self::LeaseLost => "lease-lost",
+            Self::Schedule => "schedule",
+            Self::Work => "work",
+        }
+    }
+}
+
 /// Something that went wrong. Holds no secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trouble {

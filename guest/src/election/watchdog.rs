@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Moment;
 use super::chance::{Chance, jittered};
-use super::duration::format_duration;
+use tenure_base::duration::format_duration;
 use super::record::Outcome;
 use super::report::Turn;
 use crate::prelude::*;

@@ -26,11 +26,29 @@ impl StepClock {
     pub fn now(&self) -> Moment {
         self.elapsed + Duration::from_nanos(monotonic_clock::now().saturating_sub(self.began))
     }
+}
 
-    /// This machine's own idea of the time of day.
-    pub fn wall(&self) -> DateTime<Utc> {
-        let wall = wall_clock::now();
-        let seconds = i64::try_from(wall.seconds).unwrap_or(i64::MAX);
-        DateTime::from_timestamp(seconds, wall.nanoseconds).unwrap_or(DateTime::UNIX_EPOCH)
+/// Time of an invocation without a host that measures it: the longer of what this machine's two
+/// clocks say, since one of them may stand still while the machine sleeps.
+pub struct OwnClock {
+    steps: StepClock,
+    began: DateTime<Utc>,
+}
+
+impl OwnClock {
+    pub fn start() -> Self {
+        Self { steps: StepClock::start(Moment::ZERO), began: wall() }
     }
+
+    pub fn now(&self) -> Moment {
+        let by_wall = wall().signed_duration_since(self.began).to_std().unwrap_or_default();
+        self.steps.now().max(by_wall)
+    }
+}
+
+/// This machine's own idea of the time of day.
+pub fn wall() -> DateTime<Utc> {
+    let wall = wall_clock::now();
+    let seconds = i64::try_from(wall.seconds).unwrap_or(i64::MAX);
+    DateTime::from_timestamp(seconds, wall.nanoseconds).unwrap_or(DateTime::UNIX_EPOCH)
 }

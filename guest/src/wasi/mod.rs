@@ -1,11 +1,15 @@
-//! The component: the WIT world `elector`, on standard WASI 0.2 and nothing else.
+//! The component: the WIT world `socket`, on standard WASI 0.2 and nothing else.
 //!
 //! Everything here only moves bytes and time. What to send and what an answer means is
-//! decided in [`crate::election`] and [`crate::azure`].
+//! decided in [`crate::election`] and [`crate::azure`]; what a platform is answered, in
+//! [`crate::entry`].
 
 mod clock;
+mod command;
 mod convert;
-mod runtime;
+mod cron;
+mod http;
+mod invocation;
 mod transport;
 
 use core::time::Duration;
@@ -13,14 +17,15 @@ use core::time::Duration;
 use crate::azure::answer::Answer;
 use crate::azure::operation::Operation;
 use crate::election::{
-    Ask, Chance, Failure, Settings, Snapshot, Step, Todo, Trouble, TroubleClass,
+    Ask, Chance, Complaint, Failure, Moment, Report, Settings, Snapshot, Step, Todo, Trouble, TroubleClass,
 };
 use clock::StepClock;
+use tenure_base as _;
 
 /// What the macro makes of `wit/`.
 mod bindings {
     #![allow(unsafe_code, missing_docs, clippy::all)]
-    wit_bindgen::generate!({ path: "../wit", world: "elector" });
+    wit_bindgen::generate!({ path: "../wit", world: "socket", generate_all });
     export!(Component with_types_in self);
     use super::Component;
 }
@@ -45,11 +50,22 @@ impl Chance for HostChance {
     }
 }
 
-fn settings() -> Result<Settings, Vec<crate::election::Complaint>> {
-    let environment = wasip2::cli::environment::get_environment();
-    Settings::read(|name| {
-        environment.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone())
-    })
+/// The variables of the environment, as one call finds them.
+struct Variables(Vec<(String, String)>);
+
+impl Variables {
+    fn of_host() -> Self {
+        Self(wasip2::cli::environment::get_environment())
+    }
+
+    fn get(&self, name: &str) -> Option<String> {
+        self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone())
+    }
+}
+
+fn settings() -> Result<Settings, Vec<Complaint>> {
+    let variables = Variables::of_host();
+    Settings::read(|name| variables.get(name))
 }
 
 impl Guest for Component {
@@ -74,25 +90,12 @@ impl Guest for Component {
         let event = event.map(Into::into);
         let mut step =
             Step::begin(&settings, memory.as_deref(), clock.started(), event, &mut chance);
-        loop {
-            let sent = clock.now();
-            match step.next(sent) {
-                Todo::Rest(report) => return (*report).into(),
-                Todo::Send(ask) => {
-                    let date = step.date(sent, clock.wall());
-                    let reply = send(&settings, &ask, date);
-                    step.answered(sent, clock.now(), clock.wall(), reply, &mut chance);
-                }
-            }
-        }
+        drive(&mut step, &settings, &|| clock.now()).into()
     }
 
     fn inspect() -> Result<wit::Snapshot, wit::Trouble> {
-        let answer = ask_for_people(Operation::Look { lease: None });
-        let (settings, answer) = answer.map_err(wit::Trouble::from)?;
-        Snapshot::read(&answer, &settings, StepClock::start(Duration::ZERO).wall())
-            .map(Into::into)
-            .map_err(Into::into)
+        let settings = usable_settings().map_err(wit::Trouble::from)?;
+        look(&settings).map(Into::into).map_err(Into::into)
     }
 
     fn break_lease(period: Option<wit::Duration>) -> Result<wit::Duration, wit::Trouble> {
@@ -100,7 +103,8 @@ impl Guest for Component {
         let seconds = period.map(|nanos| nanos.div_ceil(1_000_000_000).min(LONGEST_BREAK));
         let period = seconds.map(|seconds| u32::try_from(seconds).unwrap_or(60));
         let operation = Operation::Break { period };
-        let (settings, answer) = ask_for_people(operation.clone()).map_err(wit::Trouble::from)?;
+        let settings = usable_settings().map_err(wit::Trouble::from)?;
+        let answer = ask_for_people(&settings, operation.clone()).map_err(wit::Trouble::from)?;
         let left = crate::election::broken(&answer, &operation, &settings);
         left.map(convert::nanos).map_err(Into::into)
     }
@@ -118,33 +122,53 @@ fn send(
     Ok(Answer::read(&ask.operation, status, &headers))
 }
 
-/// One request outside an election. Asked twice when the first try got no answer: an idle
-/// connection of the host may have died.
-fn ask_for_people(operation: Operation) -> Result<(Settings, Answer), Trouble> {
-    let settings = settings().map_err(|complaints| Trouble {
+/// Does what a step asks for, until it has its report. `now` is in the time of its `elapsed`.
+fn drive(step: &mut Step<'_>, settings: &Settings, now: &dyn Fn() -> Moment) -> Report {
+    loop {
+        let sent = now();
+        match step.next(sent) {
+            Todo::Rest(report) => return *report,
+            Todo::Send(ask) => {
+                let date = step.date(sent, clock::wall());
+                let reply = send(settings, &ask, date);
+                step.answered(sent, now(), clock::wall(), reply, &mut HostChance);
+            }
+        }
+    }
+}
+
+fn usable_settings() -> Result<Settings, Trouble> {
+    settings().map_err(|complaints| Trouble {
         class: TroubleClass::Configuration,
         detail: convert::sentences(&complaints),
-    })?;
-    let clock = StepClock::start(Duration::ZERO);
+    })
+}
+
+/// One look, without taking part.
+fn look(settings: &Settings) -> Result<Snapshot, Trouble> {
+    let answer = ask_for_people(settings, Operation::Look { lease: None })?;
+    Snapshot::read(&answer, settings, clock::wall())
+}
+
+/// One request outside an election. Asked twice when the first try got no answer: an idle
+/// connection of the host may have died.
+fn ask_for_people(settings: &Settings, operation: Operation) -> Result<Answer, Trouble> {
     let ask = Ask { operation, timeout: settings.timings.request_timeout };
-    let mut reply = send(&settings, &ask, clock.wall());
+    let mut reply = send(settings, &ask, clock::wall());
     let date = match &reply {
         Ok(Answer { status: 403, date: Some(date), .. }) => Some(*date),
-        Err(_) => Some(clock.wall()),
+        Err(_) => Some(clock::wall()),
         Ok(_) => None,
     };
     if let Some(date) = date {
-        reply = send(&settings, &ask, date);
+        reply = send(settings, &ask, date);
     }
-    match reply {
-        Ok(answer) => Ok((settings, answer)),
-        Err(failure) => Err(failure.trouble(&ask.operation, settings.account.origin())),
-    }
+    reply.map_err(|failure| failure.trouble(&ask.operation, settings.account.origin()))
 }
 
 fn unusable(
     memory: Option<wit::Memory>,
-    complaints: Vec<crate::election::Complaint>,
+    complaints: Vec<Complaint>,
 ) -> wit::Report {
     let detail = convert::sentences(&complaints);
     let trouble = Trouble { class: TroubleClass::Configuration, detail };

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use super::super::duration::format_duration;
+use tenure_base::duration::format_duration;
 use super::super::service_clock::{Timestamp, nanos};
 use super::cron::Cron;
 use super::zone::Zone;

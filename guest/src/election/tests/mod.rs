@@ -2,6 +2,7 @@
 
 mod holding;
 mod leaving;
+mod one_turn;
 mod turns;
 mod watchdog;
 mod winning;

@@ -3,9 +3,8 @@
 //! Own code, because the crate `humantime` needs the standard library, which is a
 //! large part of a small component.
 
+use alloc::string::{String, ToString};
 use core::time::Duration;
-
-use crate::prelude::*;
 
 /// Units, the longest first, and their nanoseconds. The first spelling is written.
 const UNITS: [(&[&str], u64); 7] = [
@@ -19,7 +18,7 @@ const UNITS: [(&[&str], u64); 7] = [
 ];
 
 /// Reads numbers with units, with or without blanks. A number may have a fraction.
-pub(super) fn parse_duration(text: &str) -> Option<Duration> {
+pub fn parse_duration(text: &str) -> Option<Duration> {
     let mut rest = text.trim();
     let mut nanos = 0_u64;
     loop {
@@ -55,7 +54,7 @@ fn part(number: &str, unit: &str) -> Option<u64> {
 }
 
 /// Writes it with as many units as it needs, like `1h 30m`.
-pub(super) fn format_duration(duration: Duration) -> String {
+pub fn format_duration(duration: Duration) -> String {
     let mut left = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
     let mut text = String::new();
     for (names, unit) in UNITS {

@@ -1,0 +1,89 @@
+//! Stands between a handler and its environment in a composed component, where election and
+//! handler share one: the handler sees no credential of the election.
+//!
+//! Kept back are the variables that begin with one of [`KEPT_BACK`], except those that begin with one
+//! of [`PASSED`]. This is the one place where the two lists are.
+
+#![deny(missing_docs)]
+#![cfg_attr(target_family = "wasm", no_std, allow(unsafe_code, reason = "generated bindings"))]
+
+/// Storage credentials, the token endpoints of managed identities, and the election's settings.
+pub const KEPT_BACK: [&str; 4] = ["AZURE_", "IDENTITY_", "MSI_", "TENURE_"];
+
+/// What is the handler's although it begins so.
+pub const PASSED: [&str; 2] = ["TENURE_HANDLER_", "TENURE_TERM_HEADER"];
+
+/// Whether a handler may see the variable `name`, in whatever case it is written.
+#[must_use]
+pub fn passes(name: &str) -> bool {
+    let begins = |prefix: &&str| {
+        let start = name.as_bytes().get(..prefix.len());
+        start.is_some_and(|start| start.eq_ignore_ascii_case(prefix.as_bytes()))
+    };
+    !KEPT_BACK.iter().any(|prefix| begins(&prefix)) || PASSED.iter().any(|prefix| begins(&prefix))
+}
+
+#[cfg(target_family = "wasm")]
+mod component {
+    extern crate alloc;
+
+    use alloc::string::String;
+    use alloc::vec::Vec;
+    use tenure_base as _;
+
+    /// What the macro makes of `wit/`.
+    mod bindings {
+        #![allow(missing_docs, clippy::all)]
+        wit_bindgen::generate!({ world: "filter", generate_all });
+        export!(Filter with_types_in self);
+        use super::Filter;
+    }
+
+    use bindings::exports::wasi::cli::environment::Guest;
+    use bindings::wasi::cli::environment;
+
+    struct Filter;
+
+    impl Guest for Filter {
+        fn get_environment() -> Vec<(String, String)> {
+            let mut variables = environment::get_environment();
+            variables.retain(|(name, _)| super::passes(name));
+            variables
+        }
+
+        fn get_arguments() -> Vec<String> {
+            environment::get_arguments()
+        }
+
+        fn initial_cwd() -> Option<String> {
+            environment::initial_cwd()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::passes;
+
+    #[test]
+    fn secrets_are_kept_back() {
+        for name in [
+            "AZURE_STORAGE_CONNECTION_STRING",
+            "azure_client_secret",
+            "IDENTITY_ENDPOINT",
+            "IDENTITY_HEADER",
+            "MSI_SECRET",
+            "TENURE_TICK_TOKEN",
+            "TENURE_HANDLER",
+        ] {
+            assert!(!passes(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn the_rest_is_the_handlers() {
+        for name in ["", "PATH", "REPORT_URL", "AZUR", "TENURE_HANDLER_URL", "TENURE_TERM_HEADER"] {
+            assert!(passes(name), "{name}");
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! What a request is answered: a status and JSON, for programs; no secret and nothing that helps to guess one.
+
+use tenure_base::json::{Object, Value, array};
+
+use crate::election::{Complaint, Course, Incumbent, LeaseState, Snapshot, Trouble, Turned};
+use crate::prelude::*;
+
+/// An answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// The status, as HTTP counts it. Entries that are not HTTP succeed with 200 alone.
+    pub status: u16,
+    /// One JSON object.
+    pub body: String,
+}
+
+impl Answer {
+    fn new(status: u16, object: Object) -> Self {
+        Self { status, body: object.end() }
+    }
+}
+
+/// What became of a turn.
+#[must_use]
+pub fn turned(turned: &Turned) -> Answer {
+    let (status, outcome) = match turned.course {
+        Course::Succeeded => (200, "succeeded"),
+        Course::NothingDue => (200, "nothing-due"),
+        Course::Followed => (200, "followed"),
+        Course::Failed => (500, "failed"),
+        Course::Overran => (500, "overran"),
+        Course::Undecided => (503, "undecided"),
+        Course::Unanswered => (503, "unanswered"),
+    };
+    let slot = turned.turn.as_ref().map(|turn| turn.slot.to_rfc3339());
+    let leading = turned.term.is_some();
+    let term = turned.term.or(turned.leader.as_ref().map(|leader| leader.term));
+    let mut object = Object::new()
+        .with("leading", leading)
+        .with("term", term)
+        .with("slot", slot.as_ref())
+        .with("ran", turned.ran)
+        .with("outcome", outcome)
+        .with("next", turned.next.map(|next| next.to_rfc3339()).as_ref());
+    if let Some(turn) = &turned.turn {
+        object = object
+            .with("value", turn.value.as_ref())
+            .with("attempt", u64::from(turn.attempt))
+            .with("past_due", turn.past_due);
+    }
+    if let Some(recorded) = turned.recorded {
+        object = object.with("recorded", recorded);
+    }
+    if let Some(leader) = &turned.leader {
+        object = object.with("leader", &leader.name);
+    }
+    if let Some(error) = &turned.error {
+        object = object.with("error", error);
+    }
+    Answer::new(status, with_trouble(object, &turned.trouble))
+}
+
+/// Who leads.
+#[must_use]
+pub fn leader(snapshot: &Snapshot) -> Answer {
+    let held = matches!(snapshot.lease, LeaseState::Leased | LeaseState::Breaking);
+    let leader = snapshot.incumbent.as_ref().filter(|_| held).map(incumbent);
+    let lease = match snapshot.lease {
+        LeaseState::Absent => "absent",
+        LeaseState::Available => "available",
+        LeaseState::Leased => "leased",
+        LeaseState::Expired => "expired",
+        LeaseState::Breaking => "breaking",
+        LeaseState::Broken => "broken",
+    };
+    let object = Object::new()
+        .with("lease", lease)
+        .with("leader", json(leader.as_ref()))
+        .with("last_leader", json(snapshot.incumbent.as_ref().map(incumbent).as_ref()))
+        .with("next", snapshot.next_turn.map(|next| next.to_rfc3339()).as_ref())
+        .with("asked_at", &snapshot.asked_at.to_rfc3339());
+    Answer::new(200, object)
+}
+
+fn incumbent(incumbent: &Incumbent) -> String {
+    Object::new()
+        .with("name", &incumbent.name)
+        .with("term", incumbent.term)
+        .with("since", &incumbent.since.to_rfc3339())
+        .with("address", incumbent.address.as_ref())
+        .end()
+}
+
+/// A look that failed.
+#[must_use]
+pub fn could_not_look(trouble: &Trouble) -> Answer {
+    let object = Object::new().with("error", "the storage service could not be asked");
+    Answer::new(503, with_trouble(object, core::slice::from_ref(trouble)))
+}
+
+/// The settings are fine.
+#[must_use]
+pub fn healthy() -> Answer {
+    Answer::new(200, Object::new().with("healthy", true))
+}
+
+/// Settings that cannot be used: all complaints.
+#[must_use]
+pub fn complained(complaints: &[Complaint]) -> Answer {
+    with_complaints(complaints, |object, complaint| {
+        object.with("problem", &complaint.problem).with("advice", &complaint.advice)
+    })
+}
+
+/// The same for anybody: only which settings they are.
+#[must_use]
+pub fn named(complaints: &[Complaint]) -> Answer {
+    with_complaints(complaints, |object, _| object)
+}
+
+fn with_complaints(complaints: &[Complaint], more: fn(Object, &Complaint) -> Object) -> Answer {
+    let complaints = array(complaints.iter().map(|complaint| {
+        more(Object::new().with("setting", complaint.setting), complaint).end()
+    }));
+    let object = Object::new()
+        .with("error", "settings are wrong; nothing was sent")
+        .with("complaints", Value::Json(&complaints));
+    Answer::new(503, object)
+}
+
+/// A request that is not served.
+#[must_use]
+pub fn refused(status: u16, error: &str) -> Answer {
+    Answer::new(status, Object::new().with("error", error))
+}
+
+fn with_trouble(object: Object, trouble: &[Trouble]) -> Object {
+    if trouble.is_empty() {
+        return object;
+    }
+    let trouble = array(trouble.iter().map(|trouble| {
+        Object::new().with("class", trouble.class.name()).with("detail", &trouble.detail).end()
+    }));
+    object.with("trouble", Value::Json(&trouble))
+}
+
+fn json(object: Option<&String>) -> Value<'_> {
+    object.map_or(Value::Null, |object| Value::Json(object))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::election::{Timestamp, TroubleClass, Turn};
+    use core::time::Duration;
+    use serde_json::json;
+
+    const SEVEN: Timestamp = Timestamp(1_795_158_000_000_000_000);
+
+    fn result(course: Course) -> Turned {
+        Turned {
+            course,
+            term: None,
+            leader: None,
+            turn: None,
+            ran: false,
+            error: None,
+            recorded: None,
+            next: None,
+            trouble: Vec::new(),
+        }
+    }
+
+    fn there() -> Incumbent {
+        Incumbent { name: "there".into(), term: 7, since: SEVEN, address: None }
+    }
+
+    fn read(answer: &Answer) -> serde_json::Value {
+        serde_json::from_str(&answer.body).unwrap()
+    }
+
+    #[test]
+    fn a_turn_that_ran() {
+        let turn = Turn {
+            term: 9,
+            slot: SEVEN,
+            value: None,
+            attempt: 2,
+            past_due: true,
+            valid_for: Duration::ZERO,
+            time_limit: None,
+        };
+        let turned = super::turned(&Turned {
+            term: Some(9),
+            turn: Some(turn),
+            ran: true,
+            error: Some("\"no\"".into()),
+            recorded: Some(true),
+            next: Some(SEVEN.plus(Duration::from_secs(600))),
+            trouble: vec![Trouble { class: TroubleClass::Clock, detail: "late".into() }],
+            ..result(Course::Failed)
+        });
+        assert_eq!(turned.status, 500);
+        let expected = json!({
+            "leading": true, "term": 9, "slot": "2026-11-20T07:00:00Z", "ran": true,
+            "outcome": "failed", "next": "2026-11-20T07:10:00Z", "value": null, "attempt": 2,
+            "past_due": true, "recorded": true, "error": "\"no\"",
+            "trouble": [{ "class": "clock", "detail": "late" }],
+        });
+        assert_eq!(read(&turned), expected);
+    }
+
+    #[test]
+    fn a_turn_of_another() {
+        let turned = super::turned(&Turned { leader: Some(there()), ..result(Course::Followed) });
+        let expected = json!({
+            "leading": false, "term": 7, "slot": null, "ran": false, "outcome": "followed",
+            "next": null, "leader": "there",
+        });
+        assert_eq!((turned.status, read(&turned)), (200, expected));
+    }
+
+    #[test]
+    fn a_leader_is_one_who_holds_the_lease() {
+        let mut snapshot = Snapshot {
+            lease: LeaseState::Leased,
+            incumbent: Some(there()),
+            last_slot: None,
+            finished: None,
+            started: None,
+            next_turn: None,
+            asked_at: SEVEN,
+        };
+        let there = json!({
+            "name": "there", "term": 7, "since": "2026-11-20T07:00:00Z", "address": null
+        });
+        assert_eq!(read(&leader(&snapshot))["leader"], there);
+        snapshot.lease = LeaseState::Expired;
+        let answer = read(&leader(&snapshot));
+        assert_eq!((&answer["leader"], &answer["last_leader"]), (&json!(null), &there));
+    }
+
+    #[test]
+    fn complaints_come_all_at_once() {
+        let complaint = |setting| Complaint { setting, problem: "p".into(), advice: "a".into() };
+        let answer = complained(&[complaint("A"), complaint("B")]);
+        assert_eq!(answer.status, 503);
+        let complaints = &read(&answer)["complaints"];
+        assert_eq!(complaints[1], json!({ "setting": "B", "problem": "p", "advice": "a" }));
+        let named = named(&[complaint("A"), complaint("B")]);
+        assert_eq!(read(&named)["complaints"], json!([{ "setting": "A" }, { "setting": "B" }]));
+    }
+}

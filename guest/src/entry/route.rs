@@ -1,0 +1,67 @@
+//! What a request asks for.
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Route {
+    /// One whole turn.
+    Tick,
+    /// Who leads.
+    Leader,
+    /// Whether the settings are fine.
+    Health,
+    /// To give the leadership up.
+    Resign,
+}
+
+/// Why a request asks for nothing that there is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// There is no such path.
+    Path,
+    /// The path is for these methods.
+    Method(&'static str),
+}
+
+const READ: &str = "GET, HEAD";
+const WRITE: &str = "POST";
+
+impl Route {
+    /// `target` is the path, with or without a query.
+    ///
+    /// # Errors
+    /// There is nothing there, or not for this method.
+    pub fn of(method: &str, target: &str) -> Result<Self, Refusal> {
+        let path = target.split('?').next().unwrap_or(target);
+        let (route, methods) = match path {
+            "/tick" => (Self::Tick, WRITE),
+            "/resign" => (Self::Resign, WRITE),
+            "/leader" => (Self::Leader, READ),
+            "/healthz" => (Self::Health, READ),
+            _ => return Err(Refusal::Path),
+        };
+        match methods.split(", ").any(|known| known == method) {
+            true => Ok(route),
+            false => Err(Refusal::Method(methods)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_lead_to_what_they_ask_for() {
+        assert_eq!(Route::of("POST", "/tick"), Ok(Route::Tick));
+        assert_eq!(Route::of("POST", "/tick?now"), Ok(Route::Tick));
+        assert_eq!(Route::of("HEAD", "/leader"), Ok(Route::Leader));
+        assert_eq!(Route::of("GET", "/healthz"), Ok(Route::Health));
+        assert_eq!(Route::of("POST", "/resign"), Ok(Route::Resign));
+        assert_eq!(Route::of("GET", "/tick"), Err(Refusal::Method("POST")));
+        assert_eq!(Route::of("POST", "/leader"), Err(Refusal::Method("GET, HEAD")));
+        assert_eq!(Route::of("post", "/tick"), Err(Refusal::Method("POST")));
+        for path in ["", "/", "/tick/", "//tick", "/TICK", "/leader/x"] {
+            assert_eq!(Route::of("GET", path), Err(Refusal::Path), "{path}");
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! `wasi:http/incoming-handler`: turns, and looks, for whoever asks over HTTP. Writes nothing to standard
+//! output: some hosts make an answer of it.
+
+use core::time::Duration;
+
+use wasip2::clocks::monotonic_clock::subscribe_duration;
+use wasip2::exports::http::incoming_handler::Guest;
+use wasip2::http::types::{
+    Fields, IncomingRequest, Method, OutgoingBody, OutgoingResponse, ResponseOutparam,
+};
+use wasip2::io::poll::poll;
+
+use super::convert::nanos;
+use super::invocation::one_turn;
+use super::{Component, Variables, look};
+use crate::election::{Complaint, Settings};
+use crate::entry::{self, Access, Admission, Answer, Refusal, Route};
+use crate::prelude::*;
+
+wasip2::http::proxy::export!(Component);
+
+/// Nothing is read of a body but its length.
+const MOST_BODY: u64 = 64 * 1024;
+
+/// The longest that a body may take to arrive.
+const BODY_WITHIN: Duration = Duration::from_secs(10);
+
+impl Guest for Component {
+    fn handle(request: IncomingRequest, out: ResponseOutparam) {
+        let method = request.method();
+        let (answer, more) = answer(&request, &method);
+        respond(out, &answer, more, !matches!(method, Method::Head));
+    }
+}
+
+/// A header beside those that all answers have.
+type More = Option<(&'static str, &'static str)>;
+
+fn answer(request: &IncomingRequest, method: &Method) -> (Answer, More) {
+    let target = request.path_with_query().unwrap_or_default();
+    let route = match Route::of(name(method), &target) {
+        Ok(route) => route,
+        Err(Refusal::Path) => return (entry::refused(404, "there is nothing here"), None),
+        Err(Refusal::Method(allowed)) => {
+            return (entry::refused(405, "not with this method"), Some(("allow", allowed)));
+        }
+    };
+    let variables = Variables::of_host();
+    let settings = Settings::one_shot(|name| variables.get(name));
+    let answer = match (route, settings) {
+        (Route::Tick, settings) => return tick(request, &variables, settings),
+        (Route::Resign, _) => entry::refused(
+            501,
+            "nothing is kept between two calls, so there is no leadership to resign from: each \
+             turn releases the lease itself",
+        ),
+        (_, Err(complaints)) => entry::named(&complaints),
+        (Route::Leader, Ok(settings)) => match look(&settings) {
+            Ok(snapshot) => entry::leader(&snapshot),
+            Err(trouble) => entry::could_not_look(&trouble),
+        },
+        (Route::Health, Ok(_)) => entry::healthy(),
+    };
+    (answer, None)
+}
+
+/// A turn, for those who may.
+fn tick(
+    request: &IncomingRequest,
+    variables: &Variables,
+    settings: Result<Settings, Vec<Complaint>>,
+) -> (Answer, More) {
+    let access = Access::read(|name| variables.get(name));
+    let shown = request.headers().get("authorization");
+    let shown = match shown.as_slice() {
+        [shown] => Some(shown.as_slice()),
+        _ => None,
+    };
+    let answer = match (access.admits(shown), access, settings) {
+        (Admission::Denied, ..) => {
+            let refusal = entry::refused(401, "show the token of this service");
+            return (refusal, Some(("www-authenticate", "Bearer")));
+        }
+        (_, Access::Closed(complaint), settings) => {
+            let mut complaints = settings.err().unwrap_or_default();
+            // What is wrong with the others is no reason to refuse, but to fail.
+            let status = if complaints.is_empty() { 403 } else { 503 };
+            complaints.push(complaint);
+            Answer { status, ..entry::complained(&complaints) }
+        }
+        (.., settings) => match (read_body(request), settings) {
+            (Err(refusal), _) => refusal,
+            (Ok(()), Ok(settings)) => entry::turned(&one_turn(&settings)),
+            (Ok(()), Err(complaints)) => entry::complained(&complaints),
+        },
+    };
+    (answer, None)
+}
+
+/// Takes the body, so that the connection can be used again, and nothing of it.
+fn read_body(request: &IncomingRequest) -> Result<(), Answer> {
+    let Ok(body) = request.consume() else { return Ok(()) };
+    let Ok(stream) = body.stream() else { return Ok(()) };
+    let (ready, deadline) = (stream.subscribe(), subscribe_duration(nanos(BODY_WITHIN)));
+    let mut read = 0;
+    while poll(&[&ready, &deadline]).contains(&0) {
+        match stream.skip(MOST_BODY) {
+            Ok(bytes) => read += bytes,
+            // The end.
+            Err(_) => return Ok(()),
+        }
+        if read > MOST_BODY {
+            return Err(entry::refused(413, "the body has more than 64 KiB; none is needed"));
+        }
+    }
+    Err(entry::refused(408, "the body did not arrive in time"))
+}
+
+fn respond(out: ResponseOutparam, answer: &Answer, more: More, with_body: bool) {
+    let mut headers = vec![("content-type", "application/json"), ("cache-control", "no-store")];
+    headers.extend(more);
+    let length = answer.body.len().to_string();
+    if with_body {
+        headers.push(("content-length", &length));
+    }
+    let headers: Vec<_> = headers
+        .iter()
+        .map(|(name, value)| (name.to_string(), value.as_bytes().to_vec()))
+        .collect();
+    let headers = Fields::from_list(&headers).unwrap_or_else(|_| Fields::new());
+    let response = OutgoingResponse::new(headers);
+    let _ = response.set_status_code(answer.status);
+    let body = response.body();
+    ResponseOutparam::set(out, Ok(response));
+    let Ok(body) = body else { return };
+    if with_body && let Ok(stream) = body.write() {
+        for piece in answer.body.as_bytes().chunks(4096) {
+            // Whoever asked may be gone.
+            let _ = stream.blocking_write_and_flush(piece);
+        }
+    }
+    let _ = OutgoingBody::finish(body, None);
+}
+
+fn name(method: &Method) -> &str {
+    match method {
+        Method::Get => "GET",
+        Method::Head => "HEAD",
+        Method::Post => "POST",
+        _ => "",
+    }
+}
