@@ -32,3 +32,6 @@ pub const BEAT_HANDLER: &str = env!("TENURE_BEAT_HANDLER");
 
 /// The component that misbehaves in every way that it is told.
 pub const UNRULY_HANDLER: &str = env!("TENURE_UNRULY_HANDLER");
+
+/// The service of wasmCloud that `deploy/wasmcloud` brings.
+pub const SERVICE: &str = env!("TENURE_SERVICE");

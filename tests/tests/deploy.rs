@@ -43,7 +43,7 @@ fn mistakes_are_found() {
         ("kubernetes/deployment.yaml", "TENURE_GRACE", "TENURE_GRASS", "TENURE_GRASS is no"),
         ("kubernetes/cronjob.yaml", "schedule:", "timetable:", "schedule"),
         ("kubernetes/cronjob.yaml", "Not run:", "Fine:", "does not say what was not run"),
-        ("spinkube/spinapp.yaml", "executor:", "execution:", "execution"),
+        ("spinkube/spinapp.yaml", "checks:", "probes:", "'probes' was unexpected"),
         ("spinkube/spinapp.yaml", "metadata:\n", "metadata:\n   ", "indentation"),
         (
             "wasmcloud/workload.yaml",

@@ -3,13 +3,13 @@
 use core::ops::RangeInclusive;
 use core::time::Duration;
 
-use tenure_base::duration::{format_duration, parse_duration};
 use super::slots::{Agenda, Cron, CronError, Delivery, Missed, Schedule, ZONES_OF, Zone};
 use super::timings::{Setting, Timings, Wanted};
 use super::watchdog::Watchdog;
 use crate::azure::account::Account;
 use crate::azure::name::BlobName;
 use crate::prelude::*;
+use tenure_base::duration::{format_duration, parse_duration};
 
 /// The variables, by the names that Azure users know and the README lists.
 pub mod variable {

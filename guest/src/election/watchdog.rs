@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use super::Moment;
 use super::chance::{Chance, jittered};
-use tenure_base::duration::format_duration;
 use super::record::Outcome;
 use super::report::Turn;
 use crate::prelude::*;
+use tenure_base::duration::format_duration;
 
 /// A cool-down grows to so many times the first one, and no longer than [`LONGEST`].
 const MOST_TIMES: u32 = 16;

@@ -49,9 +49,11 @@ impl Access {
                 "is true although a token is set",
                 "leave out one of the two",
             ),
-            (_, Some(other)) if !matches!(other, "true" | "false") => {
-                complaint(variable::OPEN, "is neither true nor false", "leave it out, or choose one")
-            }
+            (_, Some(other)) if !matches!(other, "true" | "false") => complaint(
+                variable::OPEN,
+                "is neither true nor false",
+                "leave it out, or choose one",
+            ),
             (Some(token), _) => Self::Token(token.trim().into()),
             (None, Some("true")) => Self::Open,
             (None, _) => complaint(
@@ -112,7 +114,8 @@ mod tests {
         let judge = |header: &str| access.admits(Some(header.as_bytes()));
         assert_eq!(judge("Bearer s3cret"), Admission::Granted);
         assert_eq!(judge("bearer  s3cret"), Admission::Granted);
-        for wrong in ["", "Bearer", "Bearer ", "Bearer s3cre", "Bearer s3cret2", "s3cret", "Basic s3cret"]
+        for wrong in
+            ["", "Bearer", "Bearer ", "Bearer s3cre", "Bearer s3cret2", "s3cret", "Basic s3cret"]
         {
             assert_eq!(judge(wrong), Admission::Denied, "{wrong}");
         }

@@ -119,9 +119,10 @@ pub fn named(complaints: &[Complaint]) -> Answer {
 }
 
 fn with_complaints(complaints: &[Complaint], more: fn(Object, &Complaint) -> Object) -> Answer {
-    let complaints = array(complaints.iter().map(|complaint| {
-        more(Object::new().with("setting", complaint.setting), complaint).end()
-    }));
+    let complaints =
+        array(complaints.iter().map(|complaint| {
+            more(Object::new().with("setting", complaint.setting), complaint).end()
+        }));
     let object = Object::new()
         .with("error", "settings are wrong; nothing was sent")
         .with("complaints", Value::Json(&complaints));

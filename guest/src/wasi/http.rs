@@ -123,10 +123,8 @@ fn respond(out: ResponseOutparam, answer: &Answer, more: More, with_body: bool) 
     if with_body {
         headers.push(("content-length", &length));
     }
-    let headers: Vec<_> = headers
-        .iter()
-        .map(|(name, value)| (name.to_string(), value.as_bytes().to_vec()))
-        .collect();
+    let headers: Vec<_> =
+        headers.iter().map(|(name, value)| (name.to_string(), value.as_bytes().to_vec())).collect();
     let headers = Fields::from_list(&headers).unwrap_or_else(|_| Fields::new());
     let response = OutgoingResponse::new(headers);
     let _ = response.set_status_code(answer.status);

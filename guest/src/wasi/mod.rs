@@ -17,7 +17,8 @@ use core::time::Duration;
 use crate::azure::answer::Answer;
 use crate::azure::operation::Operation;
 use crate::election::{
-    Ask, Chance, Complaint, Failure, Moment, Report, Settings, Snapshot, Step, Todo, Trouble, TroubleClass,
+    Ask, Chance, Complaint, Failure, Moment, Report, Settings, Snapshot, Step, Todo, Trouble,
+    TroubleClass,
 };
 use clock::StepClock;
 use tenure_base as _;
@@ -166,10 +167,7 @@ fn ask_for_people(settings: &Settings, operation: Operation) -> Result<Answer, T
     reply.map_err(|failure| failure.trouble(&ask.operation, settings.account.origin()))
 }
 
-fn unusable(
-    memory: Option<wit::Memory>,
-    complaints: Vec<Complaint>,
-) -> wit::Report {
+fn unusable(memory: Option<wit::Memory>, complaints: Vec<Complaint>) -> wit::Report {
     let detail = convert::sentences(&complaints);
     let trouble = Trouble { class: TroubleClass::Configuration, detail };
     wit::Report {

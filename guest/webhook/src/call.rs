@@ -139,8 +139,10 @@ fn body(turn: &Turn<'_>) -> String {
 fn split(url: Option<&str>) -> Result<(bool, String, String), String> {
     const ADVICE: &str = "set it like https://example.com/tick";
     let url = url.ok_or_else(|| {
-        format!("{URL} is not set, so there is nothing to call; {ADVICE}, or plug a handler in with \
-                 tenure compose")
+        format!(
+            "{URL} is not set, so there is nothing to call; {ADVICE}, or plug a handler in with \
+                 tenure compose"
+        )
     })?;
     let (secure, rest) = match (url.strip_prefix("https://"), url.strip_prefix("http://")) {
         (Some(rest), _) => (true, rest),
@@ -150,7 +152,9 @@ fn split(url: Option<&str>) -> Result<(bool, String, String), String> {
     let rest = rest.split('#').next().unwrap_or(rest);
     let end = rest.find(['/', '?']).unwrap_or(rest.len());
     let (authority, path) = rest.split_at_checked(end).unwrap_or((rest, ""));
-    if authority.is_empty() || authority.contains('@') || !rest.bytes().all(|b| b.is_ascii_graphic())
+    if authority.is_empty()
+        || authority.contains('@')
+        || !rest.bytes().all(|b| b.is_ascii_graphic())
     {
         return Err(format!("{URL} is no URL without a user and blanks; {ADVICE}"));
     }
@@ -237,7 +241,8 @@ mod tests {
 
     #[test]
     fn what_is_no_url_is_refused() {
-        for url in ["example.com", "ftp://a", "http://", "http:///a", "http://u:p@a", "http://a b"] {
+        for url in ["example.com", "ftp://a", "http://", "http:///a", "http://u:p@a", "http://a b"]
+        {
             assert!(split(Some(url)).is_err(), "{url}");
         }
         let path = |url| split(Some(url)).unwrap().2;

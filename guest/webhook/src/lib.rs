@@ -18,9 +18,9 @@
 extern crate alloc;
 
 pub mod call;
-mod time;
 #[cfg(target_family = "wasm")]
 mod send;
+mod time;
 
 #[cfg(target_family = "wasm")]
 mod component {

@@ -2,11 +2,11 @@
 
 use core::time::Duration;
 
-use tenure_base::duration::format_duration;
 use super::super::service_clock::{Timestamp, nanos};
 use super::cron::Cron;
 use super::zone::Zone;
 use crate::prelude::*;
+use tenure_base::duration::format_duration;
 
 /// When turns are to run.
 #[derive(Clone, Debug, PartialEq, Eq)]

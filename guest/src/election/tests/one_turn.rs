@@ -140,7 +140,9 @@ impl Invocation {
         let now = self.now;
         match self.turn.next(now) {
             Next::Look => {
-                let Ok(reply) = blob.answer(&Operation::Look { lease: None }, now) else { panic!() };
+                let Ok(reply) = blob.answer(&Operation::Look { lease: None }, now) else {
+                    panic!()
+                };
                 self.now += millis(10);
                 self.turn.looked(Snapshot::read(&reply, self.settings, instant(now)), self.now);
             }
@@ -330,7 +332,8 @@ fn any_number_at_once_run_a_slot_once() {
             let behind = all.iter_mut().filter(|one| one.result.is_none());
             let mut behind: Vec<_> = behind.collect();
             behind.sort_by_key(|one| one.now);
-            let pick = if chance.bits() % 4 == 0 { chance.bits() as usize % behind.len() } else { 0 };
+            let pick =
+                if chance.bits() % 4 == 0 { chance.bits() as usize % behind.len() } else { 0 };
             behind[pick].go(&mut blob);
         }
         let ran: Vec<_> = all.iter().flat_map(|one| &one.ran).map(|turn| turn.slot).collect();
