@@ -177,7 +177,8 @@ fn run(command: &mut Command) -> Result<Output, String> {
     command.output().map_err(|error| format!("{program} could not be started: {error}"))
 }
 
-fn out_dir() -> Result<PathBuf, String> {
+/// Where this build script may write.
+pub fn out_dir() -> Result<PathBuf, String> {
     variable("OUT_DIR").map(PathBuf::from)
 }
 

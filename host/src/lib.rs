@@ -80,6 +80,7 @@
 pub mod cli;
 pub mod clock;
 pub mod component;
+pub mod compose;
 pub mod contract;
 mod deadline;
 pub mod egress;

@@ -117,7 +117,7 @@ impl Settings {
     /// # Errors
     /// Every complaint at once; none of them holds a secret.
     pub fn read(variable: impl Fn(&str) -> Option<String>) -> Result<Self, Vec<Complaint>> {
-        Reader { variable, lease: None, complaints: Vec::new() }.settings()
+        Reader { variable: &variable, lease: None, complaints: Vec::new() }.settings()
     }
 
     /// The same for a single invocation, which is one whole turn: it has to know of a turn, and
@@ -127,7 +127,7 @@ impl Settings {
     /// As [`Settings::read`].
     pub fn one_shot(variable: impl Fn(&str) -> Option<String>) -> Result<Self, Vec<Complaint>> {
         let lease = Some(ONE_SHOT_LEASE);
-        let mut reader = Reader { variable, lease, complaints: Vec::new() };
+        let mut reader = Reader { variable: &variable, lease, complaints: Vec::new() };
         let timers = [variable::EVERY, variable::CRON, variable::ON_START];
         if timers.iter().all(|name| reader.get(name).is_none()) {
             let problem = "no timer is set, so there is never a turn to run".into();
@@ -151,14 +151,15 @@ fn shown(value: &str) -> &str {
     if value.len() > 1100 || secret.iter().any(|mark| lower.contains(mark)) { "…" } else { value }
 }
 
-struct Reader<V> {
-    variable: V,
+struct Reader<'v> {
+    // One body for all ways to look a variable up.
+    variable: &'v dyn Fn(&str) -> Option<String>,
     /// The lease where none is set.
     lease: Option<Duration>,
     complaints: Vec<Complaint>,
 }
 
-impl<V: Fn(&str) -> Option<String>> Reader<V> {
+impl Reader<'_> {
     fn settings(self) -> Result<Settings, Vec<Complaint>> {
         let mut reader = self;
         let election = reader.election();

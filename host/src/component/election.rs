@@ -7,19 +7,21 @@ use super::error::{CheckError, ComponentError};
 use super::output::Output;
 use super::surroundings::{Carrier, Surroundings};
 use crate::clock::{Clock, Reading};
+use crate::compose::LEADER_HANDLER;
 use crate::contract::{Complaint, Event, Memory, Needs, Report, Snapshot, Trouble};
 use crate::egress::{AllowList, Answers, Clients, Gate, InvalidOrigin, Policy};
 use crate::settings::{Settings, names};
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
-use wasmtime::Store;
 use wasmtime::component::{
-    Component, ComponentExportIndex, ComponentNamedList, InstancePre, Lift, Lower,
+    Component, ComponentExportIndex, ComponentNamedList, InstancePre, Lift, Linker, Lower,
 };
+use wasmtime::{Store, StoreContextMut};
 use wasmtime_wasi_http::WasiHttpHooks;
 
-/// The election component that this crate was built with. It runs on any WASI 0.2 host.
+/// The election component that this crate was built with: the WIT world `socket`. It runs on any
+/// WASI 0.2 host once a handler is plugged into it ([`crate::compose`]).
 pub const ELECTION_COMPONENT: &[u8] = include_bytes!(env!("TENURE_COMPONENT"));
 
 const INTERFACE: &str = "tenure:election/election@0.1.0";
@@ -73,6 +75,18 @@ fn unreachable_origin(error: &InvalidOrigin) -> CheckError {
     }])
 }
 
+/// The component has entries for platforms too, which call a handler from within. They are not used
+/// here: a handler runs in a store of its own, where it can be stopped.
+fn without_handler(linker: &mut Linker<Context>) -> wasmtime::Result<()> {
+    type Ended = (Result<(), String>,);
+    linker.instance(LEADER_HANDLER)?.func_wrap(
+        "on-tick",
+        |_: StoreContextMut<'_, Context>, _: (types::Turn,)| -> wasmtime::Result<Ended> {
+            Err(wasmtime::format_err!("the election component may not run a handler here"))
+        },
+    )
+}
+
 impl ElectionComponent {
     /// The embedded component. `clock` is the one that the runner uses.
     ///
@@ -102,7 +116,9 @@ impl ElectionComponent {
         let engine = &engine.brief();
         let component = Component::from_binary(engine.wasmtime(), binary)?;
         let functions = Functions::of(&component)?;
-        let instance = linker(engine)?.instantiate_pre(&component)?;
+        let mut linker = linker(engine)?;
+        without_handler(&mut linker)?;
+        let instance = linker.instantiate_pre(&component)?;
         Ok(Self {
             engine: engine.clone(),
             instance,

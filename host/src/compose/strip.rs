@@ -1,0 +1,50 @@
+//! Names of a component's inner parts, which only a debugger shows. Shared with the build script.
+
+/// The preamble of a component: magic, version 0x0d, layer 1.
+const PREAMBLE: &[u8] = b"\0asm\x0d\0\x01\0";
+const CUSTOM: u8 = 0;
+const COMPONENT: u8 = 4;
+
+/// The component without the names of its parts, and of the components in it. None when it is not one.
+pub fn without_names(component: &[u8]) -> Option<Vec<u8>> {
+    let mut rest = component.strip_prefix(PREAMBLE)?;
+    let mut stripped = PREAMBLE.to_vec();
+    while let [id, after @ ..] = rest {
+        let (size, after) = read_length(after)?;
+        let (content, after) = after.split_at_checked(size)?;
+        rest = after;
+        let inner;
+        let content = match *id {
+            CUSTOM if read_length(content)?.1.starts_with(b"component-name") => continue,
+            COMPONENT => {
+                inner = without_names(content)?;
+                &inner
+            }
+            _ => content,
+        };
+        stripped.push(*id);
+        write_length(&mut stripped, content.len());
+        stripped.extend(content);
+    }
+    Some(stripped)
+}
+
+/// LEB128.
+fn read_length(bytes: &[u8]) -> Option<(usize, &[u8])> {
+    let mut length = 0;
+    for (place, byte) in bytes.iter().enumerate().take(5) {
+        length |= usize::from(byte & 0x7f) << (7 * place);
+        if byte & 0x80 == 0 {
+            return Some((length, bytes.get(place + 1..)?));
+        }
+    }
+    None
+}
+
+fn write_length(to: &mut Vec<u8>, mut length: usize) {
+    while length >= 0x80 {
+        to.push((length & 0x7f) as u8 | 0x80);
+        length >>= 7;
+    }
+    to.push(length as u8);
+}

@@ -1,0 +1,83 @@
+use super::*;
+use crate::handler::EXAMPLE_HANDLER;
+
+const ORDER: [&str; 4] = [
+    "wasi:cli/run@0.2.12",
+    "wasi:http/incoming-handler@0.2.12",
+    "handle-cron-event",
+    "tenure:election/election@0.1.0",
+];
+
+/// What a platform may be asked for: nothing but WASI, and interfaces of types alone.
+fn is_standard(import: &str) -> bool {
+    import.starts_with("wasi:")
+        || [
+            "tenure:election/types@0.1.0",
+            "fermyon:spin-cron/cron-types@2.0.0",
+            "metadata",
+            "error",
+        ]
+        .contains(&import)
+}
+
+#[test]
+fn the_order_of_the_exports_is_that_in_which_hosts_look_for_them() {
+    let composed = compose(EXAMPLE_HANDLER).unwrap();
+    for component in [ELECTION_COMPONENT, UNIVERSAL_COMPONENT, &composed.bytes] {
+        assert_eq!(world(component).unwrap().1, ORDER);
+    }
+    assert_eq!(composed.exports, ORDER);
+}
+
+#[test]
+fn only_the_socket_asks_for_a_handler() {
+    let (imports, _) = world(ELECTION_COMPONENT).unwrap();
+    assert!(imports.iter().any(|import| import == LEADER_HANDLER), "{imports:?}");
+    for component in [UNIVERSAL_COMPONENT, &compose(EXAMPLE_HANDLER).unwrap().bytes] {
+        let (imports, _) = world(component).unwrap();
+        assert!(imports.iter().all(|import| is_standard(import)), "{imports:?}");
+    }
+}
+
+#[test]
+fn the_imports_of_a_handler_are_kept() {
+    let (wanted, _) = world(EXAMPLE_HANDLER).unwrap();
+    let composed = compose(EXAMPLE_HANDLER).unwrap();
+    let (kept, _) = world(&composed.bytes).unwrap();
+    for import in &wanted {
+        assert!(kept.iter().any(|kept| graph::same(kept, import)), "{import} in {kept:?}");
+    }
+    assert!(composed.filtered);
+    assert_eq!(composed.reaches, wanted);
+}
+
+#[test]
+fn what_is_no_handler_is_refused_with_what_it_is() {
+    assert_eq!(compose(b"#!/bin/sh").unwrap_err(), ComposeError::NotWasm);
+    assert_eq!(compose(b"").unwrap_err(), ComposeError::NotWasm);
+    assert_eq!(compose(b"\0asm\x01\0\0\0").unwrap_err(), ComposeError::CoreModule);
+    let cut = &EXAMPLE_HANDLER[..EXAMPLE_HANDLER.len() / 2];
+    assert!(matches!(compose(cut), Err(ComposeError::Invalid(_))));
+    let error = compose(FILTER).unwrap_err();
+    assert!(matches!(error, ComposeError::NoHandler(_)));
+    assert!(error.to_string().contains("wasi:cli/environment@0.2.12"), "{error}");
+    let empty = compose(b"\0asm\x0d\0\x01\0").unwrap_err().to_string();
+    assert!(empty.starts_with("it exports nothing; "), "{empty}");
+}
+
+#[test]
+fn names_of_parts_are_left_out() {
+    let section = |id: u8, content: &[u8]| [&[id, content.len() as u8], content].concat();
+    let preamble = b"\0asm\x0d\0\x01\0".as_slice();
+    let named = section(0, b"\x0ecomponent-namexyz");
+    let other = section(0, b"\x09producers");
+    let inner = [preamble, &named, &other].concat();
+    let outer = [preamble, &section(4, &inner), &named].concat();
+    let expected = [preamble, &section(4, &[preamble, &other].concat())].concat();
+    assert_eq!(strip::without_names(&outer), Some(expected));
+    assert_eq!(strip::without_names(&outer[..outer.len() - 1]), None);
+    assert_eq!(strip::without_names(b"\0asm\x01\0\0\0"), None);
+    let stripped = strip::without_names(EXAMPLE_HANDLER).unwrap();
+    assert!(stripped.len() < EXAMPLE_HANDLER.len());
+    assert_eq!(world(&stripped).unwrap(), world(EXAMPLE_HANDLER).unwrap());
+}
