@@ -1,6 +1,7 @@
 //! Hosts that are not ours: wasmtime from PyPI, driven by the scripts in `tests/foreign`, and
 //! jco on Node.js, the version that comes with the JavaScript example.
 
+use std::io::{Read as _, Seek as _};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -63,9 +64,11 @@ impl Server {
         // Neither of the hosts can take a port that the kernel picks and tell it.
         let port = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port();
         let address = format!("127.0.0.1:{port}");
+        let mut said = tempfile::tempfile()?;
         let mut child = command(port)
             .stdin(Stdio::null())
-            .stdout(Stdio::null())
+            .stdout(said.try_clone()?)
+            .stderr(said.try_clone()?)
             .process_group(0)
             .kill_on_drop(true)
             .spawn()
@@ -73,7 +76,10 @@ impl Server {
         let listens = async {
             while tokio::net::TcpStream::connect(&address).await.is_err() {
                 if let Some(status) = child.try_wait()? {
-                    bail!("the host ended before it listened: {status}");
+                    let mut all = String::new();
+                    said.rewind()?;
+                    said.read_to_string(&mut all)?;
+                    bail!("the host ended before it listened: {status}\n{all}");
                 }
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
