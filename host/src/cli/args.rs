@@ -39,6 +39,8 @@ pub(super) enum Command {
     Run(Box<RunArguments>),
     /// Shows who leads
     Status(StatusArguments),
+    /// Makes one component of the election and a handler, for Spin, wasmCloud and other platforms
+    Compose(ComposeArguments),
     /// Runs a blob store for trying things out, in memory
     Store(StoreArguments),
     /// Shows an election: leaders come and go, and others take over. Needs nothing, takes half a minute
@@ -194,6 +196,32 @@ pub(super) struct StatusArguments {
     /// One JSON object instead of text
     #[arg(long)]
     pub json: bool,
+}
+
+const COMPOSE_HELP: &str = "\
+The composed component runs one whole turn for each call: as a command (wasi:cli/run), as an HTTP
+server (POST /tick, GET /leader, GET /healthz) or by Spin's cron trigger. It is configured by the
+variables TENURE_ELECTION, AZURE_STORAGE_CONNECTION_STRING, TENURE_EVERY or TENURE_CRON and the
+others; over HTTP, TENURE_TICK_TOKEN too. The handler sees none of them.
+
+Nothing renews the lease beside a turn there: it is 60 s long, and a turn that takes longer than
+48 s is reported as overran. A handler that traps takes the whole instance with it: its slot stays
+claimed, and the lease runs out instead of being released.
+
+Exit codes: 0 it is written; 2 it is not.";
+
+#[derive(Args)]
+#[command(after_help = COMPOSE_HELP)]
+pub(super) struct ComposeArguments {
+    /// The handler: a component that exports tenure:election/leader-handler
+    #[arg(value_name = "HANDLER.wasm")]
+    pub handler: PathBuf,
+    /// Where to write the composed component
+    #[arg(short, long, value_name = "APP.wasm")]
+    pub output: PathBuf,
+    /// Replaces a file that is there already
+    #[arg(long)]
+    pub force: bool,
 }
 
 const STORE_HELP: &str = "\

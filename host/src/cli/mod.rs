@@ -2,6 +2,7 @@
 
 mod args;
 mod complaint;
+mod compose;
 mod configuration;
 mod demo;
 mod log;
@@ -13,6 +14,7 @@ mod text;
 
 use args::{Arguments, Command};
 use clap::Parser;
+use std::io::Write as _;
 use std::process::ExitCode;
 use tokio::runtime::{Builder, Runtime};
 
@@ -31,6 +33,7 @@ pub fn main() -> ExitCode {
         Command::Store(arguments) => {
             with_runtime(2, |runtime| runtime.block_on(store::store(&arguments)))
         }
+        Command::Compose(arguments) => compose::compose(&arguments),
         Command::Demo(arguments) => {
             with_runtime(2, |runtime| runtime.block_on(demo::demo(&arguments)))
         }
@@ -47,6 +50,12 @@ fn with_runtime(workers: usize, program: impl FnOnce(&Runtime) -> ExitCode) -> E
         }
         Err(error) => fail(format_args!("the program could not be started: {error}")),
     }
+}
+
+/// Writes to standard output. Nobody reading it is no reason to fail.
+fn print(text: &str) {
+    let mut out = std::io::stdout();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
 /// Says why, and ends with the exit code for it.

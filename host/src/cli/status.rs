@@ -3,7 +3,7 @@
 use super::args::StatusArguments;
 use super::complaint::{self, Complaint, printable};
 use super::configuration::Configuration;
-use super::{UNUSABLE, fail};
+use super::{UNUSABLE, fail, print};
 use crate::clock::BootClock;
 use crate::component::{CheckError, ElectionComponent, Engine};
 use crate::contract::{
@@ -13,7 +13,6 @@ use crate::runner::{class_name, rfc3339};
 use crate::settings::names;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -52,11 +51,6 @@ pub(super) async fn status(arguments: &StatusArguments) -> ExitCode {
         Ok(Err(trouble)) => could_not_ask(&election, &trouble, arguments.json),
         Err(error) => fail(error),
     }
-}
-
-fn print(text: &str) {
-    let mut out = std::io::stdout();
-    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
 fn complain(complaints: &[Complaint], json: bool) -> ExitCode {

@@ -10,6 +10,7 @@
 //! released but runs out, within 60 s unless `TENURE_LEASE` says otherwise.
 
 mod graph;
+#[cfg(test)]
 mod strip;
 
 use wac_graph::types::{Package, Types};

@@ -62,6 +62,12 @@ mod handler {
                 },
                 "deep" => Err(deep(0).to_string()),
                 "trap" => panic!("on purpose"),
+                "environment" => {
+                    let variables = cli::environment::get_environment();
+                    let mut names: Vec<_> = variables.into_iter().map(|(name, _)| name).collect();
+                    names.sort();
+                    Err(names.join(" "))
+                }
                 "fail" => Err("on purpose".to_owned()),
                 "fail-at-length" => Err("x".repeat(100 * 1024)),
                 "flood" => (0_u64..).try_for_each(|line| {

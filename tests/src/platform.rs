@@ -1,0 +1,254 @@
+//! A platform that runs components and is not this program: WASI 0.2 with its usual interfaces, one
+//! fresh instance for each call.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+use http::{Method, Request, Response};
+use http_body_util::{BodyExt, Full};
+use serde_json::Value;
+use wasmtime::component::{Component, Linker, ResourceTable};
+use wasmtime::{Engine, Result, Store, bail, format_err};
+use wasmtime_wasi::p2::bindings::CommandPre;
+use wasmtime_wasi::p2::pipe::MemoryOutputPipe;
+use wasmtime_wasi::{HostMonotonicClock, HostWallClock, WasiCtx, WasiCtxView, WasiView};
+use wasmtime_wasi_http::p2::bindings::ProxyPre;
+use wasmtime_wasi_http::p2::bindings::http::types::Scheme;
+use wasmtime_wasi_http::{
+    Error, RequestOptions, WasiBody, WasiHttpCtx, WasiHttpCtxView, WasiHttpHooks, WasiHttpView,
+};
+
+/// Bytes of standard output that are kept.
+const OUTPUT: usize = 1024 * 1024;
+
+/// How far a clock was moved on. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub struct Shift(Arc<AtomicU64>);
+
+impl Shift {
+    /// Moves it on.
+    pub fn jump(&self, by: Duration) {
+        self.0.fetch_add(u64::try_from(by.as_nanos()).unwrap(), Ordering::SeqCst);
+    }
+
+    /// How far it was moved in all.
+    #[must_use]
+    pub fn get(&self) -> Duration {
+        Duration::from_nanos(self.0.load(Ordering::SeqCst))
+    }
+}
+
+/// A component with its environment, on a platform.
+#[derive(Clone)]
+pub struct Platform {
+    engine: Engine,
+    proxy: ProxyPre<State>,
+    command: CommandPre<State>,
+    env: Vec<(String, String)>,
+    client: reqwest::Client,
+    /// What its clocks were moved on by, both.
+    pub shift: Shift,
+    origin: Instant,
+}
+
+/// An answer over HTTP.
+#[derive(Clone, Debug)]
+pub struct Answered {
+    /// The status.
+    pub status: u16,
+    /// The headers.
+    pub headers: http::HeaderMap,
+    /// The body, `null` when there is none.
+    pub json: Value,
+    /// What it wrote to standard output.
+    pub stdout: String,
+}
+
+impl Platform {
+    /// Compiles `component`.
+    ///
+    /// # Errors
+    /// It is none that exports both entries.
+    pub fn new(component: &[u8], env: &[(&str, &str)], shift: Shift) -> Result<Self> {
+        let engine = Engine::default();
+        let component = Component::from_binary(&engine, component)?;
+        let mut linker = Linker::new(&engine);
+        wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
+        wasmtime_wasi_http::p2::add_only_http_to_linker_async(&mut linker)?;
+        let instance = linker.instantiate_pre(&component)?;
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        Ok(Self {
+            proxy: ProxyPre::new(instance.clone())?,
+            command: CommandPre::new(instance)?,
+            engine,
+            env: env.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect(),
+            client: reqwest::Client::builder().no_proxy().build()?,
+            shift,
+            origin: Instant::now(),
+        })
+    }
+
+    /// The same component with one more variable, or another value of it.
+    #[must_use]
+    pub fn with(&self, name: &str, value: &str) -> Self {
+        let mut other = self.clone();
+        other.env.retain(|(known, _)| known != name);
+        other.env.push((name.into(), value.into()));
+        other
+    }
+
+    fn store(&self, stdout: &MemoryOutputPipe) -> Store<State> {
+        let mut wasi = WasiCtx::builder();
+        wasi.envs(&self.env).stdout(stdout.clone()).inherit_stderr();
+        wasi.monotonic_clock(Clock(self.shift.clone(), self.origin));
+        wasi.wall_clock(Clock(self.shift.clone(), self.origin));
+        let state = State {
+            wasi: wasi.build(),
+            http: WasiHttpCtx::new(),
+            table: ResourceTable::new(),
+            hooks: Hooks(self.client.clone()),
+        };
+        Store::new(&self.engine, state)
+    }
+
+    /// `wasi:cli/run`: whether it succeeded, and what it wrote to standard output.
+    ///
+    /// # Errors
+    /// It trapped.
+    pub async fn run(&self) -> Result<(bool, String)> {
+        let stdout = MemoryOutputPipe::new(OUTPUT);
+        let mut store = self.store(&stdout);
+        let command = self.command.instantiate_async(&mut store).await?;
+        let ended = command.wasi_cli_run().call_run(&mut store).await?;
+        Ok((ended.is_ok(), text(&stdout)))
+    }
+
+    /// `wasi:http/incoming-handler`: one request.
+    ///
+    /// # Errors
+    /// It trapped.
+    pub async fn request(
+        &self,
+        method: Method,
+        path: &str,
+        authorization: Option<&str>,
+        body: impl Into<Bytes>,
+    ) -> Result<Answered> {
+        let stdout = MemoryOutputPipe::new(OUTPUT);
+        let mut store = self.store(&stdout);
+        let mut request = Request::builder().method(method).uri(format!("http://platform{path}"));
+        if let Some(authorization) = authorization {
+            request = request.header("authorization", authorization);
+        }
+        let body = Full::new(body.into()).map_err(|never| -> Error { match never {} });
+        let request = request.body(body)?;
+        let (sender, receiver) = tokio::sync::oneshot::channel();
+        let request = store.data_mut().http().new_incoming_request(Scheme::Http, request)?;
+        let out = store.data_mut().http().new_response_outparam(sender)?;
+        let proxy = self.proxy.instantiate_async(&mut store).await?;
+        let handled = tokio::spawn(async move {
+            proxy.wasi_http_incoming_handler().call_handle(&mut store, request, out).await
+        });
+        let response = match receiver.await {
+            Ok(response) => response?,
+            Err(_) => {
+                handled.await??;
+                bail!("it gave no answer");
+            }
+        };
+        let (parts, body) = response.into_parts();
+        let body = body.collect().await.map_err(|error| format_err!("{error:?}"))?.to_bytes();
+        handled.await??;
+        let json = match body.is_empty() {
+            true => Value::Null,
+            false => serde_json::from_slice(&body)?,
+        };
+        let (status, headers) = (parts.status.as_u16(), parts.headers);
+        Ok(Answered { status, headers, json, stdout: text(&stdout) })
+    }
+}
+
+fn text(pipe: &MemoryOutputPipe) -> String {
+    String::from_utf8_lossy(&pipe.contents()).into_owned()
+}
+
+struct State {
+    wasi: WasiCtx,
+    http: WasiHttpCtx,
+    table: ResourceTable,
+    hooks: Hooks,
+}
+
+impl WasiView for State {
+    fn ctx(&mut self) -> WasiCtxView<'_> {
+        WasiCtxView { ctx: &mut self.wasi, table: &mut self.table }
+    }
+}
+
+impl WasiHttpView for State {
+    fn http(&mut self) -> WasiHttpCtxView<'_> {
+        WasiHttpCtxView { ctx: &mut self.http, table: &mut self.table, hooks: &mut self.hooks }
+    }
+}
+
+struct Clock(Shift, Instant);
+
+impl HostMonotonicClock for Clock {
+    fn resolution(&self) -> u64 {
+        1
+    }
+
+    fn now(&self) -> u64 {
+        u64::try_from((self.1.elapsed() + self.0.get()).as_nanos()).unwrap()
+    }
+}
+
+impl HostWallClock for Clock {
+    fn resolution(&self) -> Duration {
+        Duration::from_nanos(1)
+    }
+
+    fn now(&self) -> Duration {
+        SystemTime::now().duration_since(UNIX_EPOCH).unwrap() + self.0.get()
+    }
+}
+
+/// Sends requests on pooled connections.
+struct Hooks(reqwest::Client);
+
+type Sent = (Response<WasiBody>, Box<dyn Future<Output = Result<(), Error>> + Send>);
+
+impl WasiHttpHooks for Hooks {
+    fn send_request(
+        &mut self,
+        request: Request<WasiBody>,
+        _: Option<RequestOptions>,
+        _: Box<dyn Future<Output = Result<(), Error>> + Send>,
+    ) -> Box<dyn Future<Output = Result<Sent, Error>> + Send> {
+        let client = self.0.clone();
+        Box::new(async move {
+            let (mut parts, body) = request.into_parts();
+            let body = body.collect().await?.to_bytes();
+            parts.headers.remove(http::header::HOST);
+            let url = reqwest::Url::parse(&parts.uri.to_string())
+                .map_err(|_| Error::HttpRequestUriInvalid)?;
+            let mut outgoing = reqwest::Request::new(parts.method, url);
+            *outgoing.headers_mut() = parts.headers;
+            *outgoing.body_mut() = (!body.is_empty()).then(|| body.into());
+            let response =
+                client.execute(outgoing).await.map_err(|_| Error::ConnectionTerminated)?;
+            let mut answer = Response::builder().status(response.status());
+            if let Some(headers) = answer.headers_mut() {
+                *headers = response.headers().clone();
+            }
+            let body = response.bytes().await.map_err(|_| Error::ConnectionTerminated)?;
+            let body = Full::new(body).map_err(|never| match never {}).boxed_unsync();
+            let answer = answer.body(body).map_err(|_| Error::HttpProtocolError)?;
+            let done: Box<dyn Future<Output = Result<(), Error>> + Send> =
+                Box::new(std::future::ready(Ok(())));
+            Ok((answer, done))
+        })
+    }
+}

@@ -1,0 +1,43 @@
+//! The entry of commands.
+
+use ::http::StatusCode;
+use serde_json::Value;
+use tenure::compose::UNIVERSAL_COMPONENT;
+use tenure_tests::Platform;
+use tenure_tests::platform::Shift;
+
+use super::world::World;
+
+async fn run(platform: &Platform) -> (bool, Value) {
+    let (succeeded, stdout) = platform.run().await.unwrap();
+    let line = stdout.strip_suffix('\n').expect("one line");
+    (succeeded, serde_json::from_str(line).expect("of JSON"))
+}
+
+#[tokio::test]
+async fn one_turn_and_its_exit_code() {
+    let world = World::new(&[("TENURE_TICK_TOKEN", "")]).await;
+    world.begin().await;
+    let replica = world.replica("a");
+    let (succeeded, json) = run(&replica).await;
+    assert!(succeeded, "{json}");
+    assert_eq!((&json["outcome"], &json["ran"]), (&"succeeded".into(), &true.into()));
+    let (succeeded, json) = run(&replica).await;
+    assert!(succeeded, "nothing due is no error");
+    assert_eq!(json["outcome"], "nothing-due");
+    world.time.jump(std::time::Duration::from_secs(3600));
+    world.endpoint.answer_with(StatusCode::INTERNAL_SERVER_ERROR);
+    let (succeeded, json) = run(&replica).await;
+    assert!(!succeeded, "a failed turn is");
+    assert_eq!(json["outcome"], "failed");
+}
+
+#[tokio::test]
+async fn all_that_is_missing_is_said_at_once() {
+    let bare = Platform::new(UNIVERSAL_COMPONENT, &[], Shift::default()).unwrap();
+    let (succeeded, json) = run(&bare).await;
+    assert!(!succeeded);
+    let complaints = json["complaints"].as_array().unwrap();
+    let settings: Vec<_> = complaints.iter().map(|c| c["setting"].as_str().unwrap()).collect();
+    assert_eq!(settings, ["TENURE_EVERY", "TENURE_ELECTION", "AZURE_STORAGE_CONNECTION_STRING"]);
+}

@@ -1,0 +1,73 @@
+//! Handlers that were plugged into the socket; and the runner with a composed component.
+
+use std::time::Duration;
+
+use ::http::Method;
+use tenure::clock::BootClock;
+use tenure::component::{ElectionComponent, Engine};
+use tenure::compose::{UNIVERSAL_COMPONENT, compose};
+use tenure::settings::{Settings, names};
+use tenure_tests::UNRULY_HANDLER;
+
+use super::world::{BEARER, World, get, tick};
+
+fn unruly() -> Vec<u8> {
+    compose(&std::fs::read(UNRULY_HANDLER).unwrap()).unwrap().bytes
+}
+
+#[tokio::test]
+async fn a_handler_sees_its_variables_and_no_secret() {
+    let more = [("UNRULY", "environment"), ("MSI_SECRET", "s"), ("IDENTITY_HEADER", "s")];
+    let world = World::with_component(&unruly(), &more).await;
+    world.begin().await;
+    let answer = tick(&world.replica("a")).await;
+    let names: Vec<_> = answer.json["error"].as_str().unwrap().split(' ').collect();
+    assert_eq!(names, ["TENURE_HANDLER_URL", "UNRULY"], "{answer:?}");
+}
+
+#[tokio::test]
+async fn what_a_handler_says_is_the_error_of_the_turn() {
+    let world = World::with_component(&unruly(), &[("UNRULY", "fail")]).await;
+    world.begin().await;
+    let answer = tick(&world.replica("a")).await;
+    assert_eq!((answer.status, answer.json["error"].as_str()), (500, Some("on purpose")));
+}
+
+#[tokio::test]
+async fn after_a_trap_the_slot_stays_claimed_and_the_lease_runs_out() {
+    let world = World::with_component(&unruly(), &[("UNRULY", "trap")]).await;
+    world.begin().await;
+    let replica = world.replica("a");
+    let trapped = replica.request(Method::POST, "/tick", Some(BEARER), "").await;
+    assert!(trapped.is_err(), "{trapped:?}");
+    let leader = get(&replica, "/leader").await;
+    assert_eq!(leader.json["lease"], "leased");
+    let other = world.replica("b").with("UNRULY", "fail");
+    assert_eq!(tick(&other).await.json["outcome"], "followed");
+    world.time.jump(Duration::from_secs(61));
+    assert_eq!(get(&replica, "/leader").await.json["lease"], "expired");
+    let after = tick(&other).await;
+    assert_eq!(after.json["outcome"], "nothing-due", "its slot was claimed: {after:?}");
+    world.time.jump(Duration::from_secs(3600));
+    assert_eq!(tick(&other).await.json["outcome"], "failed", "the next one is run");
+}
+
+#[tokio::test]
+async fn the_runner_takes_a_composed_component_too() {
+    let world = World::new(&[]).await;
+    let engine = Engine::with_cache(None).unwrap();
+    let settings = Settings::from_env()
+        .with(names::CONNECTION_STRING, &world.store.connection_string())
+        .with(names::ELECTION, "leases/runner")
+        .with(names::EVERY, "1h");
+    for binary in [UNIVERSAL_COMPONENT, &unruly()] {
+        let clock = BootClock::new();
+        let component =
+            ElectionComponent::with_binary(&engine, binary, settings.clone(), &clock).unwrap();
+        component.check().await.unwrap();
+        let report = component.step(None, Duration::ZERO, None).await.unwrap();
+        assert!(!report.memory.as_bytes().is_empty());
+        let snapshot = component.inspect().await.unwrap().unwrap();
+        assert!(snapshot.incumbent.is_some());
+    }
+}

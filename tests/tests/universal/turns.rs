@@ -1,0 +1,149 @@
+//! What a turn does, by `tenure.wasm`.
+
+use std::time::Duration;
+
+use ::http::StatusCode;
+use serde_json::json;
+
+use super::world::{World, get, tick};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_slot_is_run_once_by_ten_ticks_at_once_in_three_replicas() {
+    let world = World::new(&[]).await;
+    world.begin().await;
+    for round in 1..=2 {
+        let replicas = ["a", "b", "c"].map(|name| world.replica(name));
+        let ticks: Vec<_> = (0..10)
+            .map(|n| {
+                let replica = replicas[n % 3].clone();
+                tokio::spawn(async move { tick(&replica).await })
+            })
+            .collect();
+        let mut succeeded = 0;
+        for answer in ticks {
+            let answer = answer.await.unwrap();
+            let outcome = answer.json["outcome"].as_str().unwrap().to_owned();
+            assert_eq!(answer.status, 200, "{answer:?}");
+            assert!(["succeeded", "followed", "nothing-due"].contains(&outcome.as_str()));
+            assert_eq!(answer.json["ran"], json!(outcome == "succeeded"), "{answer:?}");
+            assert_eq!(answer.stdout, "", "an answer to some hosts");
+            succeeded += usize::from(outcome == "succeeded");
+        }
+        assert_eq!((succeeded, world.endpoint.calls().len()), (1, round));
+        world.time.jump(Duration::from_secs(3600));
+    }
+}
+
+#[tokio::test]
+async fn the_turn_is_told_to_the_endpoint_and_to_the_caller() {
+    let world = World::new(&[("TENURE_TERM_HEADER", "x-fence")]).await;
+    world.begin().await;
+    let answer = tick(&world.replica("a")).await;
+    assert_eq!((answer.status, &answer.json["outcome"]), (200, &json!("succeeded")), "{answer:?}");
+    let (headers, body) = world.endpoint.calls().pop().unwrap();
+    for member in ["term", "slot", "attempt", "value", "past_due"] {
+        assert_eq!(body[member], answer.json[member], "{member}");
+    }
+    assert_eq!(headers["x-fence"], answer.json["term"].to_string());
+    assert_eq!(headers["idempotency-key"], answer.json["slot"].as_str().unwrap());
+    assert_eq!(headers["content-type"], "application/json");
+    let valid_for = body["valid_for_ms"].as_u64().unwrap();
+    assert!((40_000..=48_000).contains(&valid_for), "60 s less a fifth: {valid_for}");
+    assert_eq!(answer.json["leading"], true);
+    assert_eq!(answer.json["recorded"], true);
+    assert!(answer.json["next"].as_str() > answer.json["slot"].as_str());
+    let leader = get(&world.replica("b"), "/leader").await;
+    assert_eq!(
+        (&leader.json["lease"], &leader.json["leader"]),
+        (&json!("available"), &json!(null))
+    );
+    assert_eq!(leader.json["last_leader"]["name"], "a");
+    assert_eq!(leader.json["last_leader"]["term"], answer.json["term"]);
+}
+
+#[tokio::test]
+async fn while_a_turn_runs_the_others_follow() {
+    let world = World::new(&[]).await;
+    world.begin().await;
+    let leader = world.replica("a");
+    let turn = tokio::spawn(async move { tick(&leader).await });
+    let other = world.replica("b");
+    let mut followed = None;
+    while !turn.is_finished() {
+        let seen = get(&other, "/leader").await;
+        if seen.json["leader"]["name"] == "a" {
+            followed = Some(tick(&other).await);
+        }
+    }
+    assert_eq!(turn.await.unwrap().json["outcome"], "succeeded");
+    let followed = followed.expect("a turn of 100 ms is seen");
+    assert!(!followed.json["ran"].as_bool().unwrap(), "{followed:?}");
+    assert_eq!(world.endpoint.calls().len(), 1);
+}
+
+#[tokio::test]
+async fn a_failed_turn_is_an_error_of_the_server_and_repeated_only_where_that_is_the_rule() {
+    for (delivery, calls) in [("at-most-once", 1), ("at-least-once", 2)] {
+        let world = World::new(&[("TENURE_DELIVERY", delivery)]).await;
+        world.begin().await;
+        world.endpoint.answer_with(StatusCode::BAD_GATEWAY);
+        let answer = tick(&world.replica("a")).await;
+        assert_eq!((answer.status, &answer.json["outcome"]), (500, &json!("failed")), "{answer:?}");
+        assert_eq!(answer.json["error"], "TENURE_HANDLER_URL answered 502");
+        world.endpoint.answer_with(StatusCode::OK);
+        let again = tick(&world.replica("b")).await;
+        assert_eq!(again.status, 200, "{again:?}");
+        assert_eq!(world.endpoint.calls().len(), calls, "{delivery}");
+        let last = tick(&world.replica("b")).await;
+        assert_eq!(last.json["outcome"], "nothing-due");
+    }
+}
+
+#[tokio::test]
+async fn a_turn_that_outlasts_its_validity_has_overrun() {
+    let world = World::new(&[("TENURE_DELIVERY", "at-least-once")]).await;
+    world.begin().await;
+    let replica = world.replica("a");
+    let shift = world.time.clone();
+    // Later than 48 s, earlier than 60 s.
+    world.endpoint.meanwhile(move || shift.jump(Duration::from_secs(50)));
+    let answer = tick(&replica).await;
+    assert_eq!((answer.status, &answer.json["outcome"]), (500, &json!("overran")), "{answer:?}");
+    assert_eq!((&answer.json["ran"], &answer.json["recorded"]), (&json!(true), &json!(true)));
+    world.endpoint.meanwhile(|| {});
+    let again = tick(&world.replica("b")).await;
+    assert_eq!(again.json["outcome"], "nothing-due", "it succeeded, and that is on record");
+}
+
+#[tokio::test]
+async fn without_a_url_the_turn_says_so() {
+    let world = World::new(&[("TENURE_HANDLER_URL", " ")]).await;
+    world.begin().await;
+    let answer = tick(&world.replica("a")).await;
+    assert_eq!(answer.status, 500);
+    let error = answer.json["error"].as_str().unwrap();
+    assert!(error.contains("TENURE_HANDLER_URL is not set"), "{error}");
+}
+
+#[tokio::test]
+async fn an_endpoint_that_takes_too_long_is_waited_for_no_longer() {
+    let world = World::new(&[("TENURE_HANDLER_TIMEOUT", "20ms")]).await;
+    world.begin().await;
+    let answer = tick(&world.replica("a")).await;
+    assert_eq!((answer.status, &answer.json["outcome"]), (500, &json!("failed")));
+    assert_eq!(answer.json["error"], "TENURE_HANDLER_URL did not answer within 20 ms");
+}
+
+#[tokio::test]
+async fn a_service_that_cannot_be_asked_is_told_of() {
+    let world = World::new(&[]).await;
+    let replica = world.replica("a");
+    let connection_string = world.store.connection_string();
+    world.store.stop().await;
+    let answer = tick(&replica).await;
+    assert_eq!((answer.status, &answer.json["outcome"]), (503, &json!("unanswered")), "{answer:?}");
+    assert_eq!(answer.json["trouble"][0]["class"], "unreachable");
+    let key = connection_string.split("AccountKey=").nth(1).unwrap().split(';').next().unwrap();
+    assert!(!answer.json.to_string().contains(key));
+    assert_eq!(get(&replica, "/leader").await.status, 503);
+}

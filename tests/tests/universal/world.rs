@@ -1,0 +1,126 @@
+//! A store, an endpoint that is called by the built-in handler, and the time that all of them go by.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use ::http::{HeaderMap, Method, StatusCode};
+use axum::extract::State;
+use axum::routing::post;
+use axum::{Json, Router};
+use serde_json::Value;
+use tenure::compose::UNIVERSAL_COMPONENT;
+use tenure::store::{Account, Now, Service, Store, system_clock};
+use tenure_tests::Platform;
+use tenure_tests::platform::{Answered, Shift};
+use tokio::net::TcpListener;
+
+pub const TOKEN: &str = "a-long-random-token";
+pub const BEARER: &str = "Bearer a-long-random-token";
+
+pub struct World {
+    pub store: Store,
+    /// Of all clocks: those of the store and of the platforms.
+    pub time: Shift,
+    pub endpoint: Endpoint,
+    platform: Platform,
+}
+
+impl World {
+    /// With `tenure.wasm`, and these variables beside the usual ones.
+    pub async fn new(more: &[(&str, &str)]) -> Self {
+        Self::with_component(UNIVERSAL_COMPONENT, more).await
+    }
+
+    pub async fn with_component(component: &[u8], more: &[(&str, &str)]) -> Self {
+        let time = Shift::default();
+        let shift = time.clone();
+        let clock = move || {
+            let Now { elapsed, wall } = system_clock();
+            Now { elapsed: elapsed + shift.get(), wall: wall + shift.get() }
+        };
+        let service = Service::new(vec![Account::emulator()], 1);
+        let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let store = Store::start_by(Arc::new(clock), any, service).await.unwrap();
+        let endpoint = Endpoint::start().await;
+        let connection_string = store.connection_string();
+        let mut env = vec![
+            ("TENURE_ELECTION", "leases/universal"),
+            ("AZURE_STORAGE_CONNECTION_STRING", &connection_string),
+            ("TENURE_EVERY", "1h"),
+            ("TENURE_TICK_TOKEN", TOKEN),
+            ("TENURE_HANDLER_URL", &endpoint.url),
+        ];
+        env.extend(more);
+        let platform = Platform::new(component, &env, time.clone()).unwrap();
+        Self { store, time, endpoint, platform }
+    }
+
+    /// A replica, whose clocks can be moved on for itself.
+    pub fn replica(&self, name: &str) -> Platform {
+        self.platform.with("TENURE_NAME", name)
+    }
+
+    /// The first turn of all, which begins the count; then a slot is due.
+    pub async fn begin(&self) {
+        let (succeeded, first) = self.platform.run().await.unwrap();
+        assert!(succeeded && first.contains("nothing-due"), "{first}");
+        self.time.jump(Duration::from_secs(3600));
+    }
+}
+
+pub async fn tick(platform: &Platform) -> Answered {
+    platform.request(Method::POST, "/tick", Some(BEARER), "").await.unwrap()
+}
+
+pub async fn get(platform: &Platform, path: &str) -> Answered {
+    platform.request(Method::GET, path, None, "").await.unwrap()
+}
+
+/// What was called, and what it answers.
+#[derive(Clone)]
+pub struct Endpoint {
+    pub url: String,
+    inner: Arc<Mutex<Inner>>,
+}
+
+struct Inner {
+    calls: Vec<(HeaderMap, Value)>,
+    status: StatusCode,
+    meanwhile: Box<dyn Fn() + Send>,
+}
+
+impl Endpoint {
+    async fn start() -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let url = format!("http://{}/work?key=S3CRET", listener.local_addr().unwrap());
+        let inner =
+            Inner { calls: Vec::new(), status: StatusCode::NO_CONTENT, meanwhile: Box::new(|| {}) };
+        let inner = Arc::new(Mutex::new(inner));
+        let take = async |State(inner): State<Arc<Mutex<Inner>>>, headers: HeaderMap, json| {
+            let Json(json): Json<Value> = json;
+            // So long that calls at the same time would be seen.
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            let mut inner = inner.lock().unwrap();
+            inner.calls.push((headers, json));
+            (inner.meanwhile)();
+            inner.status
+        };
+        let router = Router::new().route("/work", post(take)).with_state(Arc::clone(&inner));
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        Self { url, inner }
+    }
+
+    pub fn calls(&self) -> Vec<(HeaderMap, Value)> {
+        self.inner.lock().unwrap().calls.clone()
+    }
+
+    pub fn answer_with(&self, status: StatusCode) {
+        self.inner.lock().unwrap().status = status;
+    }
+
+    /// What happens during each call.
+    pub fn meanwhile(&self, meanwhile: impl Fn() + Send + 'static) {
+        self.inner.lock().unwrap().meanwhile = Box::new(meanwhile);
+    }
+}
