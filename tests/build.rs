@@ -7,7 +7,7 @@ mod wasm;
 const HANDLERS: [[&str; 3]; 3] = [
     ["tenure-test-beat", "TENURE_BEAT_WASM", "TENURE_BEAT_HANDLER"],
     ["tenure-test-unruly", "TENURE_UNRULY_WASM", "TENURE_UNRULY_HANDLER"],
-    ["tenure-wasmcloud-service", "TENURE_SERVICE_WASM", "TENURE_SERVICE"],
+    ["tenure-example-service", "TENURE_SERVICE_WASM", "TENURE_SERVICE"],
 ];
 
 fn main() {
@@ -23,7 +23,7 @@ fn build() -> Result<(), String> {
         &workspace,
         &[
             "tests/handlers",
-            "deploy/wasmcloud/service",
+            "examples/service",
             "examples/rust/src/http.rs",
             "wit",
             "Cargo.toml",

@@ -6,18 +6,20 @@ that it has seen: that is what makes a leader that was cut off harmless.
 
 import json
 import os
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 
 from componentize_py_types import Err
 from post import post
 from wit_world import exports
 
+EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
 
 class LeaderHandler(exports.LeaderHandler):
     def on_tick(self, turn):
         # A slot is in nanoseconds since 1970, by the storage service's clock.
-        instant = datetime.fromtimestamp(turn.slot // 10**9, timezone.utc)
-        slot = instant.strftime("%Y-%m-%dT%H:%M:%SZ")
+        slot = EPOCH + timedelta(microseconds=turn.slot // 1000)
+        slot = slot.isoformat().replace("+00:00", "Z")
         print(f"slot {slot}, term {turn.term}")
         url = os.environ.get("REPORT_URL")
         if not url:

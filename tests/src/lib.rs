@@ -35,5 +35,5 @@ pub const BEAT_HANDLER: &str = env!("TENURE_BEAT_HANDLER");
 /// The component that misbehaves in every way that it is told.
 pub const UNRULY_HANDLER: &str = env!("TENURE_UNRULY_HANDLER");
 
-/// The service of wasmCloud that `deploy/wasmcloud` brings.
+/// The service that `deploy/wasmcloud` puts beside two components.
 pub const SERVICE: &str = env!("TENURE_SERVICE");

@@ -51,7 +51,7 @@ fn mistakes_are_found() {
             "store.net/path",
             "store.net/path",
         ),
-        ("spin/spin.toml", "[component.tenure]", "[component.other]", "names no component"),
+        ("spin/spin.toml", "component = \"tenure\"", "component = \"other\"", "names no component"),
         (
             "spin/spin.toml",
             "https://reports.example.com\"]",

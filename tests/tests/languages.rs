@@ -69,15 +69,18 @@ async fn rust() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn javascript() {
     reports_its_turns(Language::JavaScript).await;
+    // Now it is compiled.
+    a_newcomer_gets_a_turn("javascript", Language::JavaScript).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn python() {
     reports_its_turns(Language::Python).await;
+    a_newcomer_gets_a_turn("python", Language::Python).await;
 }
 
-/// The commands of the READMEs, each on the right port, and the last ones in the folder that the first ones
-/// made.
+/// From an empty folder to a turn by the commands of the README: the first ones made the folder and
+/// the handler, the last two run a store, on a port that the kernel picks, and a candidate.
 async fn a_newcomer_gets_a_turn(language: &'static str, built: Language) {
     let handler = spawn_blocking(move || built.handler()).await.unwrap().unwrap();
     let commands = examples::commands(language).unwrap();
@@ -108,16 +111,6 @@ async fn a_newcomer_gets_a_turn(language: &'static str, built: Language) {
     newcomer.line("line of the handler", 0, SOON, handled).await;
     let succeeded = |line: &Line| line.event.to_string().contains(" succeeded after ");
     newcomer.line("turn", 0, SOON, succeeded).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn from_an_empty_folder_to_a_handler_in_javascript() {
-    a_newcomer_gets_a_turn("javascript", Language::JavaScript).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn from_an_empty_folder_to_a_handler_in_python() {
-    a_newcomer_gets_a_turn("python", Language::Python).await;
 }
 
 #[test]

@@ -13,7 +13,7 @@ mod service {
     use std::time::{Duration, Instant};
 
     wit_bindgen::generate!({
-        path: "../../../wit",
+        path: "../../wit",
         inline: "
             package tenure:service@0.1.0;
             world service {
