@@ -4,9 +4,10 @@
 mod wasm;
 
 /// The packages, the variables that name ready components of them, and how the tests find them.
-const HANDLERS: [[&str; 3]; 2] = [
+const HANDLERS: [[&str; 3]; 3] = [
     ["tenure-test-beat", "TENURE_BEAT_WASM", "TENURE_BEAT_HANDLER"],
     ["tenure-test-unruly", "TENURE_UNRULY_WASM", "TENURE_UNRULY_HANDLER"],
+    ["tenure-example-service", "TENURE_SERVICE_WASM", "TENURE_SERVICE"],
 ];
 
 fn main() {
@@ -22,6 +23,7 @@ fn build() -> Result<(), String> {
         &workspace,
         &[
             "tests/handlers",
+            "examples/service",
             "examples/rust/src/http.rs",
             "wit",
             "Cargo.toml",

@@ -1,13 +1,13 @@
 //! Azurite, installed on first use and started on a port that the kernel picks.
 
-use std::fs::{self, File};
-use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
+
+use crate::tools;
 
 /// The key of Azurite's account `devstoreaccount1`, which is public.
 const KEY: &str =
@@ -28,7 +28,8 @@ impl Azurite {
     /// # Errors
     /// It cannot be installed or does not start.
     pub async fn start(port: u16) -> Result<Self> {
-        let installed = tokio::task::spawn_blocking(install).await??;
+        let installed =
+            tokio::task::spawn_blocking(|| tools::npm("azurite", "tests/azurite")).await??;
         let mut child = Command::new("node")
             .arg(installed.join("node_modules/azurite/dist/src/blob/main.js"))
             .args(["--blobHost", "127.0.0.1", "--blobPort", &port.to_string()])
@@ -81,30 +82,4 @@ impl Azurite {
     pub async fn kill(mut self) -> Result<()> {
         Ok(self.child.kill().await?)
     }
-}
-
-/// Installs the pinned version, once for all test processes.
-fn install() -> Result<PathBuf> {
-    let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let folder = tests.join("../build/azurite");
-    fs::create_dir_all(&folder)?;
-    let lock = File::create(folder.join("install.lock"))?;
-    lock.lock()?; // Released when the file is closed.
-    let pinned = fs::read(tests.join("azurite/package-lock.json"))?;
-    let stamp = folder.join("installed.json");
-    if fs::read(&stamp).is_ok_and(|installed| installed == pinned) {
-        return Ok(folder);
-    }
-    fs::copy(tests.join("azurite/package.json"), folder.join("package.json"))?;
-    fs::write(folder.join("package-lock.json"), &pinned)?;
-    let output = std::process::Command::new("npm")
-        .args(["ci", "--ignore-scripts", "--no-audit", "--no-fund"])
-        .current_dir(&folder)
-        .stdin(Stdio::null())
-        .output()
-        .context("the tests install Azurite with npm: install Node.js with npm")?;
-    let errors = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "`npm ci` in {} failed:\n{errors}", folder.display());
-    fs::write(stamp, pinned)?;
-    Ok(folder)
 }

@@ -7,20 +7,25 @@ pub mod azurite;
 pub mod baseline;
 pub mod candidate;
 pub mod chaos;
+pub mod examples;
 pub mod exploration;
+pub mod foreign;
 pub mod measure;
 pub mod outsider;
 pub mod platform;
 pub mod proxy;
+pub mod reports;
 pub mod simulation;
 pub mod sink;
 pub mod store;
+pub mod tools;
 
 pub use azurite::Azurite;
 pub use candidate::{Candidate, Group, Line};
 pub use outsider::Outsider;
 pub use platform::Platform;
 pub use proxy::{Mode, Proxy};
+pub use reports::Reports;
 pub use sink::{Beat, Sink};
 pub use store::Store;
 
@@ -29,3 +34,6 @@ pub const BEAT_HANDLER: &str = env!("TENURE_BEAT_HANDLER");
 
 /// The component that misbehaves in every way that it is told.
 pub const UNRULY_HANDLER: &str = env!("TENURE_UNRULY_HANDLER");
+
+/// The service that `deploy/wasmcloud` puts beside two components.
+pub const SERVICE: &str = env!("TENURE_SERVICE");

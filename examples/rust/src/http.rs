@@ -6,14 +6,17 @@ use wasip2::http::types::{Fields, Method, OutgoingBody, OutgoingRequest, Request
 /// How long the endpoint may take to answer. The turn may be cut off earlier.
 const ANSWER_WITHIN: u64 = 10_000_000_000; // nanoseconds
 
-/// Sends `json` to `url`, and returns the status of the answer.
-pub fn post_json(url: &str, json: &str) -> Result<u16, String> {
+/// Sends `json` to `url` with these headers, and returns the status of the answer.
+pub fn post_json(url: &str, headers: &[(&str, String)], json: &str) -> Result<u16, String> {
     let (scheme, authority, path) = split(url)?;
-    let headers = Fields::from_list(&[
-        ("content-type".to_owned(), b"application/json".to_vec()),
-        ("content-length".to_owned(), json.len().to_string().into_bytes()),
-    ])
-    .map_err(|e| format!("headers: {e}"))?;
+    let length = json.len().to_string();
+    let body = [("content-type", "application/json".to_owned()), ("content-length", length)];
+    let headers: Vec<_> = body
+        .iter()
+        .chain(headers)
+        .map(|(name, value)| ((*name).to_owned(), value.as_bytes().to_vec()))
+        .collect();
+    let headers = Fields::from_list(&headers).map_err(|e| format!("headers: {e}"))?;
 
     let request = OutgoingRequest::new(headers);
     let valid = request

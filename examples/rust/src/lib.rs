@@ -39,7 +39,9 @@ mod handler {
                 r#"{{"term":{},"slot":"{slot}","attempt":{},"past_due":{}}}"#,
                 turn.term, turn.attempt, turn.past_due
             );
-            let status = http::post_json(&url, &body)?;
+            // `tenure run` stamps every request with the term. Other hosts do not.
+            let stamp = [("tenure-term", turn.term.to_string())];
+            let status = http::post_json(&url, &stamp, &body)?;
             match status {
                 200..=299 => Ok(()),
                 _ => Err(format!("{url} answered {status}")),

@@ -33,7 +33,7 @@ mod handler {
             while started.elapsed() < lasts {
                 let json =
                     format!(r#"{{"term":{},"slot":{},"beat":{beat}}}"#, turn.term, turn.slot);
-                let _ = http::post_json(&url, &json);
+                let _ = http::post_json(&url, &[], &json);
                 beat += 1;
                 // Against the start, so that slow answers do not stretch the rhythm.
                 let next = every * beat;

@@ -48,7 +48,7 @@ mod handler {
                     monotonic_clock::subscribe_instant(u64::MAX).block();
                 },
                 "wait-answer" => loop {
-                    let _ = http::post_json(&url(), &beat(0));
+                    let _ = http::post_json(&url(), &[], &beat(0));
                 },
                 // Lets one instruction do as much as it can.
                 "fill" => {
@@ -81,7 +81,7 @@ mod handler {
                 }
                 // One request after the other, as fast as it can.
                 "requests" => (0..).try_for_each(|number| {
-                    let _ = http::post_json(&url(), &beat(number));
+                    let _ = http::post_json(&url(), &[], &beat(number));
                     Ok(())
                 }),
                 // Many at once, `UNRULY_COUNT`, before it waits for the first answer.
@@ -95,7 +95,7 @@ mod handler {
                 // Leaves requests half written, and does not wait for the answer of another one.
                 "late" => {
                     // A connection is there from then on.
-                    let _ = http::post_json(&url(), &beat(0));
+                    let _ = http::post_json(&url(), &[], &beat(0));
                     (0..200).for_each(|_| forget(requests::leave_open(&url(), &beat(1))));
                     forget(requests::send(&url(), &beat(0)));
                     Ok(())

@@ -1,0 +1,31 @@
+// A leader handler in JavaScript: each turn, it reports its term and slot to an HTTP endpoint.
+//
+// Without REPORT_URL it only prints a line. The endpoint should refuse a term smaller than one
+// that it has seen: that is what makes a leader that was cut off harmless.
+
+import { getEnvironment } from "wasi:cli/environment@0.2.10";
+
+export const leaderHandler = {
+  // Times and terms are BigInts. To fail the turn, throw a string: it is logged and recorded.
+  async onTick(turn) {
+    // A slot is in nanoseconds since 1970, by the storage service's clock.
+    const slot = new Date(Number(turn.slot / 1_000_000n)).toISOString().replace(".000Z", "Z");
+    console.log(`slot ${slot}, term ${turn.term}`);
+    const url = new Map(getEnvironment()).get("REPORT_URL");
+    if (!url) return;
+    // JSON knows no BigInt; a term, about the seconds since 1970, fits a number exactly.
+    const report = { term: Number(turn.term), slot, attempt: turn.attempt, past_due: turn.pastDue };
+    const headers = {
+      "content-type": "application/json",
+      // `tenure run` stamps every request with the term. Other hosts do not.
+      "tenure-term": `${turn.term}`,
+    };
+    let answer;
+    try {
+      answer = await fetch(url, { method: "POST", headers, body: JSON.stringify(report) });
+    } catch (error) {
+      throw `${url}: ${error}`;
+    }
+    if (!answer.ok) throw `${url} answered ${answer.status}`;
+  },
+};

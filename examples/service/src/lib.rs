@@ -1,0 +1,75 @@
+//! A service of wasmCloud, which is long-lived, beside two components, which are not: it steps the
+//! election and calls the handler, as `tenure run` does.
+//!
+//! Unlike `tenure run` it cannot renew the lease while the handler works, nor stop it: each turn must
+//! be over within the lease less the margin. Choose the lease for that (`TENURE_LEASE`, up to 60 s).
+#![cfg_attr(
+    target_family = "wasm",
+    allow(unsafe_code, missing_docs, reason = "generated bindings")
+)]
+
+#[cfg(target_family = "wasm")]
+mod service {
+    use std::time::{Duration, Instant};
+
+    wit_bindgen::generate!({
+        path: "../../wit",
+        inline: "
+            package tenure:service@0.1.0;
+            world service {
+                import tenure:election/election@0.1.0;
+                import tenure:election/leader-handler@0.1.0;
+            }
+        ",
+        generate_all,
+    });
+
+    use tenure::election::types::{Event, Outcome, Standing};
+    use tenure::election::{election, leader_handler};
+
+    struct Service;
+
+    wasip2::cli::command::export!(Service);
+
+    impl wasip2::exports::cli::run::Guest for Service {
+        fn run() -> Result<(), ()> {
+            if let Err(complaints) = election::check() {
+                for wrong in complaints {
+                    eprintln!("{}: {}; {}", wrong.setting, wrong.problem, wrong.advice);
+                }
+                return Err(());
+            }
+            let start = Instant::now();
+            let (mut memory, mut event) = (None::<Vec<u8>>, None);
+            loop {
+                let taken_at = Instant::now();
+                let elapsed = nanoseconds(taken_at - start);
+                let report = election::step(memory.as_deref(), elapsed, event.take());
+                for trouble in report.trouble {
+                    eprintln!("{:?}: {}", trouble.class, trouble.detail);
+                }
+                if matches!(report.standing, Standing::Left) {
+                    return Ok(());
+                }
+                memory = Some(report.memory);
+                if let Some(turn) = report.run {
+                    let outcome = match leader_handler::on_tick(&turn) {
+                        Ok(()) => Outcome::Succeeded,
+                        Err(problem) => {
+                            eprintln!("turn of term {}: {problem}", turn.term);
+                            Outcome::Failed
+                        }
+                    };
+                    event = Some(Event::TurnEnded(outcome));
+                } else {
+                    let due = taken_at + Duration::from_nanos(report.again_in);
+                    std::thread::sleep(due.saturating_duration_since(Instant::now()));
+                }
+            }
+        }
+    }
+
+    fn nanoseconds(duration: Duration) -> u64 {
+        u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+    }
+}

@@ -1,0 +1,137 @@
+"""Judges what is in `deploy/` as far as that is possible without the platforms themselves.
+
+    check.py DEPLOY REPOSITORY TENURE
+
+DEPLOY is the folder, REPOSITORY the root of this repository, and TENURE the program. Prints every
+complaint, and ends with 1 when there is one.
+"""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import jsonschema
+import kubernetes_validate
+import tree_sitter
+import tree_sitter_bicep
+import yaml
+from resources import SCHEMAS
+from yamllint import linter
+from yamllint.config import YamlLintConfig
+
+try:
+    import tomllib
+except ModuleNotFoundError:
+    import tomli as tomllib
+
+KUBERNETES = "1.34"
+YAML_RULES = "{extends: default, rules: {document-start: disable, line-length: {max: 120}}}"
+
+
+def bicep(file, text):
+    """Whether it parses. Types and API versions are the Bicep compiler's business."""
+    language = tree_sitter.Language(tree_sitter_bicep.language())
+    nodes = [tree_sitter.Parser(language).parse(text.encode()).root_node]
+    while nodes:
+        node = nodes.pop()
+        if node.is_error or node.is_missing:
+            yield f"does not parse at line {node.start_point.row + 1}"
+        nodes.extend(node.children)
+
+
+def manifests(file, text):
+    for problem in linter.run(text, YamlLintConfig(YAML_RULES)):
+        yield f"line {problem.line}: {problem.desc}"
+    try:
+        documents = list(yaml.safe_load_all(text))
+    except yaml.YAMLError as error:
+        yield str(error)
+        return
+    for document in documents:
+        kind = document["kind"]
+        try:
+            if kind in SCHEMAS:
+                jsonschema.validate(document, SCHEMAS[kind])
+            else:
+                kubernetes_validate.validate(document, KUBERNETES, strict=True)
+        except (jsonschema.ValidationError, kubernetes_validate.ValidationError) as error:
+            yield f"{kind}: {error.message}"
+
+
+def dockerfile(file, text):
+    hadolint = next(path for path in sys.path if Path(path, "bin/hadolint").exists())
+    command = [f"{hadolint}/bin/hadolint", "--no-color", str(file)]
+    linted = subprocess.run(command, capture_output=True, text=True)
+    yield from (linted.stdout + linted.stderr).splitlines()
+
+
+def spin(file, text):
+    try:
+        manifest = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        yield str(error)
+        return
+    if manifest.get("spin_manifest_version") != 2:
+        yield "is no manifest of version 2"
+    components = manifest.get("component", {})
+    for kind, triggers in manifest.get("trigger", {}).items():
+        if kind not in ("http", "cron"):
+            yield f"[[trigger.{kind}]] cannot start the component"
+        for trigger in triggers:
+            if trigger.get("component") not in components:
+                yield f"[[trigger.{kind}]] names no component"
+        if kind == "cron" and any(len(t["cron_expression"].split()) != 6 for t in triggers):
+            yield "a cron expression has six fields, seconds first"
+    for name, component in components.items():
+        hosts = component.get("allowed_outbound_hosts", [])
+        if not hosts:
+            yield f"{name} reaches nothing"
+        for host in hosts:
+            if not re.fullmatch(r"https?://[a-z0-9.-]+(:\d+)?", host):
+                yield f"{host} is no host that can be allowed"
+        handler = component.get("environment", {}).get("TENURE_HANDLER_URL", "")
+        if not any(handler.startswith(f"{host}/") for host in hosts):
+            yield f"{name} may not reach its TENURE_HANDLER_URL"
+
+
+def anything(file, text):
+    """What holds for all of them."""
+    header = "\n".join(line for line in text.splitlines() if line.startswith(("#", "//")))
+    if file.suffix not in (".md", ".dockerignore") and "Not run:" not in header:
+        yield "does not say what was not run"
+    for variable in sorted(set(re.findall(r"\bTENURE_[A-Z_]+", text)) - VARIABLES):
+        yield f"{variable} is no variable of tenure"
+    for option in sorted(set(re.findall(r"^\W*'?(--[a-z-]+)=", text, re.MULTILINE)) - OPTIONS):
+        yield f"{option} is no option of `tenure run`"
+    if re.search(r"AccountKey=(?!\$\{)\w", text):
+        yield "holds a key"
+
+
+CHECKS = {".yaml": manifests, ".toml": spin, ".bicep": bicep, "": dockerfile}
+
+
+def variables(repository):
+    sources = [file for folder in ("guest", "host") for file in (repository / folder).rglob("*.rs")]
+    found = (re.findall(r'"(TENURE_[A-Z_]+)"', file.read_text()) for file in sources)
+    return {name for names in found for name in names}
+
+
+def options(program):
+    text = subprocess.run([program, "run", "--help"], capture_output=True, text=True, check=True)
+    return set(re.findall(r"--[a-z-]+", text.stdout))
+
+
+if __name__ == "__main__":
+    deploy, repository, program = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
+    VARIABLES, OPTIONS = variables(repository), options(program)
+    complaints, judged = 0, 0
+    for file in sorted(path for path in deploy.rglob("*") if path.is_file()):
+        text = file.read_text()
+        check = CHECKS.get(file.suffix, lambda file, text: [])
+        judged += file.suffix in CHECKS
+        for complaint in [*check(file, text), *anything(file, text)]:
+            complaints += 1
+            print(f"{file.relative_to(deploy)}: {complaint}")
+    print(f"{judged} files judged, {complaints} complaints")
+    sys.exit(1 if complaints or judged < len(CHECKS) else 0)

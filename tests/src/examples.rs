@@ -1,0 +1,108 @@
+//! The example handlers, made with the very commands that their READMEs tell people.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::tools;
+
+/// The languages that there is an example in.
+#[derive(Clone, Copy, Debug)]
+pub enum Language {
+    /// Built with the programs of this repository.
+    Rust,
+    /// By componentize-js.
+    JavaScript,
+    /// By componentize-py.
+    Python,
+}
+
+impl Language {
+    /// The component, built if it has to be.
+    ///
+    /// # Errors
+    /// It cannot be built.
+    pub fn handler(self) -> Result<PathBuf> {
+        let folder = match self {
+            Self::Rust => components()?,
+            Self::JavaScript => javascript()?,
+            Self::Python => python()?,
+        };
+        Ok(folder.join("report.wasm"))
+    }
+}
+
+/// Where the build puts the components of this repository.
+///
+/// # Errors
+/// This program is not where cargo puts it.
+pub fn components() -> Result<PathBuf> {
+    let program = std::env::current_exe()?;
+    // target/<profile>/deps/<test>, target/<profile>/<program>
+    let components = program.ancestors().skip(1).take(2).map(|folder| folder.join("components"));
+    components.into_iter().find(|folder| folder.is_dir()).context("no folder `components`")
+}
+
+/// The folder of the JavaScript example, built. Its tools are in `node_modules`.
+///
+/// # Errors
+/// It cannot be built.
+pub fn javascript() -> Result<PathBuf> {
+    let files = ["README.md", "report.js", "package.json", "package-lock.json", "wit"];
+    tools::need("npm", "install Node.js with npm")?;
+    built("javascript", &files, 2)
+}
+
+fn python() -> Result<PathBuf> {
+    let files = ["README.md", "report.py", "post.py", "requirements.txt", "wit"];
+    tools::need("python3", "install Python 3.10 or newer, with pip")?;
+    built("python", &files, 3)
+}
+
+/// Runs the first `count` commands of the example's README in an empty folder.
+fn built(language: &str, files: &[&str], count: usize) -> Result<PathBuf> {
+    let source = format!("examples/{language}");
+    let inputs: Vec<_> = files.iter().map(|file| format!("{source}/{file}")).collect();
+    let inputs: Vec<_> = inputs.iter().map(String::as_str).collect();
+    tools::made(language, &inputs, |folder| {
+        for command in commands(language)?.iter().take(count) {
+            tools::run(shell(folder).arg(command))
+                .with_context(|| format!("the README's command `{command}`"))?;
+        }
+        let made = folder.join("report.wasm");
+        ensure!(made.is_file(), "the README's commands do not make {}", made.display());
+        Ok(())
+    })
+}
+
+/// A shell that runs one command in a folder.
+#[must_use]
+pub fn shell(folder: &Path) -> Command {
+    let mut shell = Command::new("sh");
+    // What cargo sets for tests is none of the tools' business.
+    shell.arg("-ec").current_dir(folder).env_remove("CARGO_MANIFEST_DIR");
+    shell
+}
+
+/// The commands of the first console in the README of an example, as people type them, but that
+/// `~/tenure` stands for this repository, wherever it is.
+///
+/// # Errors
+/// There are none.
+pub fn commands(language: &str) -> Result<Vec<String>> {
+    let repository = tools::repository();
+    let readme = fs::read_to_string(repository.join(format!("examples/{language}/README.md")))?;
+    let console = readme.split("```console\n").nth(1).and_then(|rest| rest.split("```").next());
+    let here = format!("{}/", repository.display());
+    let commands: Vec<_> = console
+        .context("the README has no console")?
+        .replace("\\\n", "")
+        .lines()
+        .filter_map(|line| line.strip_prefix("$ "))
+        .map(|command| command.replace("~/tenure/", &here))
+        .collect();
+    ensure!(!commands.is_empty(), "the README's first console has no commands");
+    Ok(commands)
+}

@@ -1,0 +1,115 @@
+//! An endpoint that handlers report their turns to. It takes everything.
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use anyhow::Result;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::routing::post;
+use axum::{Json, Router};
+use serde_json::Value;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+/// One report.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// The header `tenure-term`.
+    pub stamp: Option<String>,
+    /// The body.
+    pub json: Value,
+}
+
+impl Report {
+    /// The slot, in whichever way the handler writes it.
+    #[must_use]
+    pub fn slot(&self) -> String {
+        self.json["slot"].to_string()
+    }
+}
+
+#[derive(Debug)]
+struct Book {
+    all: Mutex<Vec<Report>>,
+    count: watch::Sender<usize>,
+}
+
+/// The endpoint.
+#[derive(Debug)]
+pub struct Reports {
+    address: SocketAddr,
+    book: Arc<Book>,
+    server: JoinHandle<()>,
+}
+
+impl Reports {
+    /// Listens on a port that the kernel picks.
+    ///
+    /// # Errors
+    /// It cannot listen.
+    pub async fn start() -> Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let address = listener.local_addr()?;
+        let book = Arc::new(Book { all: Mutex::default(), count: watch::Sender::new(0) });
+        let router = Router::new().route("/report", post(take)).with_state(Arc::clone(&book));
+        let server = tokio::spawn(async move {
+            let _ = axum::serve(listener, router).await;
+        });
+        Ok(Self { address, book, server })
+    }
+
+    /// Where it listens, as `127.0.0.1:PORT`.
+    #[must_use]
+    pub fn host(&self) -> String {
+        self.address.to_string()
+    }
+
+    /// Where to report to.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("http://{}/report", self.address)
+    }
+
+    /// All reports so far, in the order of their arrival.
+    #[must_use]
+    pub fn all(&self) -> Vec<Report> {
+        self.book.all.lock().unwrap().clone()
+    }
+
+    /// Waits until there are this many.
+    pub async fn wait_for(&self, count: usize, limit: Duration) -> Vec<Report> {
+        let mut counted = self.book.count.subscribe();
+        let waited = tokio::time::timeout(limit, counted.wait_for(|counted| *counted >= count));
+        if waited.await.is_err() {
+            panic!("{} of {count} reports within {limit:?}", self.all().len());
+        }
+        self.all()
+    }
+
+    /// How often each slot was reported.
+    #[must_use]
+    pub fn slots(&self) -> BTreeMap<String, usize> {
+        let mut slots = BTreeMap::new();
+        for report in self.all() {
+            *slots.entry(report.slot()).or_default() += 1;
+        }
+        slots
+    }
+}
+
+impl Drop for Reports {
+    fn drop(&mut self) {
+        self.server.abort();
+    }
+}
+
+async fn take(State(book): State<Arc<Book>>, headers: HeaderMap, Json(json): Json<Value>) {
+    let stamp = headers.get("tenure-term").and_then(|value| value.to_str().ok());
+    let mut all = book.all.lock().unwrap();
+    all.push(Report { stamp: stamp.map(str::to_owned), json });
+    book.count.send_replace(all.len());
+}
