@@ -16,11 +16,11 @@ pub const PASSED: [&str; 2] = ["TENURE_HANDLER_", "TENURE_TERM_HEADER"];
 /// Whether a handler may see the variable `name`, in whatever case it is written.
 #[must_use]
 pub fn passes(name: &str) -> bool {
-    let begins = |prefix: &&str| {
+    let begins = |prefix: &str| {
         let start = name.as_bytes().get(..prefix.len());
         start.is_some_and(|start| start.eq_ignore_ascii_case(prefix.as_bytes()))
     };
-    !KEPT_BACK.iter().any(|prefix| begins(&prefix)) || PASSED.iter().any(|prefix| begins(&prefix))
+    !KEPT_BACK.iter().any(|prefix| begins(prefix)) || PASSED.iter().any(|prefix| begins(prefix))
 }
 
 #[cfg(target_family = "wasm")]

@@ -7,8 +7,6 @@ use super::{Component, Variables};
 use crate::election::Settings;
 use crate::entry::{Answer, complained, turned};
 
-wasip2::cli::command::export!(Component);
-
 /// One turn by the settings of the environment. Shared with the cron trigger.
 pub fn turn() -> Answer {
     let variables = Variables::of_host();

@@ -17,8 +17,6 @@ use crate::election::{Complaint, Settings};
 use crate::entry::{self, Access, Admission, Answer, Refusal, Route};
 use crate::prelude::*;
 
-wasip2::http::proxy::export!(Component);
-
 /// Nothing is read of a body but its length.
 const MOST_BODY: u64 = 64 * 1024;
 

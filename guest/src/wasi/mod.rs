@@ -43,6 +43,10 @@ const SETTINGS_PAUSE: Duration = Duration::from_secs(60);
 
 struct Component;
 
+// The order of the exports is made when a handler is plugged in: here it is the linker's.
+wasip2::cli::command::export!(Component);
+wasip2::http::proxy::export!(Component);
+
 struct HostChance;
 
 impl Chance for HostChance {

@@ -51,6 +51,7 @@ impl World {
             ("TENURE_TICK_TOKEN", TOKEN),
             ("TENURE_HANDLER_URL", &endpoint.url),
         ];
+        env.retain(|(name, _)| more.iter().all(|(other, _)| other != name));
         env.extend(more);
         let platform = Platform::new(component, &env, time.clone()).unwrap();
         Self { store, time, endpoint, platform }

@@ -332,8 +332,11 @@ fn any_number_at_once_run_a_slot_once() {
             let behind = all.iter_mut().filter(|one| one.result.is_none());
             let mut behind: Vec<_> = behind.collect();
             behind.sort_by_key(|one| one.now);
-            let pick =
-                if chance.bits() % 4 == 0 { chance.bits() as usize % behind.len() } else { 0 };
+            let pick = if chance.bits().is_multiple_of(4) {
+                chance.bits() as usize % behind.len()
+            } else {
+                0
+            };
             behind[pick].go(&mut blob);
         }
         let ran: Vec<_> = all.iter().flat_map(|one| &one.ran).map(|turn| turn.slot).collect();
