@@ -58,7 +58,7 @@ async fn the_runner_takes_a_composed_component_too() {
     let world = World::new(&[]).await;
     let engine = Engine::with_cache(None).unwrap();
     let settings = Settings::from_env()
-        .with(names::CONNECTION_STRING, &world.store.connection_string())
+        .with(names::CONNECTION_STRING, world.store.connection_string())
         .with(names::ELECTION, "leases/runner")
         .with(names::EVERY, "1h");
     for binary in [UNIVERSAL_COMPONENT, &unruly()] {
