@@ -1,5 +1,5 @@
-//! What is shipped, without our runner: on wasmtime from PyPI and on jco, against Azurite. And on
-//! wasmtime's own program, where there is one.
+//! What is shipped, without our runner: on wasmtime from PyPI and on jco, against Azurite. And the same
+//! file on our runner, and on wasmtime's own program, where there is one.
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -11,6 +11,12 @@ use std::time::Duration;
 
 use chrono::{DateTime, FixedOffset};
 use serde_json::Value;
+use tenure::clock::BootClock;
+use tenure::component::{ElectionComponent, Engine};
+use tenure::egress::AllowList;
+use tenure::handler::{ComponentHandler, Options};
+use tenure::runner::Runner;
+use tenure::settings::Settings;
 use tenure_tests::examples::Language;
 use tenure_tests::foreign::{self, Server, Waiting};
 use tenure_tests::{Candidate, Reports, SERVICE, Store, examples, tools};
@@ -287,6 +293,31 @@ async fn a_runner_in_python() {
     let terms: Vec<_> = all.iter().map(|report| report.json["term"].as_u64().unwrap()).collect();
     assert!(terms.is_sorted(), "{terms:?}");
     assert_ne!(terms.first(), terms.last());
+}
+
+/// The fourth host is our own: the same file, in place of the component that it embeds.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn our_own_runner_takes_the_same_file() {
+    let scene = Scene::new("1s").await;
+    let file = std::fs::read(component("tenure.wasm")).unwrap();
+    let (engine, clock) = (Engine::new().unwrap(), BootClock::new());
+    let settings = scene
+        .settings()
+        .into_iter()
+        .fold(Settings::new(), |settings, (name, value)| settings.with(name, value));
+    let elector = ElectionComponent::with_binary(&engine, &file, settings, &clock).unwrap();
+    elector.check().await.unwrap();
+    let url = scene.reports.url();
+    let mut allow = AllowList::default();
+    allow.allow(url.strip_suffix("/report").unwrap()).unwrap();
+    let options = Options { env: vec![("REPORT_URL".into(), url)], allow, ..Options::default() };
+    let handler = component("report.wasm");
+    let handler = ComponentHandler::from_file(&engine, &handler, options, &clock).unwrap();
+    let reported = async {
+        scene.reports.wait_for(3, SOON).await;
+    };
+    Runner::new(elector, handler, clock).run(reported).await;
+    assert!(scene.judge() >= 3);
 }
 
 /// The pattern of wasmCloud: a service that imports what two components export.
