@@ -6,6 +6,7 @@
 
 pub mod account;
 pub mod answer;
+pub mod credential;
 pub mod endpoint;
 pub mod explain;
 pub mod http_date;
@@ -13,6 +14,7 @@ pub mod lease_id;
 pub mod metadata;
 pub mod name;
 pub mod operation;
+pub mod sas;
 pub mod shared_key;
 
 pub use account::{Account, Problem};

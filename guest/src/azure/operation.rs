@@ -6,6 +6,7 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use super::account::Account;
+use super::credential::Credential;
 use super::http_date;
 use super::lease_id::LeaseId;
 use super::metadata::Metadata;
@@ -98,8 +99,8 @@ impl Method {
 
 /// A signed request, to be sent as it is and without a body.
 ///
-/// It is good for 15 minutes after its date. `Debug` prints the names of the headers only: their
-/// values hold lease ids and the signature.
+/// It is good for 15 minutes after its date. `Debug` prints the path and the names of the headers
+/// only: the query may hold a signature, the values hold lease ids.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Request {
     /// HEAD or PUT.
@@ -120,7 +121,7 @@ impl fmt::Debug for Request {
             "Request({} {}{}, headers:",
             self.method.as_str(),
             self.origin,
-            self.path_and_query
+            self.path_and_query.split('?').next().unwrap_or_default()
         )?;
         for (name, _) in &self.headers {
             write!(f, " {name}")?;
@@ -166,7 +167,10 @@ impl Operation {
         let query = format!("{}timeout={}", self.query(), timeout_seconds.max(1));
 
         let mut headers = Headers(Vec::with_capacity(12));
-        headers.add("x-ms-date", http_date::format(date));
+        // A date is for the signature; a SAS has its own times.
+        if matches!(account.credential(), Credential::SharedKey(_)) {
+            headers.add("x-ms-date", http_date::format(date));
+        }
         headers.add("x-ms-version", API_VERSION);
         if method == Method::Put {
             headers.add("content-length", "0");
@@ -174,20 +178,19 @@ impl Operation {
         self.add_headers(&mut headers);
         let Headers(mut headers) = headers;
 
-        let text = string_to_sign(
-            method.as_str(),
-            &path,
-            &decoded_query(&query),
-            &headers,
-            account.name(),
-        );
-        headers.push(("authorization".into(), authorization(account.name(), account.key(), &text)));
-        Request {
-            method,
-            origin: account.origin().into(),
-            path_and_query: path + "?" + &query,
-            headers,
+        let mut path_and_query = path.clone() + "?" + &query;
+        match account.credential() {
+            Credential::SharedKey(key) => {
+                let (method, query) = (method.as_str(), decoded_query(&query));
+                let text = string_to_sign(method, &path, &query, &headers, account.name());
+                headers.push(("authorization".into(), authorization(account.name(), key, &text)));
+            }
+            Credential::Sas(sas) => {
+                path_and_query.push('&');
+                path_and_query.push_str(sas.query());
+            }
         }
+        Request { method, origin: account.origin().into(), path_and_query, headers }
     }
 
     fn query(&self) -> &'static str {

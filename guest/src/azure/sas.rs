@@ -1,0 +1,166 @@
+//! Shared access signatures: a query that somebody signed, and that is sent as it is (REST:
+//! *Create an account / a service / a user delegation SAS*).
+
+use core::fmt;
+
+use super::account::Problem;
+use crate::prelude::*;
+
+/// Parameters that belong to a request and not to a signature.
+const OF_REQUESTS: [&str; 4] = ["comp", "restype", "timeout", "snapshot"];
+
+const COPY_IT: &str = "copy the SAS again, from its sv= to its sig=, as the portal or \
+                       `az storage container generate-sas` shows it";
+
+/// A shared access signature. A secret: `Debug` prints nothing of it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Sas(String);
+
+impl fmt::Debug for Sas {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Sas(..)")
+    }
+}
+
+impl Sas {
+    /// Reads a token, with or without the question mark in front.
+    ///
+    /// # Errors
+    /// Everything that would keep an election from working with it, as far as the token tells.
+    pub fn parse(text: &str) -> Result<Self, Vec<Problem>> {
+        let text = text.trim();
+        let sas = Self(text.strip_prefix('?').unwrap_or(text).into());
+        let problems = sas.judge();
+        if problems.is_empty() { Ok(sas) } else { Err(problems) }
+    }
+
+    /// As it goes into the query of a request.
+    pub fn query(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether it may be used over TLS only.
+    pub fn is_https_only(&self) -> bool {
+        self.get("spr") == Some("https")
+    }
+
+    fn get(&self, name: &str) -> Option<&str> {
+        self.0.split('&').filter_map(|pair| pair.split_once('=')).find_map(|(known, value)| {
+            known.eq_ignore_ascii_case(name).then_some(value)
+        })
+    }
+
+    fn judge(&self) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        let mut complain = |problem: String, advice: &str| {
+            problems.push(Problem { problem, advice: advice.into() });
+        };
+        if self.0.is_empty() {
+            complain("the SAS is empty".into(), COPY_IT);
+            return problems;
+        }
+        if !self.0.bytes().all(|byte| byte.is_ascii_graphic() && !b"\"#<>\\^`{|}".contains(&byte)) {
+            complain("the SAS has characters that none has".into(), COPY_IT);
+            return problems;
+        }
+        for name in ["sv", "sig"] {
+            if self.get(name).is_none_or(str::is_empty) {
+                complain(format!("the SAS has no {name}"), COPY_IT);
+            }
+        }
+        for name in OF_REQUESTS {
+            if self.get(name).is_some() {
+                let problem = format!("the SAS has the parameter {name}, which is none of a SAS");
+                complain(problem, "leave it out: requests set it themselves");
+            }
+        }
+        let letters = |name| self.get(name).unwrap_or_default();
+        match (self.get("ss"), self.get("sr")) {
+            (Some(services), _) => {
+                if !services.contains('b') {
+                    let problem = "the account SAS is not for the Blob service (ss has no b)";
+                    complain(problem.into(), "make one that is");
+                }
+                if !letters("srt").contains('o') {
+                    let problem = "the account SAS is not for objects (srt has no o)";
+                    complain(problem.into(), "make one for objects, and for containers (c) if the container is to be made");
+                }
+            }
+            (None, Some("b" | "c" | "d")) => {}
+            (None, Some(_)) => complain(
+                "the SAS is for neither a blob nor a container (sr)".into(),
+                "make one for the container of the election",
+            ),
+            (None, None) => complain("the SAS has neither sr nor ss".into(), COPY_IT),
+        }
+        // With a stored access policy (si) the permissions are the policy's.
+        if self.get("si").is_none() {
+            let missing: Vec<_> = [("r", "read"), ("w", "write")]
+                .into_iter()
+                .filter(|(letter, _)| !letters("sp").contains(letter))
+                .map(|(letter, name)| format!("{name} ({letter})"))
+                .collect();
+            if !missing.is_empty() {
+                let problem = format!("the SAS does not permit to {}", missing.join(" and to "));
+                complain(problem, "an election looks at its blob, leases it and writes its record: make a SAS with sp=rcw");
+            }
+        }
+        problems
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = "sp=rcw&st=2026-01-01T00:00:00Z&se=2027-01-01T00:00:00Z&spr=https&sv=2022-11-02&sr=c&sig=c2ln%3D";
+
+    fn problems(text: &str) -> Vec<String> {
+        Sas::parse(text).unwrap_err().into_iter().map(|problem| problem.problem).collect()
+    }
+
+    #[test]
+    fn every_kind_is_taken() {
+        for good in [
+            GOOD,
+            &format!(" ?{GOOD}\n"),
+            "sv=2022-11-02&ss=bfqt&srt=sco&sp=rwdlacupiytfx&se=2027-01-01&sig=x",
+            "sv=2022-11-02&sr=b&si=policy&sig=x",
+            "skoid=1&sktid=2&skt=3&ske=4&sks=b&skv=2022-11-02&sp=rw&sv=2022-11-02&sr=b&sig=x",
+        ] {
+            assert!(Sas::parse(good).is_ok(), "{good}: {:?}", problems(good));
+        }
+        assert_eq!(Sas::parse(&format!("?{GOOD}")).unwrap().query(), GOOD);
+        assert!(Sas::parse(GOOD).unwrap().is_https_only());
+    }
+
+    #[test]
+    fn what_cannot_work_is_told_at_once() {
+        for (text, expected) in [
+            ("", vec!["is empty"]),
+            ("?", vec!["is empty"]),
+            ("sv=1&sr=c&sp=rw&sig=a b", vec!["characters that none has"]),
+            ("sig=x", vec!["no sv", "neither sr nor ss", "read (r) and to write (w)"]),
+            ("sv=1&sr=c&sp=rl&sig=x", vec!["does not permit to write (w)"]),
+            ("sv=1&sr=s&sp=rw&sig=", vec!["no sig", "neither a blob nor a container"]),
+            ("sv=1&ss=q&srt=sc&sp=rw&sig=x", vec!["ss has no b", "srt has no o"]),
+            ("sv=1&sr=c&sp=rw&sig=x&comp=lease", vec!["parameter comp"]),
+        ] {
+            let problems = problems(text);
+            assert_eq!(problems.len(), expected.len(), "{text}: {problems:?}");
+            for (problem, part) in problems.iter().zip(expected) {
+                assert!(problem.contains(part), "{text}: {problem}");
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_of_it_is_printed() {
+        let secret = "c2VjcmV0";
+        assert_eq!(format!("{:?}", Sas::parse(GOOD).unwrap()), "Sas(..)");
+        for text in [format!("sv={secret}"), format!("{secret} {secret}"), format!("{secret}={secret}&sr={secret}")] {
+            let told = format!("{:?}", Sas::parse(&text).unwrap_err());
+            assert!(!told.contains(secret), "{told}");
+        }
+    }
+}
