@@ -3,6 +3,7 @@
 use anyhow::{Context, Result, ensure};
 use chrono::Utc;
 use reqwest::{Client, Method, Response};
+use tenure_guest::azure::credential::Credential;
 use tenure_guest::azure::shared_key::{authorization, decoded_query, string_to_sign};
 use tenure_guest::azure::{API_VERSION, Account, BlobName, http_date};
 
@@ -155,7 +156,8 @@ pub fn signed(
     let mut headers: Vec<(String, String)> =
         fixed.iter().chain(headers).map(|(n, v)| (n.to_string(), v.to_string())).collect();
     let to_sign = string_to_sign(method, path, &decoded_query(query), &headers, account.name());
-    let signature = authorization(account.name(), account.key(), &to_sign);
+    let Credential::SharedKey(key) = account.credential() else { panic!("an account key") };
+    let signature = authorization(account.name(), key, &to_sign);
     headers.push(("authorization".into(), signature));
     headers
 }

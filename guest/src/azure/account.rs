@@ -1,11 +1,14 @@
-//! A storage account: name, endpoint and key, read from a connection string.
+//! A storage account: name, endpoint and credential, read from a connection string, or from the
+//! variables of the Azure CLI.
 //!
 //! Forms and rules: *Configure Azure Storage connection strings*. No complaint quotes a value: any
 //! of them can be a secret in the wrong place.
 
 use core::fmt;
 
+use super::credential::Credential;
 use super::endpoint::{self, Endpoint};
+use super::sas::Sas;
 use super::shared_key::Key;
 use crate::prelude::*;
 
@@ -19,7 +22,7 @@ const EMULATOR_KEY: &str =
 pub struct Account {
     name: String,
     endpoint: Endpoint,
-    key: Key,
+    credential: Credential,
 }
 
 /// One thing that is wrong with a setting, for people. Never holds a part of a value.
@@ -68,9 +71,9 @@ impl Account {
         &self.endpoint.prefix
     }
 
-    /// The key that signs.
-    pub fn key(&self) -> &Key {
-        &self.key
+    /// With what requests are authorised.
+    pub fn credential(&self) -> &Credential {
+        &self.credential
     }
 }
 
@@ -168,32 +171,61 @@ fn emulator(pieces: &Pieces<'_>, problems: &mut Vec<Problem>) -> Option<Account>
         endpoint.origin.push_str(":10000");
     }
     endpoint.prefix = format!("/{EMULATOR_NAME}");
-    Some(Account { name: EMULATOR_NAME.into(), endpoint, key: Key::from_base64(EMULATOR_KEY)? })
+    let credential = Credential::SharedKey(Key::from_base64(EMULATOR_KEY)?);
+    Some(Account { name: EMULATOR_NAME.into(), endpoint, credential })
 }
 
-/// Name and key, with an endpoint given or built.
+/// Name and credential, with an endpoint given or built. A SAS needs no name: it is told apart by
+/// the endpoint alone.
 fn service(pieces: &Pieces<'_>, problems: &mut Vec<Problem>) -> Option<Account> {
-    let key = read_key(pieces, problems);
+    let credential = read_credential(pieces, problems);
     let name = read_name(pieces, problems);
     let endpoint = match pieces.get("BlobEndpoint") {
         Some(url) => read_endpoint("BlobEndpoint", url, problems),
         None => built_endpoint(pieces, name.unwrap_or("account"), problems),
     };
-    Some(Account { name: name?.into(), endpoint: endpoint?, key: key? })
+    let (credential, endpoint) = (credential?, endpoint?);
+    let name = match name {
+        Some(name) => name.into(),
+        None if matches!(credential, Credential::Sas(_)) => endpoint.account(),
+        None => return None,
+    };
+    judge_transport(&credential, &endpoint, problems);
+    Some(Account { name, endpoint, credential })
 }
 
-fn read_key(pieces: &Pieces<'_>, problems: &mut Vec<Problem>) -> Option<Key> {
-    let (problem, advice) = match pieces.get("AccountKey") {
-        Some("") => ("AccountKey is empty", COPY_IT),
-        Some(text) => match Key::from_base64(text) {
-            Some(key) => return Some(key),
+/// A signature in a query can be read by everybody on the way.
+fn judge_transport(credential: &Credential, endpoint: &Endpoint, problems: &mut Vec<Problem>) {
+    let Credential::Sas(sas) = credential else { return };
+    if endpoint.origin.starts_with("https://") {
+        return;
+    }
+    if sas.is_https_only() {
+        let advice = "use an https:// endpoint, or make a SAS for both protocols";
+        complain(problems, "the SAS is for https alone (spr), and the endpoint is http", advice);
+    } else if !endpoint.is_loopback() {
+        let problem = "a SAS over plain http could be read by everybody on the way";
+        complain(problems, problem, "use an https:// endpoint");
+    }
+}
+
+fn read_credential(pieces: &Pieces<'_>, problems: &mut Vec<Problem>) -> Option<Credential> {
+    let (problem, advice) = match (pieces.get("AccountKey"), pieces.get("SharedAccessSignature")) {
+        (Some(""), _) => ("AccountKey is empty", COPY_IT),
+        (Some(text), _) => match Key::from_base64(text) {
+            Some(key) => return Some(Credential::SharedKey(key)),
             None => ("AccountKey is no base64, so a part of it is missing or changed", COPY_IT),
         },
-        None if pieces.get("SharedAccessSignature").is_some() => (
-            "the connection string signs with a SharedAccessSignature, which is not supported yet",
-            "use a connection string with AccountName and AccountKey",
-        ),
-        None => ("the connection string has no AccountKey", COPY_IT),
+        (None, Some(sas)) => match Sas::parse(sas) {
+            Ok(sas) => return Some(Credential::Sas(sas)),
+            Err(found) => {
+                problems.extend(found);
+                return None;
+            }
+        },
+        (None, None) => {
+            ("the connection string has neither AccountKey nor SharedAccessSignature", COPY_IT)
+        }
     };
     complain(problems, problem, advice);
     None
@@ -201,8 +233,9 @@ fn read_key(pieces: &Pieces<'_>, problems: &mut Vec<Problem>) -> Option<Key> {
 
 fn read_name<'a>(pieces: &Pieces<'a>, problems: &mut Vec<Problem>) -> Option<&'a str> {
     let Some(name) = pieces.get("AccountName") else {
-        // A connection string with a SAS has no name and is refused for the SAS.
-        if pieces.get("AccountKey").is_some() || pieces.get("SharedAccessSignature").is_none() {
+        let by_endpoint =
+            pieces.get("AccountKey").is_none() && pieces.get("BlobEndpoint").is_some();
+        if !by_endpoint || pieces.get("SharedAccessSignature").is_none() {
             complain(problems, "the connection string has no AccountName", COPY_IT);
         }
         return None;
@@ -352,12 +385,12 @@ mod tests {
 
     #[test]
     fn bad_connection_strings_get_every_complaint() {
-        let bad: [(&str, &[&str]); 25] = [
+        let bad: [(&str, &[&str]); 27] = [
             ("", &["is empty"]),
             (" \n", &["is empty"]),
-            (";;", &["no AccountKey", "no AccountName"]),
-            ("junk", &["piece 1", "no AccountKey", "no AccountName"]),
-            ("AccountName=acc", &["no AccountKey"]),
+            (";;", &["neither AccountKey", "no AccountName"]),
+            ("junk", &["piece 1", "neither AccountKey", "no AccountName"]),
+            ("AccountName=acc", &["neither AccountKey"]),
             ("AccountKey=<key>", &["no AccountName"]),
             ("AccountName=acc;AccountKey=", &["AccountKey is empty"]),
             ("AccountName=acc;AccountKey=<key>=", &["no base64"]),
@@ -379,11 +412,19 @@ mod tests {
             ),
             ("AccountName=acc;AccountKey=<key>;BlobEndpoint=h", &["BlobEndpoint is no http"]),
             ("AccountName=acc;AccountKey=<key>;BlobEndpoint=https://h/?sv=1", &["query"]),
+            ("SharedAccessSignature=sv=1&sr=c&sp=rw&sig=<key>", &["no AccountName"]),
             (
-                "BlobEndpoint=https://acc.blob.core.windows.net;SharedAccessSignature=sv=1&sig=<key>",
-                &["not supported yet"],
+                "AccountName=acc;SharedAccessSignature=sv=1&sig=<key>",
+                &["neither sr nor ss", "read"],
             ),
-            ("AccountName=acc;SharedAccessSignature=sv=1&sig=<key>", &["not supported yet"]),
+            (
+                "BlobEndpoint=http://acc.blob.local;SharedAccessSignature=sv=1&sr=c&sp=rw&sig=<key>",
+                &["could be read by everybody"],
+            ),
+            (
+                "BlobEndpoint=http://127.0.0.1:1/acc;SharedAccessSignature=spr=https&sv=1&sr=c&sp=rw&sig=<key>",
+                &["for https alone"],
+            ),
             ("UseDevelopmentStorage=yes", &["not \"true\""]),
             ("UseDevelopmentStorage=true;AccountName=acc;AccountKey=<key>", &["both", "both"]),
             (
@@ -402,21 +443,34 @@ mod tests {
     }
 
     #[test]
-    fn a_sas_is_answered_with_what_to_use() {
-        let text =
-            "BlobEndpoint=https://acc.blob.core.windows.net;SharedAccessSignature=sv=1&sig=x";
-        let problems = Account::from_connection_string(text).unwrap_err();
-        assert!(
-            problems.iter().all(|problem| problem.advice.contains("AccountName and AccountKey")),
-            "{problems:?}"
-        );
+    fn a_sas_goes_with_an_account_or_an_endpoint() {
+        let sas = "SharedAccessSignature=?sp=rcw&spr=https&sv=2022-11-02&sr=c&sig=c2ln%3D";
+        for (text, name, endpoint) in [
+            ("AccountName=acc", "acc", "https://acc.blob.core.windows.net"),
+            (
+                "BlobEndpoint=https://acc.blob.core.windows.net/",
+                "acc",
+                "https://acc.blob.core.windows.net",
+            ),
+            ("BlobEndpoint=https://127.0.0.1:10000/acc", "acc", "https://127.0.0.1:10000/acc"),
+            ("BlobEndpoint=https://[::1]:1/acc;QueueEndpoint=x", "acc", "https://[::1]:1/acc"),
+        ] {
+            let text = format!("{text};{sas}");
+            assert_eq!(read(&text), Ok((name.into(), endpoint.into())), "{text}");
+            let account = Account::from_connection_string(&text).unwrap();
+            let Credential::Sas(sas) = account.credential() else { panic!("{account:?}") };
+            assert!(sas.query().starts_with("sp=rcw"));
+        }
+        let local =
+            "BlobEndpoint=http://localhost:1/acc;SharedAccessSignature=sv=1&sr=c&sp=rw&sig=x";
+        assert!(read(local).is_ok());
     }
 
     #[test]
     fn an_account_prints_no_key() {
         let account =
             Account::from_connection_string(&format!("AccountName=acc;AccountKey={KEY}")).unwrap();
-        let printed = format!("{account:?} {account:#?} {:?}", account.key());
+        let printed = format!("{account:?} {account:#?} {:?}", account.credential());
         assert!(printed.contains("acc.blob.core.windows.net"));
         for part in [KEY, &KEY[..6], "secret", "115, 101, 99"] {
             assert!(!printed.contains(part), "{printed}");

@@ -46,6 +46,34 @@ impl Endpoint {
         })
     }
 
+    /// The account's name: the first label of the host, or of the path where the host is an address or
+    /// has one label only.
+    pub(super) fn account(&self) -> String {
+        let name = match self.prefix.trim_start_matches('/') {
+            "" => self.host().split('.').next().unwrap_or_default(),
+            prefix => prefix.split('/').next().unwrap_or_default(),
+        };
+        name.into()
+    }
+
+    /// Whether requests do not leave this machine.
+    pub(super) fn is_loopback(&self) -> bool {
+        let host = self.host();
+        let quad =
+            host.split('.').count() == 4 && host.split('.').all(|part| part.parse::<u8>().is_ok());
+        host.eq_ignore_ascii_case("localhost")
+            || host == "[::1]"
+            || (quad && host.starts_with("127."))
+    }
+
+    fn host(&self) -> &str {
+        let authority = self.origin.split_once("://").map_or("", |(_, authority)| authority);
+        match authority.strip_prefix('[') {
+            Some(_) => authority.split_inclusive(']').next().unwrap_or_default(),
+            None => authority.split(':').next().unwrap_or_default(),
+        }
+    }
+
     /// Whether the port is spelled out.
     pub(super) fn has_port(&self) -> bool {
         if self.origin.contains('[') {

@@ -380,6 +380,26 @@ mod tests {
     }
 
     #[test]
+    fn a_sas_is_in_the_query_and_nowhere_else() {
+        let sas = "sp=rcw&sv=2022-11-02&sr=c&sig=c2ln%3D";
+        let text =
+            format!("BlobEndpoint=https://acc.blob.core.windows.net;SharedAccessSignature={sas}");
+        let account = Account::from_connection_string(&text).unwrap();
+        let blob = BlobName::parse("leases/leader").unwrap();
+        for operation in all() {
+            let sent = operation.request(&account, &blob, DateTime::UNIX_EPOCH, 3);
+            assert!(sent.path_and_query.ends_with(&format!("timeout=3&{sas}")), "{operation:?}");
+            let names: Vec<_> = sent.headers.iter().map(|(name, _)| name.as_str()).collect();
+            assert!(
+                !names.contains(&"authorization") && !names.contains(&"x-ms-date"),
+                "{names:?}"
+            );
+            assert!(names.contains(&"x-ms-version"));
+            assert!(!format!("{sent:?} {sent:#?}").contains("c2ln"), "{sent:?}");
+        }
+    }
+
+    #[test]
     fn a_timeout_is_at_least_a_second() {
         let account = Account::from_connection_string("UseDevelopmentStorage=true").unwrap();
         let blob = BlobName::parse("leases/leader").unwrap();

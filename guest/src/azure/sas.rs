@@ -45,9 +45,10 @@ impl Sas {
     }
 
     fn get(&self, name: &str) -> Option<&str> {
-        self.0.split('&').filter_map(|pair| pair.split_once('=')).find_map(|(known, value)| {
-            known.eq_ignore_ascii_case(name).then_some(value)
-        })
+        self.0
+            .split('&')
+            .filter_map(|pair| pair.split_once('='))
+            .find_map(|(known, value)| known.eq_ignore_ascii_case(name).then_some(value))
     }
 
     fn judge(&self) -> Vec<Problem> {
@@ -83,7 +84,10 @@ impl Sas {
                 }
                 if !letters("srt").contains('o') {
                     let problem = "the account SAS is not for objects (srt has no o)";
-                    complain(problem.into(), "make one for objects, and for containers (c) if the container is to be made");
+                    complain(
+                        problem.into(),
+                        "make one for objects, and for containers (c) if the container is to be made",
+                    );
                 }
             }
             (None, Some("b" | "c" | "d")) => {}
@@ -102,7 +106,10 @@ impl Sas {
                 .collect();
             if !missing.is_empty() {
                 let problem = format!("the SAS does not permit to {}", missing.join(" and to "));
-                complain(problem, "an election looks at its blob, leases it and writes its record: make a SAS with sp=rcw");
+                complain(
+                    problem,
+                    "an election looks at its blob, leases it and writes its record: make a SAS with sp=rcw",
+                );
             }
         }
         problems
@@ -158,7 +165,11 @@ mod tests {
     fn nothing_of_it_is_printed() {
         let secret = "c2VjcmV0";
         assert_eq!(format!("{:?}", Sas::parse(GOOD).unwrap()), "Sas(..)");
-        for text in [format!("sv={secret}"), format!("{secret} {secret}"), format!("{secret}={secret}&sr={secret}")] {
+        for text in [
+            format!("sv={secret}"),
+            format!("{secret} {secret}"),
+            format!("{secret}={secret}&sr={secret}"),
+        ] {
             let told = format!("{:?}", Sas::parse(&text).unwrap_err());
             assert!(!told.contains(secret), "{told}");
         }
