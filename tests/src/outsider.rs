@@ -67,6 +67,15 @@ impl Outsider {
         self.succeed(Method::PUT, &self.blob.path(), "comp=metadata", &headers).await
     }
 
+    /// Makes the container.
+    ///
+    /// # Errors
+    /// The service does not do it.
+    pub async fn create_container(&self) -> Result<()> {
+        let path = self.blob.container_path();
+        self.succeed(Method::PUT, &path, "restype=container", &[]).await
+    }
+
     /// Deletes the container with all in it, leased or not.
     ///
     /// # Errors

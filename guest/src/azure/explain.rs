@@ -104,7 +104,8 @@ fn refused(status: u16, code: &str) -> &'static str {
     match (status, code) {
         (403, "AuthenticationFailed") => {
             "the signature was refused; check that AccountKey is this account's key and was not \
-            rotated, and that this machine's clock is right to a few minutes"
+            rotated, or that the SAS has begun and has not expired, and that this machine's clock is \
+            right to a few minutes"
         }
         (403, "AuthorizationFailure") => {
             "access was refused; on Azure a network rule of the account keeps this machine out \
