@@ -20,13 +20,12 @@ fn container_sas(account: &Account, container: &str, permissions: &str) -> Strin
     let expiry = (Utc::now() + TimeDelta::hours(1)).to_rfc3339_opts(SecondsFormat::Secs, true);
     let resource = format!("/blob/{}/{container}", account.name());
     // sp, st, se, resource, si, sip, spr, sv, sr, snapshot, ses, rscc, rscd, rsce, rscl, rsct
-    let lines = [
-        permissions, "", &expiry, &resource, "", "", "", VERSION, "c", "", "", "", "", "", "", "",
-    ];
+    let lines =
+        [permissions, "", &expiry, &resource, "", "", "", VERSION, "c", "", "", "", "", "", "", ""];
     let Credential::SharedKey(key) = account.credential() else { panic!("{account:?}") };
     let signature = key.sign(&lines.join("\n"));
-    let [expiry, signature] = [&expiry, &signature]
-        .map(|value| utf8_percent_encode(value, NON_ALPHANUMERIC).to_string());
+    let [expiry, signature] =
+        [&expiry, &signature].map(|value| utf8_percent_encode(value, NON_ALPHANUMERIC).to_string());
     format!("sp={permissions}&se={expiry}&sv={VERSION}&sr=c&sig={signature}")
 }
 

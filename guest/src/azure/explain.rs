@@ -109,7 +109,8 @@ fn refused(status: u16, code: &str) -> &'static str {
         }
         (403, "AuthorizationFailure") => {
             "access was refused; on Azure a network rule of the account keeps this machine out \
-            (page \"Networking\"), on Azurite the AccountKey is wrong"
+            (page \"Networking\"), on Azurite the AccountKey is wrong, \
+            or the SAS is for something else"
         }
         (403, "AuthorizationPermissionMismatch" | "InsufficientAccountPermissions") => {
             "the credential lacks a permission; grant the role Storage Blob Data Contributor on \

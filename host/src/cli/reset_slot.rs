@@ -16,14 +16,14 @@ use std::time::Duration;
 /// It was not done.
 const NOT_DONE: u8 = 1;
 
-/// The longest lease, and some looks at it.
-const PATIENCE: Duration = Duration::from_secs(75);
+/// How long to contend for a lease that is free, and to give it back.
+const PATIENCE: Duration = Duration::from_secs(8);
 
 /// Between two tries to have it written.
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// How often the lease is broken for the sake of this, when others are faster.
-const TRIES: usize = 4;
+const TRIES: usize = 8;
 
 pub(super) async fn reset_slot(arguments: &ResetSlotArguments) -> ExitCode {
     let clock = BootClock::new();
@@ -75,8 +75,8 @@ impl Operator {
         }
         for _ in 0..TRIES {
             let broken = self.component.break_lease(None).await.map_err(failed)?;
-            broken.map_err(refused)?;
-            self.lead_and_reset().await?;
+            let held = broken.map_err(refused)?;
+            self.lead_and_reset(held + PATIENCE).await?;
             if ahead(&self.look().await?).is_none() {
                 return Ok(format!("The slot {slot} is forgotten; turns go on with the next one."));
             }
@@ -92,8 +92,8 @@ impl Operator {
     }
 
     /// Contends until it leads, has the slot forgotten as long as it leads, and leaves.
-    async fn lead_and_reset(&self) -> Result<(), Stop> {
-        let end = self.clock.now() + PATIENCE;
+    async fn lead_and_reset(&self, patience: Duration) -> Result<(), Stop> {
+        let end = self.clock.now() + patience;
         let (mut memory, mut leads) = (None::<Memory>, false);
         while self.clock.now() < end {
             let began = self.clock.now();
