@@ -105,7 +105,10 @@ pub(super) struct State {
 
 /// Where a candidate stands in the protocol.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-#[expect(clippy::large_enum_variant, reason = "there is one, for the length of a step")]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "there is one, for the length of a step; smaller on wasm"
+)]
 pub(super) enum Phase {
     /// Winning 1: looking, now and then.
     Watching(Watch),
