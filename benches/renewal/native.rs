@@ -52,10 +52,18 @@ impl Native {
     }
 
     async fn send(&self, operation: &Operation) -> Result<Response> {
-        let signed = operation.request(&self.account, &self.blob, Utc::now(), 3);
+        let signed = operation.request(
+            &self.account,
+            &self.blob,
+            Utc::now(),
+            3,
+            self.account.authorization(),
+        );
         let method = match signed.method {
             Verb::Head => Method::HEAD,
             Verb::Put => Method::PUT,
+            Verb::Get => Method::GET,
+            Verb::Post => Method::POST,
         };
         let url = Url::parse(&(signed.origin + &signed.path_and_query))?;
         let mut request = self.client.request(method, url).timeout(TIMEOUT);

@@ -106,6 +106,7 @@ fn our_requests_are_those_of_the_sdks() {
             &blob,
             DateTime::from_timestamp(1_767_323_045, 0).unwrap(),
             7,
+            settings.authorization(),
         );
 
         assert_eq!(sent.origin, origin, "{name}");

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::process;
+use zeroize::Zeroize;
 
 /// The names of the settings. The component judges the values, and knows the defaults.
 pub mod names {
@@ -45,34 +46,16 @@ pub mod names {
     pub const COOL_DOWN: &str = "TENURE_COOL_DOWN";
     /// The storage account and its credential.
     pub const CONNECTION_STRING: &str = "AZURE_STORAGE_CONNECTION_STRING";
+    /// A file that holds it, read again in each step.
+    pub const CONNECTION_STRING_FILE: &str = "AZURE_STORAGE_CONNECTION_STRING_FILE";
 
-    /// All of them.
-    pub const ALL: [&str; 20] = [
-        ELECTION,
-        NAME,
-        LEASE,
-        MARGIN,
-        RENEW,
-        POLL,
-        REQUEST_TIMEOUT,
-        EVERY,
-        CRON,
-        TIME_ZONE,
-        JITTER,
-        DELIVERY,
-        MAX_ATTEMPTS,
-        MISSED,
-        ON_START,
-        ADDRESS,
-        TURN_TIMEOUT,
-        MAX_FAILURES,
-        COOL_DOWN,
-        CONNECTION_STRING,
-    ];
+    /// How the names of all settings begin, those of the credentials too, which are the component's
+    /// business alone.
+    pub const PREFIXES: [&str; 3] = ["TENURE_", "AZURE_", "IDENTITY_"];
 }
 
 /// The environment of the election component, and nothing but that: it holds the storage
-/// credential. `Debug` shows names only.
+/// credential. `Debug` shows names only; the values are overwritten when it is dropped.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Settings(Vec<(String, String)>);
 
@@ -85,9 +68,11 @@ impl Settings {
     /// The settings among the variables of this process. Blank ones count as not set.
     pub fn from_env() -> Self {
         let mut settings = Self::new();
-        for name in names::ALL {
-            if let Some(value) = std::env::var(name).ok().filter(|value| !value.trim().is_empty()) {
-                settings.set(name, value);
+        for (name, value) in std::env::vars_os() {
+            let (Ok(name), Ok(value)) = (name.into_string(), value.into_string()) else { continue };
+            let ours = names::PREFIXES.iter().any(|prefix| name.starts_with(prefix));
+            if ours && !value.trim().is_empty() {
+                settings.set(&name, value);
             }
         }
         settings
@@ -114,6 +99,14 @@ impl Settings {
 
     pub(crate) fn environment(&self) -> &[(String, String)] {
         &self.0
+    }
+}
+
+impl Drop for Settings {
+    fn drop(&mut self) {
+        for (_, value) in &mut self.0 {
+            value.zeroize();
+        }
     }
 }
 

@@ -22,7 +22,7 @@ fn container_sas(account: &Account, container: &str, permissions: &str) -> Strin
     // sp, st, se, resource, si, sip, spr, sv, sr, snapshot, ses, rscc, rscd, rsce, rscl, rsct
     let lines =
         [permissions, "", &expiry, &resource, "", "", "", VERSION, "c", "", "", "", "", "", "", ""];
-    let Credential::SharedKey(key) = account.credential() else { panic!("{account:?}") };
+    let Credential::SharedKey(key, _) = account.credential() else { panic!("{account:?}") };
     let signature = key.sign(&lines.join("\n"));
     let [expiry, signature] =
         [&expiry, &signature].map(|value| utf8_percent_encode(value, NON_ALPHANUMERIC).to_string());

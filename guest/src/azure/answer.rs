@@ -33,6 +33,8 @@ pub struct Answer {
     pub lease_time: Option<u32>,
     /// What was seen; only of a [`Operation::Look`] that is done.
     pub properties: Option<Properties>,
+    /// Why a request was refused, in the service's words, when its answer says more than a code.
+    pub detail: Option<String>,
 }
 
 /// What a look shows of the blob.
@@ -120,8 +122,37 @@ impl Answer {
             etag,
             lease,
             properties,
+            detail: headers.expected_identity().filter(|_| status == 401),
         }
     }
+
+    /// Reads the body too: that of an error says why, where there is one (REST: *Status and error
+    /// codes*).
+    #[must_use]
+    pub fn with_body(mut self, body: &[u8]) -> Answer {
+        if self.status >= 400 {
+            self.detail = error_detail(body).or(self.detail);
+        }
+        self
+    }
+}
+
+/// Of what the service says no more is shown.
+const MOST_SHOWN: usize = 300;
+
+/// What an error says beside its code, in one line.
+///
+/// Not what it says of a signature: it quotes all that was signed, lease ids too.
+fn error_detail(body: &[u8]) -> Option<String> {
+    let text = core::str::from_utf8(body).ok()?;
+    let (_, rest) = text.split_once("<AuthenticationErrorDetail>")?;
+    let (detail, _) = rest.split_once("</AuthenticationErrorDetail>")?;
+    if detail.contains("string to sign") {
+        return None;
+    }
+    let line: String = detail.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let line: String = line.trim().chars().take(MOST_SHOWN).collect();
+    (!line.is_empty()).then_some(line)
 }
 
 fn classify(operation: &Operation, status: u16, code: Option<&str>, complete: bool) -> Class {
@@ -169,6 +200,16 @@ impl<'a> Headers<'a> {
     fn get(&self, wanted: &str) -> Option<&'a str> {
         let (_, value) = self.0.iter().find(|(name, _)| name.eq_ignore_ascii_case(wanted))?;
         core::str::from_utf8(value).ok().map(str::trim)
+    }
+
+    /// Whose tokens the service wants: `Bearer authorization_uri=... resource_id=...`.
+    fn expected_identity(&self) -> Option<String> {
+        let challenge = self.get("www-authenticate")?;
+        let plain = |c: char| c.is_ascii_graphic() || c == ' ';
+        (challenge.starts_with("Bearer ")
+            && challenge.len() <= MOST_SHOWN
+            && challenge.chars().all(plain))
+        .then(|| format!("it wants: {challenge}"))
     }
 
     fn properties(&self) -> Option<Properties> {

@@ -1,13 +1,66 @@
 //! With what requests are authorised.
 
+use serde::{Deserialize, Serialize};
+
+use super::identity::Identity;
 use super::sas::Sas;
+use super::secret::Secret;
 use super::shared_key::Key;
 
 /// What the holder of an account, or of a part of it, has. `Debug` prints nothing secret.
 #[derive(Clone, Debug)]
 pub enum Credential {
-    /// The account's key: every request is signed.
-    SharedKey(Key),
+    /// The account's key: every request is signed. An account has two, so that one can be replaced
+    /// while the other is in use.
+    SharedKey(Key, Option<Key>),
     /// A shared access signature: it goes into the query of every request.
     Sas(Sas),
+    /// A token of Microsoft Entra ID that somebody else asked for.
+    Token(Secret),
+    /// An identity that tokens are asked for with.
+    Identity(Identity),
+}
+
+/// What a candidate has in hand at a moment: which of its keys, or which token.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Pass {
+    /// What the settings say.
+    Own,
+    /// The second key.
+    SecondKey,
+    /// A token that was asked for.
+    Token(Secret),
+}
+
+/// With what one request is authorised.
+#[derive(Clone, Copy, Debug)]
+pub enum Authorization<'a> {
+    /// Signed with a key of the account.
+    SharedKey(&'a Key),
+    /// With a signature in the query.
+    Sas(&'a Sas),
+    /// With a token.
+    Bearer(&'a Secret),
+    /// With nothing: a token is needed first.
+    Nothing,
+}
+
+impl Credential {
+    /// What a request is authorised with by that pass.
+    pub fn authorization<'a>(&'a self, pass: &'a Pass) -> Authorization<'a> {
+        match (self, pass) {
+            (Self::SharedKey(_, Some(second)), Pass::SecondKey) => Authorization::SharedKey(second),
+            (Self::SharedKey(key, _), _) => Authorization::SharedKey(key),
+            (Self::Sas(sas), _) => Authorization::Sas(sas),
+            (Self::Token(token), _) | (Self::Identity(_), Pass::Token(token)) => {
+                Authorization::Bearer(token)
+            }
+            (Self::Identity(_), _) => Authorization::Nothing,
+        }
+    }
+
+    /// Whether it could be read by everybody on the way, where there is no TLS.
+    pub(super) fn travels_openly(&self) -> bool {
+        !matches!(self, Self::SharedKey(..))
+    }
 }

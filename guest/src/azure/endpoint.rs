@@ -56,8 +56,26 @@ impl Endpoint {
         name.into()
     }
 
+    /// The account's name, where the address tells it: not when it is a domain of one's own.
+    pub fn named_account(&self) -> Option<String> {
+        let told = self.is_path_style() || self.host().contains(".blob.");
+        told.then(|| self.account())
+    }
+
+    /// The parts of the path.
+    pub fn segments(&self) -> Vec<&str> {
+        self.prefix.split('/').filter(|segment| !segment.is_empty()).collect()
+    }
+
+    /// Whether the account is named by the path: the host is an address, or has one label only.
+    pub fn is_path_style(&self) -> bool {
+        let host = self.host();
+        let number = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+        host.starts_with('[') || !host.contains('.') || host.split('.').all(number)
+    }
+
     /// Whether requests do not leave this machine.
-    pub(super) fn is_loopback(&self) -> bool {
+    pub fn is_loopback(&self) -> bool {
         let host = self.host();
         let quad =
             host.split('.').count() == 4 && host.split('.').all(|part| part.parse::<u8>().is_ok());
@@ -66,7 +84,7 @@ impl Endpoint {
             || (quad && host.starts_with("127."))
     }
 
-    fn host(&self) -> &str {
+    pub(super) fn host(&self) -> &str {
         let authority = self.origin.split_once("://").map_or("", |(_, authority)| authority);
         match authority.strip_prefix('[') {
             Some(_) => authority.split_inclusive(']').next().unwrap_or_default(),

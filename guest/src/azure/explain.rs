@@ -21,6 +21,11 @@ impl Answer {
         }
         text.push_str(": ");
         text.push_str(self.meaning(operation));
+        if let Some(detail) = &self.detail {
+            text.push_str(" (the service says: ");
+            text.push_str(detail);
+            text.push(')');
+        }
         text
     }
 
@@ -103,8 +108,9 @@ fn lease_mismatch(code: &str) -> &'static str {
 fn refused(status: u16, code: &str) -> &'static str {
     match (status, code) {
         (403, "AuthenticationFailed") => {
-            "the signature was refused; check that AccountKey is this account's key and was not \
-            rotated, or that the SAS has begun and has not expired, and that this machine's clock is \
+            "the signature or token was refused; check that AccountKey is this account's key and was not \
+            rotated, that the SAS has begun and has not expired, or that the token is for \
+            https://storage.azure.com and of the account's directory, and that this machine's clock is \
             right to a few minutes"
         }
         (403, "AuthorizationFailure") => {
@@ -114,7 +120,7 @@ fn refused(status: u16, code: &str) -> &'static str {
         }
         (403, "AuthorizationPermissionMismatch" | "InsufficientAccountPermissions") => {
             "the credential lacks a permission; grant the role Storage Blob Data Contributor on \
-            the container"
+            the container, or make a SAS with sp=rcw"
         }
         (403, "AuthorizationProtocolMismatch") => {
             "the account takes https only; use an https endpoint"
@@ -126,8 +132,8 @@ fn refused(status: u16, code: &str) -> &'static str {
             "the credential is not good for blobs and containers; use one that is"
         }
         (403, "KeyBasedAuthenticationNotPermitted") => {
-            "the account refuses its own keys; allow storage account key access on its page \
-            \"Configuration\", or use another account"
+            "the account refuses its own keys; use an identity of Microsoft Entra ID, or allow storage \
+            account key access on its page \"Configuration\""
         }
         (403, "AccountIsDisabled") => {
             "the account is disabled; look for an unpaid or suspended subscription"
@@ -136,7 +142,10 @@ fn refused(status: u16, code: &str) -> &'static str {
             "access was refused; check AccountKey, the account's network rules and this \
             machine's clock"
         }
-        (401, _) => "the service saw no credential that it takes; check AccountName and AccountKey",
+        (401, _) => {
+            "the service saw no credential that it takes; check AccountName and AccountKey, or that the \
+            token is for https://storage.azure.com, of the account's directory, and has not expired"
+        }
         (404, _) => {
             "the account was not found at this endpoint; check AccountName and BlobEndpoint"
         }
@@ -195,7 +204,7 @@ mod tests {
         assert_eq!(
             explain(&renew(), 403, "KeyBasedAuthenticationNotPermitted"),
             "renew lease on leases/leader (account acc) was answered 403 KeyBasedAuthenticationNotPermitted: the account refuses its own keys; \
-            allow storage account key access on its page \"Configuration\", or use another account"
+            use an identity of Microsoft Entra ID, or allow storage account key access on its page \"Configuration\""
         );
     }
 

@@ -1,4 +1,4 @@
-//! Azure Blob Storage, as far as an election needs it: requests, answers, Shared Key.
+//! Azure Blob Storage, as far as an election needs it: requests, answers, credentials.
 //!
 //! Pure: nothing here sends, waits or reads a clock. An [`Operation`] becomes a signed [`Request`];
 //! what came back becomes an [`Answer`], whose [`Class`] is all that a decision needs. Names, keys
@@ -10,12 +10,15 @@ pub mod credential;
 pub mod endpoint;
 pub mod explain;
 pub mod http_date;
+pub mod identity;
 pub mod lease_id;
 pub mod metadata;
 pub mod name;
 pub mod operation;
 pub mod sas;
+pub mod secret;
 pub mod shared_key;
+pub mod token;
 
 pub use account::{Account, Problem};
 pub use answer::{Answer, Class, LeaseState, Properties};

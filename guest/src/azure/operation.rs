@@ -1,4 +1,4 @@
-//! What an election asks of the Blob service, as signed requests without a body.
+//! What an election asks of the Blob service, as requests without a body.
 
 use core::fmt;
 
@@ -6,12 +6,13 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use super::account::Account;
-use super::credential::Credential;
+use super::credential::Authorization;
 use super::http_date;
 use super::lease_id::LeaseId;
 use super::metadata::Metadata;
 use super::name::BlobName;
-use super::shared_key::{authorization, decoded_query, string_to_sign};
+use super::secret::Secret;
+use super::shared_key::{self, decoded_query, string_to_sign};
 use crate::prelude::*;
 
 /// The service's version that every request asks for (`x-ms-version`). All Azurites in use know it.
@@ -85,6 +86,10 @@ pub enum Method {
     Head,
     /// PUT.
     Put,
+    /// GET, of a token.
+    Get,
+    /// POST, for a token.
+    Post,
 }
 
 impl Method {
@@ -93,17 +98,19 @@ impl Method {
         match self {
             Method::Head => "HEAD",
             Method::Put => "PUT",
+            Method::Get => "GET",
+            Method::Post => "POST",
         }
     }
 }
 
-/// A signed request, to be sent as it is and without a body.
+/// A request, to be sent as it is. One to the Blob service has no body.
 ///
-/// It is good for 15 minutes after its date. `Debug` prints the path and the names of the headers
-/// only: the query may hold a signature, the values hold lease ids.
+/// A signed one is good for 15 minutes after its date. `Debug` prints the path and the names of the
+/// headers only: the query may hold a signature, the values hold lease ids.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Request {
-    /// HEAD or PUT.
+    /// The method.
     pub method: Method,
     /// Scheme, host and port, like `https://name.blob.core.windows.net`.
     pub origin: String,
@@ -112,6 +119,8 @@ pub struct Request {
     /// All headers but `Host`, which the transport sets; names in lower case, `content-length: 0`
     /// on every PUT.
     pub headers: Vec<(String, String)>,
+    /// The body; empty for every request to the Blob service.
+    pub body: Secret,
 }
 
 impl fmt::Debug for Request {
@@ -146,7 +155,7 @@ impl Operation {
         }
     }
 
-    /// The signed request.
+    /// The request, with what authorises it.
     ///
     /// `date` is the service's time as far as it is known: a request 15 minutes old is refused.
     /// `timeout_seconds` (at least 1) tells the service when to give up, so that a request that we
@@ -157,6 +166,7 @@ impl Operation {
         blob: &BlobName,
         date: DateTime<Utc>,
         timeout_seconds: u32,
+        authorization: Authorization<'_>,
     ) -> Request {
         let (method, path) = match self {
             Operation::Look { .. } => (Method::Head, blob.path()),
@@ -167,8 +177,8 @@ impl Operation {
         let query = format!("{}timeout={}", self.query(), timeout_seconds.max(1));
 
         let mut headers = Headers(Vec::with_capacity(12));
-        // A date is for the signature; a SAS has its own times.
-        if matches!(account.credential(), Credential::SharedKey(_)) {
+        // A date is for the signature; a SAS and a token have their own times.
+        if matches!(authorization, Authorization::SharedKey(_)) {
             headers.add("x-ms-date", http_date::format(date));
         }
         headers.add("x-ms-version", API_VERSION);
@@ -179,18 +189,26 @@ impl Operation {
         let Headers(mut headers) = headers;
 
         let mut path_and_query = path.clone() + "?" + &query;
-        match account.credential() {
-            Credential::SharedKey(key) => {
+        match authorization {
+            Authorization::SharedKey(key) => {
                 let (method, query) = (method.as_str(), decoded_query(&query));
                 let text = string_to_sign(method, &path, &query, &headers, account.name());
-                headers.push(("authorization".into(), authorization(account.name(), key, &text)));
+                headers.push((
+                    "authorization".into(),
+                    shared_key::authorization(account.name(), key, &text),
+                ));
             }
-            Credential::Sas(sas) => {
+            Authorization::Sas(sas) => {
                 path_and_query.push('&');
                 path_and_query.push_str(sas.query());
             }
+            Authorization::Bearer(token) => {
+                headers.push(("authorization".into(), "Bearer ".to_string() + token.reveal()));
+            }
+            Authorization::Nothing => {}
         }
-        Request { method, origin: account.origin().into(), path_and_query, headers }
+        let (origin, body) = (account.origin().into(), Secret::from(""));
+        Request { method, origin, path_and_query, headers, body }
     }
 
     fn query(&self) -> &'static str {
@@ -282,7 +300,13 @@ mod tests {
     fn request(operation: &Operation) -> Request {
         let account = Account::from_connection_string("UseDevelopmentStorage=true").unwrap();
         let blob = BlobName::parse("leases/my leader").unwrap();
-        operation.request(&account, &blob, DateTime::from_timestamp(1_767_323_045, 0).unwrap(), 3)
+        operation.request(
+            &account,
+            &blob,
+            DateTime::from_timestamp(1_767_323_045, 0).unwrap(),
+            3,
+            account.authorization(),
+        )
     }
 
     fn all() -> Vec<Operation> {
@@ -387,7 +411,13 @@ mod tests {
         let account = Account::from_connection_string(&text).unwrap();
         let blob = BlobName::parse("leases/leader").unwrap();
         for operation in all() {
-            let sent = operation.request(&account, &blob, DateTime::UNIX_EPOCH, 3);
+            let sent = operation.request(
+                &account,
+                &blob,
+                DateTime::UNIX_EPOCH,
+                3,
+                account.authorization(),
+            );
             assert!(sent.path_and_query.ends_with(&format!("timeout=3&{sas}")), "{operation:?}");
             let names: Vec<_> = sent.headers.iter().map(|(name, _)| name.as_str()).collect();
             assert!(
@@ -403,7 +433,13 @@ mod tests {
     fn a_timeout_is_at_least_a_second() {
         let account = Account::from_connection_string("UseDevelopmentStorage=true").unwrap();
         let blob = BlobName::parse("leases/leader").unwrap();
-        let sent = Operation::CreateBlob.request(&account, &blob, DateTime::UNIX_EPOCH, 0);
+        let sent = Operation::CreateBlob.request(
+            &account,
+            &blob,
+            DateTime::UNIX_EPOCH,
+            0,
+            account.authorization(),
+        );
         assert!(sent.path_and_query.ends_with("?timeout=1"), "{sent:?}");
     }
 

@@ -1,9 +1,11 @@
 //! Shared access signatures: a query that somebody signed, and that is sent as it is (REST:
 //! *Create an account / a service / a user delegation SAS*).
 
-use core::fmt;
+use chrono::{DateTime, SecondsFormat, Utc};
+use percent_encoding::percent_decode_str;
 
 use super::account::Problem;
+use super::secret::Secret;
 use crate::prelude::*;
 
 /// Parameters that belong to a request and not to a signature.
@@ -13,14 +15,8 @@ const COPY_IT: &str = "copy the SAS again, from its sv= to its sig=, as the port
                        `az storage container generate-sas` shows it";
 
 /// A shared access signature. A secret: `Debug` prints nothing of it.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Sas(String);
-
-impl fmt::Debug for Sas {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Sas(..)")
-    }
-}
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sas(Secret);
 
 impl Sas {
     /// Reads a token, with or without the question mark in front.
@@ -29,14 +25,14 @@ impl Sas {
     /// Everything that would keep an election from working with it, as far as the token tells.
     pub fn parse(text: &str) -> Result<Self, Vec<Problem>> {
         let text = text.trim();
-        let sas = Self(text.strip_prefix('?').unwrap_or(text).into());
+        let sas = Self(Secret::from(text.strip_prefix('?').unwrap_or(text)));
         let problems = sas.judge();
         if problems.is_empty() { Ok(sas) } else { Err(problems) }
     }
 
     /// As it goes into the query of a request.
     pub fn query(&self) -> &str {
-        &self.0
+        self.0.reveal()
     }
 
     /// Whether it may be used over TLS only.
@@ -44,8 +40,24 @@ impl Sas {
         self.get("spr") == Some("https")
     }
 
+    /// What people should know of the times between which it is good.
+    pub fn times(&self, now: DateTime<Utc>) -> Option<String> {
+        let [start, expiry] = ["st", "se"].map(|name| self.get(name).and_then(time));
+        match (start, expiry) {
+            (_, Some(expiry)) if expiry <= now => Some(format!(
+                "the SAS has expired, at {}: every request will be refused",
+                told(expiry)
+            )),
+            (Some(start), _) if start > now => {
+                Some(format!("the SAS is not good before {}", told(start)))
+            }
+            (_, Some(expiry)) => Some(format!("the SAS expires at {}", told(expiry))),
+            (_, None) => None,
+        }
+    }
+
     fn get(&self, name: &str) -> Option<&str> {
-        self.0
+        self.query()
             .split('&')
             .filter_map(|pair| pair.split_once('='))
             .find_map(|(known, value)| known.eq_ignore_ascii_case(name).then_some(value))
@@ -56,11 +68,15 @@ impl Sas {
         let mut complain = |problem: String, advice: &str| {
             problems.push(Problem { problem, advice: advice.into() });
         };
-        if self.0.is_empty() {
+        if self.query().is_empty() {
             complain("the SAS is empty".into(), COPY_IT);
             return problems;
         }
-        if !self.0.bytes().all(|byte| byte.is_ascii_graphic() && !b"\"#<>\\^`{|}".contains(&byte)) {
+        if !self
+            .query()
+            .bytes()
+            .all(|byte| byte.is_ascii_graphic() && !b"\"#<>\\^`{|}".contains(&byte))
+        {
             complain("the SAS has characters that none has".into(), COPY_IT);
             return problems;
         }
@@ -116,6 +132,22 @@ impl Sas {
     }
 }
 
+/// Reads the forms of ISO 8601 that a SAS may have.
+fn time(text: &str) -> Option<DateTime<Utc>> {
+    let text = percent_decode_str(text).decode_utf8().ok()?;
+    // A day, or a time without seconds, is as good as its beginning.
+    let whole = match text.len() {
+        10 => format!("{text}T00:00:00Z"),
+        17 => text.replace('Z', ":00Z"),
+        _ => text.into(),
+    };
+    DateTime::parse_from_rfc3339(&whole).ok().map(|time| time.to_utc())
+}
+
+fn told(time: DateTime<Utc>) -> String {
+    time.to_rfc3339_opts(SecondsFormat::Secs, true)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -162,9 +194,25 @@ mod tests {
     }
 
     #[test]
+    fn its_times_are_told() {
+        let now = DateTime::from_timestamp(1_767_225_600, 0).unwrap(); // 2026-01-01T00:00:00Z
+        for (times, expected) in [
+            ("se=2025-12-31T00%3A00%3A00Z", "has expired, at 2025-12-31T00:00:00Z"),
+            ("se=2026-01-01", "has expired, at 2026-01-01T00:00:00Z"),
+            ("se=2026-01-01T00:01Z", "expires at 2026-01-01T00:01:00Z"),
+            ("st=2026-02-01T00:00:00Z&se=2026-03-01", "not good before 2026-02-01T00:00:00Z"),
+        ] {
+            let sas = Sas::parse(&format!("sp=rw&{times}&sv=1&sr=c&sig=x")).unwrap();
+            let told = sas.times(now).unwrap();
+            assert!(told.contains(expected), "{times}: {told}");
+        }
+        assert_eq!(Sas::parse("si=policy&sv=1&sr=c&sig=x").unwrap().times(now), None);
+    }
+
+    #[test]
     fn nothing_of_it_is_printed() {
         let secret = "c2VjcmV0";
-        assert_eq!(format!("{:?}", Sas::parse(GOOD).unwrap()), "Sas(..)");
+        assert_eq!(format!("{:?}", Sas::parse(GOOD).unwrap()), "Sas(Secret(..))");
         for text in [
             format!("sv={secret}"),
             format!("{secret} {secret}"),

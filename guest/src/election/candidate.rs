@@ -11,25 +11,28 @@ use serde::{Deserialize, Serialize};
 
 use super::Moment;
 use super::chance::Chance;
+use super::environment::Files;
 use super::holding::Hold;
+use super::keyring::{Fetch, Fetched, Keyring, LEAST_FETCH, LONGEST_FETCH};
 use super::one_turn::Prospect;
 use super::record::{Incumbent, Outcome};
 use super::releasing::Release;
 use super::report::{Ending, EndingReason, Event, Report, Standing, Tenancy, Turn};
 use super::service_clock::{ServiceClock, Timestamp};
-use super::settings::Settings;
+use super::settings::{Complaint, Settings};
 use super::timings::BACK_OFF;
 use super::trouble::{Told, Trouble, TroubleClass};
 use super::watchdog::Health;
 use super::winning::{Attempt, Raise, Watch};
 use crate::azure::answer::{Answer, Class};
+use crate::azure::credential::Pass;
 use crate::azure::lease_id::LeaseId;
-use crate::azure::operation::Operation;
+use crate::azure::operation::{Operation, Request};
 use crate::mutants::mutant;
 use crate::prelude::*;
 
 /// The version of the memory; another one counts as no memory.
-const MEMORY: u8 = 3;
+const MEMORY: u8 = 4;
 
 /// No step sends more than this many requests before the host gets its turn.
 const MOST_REQUESTS: u32 = 16;
@@ -47,6 +50,19 @@ pub struct Ask {
     pub operation: Operation,
     /// The longest that it may take, everything included.
     pub timeout: Duration,
+    /// With what it is authorised.
+    pub pass: Pass,
+}
+
+impl Ask {
+    /// As it goes to the service.
+    pub fn request(&self, settings: &Settings, date: DateTime<Utc>) -> Request {
+        // The service stops working on a request after as many whole seconds.
+        let seconds = u32::try_from(self.timeout.as_secs()).unwrap_or(u32::MAX).max(1);
+        let account = &settings.account;
+        let authorization = account.credential().authorization(&self.pass);
+        self.operation.request(account, &settings.election, date, seconds, authorization)
+    }
 }
 
 /// Why there was no answer.
@@ -83,6 +99,8 @@ pub enum FailureKind {
 pub enum Todo {
     /// Send this, and tell [`Step::answered`].
     Send(Ask),
+    /// Ask for a token with this, and tell [`Step::fetched`].
+    Fetch(Fetch),
     /// Nothing more is due: the result.
     Rest(Box<Report>),
 }
@@ -101,6 +119,9 @@ pub(super) struct State {
     pub leaving: bool,
     pub health: Health,
     pub told: Told,
+    pub keyring: Keyring,
+    /// What the files of the settings said when they were last good.
+    pub files: Files,
 }
 
 /// Where a candidate stands in the protocol.
@@ -168,6 +189,8 @@ impl<'s> Step<'s> {
                 leaving: false,
                 health: Health::default(),
                 told: Told::default(),
+                keyring: Keyring::default(),
+                files: Files::default(),
             }),
             started: elapsed,
             ending: None,
@@ -179,6 +202,7 @@ impl<'s> Step<'s> {
             requests: 0,
             tell_now: false,
         };
+        step.state.files = settings.files.clone();
         match event {
             Some(Event::TurnEnded(outcome)) => step.turn_ended(outcome, elapsed, chance),
             Some(Event::Leave(outcome)) => step.leave(outcome, elapsed),
@@ -198,21 +222,99 @@ impl<'s> Step<'s> {
 
     /// What to do at `now`.
     pub fn next(&mut self, now: Moment) -> Todo {
-        let ask = match self.state.phase {
-            _ if self.requests == MOST_REQUESTS || self.tell_now => None,
+        let free = self.requests < MOST_REQUESTS && !self.tell_now;
+        let wish = if free { self.wish(now) } else { None };
+        let pass = self.state.keyring.pass(self.settings.account.credential(), now);
+        match (wish, pass) {
+            (Some(Wish { operation, timeout }), Some(pass)) => {
+                self.requests += 1;
+                self.asked = Some(operation.clone());
+                Todo::Send(Ask { operation, timeout, pass })
+            }
+            (wish, pass) => match self.fetch(wish.is_some(), pass.is_some(), now) {
+                Some(fetch) if free => {
+                    self.requests += 1;
+                    Todo::Fetch(fetch)
+                }
+                _ => Todo::Rest(Box::new(self.report(now))),
+            },
+        }
+    }
+
+    /// What the phase has to send.
+    fn wish(&mut self, now: Moment) -> Option<Wish> {
+        match self.state.phase {
             Phase::Watching(_) | Phase::Creating { .. } => self.look(now),
             Phase::Acquiring(_) => self.acquire(now),
             Phase::Raising(_) => self.raise(now),
             Phase::Holding(_) => self.hold(now),
             Phase::Releasing(_) => self.send_release(now),
             Phase::Stopping { .. } | Phase::Left => None,
-        };
-        if let Some(ask) = ask {
-            self.requests += 1;
-            self.asked = Some(ask.operation.clone());
-            return Todo::Send(ask);
         }
-        Todo::Rest(Box::new(self.report(now)))
+    }
+
+    /// The request for a token: at once when something waits for one; else early, where it keeps
+    /// nothing waiting.
+    fn fetch(&self, wanted: bool, at_hand: bool, now: Moment) -> Option<Fetch> {
+        let credential = self.settings.account.credential();
+        let due = self.state.keyring.due(credential).is_some_and(|due| due <= now);
+        let time = match (&self.state.phase, wanted, at_hand) {
+            _ if !due => return None,
+            (Phase::Holding(hold), true, false) => hold.valid_until.saturating_sub(now),
+            (Phase::Raising(raise), true, false) => raise.valid_until().saturating_sub(now),
+            (_, true, false) => LONGEST_FETCH,
+            (Phase::Holding(_) | Phase::Watching(_), false, _) => self.spare_time(now),
+            _ => return None,
+        };
+        let timeout = time.min(LONGEST_FETCH);
+        (timeout >= LEAST_FETCH).then(|| Keyring::fetch(credential, timeout))?
+    }
+
+    /// How long nothing is due.
+    fn spare_time(&self, now: Moment) -> Duration {
+        match &self.state.phase {
+            Phase::Holding(hold) if hold.is_renewed() => {
+                self.next_in_tenancy(hold, now).saturating_sub(now)
+            }
+            Phase::Watching(watch) => watch.pace.next.saturating_sub(now),
+            _ => Duration::ZERO,
+        }
+    }
+
+    /// Takes the answer to the request for a token. `sent` was read before it was sent; `now` and
+    /// `wall` after it was answered.
+    pub fn fetched(
+        &mut self,
+        sent: Moment,
+        now: Moment,
+        wall: DateTime<Utc>,
+        reply: Fetched,
+        chance: &mut dyn Chance,
+    ) {
+        let credential = self.settings.account.credential();
+        let date = self.date(now, wall);
+        let taken = self.state.keyring.fetched(credential, reply, (sent, now), date, chance);
+        if let Err(trouble) = taken {
+            self.tell(trouble.class, trouble.detail, now);
+        }
+    }
+
+    /// Begins with what an earlier look had in hand.
+    #[must_use]
+    pub fn with_keyring(mut self, keyring: Keyring) -> Self {
+        self.state.keyring = keyring;
+        self
+    }
+
+    /// Tells that the settings cannot be read any more, and those from before are used.
+    pub fn complain(&mut self, complaints: &[Complaint], now: Moment) {
+        if !complaints.is_empty() {
+            let detail = format!(
+                "{}. What was read before is used until then",
+                Complaint::sentences(complaints)
+            );
+            self.tell(TroubleClass::Configuration, detail, now);
+        }
     }
 
     /// The time to sign with: the service's own, once it is known, so that a wrong
@@ -240,6 +342,16 @@ impl<'s> Step<'s> {
         }
         if signed_by_wall && self.skew_explains(&reply, wall, now) {
             return; // The same request again, signed with the service's time.
+        }
+        let credential = self.settings.account.credential();
+        let other = reply
+            .as_ref()
+            .ok()
+            .and_then(|answer| self.state.keyring.answered(credential, answer, now));
+        if let Some(trouble) = other {
+            self.tell(trouble.class, trouble.detail, now);
+            self.asked = None;
+            return; // The same request again, with another key or token.
         }
         let (phase, answer) = (core::mem::replace(&mut self.state.phase, Phase::Left), &reply);
         self.state.phase = match phase {
@@ -339,7 +451,7 @@ impl<'s> Step<'s> {
     ) {
         let origin = self.settings.account.origin();
         let trouble = match reply {
-            Err(failure) => failure.trouble(operation, origin),
+            Err(failure) => failure.trouble(operation.name(), origin),
             Ok(answer) => trouble(answer, operation, self.settings),
         };
         self.tell(trouble.class, trouble.detail, now);
@@ -350,6 +462,26 @@ impl<'s> Step<'s> {
         let rarely =
             if mutant!(RareLooks) { 4 * self.settings.timings.lease } else { Duration::ZERO };
         now + super::chance::jittered(self.settings.timings.poll, chance) + rarely
+    }
+
+    /// When to be called, reckoning with tokens: not before there can be one, where all waits for it;
+    /// and in good time to renew one.
+    fn with_token(&self, next: Moment, now: Moment) -> Moment {
+        let credential = self.settings.account.credential();
+        let Some(due) = self.state.keyring.due(credential) else { return next };
+        let at_hand = self.state.keyring.pass(credential, now).is_some();
+        match &self.state.phase {
+            Phase::Stopping { .. } | Phase::Left => next,
+            Phase::Holding(hold) if !at_hand => next.max(due).min(hold.valid_until),
+            Phase::Raising(raise) if !at_hand => next.max(due).min(raise.valid_until()),
+            _ if !at_hand => next.max(due),
+            Phase::Holding(hold)
+                if hold.is_renewed() && next.saturating_sub(due.max(now)) >= LEAST_FETCH =>
+            {
+                next.min(due.max(now))
+            }
+            _ => next,
+        }
     }
 
     fn report(&mut self, now: Moment) -> Report {
@@ -370,6 +502,7 @@ impl<'s> Step<'s> {
             Phase::Releasing(release) => release.pace.next,
             Phase::Left => now + timings.lease,
         };
+        let next = self.with_token(next, now);
         let standing = match &self.state.phase {
             Phase::Holding(hold) => Standing::Leading(Tenancy {
                 term: hold.term(),
@@ -394,14 +527,13 @@ impl<'s> Step<'s> {
 }
 
 impl Failure {
-    /// The same for people, with what to do about it.
-    pub fn trouble(&self, operation: &Operation, origin: &str) -> Trouble {
-        let name = operation.name();
+    /// The same for people, with what to do about it. `name` is what was to be done.
+    pub fn trouble(&self, name: &str, origin: &str) -> Trouble {
         let (class, what, advice) = match self.kind {
             FailureKind::Timeout => (
                 TroubleClass::Unreachable,
                 "did not answer in time",
-                "check the network and any firewall between here and the storage account",
+                "check the network and any firewall in between",
             ),
             FailureKind::Name => (
                 TroubleClass::Unreachable,
@@ -454,6 +586,12 @@ pub(super) fn trouble(answer: &Answer, operation: &Operation, settings: &Setting
     Trouble { class, detail }
 }
 
+/// What a phase has to send.
+pub(super) struct Wish {
+    pub operation: Operation,
+    pub timeout: Duration,
+}
+
 /// The longest wait of a follower between two tries of one request.
 pub(super) fn patience(settings: &Settings) -> Duration {
     settings.timings.poll.max(BACK_OFF)
@@ -465,6 +603,11 @@ fn remember(state: &State) -> Vec<u8> {
     // candidate would begin anew, which is safe.
     memory.extend(postcard::to_allocvec(state).unwrap_or_default());
     memory
+}
+
+/// What the files said when they were last good.
+pub(super) fn remembered_files(memory: &[u8]) -> Option<Files> {
+    recall(memory).map(|state| state.files)
 }
 
 fn recall(memory: &[u8]) -> Option<State> {

@@ -5,7 +5,7 @@ use core::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::Moment;
-use super::candidate::{Ask, Failure, Phase, Step, trouble};
+use super::candidate::{Failure, Phase, Step, Wish, trouble};
 use super::chance::Chance;
 use super::one_turn::Prospect;
 use super::pace::Pace;
@@ -82,6 +82,11 @@ impl Hold {
         }
     }
 
+    /// Whether the newest renewal was answered.
+    pub fn is_renewed(&self) -> bool {
+        self.renew.failures == 0
+    }
+
     pub fn term(&self) -> u64 {
         self.record.term
     }
@@ -141,7 +146,7 @@ type Reply = Result<Answer, Failure>;
 
 impl Step<'_> {
     /// Renews before anything else; then writes what is to be written; then claims.
-    pub(super) fn hold(&mut self, now: Moment) -> Option<Ask> {
+    pub(super) fn hold(&mut self, now: Moment) -> Option<Wish> {
         let Phase::Holding(hold) = &self.state.phase else { return None };
         let left = hold.valid_until.saturating_sub(now);
         if left.is_zero() {
@@ -151,7 +156,7 @@ impl Step<'_> {
         }
         let timeout = self.settings.timings.request_timeout.min(left);
         if hold.renew.next <= now {
-            return Some(Ask { operation: Operation::Renew { lease: hold.lease }, timeout });
+            return Some(Wish { operation: Operation::Renew { lease: hold.lease }, timeout });
         }
         if hold.write.is_none() {
             self.decide_write(now);
@@ -161,7 +166,7 @@ impl Step<'_> {
         let timeout = timeout.min(LEAST_WRITE.max(hold.renew.next.saturating_sub(now)));
         let operation = write.operation(hold.lease);
         let operation = mutants::unconditional(mutant!(ClaimWithoutCondition), operation);
-        Some(Ask { operation, timeout })
+        Some(Wish { operation, timeout })
     }
 
     /// Claims a slot that is due, or records how a turn ended. Never while a turn runs, and

@@ -6,7 +6,9 @@
 
 mod candidate;
 mod chance;
+mod environment;
 mod holding;
+mod keyring;
 mod one_turn;
 mod pace;
 mod record;
@@ -24,6 +26,8 @@ mod write;
 
 pub use candidate::{Ask, Failure, FailureKind, Step, Todo};
 pub use chance::Chance;
+pub use environment::{Environment, Files, Unreadable};
+pub use keyring::{Fetch, Fetched, Keyring, LONGEST_FETCH};
 pub use one_turn::{Course, Next, OneTurn, Prospect, Turned};
 pub use record::{Finished, Incumbent, LastSlot, Outcome, Record, RecordError, Started, Values};
 pub use report::{Ending, EndingReason, Event, Report, Standing, Tenancy, Turn};

@@ -5,7 +5,7 @@ use core::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::Moment;
-use super::candidate::{Ask, Failure, Phase, Step, patience};
+use super::candidate::{Failure, Phase, Step, Wish, patience};
 use super::chance::Chance;
 use super::pace::Pace;
 use super::record::Outcome;
@@ -74,7 +74,7 @@ impl Step<'_> {
         }
     }
 
-    pub(super) fn send_release(&mut self, now: Moment) -> Option<Ask> {
+    pub(super) fn send_release(&mut self, now: Moment) -> Option<Wish> {
         let Phase::Releasing(release) = &mut self.state.phase else { return None };
         if release.pace.next > now {
             return None;
@@ -86,9 +86,9 @@ impl Step<'_> {
         }
         Some(match &release.last_write {
             Some(write) => {
-                Ask { operation: write.operation(lease), timeout: timeout.min(LAST_WRITE) }
+                Wish { operation: write.operation(lease), timeout: timeout.min(LAST_WRITE) }
             }
-            None => Ask { operation: Operation::Release { lease }, timeout },
+            None => Wish { operation: Operation::Release { lease }, timeout },
         })
     }
 

@@ -1,14 +1,22 @@
 //! What the environment says: the only way in which a candidate is configured.
 
+mod account;
 mod agenda;
 
 use core::ops::RangeInclusive;
 use core::time::Duration;
 
+use chrono::{DateTime, Utc};
+
+use super::candidate::remembered_files;
+use super::environment::{Environment, Files, Remembered};
 use super::slots::Agenda;
 use super::timings::{Setting, Timings, Wanted};
 use super::watchdog::Watchdog;
+use account::Chosen;
+
 use crate::azure::account::Account;
+use crate::azure::credential::Credential;
 use crate::azure::name::BlobName;
 use crate::prelude::*;
 use tenure_base::duration::{format_duration, parse_duration};
@@ -53,8 +61,38 @@ pub mod variable {
     pub const MAX_FAILURES: &str = "TENURE_MAX_FAILURES";
     /// How long a candidate stays out of the race after its work ended its leadership.
     pub const COOL_DOWN: &str = "TENURE_COOL_DOWN";
-    /// The storage account and its key.
+    /// The storage account with its key or a SAS.
     pub const CONNECTION_STRING: &str = "AZURE_STORAGE_CONNECTION_STRING";
+    /// The name of the storage account.
+    pub const ACCOUNT: &str = "AZURE_STORAGE_ACCOUNT";
+    /// The address of its Blob service, where it is not the one of the public cloud.
+    pub const SERVICE_ENDPOINT: &str = "AZURE_STORAGE_SERVICE_ENDPOINT";
+    /// A key of the account.
+    pub const KEY: &str = "AZURE_STORAGE_KEY";
+    /// Its other key, used when the first is refused.
+    pub const SECOND_KEY: &str = "TENURE_SECOND_KEY";
+    /// A shared access signature, alone or with the address that it is for.
+    pub const SAS_TOKEN: &str = "AZURE_STORAGE_SAS_TOKEN";
+    /// A token of Microsoft Entra ID for storage.
+    pub const AUTH_TOKEN: &str = "AZURE_STORAGE_AUTH_TOKEN";
+    /// Which kind of credential to use, of several.
+    pub const CREDENTIAL: &str = "TENURE_CREDENTIAL";
+    /// The application, or which managed identity of several.
+    pub const CLIENT_ID: &str = "AZURE_CLIENT_ID";
+    /// The directory of the application.
+    pub const TENANT_ID: &str = "AZURE_TENANT_ID";
+    /// The application's secret.
+    pub const CLIENT_SECRET: &str = "AZURE_CLIENT_SECRET";
+    /// The file with the token of a workload identity.
+    pub const FEDERATED_TOKEN_FILE: &str = "AZURE_FEDERATED_TOKEN_FILE";
+    /// Where applications ask for tokens.
+    pub const AUTHORITY_HOST: &str = "AZURE_AUTHORITY_HOST";
+    /// Where an app asks for tokens of its managed identity.
+    pub const IDENTITY_ENDPOINT: &str = "IDENTITY_ENDPOINT";
+    /// What it shows there.
+    pub const IDENTITY_HEADER: &str = "IDENTITY_HEADER";
+    /// Where a machine asks for tokens, if not at 169.254.169.254.
+    pub const IMDS_HOST: &str = "AZURE_POD_IDENTITY_AUTHORITY_HOST";
 }
 
 const LONGEST_NAME: usize = 128;
@@ -79,13 +117,22 @@ pub struct Complaint {
     pub advice: String,
 }
 
+impl Complaint {
+    /// All of them in one text, for where there is room for one only.
+    #[must_use]
+    pub fn sentences(complaints: &[Self]) -> String {
+        let told = complaints.iter().map(|c| format!("{}: {}; {}", c.setting, c.problem, c.advice));
+        told.collect::<Vec<_>>().join(". ")
+    }
+}
+
 /// What the host must grant to the component, and to nobody else.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Needs {
     /// Origins that requests go to.
     pub origins: Vec<String>,
-    /// Files that are read.
-    pub files: Vec<String>,
+    /// What people should know at the start: which credential is used, and why.
+    pub notes: Vec<String>,
 }
 
 /// Everything that a candidate was told.
@@ -105,6 +152,9 @@ pub struct Settings {
     pub agenda: Agenda,
     /// What its work is held to.
     pub watchdog: Watchdog,
+    /// What the files say that the variables name.
+    pub files: Files,
+    note: String,
 }
 
 impl Settings {
@@ -112,8 +162,36 @@ impl Settings {
     ///
     /// # Errors
     /// Every complaint at once; none of them holds a secret.
-    pub fn read(variable: impl Fn(&str) -> Option<String>) -> Result<Self, Vec<Complaint>> {
-        Reader { variable: &variable, lease: None, complaints: Vec::new() }.settings()
+    pub fn read(environment: impl Environment) -> Result<Self, Vec<Complaint>> {
+        Reader::new(&environment, None).settings()
+    }
+
+    /// The same for a candidate that has a memory: where a file cannot be used, because it is just being
+    /// replaced or replaced wrongly, it is what it last was. The complaints are told beside that.
+    ///
+    /// # Errors
+    /// As [`Settings::read`].
+    pub fn read_on(
+        environment: impl Environment,
+        memory: Option<&[u8]>,
+    ) -> Result<(Self, Vec<Complaint>), Vec<Complaint>> {
+        let read = Reader::new(&environment, None).settings();
+        let (complaints, files) = match (read, memory.and_then(remembered_files)) {
+            (Ok(settings), _) => return Ok((settings, Vec::new())),
+            (Err(complaints), None) => return Err(complaints),
+            (Err(complaints), Some(files)) => (complaints, files),
+        };
+        let remembered = Remembered { environment: &environment, files: &files };
+        match Reader::new(&remembered, None).settings() {
+            Ok(settings) => Ok((settings, complaints)),
+            Err(_) => Err(complaints),
+        }
+    }
+
+    /// The files that the variables name. They are to be opened before anything else.
+    #[must_use]
+    pub fn files(variable: impl Fn(&str) -> Option<String>) -> Vec<String> {
+        account::files(|name| variable(name).filter(|value| !value.trim().is_empty()))
     }
 
     /// The same for a single invocation, which is one whole turn: it has to know of a turn, and
@@ -121,9 +199,8 @@ impl Settings {
     ///
     /// # Errors
     /// As [`Settings::read`].
-    pub fn one_shot(variable: impl Fn(&str) -> Option<String>) -> Result<Self, Vec<Complaint>> {
-        let lease = Some(ONE_SHOT_LEASE);
-        let mut reader = Reader { variable: &variable, lease, complaints: Vec::new() };
+    pub fn one_shot(environment: impl Environment) -> Result<Self, Vec<Complaint>> {
+        let mut reader = Reader::new(&environment, Some(ONE_SHOT_LEASE));
         let timers = [variable::EVERY, variable::CRON, variable::ON_START];
         if timers.iter().all(|name| reader.get(name).is_none()) {
             let problem = "no timer is set, so there is never a turn to run".into();
@@ -134,9 +211,18 @@ impl Settings {
         reader.settings()
     }
 
-    /// What the host must allow.
-    pub fn needs(&self) -> Needs {
-        Needs { origins: vec![self.account.origin().to_string()], files: Vec::new() }
+    /// What the host must allow, and people should know. `now` is the time of day.
+    pub fn needs(&self, now: DateTime<Utc>) -> Needs {
+        let mut needs = Needs {
+            origins: vec![self.account.origin().to_string()],
+            notes: vec![self.note.clone()],
+        };
+        match self.account.credential() {
+            Credential::Identity(identity) => needs.origins.push(identity.origin().to_string()),
+            Credential::Sas(sas) => needs.notes.extend(sas.times(now)),
+            Credential::SharedKey(..) | Credential::Token(_) => {}
+        }
+        needs
     }
 }
 
@@ -147,15 +233,20 @@ fn shown(value: &str) -> &str {
     if value.len() > 1100 || secret.iter().any(|mark| lower.contains(mark)) { "…" } else { value }
 }
 
-struct Reader<'v> {
-    // One body for all ways to look a variable up.
-    variable: &'v dyn Fn(&str) -> Option<String>,
+struct Reader<'e> {
+    environment: &'e dyn Environment,
     /// The lease where none is set.
     lease: Option<Duration>,
     complaints: Vec<Complaint>,
+    /// Those that were read.
+    files: Files,
 }
 
-impl Reader<'_> {
+impl<'e> Reader<'e> {
+    fn new(environment: &'e dyn Environment, lease: Option<Duration>) -> Self {
+        Self { environment, lease, complaints: Vec::new(), files: Files::default() }
+    }
+
     fn settings(self) -> Result<Settings, Vec<Complaint>> {
         let mut reader = self;
         let election = reader.election();
@@ -166,15 +257,27 @@ impl Reader<'_> {
         let agenda = reader.agenda(election.as_ref(), timings.as_ref());
         let watchdog = reader.watchdog();
         match (election, account, timings) {
-            (Some(election), Some(account), Some(timings)) if reader.complaints.is_empty() => {
-                Ok(Settings { election, account, name, address, timings, agenda, watchdog })
+            (Some(election), Some(chosen), Some(timings)) if reader.complaints.is_empty() => {
+                let Chosen { account, note } = chosen;
+                let files = reader.files;
+                Ok(Settings {
+                    election,
+                    account,
+                    name,
+                    address,
+                    timings,
+                    agenda,
+                    watchdog,
+                    files,
+                    note,
+                })
             }
             _ => Err(reader.complaints),
         }
     }
 
     fn get(&self, setting: &str) -> Option<String> {
-        (self.variable)(setting).filter(|value| !value.trim().is_empty())
+        self.environment.variable(setting).filter(|value| !value.trim().is_empty())
     }
 
     fn complain(&mut self, setting: &'static str, problem: String, advice: &str) {
@@ -193,27 +296,6 @@ impl Reader<'_> {
                 for problem in problems {
                     let problem = format!("\"{}\": {problem}", shown(&value));
                     self.complain(variable::ELECTION, problem, ADVICE);
-                }
-                None
-            }
-        }
-    }
-
-    fn account(&mut self) -> Option<Account> {
-        let Some(value) = self.get(variable::CONNECTION_STRING) else {
-            self.complain(
-                variable::CONNECTION_STRING,
-                "no storage account is given".into(),
-                "set it to the connection string of the account (Azure portal: Access keys), or \
-                 to UseDevelopmentStorage=true for Azurite on its usual port",
-            );
-            return None;
-        };
-        match Account::from_connection_string(&value) {
-            Ok(account) => Some(account),
-            Err(problems) => {
-                for problem in problems {
-                    self.complain(variable::CONNECTION_STRING, problem.problem, &problem.advice);
                 }
                 None
             }

@@ -5,7 +5,7 @@ use core::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::Moment;
-use super::candidate::{Ask, Failure, Phase, Step, patience};
+use super::candidate::{Failure, Phase, Step, Wish, patience};
 use super::chance::{Chance, lease_id};
 use super::holding::Hold;
 use super::pace::Pace;
@@ -72,6 +72,11 @@ pub(super) struct Raise {
 }
 
 impl Raise {
+    /// When it is too late to lead by this lease.
+    pub fn valid_until(&self) -> Moment {
+        self.valid_until
+    }
+
     /// When to go on at the latest.
     pub fn next(&self) -> Moment {
         self.write.pace.next.min(self.valid_until)
@@ -82,7 +87,7 @@ type Reply = Result<Answer, Failure>;
 
 impl Step<'_> {
     /// 1. Look, or create what is not there.
-    pub(super) fn look(&mut self, now: Moment) -> Option<Ask> {
+    pub(super) fn look(&mut self, now: Moment) -> Option<Wish> {
         let (operation, watch) = match &self.state.phase {
             Phase::Watching(watch) => (Operation::Look { lease: None }, watch),
             Phase::Creating { container: false, watch } => (Operation::CreateBlob, watch),
@@ -90,7 +95,7 @@ impl Step<'_> {
             _ => return None,
         };
         (watch.pace.next <= now)
-            .then_some(Ask { operation, timeout: self.settings.timings.request_timeout })
+            .then_some(Wish { operation, timeout: self.settings.timings.request_timeout })
     }
 
     pub(super) fn looked(
@@ -268,10 +273,10 @@ impl Step<'_> {
     ///
     /// One that is applied late, after another candidate raised a term, meets a changed tag
     /// instead of leaving a ghost lease.
-    pub(super) fn acquire(&mut self, now: Moment) -> Option<Ask> {
+    pub(super) fn acquire(&mut self, now: Moment) -> Option<Wish> {
         let Phase::Acquiring(attempt) = &self.state.phase else { return None };
         let timings = &self.settings.timings;
-        (attempt.pace.next <= now).then(|| Ask {
+        (attempt.pace.next <= now).then(|| Wish {
             operation: Operation::Acquire {
                 lease: attempt.lease,
                 seconds: u32::try_from(timings.lease.as_secs()).unwrap_or(u32::MAX),
@@ -378,7 +383,7 @@ impl Step<'_> {
         }
     }
 
-    pub(super) fn raise(&mut self, now: Moment) -> Option<Ask> {
+    pub(super) fn raise(&mut self, now: Moment) -> Option<Wish> {
         let Phase::Raising(raise) = &self.state.phase else { return None };
         let (lease, left) = (raise.lease, raise.valid_until.saturating_sub(now));
         if left.is_zero() {
@@ -386,7 +391,7 @@ impl Step<'_> {
             self.state.phase = self.give_back(lease, now);
             return self.send_release(now);
         }
-        (raise.write.pace.next <= now).then(|| Ask {
+        (raise.write.pace.next <= now).then(|| Wish {
             operation: mutants::unconditional(
                 mutant!(TermWithoutCondition),
                 raise.write.operation(lease),

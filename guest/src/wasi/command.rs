@@ -2,15 +2,15 @@
 
 use wasip2::cli::stdout::get_stdout;
 
+use super::Component;
+use super::host::Host;
 use super::invocation::one_turn;
-use super::{Component, Variables};
 use crate::election::Settings;
 use crate::entry::{Answer, complained, turned};
 
 /// One turn by the settings of the environment. Shared with the cron trigger.
 pub fn turn() -> Answer {
-    let variables = Variables::of_host();
-    match Settings::one_shot(|name| variables.get(name)) {
+    match Settings::one_shot(&Host::look()) {
         Ok(settings) => turned(&one_turn(&settings)),
         Err(complaints) => complained(&complaints),
     }

@@ -7,21 +7,14 @@ use crate::election::{
     Complaint, EndingReason, Event, Incumbent, LeaseState, Needs, Outcome, Report, Snapshot,
     Standing, Trouble, TroubleClass, Turn,
 };
-use crate::prelude::*;
 
 pub fn nanos(span: Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// All complaints in one text, for where there is room for one only.
-pub fn sentences(complaints: &[Complaint]) -> String {
-    let told = complaints.iter().map(|c| format!("{}: {}; {}", c.setting, c.problem, c.advice));
-    told.collect::<Vec<_>>().join(". ")
-}
-
 impl From<Needs> for wit::Needs {
     fn from(needs: Needs) -> Self {
-        Self { origins: needs.origins, files: needs.files }
+        Self { origins: needs.origins, notes: needs.notes }
     }
 }
 

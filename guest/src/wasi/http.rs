@@ -10,10 +10,12 @@ use wasip2::http::types::{
 };
 use wasip2::io::poll::poll;
 
+use super::clock::OwnClock;
 use super::convert::nanos;
+use super::host::Host;
 use super::invocation::one_turn;
-use super::{Component, Variables, look};
-use crate::election::{Complaint, Settings};
+use super::{Component, look};
+use crate::election::{Complaint, Keyring, Settings};
 use crate::entry::{self, Access, Admission, Answer, Refusal, Route};
 use crate::prelude::*;
 
@@ -43,20 +45,23 @@ fn answer(request: &IncomingRequest, method: &Method) -> (Answer, More) {
             return (entry::refused(405, "not with this method"), Some(("allow", allowed)));
         }
     };
-    let variables = Variables::of_host();
-    let settings = Settings::one_shot(|name| variables.get(name));
+    let host = Host::look();
+    let settings = Settings::one_shot(&host);
     let answer = match (route, settings) {
-        (Route::Tick, settings) => return tick(request, &variables, settings),
+        (Route::Tick, settings) => return tick(request, &host, settings),
         (Route::Resign, _) => entry::refused(
             501,
             "nothing is kept between two calls, so there is no leadership to resign from: each \
              turn releases the lease itself",
         ),
         (_, Err(complaints)) => entry::named(&complaints),
-        (Route::Leader, Ok(settings)) => match look(&settings) {
-            Ok(snapshot) => entry::leader(&snapshot),
-            Err(trouble) => entry::could_not_look(&trouble),
-        },
+        (Route::Leader, Ok(settings)) => {
+            let clock = OwnClock::start();
+            match look(&settings, &mut Keyring::default(), &|| clock.now()) {
+                Ok(snapshot) => entry::leader(&snapshot),
+                Err(trouble) => entry::could_not_look(&trouble),
+            }
+        }
         (Route::Health, Ok(_)) => entry::healthy(),
     };
     (answer, None)
@@ -65,10 +70,10 @@ fn answer(request: &IncomingRequest, method: &Method) -> (Answer, More) {
 /// A turn, for those who may.
 fn tick(
     request: &IncomingRequest,
-    variables: &Variables,
+    host: &Host,
     settings: Result<Settings, Vec<Complaint>>,
 ) -> (Answer, More) {
-    let access = Access::read(|name| variables.get(name));
+    let access = Access::read(|name| host.get(name));
     let shown = request.headers().get("authorization");
     let shown = match shown.as_slice() {
         [shown] => Some(shown.as_slice()),

@@ -8,6 +8,7 @@ mod clock;
 mod command;
 mod convert;
 mod cron;
+mod host;
 mod http;
 mod invocation;
 mod transport;
@@ -15,12 +16,14 @@ mod transport;
 use core::time::Duration;
 
 use crate::azure::answer::Answer;
+use crate::azure::credential::{Credential, Pass};
 use crate::azure::operation::Operation;
 use crate::election::{
-    Ask, Chance, Complaint, Failure, Moment, Report, Settings, Snapshot, Step, Todo, Trouble,
-    TroubleClass,
+    Ask, Chance, Complaint, Failure, Fetch, Fetched, Keyring, LONGEST_FETCH, Moment, Report,
+    Settings, Snapshot, Step, Todo, Trouble, TroubleClass,
 };
-use clock::StepClock;
+use clock::{OwnClock, StepClock};
+use host::Host;
 use tenure_base as _;
 
 /// What the macro makes of `wit/`.
@@ -37,6 +40,10 @@ use bindings::tenure::election::types as wit;
 
 /// The longest break period, in seconds (Lease Blob, REST reference).
 const LONGEST_BREAK: u64 = 60;
+
+/// A request for people is sent so often: when the first two were refused for the clock and for the
+/// first key, a third can be right.
+const MOST_TRIES: u32 = 3;
 
 /// How long until a candidate with settings that cannot be used is to be asked again.
 const SETTINGS_PAUSE: Duration = Duration::from_secs(60);
@@ -55,28 +62,15 @@ impl Chance for HostChance {
     }
 }
 
-/// The variables of the environment, as one call finds them.
-struct Variables(Vec<(String, String)>);
-
-impl Variables {
-    fn of_host() -> Self {
-        Self(wasip2::cli::environment::get_environment())
-    }
-
-    fn get(&self, name: &str) -> Option<String> {
-        self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone())
-    }
-}
-
-fn settings() -> Result<Settings, Vec<Complaint>> {
-    let variables = Variables::of_host();
-    Settings::read(|name| variables.get(name))
-}
-
 impl Guest for Component {
+    fn files() -> Vec<String> {
+        let host = Host::look();
+        Settings::files(|name| host.get(name))
+    }
+
     fn check() -> Result<wit::Needs, Vec<wit::Complaint>> {
-        match settings() {
-            Ok(settings) => Ok(settings.needs().into()),
+        match Settings::read(&Host::look()) {
+            Ok(settings) => Ok(settings.needs(clock::wall()).into()),
             Err(complaints) => Err(complaints.into_iter().map(Into::into).collect()),
         }
     }
@@ -87,20 +81,23 @@ impl Guest for Component {
         event: Option<wit::Event>,
     ) -> wit::Report {
         let clock = StepClock::start(Duration::from_nanos(elapsed));
-        let settings = match settings() {
-            Ok(settings) => settings,
-            Err(complaints) => return unusable(memory, complaints),
+        let (settings, complaints) = match Settings::read_on(&Host::look(), memory.as_deref()) {
+            Ok(read) => read,
+            Err(complaints) => return unusable(memory, &complaints),
         };
         let mut chance = HostChance;
         let event = event.map(Into::into);
         let mut step =
             Step::begin(&settings, memory.as_deref(), clock.started(), event, &mut chance);
+        step.complain(&complaints, clock.started());
         drive(&mut step, &settings, &|| clock.now()).into()
     }
 
     fn inspect() -> Result<wit::Snapshot, wit::Trouble> {
         let settings = usable_settings().map_err(wit::Trouble::from)?;
-        look(&settings).map(Into::into).map_err(Into::into)
+        let clock = OwnClock::start();
+        let looked = look(&settings, &mut Keyring::default(), &|| clock.now());
+        looked.map(Into::into).map_err(Into::into)
     }
 
     fn break_lease(period: Option<wit::Duration>) -> Result<wit::Duration, wit::Trouble> {
@@ -109,7 +106,10 @@ impl Guest for Component {
         let period = seconds.map(|seconds| u32::try_from(seconds).unwrap_or(60));
         let operation = Operation::Break { period };
         let settings = usable_settings().map_err(wit::Trouble::from)?;
-        let answer = ask_for_people(&settings, operation.clone()).map_err(wit::Trouble::from)?;
+        let clock = OwnClock::start();
+        let mut keyring = Keyring::default();
+        let answer = ask_for_people(&settings, operation.clone(), &mut keyring, &|| clock.now());
+        let answer = answer.map_err(wit::Trouble::from)?;
         let left = crate::election::broken(&answer, &operation, &settings);
         left.map(convert::nanos).map_err(Into::into)
     }
@@ -120,11 +120,13 @@ fn send(
     ask: &Ask,
     date: chrono::DateTime<chrono::Utc>,
 ) -> Result<Answer, Failure> {
-    // The service stops working on a request after as many whole seconds.
-    let seconds = u32::try_from(ask.timeout.as_secs()).unwrap_or(u32::MAX).max(1);
-    let request = ask.operation.request(&settings.account, &settings.election, date, seconds);
-    let (status, headers) = transport::send(&request, ask.timeout)?;
-    Ok(Answer::read(&ask.operation, status, &headers))
+    let answer = transport::send(&ask.request(settings, date), ask.timeout)?;
+    Ok(Answer::read(&ask.operation, answer.status, &answer.headers).with_body(&answer.body))
+}
+
+fn fetch(fetch: &Fetch) -> Fetched {
+    let answer = transport::send(&fetch.request, fetch.timeout)?;
+    Ok((answer.status, answer.body))
 }
 
 /// Does what a step asks for, until it has its report. `now` is in the time of its `elapsed`.
@@ -133,6 +135,10 @@ fn drive(step: &mut Step<'_>, settings: &Settings, now: &dyn Fn() -> Moment) -> 
         let sent = now();
         match step.next(sent) {
             Todo::Rest(report) => return *report,
+            Todo::Fetch(asked) => {
+                let reply = fetch(&asked);
+                step.fetched(sent, now(), clock::wall(), reply, &mut HostChance);
+            }
             Todo::Send(ask) => {
                 let date = step.date(sent, clock::wall());
                 let reply = send(settings, &ask, date);
@@ -143,36 +149,83 @@ fn drive(step: &mut Step<'_>, settings: &Settings, now: &dyn Fn() -> Moment) -> 
 }
 
 fn usable_settings() -> Result<Settings, Trouble> {
-    settings().map_err(|complaints| Trouble {
+    Settings::read(&Host::look()).map_err(|complaints| Trouble {
         class: TroubleClass::Configuration,
-        detail: convert::sentences(&complaints),
+        detail: Complaint::sentences(&complaints),
     })
 }
 
 /// One look, without taking part.
-fn look(settings: &Settings) -> Result<Snapshot, Trouble> {
-    let answer = ask_for_people(settings, Operation::Look { lease: None })?;
+fn look(
+    settings: &Settings,
+    keyring: &mut Keyring,
+    now: &dyn Fn() -> Moment,
+) -> Result<Snapshot, Trouble> {
+    let answer = ask_for_people(settings, Operation::Look { lease: None }, keyring, now)?;
     Snapshot::read(&answer, settings, clock::wall())
 }
 
 /// One request outside an election. Asked twice when the first try got no answer: an idle
-/// connection of the host may have died.
-fn ask_for_people(settings: &Settings, operation: Operation) -> Result<Answer, Trouble> {
-    let ask = Ask { operation, timeout: settings.timings.request_timeout };
-    let mut reply = send(settings, &ask, clock::wall());
-    let date = match &reply {
-        Ok(Answer { status: 403, date: Some(date), .. }) => Some(*date),
-        Err(_) => Some(clock::wall()),
-        Ok(_) => None,
-    };
-    if let Some(date) = date {
-        reply = send(settings, &ask, date);
+/// connection of the host may have died; and when it was refused, for then the clock may be wrong,
+/// or another key be right.
+fn ask_for_people(
+    settings: &Settings,
+    operation: Operation,
+    keyring: &mut Keyring,
+    now: &dyn Fn() -> Moment,
+) -> Result<Answer, Trouble> {
+    let credential = settings.account.credential();
+    let timeout = settings.timings.request_timeout;
+    let mut service_date = None;
+    let mut tries = 0;
+    loop {
+        let pass = match keyring.pass(credential, now()) {
+            Some(pass) => pass,
+            None => {
+                hold_token(credential, keyring, now)?;
+                keyring.pass(credential, now()).unwrap_or(Pass::Own)
+            }
+        };
+        let ask = Ask { operation: operation.clone(), timeout, pass };
+        let reply = send(settings, &ask, service_date.unwrap_or_else(clock::wall));
+        tries += 1;
+        let again = match &reply {
+            Err(_) => true,
+            Ok(answer) => {
+                let other = keyring.answered(credential, answer, now()).is_some();
+                let dated = answer.date.filter(|_| answer.status == 403 && service_date.is_none());
+                service_date = service_date.or(dated);
+                other || dated.is_some()
+            }
+        };
+        if !again || tries == MOST_TRIES {
+            let origin = settings.account.origin();
+            return reply.map_err(|failure| failure.trouble(ask.operation.name(), origin));
+        }
     }
-    reply.map_err(|failure| failure.trouble(&ask.operation, settings.account.origin()))
 }
 
-fn unusable(memory: Option<wit::Memory>, complaints: Vec<Complaint>) -> wit::Report {
-    let detail = convert::sentences(&complaints);
+/// Has a token, by one request or two.
+fn hold_token(
+    credential: &Credential,
+    keyring: &mut Keyring,
+    now: &dyn Fn() -> Moment,
+) -> Result<(), Trouble> {
+    let mut tries = 0;
+    loop {
+        let sent = now();
+        let Some(asked) = Keyring::fetch(credential, LONGEST_FETCH) else { return Ok(()) };
+        let (reply, wall) = (fetch(&asked), clock::wall());
+        let taken = keyring.fetched(credential, reply, (sent, now()), wall, &mut HostChance);
+        tries += 1;
+        if taken.is_ok() || tries == 2 {
+            return taken;
+        }
+    }
+}
+
+fn unusable(memory: Option<wit::Memory>, complaints: &[Complaint]) -> wit::Report {
+    let detail = Complaint::sentences(complaints);
     let trouble = Trouble { class: TroubleClass::Configuration, detail };
     wit::Report {
         memory: memory.unwrap_or_default(),

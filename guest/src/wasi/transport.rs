@@ -1,15 +1,16 @@
-//! A bodyless request over `wasi:http`, and its answer, within a deadline.
+//! A request over `wasi:http`, and its answer, within a deadline.
 //!
-//! The request's body is never opened: with `content-length: 0` set, every host that was
-//! tried then sends the same, correct request, and none reports one that was
-//! carried out as reset.
+//! Where there is nothing to send, the request's body is never opened: with `content-length: 0`
+//! set, every host that was tried then sends the same, correct request, and none reports one that
+//! was carried out as reset. Only requests for tokens have a body.
 
 use core::time::Duration;
 
 use wasip2::clocks::monotonic_clock::subscribe_duration;
 use wasip2::http::outgoing_handler::handle;
 use wasip2::http::types::{
-    ErrorCode, Fields, IncomingResponse, Method, OutgoingRequest, RequestOptions, Scheme,
+    ErrorCode, Fields, IncomingResponse, Method, OutgoingBody, OutgoingRequest, RequestOptions,
+    Scheme,
 };
 use wasip2::io::poll::{Pollable, poll};
 
@@ -18,17 +19,32 @@ use crate::azure::operation::{self, Request};
 use crate::election::{Failure, FailureKind};
 use crate::prelude::*;
 
-/// More of an answer's body is not read; it is only read so that the connection can be used again.
+/// More of an answer's body is not read. It is read to the end, so that the connection can be used
+/// again.
 const MOST_BODY: u64 = 64 * 1024;
 
-/// Status and headers of an answer.
-pub type RawAnswer = (u16, Vec<(String, Vec<u8>)>);
+/// As much is written at a time, by the rules of `blocking-write-and-flush`.
+const PIECE: usize = 4096;
+
+/// An answer.
+pub struct RawAnswer {
+    pub status: u16,
+    pub headers: Vec<(String, Vec<u8>)>,
+    pub body: Vec<u8>,
+}
 
 /// Sends a request; gives up when `timeout` has passed.
 pub fn send(request: &Request, timeout: Duration) -> Result<RawAnswer, Failure> {
     let deadline = subscribe_duration(nanos(timeout));
     let outgoing = outgoing(request)?;
+    let body = match request.body.reveal() {
+        "" => None,
+        text => Some((outgoing.body().map_err(|()| other("a body was refused"))?, text)),
+    };
     let answer = handle(outgoing, Some(options(timeout))).map_err(failure)?;
+    if let Some((body, text)) = body {
+        write(body, text.as_bytes())?;
+    }
     let ready = answer.subscribe();
     if !wait(&ready, &deadline) {
         return Err(Failure { kind: FailureKind::Timeout, detail: String::new() });
@@ -39,11 +55,20 @@ pub fn send(request: &Request, timeout: Duration) -> Result<RawAnswer, Failure> 
         Some(Ok(Err(code))) => return Err(failure(code)),
         Some(Err(())) | None => return Err(other("the host gave no answer")),
     };
-    let raw = (response.status(), response.headers().entries());
-    if !is_empty(request, &raw) {
-        drain(&response, &deadline);
+    let (status, headers) = (response.status(), response.headers().entries());
+    let body = if is_empty(request, &headers) { Vec::new() } else { read(&response, &deadline) };
+    Ok(RawAnswer { status, headers, body })
+}
+
+/// A body is a few kilobytes, and fits into what hosts keep of a request.
+fn write(body: OutgoingBody, bytes: &[u8]) -> Result<(), Failure> {
+    const FAILED: &str = "the request could not be written";
+    let stream = body.write().map_err(|()| other(FAILED))?;
+    for piece in bytes.chunks(PIECE) {
+        stream.blocking_write_and_flush(piece).map_err(|_| other(FAILED))?;
     }
-    Ok(raw)
+    drop(stream);
+    OutgoingBody::finish(body, None).map_err(failure)
 }
 
 fn outgoing(request: &Request) -> Result<OutgoingRequest, Failure> {
@@ -55,6 +80,8 @@ fn outgoing(request: &Request) -> Result<OutgoingRequest, Failure> {
     let method = match request.method {
         operation::Method::Head => Method::Head,
         operation::Method::Put => Method::Put,
+        operation::Method::Get => Method::Get,
+        operation::Method::Post => Method::Post,
     };
     let origin = &request.origin;
     let (scheme, authority) =
@@ -83,7 +110,7 @@ fn options(timeout: Duration) -> RequestOptions {
 }
 
 /// Whether no body can follow: it takes some calls of the host to see that there is none.
-fn is_empty(request: &Request, (_, headers): &RawAnswer) -> bool {
+fn is_empty(request: &Request, headers: &[(String, Vec<u8>)]) -> bool {
     let length = headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("content-length"));
     request.method == operation::Method::Head || length.is_some_and(|(_, value)| value == b"0")
 }
@@ -93,17 +120,19 @@ fn wait(ready: &Pollable, deadline: &Pollable) -> bool {
     poll(&[ready, deadline]).contains(&0)
 }
 
-fn drain(response: &IncomingResponse, deadline: &Pollable) {
-    let Ok(body) = response.consume() else { return };
-    let Ok(stream) = body.stream() else { return };
+/// As much of the body as comes in time: an answer is no less one without it.
+fn read(response: &IncomingResponse, deadline: &Pollable) -> Vec<u8> {
+    let mut read = Vec::new();
+    let Ok(body) = response.consume() else { return read };
+    let Ok(stream) = body.stream() else { return read };
     let ready = stream.subscribe();
-    let mut read = 0;
-    while read < MOST_BODY && wait(&ready, deadline) {
+    while (read.len() as u64) < MOST_BODY && wait(&ready, deadline) {
         match stream.read(MOST_BODY) {
-            Ok(bytes) => read += bytes.len() as u64,
-            Err(_) => return,
+            Ok(bytes) => read.extend(bytes),
+            Err(_) => break,
         }
     }
+    read
 }
 
 fn failure(code: ErrorCode) -> Failure {

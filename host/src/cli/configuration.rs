@@ -149,31 +149,10 @@ impl Configuration {
             self.origins.push((names::CONNECTION_STRING, String::new()));
             return;
         }
-        let mut complain = |problem: String, advice: &str| {
-            self.complaints.push(Complaint::new(source.clone(), problem, advice));
-        };
-        if self.settings.get(names::CONNECTION_STRING).is_some() {
-            complain(
-                format!("{} is set as well", names::CONNECTION_STRING),
-                "give the connection string in one way only",
-            );
-        }
-        match std::fs::read_to_string(file) {
-            Err(error) => complain(
-                format!("the file cannot be read: {error}"),
-                "name a readable file that holds the connection string",
-            ),
-            Ok(text) if trimmed(&text).is_empty() => {
-                complain("the file is empty".to_owned(), "put the connection string into it");
-            }
-            Ok(text) => {
-                self.settings.set(names::CONNECTION_STRING, trimmed(&text));
-                self.origins.push((names::CONNECTION_STRING, source));
-                return;
-            }
-        }
-        // Else the component would complain about the same thing in other words.
-        self.origins.push((names::CONNECTION_STRING, String::new()));
+        // The component reads it, and judges it: again in each step, so that it can be replaced.
+        let path = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
+        self.settings.set(names::CONNECTION_STRING_FILE, path.to_string_lossy());
+        self.origins.push((names::CONNECTION_STRING_FILE, source));
     }
 
     /// The election component with these settings, for a command that runs no handler; what it
@@ -293,11 +272,6 @@ impl Configuration {
     }
 }
 
-/// Some editors begin a file with a byte order mark.
-fn trimmed(text: &str) -> &str {
-    text.trim_start_matches('\u{feff}').trim()
-}
-
 fn flag_of(setting: &str) -> Option<&'static str> {
     match setting {
         names::ELECTION => Some("--election"),
@@ -342,29 +316,23 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_string_that_cannot_be_had_is_complained_about_once() {
+    fn a_file_is_named_to_the_component_by_its_whole_path() {
         let mut configuration = Configuration::default();
-        configuration.connection_string(Path::new("/no/such/file"));
-        configuration.add(vec![complaint(names::CONNECTION_STRING)]);
+        configuration.connection_string(Path::new("secret.txt"));
+        let path = configuration.settings.get(names::CONNECTION_STRING_FILE).unwrap();
+        assert_eq!(Path::new(path), std::path::absolute("secret.txt").unwrap());
+        configuration.add(vec![complaint(names::CONNECTION_STRING_FILE)]);
         let [only] = configuration.complaints.as_slice() else { panic!("one complaint") };
-        assert_eq!(only.source, "--connection-string-file /no/such/file");
-        assert!(only.problem.starts_with("the file cannot be read: "), "{only:?}");
+        assert_eq!(only.source, "--connection-string-file secret.txt");
     }
 
     #[test]
-    fn a_connection_string_is_given_in_one_way_and_never_shown() {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        std::fs::write(file.path(), "\u{feff}AccountKey=c2VjcmV0\n").unwrap();
+    fn a_connection_string_is_no_file_and_never_shown() {
         let mut configuration = Configuration::default();
-        configuration.settings.set(names::CONNECTION_STRING, "AccountKey=b3RoZXI=");
-        configuration.connection_string(file.path());
-        assert_eq!(
-            configuration.settings.get(names::CONNECTION_STRING),
-            Some("AccountKey=c2VjcmV0")
-        );
+        configuration.connection_string(Path::new("AccountName=a;AccountKey=c2VjcmV0"));
         let text = super::super::complaint::report(&configuration.complaints);
-        assert!(text.contains("AZURE_STORAGE_CONNECTION_STRING is set as well"), "{text}");
-        assert!(!text.contains("AccountKey"), "{text}");
+        assert!(text.contains("not a file"), "{text}");
+        assert!(!text.contains("c2VjcmV0"), "{text}");
     }
 
     #[test]

@@ -48,8 +48,9 @@ pub(super) async fn run(arguments: &RunArguments) -> ExitCode {
         Ok(elector) => elector,
         Err(error) => return fail(error),
     };
+    let mut notes = Vec::new();
     match elector.check().await {
-        Ok(_) => {}
+        Ok(needs) => notes = needs.notes,
         Err(CheckError::Settings(complaints)) => configuration.add(complaints),
         Err(CheckError::Component(error)) => return fail(error),
     }
@@ -58,6 +59,9 @@ pub(super) async fn run(arguments: &RunArguments) -> ExitCode {
         return ExitCode::from(UNUSABLE);
     };
 
+    for detail in notes {
+        log.event(&Event::Note { detail });
+    }
     let mut runner = Runner::new(elector, handler, clock).on_event(move |event| log.event(&event));
     if let Some(grace) = grace {
         runner = runner.grace(grace);

@@ -35,6 +35,7 @@ pub(super) fn line<Z: TimeZone<Offset: fmt::Display>>(
 
 fn words(event: &Event) -> Option<(Style, &'static str, String)> {
     Some(match event {
+        Event::Note { detail } => (DIM, "note", detail.clone()),
         Event::Following { leader, term } => {
             let leader = leader.as_deref().unwrap_or("somebody");
             let term = term.map(|term| format!(", term {term}")).unwrap_or_default();

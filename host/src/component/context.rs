@@ -95,6 +95,7 @@ pub(crate) fn store(engine: &Engine, grant: Grant<'_>) -> Store<Context> {
 /// opened is left out: the guest says what it misses.
 fn open(wasi: &mut WasiCtxBuilder, file: &str) {
     if let Some(directory) = Path::new(file).parent().and_then(Path::to_str) {
+        let directory = if directory.is_empty() { "." } else { directory };
         let _ = wasi.preopened_dir(directory, directory, FsPerms::ReadOnly);
     }
 }

@@ -50,20 +50,17 @@ pub struct ElectionComponent {
     clock: Reading,
     clients: Arc<Clients>,
     surroundings: Option<Surroundings>,
-    granted: OnceLock<Granted>,
+    files: OnceLock<Vec<String>>,
+    granted: OnceLock<Gate>,
 }
 
 #[derive(Clone)]
 struct Functions {
+    files: ComponentExportIndex,
     check: ComponentExportIndex,
     step: ComponentExportIndex,
     inspect: ComponentExportIndex,
     break_lease: ComponentExportIndex,
-}
-
-struct Granted {
-    gate: Gate,
-    files: Vec<String>,
 }
 
 /// The settings lead to an origin that no request can be sent to.
@@ -127,6 +124,7 @@ impl ElectionComponent {
             clock: clock.reading(),
             clients: Arc::new(Clients::for_component()),
             surroundings: None,
+            files: OnceLock::new(),
             granted: OnceLock::new(),
         })
     }
@@ -142,6 +140,7 @@ impl ElectionComponent {
             clock: clock.reading(),
             clients: Arc::new(Clients::for_component()),
             surroundings: None,
+            files: OnceLock::new(),
             granted: OnceLock::new(),
         }
     }
@@ -159,6 +158,10 @@ impl ElectionComponent {
     ///
     /// All complaints at once, or the failure of the component itself.
     pub async fn check(&self) -> Result<Needs, CheckError> {
+        if self.files.get().is_none() {
+            let (files,): (Vec<String>,) = self.call(&self.functions.files, ()).await?;
+            let _ = self.files.set(files);
+        }
         let (answer,): (Result<Needs, Vec<Complaint>>,) =
             self.call(&self.functions.check, ()).await?;
         let needs = answer.map_err(CheckError::Settings)?;
@@ -166,9 +169,8 @@ impl ElectionComponent {
         for origin in &needs.origins {
             allow.allow(origin).map_err(|error| unreachable_origin(&error))?;
         }
-        let gate = self.gate(allow);
         // A second check of the same settings needs the same.
-        let _ = self.granted.set(Granted { gate, files: needs.files.clone() });
+        let _ = self.granted.set(self.gate(allow));
         Ok(needs)
     }
 
@@ -253,7 +255,7 @@ impl ElectionComponent {
         let granted = self.granted.get();
         let gate: Box<dyn WasiHttpHooks> = match (&self.surroundings, granted) {
             (Some(surroundings), _) => Box::new(Carrier(surroundings.network.clone())),
-            (None, Some(granted)) => Box::new(granted.gate.clone()),
+            (None, Some(gate)) => Box::new(gate.clone()),
             (None, None) => Box::new(self.gate(AllowList::default())),
         };
         let said = last_words.clone();
@@ -261,7 +263,7 @@ impl ElectionComponent {
             &self.engine,
             Grant {
                 env: self.settings.environment(),
-                files: granted.map_or(&[], |granted| &granted.files),
+                files: self.files.get().map_or(&[], Vec::as_slice),
                 stdout: None,
                 stderr: Output::new(move |line| said.add(&line)),
                 clock: self.clock.clone(),
@@ -304,6 +306,7 @@ impl Functions {
             })
         };
         Ok(Self {
+            files: function("files")?,
             check: function("check")?,
             step: function("step")?,
             inspect: function("inspect")?,

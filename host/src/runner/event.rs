@@ -11,6 +11,11 @@ use std::time::Duration;
 #[serde(tag = "event", rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Event {
+    /// What people should know at the start, of the credential for example.
+    Note {
+        /// One sentence.
+        detail: String,
+    },
     /// Another candidate leads, or another than before.
     Following {
         /// Its name, where the record could be read.

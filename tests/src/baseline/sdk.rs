@@ -54,7 +54,13 @@ impl Sdk {
     }
 
     async fn attempt(&self, operation: &Operation) -> Result<Answer> {
-        let request = operation.request(&self.account, &self.blob, Utc::now(), 100);
+        let request = operation.request(
+            &self.account,
+            &self.blob,
+            Utc::now(),
+            100,
+            self.account.authorization(),
+        );
         let method = Method::from_bytes(request.method.as_str().as_bytes())?;
         let url = format!("{}{}", request.origin, request.path_and_query);
         let mut sending = self.client.request(method, url).timeout(TRY_TAKES_AT_MOST);

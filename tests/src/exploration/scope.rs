@@ -111,7 +111,8 @@ impl Scope {
                 _ => {}
             }
         }
-        let sent = operation.request(&settings.account, &settings.election, wall(now), 3);
+        let (account, election) = (&settings.account, &settings.election);
+        let sent = operation.request(account, election, wall(now), 3, account.authorization());
         let request = Request {
             method: sent.method.as_str().into(),
             target: sent.path_and_query,

@@ -90,7 +90,8 @@ impl Process {
         now: Instant,
     ) -> Moved {
         match step.next(moment(now)) {
-            Todo::Send(Ask { operation, timeout }) => {
+            Todo::Fetch(_) => unreachable!("the accounts of the exploration have keys"),
+            Todo::Send(Ask { operation, timeout, .. }) => {
                 let until = scope.instant(moment(now) + timeout);
                 let asked = operation.clone();
                 let (sent, answer) = (now, None);

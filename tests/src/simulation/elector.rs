@@ -191,6 +191,7 @@ impl Native {
             let sent = self.clock.now();
             match step.next(sent) {
                 Todo::Rest(report) => return *report,
+                Todo::Fetch(_) => unreachable!("the accounts of the simulation have keys"),
                 Todo::Send(ask) => {
                     let date = step.date(sent, self.wall());
                     let reply = self.ask(ask, date).await;
@@ -215,15 +216,14 @@ impl Native {
         ask: Ask,
         date: DateTime<chrono::Utc>,
     ) -> Result<Answer, Failure> {
-        let Ask { mut operation, timeout } = ask;
-        if let Operation::WriteMetadata { metadata, .. } = &mut operation
+        let (settings, timeout) = (&self.settings, ask.timeout);
+        let mut ask = ask;
+        if let Operation::WriteMetadata { metadata, .. } = &mut ask.operation
             && self.world.plan.machines[self.machine].newer
         {
             metadata.insert(LATER.0.into(), LATER.1.into());
         }
-        let seconds = u32::try_from(timeout.as_secs()).unwrap_or(u32::MAX);
-        let signed =
-            operation.request(&self.settings.account, &self.settings.election, date, seconds);
+        let signed = ask.request(settings, date);
         let request = Request {
             method: signed.method.as_str().into(),
             target: signed.path_and_query,
@@ -237,7 +237,7 @@ impl Native {
                     let headers = response.headers.into_iter();
                     let headers: Vec<_> =
                         headers.map(|(name, value)| (name, value.into_bytes())).collect();
-                    return Ok(Answer::read(&operation, response.status, &headers));
+                    return Ok(Answer::read(&ask.operation, response.status, &headers));
                 }
                 Err(Broken::Refused) => FailureKind::Connect,
                 Err(Broken::Reset) => FailureKind::Reset,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tenure::clock::Clock;
+use tenure_guest::azure::credential::Pass;
 use tenure_guest::azure::{Answer, Operation};
 use tenure_guest::election::{Ask, Next, OneTurn, Settings, Snapshot, Step, Trouble, Turn};
 
@@ -92,7 +93,7 @@ impl Invocation {
     async fn look(&self) -> Result<Snapshot, Trouble> {
         let settings = &self.native.settings;
         let operation = Operation::Look { lease: None };
-        let ask = Ask { operation, timeout: settings.timings.request_timeout };
+        let ask = Ask { operation, timeout: settings.timings.request_timeout, pass: Pass::Own };
         let mut reply = self.native.ask(ask.clone(), self.native.wall()).await;
         let date = match &reply {
             Ok(Answer { status: 403, date: Some(date), .. }) => Some(*date),
@@ -102,7 +103,7 @@ impl Invocation {
         if let Some(date) = date {
             reply = self.native.ask(ask.clone(), date).await;
         }
-        let trouble = reply.map_err(|f| f.trouble(&ask.operation, settings.account.origin()));
+        let trouble = reply.map_err(|f| f.trouble(ask.operation.name(), settings.account.origin()));
         Snapshot::read(&trouble?, settings, self.native.wall())
     }
 

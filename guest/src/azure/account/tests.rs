@@ -1,3 +1,4 @@
+use super::connection_string::KEYS;
 use super::*;
 use proptest::prelude::*;
 

@@ -15,8 +15,9 @@ fn an_election_and_an_account_are_enough() {
     let cool_down = Duration::from_secs(30);
     let watchdog = Watchdog { turn_timeout: None, max_failures: 3, cool_down };
     assert_eq!(settings.watchdog, watchdog);
-    assert_eq!(settings.needs().origins, ["http://127.0.0.1:10000"]);
-    assert_eq!(settings.needs().files, Vec::<String>::new());
+    let needs = settings.needs(DateTime::UNIX_EPOCH);
+    assert_eq!(needs.origins, ["http://127.0.0.1:10000"]);
+    assert_eq!(needs.notes, ["credential: the key in the connection string"]);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The candidate, driven by values: every answer is scripted, time only moves when told.
 
+mod credentials;
 mod deliveries;
 mod holding;
 mod leaving;
@@ -45,6 +46,10 @@ struct Candidate {
     /// Requests of this name are answered after so long: the process was frozen.
     slow: Option<(&'static str, Duration)>,
     asked: Vec<Asked>,
+    /// Answers requests for tokens.
+    identity: Box<dyn Fn(Moment) -> Fetched>,
+    /// When tokens were asked for, and how long each request may take.
+    fetches: Vec<(Moment, Duration)>,
 }
 
 /// Numbers that differ, and are the same in every run.
@@ -77,7 +82,8 @@ impl Candidate {
             (variable::CONNECTION_STRING, "UseDevelopmentStorage=true"),
         ]);
         variables.extend(more.iter().copied());
-        let settings = Settings::read(|name| variables.get(name).map(|v| v.to_string())).unwrap();
+        let settings =
+            Settings::read(|name: &str| variables.get(name).map(|v| v.to_string())).unwrap();
         Self {
             settings,
             memory: None,
@@ -86,6 +92,8 @@ impl Candidate {
             wall_ahead: Duration::ZERO,
             slow: None,
             asked: Vec::new(),
+            identity: Box::new(|_| panic!("no token is needed")),
+            fetches: Vec::new(),
         }
     }
 
@@ -105,7 +113,17 @@ impl Candidate {
                     self.memory = Some(report.memory.clone());
                     return *report;
                 }
-                Todo::Send(Ask { operation, timeout }) => {
+                Todo::Fetch(fetch) => {
+                    let sent = self.now;
+                    let reply = (self.identity)(sent);
+                    let failed = matches!(&reply, Err(f) if f.kind == FailureKind::Timeout);
+                    self.now += if failed { fetch.timeout } else { millis(10) };
+                    self.fetches.push((sent, fetch.timeout));
+                    assert!(self.fetches.len() < 1000, "a step that does not end");
+                    let wall = instant(self.now + self.wall_ahead);
+                    step.fetched(sent, self.now, wall, reply, &mut self.chance);
+                }
+                Todo::Send(Ask { operation, timeout, .. }) => {
                     let sent = self.now;
                     let slow = self.slow.filter(|(name, _)| *name == operation.name());
                     let reply = service(&operation, sent);
@@ -218,7 +236,7 @@ fn a_memory_that_cannot_be_read_is_a_new_candidate() {
         assert!(matches!(report.standing, Standing::Following(Some(_))));
     }
     let mut newer = memory;
-    newer[0] = 4;
+    newer[0] += 1;
     candidate.memory = Some(newer);
     candidate.step(None, |o, at| seen(o, at, "leased", &incumbent(5)));
     assert_eq!(candidate.verbs(), ["look at blob"]);

@@ -118,7 +118,7 @@ impl Invocation {
             (variable::CONNECTION_STRING, "UseDevelopmentStorage=true"),
         ]);
         variables.extend(more.iter().copied());
-        let settings = Settings::one_shot(|name| variables.get(name).map(|v| v.to_string()));
+        let settings = Settings::one_shot(|name: &str| variables.get(name).map(|v| v.to_string()));
         let settings: &'static Settings = Box::leak(Box::new(settings.unwrap()));
         Self {
             settings,
@@ -171,6 +171,7 @@ impl Invocation {
                 let prospect = step.prospect(sent);
                 self.turn.stepped(*report, prospect, began, sent);
             }
+            Todo::Fetch(_) => panic!("no token is needed"),
             Todo::Send(ask) => {
                 let reply = blob.answer(&ask.operation, sent);
                 self.now += millis(10);

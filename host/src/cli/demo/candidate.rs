@@ -41,8 +41,11 @@ impl Setup {
         command.arg("--env").arg(format!("REPORT_URL=http://{}/turns", self.sink));
         command.arg("--allow-host").arg(self.sink.to_string());
         // What the user has set for candidates of their own is not meant for these.
-        for setting in names::ALL {
-            command.env_remove(setting);
+        for (name, _) in std::env::vars_os() {
+            let text = name.to_string_lossy();
+            if names::PREFIXES.iter().any(|prefix| text.starts_with(prefix)) {
+                command.env_remove(&name);
+            }
         }
         command.env(names::CONNECTION_STRING, &self.connection_string);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -1,0 +1,231 @@
+//! Connection strings.
+//!
+//! Forms and rules: *Configure Azure Storage connection strings*.
+
+use super::super::endpoint::{self, Endpoint};
+use super::super::sas::Sas;
+use super::super::shared_key::Key;
+use super::{Account, Credential, Problem, complain, is_account_name, judge_transport};
+use crate::prelude::*;
+
+const EMULATOR_NAME: &str = "devstoreaccount1";
+/// Public: every emulator and its documentation has it.
+const EMULATOR_KEY: &str =
+    "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
+
+pub(super) fn read(text: &str) -> Result<Account, Vec<Problem>> {
+    let mut problems = Vec::new();
+    let pieces = Pieces::split(text, &mut problems);
+    let parts = if text.trim().is_empty() {
+        complain(&mut problems, "the connection string is empty", COPY_IT);
+        None
+    } else if pieces.get("UseDevelopmentStorage").is_some() {
+        emulator(&pieces, &mut problems)
+    } else {
+        service(&pieces, &mut problems)
+    };
+    match parts {
+        Some(account) if problems.is_empty() => Ok(account),
+        _ => Err(problems),
+    }
+}
+
+const COPY_IT: &str =
+    "copy the connection string again from the storage account's page \"Access keys\"";
+
+/// Every key that means something here.
+pub(super) const KEYS: [&str; 8] = [
+    "UseDevelopmentStorage",
+    "DevelopmentStorageProxyUri",
+    "DefaultEndpointsProtocol",
+    "AccountName",
+    "AccountKey",
+    "EndpointSuffix",
+    "BlobEndpoint",
+    "SharedAccessSignature",
+];
+
+/// The pieces by key. Keys of other services (`QueueEndpoint=…`) are passed over.
+struct Pieces<'a>(Vec<(&'static str, &'a str)>);
+
+impl<'a> Pieces<'a> {
+    fn split(text: &'a str, problems: &mut Vec<Problem>) -> Pieces<'a> {
+        let mut pieces = Pieces(Vec::new());
+        for (index, piece) in
+            text.split(';').map(str::trim).enumerate().filter(|(_, piece)| !piece.is_empty())
+        {
+            let Some((key, value)) = piece.split_once('=') else {
+                let problem = format!("piece {} of the connection string has no \"=\"", index + 1);
+                complain(
+                    problems,
+                    &problem,
+                    "write each piece as Key=Value, with semicolons between the pieces",
+                );
+                continue;
+            };
+            let Some(key) = KEYS.into_iter().find(|known| known.eq_ignore_ascii_case(key.trim()))
+            else {
+                continue;
+            };
+            if pieces.get(key).is_some() {
+                complain(
+                    problems,
+                    &format!("the connection string has {key} twice"),
+                    "keep one of the two",
+                );
+                continue;
+            }
+            pieces.0.push((key, value.trim()));
+        }
+        pieces
+    }
+
+    fn get(&self, key: &str) -> Option<&'a str> {
+        self.0.iter().find(|(known, _)| *known == key).map(|(_, value)| *value)
+    }
+}
+
+/// `UseDevelopmentStorage=true`, by itself or with a `DevelopmentStorageProxyUri`.
+fn emulator(pieces: &Pieces<'_>, problems: &mut Vec<Problem>) -> Option<Account> {
+    if !pieces.get("UseDevelopmentStorage").is_some_and(|value| value.eq_ignore_ascii_case("true"))
+    {
+        complain(
+            problems,
+            "UseDevelopmentStorage is not \"true\"",
+            "write UseDevelopmentStorage=true, or leave it out",
+        );
+    }
+    for key in ["AccountName", "AccountKey", "BlobEndpoint", "SharedAccessSignature"] {
+        if pieces.get(key).is_some() {
+            let problem = format!("the connection string has both UseDevelopmentStorage and {key}");
+            complain(
+                problems,
+                &problem,
+                "leave out UseDevelopmentStorage, which stands for a whole account, or everything else",
+            );
+        }
+    }
+    let proxy = pieces.get("DevelopmentStorageProxyUri").unwrap_or("http://127.0.0.1");
+    let mut endpoint = read_endpoint("DevelopmentStorageProxyUri", proxy, problems)?;
+    if !endpoint.has_port() {
+        endpoint.origin.push_str(":10000");
+    }
+    endpoint.prefix = format!("/{EMULATOR_NAME}");
+    let credential = Credential::SharedKey(Key::from_base64(EMULATOR_KEY)?, None);
+    Some(Account { name: EMULATOR_NAME.into(), endpoint, credential })
+}
+
+/// Name and credential, with an endpoint given or built. A SAS needs no name: it is told apart by
+/// the endpoint alone.
+fn service(pieces: &Pieces<'_>, problems: &mut Vec<Problem>) -> Option<Account> {
+    let credential = read_credential(pieces, problems);
+    let name = read_name(pieces, problems);
+    let endpoint = match pieces.get("BlobEndpoint") {
+        Some(url) => read_endpoint("BlobEndpoint", url, problems),
+        None => built_endpoint(pieces, name.unwrap_or("account"), problems),
+    };
+    let (credential, endpoint) = (credential?, endpoint?);
+    let name = match name {
+        Some(name) => name.into(),
+        None if matches!(credential, Credential::Sas(_)) => endpoint.account(),
+        None => return None,
+    };
+    judge_transport(&credential, &endpoint, problems);
+    Some(Account { name, endpoint, credential })
+}
+
+fn read_credential(pieces: &Pieces<'_>, problems: &mut Vec<Problem>) -> Option<Credential> {
+    let (problem, advice) = match (pieces.get("AccountKey"), pieces.get("SharedAccessSignature")) {
+        (Some(""), _) => ("AccountKey is empty", COPY_IT),
+        (Some(text), _) => match Key::from_base64(text) {
+            Some(key) => return Some(Credential::SharedKey(key, None)),
+            None => ("AccountKey is no base64, so a part of it is missing or changed", COPY_IT),
+        },
+        (None, Some(sas)) => match Sas::parse(sas) {
+            Ok(sas) => return Some(Credential::Sas(sas)),
+            Err(found) => {
+                problems.extend(found);
+                return None;
+            }
+        },
+        (None, None) => {
+            ("the connection string has neither AccountKey nor SharedAccessSignature", COPY_IT)
+        }
+    };
+    complain(problems, problem, advice);
+    None
+}
+
+fn read_name<'a>(pieces: &Pieces<'a>, problems: &mut Vec<Problem>) -> Option<&'a str> {
+    let Some(name) = pieces.get("AccountName") else {
+        let by_endpoint =
+            pieces.get("AccountKey").is_none() && pieces.get("BlobEndpoint").is_some();
+        if !by_endpoint || pieces.get("SharedAccessSignature").is_none() {
+            complain(problems, "the connection string has no AccountName", COPY_IT);
+        }
+        return None;
+    };
+    // Emulators take names that the service does not; they are always named by a BlobEndpoint.
+    let good = if pieces.get("BlobEndpoint").is_some() {
+        (1..=63).contains(&name.len())
+            && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+    } else {
+        is_account_name(name)
+    };
+    if !good {
+        complain(problems, "AccountName is not 3 to 24 lower-case letters and digits", COPY_IT);
+        return None;
+    }
+    Some(name)
+}
+
+fn built_endpoint(
+    pieces: &Pieces<'_>,
+    name: &str,
+    problems: &mut Vec<Problem>,
+) -> Option<Endpoint> {
+    let protocol = pieces.get("DefaultEndpointsProtocol").unwrap_or("https").to_ascii_lowercase();
+    let suffix = pieces.get("EndpointSuffix").unwrap_or("core.windows.net");
+    let good_protocol = protocol == "http" || protocol == "https";
+    if !good_protocol {
+        complain(
+            problems,
+            "DefaultEndpointsProtocol is neither http nor https",
+            "write DefaultEndpointsProtocol=https",
+        );
+    }
+    let host = suffix.split_once(':').map_or(suffix, |(host, _)| host);
+    if !endpoint::is_host(host) {
+        let problem = if suffix.is_empty() {
+            "EndpointSuffix is empty"
+        } else {
+            "EndpointSuffix is no host name"
+        };
+        complain(
+            problems,
+            problem,
+            "write EndpointSuffix=core.windows.net, or leave it out, or give a BlobEndpoint",
+        );
+        return None;
+    }
+    if !good_protocol {
+        return None;
+    }
+    read_endpoint(
+        "the endpoint made with EndpointSuffix",
+        &format!("{protocol}://{name}.blob.{suffix}"),
+        problems,
+    )
+}
+
+fn read_endpoint(what: &str, url: &str, problems: &mut Vec<Problem>) -> Option<Endpoint> {
+    match Endpoint::parse(url) {
+        Ok(endpoint) => Some(endpoint),
+        Err(reason) => {
+            let advice =
+                "write it like https://NAME.blob.core.windows.net or http://127.0.0.1:10000/NAME";
+            complain(problems, &format!("{what} {reason}"), advice);
+            None
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! What is answered to the request for a token.
+//!
+//! The sources differ in how they say how long a token is good: `expires_in` (seconds) or `expires_on`
+//! (seconds since 1970), each as a number or as a string.
+
+use core::time::Duration;
+
+use chrono::{DateTime, Utc};
+use serde::Deserialize;
+use serde::de::{self, Deserializer, Visitor};
+
+use super::secret::Secret;
+use crate::prelude::*;
+
+/// Of what went wrong, no more is shown.
+const MOST_SHOWN: usize = 300;
+
+/// A token is never taken to be good for longer.
+const LONGEST: Duration = Duration::from_secs(24 * 3600);
+
+/// A token, and for how long it is good.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Token {
+    /// What goes into the header.
+    pub secret: Secret,
+    /// From the moment of the answer on.
+    pub valid_for: Duration,
+}
+
+/// Why there is no token.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NoToken {
+    /// The identity is refused. What the answer says of it, for people.
+    Refused(String),
+    /// Ask again later: the endpoint is not ready, or throttles.
+    Unavailable(u16),
+    /// The answer is none that an identity endpoint gives.
+    Nonsense(&'static str),
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Body {
+    access_token: Option<String>,
+    expires_in: Option<Seconds>,
+    expires_on: Option<Seconds>,
+    error: Option<String>,
+    error_description: Option<String>,
+    // App Service says it so.
+    message: Option<String>,
+}
+
+/// A number, or a string that is one.
+struct Seconds(u64);
+
+impl<'de> Deserialize<'de> for Seconds {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Either;
+        impl Visitor<'_> for Either {
+            type Value = Seconds;
+            fn expecting(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+                f.write_str("seconds")
+            }
+            fn visit_u64<E: de::Error>(self, seconds: u64) -> Result<Seconds, E> {
+                Ok(Seconds(seconds))
+            }
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Seconds, E> {
+                text.trim().parse().map(Seconds).map_err(|_| E::custom("no number"))
+            }
+        }
+        deserializer.deserialize_any(Either)
+    }
+}
+
+impl Token {
+    /// Reads an answer. `now` is the time of day when it came, for answers that say until when and not
+    /// for how long.
+    ///
+    /// # Errors
+    /// There is no token in it.
+    pub fn read(status: u16, body: &[u8], now: DateTime<Utc>) -> Result<Self, NoToken> {
+        let body: Option<Body> = serde_json::from_slice(body).ok();
+        match status {
+            200 => {}
+            // The metadata service restarts (410), or does not know its identity yet (404).
+            404 | 408 | 410 | 429 | 500..=599 => return Err(NoToken::Unavailable(status)),
+            400..=499 => return Err(NoToken::Refused(told(status, body))),
+            _ => return Err(NoToken::Nonsense("this is no answer of an identity endpoint")),
+        }
+        let body = body.ok_or(NoToken::Nonsense("the answer is no JSON that has a token"))?;
+        let token = body.access_token.filter(|token| is_token(token));
+        let token = token.ok_or(NoToken::Nonsense("the answer has no access_token"))?;
+        let until = |Seconds(on)| {
+            let now = u64::try_from(now.timestamp()).unwrap_or(0);
+            on.saturating_sub(now)
+        };
+        let seconds = body.expires_in.map(|Seconds(seconds)| seconds);
+        let seconds = seconds.or(body.expires_on.map(until));
+        match seconds {
+            None => Err(NoToken::Nonsense("the answer has neither expires_in nor expires_on")),
+            Some(0) => Err(NoToken::Nonsense("the token has expired already")),
+            Some(seconds) => Ok(Self {
+                secret: token.into(),
+                valid_for: Duration::from_secs(seconds).min(LONGEST),
+            }),
+        }
+    }
+}
+
+/// Whether it can be put into a header as it is.
+pub fn is_token(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
+/// What the answer says, in one line.
+fn told(status: u16, body: Option<Body>) -> String {
+    let body = body.unwrap_or_default();
+    let words = [body.error, body.error_description.or(body.message)];
+    let words = words.into_iter().flatten().collect::<Vec<_>>().join(": ");
+    // The first line: the others are numbers for the support.
+    let words = words.lines().next().unwrap_or_default();
+    let words: String = words.chars().filter(|c| !c.is_control()).take(MOST_SHOWN).collect();
+    match words.as_str() {
+        "" => format!("{status}"),
+        words => format!("{status} {words}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn read(status: u16, body: &str) -> Result<Token, NoToken> {
+        Token::read(status, body.as_bytes(), DateTime::from_timestamp(1_000_000, 0).unwrap())
+    }
+
+    fn seconds(body: &str) -> u64 {
+        read(200, body).unwrap().valid_for.as_secs()
+    }
+
+    #[test]
+    fn every_way_to_tell_the_end_is_understood() {
+        for (ends, expected) in [
+            (r#""expires_in":3599"#, 3599),
+            (r#""expires_in":"3599""#, 3599),
+            (r#""expires_on":1000060"#, 60),
+            (r#""expires_on":"1000060""#, 60),
+            (r#""expires_in":"10","expires_on":"1000060""#, 10),
+            (r#""expires_in":999999999"#, 86_400),
+        ] {
+            let body = format!(r#"{{"access_token":"ey","token_type":"Bearer",{ends}}}"#);
+            assert_eq!(seconds(&body), expected, "{body}");
+        }
+    }
+
+    #[test]
+    fn what_the_answer_says_is_told_in_one_line() {
+        let body = r#"{"error":"invalid_client","error_description":"AADSTS7000215: Invalid client secret provided.\r\nTrace ID: 1"}"#;
+        let told = "401 invalid_client: AADSTS7000215: Invalid client secret provided.";
+        assert_eq!(read(401, body), Err(NoToken::Refused(told.into())));
+        assert_eq!(read(403, "<html>"), Err(NoToken::Refused("403".into())));
+        assert_eq!(
+            read(400, r#"{"statusCode":400,"message":"No managed identity found."}"#),
+            Err(NoToken::Refused("400 No managed identity found.".into()))
+        );
+    }
+
+    #[test]
+    fn some_answers_mean_later_and_some_nothing() {
+        for status in [404, 408, 410, 429, 500, 503] {
+            assert_eq!(read(status, "{}"), Err(NoToken::Unavailable(status)));
+        }
+        for (status, body) in [
+            (200, "<html>"),
+            (200, "{}"),
+            (200, r#"{"access_token":"ey"}"#),
+            (200, r#"{"access_token":"","expires_in":1}"#),
+            (200, r#"{"access_token":"a b","expires_in":1}"#),
+            (200, r#"{"access_token":"a\r\nx: y","expires_in":1}"#),
+            (200, r#"{"access_token":"ey","expires_in":0}"#),
+            (200, r#"{"access_token":"ey","expires_on":999}"#),
+            (200, r#"{"access_token":"ey","expires_in":"soon"}"#),
+            (200, r#"{"access_token":"ey","expires_in":-1}"#),
+            (302, r#"{"access_token":"ey","expires_in":1}"#),
+        ] {
+            assert!(matches!(read(status, body), Err(NoToken::Nonsense(_))), "{status} {body}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn anything_can_come(status: u16, body in any::<Vec<u8>>()) {
+            let _ = Token::read(status, &body, DateTime::UNIX_EPOCH);
+        }
+
+        #[test]
+        fn what_is_told_is_one_short_line(error in any::<String>(), more in any::<String>()) {
+            let body = serde_json::json!({"error": error, "error_description": more}).to_string();
+            let Err(NoToken::Refused(told)) = read(400, &body) else { panic!("refused") };
+            prop_assert!(!told.contains(char::is_control));
+            prop_assert!(told.chars().count() <= MOST_SHOWN + 4);
+        }
+    }
+}

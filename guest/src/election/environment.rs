@@ -1,0 +1,70 @@
+//! Where settings come from: variables, and the files that some of them name.
+
+use serde::{Deserialize, Serialize};
+
+use crate::azure::secret::Secret;
+use crate::prelude::*;
+
+/// What a host gives.
+pub trait Environment {
+    /// A variable; none when it is not set.
+    fn variable(&self, name: &str) -> Option<String>;
+
+    /// What a file says now.
+    ///
+    /// # Errors
+    /// Why it cannot be read.
+    fn file(&self, path: &str) -> Result<Secret, Unreadable>;
+}
+
+/// Why a file cannot be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unreadable {
+    /// The host opened no directory for the component that it could be in.
+    NotGranted,
+    /// The directory has no such file, or it may not be read.
+    Missing,
+    /// It is larger than any secret, or no text.
+    NoText,
+}
+
+/// Variables alone.
+impl<F: Fn(&str) -> Option<String>> Environment for F {
+    fn variable(&self, name: &str) -> Option<String> {
+        self(name)
+    }
+
+    fn file(&self, _path: &str) -> Result<Secret, Unreadable> {
+        Err(Unreadable::NotGranted)
+    }
+}
+
+/// What files said, by their paths.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Files(Vec<(String, Secret)>);
+
+impl Files {
+    pub(super) fn add(&mut self, path: String, text: Secret) {
+        self.0.push((path, text));
+    }
+
+    pub(super) fn get(&self, path: &str) -> Option<&Secret> {
+        self.0.iter().find(|(known, _)| known == path).map(|(_, text)| text)
+    }
+}
+
+/// An environment whose files say what they once said.
+pub(super) struct Remembered<'e> {
+    pub environment: &'e dyn Environment,
+    pub files: &'e Files,
+}
+
+impl Environment for Remembered<'_> {
+    fn variable(&self, name: &str) -> Option<String> {
+        self.environment.variable(name)
+    }
+
+    fn file(&self, path: &str) -> Result<Secret, Unreadable> {
+        self.files.get(path).cloned().ok_or(Unreadable::Missing)
+    }
+}

@@ -1,0 +1,437 @@
+//! What the environment says of the storage account, and with what requests are authorised.
+//!
+//! The variables have the names that the Azure CLI and the SDKs of Azure give them. Of several
+//! credentials the first in [`ORDER`] is taken: what names an account by itself before what needs
+//! one named, and what is given before what is asked for.
+
+use super::{Reader, variable};
+use crate::azure::account::{Account, is_account_name};
+use crate::azure::credential::Credential;
+use crate::azure::endpoint::Endpoint;
+use crate::azure::identity::{IMDS, Identity, Proof, authority_for};
+use crate::azure::sas::Sas;
+use crate::azure::secret::Secret;
+use crate::azure::shared_key::Key;
+use crate::azure::token::is_token;
+use crate::election::environment::Unreadable;
+use crate::prelude::*;
+
+/// A way to be let in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    ConnectionString,
+    SharedKey,
+    Sas,
+    Token,
+    ClientSecret,
+    WorkloadIdentity,
+    IdentityEndpoint,
+    Imds,
+}
+
+/// The order of detection: what `TENURE_CREDENTIAL` calls it, and the variable that shows it.
+const ORDER: [(Kind, &str, &str); 8] = [
+    (Kind::ConnectionString, "connection-string", variable::CONNECTION_STRING),
+    (Kind::SharedKey, "shared-key", variable::KEY),
+    (Kind::Sas, "sas", variable::SAS_TOKEN),
+    (Kind::Token, "token", variable::AUTH_TOKEN),
+    (Kind::ClientSecret, "client-secret", variable::CLIENT_SECRET),
+    (Kind::WorkloadIdentity, "workload-identity", variable::FEDERATED_TOKEN_FILE),
+    (Kind::IdentityEndpoint, "identity-endpoint", variable::IDENTITY_ENDPOINT),
+    (Kind::Imds, "imds", variable::ACCOUNT),
+];
+
+/// Secrets that may stand in a file, which `NAME_FILE` names, and is read again at each step.
+const IN_FILES: [(&str, &str); 6] = [
+    (variable::CONNECTION_STRING, "AZURE_STORAGE_CONNECTION_STRING_FILE"),
+    (variable::KEY, "AZURE_STORAGE_KEY_FILE"),
+    (variable::SECOND_KEY, "TENURE_SECOND_KEY_FILE"),
+    (variable::SAS_TOKEN, "AZURE_STORAGE_SAS_TOKEN_FILE"),
+    (variable::AUTH_TOKEN, "AZURE_STORAGE_AUTH_TOKEN_FILE"),
+    (variable::CLIENT_SECRET, "AZURE_CLIENT_SECRET_FILE"),
+];
+
+const NO_ACCOUNT: &str = "set AZURE_STORAGE_CONNECTION_STRING (Azure portal: Access keys; UseDevelopmentStorage=true for \
+     Azurite on its usual port), or AZURE_STORAGE_ACCOUNT to the account's name, with \
+     AZURE_STORAGE_KEY, AZURE_STORAGE_SAS_TOKEN or an identity of Microsoft Entra ID";
+
+/// The account with what lets in, and what people should know of the choice.
+pub(super) struct Chosen {
+    pub account: Account,
+    pub note: String,
+}
+
+/// The files that the variables name.
+pub(super) fn files(get: impl Fn(&str) -> Option<String>) -> Vec<String> {
+    let names = IN_FILES.into_iter().map(|(_, file)| file);
+    names.chain([variable::FEDERATED_TOKEN_FILE]).filter_map(get).collect()
+}
+
+impl Reader<'_> {
+    pub(super) fn account(&mut self) -> Option<Chosen> {
+        let forced = self.forced();
+        let set: Vec<Kind> =
+            ORDER.into_iter().map(|(kind, ..)| kind).filter(|kind| self.is_set(*kind)).collect();
+        let Some(kind) = forced.or(set.first().copied()) else {
+            if self.get(variable::CREDENTIAL).is_none() {
+                let problem = "no storage account is given".into();
+                self.complain(variable::CONNECTION_STRING, problem, NO_ACCOUNT);
+            }
+            return None;
+        };
+        let account = match kind {
+            Kind::ConnectionString => self.by_connection_string(),
+            _ => self.named_account(kind),
+        };
+        let account = self.with_second_key(account?)?;
+        let note = note(kind, forced.is_some(), &set, &account);
+        Some(Chosen { account, note })
+    }
+
+    fn forced(&mut self) -> Option<Kind> {
+        let wanted = self.get(variable::CREDENTIAL)?;
+        let found = ORDER.into_iter().find(|(_, name, _)| wanted.trim() == *name);
+        if found.is_none() {
+            let names = ORDER.map(|(_, name, _)| name).join(", ");
+            let problem = "is none of the kinds of credential".into();
+            self.complain(variable::CREDENTIAL, problem, &format!("choose one of: {names}"));
+        }
+        found.map(|(kind, ..)| kind)
+    }
+
+    /// Whether there is something of that kind.
+    fn is_set(&self, kind: Kind) -> bool {
+        let Some((.., name)) = ORDER.into_iter().find(|(known, ..)| *known == kind) else {
+            return false;
+        };
+        let file = IN_FILES.into_iter().find(|(known, _)| *known == name);
+        self.get(name).is_some()
+            || file.is_some_and(|(_, file)| self.get(file).is_some())
+            || (kind == Kind::Imds && self.get(variable::SERVICE_ENDPOINT).is_some())
+    }
+
+    /// A secret, from its variable or from the file that the other one names.
+    fn secret(&mut self, name: &'static str) -> Option<Secret> {
+        let given = self.get(name);
+        let file_name =
+            IN_FILES.into_iter().find(|(known, _)| *known == name).map(|(_, file)| file);
+        let Some((file_name, path)) = file_name.and_then(|name| Some((name, self.get(name)?)))
+        else {
+            return given.map(|text| text.trim().into());
+        };
+        if given.is_some() {
+            let problem = format!("is set beside {name}");
+            self.complain(file_name, problem, "keep one of the two");
+        }
+        self.file(file_name, path)
+    }
+
+    fn file(&mut self, name: &'static str, path: String) -> Option<Secret> {
+        let (problem, advice) = match self.environment.file(&path) {
+            Ok(text) if text.reveal().trim().is_empty() => ("is empty", "write the secret into it"),
+            Ok(text) => {
+                // Some editors begin a file with a byte order mark.
+                let trimmed = text.reveal().trim_start_matches('\u{feff}').trim().into();
+                self.files.add(path, text);
+                return Some(trimmed);
+            }
+            Err(Unreadable::NotGranted) => (
+                "cannot be read: this host gives no directory to the component that it is in",
+                "let the host open it (wasmtime: --dir), or set the secret in a variable",
+            ),
+            Err(Unreadable::Missing) => (
+                "is not there or may not be read",
+                "check the path, the permissions, and that links do not lead out of its directory",
+            ),
+            Err(Unreadable::NoText) => {
+                ("is no text, or larger than 64 KiB", "let it hold the secret alone")
+            }
+        };
+        self.complain(name, format!("the file {path} {problem}"), advice);
+        None
+    }
+
+    fn by_connection_string(&mut self) -> Option<Account> {
+        let Some(text) = self.secret(variable::CONNECTION_STRING) else {
+            return self.missing(variable::CONNECTION_STRING);
+        };
+        match Account::from_connection_string(text.reveal()) {
+            Ok(account) => {
+                self.agree(variable::CONNECTION_STRING, Some(account.name().into()));
+                Some(account)
+            }
+            Err(problems) => {
+                for problem in problems {
+                    self.complain(variable::CONNECTION_STRING, problem.problem, &problem.advice);
+                }
+                None
+            }
+        }
+    }
+
+    /// An account by its name or its endpoint, with a credential of its own.
+    fn named_account(&mut self, kind: Kind) -> Option<Account> {
+        // A SAS can come with its address, as the portal shows it.
+        let (sas, address) = match kind {
+            Kind::Sas => self.sas(),
+            _ => (None, None),
+        };
+        let endpoint = match address {
+            Some(endpoint) => Some(endpoint),
+            None => self.endpoint(),
+        };
+        let credential = match kind {
+            Kind::Sas => sas.map(Credential::Sas),
+            Kind::SharedKey => self.key(variable::KEY).map(|key| Credential::SharedKey(key, None)),
+            Kind::Token => self.token().map(Credential::Token),
+            _ => self.identity(kind, endpoint.as_ref()).map(Credential::Identity),
+        };
+        let name = self.get(variable::ACCOUNT);
+        let (endpoint, credential) = (endpoint?, credential?);
+        let by_key = matches!(credential, Credential::SharedKey(..));
+        if by_key && name.is_none() && endpoint.named_account().is_none() {
+            // It is signed, and must not be guessed from a domain of one's own.
+            return self.missing(variable::ACCOUNT);
+        }
+        self.agree(variable::SERVICE_ENDPOINT, endpoint.named_account());
+        match Account::at(name.as_deref(), endpoint, credential) {
+            Ok(account) => Some(account),
+            Err(problems) => {
+                for problem in problems {
+                    self.complain(variable::SERVICE_ENDPOINT, problem.problem, &problem.advice);
+                }
+                None
+            }
+        }
+    }
+
+    fn endpoint(&mut self) -> Option<Endpoint> {
+        let name = self.get(variable::ACCOUNT);
+        let given = self.get(variable::SERVICE_ENDPOINT);
+        if let Some(name) = name.as_deref().filter(|name| given.is_none() && !is_account_name(name))
+        {
+            let problem = if name.len() > 30 || !name.is_ascii() {
+                "is no account's name: 3 to 24 lower-case letters and digits".to_string()
+            } else {
+                format!("\"{name}\" is no account's name: 3 to 24 lower-case letters and digits")
+            };
+            self.complain(variable::ACCOUNT, problem, "the portal shows it as the page's title");
+            return None;
+        }
+        let url = match (given, name) {
+            (Some(url), _) => url,
+            (None, Some(name)) => format!("https://{name}.blob.core.windows.net"),
+            (None, None) => return self.missing(variable::ACCOUNT),
+        };
+        match Endpoint::parse(url.trim()) {
+            Ok(endpoint) => Some(endpoint),
+            Err(reason) => {
+                let advice = "write it like https://NAME.blob.core.windows.net";
+                self.complain(variable::SERVICE_ENDPOINT, format!("it {reason}"), advice);
+                None
+            }
+        }
+    }
+
+    fn key(&mut self, name: &'static str) -> Option<Key> {
+        let Some(text) = self.secret(name) else { return self.missing(name) };
+        let key = Key::from_base64(text.reveal());
+        if key.is_none() {
+            let problem = "is no base64, so a part of it is missing or changed".into();
+            self.complain(name, problem, "copy it again from the account's page \"Access keys\"");
+        }
+        key
+    }
+
+    fn with_second_key(&mut self, account: Account) -> Option<Account> {
+        let names = [variable::SECOND_KEY, "TENURE_SECOND_KEY_FILE"];
+        if names.iter().all(|name| self.get(name).is_none()) {
+            return Some(account);
+        }
+        let key = self.key(variable::SECOND_KEY)?;
+        if !matches!(account.credential(), Credential::SharedKey(..)) {
+            let problem = "is set, and no first key is used".into();
+            self.complain(variable::SECOND_KEY, problem, "leave it out");
+        }
+        Some(account.with_second_key(key))
+    }
+
+    fn sas(&mut self) -> (Option<Sas>, Option<Endpoint>) {
+        let Some(text) = self.secret(variable::SAS_TOKEN) else {
+            return (self.missing(variable::SAS_TOKEN), None);
+        };
+        let (address, token) = match text.reveal().split_once('?') {
+            Some((address, token)) if address.contains("://") => (Some(address), token),
+            _ => (None, text.reveal()),
+        };
+        let address = address.and_then(|address| self.sas_address(address));
+        match Sas::parse(token) {
+            Ok(sas) => (Some(sas), address),
+            Err(problems) => {
+                for problem in problems {
+                    self.complain(variable::SAS_TOKEN, problem.problem, &problem.advice);
+                }
+                (None, address)
+            }
+        }
+    }
+
+    /// The endpoint in the address of a container or a blob, which must be the election's.
+    fn sas_address(&mut self, address: &str) -> Option<Endpoint> {
+        const ADVICE: &str =
+            "take the SAS token alone, or the address of the election's container or blob";
+        let whole = match Endpoint::parse(address) {
+            Ok(endpoint) => endpoint,
+            Err(reason) => {
+                self.complain(variable::SAS_TOKEN, format!("its address {reason}"), ADVICE);
+                return None;
+            }
+        };
+        let segments = whole.segments();
+        // Path style, where the host does not name the account.
+        let own = usize::from(whole.is_path_style());
+        let (prefix, rest) = segments.split_at(own.min(segments.len()));
+        let election = self.get(variable::ELECTION).unwrap_or_default();
+        let inside = rest.is_empty() || {
+            let place = rest.join("/");
+            election == place || election.strip_prefix(&place).is_some_and(|e| e.starts_with('/'))
+        };
+        if !inside {
+            let problem = "the SAS is for another container or blob than the election's".into();
+            self.complain(variable::SAS_TOKEN, problem, ADVICE);
+        }
+        let prefix = prefix.iter().map(|segment| format!("/{segment}")).collect();
+        Some(Endpoint { origin: whole.origin.clone(), prefix })
+    }
+
+    fn token(&mut self) -> Option<Secret> {
+        let Some(token) = self.secret(variable::AUTH_TOKEN) else {
+            return self.missing(variable::AUTH_TOKEN);
+        };
+        if !is_token(token.reveal()) {
+            let problem = "has characters that no token has".into();
+            let advice = "take the accessToken of: az account get-access-token --resource \
+                          https://storage.azure.com";
+            self.complain(variable::AUTH_TOKEN, problem, advice);
+            return None;
+        }
+        Some(token)
+    }
+
+    fn identity(&mut self, kind: Kind, storage: Option<&Endpoint>) -> Option<Identity> {
+        let client = self.get(variable::CLIENT_ID);
+        match kind {
+            Kind::Imds => {
+                let url = self.get(variable::IMDS_HOST).unwrap_or_else(|| IMDS.into());
+                let endpoint = self.url(variable::IMDS_HOST, &url)?;
+                Some(Identity::Imds { endpoint, client })
+            }
+            Kind::IdentityEndpoint => {
+                let url = self.get(variable::IDENTITY_ENDPOINT);
+                let url = url.and_then(|url| self.url(variable::IDENTITY_ENDPOINT, &url));
+                let header = self.get(variable::IDENTITY_HEADER);
+                let header = header.or_else(|| self.missing(variable::IDENTITY_HEADER));
+                Some(Identity::Endpoint { endpoint: url?, header: header?.into(), client })
+            }
+            _ => {
+                let authority = match (self.get(variable::AUTHORITY_HOST), storage) {
+                    (Some(url), _) if url.contains("://") => url,
+                    (Some(host), _) => format!("https://{host}"),
+                    (None, Some(storage)) => authority_for(storage).into(),
+                    (None, None) => IMDS.into(), // Nothing comes of it: there is no account.
+                };
+                let authority = self.url(variable::AUTHORITY_HOST, &authority);
+                let [tenant, client] = [variable::TENANT_ID, variable::CLIENT_ID].map(|name| {
+                    let id = self.get(name);
+                    id.or_else(|| self.missing(name))
+                });
+                let proof = if kind == Kind::ClientSecret {
+                    let secret = self.secret(variable::CLIENT_SECRET);
+                    secret.or_else(|| self.missing(variable::CLIENT_SECRET)).map(Proof::Secret)
+                } else {
+                    let path = self.get(variable::FEDERATED_TOKEN_FILE);
+                    let path = path.or_else(|| self.missing(variable::FEDERATED_TOKEN_FILE))?;
+                    self.file(variable::FEDERATED_TOKEN_FILE, path).map(Proof::Assertion)
+                };
+                let authority = authority?;
+                Some(Identity::Application {
+                    authority,
+                    tenant: tenant?,
+                    client: client?,
+                    proof: proof?,
+                })
+            }
+        }
+    }
+
+    /// The address of an identity endpoint.
+    fn url(&mut self, name: &'static str, url: &str) -> Option<Endpoint> {
+        let endpoint = Endpoint::parse(url.trim());
+        let endpoint = endpoint.map_err(|reason| {
+            let advice = "take it as the platform sets it, or leave it out";
+            self.complain(name, format!("it {reason}"), advice);
+        });
+        let endpoint = endpoint.ok()?;
+        // The endpoints of managed identities are on the machine itself, and have no TLS.
+        let leaves = name == variable::AUTHORITY_HOST && !endpoint.is_loopback();
+        if leaves && !endpoint.origin.starts_with("https://") {
+            let problem = "is plain http, and would show secrets to everybody on the way";
+            self.complain(name, problem.into(), "use an https:// address");
+        }
+        Some(endpoint)
+    }
+
+    /// Complains of a variable that the chosen credential needs, unless something was said of it.
+    fn missing<T>(&mut self, name: &'static str) -> Option<T> {
+        let of_file = IN_FILES.into_iter().find(|(known, _)| *known == name).map(|(_, file)| file);
+        let said = self
+            .complaints
+            .iter()
+            .any(|complaint| complaint.setting == name || of_file == Some(complaint.setting));
+        if !said {
+            let advice = "set it, or choose another credential with TENURE_CREDENTIAL";
+            self.complain(name, "is not set, and the credential needs it".into(), advice);
+        }
+        None
+    }
+
+    /// Two variables must not mean two accounts.
+    fn agree(&mut self, setting: &'static str, account: Option<String>) {
+        if let (Some(name), Some(account)) = (self.get(variable::ACCOUNT), account)
+            && name.trim() != account
+        {
+            let problem = format!("names another account than {setting}");
+            self.complain(variable::ACCOUNT, problem, "leave one of the two out");
+        }
+    }
+}
+
+/// Which credential is used, and why this one.
+fn note(kind: Kind, forced: bool, set: &[Kind], account: &Account) -> String {
+    let what = match (kind, account.credential()) {
+        (Kind::ConnectionString, Credential::Sas(_)) => "the SAS in the connection string",
+        (Kind::ConnectionString, _) => "the key in the connection string",
+        (Kind::SharedKey, _) => "the account's key",
+        (Kind::Sas, _) => "the SAS",
+        (Kind::Token, _) => "the token in AZURE_STORAGE_AUTH_TOKEN, which is not renewed",
+        (Kind::ClientSecret, _) => "the secret of an application",
+        (Kind::WorkloadIdentity, _) => "the workload identity",
+        (Kind::IdentityEndpoint, _) => "the managed identity of this app (IDENTITY_ENDPOINT)",
+        (Kind::Imds, _) => "the managed identity of this machine (IMDS)",
+    };
+    let others = ORDER
+        .into_iter()
+        .filter(|(other, ..)| *other != kind && *other != Kind::Imds && set.contains(other));
+    let others: Vec<_> = others.map(|(.., variable)| variable).collect();
+    let why = match (forced, others.as_slice()) {
+        (true, _) => ", as TENURE_CREDENTIAL says".to_string(),
+        (false, []) => String::new(),
+        (false, others) => {
+            format!("; it comes before {}, which is set too and not used", others.join(", "))
+        }
+    };
+    format!("credential: {what}{why}")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,223 @@
+use super::super::{Complaint, Settings};
+use super::*;
+use chrono::DateTime;
+use proptest::prelude::*;
+
+const KEY: &str = "c2VjcmV0a2V5";
+const SAS: &str = "sp=rcw&se=2027-01-01&sv=2022-11-02&sr=c&sig=c2VjcmV0";
+const STRING: &str = "AccountName=tenure;AccountKey=c2VjcmV0a2V5";
+
+fn read(pairs: &[(&str, &str)]) -> Result<Settings, Vec<Complaint>> {
+    let find = |name: &str| {
+        let pair = pairs.iter().find(|(known, _)| *known == name);
+        let election = (name == variable::ELECTION).then_some("leases/leader");
+        pair.map(|(_, value)| *value).or(election).map(String::from)
+    };
+    Settings::read(find)
+}
+
+fn note(pairs: &[(&str, &str)]) -> String {
+    let settings = read(pairs).unwrap_or_else(|complaints| panic!("{pairs:?}: {complaints:?}"));
+    settings.needs(DateTime::UNIX_EPOCH).notes.join("; ")
+}
+
+fn complaints(pairs: &[(&str, &str)]) -> Vec<(&'static str, String)> {
+    let complaints = read(pairs).err().unwrap_or_else(|| panic!("{pairs:?}: no complaint"));
+    let printed = format!("{complaints:?}");
+    assert!(!printed.contains("c2VjcmV0"), "{printed}");
+    complaints.into_iter().map(|c| (c.setting, c.problem)).collect()
+}
+
+const ACCOUNT: (&str, &str) = (variable::ACCOUNT, "tenure");
+const APPLICATION: [(&str, &str); 2] = [(variable::TENANT_ID, "t"), (variable::CLIENT_ID, "c")];
+
+/// Something of each kind, in the order of detection.
+fn each() -> Vec<(&'static str, Vec<(&'static str, &'static str)>)> {
+    vec![
+        ("connection string", vec![(variable::CONNECTION_STRING, STRING)]),
+        ("account's key", vec![(variable::KEY, KEY)]),
+        ("the SAS", vec![(variable::SAS_TOKEN, SAS)]),
+        ("AUTH_TOKEN", vec![(variable::AUTH_TOKEN, "ey.a")]),
+        ("an application", vec![(variable::CLIENT_SECRET, "s")]),
+        (
+            "this app",
+            vec![
+                (variable::IDENTITY_ENDPOINT, "http://127.0.0.1:1/msi/token"),
+                (variable::IDENTITY_HEADER, "h"),
+            ],
+        ),
+        ("this machine", vec![]),
+    ]
+}
+
+#[test]
+fn of_several_credentials_the_first_in_the_order_is_taken() {
+    let each = each();
+    for (index, (words, _)) in each.iter().enumerate() {
+        let mut pairs = vec![ACCOUNT];
+        pairs.extend(APPLICATION);
+        pairs.extend(each[index..].iter().flat_map(|(_, pairs)| pairs.iter().copied()));
+        let note = note(&pairs);
+        assert!(note.contains(words), "{words}: {note}");
+        let others = each.len() - index > 2;
+        assert_eq!(note.contains("not used"), others, "{note}");
+    }
+}
+
+#[test]
+fn a_kind_can_be_forced() {
+    let mut pairs = vec![ACCOUNT];
+    pairs.extend(APPLICATION);
+    let each = each();
+    pairs.extend(each.iter().flat_map(|(_, pairs)| pairs.iter().copied()));
+    for ((kind, name, _), (words, _)) in
+        ORDER.into_iter().filter(|(kind, ..)| *kind != Kind::WorkloadIdentity).zip(&each)
+    {
+        let mut forced = pairs.clone();
+        forced.push((variable::CREDENTIAL, name));
+        let note = note(&forced);
+        assert!(note.contains(words) && note.contains("TENURE_CREDENTIAL"), "{kind:?}: {note}");
+    }
+    let wrong = complaints(&[ACCOUNT, (variable::CREDENTIAL, "password")]);
+    assert_eq!(wrong[0].0, variable::CREDENTIAL);
+    let without = complaints(&[ACCOUNT, (variable::CREDENTIAL, "shared-key")]);
+    assert_eq!(without[0].0, variable::KEY);
+}
+
+#[test]
+fn identities_are_asked_at_an_origin_of_their_own() {
+    let origins = |pairs: &[(&str, &str)]| read(pairs).unwrap().needs(DateTime::UNIX_EPOCH).origins;
+    let storage = "https://tenure.blob.core.windows.net";
+    assert_eq!(origins(&[ACCOUNT]), [storage, "http://169.254.169.254"]);
+    assert_eq!(origins(&[ACCOUNT, (variable::KEY, KEY)]), [storage]);
+    let secret = (variable::CLIENT_SECRET, "s");
+    let [tenant, client] = APPLICATION;
+    let public = origins(&[ACCOUNT, tenant, client, secret]);
+    assert_eq!(public, [storage, "https://login.microsoftonline.com"]);
+    let china = "https://tenure.blob.core.chinacloudapi.cn";
+    let endpoint = (variable::SERVICE_ENDPOINT, china);
+    let elsewhere = origins(&[endpoint, tenant, client, secret]);
+    assert_eq!(elsewhere, [china, "https://login.chinacloudapi.cn"]);
+    let own = (variable::AUTHORITY_HOST, "login.example.com");
+    assert_eq!(origins(&[ACCOUNT, tenant, client, secret, own])[1], "https://login.example.com");
+}
+
+#[test]
+fn a_sas_may_come_with_its_address() {
+    for (address, origin, prefix) in [
+        ("https://tenure.blob.core.windows.net/leases", "https://tenure.blob.core.windows.net", ""),
+        (
+            "https://tenure.blob.core.windows.net/leases/leader",
+            "https://tenure.blob.core.windows.net",
+            "",
+        ),
+        ("https://tenure.blob.core.windows.net/", "https://tenure.blob.core.windows.net", ""),
+        ("http://127.0.0.1:10000/dev/leases", "http://127.0.0.1:10000", "/dev"),
+    ] {
+        let url = format!("{address}?{SAS}");
+        let account = read(&[(variable::SAS_TOKEN, &url)]).unwrap().account;
+        assert_eq!((account.origin(), account.prefix()), (origin, prefix), "{address}");
+    }
+    for other in [
+        "https://tenure.blob.core.windows.net/other",
+        "https://tenure.blob.core.windows.net/leases/lead",
+    ] {
+        let told = complaints(&[(variable::SAS_TOKEN, &format!("{other}?{SAS}"))]);
+        assert!(told[0].1.contains("another container"), "{told:?}");
+    }
+    let told = note(&[ACCOUNT, (variable::SAS_TOKEN, SAS)]);
+    assert!(told.contains("expires at 2027-01-01T00:00:00Z"), "{told}");
+}
+
+#[test]
+fn contradictions_and_what_is_missing_are_told_at_once() {
+    let other = (variable::ACCOUNT, "other");
+    let url = format!("https://tenure.blob.core.windows.net/leases?{SAS}");
+    for (pairs, setting, words) in [
+        (vec![], variable::CONNECTION_STRING, "no storage account"),
+        (vec![other, (variable::CONNECTION_STRING, STRING)], variable::ACCOUNT, "another account"),
+        (vec![other, (variable::SAS_TOKEN, url.as_str())], variable::ACCOUNT, "another account"),
+        (vec![(variable::KEY, KEY)], variable::ACCOUNT, "not set"),
+        (vec![ACCOUNT, (variable::KEY, "c2VjcmV0?")], variable::KEY, "no base64"),
+        (vec![ACCOUNT, (variable::SAS_TOKEN, "sp=r&sig=c2VjcmV0")], variable::SAS_TOKEN, "no sv"),
+        (vec![ACCOUNT, (variable::AUTH_TOKEN, "a b")], variable::AUTH_TOKEN, "characters"),
+        (vec![ACCOUNT, (variable::CLIENT_SECRET, "s")], variable::TENANT_ID, "not set"),
+        (
+            vec![ACCOUNT, (variable::IDENTITY_ENDPOINT, "http://127.0.0.1")],
+            variable::IDENTITY_HEADER,
+            "not set",
+        ),
+        (vec![(variable::ACCOUNT, "No")], variable::ACCOUNT, "no account's name"),
+        (vec![ACCOUNT, (variable::SECOND_KEY, KEY)], variable::SECOND_KEY, "no first key"),
+        (vec![ACCOUNT, ("AZURE_STORAGE_KEY_FILE", "/k")], "AZURE_STORAGE_KEY_FILE", "no directory"),
+        (
+            vec![ACCOUNT, (variable::KEY, KEY), ("AZURE_STORAGE_KEY_FILE", "/k")],
+            "AZURE_STORAGE_KEY_FILE",
+            "set beside",
+        ),
+        (
+            vec![
+                (variable::AUTH_TOKEN, "ey"),
+                (variable::SERVICE_ENDPOINT, "http://blobs.example.com"),
+            ],
+            variable::SERVICE_ENDPOINT,
+            "plain http",
+        ),
+        (
+            vec![(variable::KEY, KEY), (variable::SERVICE_ENDPOINT, "https://blobs.example.com")],
+            variable::ACCOUNT,
+            "not set",
+        ),
+        (
+            vec![
+                ACCOUNT,
+                APPLICATION[0],
+                APPLICATION[1],
+                (variable::CLIENT_SECRET, "s"),
+                (variable::AUTHORITY_HOST, "http://login.example.com"),
+            ],
+            variable::AUTHORITY_HOST,
+            "plain http",
+        ),
+    ] {
+        let told = complaints(&pairs);
+        let found = told.iter().any(|(name, problem)| *name == setting && problem.contains(words));
+        assert!(found, "{pairs:?}: {told:?}");
+    }
+}
+
+#[test]
+fn the_files_that_are_named_are_to_be_opened() {
+    let pairs = [
+        ("AZURE_STORAGE_KEY_FILE", "/run/secrets/key"),
+        (variable::FEDERATED_TOKEN_FILE, "/var/token"),
+        ("AZURE_CLIENT_SECRET_FILE", " "),
+    ];
+    let find = |name: &str| {
+        pairs.iter().find(|(known, _)| *known == name).map(|(_, value)| value.to_string())
+    };
+    assert_eq!(Settings::files(find), ["/run/secrets/key", "/var/token"]);
+}
+
+proptest! {
+    #[test]
+    fn nothing_panics(values in proptest::collection::vec(
+        proptest::option::of("[ -~é\n]{0,40}|https?://[a-z0-9.:/?=&-]{0,30}"), 12..13)
+    ) {
+        let names = [
+            variable::CONNECTION_STRING, variable::ACCOUNT, variable::SERVICE_ENDPOINT, variable::KEY,
+            variable::SECOND_KEY, variable::SAS_TOKEN, variable::AUTH_TOKEN, variable::CREDENTIAL,
+            variable::CLIENT_SECRET, variable::IDENTITY_ENDPOINT, variable::IDENTITY_HEADER,
+            variable::AUTHORITY_HOST,
+        ];
+        let find = |name: &str| {
+            let index = names.iter().position(|known| *known == name);
+            let election = (name == variable::ELECTION).then(|| "leases/leader".to_string());
+            index.and_then(|index| values[index].clone()).or(election)
+        };
+        match Settings::read(find) {
+            Ok(settings) => prop_assert!(!settings.needs(DateTime::UNIX_EPOCH).notes.is_empty()),
+            Err(complaints) => prop_assert!(!complaints.is_empty()),
+        }
+    }
+}
