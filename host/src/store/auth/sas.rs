@@ -38,7 +38,7 @@ const DELEGATION: &str = "a user delegation key";
 
 /// The order in which the letters of a service SAS must be (REST reference: *Create a service SAS*, *Specify
 /// permissions*). Those of an account SAS may be in any.
-const ORDER: &str = "racwdxyltmeopif";
+const ORDER: &str = "racwdxyltfmeopi";
 
 pub(super) fn check(now: Now, address: &Address, accounts: &[Account]) -> Result<Access, Failure> {
     // 1. The fields, each by itself.

@@ -1,7 +1,11 @@
 //! Shared access signatures made here: what a person does with `az storage container generate-sas`, for tests and
 //! tools that have the account's key (REST reference: *Create an account SAS*, *Create a service SAS*).
 //!
-//! A token made with these works with this store, with emulators and with the service.
+//! A token made with these works with this store, with emulators and with the service. The store takes others as well,
+//! whoever made them with a key of its accounts, and answers as the service does to those that do not fit. It refuses by
+//! name what it does not play: stored access policies (`si`), user delegation keys (`skoid` and its like), snapshots,
+//! versions and directories (`sr`), address ranges (`sip`), encryption scopes (`ses`), versions (`sv`) before 2020-12-06.
+//! Headers that a token wants in answers (`rscc` and its like) are part of the signature, and have no effect.
 //!
 //! ```
 //! use tenure::store::sas::{Scope, Terms};
@@ -57,7 +61,7 @@ pub enum Scope {
 pub struct Terms {
     /// What it opens.
     pub scope: Scope,
-    /// Letters, `sp`; of a service SAS in the order `racwdxyltmeop`. An election needs `rcw`.
+    /// Letters, `sp`; of a service SAS in the order `racwdxyltfmeopi`. An election needs `rcw`.
     pub permissions: String,
     /// From when on, `st`, in whole seconds; none: at once.
     pub starts: Option<DateTime<Utc>>,

@@ -50,6 +50,28 @@ fn a_signature_is_that_of_the_sdk() {
 }
 
 #[test]
+fn the_text_of_a_service_sas_has_sixteen_lines() {
+    let parts = ["leases".to_owned(), "leader".to_owned()];
+    let text = service_text("examplestore", &[&parts[0], &parts[1]], |name| match name {
+        "sp" => "p",
+        "st" => "t",
+        "se" => "e",
+        "sip" => "ip",
+        "spr" => "pr",
+        "sv" => "v",
+        "sr" => "r",
+        "rscc" => "cc",
+        "rscd" => "cd",
+        "rsce" => "ce",
+        "rscl" => "cl",
+        "rsct" => "ct",
+        _ => "",
+    });
+    let lines = "p t e /blob/examplestore/leases/leader _ ip pr v r _ _ cc cd ce cl ct";
+    assert_eq!(text, lines.replace(' ', "\n").replace('_', ""));
+}
+
+#[test]
 fn the_text_of_an_account_sas_is_that_of_the_reference() {
     let value = |name: &str| match name {
         "sp" => "rwc",
