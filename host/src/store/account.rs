@@ -5,12 +5,23 @@ use std::fmt;
 use tenure_guest::azure::shared_key::Key;
 use thiserror::Error;
 
+use super::sas::{Terms, Token};
+
 /// The account that every emulator of Azure Storage has.
 pub const EMULATOR_ACCOUNT: &str = "devstoreaccount1";
 
 /// The key of [`EMULATOR_ACCOUNT`]. Public, the same everywhere, and no secret.
 pub const EMULATOR_KEY: &str =
     "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
+
+/// One of the two keys that an account may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyName {
+    /// The first, which connection strings have.
+    Key1,
+    /// The second.
+    Key2,
+}
 
 /// A storage account: a name, and one key or two, as the service allows (so that one can be replaced while the other
 /// is in use). `Debug` prints no key.
@@ -32,6 +43,9 @@ pub enum AccountError {
     /// A key must be base64.
     #[error("an account's key must be base64")]
     Key,
+    /// There is no account of that name.
+    #[error("there is no account of that name")]
+    Unknown,
 }
 
 impl Account {
@@ -86,6 +100,23 @@ impl Account {
         )
     }
 
+    /// A shared access signature for this account by one of its keys: **a secret**. None when it has no second key and
+    /// is to use it.
+    pub fn sas(&self, name: KeyName, terms: &Terms) -> Option<Token> {
+        let (_, key) = self.keys.get(name as usize)?;
+        Some(terms.sign(&self.name, key))
+    }
+
+    /// Replaces a key, or adds the second. What the old one signed is worth nothing from then on.
+    pub(super) fn replace_key(&mut self, name: KeyName, text: &str) -> Result<(), AccountError> {
+        let key = (text.to_owned(), Key::from_base64(text).ok_or(AccountError::Key)?);
+        match self.keys.get_mut(name as usize) {
+            Some(old) => *old = key,
+            None => self.keys.push(key),
+        }
+        Ok(())
+    }
+
     pub(super) fn keys(&self) -> impl Iterator<Item = &Key> {
         self.keys.iter().map(|(_, key)| key)
     }
@@ -110,6 +141,22 @@ mod tests {
     fn one_key_or_two() {
         assert_eq!(Account::parse("alpha:AAEC").unwrap().keys().count(), 1);
         assert_eq!(Account::parse("alpha:AAEC:AwQF").unwrap().keys().count(), 2);
+    }
+
+    #[test]
+    fn a_key_is_replaced_and_a_second_is_added() {
+        let text = |account: &Account| {
+            account.keys.iter().map(|(text, _)| text.clone()).collect::<Vec<_>>()
+        };
+        let mut account = Account::parse("alpha:AAEC").unwrap();
+        account.replace_key(KeyName::Key1, "AwQF").unwrap();
+        assert_eq!(text(&account), ["AwQF"]);
+        account.replace_key(KeyName::Key2, "BgcI").unwrap();
+        assert_eq!(text(&account), ["AwQF", "BgcI"]);
+        account.replace_key(KeyName::Key2, "CQoL").unwrap();
+        assert_eq!(text(&account), ["AwQF", "CQoL"]);
+        assert_eq!(account.replace_key(KeyName::Key1, "?"), Err(AccountError::Key));
+        assert_eq!(text(&account), ["AwQF", "CQoL"], "a text that is no key replaces none");
     }
 
     #[test]

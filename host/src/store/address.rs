@@ -13,7 +13,8 @@ use super::wire::Request;
 /// The container of a blob whose address names none.
 const ROOT: &str = "$root";
 
-#[derive(Clone, Debug)]
+/// Has no `Debug`: a query may hold a shared access signature.
+#[derive(Clone)]
 pub(super) struct Address {
     pub(super) account: String,
     /// As sent: this is what the client signed.

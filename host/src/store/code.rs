@@ -28,6 +28,12 @@ macro_rules! codes {
 
 codes! {
     AuthenticationFailed 403 "Server failed to authenticate the request. Make sure the value of Authorization header is formed correctly including the signature.",
+    AuthorizationFailure 403 "This request is not authorized to perform this operation.",
+    AuthorizationPermissionMismatch 403 "This request is not authorized to perform this operation using this permission.",
+    AuthorizationProtocolMismatch 403 "This request is not authorized to perform this operation using this protocol.",
+    AuthorizationResourceTypeMismatch 403 "This request is not authorized to perform this operation using this resource type.",
+    AuthorizationServiceMismatch 403 "This request is not authorized to perform this operation using this service.",
+    UnauthorizedBlobOverwrite 403 "This request is not authorized to perform blob overwrites.",
     InvalidAuthenticationInfo 400 "The authentication information was not provided in the correct format. Verify the value of Authorization header.",
     NoAuthenticationInformation 401 "Server failed to authenticate the request. Please refer to the information in the www-authenticate header.",
     InvalidHeaderValue 400 "The value for one of the HTTP headers is not in the correct format.",

@@ -21,16 +21,8 @@ const MAX_METADATA: usize = 8 * 1024;
 
 pub(super) type Metadata = Vec<(String, String)>;
 
-/// What every operation has: version, `timeout`, and a length for what is put.
+/// What every operation has: `timeout`, and a length for what is put.
 pub(super) fn common(request: &Request, address: &Address) -> Result<(), Failure> {
-    // The reference requires it of every authorized request. The service has a default for those that name none, by
-    // which leases work as before 2012; nobody wants that here.
-    let version = request.header(VERSION).ok_or_else(|| Failure::missing(VERSION))?;
-    let dated =
-        chrono::NaiveDate::parse_from_str(version, "%Y-%m-%d").is_ok() && version.len() == 10;
-    if !dated || !(OLDEST_VERSION..=NEWEST_VERSION).contains(&version) {
-        return Err(Failure::header(VERSION, version));
-    }
     // Larger values are cut to 30 s by the service; here every request is handled at once, so any number will do.
     if let Some(timeout) = address.parameter("timeout")
         && timeout.parse::<u32>().is_err()
@@ -38,6 +30,25 @@ pub(super) fn common(request: &Request, address: &Address) -> Result<(), Failure
         return Err(Failure::query("timeout", timeout));
     }
     content_length(request)
+}
+
+/// The version by which the request is answered: its own, or else that of its shared access signature (REST reference:
+/// *Versioning for Azure Storage*).
+pub(super) fn version<'a>(
+    request: &'a Request,
+    of_sas: Option<&'a str>,
+) -> Result<&'a str, Failure> {
+    // The reference requires it of every other authorized request. The service has a default for those that name none,
+    // by which leases work as before 2012; nobody wants that here.
+    let Some(version) = request.header(VERSION) else {
+        return of_sas.ok_or_else(|| Failure::missing(VERSION));
+    };
+    let dated =
+        chrono::NaiveDate::parse_from_str(version, "%Y-%m-%d").is_ok() && version.len() == 10;
+    if !dated || !(OLDEST_VERSION..=NEWEST_VERSION).contains(&version) {
+        return Err(Failure::header(VERSION, version));
+    }
+    Ok(version)
 }
 
 /// A PUT needs a length, unless it comes in chunks; only Put Blob insists on it then, too.
@@ -201,7 +212,7 @@ mod tests {
     #[test]
     fn a_timeout_is_a_number() {
         let judged = |target: &str| {
-            let request = Request::new("HEAD", target).with("x-ms-version", "2021-12-02");
+            let request = Request::new("HEAD", target);
             common(&request, &Address::of(&request, &[])).map_err(|failure| failure.code)
         };
         assert_eq!(judged("/a?timeout=3"), Ok(()));

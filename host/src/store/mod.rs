@@ -32,11 +32,12 @@ mod lease;
 mod leases;
 mod log;
 mod mint;
+pub mod sas;
 mod server;
 mod service;
 mod wire;
 
-pub use account::{Account, AccountError, EMULATOR_ACCOUNT, EMULATOR_KEY};
+pub use account::{Account, AccountError, EMULATOR_ACCOUNT, EMULATOR_KEY, KeyName};
 pub use lease::State as LeaseState;
 pub use log::{Entry, Log, Verb};
 pub use server::{Clock, Store, run, serve, serve_by, system_clock};

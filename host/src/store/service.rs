@@ -2,10 +2,11 @@
 //!
 //! What is checked, in this order:
 //!
-//! 1. the signature and its age,
-//! 2. what every request has (version, `timeout`, length), then the operation, then its own headers,
-//! 3. whether container and blob exist,
-//! 4. for a lease operation the conditions, then the lease; for any other the lease, then the conditions.
+//! 1. the signature and its age, or the shared access signature and its time,
+//! 2. what every request has (version, `timeout`, length), then the operation, and whether it is permitted,
+//! 3. its own headers,
+//! 4. whether container and blob exist,
+//! 5. for a lease operation the conditions, then the lease; for any other the lease, then the conditions.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -13,14 +14,14 @@ use std::time::Duration;
 
 use tenure_guest::azure::http_date;
 
-use super::account::Account;
+use super::account::{Account, AccountError, KeyName};
 use super::address::{Address, Resource};
-use super::auth;
+use super::auth::{self, Access};
 use super::blob::{Blob, Container};
 use super::blobs::{SET_METADATA, SET_PROPERTIES};
 use super::code::{Code, Failure};
 use super::containers::Place;
-use super::headers::common;
+use super::headers::{common, version};
 use super::lease::State;
 use super::log::{Entry, Log, Verb};
 use super::mint::{Mint, precise};
@@ -40,8 +41,9 @@ const SERVER: &str = "Windows-Azure-Blob/1.0 Microsoft-HTTPAPI/2.0";
 /// The blob service of some accounts, all of its state in memory.
 ///
 /// Plays: Create, Delete and Get Properties of a container; Put, Get, Head and Delete of a blob, its metadata,
-/// properties, snapshots, and its lease. Shared Key only. Left out: listing, blocks, pages, appending, copies, ranges,
-/// checksums, tags, tiers, versions, soft delete, container leases, shared access signatures, tokens.
+/// properties, snapshots, and its lease. Takes Shared Key, and shared access signatures by an account's key. Left out:
+/// listing, blocks, pages, appending, copies, ranges, checksums, tags, tiers, versions, soft delete, container leases,
+/// stored access policies, user delegation keys, tokens.
 #[derive(Clone, Debug)]
 pub struct Service {
     pub(super) accounts: Vec<Account>,
@@ -67,6 +69,24 @@ impl Service {
     /// The accounts, in the order given.
     pub fn accounts(&self) -> &[Account] {
         &self.accounts
+    }
+
+    /// Replaces a key of an account, as `az storage account keys renew` does, or gives it a second one. `key` is base64.
+    /// From the next request on, whatever the old key signed is refused: requests, and shared access signatures however
+    /// long they were to be valid. What the other key signed stays good. Of a running [`Store`](super::Store):
+    /// `store.with(|service| service.replace_key(…))`.
+    ///
+    /// # Errors
+    ///
+    /// [`AccountError::Unknown`] and [`AccountError::Key`]; then nothing has changed.
+    pub fn replace_key(
+        &mut self,
+        account: &str,
+        name: KeyName,
+        key: &str,
+    ) -> Result<(), AccountError> {
+        let known = self.accounts.iter_mut().find(|known| known.name() == account);
+        known.ok_or(AccountError::Unknown)?.replace_key(name, key)
     }
 
     /// What was handled.
@@ -106,12 +126,18 @@ impl Service {
     pub fn handle(&mut self, now: Now, request: &Request) -> Response {
         let address = Address::of(request, &self.accounts);
         let verb = address.verb(request);
-        let admitted = auth::check(now, request, &address, &self.accounts)
-            .and_then(|()| common(request, &address));
-        let known = admitted.is_ok();
+        let admitted = auth::check(now, request, &address, &self.accounts).and_then(|access| {
+            let version = version(request, access.version())?.to_owned();
+            common(request, &address)?;
+            Ok((access, version))
+        });
+        let version = admitted.as_ref().ok().map(|(_, version)| version.clone());
         let logged = verb.as_ref().map_or(Verb::Other, |verb| *verb);
-        let outcome =
-            admitted.and(verb).and_then(|verb| self.perform(now, &address, verb, request));
+        let outcome = admitted.and_then(|(access, _)| {
+            let verb = verb?;
+            access.permit(verb)?;
+            self.perform(now, &address, &access, verb, request)
+        });
         let id = self.mint.guid().to_string();
         let (answer, code) = match outcome {
             Ok(answer) => (answer, None),
@@ -131,13 +157,14 @@ impl Service {
             code,
             account: address.account,
         });
-        dressed(answer, now, &id, request, known)
+        dressed(answer, now, &id, request, version)
     }
 
     fn perform(
         &mut self,
         now: Now,
         address: &Address,
+        access: &Access,
         verb: Verb,
         request: &Request,
     ) -> Result<Response, Failure> {
@@ -159,6 +186,11 @@ impl Service {
             Verb::CreateContainer => self.create_container(now, place, request),
             Verb::DeleteContainer => self.delete_container(now, place, request),
             Verb::GetContainer => self.get_container(&place),
+            // Not documented: whether a condition of the request is judged before this. Rights come first everywhere.
+            Verb::PutBlob if self.blob(&place, name).is_ok() => {
+                access.permit_overwrite()?;
+                self.put_blob(now, &place, name, request)
+            }
             Verb::PutBlob => self.put_blob(now, &place, name, request),
             Verb::GetBlob | Verb::HeadBlob => self.read_blob(now, &place, name, snapshot, request),
             Verb::DeleteBlob => self.delete_blob(now, &place, name, snapshot, request),
@@ -184,7 +216,13 @@ impl Service {
 }
 
 /// Adds what every answer has. The version only where the service got so far as to know it.
-fn dressed(answer: Response, now: Now, id: &str, request: &Request, versioned: bool) -> Response {
+fn dressed(
+    answer: Response,
+    now: Now,
+    id: &str,
+    request: &Request,
+    version: Option<String>,
+) -> Response {
     let bodyless = answer.header("content-length").is_none()
         && request.method != "HEAD"
         && answer.status != 304;
@@ -195,7 +233,7 @@ fn dressed(answer: Response, now: Now, id: &str, request: &Request, versioned: b
     if bodyless {
         answer = answer.with("Content-Length", "0");
     }
-    if let Some(version) = request.header("x-ms-version").filter(|_| versioned) {
+    if let Some(version) = version {
         answer = answer.with("x-ms-version", version);
     }
     match request.header("x-ms-client-request-id") {

@@ -2,6 +2,7 @@
 //! that are no table.
 
 mod face;
+mod sas;
 pub mod script;
 pub mod send;
 mod service;

@@ -1,0 +1,65 @@
+//! Shared access signatures: what they open, when, and how the store refuses the rest.
+
+mod credentials;
+mod refusals;
+mod rights;
+
+use chrono::{DateTime, SubsecRound, TimeDelta, Utc};
+use tenure::store::sas::{Scope, Terms, Token};
+use tenure::store::{Account, KeyName, Response};
+
+use super::script::Scene;
+use super::send::{Direct, start_of_time};
+
+/// Friday, 2 January 2026, 03:04:05: the second in which a scene begins, a quarter before it does.
+fn second() -> DateTime<Utc> {
+    start_of_time().wall.trunc_subsecs(0)
+}
+
+fn terms(scope: Scope, letters: &str) -> Terms {
+    Terms::new(scope, letters, second() + TimeDelta::hours(1))
+}
+
+fn account(services: &str, types: &str) -> Scope {
+    Scope::Account { services: services.to_owned(), types: types.to_owned() }
+}
+
+fn container(name: &str) -> Scope {
+    Scope::Container(name.to_owned())
+}
+
+fn blob(container: &str, blob: &str) -> Scope {
+    Scope::Blob { container: container.to_owned(), blob: blob.to_owned() }
+}
+
+fn token(terms: &Terms) -> Token {
+    Account::emulator().sas(KeyName::Key1, terms).unwrap()
+}
+
+fn sas(scope: Scope, letters: &str) -> String {
+    token(&terms(scope, letters)).query().to_owned()
+}
+
+/// The last step of a script with a token, in the container `leases`.
+fn answer(script: &str, token: &str) -> Response {
+    Scene::new(&mut Direct::new(), "leases").run(&format!("{script} sas={token}"))
+}
+
+fn outcome(script: &str, token: &str) -> String {
+    told(&answer(script, token))
+}
+
+/// `ok`, or the error code.
+fn told(answer: &Response) -> String {
+    match answer.status {
+        200..=202 => "ok".to_owned(),
+        403 => answer.code().unwrap_or("no code").to_owned(),
+        status => format!("{status} {:?}", answer.code()),
+    }
+}
+
+fn detail(answer: &Response) -> String {
+    let body = String::from_utf8(answer.body.to_vec()).unwrap();
+    let (_, rest) = body.split_once("<AuthenticationErrorDetail>").expect("a detail");
+    rest.split_once("</AuthenticationErrorDetail>").unwrap().0.to_owned()
+}

@@ -1,0 +1,152 @@
+//! When a token is worth nothing: out of its time, by the wrong protocol, changed, incomplete, of a kind not played.
+
+use chrono::TimeDelta;
+use tenure::store::sas::Terms;
+
+use super::{account, answer, container, detail, outcome, sas, second, terms, token, told};
+
+#[test]
+fn from_its_start_until_just_before_its_expiry() {
+    let (starts, expires) = (second() + TimeDelta::seconds(10), second() + TimeDelta::seconds(20));
+    let token =
+        token(&Terms { starts: Some(starts), ..Terms::new(container("leases"), "rw", expires) });
+    let after = |seconds| answer(&format!("put; wait {seconds}; acquire id=A"), token.query());
+    // The scene begins a quarter of a second after the second.
+    assert_eq!(told(&after(9.749)), "AuthenticationFailed");
+    assert_eq!(told(&after(9.75)), "ok");
+    assert_eq!(told(&after(19.749)), "ok");
+    assert_eq!(told(&after(19.75)), "AuthenticationFailed");
+    assert_eq!(
+        detail(&after(20.0)),
+        "Signature not valid in the specified time frame: Start [Fri, 02 Jan 2026 03:04:15 GMT] - \
+         Expiry [Fri, 02 Jan 2026 03:04:25 GMT] - Current [Fri, 02 Jan 2026 03:04:25 GMT]"
+    );
+}
+
+#[test]
+fn without_a_start_it_is_valid_at_once_and_its_end_is_told_otherwise() {
+    let token = token(&Terms::new(container("leases"), "rw", second() + TimeDelta::seconds(20)));
+    let after = |seconds| answer(&format!("put; wait {seconds}; acquire id=A"), token.query());
+    assert_eq!(told(&after(0.0)), "ok");
+    assert_eq!(told(&after(19.749)), "ok");
+    assert_eq!(told(&after(19.75)), "AuthenticationFailed");
+    assert_eq!(
+        detail(&after(21.0)),
+        "Signed expiry time [Fri, 02 Jan 2026 03:04:25 GMT] must be after signed start time \
+         [Fri, 02 Jan 2026 03:04:26 GMT]"
+    );
+}
+
+#[test]
+fn there_is_no_tls_here() {
+    let by = |protocol: &str| Terms {
+        protocol: Some(protocol.to_owned()),
+        ..terms(container("leases"), "rw")
+    };
+    let found = |protocol| outcome("put; acquire id=A", token(&by(protocol)).query());
+    assert_eq!(found("https"), "AuthorizationProtocolMismatch");
+    assert_eq!(found("https,http"), "ok");
+    assert_eq!(found("http"), "AuthenticationFailed");
+}
+
+#[test]
+fn nothing_of_a_token_can_be_changed() {
+    let full = Terms {
+        starts: Some(second() - TimeDelta::hours(1)),
+        protocol: Some("https,http".to_owned()),
+        ..terms(container("leases"), "rw")
+    };
+    let of_container = token(&full);
+    let of_account = token(&Terms { scope: account("b", "o"), ..full });
+    let changes = [
+        ("sp=rw", "sp=rcw"),
+        ("st=2026-01-02T02", "st=2026-01-02T01"),
+        ("se=2026-01-02T04", "se=2026-01-02T05"),
+        ("sv=2021-12-02", "sv=2022-11-02"),
+        ("&spr=https%2Chttp", ""),
+        ("sr=c", "sr=b"),
+        ("ss=b", "ss=bf"),
+        ("srt=o", "srt=co"),
+        ("sig=", "rscc=no-store&sig="),
+        ("sig=", "sig=A"),
+    ];
+    let mut tried = 0;
+    for token in [of_container, of_account] {
+        assert_eq!(outcome("put; acquire id=A", token.query()), "ok");
+        for (old, new) in changes {
+            let changed = token.query().replacen(old, new, 1);
+            // An account SAS signs nothing of a response's headers.
+            if changed != token.query() && !(new.starts_with("rscc") && changed.contains("srt")) {
+                let found = outcome("put; acquire id=A", &changed);
+                assert_eq!(found, "AuthenticationFailed", "{old} to {new}");
+                tried += 1;
+            }
+        }
+    }
+    assert_eq!(tried, 16);
+}
+
+#[test]
+fn what_is_missing_or_cannot_be_is_said() {
+    let good = sas(container("leases"), "rw");
+    let why = |token: &str| {
+        let answer = answer("put; acquire id=A", token);
+        assert_eq!(told(&answer), "AuthenticationFailed", "{token}");
+        detail(&answer)
+    };
+    for name in ["sv", "sp", "se", "sr", "sig"] {
+        let without: Vec<&str> = good
+            .split('&')
+            .map(|pair| {
+                pair.split_once('=').filter(|(known, _)| *known == name).map_or(pair, |_| "")
+            })
+            .collect();
+        let empty = format!("{}&{name}=", without.join("&"));
+        assert_eq!(why(&empty), format!("{name} is mandatory. Cannot be empty"));
+    }
+    const MALFORMED: &str = "Signature fields not well formed.";
+    assert_eq!(why(&sas(container("leases"), "wr")), MALFORMED);
+    assert_eq!(why(&sas(container("leases"), "rrw")), MALFORMED);
+    assert_eq!(why(&sas(container("leases"), "rwz")), MALFORMED);
+    assert_eq!(why(&format!("{good}&sp=rcw")), MALFORMED);
+    assert_eq!(why(&format!("{good}&ss=b&srt=o")), MALFORMED);
+    assert_eq!(why(&good.replace("se=2026", "se=soon")), MALFORMED);
+    assert_eq!(why(&format!("{good}&st=soon")), MALFORMED);
+    // Of an account SAS the letters may be in any order.
+    assert_eq!(outcome("put; acquire id=A", &sas(account("b", "o"), "wr")), "ok");
+    assert_eq!(
+        told(&answer("put; head", "sv=2021-12-02&sp=r")),
+        "401 Some(\"NoAuthenticationInformation\")"
+    );
+}
+
+#[test]
+fn what_is_not_played_is_refused_by_name() {
+    let good = sas(container("leases"), "rw");
+    let why = |token: &str| detail(&answer("put; acquire id=A", token));
+    for (more, what) in [
+        (
+            "si=policy",
+            "si is not supported here: the signature is by or for a stored access policy.",
+        ),
+        (
+            "skoid=1",
+            "skoid is not supported here: the signature is by or for a user delegation key.",
+        ),
+        (
+            "sip=127.0.0.1",
+            "sip is not supported here: the signature is by or for a range of addresses.",
+        ),
+        ("ses=scope", "ses is not supported here: the signature is by or for an encryption scope."),
+    ] {
+        assert_eq!(why(&format!("{good}&{more}")), what);
+    }
+    assert_eq!(why(&good.replace("sr=c", "sr=bs")), "sr is not supported here, only b and c.");
+    for version in ["2020-10-02", "2099-01-01", "2021-1-2", "latest"] {
+        let terms = Terms { version: version.to_owned(), ..terms(container("leases"), "rw") };
+        let expected = "sv is not supported here, only 2020-12-06 to 2026-10-06.";
+        assert_eq!(why(token(&terms).query()), expected, "{version}");
+    }
+    let oldest = Terms { version: "2020-12-06".to_owned(), ..terms(container("leases"), "rw") };
+    assert_eq!(outcome("put; acquire id=A", token(&oldest).query()), "ok");
+}

@@ -1,0 +1,109 @@
+//! Which operations a token opens, by its letters and by its scope.
+
+use super::{account, answer, blob, container, detail, outcome, sas, told};
+
+const BLOB_LETTERS: &str = "racwdxyltfmeopi";
+
+/// What goes before, what is done, and the letters of which each alone permits it (REST reference: *Create a service
+/// SAS*, *Create an account SAS*).
+#[rustfmt::skip]
+const ON_BLOBS: [(&str, &str, &str); 12] = [
+    ("put", "head", "r"),
+    ("put", "get", "r"),
+    ("put", "meta", "w"),
+    ("put", "props", "w"),
+    ("put", "snapshot", "cw"),
+    ("put", "delete", "d"),
+    ("!head", "put", "cw"),
+    ("put", "acquire id=A", "w"),
+    ("@leased", "renew id=A", "w"),
+    ("@leased", "change id=A to=B", "w"),
+    ("@leased", "release id=A", "w"),
+    ("@leased", "break", "dw"),
+];
+
+/// The same for containers, which an account SAS alone opens.
+const ON_CONTAINERS: [(&str, &str); 3] =
+    [("mkcontainer box=new", "cw"), ("headcontainer", "r"), ("rmcontainer", "d")];
+
+#[test]
+fn each_letter_permits_its_operations_and_no_others() {
+    let mut wrong = Vec::new();
+    for (before, step, letters) in ON_BLOBS {
+        for letter in BLOB_LETTERS.chars() {
+            let expected =
+                if letters.contains(letter) { "ok" } else { "AuthorizationPermissionMismatch" };
+            for scope in [account("b", "o"), container("leases"), blob("leases", "blob")] {
+                let kind = format!("{step} with {letter} in {scope:?}");
+                let found = outcome(&format!("{before}; {step}"), &sas(scope, &letter.to_string()));
+                if found != expected {
+                    wrong.push(format!("{kind}: {found}"));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_container_is_opened_by_an_account_sas_alone() {
+    for (step, letters) in ON_CONTAINERS {
+        for letter in BLOB_LETTERS.chars() {
+            let expected =
+                if letters.contains(letter) { "ok" } else { "AuthorizationPermissionMismatch" };
+            let letter = letter.to_string();
+            assert_eq!(outcome(step, &sas(account("bq", "sco"), &letter)), expected, "{step}");
+            let name = if step.ends_with("new") { "leases-new" } else { "leases" };
+            let own = sas(container(name), &letter);
+            assert_eq!(outcome(step, &own), "AuthorizationFailure", "{step}");
+            let of_blob = sas(blob(name, "blob"), &letter);
+            assert_eq!(outcome(step, &of_blob), "AuthenticationFailed", "{step}");
+        }
+    }
+}
+
+#[test]
+fn to_create_is_not_to_overwrite() {
+    for scope in [account("b", "o"), container("leases"), blob("leases", "blob")] {
+        let found = |letters| outcome("put; put", &sas(scope.clone(), letters));
+        assert_eq!(found("c"), "UnauthorizedBlobOverwrite");
+        assert_eq!(found("w"), "ok");
+        assert_eq!(found("cw"), "ok");
+        assert_eq!(found("r"), "AuthorizationPermissionMismatch");
+    }
+}
+
+#[test]
+fn an_account_sas_names_service_and_resource_type() {
+    let found = |services, types, step| outcome(step, &sas(account(services, types), "rwdlac"));
+    assert_eq!(found("b", "o", "put; acquire id=A"), "ok");
+    assert_eq!(found("qft", "sco", "put; acquire id=A"), "AuthorizationServiceMismatch");
+    assert_eq!(found("b", "sc", "put; acquire id=A"), "AuthorizationResourceTypeMismatch");
+    assert_eq!(found("b", "so", "mkcontainer box=new"), "AuthorizationResourceTypeMismatch");
+    assert_eq!(found("b", "c", "mkcontainer box=new"), "ok");
+}
+
+#[test]
+fn a_token_opens_what_it_was_signed_for() {
+    for other in [container("others"), blob("leases", "other"), blob("others", "blob")] {
+        let token = sas(other.clone(), "rcw");
+        let refused = answer("put; acquire id=A", &token);
+        assert_eq!(told(&refused), "AuthenticationFailed", "{other:?}");
+        let detail = detail(&refused);
+        assert!(detail.starts_with("Signature did not match. String to sign used was rcw\n"));
+        assert!(detail.contains("\n/blob/devstoreaccount1/leases"), "{detail}");
+        let (_, signature) = token.split_once("&sig=").unwrap();
+        assert!(!detail.contains(&signature[..20]), "{detail}");
+    }
+    // Both a slash and what must be encoded on the way; the signature is over the name itself.
+    let named = sas(blob("leases", "a/b c"), "rcw");
+    assert_eq!(outcome("put at=a/b%20c; acquire id=A at=a/b%20c", &named), "ok");
+    assert_eq!(outcome("put at=a/b; acquire id=A at=a/b", &named), "AuthenticationFailed");
+}
+
+#[test]
+fn a_token_for_blobs_is_good_for_their_snapshots() {
+    for scope in [account("b", "o"), container("leases"), blob("leases", "blob")] {
+        assert_eq!(outcome("put; snapshot; get snapshot", &sas(scope, "r")), "ok");
+    }
+}
