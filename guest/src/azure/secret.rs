@@ -3,14 +3,14 @@
 use core::fmt;
 
 use serde::{Deserialize, Serialize};
-use zeroize::Zeroizing;
+use zeroize::Zeroize;
 
 use crate::prelude::*;
 
 /// A secret. `Debug` prints nothing of it; its memory is overwritten when it is dropped.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
-pub struct Secret(Zeroizing<String>);
+pub struct Secret(String);
 
 impl Secret {
     /// The text, to be sent and to be shown to nobody.
@@ -21,7 +21,7 @@ impl Secret {
 
 impl From<String> for Secret {
     fn from(text: String) -> Self {
-        Self(Zeroizing::new(text))
+        Self(text)
     }
 }
 
@@ -32,8 +32,16 @@ impl From<&str> for Secret {
 }
 
 impl From<Secret> for String {
-    fn from(secret: Secret) -> Self {
-        secret.0.to_string()
+    fn from(mut secret: Secret) -> Self {
+        core::mem::take(&mut secret.0)
+    }
+}
+
+impl Drop for Secret {
+    // In one place: it is dropped in very many.
+    #[inline(never)]
+    fn drop(&mut self) {
+        self.0.zeroize();
     }
 }
 

@@ -6,8 +6,7 @@
 use core::time::Duration;
 
 use chrono::{DateTime, Utc};
-use serde::Deserialize;
-use serde::de::{self, Deserializer, Visitor};
+use tenure_base::json::{Member, members};
 
 use super::secret::Secret;
 use crate::prelude::*;
@@ -38,37 +37,32 @@ pub enum NoToken {
     Nonsense(&'static str),
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Body {
-    access_token: Option<String>,
-    expires_in: Option<Seconds>,
-    expires_on: Option<Seconds>,
-    error: Option<String>,
-    error_description: Option<String>,
-    // App Service says it so.
-    message: Option<String>,
-}
+/// What an answer says at its top.
+#[derive(Default)]
+struct Body(Vec<(String, Member)>);
 
-/// A number, or a string that is one.
-struct Seconds(u64);
+impl Body {
+    fn read(body: &[u8]) -> Option<Self> {
+        members(core::str::from_utf8(body).ok()?).map(Self)
+    }
 
-impl<'de> Deserialize<'de> for Seconds {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Either;
-        impl Visitor<'_> for Either {
-            type Value = Seconds;
-            fn expecting(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-                f.write_str("seconds")
-            }
-            fn visit_u64<E: de::Error>(self, seconds: u64) -> Result<Seconds, E> {
-                Ok(Seconds(seconds))
-            }
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Seconds, E> {
-                text.trim().parse().map(Seconds).map_err(|_| E::custom("no number"))
-            }
+    fn get(&self, wanted: &str) -> Option<&Member> {
+        self.0.iter().find(|(name, _)| name == wanted).map(|(_, member)| member)
+    }
+
+    fn text(&self, name: &str) -> Option<&str> {
+        match self.get(name) {
+            Some(Member::Text(text)) => Some(text),
+            _ => None,
         }
-        deserializer.deserialize_any(Either)
+    }
+
+    /// A number, or a string that is one.
+    fn seconds(&self, name: &str) -> Option<u64> {
+        match self.get(name) {
+            Some(Member::Text(text) | Member::Plain(text)) => text.trim().parse().ok(),
+            _ => None,
+        }
     }
 }
 
@@ -79,7 +73,7 @@ impl Token {
     /// # Errors
     /// There is no token in it.
     pub fn read(status: u16, body: &[u8], now: DateTime<Utc>) -> Result<Self, NoToken> {
-        let body: Option<Body> = serde_json::from_slice(body).ok();
+        let body = Body::read(body);
         match status {
             200 => {}
             // The metadata service restarts (410), or does not know its identity yet (404).
@@ -88,15 +82,11 @@ impl Token {
             _ => return Err(NoToken::Nonsense("this is no answer of an identity endpoint")),
         }
         let body = body.ok_or(NoToken::Nonsense("the answer is no JSON that has a token"))?;
-        let token = body.access_token.filter(|token| is_token(token));
+        let token = body.text("access_token").filter(|token| is_token(token));
         let token = token.ok_or(NoToken::Nonsense("the answer has no access_token"))?;
-        let until = |Seconds(on)| {
-            let now = u64::try_from(now.timestamp()).unwrap_or(0);
-            on.saturating_sub(now)
-        };
-        let seconds = body.expires_in.map(|Seconds(seconds)| seconds);
-        let seconds = seconds.or(body.expires_on.map(until));
-        match seconds {
+        let now = u64::try_from(now.timestamp()).unwrap_or(0);
+        let until = || Some(body.seconds("expires_on")?.saturating_sub(now));
+        match body.seconds("expires_in").or_else(until) {
             None => Err(NoToken::Nonsense("the answer has neither expires_in nor expires_on")),
             Some(0) => Err(NoToken::Nonsense("the token has expired already")),
             Some(seconds) => Ok(Self {
@@ -115,7 +105,9 @@ pub fn is_token(text: &str) -> bool {
 /// What the answer says, in one line.
 fn told(status: u16, body: Option<Body>) -> String {
     let body = body.unwrap_or_default();
-    let words = [body.error, body.error_description.or(body.message)];
+    // App Service calls it a message.
+    let description = body.text("error_description").or(body.text("message"));
+    let words = [body.text("error"), description];
     let words = words.into_iter().flatten().collect::<Vec<_>>().join(": ");
     // The first line: the others are numbers for the support.
     let words = words.lines().next().unwrap_or_default();

@@ -1,4 +1,9 @@
-//! JSON objects, written member by member. Own code: the crate `serde_json` is several times as large.
+//! JSON objects, written and read member by member. Own code: the crate `serde_json` is ten times as
+//! large.
+
+mod read;
+
+pub use read::{Member, members};
 
 use alloc::string::{String, ToString};
 use core::fmt::Write as _;
