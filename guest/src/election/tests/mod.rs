@@ -4,6 +4,7 @@ mod credentials;
 mod deliveries;
 mod holding;
 mod leaving;
+mod memories;
 mod one_turn;
 mod turns;
 mod watchdog;
