@@ -1,5 +1,6 @@
 //! A candidate of the demo: a process of this program, its log, and its end.
 
+use super::super::ca_file::CA_FILE;
 use super::heard::{Heard, What, read};
 use crate::settings::names;
 use chrono::Utc;
@@ -41,7 +42,7 @@ impl Setup {
         command.arg("--env").arg(format!("REPORT_URL=http://{}/turns", self.sink));
         command.arg("--allow-host").arg(self.sink.to_string());
         // What the user has set for candidates of their own is not meant for these.
-        for setting in names::ALL {
+        for setting in names::ALL.into_iter().chain([CA_FILE]) {
             command.env_remove(setting);
         }
         command.env(names::CONNECTION_STRING, &self.connection_string);
