@@ -11,6 +11,7 @@ pub mod chaos;
 pub mod examples;
 pub mod exploration;
 pub mod foreign;
+pub mod identity;
 pub mod measure;
 pub mod outsider;
 pub mod platform;
