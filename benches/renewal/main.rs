@@ -56,7 +56,7 @@ fn main() -> Result<ExitCode> {
     stay_on(first)?;
     // Azurite stays on the processor of the thread that starts it.
     let starter = Builder::new_current_thread().enable_all().build()?;
-    let azurite = starter.block_on(Azurite::start(0))?;
+    let azurite = starter.block_on(Azurite::start(0, None))?;
     let servers = [
         Server { name: "trivial", connection_string: floor::start()?, bound: 2.0, renewals: 1_000 },
         Server {

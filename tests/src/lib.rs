@@ -6,10 +6,12 @@
 pub mod azurite;
 pub mod baseline;
 pub mod candidate;
+pub mod certificates;
 pub mod chaos;
 pub mod examples;
 pub mod exploration;
 pub mod foreign;
+pub mod identity;
 pub mod measure;
 pub mod outsider;
 pub mod platform;
@@ -18,10 +20,12 @@ pub mod reports;
 pub mod simulation;
 pub mod sink;
 pub mod store;
+pub mod token;
 pub mod tools;
 
 pub use azurite::Azurite;
 pub use candidate::{Candidate, Group, Line};
+pub use certificates::Certificates;
 pub use outsider::Outsider;
 pub use platform::Platform;
 pub use proxy::{Mode, Proxy};

@@ -1,11 +1,15 @@
 //! A third party with the key: breaks, deletes, wipes. What no candidate ever does.
 
+use std::path::Path;
+
 use anyhow::{Context, Result, ensure};
 use chrono::Utc;
 use reqwest::{Client, Method, Response};
 use tenure_guest::azure::credential::Credential;
 use tenure_guest::azure::shared_key::{authorization, decoded_query, string_to_sign};
 use tenure_guest::azure::{API_VERSION, Account, BlobName, http_date};
+
+use crate::certificates::client;
 
 /// Sends signed requests for one election's blob and container.
 #[derive(Debug)]
@@ -22,13 +26,20 @@ impl Outsider {
     /// The connection string or the name is wrong.
     #[must_use]
     pub fn new(connection_string: &str, election: &str) -> Self {
-        // reqwest is built without a provider of its own; a second call changes nothing.
-        let _ = rustls::crypto::ring::default_provider().install_default();
         Self {
             account: Account::from_connection_string(connection_string).expect("a good one"),
             blob: BlobName::parse(election).expect("a good name"),
-            client: Client::builder().no_proxy().build().expect("a client"),
+            client: client(None).expect("a client"),
         }
+    }
+
+    /// Trusts this authority alone.
+    ///
+    /// # Panics
+    /// The file holds no certificate.
+    #[must_use]
+    pub fn trusting(self, ca: &Path) -> Self {
+        Self { client: client(Some(ca)).expect("a certificate"), ..self }
     }
 
     /// Breaks the lease at once.

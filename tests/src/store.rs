@@ -1,11 +1,13 @@
 //! The stores that one suite runs against.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use tenure::store::{Account, Service};
 
-use crate::Azurite;
+use crate::{Azurite, Certificates};
 
 /// The variable that names a real storage account for the suite.
 pub const ACCOUNT_VARIABLE: &str = "TENURE_TEST_CONNECTION_STRING";
@@ -26,8 +28,8 @@ pub enum Store {
 pub enum Stopped {
     /// State as it was.
     Embedded(Box<Service>, SocketAddr),
-    /// Azurite forgets.
-    Azurite(u16),
+    /// Azurite forgets; clients go on trusting the same authority.
+    Azurite(u16, Option<Arc<Certificates>>),
 }
 
 impl Store {
@@ -46,7 +48,16 @@ impl Store {
     /// # Errors
     /// It cannot be installed or started.
     pub async fn azurite() -> Result<Self> {
-        Ok(Self::Azurite(Azurite::start(0).await?))
+        Ok(Self::Azurite(Azurite::start(0, None).await?))
+    }
+
+    /// Azurite over TLS, which takes tokens too.
+    ///
+    /// # Errors
+    /// It cannot be installed or started.
+    pub async fn azurite_tls() -> Result<Self> {
+        let certificates = Arc::new(Certificates::mint()?);
+        Ok(Self::Azurite(Azurite::start(0, Some(certificates)).await?))
     }
 
     /// The account that [`ACCOUNT_VARIABLE`] names.
@@ -68,6 +79,15 @@ impl Store {
         }
     }
 
+    /// Whom its clients must trust, beside those that the platform trusts.
+    #[must_use]
+    pub fn ca_file(&self) -> Option<PathBuf> {
+        match self {
+            Self::Azurite(azurite) => Some(azurite.certificates()?.ca()),
+            Self::Embedded(_) | Self::Account(_) => None,
+        }
+    }
+
     /// Takes it down; connections to it are refused from then on.
     ///
     /// # Errors
@@ -79,9 +99,9 @@ impl Store {
                 Ok(Stopped::Embedded(Box::new(store.stop().await), address))
             }
             Self::Azurite(azurite) => {
-                let port = azurite.port();
+                let (port, certificates) = (azurite.port(), azurite.certificates().cloned());
                 azurite.kill().await?;
-                Ok(Stopped::Azurite(port))
+                Ok(Stopped::Azurite(port, certificates))
             }
             Self::Account(_) => bail!("a real account cannot be stopped"),
         }
@@ -98,7 +118,9 @@ impl Stopped {
             Self::Embedded(service, address) => {
                 Store::Embedded(tenure::store::Store::start(address, *service).await?)
             }
-            Self::Azurite(port) => Store::Azurite(Azurite::start(port).await?),
+            Self::Azurite(port, certificates) => {
+                Store::Azurite(Azurite::start(port, certificates).await?)
+            }
         })
     }
 }

@@ -76,6 +76,8 @@ fn everything_that_is_wrong_is_said_at_once_and_nothing_is_sent() {
         "NOVALUE",
         "--term-header",
         "Content-Length",
+        "--ca-file",
+        "/nowhere/ca.pem",
     ];
     let output = tenure(&wrong, Some(&connection_string));
     assert_eq!(output.status.code(), Some(2), "{}", text(&output));
@@ -100,6 +102,7 @@ fn a_variable_is_named_where_no_option_was_given() {
         ("TENURE_GRACE", "2h"),
         ("TENURE_TERM_HEADER", "Host"),
         ("TENURE_MEMORY_LIMIT", "1KiB"),
+        ("TENURE_CA_FILE", "/nowhere/ca.pem"),
     ];
     let output = Command::new(PROGRAM)
         .args(["run", "--election", "jobs/a", "--every", "5s", "--handler", BEAT_HANDLER])
@@ -111,6 +114,24 @@ fn a_variable_is_named_where_no_option_was_given() {
     for (variable, _) in wrong {
         assert!(text(&output).contains(variable), "{variable}: {}", text(&output));
     }
+}
+
+#[test]
+fn whom_to_trust_is_judged_before_anything_is_sent() {
+    let (listener, connection_string) = silent_store();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("ca.pem");
+    std::fs::write(&file, SECRET).unwrap();
+    let file = file.to_str().unwrap();
+    for command in [&["run", "--every", "5s"][..], &["status"], &["reset-slot", "--yes"]] {
+        let wrong = [command, &["--election", "jobs/a", "--ca-file", file]].concat();
+        let output = tenure(&wrong, Some(&connection_string));
+        assert_eq!(output.status.code(), Some(2), "{}", text(&output));
+        for said in [&format!("--ca-file {file}"), "holds no certificate"] {
+            assert!(text(&output).contains(said), "{}", text(&output));
+        }
+    }
+    assert_eq!(listener.accept().unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
 }
 
 #[test]

@@ -172,6 +172,10 @@ pub(super) struct StorageArguments {
     /// A file that holds the connection string, instead of AZURE_STORAGE_CONNECTION_STRING
     #[arg(long, value_name = "FILE")]
     pub connection_string_file: Option<PathBuf>,
+    /// Certificates in PEM form that are trusted beside the platform's, for the storage account
+    /// and whoever gives out tokens for it; not for the handler [env: TENURE_CA_FILE]
+    #[arg(long, value_name = "FILE")]
+    pub ca_file: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq, ValueEnum)]

@@ -1,11 +1,12 @@
 //! From flags and variables to settings, keeping in mind where each came from.
 
 use super::args::{ResetSlotArguments, RunArguments, StatusArguments, StorageArguments};
+use super::ca_file;
 use super::complaint::{Complaint, shown};
 use crate::clock::BootClock;
 use crate::component::{CheckError, ElectionComponent, Engine};
 use crate::contract;
-use crate::egress::{AllowList, InvalidTermHeader, TermHeader};
+use crate::egress::{AllowList, Authorities, InvalidTermHeader, TermHeader};
 use crate::settings::{Settings, default_name, names};
 use bytesize::ByteSize;
 use std::ops::RangeInclusive;
@@ -36,6 +37,8 @@ const TURNS: [&str; 5] =
 pub(super) struct Configuration {
     pub settings: Settings,
     pub complaints: Vec<Complaint>,
+    /// Trusted beside the platform's.
+    pub authorities: Authorities,
     origins: Vec<(&'static str, String)>,
 }
 
@@ -117,6 +120,10 @@ impl Configuration {
         if let Some(file) = &storage.connection_string_file {
             this.connection_string(file);
         }
+        match ca_file::authorities(storage.ca_file.as_deref()) {
+            Ok(authorities) => this.authorities = authorities,
+            Err(complaint) => this.complaints.push(complaint),
+        }
         this
     }
 
@@ -169,6 +176,7 @@ impl Configuration {
         let engine = engine.map_err(|e| format!("WebAssembly cannot be run here: {e:#}"))?;
         let component = ElectionComponent::new(&engine, self.settings.clone(), clock);
         let component = component.map_err(|error| error.to_string())?;
+        let component = component.trusting(self.authorities.clone());
         match component.check().await {
             Ok(_) => {}
             Err(CheckError::Settings(complaints)) => self.add(complaints),

@@ -1,6 +1,7 @@
 //! The program `tenure`: its command line, its logs and its exit codes.
 
 mod args;
+mod ca_file;
 mod complaint;
 mod compose;
 mod configuration;

@@ -45,7 +45,7 @@ pub(super) async fn run(arguments: &RunArguments) -> ExitCode {
     let grace = configuration.grace(arguments.grace.as_deref());
     let settings = configuration.settings.clone();
     let elector = match ElectionComponent::new(&engine, settings, &clock) {
-        Ok(elector) => elector,
+        Ok(elector) => elector.trusting(configuration.authorities.clone()),
         Err(error) => return fail(error),
     };
     let mut notes = Vec::new();

@@ -9,7 +9,7 @@ use super::surroundings::{Carrier, Surroundings};
 use crate::clock::{Clock, Reading};
 use crate::compose::LEADER_HANDLER;
 use crate::contract::{Complaint, Event, Memory, Needs, Report, Snapshot, Trouble};
-use crate::egress::{AllowList, Answers, Clients, Gate, InvalidOrigin, Policy};
+use crate::egress::{AllowList, Answers, Authorities, Clients, Gate, InvalidOrigin, Policy};
 use crate::settings::{Settings, names};
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -122,14 +122,15 @@ impl ElectionComponent {
             functions,
             settings,
             clock: clock.reading(),
-            clients: Arc::new(Clients::for_component()),
+            clients: Arc::default(),
             surroundings: None,
             files: OnceLock::new(),
             granted: OnceLock::new(),
         })
     }
 
-    /// Another candidate, with settings and a clock of its own, on the same compiled component.
+    /// Another candidate, with settings and a clock of its own, on the same compiled component. It
+    /// trusts the same servers.
     #[must_use]
     pub fn for_candidate(&self, settings: Settings, clock: &impl Clock) -> Self {
         Self {
@@ -138,11 +139,21 @@ impl ElectionComponent {
             functions: self.functions.clone(),
             settings,
             clock: clock.reading(),
-            clients: Arc::new(Clients::for_component()),
+            clients: Arc::new(self.clients.anew()),
             surroundings: None,
             files: OnceLock::new(),
             granted: OnceLock::new(),
         }
+    }
+
+    /// Trusts servers that `authorities` vouch for, beside those that the platform trusts. It
+    /// needs a [`check`](ElectionComponent::check) afterwards, like a new one.
+    #[must_use]
+    pub fn trusting(mut self, authorities: Authorities) -> Self {
+        self.clients = Arc::new(Clients::for_component(authorities));
+        // What was granted before does not know them.
+        self.granted = OnceLock::new();
+        self
     }
 
     /// Puts the component into other surroundings than this machine: into a simulation.

@@ -1,6 +1,6 @@
 //! The pooled HTTP clients of the election component.
 
-use super::tls;
+use super::{Authorities, tls};
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -16,21 +16,28 @@ const IDLE: Duration = Duration::from_secs(90);
 /// One pool of connections, whose TLS half is made when it is first needed.
 #[derive(Default)]
 pub(crate) struct Clients {
+    authorities: Authorities,
     plain: OnceLock<Result<reqwest::Client, String>>,
     tls: OnceLock<Result<reqwest::Client, String>>,
 }
 
 impl Clients {
-    pub(crate) fn for_component() -> Self {
-        Self::default()
+    /// Trusts `authorities` beside the platform's.
+    pub(crate) fn for_component(authorities: Authorities) -> Self {
+        Self { authorities, ..Self::default() }
+    }
+
+    /// Others that trust the same.
+    pub(crate) fn anew(&self) -> Self {
+        Self::for_component(self.authorities.clone())
     }
 
     pub(super) fn get(&self, scheme: &str) -> Result<&reqwest::Client, String> {
-        let (client, config): (_, fn() -> _) = match scheme {
-            "https" => (&self.tls, tls::trusting),
-            _ => (&self.plain, tls::none),
+        let client = match scheme {
+            "https" => self.tls.get_or_init(|| build(tls::trusting(&self.authorities))),
+            _ => self.plain.get_or_init(|| build(tls::none())),
         };
-        client.get_or_init(|| build(config())).as_ref().map_err(Clone::clone)
+        client.as_ref().map_err(Clone::clone)
     }
 }
 

@@ -6,6 +6,7 @@
 //! the same call, and which end with the turn.
 
 mod allow;
+mod authorities;
 mod body;
 mod client;
 mod error;
@@ -20,6 +21,7 @@ mod turn;
 mod wire;
 
 pub use allow::{AllowList, InvalidOrigin};
+pub use authorities::{Authorities, InvalidAuthorities};
 pub(crate) use client::Clients;
 pub(crate) use gate::{Answers, Gate, Policy};
 pub use term::{InvalidTermHeader, TermHeader};

@@ -7,7 +7,7 @@ mod wire;
 
 use super::gate::{Answers, Gate, Policy};
 use super::turn::{AT_A_TIME, Connections};
-use super::{AllowList, Clients, Outlet, TermHeader};
+use super::{AllowList, Outlet, TermHeader};
 use crate::Deadline;
 use crate::clock::{BootClock, Clock};
 use axum::extract::{ConnectInfo, Request, State};
@@ -74,7 +74,7 @@ fn policy(allow: &str, answers: Answers) -> Arc<Policy> {
 
 fn component_gate(allow: impl ToString) -> Gate {
     let policy = policy(&allow.to_string(), Answers::Collected(1000));
-    Gate::pooled(policy, Arc::new(Clients::for_component()))
+    Gate::pooled(policy, Arc::default())
 }
 
 /// The gate of a turn of term 7, and what keeps the turn open.

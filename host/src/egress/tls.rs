@@ -1,13 +1,18 @@
 //! How servers prove who they are.
 
+use super::Authorities;
+use rustls::crypto::CryptoProvider;
 use rustls::{ClientConfig, ConfigBuilder, RootCertStore, WantsVerifier, client::WantsClientCert};
-use rustls_platform_verifier::BuilderVerifierExt;
+use rustls_platform_verifier::Verifier;
 use std::sync::Arc;
 
-/// Trusts the certificates that the platform trusts. Reading them takes longer than all else at
-/// the start.
-pub(super) fn trusting() -> Result<ClientConfig, rustls::Error> {
-    Ok(http1(builder()?.with_platform_verifier()?))
+/// Trusts the certificates that the platform trusts, and `more`. Reading them takes longer than
+/// all else at the start.
+pub(super) fn trusting(more: &Authorities) -> Result<ClientConfig, rustls::Error> {
+    let verifier = Verifier::new_with_extra_roots(more.certificates(), provider())?;
+    // Named so for what others may put there: this one verifies.
+    let builder = builder()?.dangerous();
+    Ok(http1(builder.with_custom_certificate_verifier(Arc::new(verifier))))
 }
 
 /// Trusts nobody: for the client that makes no such connection.
@@ -16,8 +21,11 @@ pub(super) fn none() -> Result<ClientConfig, rustls::Error> {
 }
 
 fn builder() -> Result<ConfigBuilder<ClientConfig, WantsVerifier>, rustls::Error> {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()
+    ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions()
+}
+
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(rustls::crypto::ring::default_provider())
 }
 
 fn http1(builder: ConfigBuilder<ClientConfig, WantsClientCert>) -> ClientConfig {

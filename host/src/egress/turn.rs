@@ -4,7 +4,7 @@ use super::client::{CONNECT, USER_AGENT};
 use super::permit::{Permit, Revoke};
 use super::resolver::PublicOnly;
 use super::wire::Wire;
-use super::{TermHeader, tls};
+use super::{Authorities, TermHeader, tls};
 use crate::deadline::Deadline;
 use crate::handler::BoxFuture;
 use bytes::Bytes;
@@ -131,7 +131,7 @@ impl Connector {
         if to.scheme() != Some(&Scheme::HTTPS) {
             return Ok(TokioIo::new(Box::new(wire)));
         }
-        let config = self.tls.get_or_init(|| match tls::trusting() {
+        let config = self.tls.get_or_init(|| match tls::trusting(&Authorities::default()) {
             Ok(config) => Ok(Arc::new(config)),
             Err(error) => Err(format!("TLS: {error}")),
         });

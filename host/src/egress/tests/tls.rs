@@ -1,8 +1,10 @@
-//! The same over TLS, with a server whose certificate the client trusts.
+//! The same over TLS, with a server that an authority of its own vouches for.
 
 use super::super::turn::Connections;
+use super::super::{Authorities, Clients};
 use super::{Answers, Gate, Outlet, TermHeader, for_ever, policy, send};
 use http::StatusCode;
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::pki_types::PrivateKeyDer;
 use rustls::{ClientConfig, HandshakeKind, RootCertStore, ServerConfig};
 use std::net::SocketAddr;
@@ -13,7 +15,9 @@ use tokio_rustls::TlsAcceptor;
 
 struct Server {
     address: SocketAddr,
-    /// Trusts the server, and nobody else.
+    /// The certificate of the authority, in PEM.
+    authority: String,
+    /// Trusts the authority, and no other.
     client: ClientConfig,
     /// For each connection how it began, and the head of its first request.
     seen: Arc<Mutex<Vec<(HandshakeKind, String)>>>,
@@ -21,17 +25,21 @@ struct Server {
 
 async fn server() -> Server {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();
-    let certificate = made.cert.der().clone();
-    let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
+    let mut params = CertificateParams::new([]).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+    let key = KeyPair::generate().unwrap();
+    let params = CertificateParams::new(["127.0.0.1".to_owned()]).unwrap();
+    let certificate = params.signed_by(&key, &authority).unwrap().der().clone();
+    let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
     let config = ServerConfig::builder_with_provider(provider.clone())
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_no_client_auth()
-        .with_single_cert(vec![certificate.clone()], key)
+        .with_single_cert(vec![certificate], key)
         .unwrap();
     let mut roots = RootCertStore::empty();
-    roots.add(certificate).unwrap();
+    roots.add(authority.der().clone()).unwrap();
     let client = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .unwrap()
@@ -52,7 +60,7 @@ async fn server() -> Server {
             stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await.unwrap();
         }
     });
-    Server { address, client, seen }
+    Server { address, authority: authority.pem(), client, seen }
 }
 
 fn turn(outlet: &Outlet, server: &Server, term: u64) -> (Gate, Connections) {
@@ -76,6 +84,27 @@ async fn a_session_is_resumed_by_the_next_turn() {
     let kinds: Vec<_> = seen.iter().map(|(kind, _)| *kind).collect();
     assert_eq!(kinds, [HandshakeKind::Full, HandshakeKind::Resumed]);
     assert!(seen[1].1.contains("\r\ntenure-term: 8\r\n"), "{seen:?}");
+}
+
+/// The gate of an election component that trusts `pem` beside the platform's.
+fn component(server: &Server, pem: &str) -> Gate {
+    let authorities = Authorities::from_pem(pem.as_bytes()).unwrap();
+    let policy = policy(&server.address.to_string(), Answers::Collected(1000));
+    Gate::pooled(policy, Arc::new(Clients::for_component(authorities).anew()))
+}
+
+#[tokio::test]
+async fn the_component_trusts_whom_it_is_told_to_trust() {
+    let (server, other) = (server().await, server().await);
+    let both = format!("{}{}", other.authority, server.authority);
+    let url = format!("https://{}/", server.address);
+    let answer = send(&component(&server, &both), &url, "").await.unwrap();
+    assert_eq!(answer, (StatusCode::OK, "ok".to_owned()));
+    assert_eq!(server.seen.lock().unwrap().len(), 1);
+
+    let refused = send(&component(&server, &other.authority), &url, "").await.unwrap_err();
+    assert!(format!("{refused:?}").contains("TLS: "), "{refused:?}");
+    assert_eq!(server.seen.lock().unwrap().len(), 1);
 }
 
 #[tokio::test]

@@ -1,0 +1,148 @@
+//! The one shape of request that an endpoint takes.
+
+use std::fmt;
+
+use http::Method;
+
+use crate::token::AUDIENCE;
+
+/// Whom an endpoint plays, and what its clients must know. `Debug` shows no secret.
+#[derive(Clone)]
+pub enum Expected {
+    /// The metadata service of a virtual machine.
+    Imds {
+        /// The identity to use, when there is more than one.
+        client_id: Option<String>,
+    },
+    /// App Service, Functions or Container Apps.
+    AppService {
+        /// The path of `IDENTITY_ENDPOINT`.
+        path: String,
+        /// What `IDENTITY_HEADER` holds: a secret.
+        header: String,
+        /// The identity to use, when there is more than one.
+        client_id: Option<String>,
+    },
+    /// Entra ID.
+    Entra {
+        /// The tenant.
+        tenant: String,
+        /// The application.
+        client_id: String,
+        /// What the application proves itself by.
+        proof: Proof,
+    },
+}
+
+/// What an application proves itself by.
+#[derive(Clone)]
+pub enum Proof {
+    /// A client secret.
+    Secret(String),
+    /// A token of another issuer, as workload identity has it in a file.
+    Assertion(String),
+}
+
+/// Names, and the value that each must have.
+pub(super) type Values = Vec<(&'static str, String)>;
+
+/// All that there is in a request, but for what every HTTP client puts there.
+pub(super) struct Wanted {
+    pub method: Method,
+    pub path: String,
+    pub headers: Values,
+    pub query: Values,
+    pub form: Values,
+}
+
+impl Expected {
+    pub(super) fn path(&self) -> String {
+        match self {
+            Self::Imds { .. } => "/metadata/identity/oauth2/token".to_owned(),
+            Self::AppService { path, .. } => path.clone(),
+            Self::Entra { tenant, .. } => format!("/{tenant}/oauth2/v2.0/token"),
+        }
+    }
+
+    pub(super) fn client_id(&self) -> Option<&str> {
+        match self {
+            Self::Imds { client_id } | Self::AppService { client_id, .. } => client_id.as_deref(),
+            Self::Entra { client_id, .. } => Some(client_id),
+        }
+    }
+
+    pub(super) fn wanted(&self) -> Wanted {
+        let path = self.path();
+        let resource = |version: &str| {
+            let mut query = values([("api-version", version), ("resource", AUDIENCE)]);
+            query.extend(self.client_id().map(|id| ("client_id", id.to_owned())));
+            query
+        };
+        let get = |headers, query| Wanted {
+            method: Method::GET,
+            path: path.clone(),
+            headers,
+            query,
+            form: Vec::new(),
+        };
+        match self {
+            Self::Imds { .. } => get(values([("metadata", "true")]), resource("2018-02-01")),
+            Self::AppService { header, .. } => {
+                get(values([("x-identity-header", header)]), resource("2019-08-01"))
+            }
+            Self::Entra { client_id, proof, .. } => Wanted {
+                method: Method::POST,
+                headers: values([("content-type", "application/x-www-form-urlencoded")]),
+                query: Vec::new(),
+                form: [
+                    values([
+                        ("grant_type", "client_credentials"),
+                        ("client_id", client_id),
+                        ("scope", &format!("{AUDIENCE}/.default")),
+                    ]),
+                    proof.form(),
+                ]
+                .concat(),
+                path,
+            },
+        }
+    }
+}
+
+impl Proof {
+    fn form(&self) -> Values {
+        const JWT: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
+        match self {
+            Self::Secret(secret) => values([("client_secret", secret)]),
+            Self::Assertion(assertion) => {
+                values([("client_assertion_type", JWT), ("client_assertion", assertion)])
+            }
+        }
+    }
+}
+
+fn values<const N: usize>(pairs: [(&'static str, &str); N]) -> Values {
+    pairs.map(|(name, value)| (name, value.to_owned())).to_vec()
+}
+
+impl fmt::Debug for Expected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = match self {
+            Self::Imds { .. } => "Imds",
+            Self::AppService { .. } => "AppService",
+            Self::Entra { .. } => "Entra",
+        };
+        let mut shown = f.debug_struct(name);
+        shown.field("path", &self.path()).field("client_id", &self.client_id());
+        shown.finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Proof {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Secret(_) => "Secret(…)",
+            Self::Assertion(_) => "Assertion(…)",
+        })
+    }
+}

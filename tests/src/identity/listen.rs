@@ -1,0 +1,78 @@
+//! Where an endpoint listens: plain, or over TLS.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+use anyhow::Result;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
+use tokio::task::{JoinHandle, JoinSet};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+
+use crate::Certificates;
+
+pub(super) async fn plain() -> Result<TcpListener> {
+    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?)
+}
+
+/// Connections whose handshake is over. Those who do not trust the server are not among them.
+pub(super) struct Tls {
+    address: SocketAddr,
+    connections: mpsc::Receiver<(TlsStream<TcpStream>, SocketAddr)>,
+    acceptor: JoinHandle<()>,
+}
+
+pub(super) async fn tls(certificates: &Certificates) -> Result<Tls> {
+    let acceptor = TlsAcceptor::from(Arc::new(certificates.server()?));
+    let listener = plain().await?;
+    let address = listener.local_addr()?;
+    let (accepted, connections) = mpsc::channel(1);
+    let acceptor = tokio::spawn(async move {
+        let mut handshakes = JoinSet::new();
+        loop {
+            // Nobody waits for the handshake of another one.
+            tokio::select! {
+                connection = listener.accept() => if let Ok((stream, peer)) = connection {
+                    let (acceptor, accepted) = (acceptor.clone(), accepted.clone());
+                    handshakes.spawn(async move {
+                        if let Ok(stream) = acceptor.accept(stream).await {
+                            let _ = accepted.send((stream, peer)).await;
+                        }
+                    });
+                },
+                Some(_) = handshakes.join_next() => {}
+            }
+        }
+    });
+    Ok(Tls { address, connections, acceptor })
+}
+
+impl Tls {
+    pub(super) fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl axum::serve::Listener for Tls {
+    type Io = TlsStream<TcpStream>;
+    type Addr = SocketAddr;
+
+    async fn accept(&mut self) -> (Self::Io, Self::Addr) {
+        match self.connections.recv().await {
+            Some(connection) => connection,
+            // The acceptor has ended, and nobody comes any more.
+            None => std::future::pending().await,
+        }
+    }
+
+    fn local_addr(&self) -> std::io::Result<SocketAddr> {
+        Ok(self.address)
+    }
+}
+
+impl Drop for Tls {
+    fn drop(&mut self) {
+        self.acceptor.abort();
+    }
+}

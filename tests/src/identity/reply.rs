@@ -1,0 +1,215 @@
+//! What an endpoint answers: in the words of the service that it plays.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::response::Response;
+use chrono::{DateTime, TimeDelta, Utc};
+use serde_json::{Value, json};
+
+use super::Expected;
+use crate::token::{AUDIENCE, token};
+
+/// An identifier that answers make up.
+const SOME_ID: &str = "4457d068-2a03-42b2-97f2-d55325289d86";
+
+/// An answer to one request of the right shape.
+#[derive(Clone, Debug)]
+pub struct Reply {
+    status: u16,
+    headers: Vec<(&'static str, String)>,
+    delay: Duration,
+    content: Content,
+}
+
+#[derive(Clone, Debug)]
+enum Content {
+    Token { lifetime: Duration, told: Option<Told> },
+    Text(String),
+    Error { error: &'static str, code: u32, description: &'static str },
+}
+
+/// How the end of a token is told.
+#[derive(Clone, Copy, Debug, Default)]
+struct Told {
+    expires_in: Option<Spelling>,
+    expires_on: Option<Spelling>,
+}
+
+/// How a number is written in JSON.
+#[derive(Clone, Copy, Debug)]
+pub enum Spelling {
+    /// `3599`.
+    Number,
+    /// `"3599"`.
+    Text,
+}
+
+impl Reply {
+    /// A token for storage accounts that is valid for so long, told as the service tells it: IMDS
+    /// by `expires_in` and `expires_on`, both as text, App Service by `expires_on` as text, Entra
+    /// ID by `expires_in` as a number.
+    #[must_use]
+    pub fn token(lifetime: Duration) -> Self {
+        Self::new(200, Content::Token { lifetime, told: None })
+    }
+
+    /// The token's end is told by `expires_in`, the seconds until then, and by nothing that was
+    /// not asked for.
+    #[must_use]
+    pub fn expires_in(self, spelling: Spelling) -> Self {
+        self.tell(|told| told.expires_in = Some(spelling))
+    }
+
+    /// The token's end is told by `expires_on`, the seconds since 1970, and by nothing that was
+    /// not asked for.
+    #[must_use]
+    pub fn expires_on(self, spelling: Spelling) -> Self {
+        self.tell(|told| told.expires_on = Some(spelling))
+    }
+
+    /// Another answer, with this body.
+    #[must_use]
+    pub fn text(status: u16, body: &str) -> Self {
+        Self::new(status, Content::Text(body.to_owned()))
+    }
+
+    /// Entra ID does not know the secret.
+    #[must_use]
+    pub fn invalid_client() -> Self {
+        let description = "Invalid client secret provided. Ensure the secret being sent in the \
+                           request is the client secret value, not the client secret ID, for a \
+                           secret added to app.";
+        Self::new(401, Content::Error { error: "invalid_client", code: 7_000_215, description })
+    }
+
+    /// The tenant does not know what the token is to be for.
+    #[must_use]
+    pub fn invalid_resource() -> Self {
+        let description = "The resource principal was not found in the tenant. This can happen if \
+                           the application has not been installed by the administrator of the \
+                           tenant.";
+        Self::new(400, Content::Error { error: "invalid_resource", code: 500_011, description })
+    }
+
+    /// With this header, beside those that tell what the body is.
+    #[must_use]
+    pub fn header(mut self, name: &'static str, value: &str) -> Self {
+        self.headers.push((name, value.to_owned()));
+        self
+    }
+
+    /// Not before so much time has passed.
+    #[must_use]
+    pub fn after(self, delay: Duration) -> Self {
+        Self { delay, ..self }
+    }
+
+    fn new(status: u16, content: Content) -> Self {
+        Self { status, headers: Vec::new(), delay: Duration::ZERO, content }
+    }
+
+    fn tell(mut self, what: impl FnOnce(&mut Told)) -> Self {
+        if let Content::Token { told, .. } = &mut self.content {
+            what(told.get_or_insert_default());
+        }
+        self
+    }
+
+    pub(super) fn delay(&self) -> Duration {
+        self.delay
+    }
+
+    /// The answer, and the token in it.
+    pub(super) fn render(
+        &self,
+        expected: &Expected,
+        now: DateTime<Utc>,
+    ) -> (Response, Option<String>) {
+        let (kind, body, token) = match &self.content {
+            Content::Text(text) => ("text/html", text.clone(), None),
+            Content::Error { error, code, description } => {
+                ("application/json", error_body(error, *code, description).to_string(), None)
+            }
+            Content::Token { lifetime, told } => {
+                let until = now + TimeDelta::from_std(*lifetime).expect("less than centuries");
+                let token = token(AUDIENCE, now - TimeDelta::minutes(5), until);
+                let told = told.unwrap_or_else(|| Told::by(expected));
+                let body = token_body(expected, &token, told.fields(*lifetime, until));
+                ("application/json", body.to_string(), Some(token))
+            }
+        };
+        (response(self.status, kind, &self.headers, body), token)
+    }
+}
+
+impl Told {
+    fn by(expected: &Expected) -> Self {
+        let (number, text) = (Some(Spelling::Number), Some(Spelling::Text));
+        match expected {
+            Expected::Imds { .. } => Self { expires_in: text, expires_on: text },
+            Expected::AppService { .. } => Self { expires_in: None, expires_on: text },
+            Expected::Entra { .. } => Self { expires_in: number, expires_on: None },
+        }
+    }
+
+    fn fields(self, lifetime: Duration, until: DateTime<Utc>) -> Vec<(&'static str, Value)> {
+        let until = u64::try_from(until.timestamp()).expect("after 1970");
+        let all = [
+            ("expires_in", self.expires_in, lifetime.as_secs()),
+            ("expires_on", self.expires_on, until),
+        ];
+        let spelt = |spelling, number: u64| match spelling {
+            Spelling::Number => json!(number),
+            Spelling::Text => json!(number.to_string()),
+        };
+        let told = all.into_iter();
+        told.filter_map(|(name, how, number)| Some((name, spelt(how?, number)))).collect()
+    }
+}
+
+fn token_body(expected: &Expected, token: &str, end: Vec<(&str, Value)>) -> Value {
+    let mut body = json!({ "access_token": token, "token_type": "Bearer" });
+    if !matches!(expected, Expected::Entra { .. }) {
+        body["resource"] = AUDIENCE.into();
+        body["client_id"] = expected.client_id().unwrap_or(SOME_ID).into();
+    }
+    for (name, value) in end {
+        body[name] = value;
+    }
+    body
+}
+
+fn error_body(error: &str, code: u32, description: &str) -> Value {
+    let time = Utc::now().format("%Y-%m-%d %H:%M:%SZ").to_string();
+    json!({
+        "error": error,
+        "error_description": format!(
+            "AADSTS{code}: {description} Trace ID: {SOME_ID} Correlation ID: {SOME_ID} \
+             Timestamp: {time}"
+        ),
+        "error_codes": [code],
+        "timestamp": time,
+        "trace_id": SOME_ID,
+        "correlation_id": SOME_ID,
+    })
+}
+
+/// The answer to a request that is not of the right shape.
+pub(super) fn refusal(expected: &Expected, complaints: &[String]) -> Response {
+    let why = complaints.join("; ");
+    let body = match expected {
+        Expected::Imds { .. } => json!({ "error": "invalid_request", "error_description": why }),
+        Expected::AppService { .. } => json!({ "statusCode": 400, "message": why }),
+        Expected::Entra { .. } => error_body("invalid_request", 900_144, &why),
+    };
+    response(400, "application/json", &[], body.to_string())
+}
+
+fn response(status: u16, kind: &str, more: &[(&str, String)], body: String) -> Response {
+    let mut response = Response::builder().status(status).header("content-type", kind);
+    for (name, value) in more {
+        response = response.header(*name, value);
+    }
+    response.body(Body::from(body)).expect("a status and headers")
+}

@@ -1,0 +1,99 @@
+//! A request as it arrived.
+
+use std::fmt;
+use std::time::Instant;
+
+use http::Method;
+use percent_encoding::percent_decode_str;
+
+/// The largest body that is read, in bytes. Assertions are a few thousand.
+const LARGEST: usize = 64 * 1024;
+
+/// One request for a token. `Debug` shows names and no values, some of which are secret.
+#[derive(Clone)]
+pub struct Request {
+    /// When all of it had arrived.
+    pub at: Instant,
+    /// The method.
+    pub method: Method,
+    /// The path, as on the wire.
+    pub path: String,
+    /// The query, as on the wire.
+    pub query: String,
+    /// The headers; names in lower case.
+    pub headers: Vec<(String, String)>,
+    /// The body.
+    pub body: String,
+}
+
+impl Request {
+    pub(super) async fn read(request: axum::extract::Request) -> Self {
+        let (head, body) = request.into_parts();
+        // One that is too large, or does not end, is judged as what it is not: a form.
+        let body = axum::body::to_bytes(body, LARGEST).await.unwrap_or_else(|_| "…".into());
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let headers = head.headers.iter();
+        Self {
+            at: Instant::now(),
+            method: head.method,
+            path: head.uri.path().to_owned(),
+            query: head.uri.query().unwrap_or_default().to_owned(),
+            headers: headers
+                .map(|(name, value)| (name.to_string(), text(value.as_ref())))
+                .collect(),
+            body: text(&body),
+        }
+    }
+
+    /// The value of a header, of a name in the query or of a field of the form.
+    #[must_use]
+    pub fn value(&self, name: &str) -> Option<String> {
+        let (query, form) = (pairs(&self.query), pairs(&self.body));
+        let all = [&self.headers, &query.pairs, &form.pairs];
+        let found = all.into_iter().flatten().find(|(known, _)| known == name);
+        found.map(|(_, value)| value.clone())
+    }
+}
+
+impl fmt::Debug for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = |pairs: &[(String, String)]| -> Vec<String> {
+            pairs.iter().map(|(name, _)| name.clone()).collect()
+        };
+        f.debug_struct("Request")
+            .field("method", &self.method)
+            .field("path", &self.path)
+            .field("query", &names(&pairs(&self.query).pairs))
+            .field("headers", &names(&self.headers))
+            .field("form", &names(&pairs(&self.body).pairs))
+            .finish_non_exhaustive()
+    }
+}
+
+/// What was read of a query or a form.
+pub(super) struct Pairs {
+    pub pairs: Vec<(String, String)>,
+    /// Whether everything was encoded as forms are.
+    pub well_formed: bool,
+}
+
+/// Reads `application/x-www-form-urlencoded`. In it, all but letters, digits and `-._~*` is
+/// encoded, and a blank is a plus.
+pub(super) fn pairs(text: &str) -> Pairs {
+    let parts: Vec<&str> = text.split('&').filter(|_| !text.is_empty()).collect();
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~*+%".contains(&byte);
+    let encoded = |part: &&str| {
+        let whole = part.split('%').skip(1).all(|rest| {
+            rest.len() >= 2 && rest.bytes().take(2).all(|byte| byte.is_ascii_hexdigit())
+        });
+        let once = part.split_once('=');
+        once.is_some_and(|(name, value)| name.bytes().chain(value.bytes()).all(plain)) && whole
+    };
+    let decoded =
+        |part: &str| percent_decode_str(&part.replace('+', " ")).decode_utf8_lossy().into_owned();
+    let pair = |part: &&str| {
+        let (name, value) = part.split_once('=').unwrap_or((part, ""));
+        (decoded(name), decoded(value))
+    };
+    Pairs { pairs: parts.iter().map(pair).collect(), well_formed: parts.iter().all(encoded) }
+}
