@@ -3,6 +3,7 @@
 use super::answer::{Answer, Class};
 use super::name::BlobName;
 use super::operation::Operation;
+use super::permission::Permission;
 use crate::prelude::*;
 
 impl Answer {
@@ -21,6 +22,14 @@ impl Answer {
         }
         text.push_str(": ");
         text.push_str(self.meaning(operation));
+        let code = self.code.as_deref();
+        if matches!(code, Some("AuthorizationPermissionMismatch" | "InsufficientAccountPermissions")) {
+            let Permission { letters, action } = operation.permission();
+            text.push_str("; it needs ");
+            text.push_str(letters);
+            text.push_str(" of a SAS, or of a role ");
+            text.push_str(action);
+        }
         if let Some(detail) = &self.detail {
             text.push_str(" (the service says: ");
             text.push_str(detail);
@@ -217,6 +226,7 @@ mod tests {
             (403, "AuthorizationFailure", "Azurite"),
             (403, "AuthorizationFailure", "network rule"),
             (403, "AuthorizationPermissionMismatch", "Storage Blob Data Contributor"),
+            (403, "AuthorizationPermissionMismatch", "it needs w of a SAS, or of a role containers/blobs/write"),
             (403, "AccountIsDisabled", "disabled"),
             (403, "", "network rules"),
             (401, "NoAuthenticationInformation", "no credential"),

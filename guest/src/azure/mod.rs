@@ -15,6 +15,7 @@ pub mod lease_id;
 pub mod metadata;
 pub mod name;
 pub mod operation;
+pub mod permission;
 pub mod sas;
 pub mod secret;
 pub mod shared_key;

@@ -1,0 +1,59 @@
+//! What a credential must permit for each operation (REST: *Create a service SAS*, *Permissions for
+//! calling blob data operations*). The README has the same table.
+
+use super::operation::Operation;
+
+/// What one operation needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Permission {
+    /// The letters of a SAS of which one is enough.
+    pub letters: &'static str,
+    /// The data action of a role, after `Microsoft.Storage/storageAccounts/blobServices/`.
+    pub action: &'static str,
+}
+
+impl Operation {
+    /// What it needs.
+    pub fn permission(&self) -> Permission {
+        let (letters, action) = match self {
+            Operation::Look { .. } => ("r", "containers/blobs/read"),
+            Operation::CreateContainer => ("c or w, of an account SAS", "containers/write"),
+            Operation::CreateBlob => ("c or w", "containers/blobs/write"),
+            Operation::Acquire { .. }
+            | Operation::Renew { .. }
+            | Operation::Change { .. }
+            | Operation::Release { .. }
+            | Operation::WriteMetadata { .. } => ("w", "containers/blobs/write"),
+            Operation::Break { .. } => ("w or d", "containers/blobs/write"),
+        };
+        Permission { letters, action }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::azure::operation::ETag;
+    use crate::azure::{LeaseId, Metadata};
+
+    #[test]
+    fn the_readme_has_the_same_table() {
+        let readme = include_str!("../../../README.md");
+        let lease = LeaseId::parse("aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee").unwrap();
+        let if_match = ETag("x".into());
+        for operation in [
+            Operation::Look { lease: None },
+            Operation::CreateContainer,
+            Operation::CreateBlob,
+            Operation::Acquire { lease, seconds: 15, if_match: None },
+            Operation::Renew { lease },
+            Operation::Release { lease },
+            Operation::Break { period: None },
+            Operation::WriteMetadata { lease, if_match, metadata: Metadata::default() },
+        ] {
+            let Permission { letters, action } = operation.permission();
+            let row = format!("| {} | {letters} | `{action}` |", operation.name());
+            assert!(readme.contains(&row), "README.md lacks: {row}");
+        }
+    }
+}
