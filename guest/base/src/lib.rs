@@ -10,3 +10,4 @@ pub mod duration;
 pub mod json;
 #[cfg(target_family = "wasm")]
 mod memory;
+pub mod secret;

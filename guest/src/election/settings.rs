@@ -20,6 +20,7 @@ use crate::azure::credential::Credential;
 use crate::azure::name::BlobName;
 use crate::prelude::*;
 use tenure_base::duration::{format_duration, parse_duration};
+use tenure_base::secret::looks_secret;
 
 /// The variables, by the names that Azure users know and the README lists.
 pub mod variable {
@@ -228,9 +229,7 @@ impl Settings {
 
 /// A value in a complaint. One that looks like a secret put into the wrong place is not shown.
 fn shown(value: &str) -> &str {
-    let lower = value.to_ascii_lowercase();
-    let secret = ["accountkey=", "sharedaccesssignature=", "sig="];
-    if value.len() > 1100 || secret.iter().any(|mark| lower.contains(mark)) { "…" } else { value }
+    if value.len() > 1100 || looks_secret(value) { "…" } else { value }
 }
 
 struct Reader<'e> {

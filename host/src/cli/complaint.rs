@@ -2,6 +2,7 @@
 
 use std::fmt::{self, Write as _};
 use std::io::Write as _;
+use tenure_base::secret::looks_secret;
 
 /// One thing that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
@@ -40,9 +41,7 @@ pub(super) fn report(complaints: &[Complaint]) -> String {
 /// credentials before an `@`, without control characters, and not endless.
 pub(super) fn shown(value: &str) -> String {
     const LONGEST: usize = 200;
-    let lower = value.to_ascii_lowercase();
-    let secret = ["accountkey", "sharedaccesssignature", "sig="];
-    if secret.iter().any(|mark| lower.contains(mark)) {
+    if looks_secret(value) {
         return "…".to_owned();
     }
     let value = match value.rsplit_once('@') {

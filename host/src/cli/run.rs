@@ -1,7 +1,7 @@
 //! `tenure run`: a candidate until a signal.
 
 use super::args::RunArguments;
-use super::complaint::{self, Complaint};
+use super::complaint::{self, Complaint, shown};
 use super::configuration::Configuration;
 use super::log::Log;
 use super::signals::Signals;
@@ -113,7 +113,7 @@ fn load_handler(
         Ok(handler) => Some(handler),
         Err(error) => {
             configuration.complaints.push(Complaint::new(
-                format!("--handler {}", file.display()),
+                format!("--handler {}", shown(&file.to_string_lossy())),
                 format!("the file {error}"),
                 "name a component that exports tenure:election/leader-handler",
             ));

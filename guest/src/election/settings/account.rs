@@ -4,7 +4,7 @@
 //! credentials the first in [`ORDER`] is taken: what names an account by itself before what needs
 //! one named, and what is given before what is asked for.
 
-use super::{Reader, variable};
+use super::{Reader, shown, variable};
 use crate::azure::account::{Account, is_account_name};
 use crate::azure::credential::Credential;
 use crate::azure::endpoint::Endpoint;
@@ -147,7 +147,7 @@ impl Reader<'_> {
                 ("is no text, or larger than 64 KiB", "let it hold the secret alone")
             }
         };
-        self.complain(name, format!("the file {path} {problem}"), advice);
+        self.complain(name, format!("the file {} {problem}", shown(&path)), advice);
         None
     }
 
@@ -210,11 +210,9 @@ impl Reader<'_> {
         let given = self.get(variable::SERVICE_ENDPOINT);
         if let Some(name) = name.as_deref().filter(|name| given.is_none() && !is_account_name(name))
         {
-            let problem = if name.len() > 30 || !name.is_ascii() {
-                "is no account's name: 3 to 24 lower-case letters and digits".to_string()
-            } else {
-                format!("\"{name}\" is no account's name: 3 to 24 lower-case letters and digits")
-            };
+            let name = shown(name);
+            let problem =
+                format!("\"{name}\" is no account's name: 3 to 24 lower-case letters and digits");
             self.complain(variable::ACCOUNT, problem, "the portal shows it as the page's title");
             return None;
         }

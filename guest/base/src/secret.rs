@@ -1,0 +1,54 @@
+//! Secrets in the wrong place: a value is shown in a complaint, unless it looks like one.
+
+/// How parts of connection strings, signatures and tokens begin, in lower case.
+const MARKS: [&str; 5] = ["accountkey", "sharedaccesssignature", "sig=", "bearer ", "eyj0"];
+
+/// Keys and tokens are at least this long.
+const LENGTH: usize = 32;
+
+/// Whether a text, or a part of it, looks like a key, a signature or a token.
+#[must_use]
+pub fn looks_secret(text: &str) -> bool {
+    let lower = text.to_ascii_lowercase();
+    let inside = |c: char| c.is_ascii_alphanumeric() || "+/=_~-.%".contains(c);
+    MARKS.iter().any(|mark| lower.contains(mark))
+        || text.split(|c| !inside(c)).any(|word| {
+            let has = |kind: fn(&u8) -> bool| word.as_bytes().iter().any(kind);
+            word.len() >= LENGTH
+                && has(u8::is_ascii_uppercase)
+                && has(u8::is_ascii_digit)
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::looks_secret;
+
+    #[test]
+    fn keys_signatures_and_tokens_do() {
+        for secret in [
+            "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==",
+            "AccountName=a;AccountKey=c2VjcmV0",
+            "?sv=2022-11-02&sig=c2VjcmV0",
+            "eyJ0eXAiOiJKV1QifQ.e30.c2ln",
+            "853B9A84E1A84F2A9D0C11AA00F0F0F0",
+            "my Q8~dq3kL0bTt2mZ9xW5vRrY7uNnA1cEe4fGh",
+        ] {
+            assert!(looks_secret(secret), "{secret}");
+        }
+    }
+
+    #[test]
+    fn names_and_periods_do_not() {
+        for plain in [
+            "15s",
+            "leases/nightly-report",
+            "jobs/Nightly Report For The Whole Of The Company 2026",
+            "a-very-long-container-name-for-the-jobs-of-2026",
+            "0 9 * * MON-FRI",
+            "ab1f708d-50f6-404c-a006-d71b2ac7a606",
+        ] {
+            assert!(!looks_secret(plain), "{plain}");
+        }
+    }
+}
