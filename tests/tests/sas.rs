@@ -13,19 +13,19 @@ use chrono::{TimeDelta, Utc};
 use tenure::store::sas::{Scope, Terms};
 use tenure_guest::azure::Account;
 use tenure_guest::azure::credential::Credential;
-use tenure_tests::{BEAT_HANDLER, Group, Outsider, Sink, Store};
+use tenure_tests::{Access, BEAT_HANDLER, Group, Sink, Store};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_tenure-under-test");
 const SOON: Duration = Duration::from_secs(60);
 
 /// How to reach a container with some permissions only, for an hour.
-fn with_sas(connection_string: &str, container: &str, permissions: &str) -> String {
+fn with_sas(connection_string: &str, container: &str, permissions: &str) -> Access {
     let account = Account::from_connection_string(connection_string).unwrap();
     let Credential::SharedKey(key, _) = account.credential() else { panic!("{account:?}") };
     let scope = Scope::Container(container.to_owned());
     let terms = Terms::new(scope, permissions, Utc::now() + TimeDelta::hours(1));
     let endpoint = format!("{}{}", account.origin(), account.prefix());
-    terms.sign(account.name(), key).connection_string(&endpoint)
+    Access::with(terms.sign(account.name(), key).connection_string(&endpoint))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -44,10 +44,10 @@ async fn leads_and_runs_its_turns(store: Store) {
     group.warm_up().await.unwrap();
     let (container, _) = group.election.split_once('/').unwrap();
     // A SAS for a container cannot make it.
-    Outsider::new(&group.connection_string, &group.election).create_container().await.unwrap();
+    group.outsider().create_container().await.unwrap();
     let start = |name, permissions| {
-        let text = with_sas(&group.connection_string, container, permissions);
-        group.start_with(name, &text, Path::new(BEAT_HANDLER), &[]).unwrap()
+        let access = with_sas(&group.connection_string, container, permissions);
+        group.start_with(name, &access, Path::new(BEAT_HANDLER), &[]).unwrap()
     };
     let mut candidate = start("ada", "rcw");
     candidate.event("turn-ended", SOON).await;
@@ -74,8 +74,8 @@ async fn a_sas_of_another_container_is_refused_by_the_embedded_store_and_explain
 async fn is_refused_and_explained(store: Store) {
     let sink = Sink::start().await.unwrap();
     let group = Group::new(PROGRAM, &store, &sink);
-    let text = with_sas(&group.connection_string, "another", "rcw");
-    let candidate = group.start_with("ada", &text, Path::new(BEAT_HANDLER), &[]).unwrap();
+    let access = with_sas(&group.connection_string, "another", "rcw");
+    let candidate = group.start_with("ada", &access, Path::new(BEAT_HANDLER), &[]).unwrap();
     let trouble = candidate.event("trouble", SOON).await;
     assert_eq!(trouble.event["class"], "refused", "{trouble:?}");
     assert!(trouble.event["detail"].as_str().unwrap().contains("SAS"), "{trouble:?}");
