@@ -95,6 +95,13 @@ impl Access {
         }
     }
 
+    /// These variables. What they hold is looked for as a whole by [`is_told_by`](Self::is_told_by).
+    #[must_use]
+    pub fn of(variables: Vec<(&'static str, String)>) -> Self {
+        let secrets = variables.iter().map(|(_, value)| value.clone()).collect();
+        Self { variables, secrets, ca: None }
+    }
+
     /// Trusting this authority, if any, beside those of the platform.
     #[must_use]
     pub fn trusting(self, ca: Option<PathBuf>) -> Self {

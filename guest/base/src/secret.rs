@@ -14,9 +14,7 @@ pub fn looks_secret(text: &str) -> bool {
     MARKS.iter().any(|mark| lower.contains(mark))
         || text.split(|c| !inside(c)).any(|word| {
             let has = |kind: fn(&u8) -> bool| word.as_bytes().iter().any(kind);
-            word.len() >= LENGTH
-                && has(u8::is_ascii_uppercase)
-                && has(u8::is_ascii_digit)
+            word.len() >= LENGTH && has(u8::is_ascii_uppercase) && has(u8::is_ascii_digit)
         })
 }
 

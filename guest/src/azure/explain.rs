@@ -23,7 +23,10 @@ impl Answer {
         text.push_str(": ");
         text.push_str(self.meaning(operation));
         let code = self.code.as_deref();
-        if matches!(code, Some("AuthorizationPermissionMismatch" | "InsufficientAccountPermissions")) {
+        if matches!(
+            code,
+            Some("AuthorizationPermissionMismatch" | "InsufficientAccountPermissions")
+        ) {
             let Permission { letters, action } = operation.permission();
             text.push_str("; it needs ");
             text.push_str(letters);
@@ -226,7 +229,11 @@ mod tests {
             (403, "AuthorizationFailure", "Azurite"),
             (403, "AuthorizationFailure", "network rule"),
             (403, "AuthorizationPermissionMismatch", "Storage Blob Data Contributor"),
-            (403, "AuthorizationPermissionMismatch", "it needs w of a SAS, or of a role containers/blobs/write"),
+            (
+                403,
+                "AuthorizationPermissionMismatch",
+                "it needs w of a SAS, or of a role containers/blobs/write",
+            ),
             (403, "AccountIsDisabled", "disabled"),
             (403, "", "network rules"),
             (401, "NoAuthenticationInformation", "no credential"),

@@ -137,7 +137,8 @@ impl Identity {
 
 fn for_storage(client: Option<&str>) -> String {
     let client = client.map(|client| format!("&client_id={}", utf8_percent_encode(client, FORM)));
-    format!("&resource={AUDIENCE}{}", client.unwrap_or_default())
+    let resource = utf8_percent_encode(AUDIENCE, FORM);
+    format!("&resource={resource}{}", client.unwrap_or_default())
 }
 
 fn form(client: &str, proof: &Proof) -> String {
@@ -178,7 +179,7 @@ mod tests {
     #[test]
     fn a_machine_asks_its_metadata_service() {
         let line = "GET http://169.254.169.254/metadata/identity/oauth2/token?api-version=2018-02-01\
-                    &resource=https://storage.azure.com";
+                    &resource=https%3A%2F%2Fstorage.azure.com";
         let header = vec!["metadata: true".to_string()];
         let any = Identity::Imds { endpoint: endpoint(IMDS), client: None };
         assert_eq!(sent(&any), (line.into(), header.clone(), String::new()));
@@ -194,7 +195,7 @@ mod tests {
             client: Some("a-1".into()),
         };
         let line = "GET http://127.0.0.1:41741/msi/token?api-version=2019-08-01\
-                    &resource=https://storage.azure.com&client_id=a-1";
+                    &resource=https%3A%2F%2Fstorage.azure.com&client_id=a-1";
         let header = "x-identity-header: 853b9a84".to_string();
         assert_eq!(sent(&identity), (line.into(), vec![header], String::new()));
     }
