@@ -503,7 +503,47 @@ mod tests {
         );
     }
 
+    #[test]
+    fn why_it_was_refused_is_told_in_the_words_of_the_service() {
+        let error = |detail: &str| {
+            format!(
+                "\u{feff}<?xml version=\"1.0\" encoding=\"utf-8\"?><Error><Code>AuthenticationFailed</Code>\
+                 <Message>Server failed.\nTime:2026</Message>\
+                 <AuthenticationErrorDetail>{detail}</AuthenticationErrorDetail></Error>"
+            )
+        };
+        let detail =
+            |status, body: &str| read(&renew(), status, &[]).with_body(body.as_bytes()).detail;
+        let old = "Request date header too old: 'Fri, 02 Jan 2026 03:04:05 GMT'";
+        assert_eq!(detail(403, &error(old)).as_deref(), Some(old));
+        assert_eq!(
+            detail(403, &error(" Audience\nis wrong ")).as_deref(),
+            Some("Audience is wrong")
+        );
+        // It quotes the lease id.
+        let signed =
+            error("The MAC differs. Server used following string to sign: 'PUT x-ms-lease-id:a'");
+        assert_eq!(detail(403, &signed), None);
+        assert_eq!(detail(403, "<html>"), None);
+        assert_eq!(detail(200, &error(old)), None);
+        let challenge = "Bearer authorization_uri=https://login.microsoftonline.com/t/oauth2/authorize \
+                         resource_id=https://storage.azure.com";
+        let answer = read(&renew(), 401, &[("WWW-Authenticate", challenge)]);
+        assert_eq!(answer.detail.unwrap(), format!("it wants: {challenge}"));
+    }
+
     proptest! {
+        #[test]
+        fn no_body_panics_or_breaks_a_line(
+            body in "(<AuthenticationErrorDetail>|</AuthenticationErrorDetail>|[ -~é\r\n\u{1}]{0,20}){0,6}",
+            bytes: Vec<u8>,
+        ) {
+            for body in [body.into_bytes(), bytes] {
+                let answer = read(&renew(), 403, &[]).with_body(&body);
+                prop_assert!(answer.detail.is_none_or(|detail| !detail.contains(char::is_control)));
+            }
+        }
+
         #[test]
         fn nothing_panics(
             status: u16,

@@ -151,6 +151,23 @@ fn told(time: DateTime<Utc>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn nothing_panics(
+            text in "[ -~é]{0,60}|([?&]?(sp|sv|sr|ss|srt|st|se|spr|sig|si)=[a-z0-9:%T-]{0,20}&?){0,8}",
+            now in -1_000_000_000_000_i64..1_000_000_000_000,
+        ) {
+            match Sas::parse(&text) {
+                Ok(sas) => {
+                    let _ = sas.times(DateTime::from_timestamp(now, 0).unwrap_or_default());
+                    prop_assert!(!sas.query().is_empty());
+                }
+                Err(problems) => prop_assert!(!problems.is_empty()),
+            }
+        }
+    }
 
     const GOOD: &str = "sp=rcw&st=2026-01-01T00:00:00Z&se=2027-01-01T00:00:00Z&spr=https&sv=2022-11-02&sr=c&sig=c2ln%3D";
 
