@@ -12,7 +12,7 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::sync::{OnceCell, watch};
 
-use crate::{BEAT_HANDLER, Sink, Store};
+use crate::{Access, BEAT_HANDLER, Credential, Outsider, Sink, Store};
 
 /// One line of a candidate's log, and when it was read.
 #[derive(Clone, Debug)]
@@ -49,8 +49,10 @@ struct Log {
 pub struct Group {
     /// The program.
     pub program: PathBuf,
-    /// How to reach the store.
+    /// How to reach the store with the account's key.
     pub connection_string: String,
+    /// How candidates reach it.
+    pub access: Access,
     /// `container/blob`.
     pub election: String,
     /// Where the handler beats: `127.0.0.1:PORT`.
@@ -62,17 +64,36 @@ pub struct Group {
 }
 
 impl Group {
-    /// An election of its own in a container of its own.
+    /// An election of its own in a container of its own, for candidates with the account's key.
     #[must_use]
     pub fn new(program: &str, store: &Store, sink: &Sink) -> Self {
-        let unique = uuid::Uuid::new_v4().simple();
+        Self::with(program, store, sink, Credential::SharedKey)
+    }
+
+    /// The same, for candidates with another credential.
+    #[must_use]
+    pub fn with(program: &str, store: &Store, sink: &Sink, credential: Credential) -> Self {
+        let container = format!("tenure-test-{}", uuid::Uuid::new_v4().simple());
+        let connection_string = store.connection_string();
+        let access = credential.access(&connection_string, &container);
         Self {
             program: PathBuf::from(program),
-            connection_string: store.connection_string(),
-            election: format!("tenure-test-{unique}/leader"),
+            access: access.trusting(store.ca_file()),
+            connection_string,
+            election: format!("{container}/leader"),
             sink: sink.host(),
             timer: ["--every", "2s"],
             turn_ms: 1_600,
+        }
+    }
+
+    /// Somebody who has the key, and meddles with this election.
+    #[must_use]
+    pub fn outsider(&self) -> Outsider {
+        let outsider = Outsider::new(&self.connection_string, &self.election);
+        match self.access.ca() {
+            Some(ca) => outsider.trusting(ca),
+            None => outsider,
         }
     }
 
@@ -100,17 +121,17 @@ impl Group {
     /// # Errors
     /// The program cannot be started.
     pub fn start(&self, name: &str, more: &[&str]) -> Result<Candidate> {
-        self.start_with(name, &self.connection_string, Path::new(BEAT_HANDLER), more)
+        self.start_with(name, &self.access, Path::new(BEAT_HANDLER), more)
     }
 
-    /// Starts a candidate.
+    /// Starts a candidate that reaches the store in this way.
     ///
     /// # Errors
     /// The program cannot be started.
     pub fn start_with(
         &self,
         name: &str,
-        connection_string: &str,
+        access: &Access,
         handler: &Path,
         more: &[&str],
     ) -> Result<Candidate> {
@@ -123,8 +144,8 @@ impl Group {
             .args(["--env", &format!("BEAT_FOR_MS={}", self.turn_ms)])
             .arg("--handler")
             .arg(handler)
-            .args(more)
-            .env("AZURE_STORAGE_CONNECTION_STRING", connection_string);
+            .args(more);
+        access.give(&mut command);
         Candidate::spawn(name, command)
     }
 }

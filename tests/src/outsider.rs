@@ -96,13 +96,11 @@ impl Outsider {
         self.succeed(Method::DELETE, &path, "restype=container", &[]).await
     }
 
-    /// Makes the container, and a blob in it that holds data of somebody else.
+    /// Puts a blob in its place that holds data of somebody else.
     ///
     /// # Errors
     /// The service does not do it.
     pub async fn put_foreign_blob(&self) -> Result<()> {
-        let path = self.blob.container_path();
-        self.succeed(Method::PUT, &path, "restype=container", &[]).await?;
         let headers = [("x-ms-blob-type", "BlockBlob"), ("x-ms-meta-owner", "payroll")];
         self.succeed(Method::PUT, &self.blob.path(), "", &headers).await
     }

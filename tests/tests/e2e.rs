@@ -1,9 +1,9 @@
 //! The whole thing, end to end: real `tenure run` processes that contend on a store, a
 //! handler that beats at a sink every 20 ms, and everything that goes wrong.
 //!
-//! Every scenario runs against the embedded store and against Azurite. Those that do not
-//! stop the store run against a real account too, when
-//! `TENURE_TEST_CONNECTION_STRING` names one:
+//! Every scenario runs against the embedded store and against Azurite, there over plain HTTP and
+//! over TLS, with the account's key, an account SAS and a service SAS. Those that do not stop the
+//! store run against a real account too, when `TENURE_TEST_CONNECTION_STRING` names one:
 //!
 //! ```text
 //! TENURE_TEST_CONNECTION_STRING='…' cargo test -p tenure-tests --test e2e account -- --ignored
@@ -13,24 +13,26 @@
 
 mod scenarios;
 
+use tenure_tests::Credential::{AccountSas, ServiceSas, SharedKey};
 use tenure_tests::Store;
 
-/// One test for each scenario, on the store that `$store` starts.
+/// One test for each scenario, on the store that `$store` starts, for candidates with `$credential`.
 macro_rules! suite {
-    ($store:expr, [$($attribute:meta)?],) => {};
-    ($store:expr, [$($attribute:meta)?], $scenario:ident $($others:ident)*) => {
+    ($store:expr, $credential:expr, [$($attribute:meta)?],) => {};
+    ($store:expr, $credential:expr, [$($attribute:meta)?], $scenario:ident $($others:ident)*) => {
         #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
         $(#[$attribute])?
         async fn $scenario() {
-            super::scenarios::$scenario($store.unwrap()).await.unwrap();
+            let stage = ($store.unwrap(), $credential);
+            super::scenarios::$scenario(stage).await.unwrap();
         }
-        suite! { $store, [$($attribute)?], $($others)* }
+        suite! { $store, $credential, [$($attribute)?], $($others)* }
     };
 }
 
 macro_rules! everywhere {
-    ($store:expr, $($attribute:meta)?) => {
-        suite! { $store, [$($attribute)?],
+    ($store:expr, $credential:expr, $($attribute:meta)?) => {
+        suite! { $store, $credential, [$($attribute)?],
             one_leads_and_the_others_follow
             a_killed_leader_is_succeeded
             a_stopped_leader_hands_over
@@ -38,7 +40,7 @@ macro_rules! everywhere {
             terms_rise_although_the_blob_was_deleted
             terms_rise_although_the_record_was_wiped
             terms_rise_although_the_container_was_deleted
-            a_wrong_key_is_trouble_and_harms_nobody
+            a_wrong_credential_is_trouble_and_harms_nobody
             a_blob_of_somebody_else_is_left_alone
             renewals_outlive_idle_connections
             candidates_with_different_leases_share_an_election
@@ -47,27 +49,34 @@ macro_rules! everywhere {
 }
 
 macro_rules! where_the_store_can_be_stopped {
-    ($store:expr) => {
-        suite! { $store, [],
+    ($store:expr, $credential:expr) => {
+        suite! { $store, $credential, [],
             a_store_that_restarts_costs_only_the_outage
             a_store_that_is_away_at_the_start_is_waited_for
         }
     };
 }
 
-mod embedded {
-    use super::Store;
-    everywhere!(Store::embedded().await,);
-    where_the_store_can_be_stopped!(Store::embedded().await);
+/// All of them, on a store that is a process or a task of the test.
+macro_rules! on {
+    ($name:ident, $store:expr, $credential:expr) => {
+        mod $name {
+            use super::*;
+            everywhere!($store.await, $credential,);
+            where_the_store_can_be_stopped!($store.await, $credential);
+        }
+    };
 }
 
-mod azurite {
-    use super::Store;
-    everywhere!(Store::azurite().await,);
-    where_the_store_can_be_stopped!(Store::azurite().await);
-}
+on!(embedded, Store::embedded(), SharedKey);
+on!(azurite, Store::azurite(), SharedKey);
+on!(azurite_account_sas, Store::azurite(), AccountSas);
+on!(azurite_service_sas, Store::azurite(), ServiceSas);
+on!(azurite_tls, Store::azurite_tls(), SharedKey);
+on!(azurite_tls_account_sas, Store::azurite_tls(), AccountSas);
+on!(azurite_tls_service_sas, Store::azurite_tls(), ServiceSas);
 
 mod account {
-    use super::Store;
-    everywhere!(Store::account(), ignore = "needs TENURE_TEST_CONNECTION_STRING");
+    use super::*;
+    everywhere!(Store::account(), SharedKey, ignore = "needs TENURE_TEST_CONNECTION_STRING");
 }

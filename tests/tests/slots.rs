@@ -4,7 +4,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use tenure_tests::{Group, Line, Outsider, Sink, Store};
+use tenure_tests::{Group, Line, Sink, Store};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_tenure-under-test");
 const SOON: Duration = Duration::from_secs(60);
@@ -35,7 +35,7 @@ async fn an_operator_resets_a_slot_in_the_future() -> Result<()> {
     ensure!(said(&nothing).contains("No slot lies in the future"), "{}", said(&nothing));
     first.terminate(SOON).await?;
 
-    let outsider = Outsider::new(&group.connection_string, &group.election);
+    let outsider = group.outsider();
     let record = outsider.metadata().await?;
     let fields: Vec<_> = record
         .iter()

@@ -35,7 +35,7 @@ impl Scene {
         group.election = format!("{}-{election}", group.election);
         let mode = format!("UNRULY={mode}");
         let handler = Path::new(UNRULY_HANDLER);
-        group.start_with(name, &group.connection_string, handler, &["--env", &mode]).unwrap()
+        group.start_with(name, &group.access, handler, &["--env", &mode]).unwrap()
     }
 }
 

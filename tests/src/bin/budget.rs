@@ -16,7 +16,7 @@ use clap::Parser;
 use serde_json::json;
 use tenure::store::{Account, Clock, Now, Service, Verb, serve_by};
 use tenure_tests::measure::{Table, load};
-use tenure_tests::{BEAT_HANDLER, Candidate, Group, Sink};
+use tenure_tests::{Access, BEAT_HANDLER, Candidate, Group, Sink};
 use tokio::net::TcpListener;
 use tokio::time::{sleep, timeout};
 
@@ -56,6 +56,7 @@ async fn count(arguments: &Arguments) -> Result<()> {
         let group = Group {
             program: std::env::current_exe()?,
             connection_string: String::new(),
+            access: Access::default(),
             election: format!("budget-{every}/leader"),
             sink: sink.host(),
             timer: ["--every", every],
@@ -147,8 +148,8 @@ impl CountingStore {
         });
         let service = Arc::clone(&self.service);
         tokio::spawn(serve_by(clock, listener, service, std::future::pending()));
-        let connection_string = Account::emulator().connection_string(address);
-        group.start_with(name, &connection_string, Path::new(BEAT_HANDLER), &[])
+        let access = Access::with(Account::emulator().connection_string(address));
+        group.start_with(name, &access, Path::new(BEAT_HANDLER), &[])
     }
 
     /// Counts by door what came since `from`.

@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use super::plan::{Plan, Whom};
 use crate::candidate::{Line, first};
 use crate::sink::Beat;
-use crate::{BEAT_HANDLER, Candidate, Group, Mode, Proxy, Sink, Store};
+use crate::{Access, BEAT_HANDLER, Candidate, Group, Mode, Proxy, Sink, Store};
 
 /// Longer than anything may take, also with the retries of an SDK.
 const GIVE_UP: Duration = Duration::from_secs(180);
@@ -56,6 +56,7 @@ impl Setting {
         let group = Group {
             program: self.program.clone(),
             connection_string: self.connection_string.clone(),
+            access: Access::with(&self.connection_string),
             election: format!("tenure-chaos-{unique}/leader"),
             sink: sink.host(),
             timer: ["--every", "1s"],
@@ -73,7 +74,7 @@ impl Setting {
 
 fn start(kind: Kind, group: &Group, through: &str, name: &str) -> Result<Candidate> {
     if kind == Kind::Tenure {
-        return group.start_with(name, through, Path::new(BEAT_HANDLER), &[]);
+        return group.start_with(name, &Access::with(through), Path::new(BEAT_HANDLER), &[]);
     }
     let mut command = Command::new(&group.program);
     command

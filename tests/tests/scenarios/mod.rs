@@ -1,13 +1,16 @@
-//! What is to happen, whatever the store.
+//! What is to happen, whatever the store and the credential.
+
+mod scene;
 
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
-use tenure_tests::candidate::{Line, first};
-use tenure_tests::{BEAT_HANDLER, Candidate, Group, Outsider, Sink, Store};
+use tenure_tests::candidate::Line;
+use tenure_tests::{BEAT_HANDLER, Credential};
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_tenure-under-test");
+use scene::Scene;
+pub use scene::Stage;
 
 /// A lease of 15 s, a poll of 4 s, and a loaded machine.
 const CRASH: Duration = Duration::from_secs(20);
@@ -17,85 +20,8 @@ const SOON: Duration = Duration::from_secs(30);
 /// As long as A3 does not hold: the renew interval and one request time-out.
 const BROKEN_OVERLAP: Duration = Duration::from_secs(7);
 
-/// A store, a sink, and candidates, of which the first leads.
-struct Scene {
-    store: Option<Store>,
-    sink: Sink,
-    group: Group,
-    candidates: Vec<Candidate>,
-    leader: usize,
-    term: u64,
-}
-
-impl Scene {
-    async fn empty(store: Store) -> Result<Self> {
-        let sink = Sink::start().await?;
-        let group = Group::new(PROGRAM, &store, &sink);
-        group.warm_up().await?;
-        let candidates = Vec::new();
-        Ok(Self { store: Some(store), sink, group, candidates, leader: 0, term: 0 })
-    }
-
-    /// Three candidates, one of which leads and works.
-    async fn of_three(store: Store) -> Result<Self> {
-        let mut scene = Self::empty(store).await?;
-        for name in ["ada", "ben", "cyd"] {
-            scene.candidates.push(scene.group.start(name, &[])?);
-        }
-        scene.find_leader(0, SOON).await;
-        scene.sink.beat_of(scene.term, SOON).await;
-        Ok(scene)
-    }
-
-    /// Waits until a candidate wins a term above `above`.
-    async fn find_leader(&mut self, above: u64, limit: Duration) -> Line {
-        let elections = self.candidates.iter().enumerate().map(|(index, candidate)| {
-            let elected = move |line: &Line| line.name() == "elected" && line.term() > above;
-            Box::pin(async move { (index, candidate.line("election", 0, limit, elected).await) })
-        });
-        let (index, line) = first(elections.collect()).await;
-        self.leader = index;
-        self.term = line.term();
-        line
-    }
-
-    fn leader(&mut self) -> &mut Candidate {
-        &mut self.candidates[self.leader]
-    }
-
-    fn outsider(&self) -> Outsider {
-        Outsider::new(&self.group.connection_string, &self.group.election)
-    }
-
-    /// Judges what the sink saw, stops everybody and removes the container.
-    async fn end(mut self, overlap_at_most: Duration) -> Result<()> {
-        let (overlap, stale) = self.sink.overlap();
-        ensure!(
-            overlap <= overlap_at_most,
-            "{stale} stale beats, up to {overlap:?} after a new term's first"
-        );
-        ensure!(self.sink.doubled_slots().is_empty(), "{:?}", self.sink.doubled_slots());
-        ensure!(!self.sink.beats().is_empty(), "the sink saw nothing");
-        let mut elected: Vec<Line> = self.candidates.iter().flat_map(Candidate::lines).collect();
-        elected.retain(|line| line.name() == "elected");
-        elected.sort_by_key(|line| line.at);
-        let terms: Vec<u64> = elected.iter().map(Line::term).collect();
-        ensure!(terms.is_sorted_by(|earlier, later| earlier < later), "terms: {terms:?}");
-        for candidate in &mut self.candidates {
-            if candidate.is_alive() {
-                let status = candidate.terminate(SOON).await?;
-                ensure!(status.success(), "{}: {status}", candidate.transcript());
-            }
-        }
-        if let Some(Store::Account(_)) = &self.store {
-            self.outsider().delete_container().await?;
-        }
-        Ok(())
-    }
-}
-
-pub async fn one_leads_and_the_others_follow(store: Store) -> Result<()> {
-    let mut scene = Scene::of_three(store).await?;
+pub async fn one_leads_and_the_others_follow(stage: Stage) -> Result<()> {
+    let mut scene = Scene::of_three(stage).await?;
     let (term, leader) = (scene.term, scene.leader().name.clone());
     for (index, candidate) in scene.candidates.iter().enumerate() {
         if index == scene.leader {
@@ -115,8 +41,8 @@ pub async fn one_leads_and_the_others_follow(store: Store) -> Result<()> {
     scene.end(Duration::ZERO).await
 }
 
-pub async fn a_killed_leader_is_succeeded(store: Store) -> Result<()> {
-    let mut scene = Scene::of_three(store).await?;
+pub async fn a_killed_leader_is_succeeded(stage: Stage) -> Result<()> {
+    let mut scene = Scene::of_three(stage).await?;
     let before = scene.term;
     scene.leader().kill().await?;
     let killed = Instant::now();
@@ -126,8 +52,8 @@ pub async fn a_killed_leader_is_succeeded(store: Store) -> Result<()> {
     scene.end(Duration::ZERO).await
 }
 
-pub async fn a_stopped_leader_hands_over(store: Store) -> Result<()> {
-    let mut scene = Scene::of_three(store).await?;
+pub async fn a_stopped_leader_hands_over(stage: Stage) -> Result<()> {
+    let mut scene = Scene::of_three(stage).await?;
     let before = scene.term;
     let asked = Instant::now();
     let status = scene.leader().terminate(SOON).await?;
@@ -143,10 +69,10 @@ pub async fn a_stopped_leader_hands_over(store: Store) -> Result<()> {
     scene.end(Duration::ZERO).await
 }
 
-pub async fn a_broken_lease_is_noticed(store: Store) -> Result<()> {
-    let mut scene = Scene::of_three(store).await?;
+pub async fn a_broken_lease_is_noticed(stage: Stage) -> Result<()> {
+    let mut scene = Scene::of_three(stage).await?;
     let before = scene.term;
-    scene.outsider().break_lease().await?;
+    scene.group.outsider().break_lease().await?;
     let stood_down = scene.leader().event("stood-down", SOON).await;
     ensure!(stood_down.event["reason"] == "lease-lost", "{}", stood_down.event);
     let lost = |line: &Line| line.event["class"] == "lease-lost";
@@ -156,10 +82,10 @@ pub async fn a_broken_lease_is_noticed(store: Store) -> Result<()> {
     scene.end(BROKEN_OVERLAP).await
 }
 
-pub async fn terms_rise_although_the_blob_was_deleted(store: Store) -> Result<()> {
-    let mut scene = Scene::of_three(store).await?;
+pub async fn terms_rise_although_the_blob_was_deleted(stage: Stage) -> Result<()> {
+    let mut scene = Scene::of_three(stage).await?;
     let before = scene.term;
-    let outsider = scene.outsider();
+    let outsider = scene.group.outsider();
     outsider.break_lease().await?;
     outsider.delete_blob().await?;
     scene.find_leader(before, SOON).await;
@@ -167,10 +93,10 @@ pub async fn terms_rise_although_the_blob_was_deleted(store: Store) -> Result<()
     scene.end(BROKEN_OVERLAP).await
 }
 
-pub async fn terms_rise_although_the_record_was_wiped(store: Store) -> Result<()> {
-    let mut scene = Scene::of_three(store).await?;
+pub async fn terms_rise_although_the_record_was_wiped(stage: Stage) -> Result<()> {
+    let mut scene = Scene::of_three(stage).await?;
     let before = scene.term;
-    let outsider = scene.outsider();
+    let outsider = scene.group.outsider();
     outsider.break_lease().await?;
     outsider.wipe_metadata().await?;
     scene.find_leader(before, SOON).await;
@@ -178,28 +104,34 @@ pub async fn terms_rise_although_the_record_was_wiped(store: Store) -> Result<()
     scene.end(BROKEN_OVERLAP).await
 }
 
-pub async fn terms_rise_although_the_container_was_deleted(store: Store) -> Result<()> {
-    let mut scene = Scene::of_three(store).await?;
+pub async fn terms_rise_although_the_container_was_deleted(stage: Stage) -> Result<()> {
+    let mut scene = Scene::of_three(stage).await?;
     let before = scene.term;
-    scene.outsider().delete_container().await?;
+    scene.group.outsider().delete_container().await?;
+    scene.provide_container().await?;
     // The service may refuse to make it again for half a minute and more.
     scene.find_leader(before, 4 * SOON).await;
     scene.sink.beat_of(scene.term, SOON).await;
     scene.end(BROKEN_OVERLAP).await
 }
 
-pub async fn a_wrong_key_is_trouble_and_harms_nobody(store: Store) -> Result<()> {
-    let scene = Scene::of_three(store).await?;
-    let right = &scene.group.connection_string;
-    let key = right.split(';').find_map(|part| part.strip_prefix("AccountKey=")).unwrap();
-    let wrong = right.replace(key, "d3Jvbmcga2V5IG9mIG5vYm9keQ==");
+pub async fn a_wrong_credential_is_trouble_and_harms_nobody(stage: Stage) -> Result<()> {
+    let scene = Scene::of_three(stage).await?;
+    let (container, _) = scene.group.election.split_once('/').unwrap();
+    let wrong = scene.credential.wrong_access(&scene.group.connection_string, container);
+    let wrong = wrong.trusting(scene.group.access.ca().map(Path::to_owned));
     let handler = Path::new(BEAT_HANDLER);
     let mut stranger = scene.group.start_with("eve", &wrong, handler, &[])?;
     let trouble = stranger.event("trouble", SOON).await;
     ensure!(trouble.event["class"] == "refused", "{}", trouble.event);
-    let detail = trouble.event["detail"].as_str().unwrap().to_lowercase();
-    ensure!(detail.contains("key"), "says what to look at: {detail}");
-    ensure!(!stranger.transcript().contains("d3Jvbmcga2V5"), "{}", stranger.transcript());
+    let detail = trouble.event["detail"].as_str().unwrap();
+    let named = match (scene.credential, wrong.ca()) {
+        // An Azurite that takes tokens takes a wrong signature for a token that is none.
+        (Credential::SharedKey, Some(_)) => "InvalidAuthenticationInfo",
+        (credential, _) => credential.name(),
+    };
+    ensure!(detail.contains(named), "says what to look at: {detail}");
+    ensure!(!wrong.is_told_by(&stranger.transcript()), "it told its secret");
     ensure!(stranger.is_alive(), "it goes on contending");
     ensure!(stranger.count("elected") == 0);
     ensure!(stranger.terminate(SOON).await?.success());
@@ -208,9 +140,12 @@ pub async fn a_wrong_key_is_trouble_and_harms_nobody(store: Store) -> Result<()>
     scene.end(Duration::ZERO).await
 }
 
-pub async fn a_blob_of_somebody_else_is_left_alone(store: Store) -> Result<()> {
-    let scene = Scene::empty(store).await?;
-    let outsider = scene.outsider();
+pub async fn a_blob_of_somebody_else_is_left_alone(stage: Stage) -> Result<()> {
+    let scene = Scene::empty(stage).await?;
+    let outsider = scene.group.outsider();
+    if scene.credential.makes_containers() {
+        outsider.create_container().await?;
+    }
     outsider.put_foreign_blob().await?;
     let mut candidate = scene.group.start("ada", &[])?;
     let trouble = candidate.event("trouble", SOON).await;
@@ -223,10 +158,10 @@ pub async fn a_blob_of_somebody_else_is_left_alone(store: Store) -> Result<()> {
 }
 
 /// A server that closes idle connections closes them just as a renewal goes out.
-pub async fn renewals_outlive_idle_connections(store: Store) -> Result<()> {
+pub async fn renewals_outlive_idle_connections(stage: Stage) -> Result<()> {
     const ELECTIONS: usize = 10;
     const RENEWALS: usize = 5;
-    let mut scene = Scene::empty(store).await?;
+    let mut scene = Scene::empty(stage).await?;
     for index in 0..ELECTIONS {
         let mut group = scene.group.clone();
         group.election = format!("{}-{index}", scene.group.election);
@@ -246,11 +181,11 @@ pub async fn renewals_outlive_idle_connections(store: Store) -> Result<()> {
         ensure!(candidate.count("elected") == 1, "{}", candidate.transcript());
         ensure!(candidate.terminate(SOON).await?.success(), "{}", candidate.transcript());
     }
-    scene.outsider().delete_container().await
+    scene.group.outsider().delete_container().await
 }
 
-pub async fn candidates_with_different_leases_share_an_election(store: Store) -> Result<()> {
-    let mut scene = Scene::empty(store).await?;
+pub async fn candidates_with_different_leases_share_an_election(stage: Stage) -> Result<()> {
+    let mut scene = Scene::empty(stage).await?;
     scene.candidates.push(scene.group.start("long", &["--lease", "30s"])?);
     scene.find_leader(0, SOON).await;
     scene.candidates.push(scene.group.start("short", &["--lease", "15s"])?);
@@ -276,10 +211,10 @@ pub async fn candidates_with_different_leases_share_an_election(store: Store) ->
     scene.end(Duration::ZERO).await
 }
 
-pub async fn a_store_that_restarts_costs_only_the_outage(store: Store) -> Result<()> {
-    let mut scene = Scene::of_three(store).await?;
+pub async fn a_store_that_restarts_costs_only_the_outage(stage: Stage) -> Result<()> {
+    let mut scene = Scene::of_three(stage).await?;
     let before = scene.term;
-    let stopped = scene.store.take().unwrap().stop().await?;
+    scene.stop_store().await?;
     // Nobody may lead for longer than the validity, however long the store is away.
     let stood_down = scene.leader().event("stood-down", SOON).await;
     ensure!(stood_down.event["reason"] == "validity-ended", "{}", stood_down.event);
@@ -288,19 +223,19 @@ pub async fn a_store_that_restarts_costs_only_the_outage(store: Store) -> Result
         candidate.line("unreachable store", 0, SOON, away).await;
         ensure!(candidate.is_alive(), "{}", candidate.transcript());
     }
-    scene.store = Some(stopped.start().await?);
+    scene.start_store().await?;
     scene.find_leader(before, SOON).await;
     scene.sink.beat_of(scene.term, SOON).await;
     scene.end(Duration::ZERO).await
 }
 
-pub async fn a_store_that_is_away_at_the_start_is_waited_for(store: Store) -> Result<()> {
-    let mut scene = Scene::empty(store).await?;
-    let stopped = scene.store.take().unwrap().stop().await?;
+pub async fn a_store_that_is_away_at_the_start_is_waited_for(stage: Stage) -> Result<()> {
+    let mut scene = Scene::empty(stage).await?;
+    scene.stop_store().await?;
     scene.candidates.push(scene.group.start("early", &[])?);
     let trouble = scene.candidates[0].event("trouble", SOON).await;
     ensure!(trouble.event["class"] == "unreachable", "{}", trouble.event);
-    scene.store = Some(stopped.start().await?);
+    scene.start_store().await?;
     scene.find_leader(0, SOON).await;
     scene.sink.beat_of(scene.term, SOON).await;
     scene.end(Duration::ZERO).await

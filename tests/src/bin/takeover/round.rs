@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use tenure_tests::candidate::Line;
-use tenure_tests::{Candidate, Group, Outsider, Sink};
+use tenure_tests::{Candidate, Group, Sink};
 use tokio::time::{sleep, timeout};
 
 /// Longer than anything may take.
@@ -125,7 +125,7 @@ impl Scene {
                 self.candidates[self.leader].signal(rustix::process::Signal::TERM)?;
             }
             Fault::Deletion => {
-                let outsider = Outsider::new(&self.group.connection_string, &self.group.election);
+                let outsider = self.group.outsider();
                 outsider.break_lease().await?;
                 outsider.delete_blob().await?;
             }

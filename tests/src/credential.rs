@@ -1,0 +1,166 @@
+//! What candidates prove themselves by, and what they are started with for it.
+
+mod sas;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use tenure_guest::azure::Account;
+use tokio::process::Command;
+
+pub use sas::{account_sas, container_sas};
+
+/// A key that fits nowhere.
+const WRONG_KEY: &str = "d3Jvbmcga2V5IG9mIG5vYm9keQ==";
+
+/// The ways in which a candidate can prove that it may use the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Credential {
+    /// The account's key.
+    SharedKey,
+    /// A shared access signature for the account's blobs and containers.
+    AccountSas,
+    /// One for a single container, which must be there: such a one cannot make it.
+    ServiceSas,
+}
+
+impl Credential {
+    /// For an election in this container. `connection_string` holds the key.
+    ///
+    /// # Panics
+    /// That is no connection string with a key.
+    #[must_use]
+    pub fn access(self, connection_string: &str, container: &str) -> Access {
+        let account = || Account::from_connection_string(connection_string).expect("a good one");
+        let sas = |account: &Account, sas: String| {
+            let endpoint = format!("{}{}", account.origin(), account.prefix());
+            format!("BlobEndpoint={endpoint};SharedAccessSignature={sas}")
+        };
+        Access::with(match self {
+            Self::SharedKey => connection_string.to_owned(),
+            Self::AccountSas => sas(&account(), account_sas(&account(), "rwc")),
+            Self::ServiceSas => sas(&account(), container_sas(&account(), container, "rcw")),
+        })
+    }
+
+    /// The same, of somebody who does not know the key.
+    ///
+    /// # Panics
+    /// As [`access`](Self::access).
+    #[must_use]
+    pub fn wrong_access(self, connection_string: &str, container: &str) -> Access {
+        let key = connection_string.split(';').find_map(|part| part.strip_prefix("AccountKey="));
+        let wrong = connection_string.replace(key.expect("a key"), WRONG_KEY);
+        self.access(&wrong, container)
+    }
+
+    /// Whether candidates can make the container.
+    #[must_use]
+    pub fn makes_containers(self) -> bool {
+        self != Self::ServiceSas
+    }
+
+    /// How a candidate calls it when it is refused.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::SharedKey => "AccountKey",
+            Self::AccountSas | Self::ServiceSas => "SAS",
+        }
+    }
+}
+
+/// What a candidate is started with so that it reaches its store. `Debug` shows names only.
+#[derive(Clone, Default)]
+pub struct Access {
+    variables: Vec<(&'static str, String)>,
+    secrets: Vec<String>,
+    ca: Option<PathBuf>,
+}
+
+impl Access {
+    /// A connection string with a key or with a shared access signature.
+    #[must_use]
+    pub fn with(connection_string: impl Into<String>) -> Self {
+        let connection_string = connection_string.into();
+        let parts = connection_string.split([';', '&']);
+        let secrets =
+            parts.filter_map(|part| part.strip_prefix("AccountKey=").or(part.strip_prefix("sig=")));
+        Self {
+            secrets: secrets.map(str::to_owned).collect(),
+            variables: vec![("AZURE_STORAGE_CONNECTION_STRING", connection_string)],
+            ca: None,
+        }
+    }
+
+    /// Trusting this authority, if any, beside those of the platform.
+    #[must_use]
+    pub fn trusting(self, ca: Option<PathBuf>) -> Self {
+        Self { ca, ..self }
+    }
+
+    /// The authority to trust beside those of the platform.
+    #[must_use]
+    pub fn ca(&self) -> Option<&Path> {
+        self.ca.as_deref()
+    }
+
+    /// Gives a command all of it.
+    pub fn give(&self, command: &mut Command) {
+        command.env_remove("AZURE_STORAGE_CONNECTION_STRING");
+        command.envs(self.variables.iter().cloned());
+        if let Some(ca) = &self.ca {
+            command.arg("--ca-file").arg(ca);
+        }
+    }
+
+    /// Whether a text holds anything that must never be shown.
+    #[must_use]
+    pub fn is_told_by(&self, text: &str) -> bool {
+        self.secrets.iter().any(|secret| text.contains(secret))
+    }
+}
+
+impl fmt::Debug for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = self.variables.iter().map(|(name, _)| name);
+        f.debug_set().entries(names).entries(&self.ca).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEY: &str = "c2VjcmV0";
+
+    fn access(credential: Credential) -> (Access, String) {
+        let known = format!("AccountName=acc;AccountKey={KEY};BlobEndpoint=http://127.0.0.1:1/acc");
+        let access = credential.access(&known, "jobs");
+        let [(name, value)] = access.variables.as_slice() else { panic!("{access:?}") };
+        assert_eq!(*name, "AZURE_STORAGE_CONNECTION_STRING");
+        let value = value.clone();
+        (access, value)
+    }
+
+    #[test]
+    fn who_has_a_signature_has_no_key() {
+        for credential in [Credential::AccountSas, Credential::ServiceSas] {
+            let (_, value) = access(credential);
+            assert!(value.contains(";SharedAccessSignature=sp="), "{value}");
+            assert!(!value.contains("AccountKey") && !value.contains(KEY), "{value}");
+            assert_eq!(value.contains("&srt=co&"), credential.makes_containers(), "{value}");
+        }
+    }
+
+    #[test]
+    fn what_is_secret_is_known_and_not_shown() {
+        for credential in [Credential::SharedKey, Credential::AccountSas, Credential::ServiceSas] {
+            let (access, value) = access(credential);
+            assert!(access.is_told_by(&value), "{credential:?}");
+            assert!(!access.is_told_by("BlobEndpoint=http://127.0.0.1:1/acc;sp=rcw"));
+            let shown = format!("{:?}", access.trusting(Some("/ca.pem".into())));
+            assert_eq!(shown, r#"{"AZURE_STORAGE_CONNECTION_STRING", "/ca.pem"}"#);
+        }
+    }
+}
