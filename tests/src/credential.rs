@@ -4,11 +4,25 @@ mod sas;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use chrono::{TimeDelta, Utc};
 use tenure_guest::azure::Account;
 use tokio::process::Command;
 
+use crate::token::{bearer, token};
 pub use sas::{account_sas, container_sas};
+
+/// All variables that name a store or hold a credential.
+const VARIABLES: [&str; 4] = [
+    "AZURE_STORAGE_CONNECTION_STRING",
+    "AZURE_STORAGE_ACCOUNT",
+    "AZURE_STORAGE_SERVICE_ENDPOINT",
+    "AZURE_STORAGE_AUTH_TOKEN",
+];
+
+/// How long tokens last: longer than any scenario.
+const HOUR: Duration = Duration::from_secs(60 * 60);
 
 /// A key that fits nowhere.
 const WRONG_KEY: &str = "d3Jvbmcga2V5IG9mIG5vYm9keQ==";
@@ -22,6 +36,8 @@ pub enum Credential {
     AccountSas,
     /// One for a single container, which must be there: such a one cannot make it.
     ServiceSas,
+    /// A token that somebody else got, which lasts as long as the test. Over TLS only.
+    Bearer,
 }
 
 impl Credential {
@@ -40,10 +56,11 @@ impl Credential {
             Self::SharedKey => connection_string.to_owned(),
             Self::AccountSas => sas(&account(), account_sas(&account(), "rwc")),
             Self::ServiceSas => sas(&account(), container_sas(&account(), container, "rcw")),
+            Self::Bearer => return Access::with_token(&account(), bearer(HOUR)),
         })
     }
 
-    /// The same, of somebody who does not know the key.
+    /// The same, of somebody who does not know the key, or whose token is for something else.
     ///
     /// # Panics
     /// As [`access`](Self::access).
@@ -51,6 +68,12 @@ impl Credential {
     pub fn wrong_access(self, connection_string: &str, container: &str) -> Access {
         let key = connection_string.split(';').find_map(|part| part.strip_prefix("AccountKey="));
         let wrong = connection_string.replace(key.expect("a key"), WRONG_KEY);
+        if self == Self::Bearer {
+            let account = Account::from_connection_string(&wrong).expect("a good one");
+            let now = Utc::now();
+            let elsewhere = token("https://vault.azure.net", now, now + TimeDelta::hours(1));
+            return Access::with_token(&account, elsewhere);
+        }
         self.access(&wrong, container)
     }
 
@@ -66,6 +89,7 @@ impl Credential {
         match self {
             Self::SharedKey => "AccountKey",
             Self::AccountSas | Self::ServiceSas => "SAS",
+            Self::Bearer => "token",
         }
     }
 }
@@ -93,6 +117,18 @@ impl Access {
         }
     }
 
+    /// A token for this account.
+    #[must_use]
+    pub fn with_token(account: &Account, token: String) -> Self {
+        let endpoint = format!("{}{}", account.origin(), account.prefix());
+        let variables = vec![
+            ("AZURE_STORAGE_ACCOUNT", account.name().to_owned()),
+            ("AZURE_STORAGE_SERVICE_ENDPOINT", endpoint),
+            ("AZURE_STORAGE_AUTH_TOKEN", token.clone()),
+        ];
+        Self { variables, secrets: vec![token], ca: None }
+    }
+
     /// Trusting this authority, if any, beside those of the platform.
     #[must_use]
     pub fn trusting(self, ca: Option<PathBuf>) -> Self {
@@ -105,9 +141,11 @@ impl Access {
         self.ca.as_deref()
     }
 
-    /// Gives a command all of it.
+    /// Gives a command all of it, and nothing of the kind that is around by chance.
     pub fn give(&self, command: &mut Command) {
-        command.env_remove("AZURE_STORAGE_CONNECTION_STRING");
+        for name in VARIABLES {
+            command.env_remove(name);
+        }
         command.envs(self.variables.iter().cloned());
         if let Some(ca) = &self.ca {
             command.arg("--ca-file").arg(ca);
@@ -162,5 +200,19 @@ mod tests {
             let shown = format!("{:?}", access.trusting(Some("/ca.pem".into())));
             assert_eq!(shown, r#"{"AZURE_STORAGE_CONNECTION_STRING", "/ca.pem"}"#);
         }
+    }
+
+    #[test]
+    fn a_token_comes_without_a_connection_string() {
+        let known =
+            format!("AccountName=acc;AccountKey={KEY};BlobEndpoint=https://127.0.0.1:1/acc");
+        let access = Credential::Bearer.access(&known, "jobs");
+        let names: Vec<_> = access.variables.iter().map(|(name, _)| *name).collect();
+        let wanted = ["ACCOUNT", "SERVICE_ENDPOINT", "AUTH_TOKEN"];
+        assert_eq!(names, wanted.map(|name| format!("AZURE_STORAGE_{name}")));
+        assert_eq!(access.variables[1].1, "https://127.0.0.1:1/acc");
+        assert!(access.is_told_by(&access.variables[2].1));
+        assert!(access.variables.iter().all(|(_, value)| !value.contains(KEY)));
+        assert!(!format!("{access:?}").contains("eyJ"), "{access:?}");
     }
 }
