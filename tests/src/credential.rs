@@ -2,15 +2,26 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use chrono::{SecondsFormat, TimeDelta, Utc};
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use chrono::{TimeDelta, Utc};
+use tenure::store::sas::{Scope, Terms};
 use tenure_guest::azure::Account;
-use tenure_guest::azure::credential::Credential as Key;
+use tenure_guest::azure::credential::Credential as Known;
 use tokio::process::Command;
 
-/// The version that signatures are made for.
-const VERSION: &str = "2021-12-02";
+use crate::token::{bearer, token};
+
+/// All variables that name a store or hold a credential.
+const VARIABLES: [&str; 4] = [
+    "AZURE_STORAGE_CONNECTION_STRING",
+    "AZURE_STORAGE_ACCOUNT",
+    "AZURE_STORAGE_SERVICE_ENDPOINT",
+    "AZURE_STORAGE_AUTH_TOKEN",
+];
+
+/// How long tokens last: longer than any scenario.
+const HOUR: Duration = Duration::from_secs(60 * 60);
 
 /// A key that fits nowhere.
 const WRONG_KEY: &str = "d3Jvbmcga2V5IG9mIG5vYm9keQ==";
@@ -24,6 +35,8 @@ pub enum Credential {
     AccountSas,
     /// One for a single container, which must be there: such a one cannot make it.
     ServiceSas,
+    /// A token that somebody else got, which lasts as long as the test. Over TLS only.
+    Bearer,
 }
 
 impl Credential {
@@ -34,18 +47,20 @@ impl Credential {
     #[must_use]
     pub fn access(self, connection_string: &str, container: &str) -> Access {
         let account = || Account::from_connection_string(connection_string).expect("a good one");
-        let sas = |account: &Account, sas: String| {
-            let endpoint = format!("{}{}", account.origin(), account.prefix());
-            format!("BlobEndpoint={endpoint};SharedAccessSignature={sas}")
-        };
         Access::with(match self {
             Self::SharedKey => connection_string.to_owned(),
-            Self::AccountSas => sas(&account(), account_sas(&account(), "rwc")),
-            Self::ServiceSas => sas(&account(), container_sas(&account(), container, "rcw")),
+            Self::AccountSas => {
+                let scope = Scope::Account { services: "b".into(), types: "co".into() };
+                with_sas(connection_string, scope, "rwc")
+            }
+            Self::ServiceSas => {
+                with_sas(connection_string, Scope::Container(container.into()), "rcw")
+            }
+            Self::Bearer => return Access::with_token(&account(), bearer(HOUR)),
         })
     }
 
-    /// The same, of somebody who does not know the key.
+    /// The same, of somebody who does not know the key, or whose token is for something else.
     ///
     /// # Panics
     /// As [`access`](Self::access).
@@ -53,6 +68,12 @@ impl Credential {
     pub fn wrong_access(self, connection_string: &str, container: &str) -> Access {
         let key = connection_string.split(';').find_map(|part| part.strip_prefix("AccountKey="));
         let wrong = connection_string.replace(key.expect("a key"), WRONG_KEY);
+        if self == Self::Bearer {
+            let account = Account::from_connection_string(&wrong).expect("a good one");
+            let now = Utc::now();
+            let elsewhere = token("https://vault.azure.net", now, now + TimeDelta::hours(1));
+            return Access::with_token(&account, elsewhere);
+        }
         self.access(&wrong, container)
     }
 
@@ -68,8 +89,24 @@ impl Credential {
         match self {
             Self::SharedKey => "AccountKey",
             Self::AccountSas | Self::ServiceSas => "SAS",
+            Self::Bearer => "token",
         }
     }
+}
+
+/// A connection string with a shared access signature for an hour, in place of the one with the key; over
+/// TLS only, when that is how the account is reached.
+///
+/// # Panics
+/// That is no connection string with a key.
+#[must_use]
+pub fn with_sas(connection_string: &str, scope: Scope, permissions: &str) -> String {
+    let account = Account::from_connection_string(connection_string).expect("a good one");
+    let Known::SharedKey(key, _) = account.credential() else { panic!("{account:?} has no key") };
+    let mut terms = Terms::new(scope, permissions, Utc::now() + TimeDelta::hours(1));
+    terms.protocol = account.origin().starts_with("https:").then(|| "https".to_owned());
+    let endpoint = format!("{}{}", account.origin(), account.prefix());
+    terms.sign(account.name(), key).connection_string(&endpoint)
 }
 
 /// What a candidate is started with so that it reaches its store. `Debug` shows names only.
@@ -95,11 +132,23 @@ impl Access {
         }
     }
 
-    /// These variables. What they hold is looked for as a whole by [`is_told_by`](Self::is_told_by).
+    /// These variables. Each value is a secret as a whole.
     #[must_use]
     pub fn of(variables: Vec<(&'static str, String)>) -> Self {
         let secrets = variables.iter().map(|(_, value)| value.clone()).collect();
         Self { variables, secrets, ca: None }
+    }
+
+    /// A token for this account.
+    #[must_use]
+    pub fn with_token(account: &Account, token: String) -> Self {
+        let endpoint = format!("{}{}", account.origin(), account.prefix());
+        let variables = vec![
+            ("AZURE_STORAGE_ACCOUNT", account.name().to_owned()),
+            ("AZURE_STORAGE_SERVICE_ENDPOINT", endpoint),
+            ("AZURE_STORAGE_AUTH_TOKEN", token.clone()),
+        ];
+        Self { variables, secrets: vec![token], ca: None }
     }
 
     /// Trusting this authority, if any, beside those of the platform.
@@ -114,10 +163,17 @@ impl Access {
         self.ca.as_deref()
     }
 
-    /// Gives a command all of it.
-    pub fn give(&self, command: &mut Command) {
-        command.env_remove("AZURE_STORAGE_CONNECTION_STRING");
+    /// Sets the variables for a command, and none of the kind that is around by chance.
+    pub fn set(&self, command: &mut Command) {
+        for name in VARIABLES {
+            command.env_remove(name);
+        }
         command.envs(self.variables.iter().cloned());
+    }
+
+    /// Gives the program all of it.
+    pub fn give(&self, command: &mut Command) {
+        self.set(command);
         if let Some(ca) = &self.ca {
             command.arg("--ca-file").arg(ca);
         }
@@ -135,51 +191,6 @@ impl fmt::Debug for Access {
         let names = self.variables.iter().map(|(name, _)| name);
         f.debug_set().entries(names).entries(&self.ca).finish()
     }
-}
-
-/// A service SAS for a container, as the service's reference has it signed. For an hour.
-#[must_use]
-pub fn container_sas(account: &Account, container: &str, permissions: &str) -> String {
-    let expiry = in_an_hour();
-    let resource = format!("/blob/{}/{container}", account.name());
-    // sp, st, se, resource, si, sip, spr, sv, sr, snapshot, ses, rscc, rscd, rsce, rscl, rsct
-    let lines =
-        [permissions, "", &expiry, &resource, "", "", "", VERSION, "c", "", "", "", "", "", "", ""];
-    let parameters = [("sp", permissions), ("se", expiry.as_str()), ("sv", VERSION), ("sr", "c")];
-    sas(account, &lines.join("\n"), &parameters)
-}
-
-/// An account SAS for blobs and containers, as the service's reference has it signed. For an hour;
-/// over TLS only, when that is how the account is reached.
-#[must_use]
-pub fn account_sas(account: &Account, permissions: &str) -> String {
-    let expiry = in_an_hour();
-    let protocol = if account.origin().starts_with("https:") { "https" } else { "https,http" };
-    // name, sp, ss, srt, st, se, sip, spr, sv, ses
-    let lines =
-        [account.name(), permissions, "b", "co", "", &expiry, "", protocol, VERSION, "", ""];
-    let parameters = [
-        ("sp", permissions),
-        ("ss", "b"),
-        ("srt", "co"),
-        ("se", expiry.as_str()),
-        ("spr", protocol),
-        ("sv", VERSION),
-    ];
-    sas(account, &lines.join("\n"), &parameters)
-}
-
-fn in_an_hour() -> String {
-    (Utc::now() + TimeDelta::hours(1)).to_rfc3339_opts(SecondsFormat::Secs, true)
-}
-
-fn sas(account: &Account, to_sign: &str, parameters: &[(&str, &str)]) -> String {
-    let Key::SharedKey(key, _) = account.credential() else { panic!("{account:?} has no key") };
-    let signature = key.sign(to_sign);
-    let all = parameters.iter().copied().chain([("sig", signature.as_str())]);
-    let encoded =
-        all.map(|(name, value)| format!("{name}={}", utf8_percent_encode(value, NON_ALPHANUMERIC)));
-    encoded.collect::<Vec<_>>().join("&")
 }
 
 #[cfg(test)]
@@ -216,5 +227,19 @@ mod tests {
             let shown = format!("{:?}", access.trusting(Some("/ca.pem".into())));
             assert_eq!(shown, r#"{"AZURE_STORAGE_CONNECTION_STRING", "/ca.pem"}"#);
         }
+    }
+
+    #[test]
+    fn a_token_comes_without_a_connection_string() {
+        let known =
+            format!("AccountName=acc;AccountKey={KEY};BlobEndpoint=https://127.0.0.1:1/acc");
+        let access = Credential::Bearer.access(&known, "jobs");
+        let names: Vec<_> = access.variables.iter().map(|(name, _)| *name).collect();
+        let wanted = ["ACCOUNT", "SERVICE_ENDPOINT", "AUTH_TOKEN"];
+        assert_eq!(names, wanted.map(|name| format!("AZURE_STORAGE_{name}")));
+        assert_eq!(access.variables[1].1, "https://127.0.0.1:1/acc");
+        assert!(access.is_told_by(&access.variables[2].1));
+        assert!(access.variables.iter().all(|(_, value)| !value.contains(KEY)));
+        assert!(!format!("{access:?}").contains("eyJ"), "{access:?}");
     }
 }

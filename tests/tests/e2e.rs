@@ -2,8 +2,9 @@
 //! handler that beats at a sink every 20 ms, and everything that goes wrong.
 //!
 //! Every scenario runs against the embedded store and against Azurite, there over plain HTTP and
-//! over TLS, with the account's key, an account SAS and a service SAS. Those that do not stop the
-//! store run against a real account too, when `TENURE_TEST_CONNECTION_STRING` names one:
+//! over TLS, with the account's key, an account SAS and a service SAS, and over TLS with a token
+//! too. Those that do not stop the store run against a real account as well, when
+//! `TENURE_TEST_CONNECTION_STRING` names one:
 //!
 //! ```text
 //! TENURE_TEST_CONNECTION_STRING='…' cargo test -p tenure-tests --test e2e account -- --ignored
@@ -13,7 +14,7 @@
 
 mod scenarios;
 
-use tenure_tests::Credential::{AccountSas, ServiceSas, SharedKey};
+use tenure_tests::Credential::{AccountSas, Bearer, ServiceSas, SharedKey};
 use tenure_tests::Store;
 
 /// One test for each scenario, on the store that `$store` starts, for candidates with `$credential`.
@@ -75,6 +76,7 @@ on!(azurite_service_sas, Store::azurite(), ServiceSas);
 on!(azurite_tls, Store::azurite_tls(), SharedKey);
 on!(azurite_tls_account_sas, Store::azurite_tls(), AccountSas);
 on!(azurite_tls_service_sas, Store::azurite_tls(), ServiceSas);
+on!(azurite_tls_bearer, Store::azurite_tls(), Bearer);
 
 mod account {
     use super::*;

@@ -9,23 +9,16 @@ mod agreement;
 use std::path::Path;
 use std::time::Duration;
 
-use chrono::{TimeDelta, Utc};
-use tenure::store::sas::{Scope, Terms};
-use tenure_guest::azure::Account;
-use tenure_guest::azure::credential::Credential;
+use tenure::store::sas::Scope;
+use tenure_tests::credential::with_sas;
 use tenure_tests::{Access, BEAT_HANDLER, Group, Sink, Store};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_tenure-under-test");
 const SOON: Duration = Duration::from_secs(60);
 
-/// How to reach a container with some permissions only, for an hour.
-fn with_sas(connection_string: &str, container: &str, permissions: &str) -> Access {
-    let account = Account::from_connection_string(connection_string).unwrap();
-    let Credential::SharedKey(key, _) = account.credential() else { panic!("{account:?}") };
-    let scope = Scope::Container(container.to_owned());
-    let terms = Terms::new(scope, permissions, Utc::now() + TimeDelta::hours(1));
-    let endpoint = format!("{}{}", account.origin(), account.prefix());
-    Access::with(terms.sign(account.name(), key).connection_string(&endpoint))
+/// How to reach a container with some permissions only.
+fn with_container(known: &str, container: &str, permissions: &str) -> Access {
+    Access::with(with_sas(known, Scope::Container(container.to_owned()), permissions))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -46,7 +39,7 @@ async fn leads_and_runs_its_turns(store: Store) {
     // A SAS for a container cannot make it.
     group.outsider().create_container().await.unwrap();
     let start = |name, permissions| {
-        let access = with_sas(&group.connection_string, container, permissions);
+        let access = with_container(&group.connection_string, container, permissions);
         group.start_with(name, &access, Path::new(BEAT_HANDLER), &[]).unwrap()
     };
     let mut candidate = start("ada", "rcw");
@@ -74,7 +67,7 @@ async fn a_sas_of_another_container_is_refused_by_the_embedded_store_and_explain
 async fn is_refused_and_explained(store: Store) {
     let sink = Sink::start().await.unwrap();
     let group = Group::new(PROGRAM, &store, &sink);
-    let access = with_sas(&group.connection_string, "another", "rcw");
+    let access = with_container(&group.connection_string, "another", "rcw");
     let candidate = group.start_with("ada", &access, Path::new(BEAT_HANDLER), &[]).unwrap();
     let trouble = candidate.event("trouble", SOON).await;
     assert_eq!(trouble.event["class"], "refused", "{trouble:?}");

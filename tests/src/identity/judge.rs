@@ -4,7 +4,17 @@ use super::expected::Wanted;
 use super::request::{Request, pairs};
 
 /// What HTTP clients put into requests whether or not they are told to.
-const OF_THE_CLIENT: [&str; 4] = ["accept", "content-length", "host", "user-agent"];
+const OF_THE_CLIENT: [&str; 9] = [
+    "accept",
+    "accept-encoding",
+    "accept-language",
+    "connection",
+    "content-length",
+    "host",
+    "sec-fetch-mode",
+    "transfer-encoding",
+    "user-agent",
+];
 
 /// Their values are not told.
 const SECRET: [&str; 3] = ["client_assertion", "client_secret", "x-identity-header"];
