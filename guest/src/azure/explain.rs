@@ -165,6 +165,10 @@ fn refused(status: u16, code: &str) -> &'static str {
             "the service does not take a value, which can be the lease's duration (15 to 60 \
             seconds) or the API version of an old Azurite"
         }
+        (400, "InvalidAuthenticationInfo") => {
+            "the service does not take the credential; check that AccountKey is this account's key, or \
+            that the token is whole"
+        }
         (400, _) => {
             "the service did not understand the request; check that the endpoint is a Blob \
             endpoint and names the account once"
@@ -239,6 +243,7 @@ mod tests {
             (401, "NoAuthenticationInformation", "no credential"),
             (400, "InvalidHeaderValue", "duration"),
             (400, "", "did not understand"),
+            (400, "InvalidAuthenticationInfo", "AccountKey"),
             (404, "BlobNotFound", "deleted"),
             (404, "ContainerNotFound", "create it"),
             (409, "LeaseAlreadyPresent", "another candidate"),

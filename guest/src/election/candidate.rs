@@ -553,7 +553,8 @@ impl Failure {
             FailureKind::Tls => (
                 TroubleClass::Unreachable,
                 "cannot be trusted over TLS",
-                "check the endpoint's certificate and the roots that this machine trusts",
+                "check the endpoint's certificate and whom this machine trusts; tenure run trusts others \
+                 too by --ca-file",
             ),
             FailureKind::Denied => (
                 TroubleClass::Configuration,

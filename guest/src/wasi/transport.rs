@@ -152,6 +152,8 @@ fn failure(code: ErrorCode) -> Failure {
         | ErrorCode::TlsCertificateError
         | ErrorCode::TlsAlertReceived(_) => FailureKind::Tls,
         ErrorCode::HttpRequestDenied => FailureKind::Denied,
+        // What is wrong with a certificate has no case that could carry it.
+        ErrorCode::InternalError(Some(detail)) if detail.starts_with("TLS") => FailureKind::Tls,
         _ => FailureKind::Other,
     };
     let detail = match code {
