@@ -42,6 +42,7 @@ macro_rules! everywhere {
             a_blob_of_somebody_else_is_left_alone
             renewals_outlive_idle_connections
             candidates_with_different_leases_share_an_election
+            candidates_with_different_schedules_are_both_told
         }
     };
 }

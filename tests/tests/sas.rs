@@ -20,9 +20,13 @@ const SOON: Duration = Duration::from_secs(60);
 
 /// How to reach a container with some permissions only, for an hour.
 fn with_sas(connection_string: &str, container: &str, permissions: &str) -> String {
+    with_scope(connection_string, Scope::Container(container.to_owned()), permissions)
+}
+
+/// The same for what is in a scope.
+fn with_scope(connection_string: &str, scope: Scope, permissions: &str) -> String {
     let account = Account::from_connection_string(connection_string).unwrap();
     let Credential::SharedKey(key, _) = account.credential() else { panic!("{account:?}") };
-    let scope = Scope::Container(container.to_owned());
     let terms = Terms::new(scope, permissions, Utc::now() + TimeDelta::hours(1));
     let endpoint = format!("{}{}", account.origin(), account.prefix());
     terms.sign(account.name(), key).connection_string(&endpoint)
@@ -80,4 +84,43 @@ async fn is_refused_and_explained(store: Store) {
     assert_eq!(trouble.event["class"], "refused", "{trouble:?}");
     assert!(trouble.event["detail"].as_str().unwrap().contains("SAS"), "{trouble:?}");
     assert!(!candidate.transcript().contains("sig="));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sas_of_one_blob_leaves_no_notice_on_azurite_and_has_no_trouble_by_that() {
+    leaves_no_notice(Store::azurite().await.unwrap()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sas_of_one_blob_leaves_no_notice_on_the_embedded_store_and_has_no_trouble_by_that() {
+    leaves_no_notice(Store::embedded().await.unwrap()).await;
+}
+
+async fn leaves_no_notice(store: Store) {
+    let sink = Sink::start().await.unwrap();
+    let group = Group::new(PROGRAM, &store, &sink);
+    let (container, blob) = group.election.split_once('/').unwrap();
+    let leader = group.start("ada", &[]).unwrap();
+    leader.event("elected", SOON).await;
+    let mut other = group.clone();
+    other.timer = ["--every", "3s"];
+    let follow = async |name: &str, connection_string: &str| {
+        let handler = Path::new(BEAT_HANDLER);
+        let mut follower = other.start_with(name, connection_string, handler, &[]).unwrap();
+        let trouble = follower.event("trouble", SOON).await;
+        assert_eq!(trouble.event["class"], "schedule", "{trouble:?}");
+        // By its end the step in which that was seen is over, and the notice left or given up.
+        follower.terminate(SOON).await.unwrap();
+        let refused = follower.lines().iter().any(|line| line.event["class"] == "refused");
+        assert!(!refused, "{}", follower.transcript());
+    };
+    let notice = format!("{}.notice", group.election);
+    let notice = Outsider::new(&group.connection_string, &notice);
+    let scope = Scope::Blob { container: container.into(), blob: blob.into() };
+    follow("ben", &with_scope(&group.connection_string, scope, "rw")).await;
+    assert!(notice.metadata().await.is_err());
+    follow("cyd", &with_sas(&group.connection_string, container, "rw")).await;
+    let fields = ["tenurecandidate=cyd", "tenureschedule=every%203s"];
+    assert_eq!(notice.metadata().await.unwrap(), fields);
+    assert_eq!(leader.count("stood-down"), 0, "{}", leader.transcript());
 }
