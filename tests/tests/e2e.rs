@@ -69,6 +69,20 @@ macro_rules! on {
     };
 }
 
+/// What takes a minute, which no credential changes.
+macro_rules! for_a_minute {
+    ($name:ident, $store:expr) => {
+        mod $name {
+            use super::*;
+            suite! { $store.await, SharedKey, [],
+                candidates_with_different_schedules_are_both_told
+            }
+        }
+    };
+}
+
+for_a_minute!(embedded_minute, Store::embedded());
+for_a_minute!(azurite_minute, Store::azurite());
 on!(embedded, Store::embedded(), SharedKey);
 on!(azurite, Store::azurite(), SharedKey);
 on!(azurite_account_sas, Store::azurite(), AccountSas);

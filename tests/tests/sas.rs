@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use tenure::store::sas::Scope;
 use tenure_tests::credential::with_sas;
-use tenure_tests::{Access, BEAT_HANDLER, Group, Sink, Store};
+use tenure_tests::{Access, BEAT_HANDLER, Group, Outsider, Sink, Store};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_tenure-under-test");
 const SOON: Duration = Duration::from_secs(60);
@@ -73,4 +73,43 @@ async fn is_refused_and_explained(store: Store) {
     assert_eq!(trouble.event["class"], "refused", "{trouble:?}");
     assert!(trouble.event["detail"].as_str().unwrap().contains("SAS"), "{trouble:?}");
     assert!(!candidate.transcript().contains("sig="));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sas_of_one_blob_leaves_no_notice_on_azurite_and_has_no_trouble_by_that() {
+    leaves_no_notice(Store::azurite().await.unwrap()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sas_of_one_blob_leaves_no_notice_on_the_embedded_store_and_has_no_trouble_by_that() {
+    leaves_no_notice(Store::embedded().await.unwrap()).await;
+}
+
+async fn leaves_no_notice(store: Store) {
+    let sink = Sink::start().await.unwrap();
+    let group = Group::new(PROGRAM, &store, &sink);
+    let (container, blob) = group.election.split_once('/').unwrap();
+    let leader = group.start("ada", &[]).unwrap();
+    leader.event("elected", SOON).await;
+    let mut other = group.clone();
+    other.timer = ["--every", "3s"];
+    let follow = async |name: &str, access: &Access| {
+        let handler = Path::new(BEAT_HANDLER);
+        let mut follower = other.start_with(name, access, handler, &[]).unwrap();
+        let trouble = follower.event("trouble", SOON).await;
+        assert_eq!(trouble.event["class"], "schedule", "{trouble:?}");
+        // By its end the step in which that was seen is over, and the notice left or given up.
+        follower.terminate(SOON).await.unwrap();
+        let refused = follower.lines().iter().any(|line| line.event["class"] == "refused");
+        assert!(!refused, "{}", follower.transcript());
+    };
+    let notice = format!("{}.notice", group.election);
+    let notice = Outsider::new(&group.connection_string, &notice);
+    let scope = Scope::Blob { container: container.into(), blob: blob.into() };
+    follow("ben", &Access::with(with_sas(&group.connection_string, scope, "rw"))).await;
+    assert!(notice.metadata().await.is_err());
+    follow("cyd", &with_container(&group.connection_string, container, "rw")).await;
+    let fields = ["tenurecandidate=cyd", "tenureschedule=every%203s"];
+    assert_eq!(notice.metadata().await.unwrap(), fields);
+    assert_eq!(leader.count("stood-down"), 0, "{}", leader.transcript());
 }

@@ -24,6 +24,8 @@ pub struct Answer {
     /// The service's clock when it answered, in whole seconds. Only believed beside an
     /// `x-ms-request-id`: a proxy's page must not set our clock.
     pub date: Option<DateTime<Utc>>,
+    /// `Last-Modified`: when the blob was written last, by the service's clock, in whole seconds.
+    pub modified: Option<DateTime<Utc>>,
     /// The blob's ETag.
     pub etag: Option<ETag>,
     /// `x-ms-lease-id`: who holds the lease now. Only when it is ours is a lease operation a
@@ -31,7 +33,7 @@ pub struct Answer {
     pub lease: Option<LeaseId>,
     /// `x-ms-lease-time`: seconds until a broken lease ends, approximately.
     pub lease_time: Option<u32>,
-    /// What was seen; only of a [`Operation::Look`] that is done.
+    /// What was seen; only of a look, at the blob or its notice, that is done.
     pub properties: Option<Properties>,
     /// Why a request was refused, in the service's words, when its answer says more than a code.
     pub detail: Option<String>,
@@ -97,15 +99,19 @@ impl Answer {
             headers.get("etag").filter(|etag| !etag.is_empty()).map(|etag| ETag(etag.into()));
         let lease = headers.get("x-ms-lease-id").and_then(LeaseId::parse);
         let properties = match operation {
-            Operation::Look { .. } if status == 200 && etag.is_some() => headers.properties(),
+            Operation::Look { .. } | Operation::LookAtNotice if status == 200 && etag.is_some() => {
+                headers.properties()
+            }
             _ => None,
         };
         let complete = match operation {
-            Operation::Look { .. } => properties.is_some(),
+            Operation::Look { .. } | Operation::LookAtNotice => properties.is_some(),
             Operation::Acquire { .. } | Operation::Renew { .. } | Operation::Change { .. } => {
                 lease.is_some()
             }
-            Operation::CreateBlob | Operation::WriteMetadata { .. } => etag.is_some(),
+            Operation::CreateBlob
+            | Operation::WriteMetadata { .. }
+            | Operation::LeaveNotice { .. } => etag.is_some(),
             Operation::CreateContainer | Operation::Release { .. } | Operation::Break { .. } => {
                 true
             }
@@ -117,6 +123,7 @@ impl Answer {
                 .get("x-ms-request-id")
                 .and(headers.get("date"))
                 .and_then(http_date::parse),
+            modified: headers.get("last-modified").and_then(http_date::parse),
             lease_time: headers.get("x-ms-lease-time").and_then(|seconds| seconds.parse().ok()),
             code,
             etag,
@@ -164,7 +171,7 @@ fn classify(operation: &Operation, status: u16, code: Option<&str>, complete: bo
             // Not even the account is there; nothing that an election could create.
             Operation::CreateContainer => Class::Refused,
             // Put Blob needs only the container.
-            Operation::CreateBlob => Class::MissingContainer,
+            Operation::CreateBlob | Operation::LeaveNotice { .. } => Class::MissingContainer,
             _ if code == Some("ContainerNotFound") => Class::MissingContainer,
             _ => Class::MissingBlob,
         },
@@ -179,9 +186,13 @@ fn classify(operation: &Operation, status: u16, code: Option<&str>, complete: bo
 
 fn expected_status(operation: &Operation) -> u16 {
     match operation {
-        Operation::CreateContainer | Operation::CreateBlob | Operation::Acquire { .. } => 201,
+        Operation::CreateContainer
+        | Operation::CreateBlob
+        | Operation::Acquire { .. }
+        | Operation::LeaveNotice { .. } => 201,
         Operation::Break { .. } => 202,
         Operation::Look { .. }
+        | Operation::LookAtNotice
         | Operation::Renew { .. }
         | Operation::Change { .. }
         | Operation::Release { .. }
@@ -291,6 +302,8 @@ mod tests {
             Operation::Release { lease: id() },
             Operation::Break { period: None },
             write(),
+            Operation::LookAtNotice,
+            Operation::LeaveNotice { over: None, metadata: Metadata::default() },
         ]
     }
 
@@ -375,7 +388,7 @@ mod tests {
     fn done_is_one_status_with_what_it_must_carry() {
         let full = [("x-ms-lease-id", A), ("ETag", "\"0x1\""), ("x-ms-lease-state", "leased")];
         // Operation, status, which of the three headers it cannot do without.
-        let expected: [(u16, &[usize]); 9] = [
+        let expected: [(u16, &[usize]); 11] = [
             (200, &[1, 2]),
             (201, &[]),
             (201, &[1]),
@@ -385,6 +398,8 @@ mod tests {
             (200, &[]),
             (202, &[]),
             (200, &[1]),
+            (200, &[1, 2]),
+            (201, &[1]),
         ];
         for (operation, (status, needed)) in every_operation().iter().zip(expected) {
             for other in 200..300 {
@@ -489,6 +504,17 @@ mod tests {
     }
 
     #[test]
+    fn when_a_blob_was_written_is_read_or_left() {
+        let seconds = |date| {
+            let answer = read(&Operation::LookAtNotice, 200, &[("Last-Modified", date)]);
+            answer.modified.map(|date| date.timestamp())
+        };
+        assert_eq!(seconds("Fri, 02 Jan 2026 03:04:05 GMT"), Some(1_767_323_045));
+        assert_eq!(seconds("2026-01-02T03:04:05Z"), None);
+        assert_eq!(read(&Operation::LookAtNotice, 200, &[]).modified, None);
+    }
+
+    #[test]
     fn lease_time_and_code_are_read_or_left() {
         let answer = read(&Operation::Break { period: None }, 202, &[("x-ms-lease-time", "15")]);
         assert_eq!((answer.class, answer.lease_time), (Class::Done, Some(15)));
@@ -547,12 +573,12 @@ mod tests {
         #[test]
         fn nothing_panics(
             status: u16,
-            values in proptest::collection::vec((0usize..10, any::<Vec<u8>>()), 0..12),
+            values in proptest::collection::vec((0usize..11, any::<Vec<u8>>()), 0..12),
             others in any::<Vec<(String, Vec<u8>)>>(),
         ) {
-            const NAMES: [&str; 10] = [
+            const NAMES: [&str; 11] = [
                 "x-ms-error-code", "ETag", "x-ms-lease-id", "x-ms-lease-state", "Content-Length", "x-ms-lease-time", "Date",
-                "x-ms-request-id", "x-ms-meta-term", "X-MS-META-",
+                "x-ms-request-id", "x-ms-meta-term", "X-MS-META-", "Last-Modified",
             ];
             let mut headers: Vec<_> = values.into_iter().map(|(name, value)| (NAMES[name].to_string(), value)).collect();
             headers.extend(others);

@@ -13,9 +13,15 @@ pub struct BlobName {
     blob: String,
 }
 
+/// The most characters that a blob's name has.
+const LONGEST: usize = 1024;
+
 /// What stays as it is in a path: RFC 3986 unreserved characters, and the slash.
 const ENCODED: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
+
+/// What the name of an election's notice ends with.
+const NOTICE: &str = ".notice";
 
 impl BlobName {
     /// Reads `container/blob`; the blob's own name may hold more slashes.
@@ -56,6 +62,17 @@ impl BlobName {
     /// `/container/blob`, percent-encoded as it goes on the wire.
     pub fn path(&self) -> String {
         encoded_path(&[&self.container, &self.blob])
+    }
+
+    /// `/container/blob.notice`, percent-encoded: the blob beside this one by which a candidate
+    /// tells the leader what it cannot write to a leased blob.
+    pub fn notice_path(&self) -> String {
+        self.path() + NOTICE
+    }
+
+    /// Whether the name of that blob is short enough for a blob.
+    pub fn may_have_notice(&self) -> bool {
+        self.blob.chars().count() + NOTICE.len() <= LONGEST
     }
 }
 
@@ -103,7 +120,7 @@ fn is_lower_or_digit(byte: u8) -> bool {
 }
 
 fn judge_blob(name: &str, broken: &mut Vec<&'static str>) {
-    if !(1..=1024).contains(&name.chars().count()) {
+    if !(1..=LONGEST).contains(&name.chars().count()) {
         broken.push("a blob's name has 1 to 1024 characters");
     }
     if name.ends_with(['.', '/']) {
@@ -144,6 +161,17 @@ mod tests {
             (root.path().as_str(), root.container_path().as_str()),
             ("/%24root/leader", "/%24root")
         );
+    }
+
+    #[test]
+    fn the_notice_is_beside_the_blob_while_its_name_is_short_enough() {
+        let name = BlobName::parse("leases/dir a/ü").unwrap();
+        assert_eq!(name.notice_path(), "/leases/dir%20a/%C3%BC.notice");
+        for (length, may) in [(1, true), (1017, true), (1018, false), (1024, false)] {
+            // Characters count, not bytes.
+            let name = BlobName::parse(&format!("abc/{}", "é".repeat(length))).unwrap();
+            assert_eq!(name.may_have_notice(), may, "{length}");
+        }
     }
 
     #[test]

@@ -77,6 +77,16 @@ pub enum Operation {
         /// ASCII).
         metadata: Metadata,
     },
+    /// *Get Blob Properties* (HEAD) of the notice beside the election's blob.
+    LookAtNotice,
+    /// *Put Blob*: an empty block blob with metadata, the notice beside the election's blob. Never
+    /// over anything that was not looked at.
+    LeaveNotice {
+        /// The notice that this one replaces; none: only where there is none (`If-None-Match: *`).
+        over: Option<ETag>,
+        /// As in a record.
+        metadata: Metadata,
+    },
 }
 
 /// The methods that are used.
@@ -152,6 +162,8 @@ impl Operation {
             Operation::Release { .. } => "release lease",
             Operation::Break { .. } => "break lease",
             Operation::WriteMetadata { .. } => "write record",
+            Operation::LookAtNotice => "look at notice",
+            Operation::LeaveNotice { .. } => "leave notice",
         }
     }
 
@@ -171,6 +183,8 @@ impl Operation {
         let (method, path) = match self {
             Operation::Look { .. } => (Method::Head, blob.path()),
             Operation::CreateContainer => (Method::Put, blob.container_path()),
+            Operation::LookAtNotice => (Method::Head, blob.notice_path()),
+            Operation::LeaveNotice { .. } => (Method::Put, blob.notice_path()),
             _ => (Method::Put, blob.path()),
         };
         let path = account.prefix().to_string() + &path;
@@ -213,7 +227,10 @@ impl Operation {
 
     fn query(&self) -> &'static str {
         match self {
-            Operation::Look { .. } | Operation::CreateBlob => "",
+            Operation::Look { .. }
+            | Operation::CreateBlob
+            | Operation::LookAtNotice
+            | Operation::LeaveNotice { .. } => "",
             Operation::CreateContainer => "restype=container&",
             Operation::WriteMetadata { .. } => "comp=metadata&",
             Operation::Acquire { .. }
@@ -229,16 +246,18 @@ impl Operation {
         const LEASE: &str = "x-ms-lease-id";
         const PROPOSED: &str = "x-ms-proposed-lease-id";
         const IF_MATCH: &str = "if-match";
+        const IF_NONE_MATCH: &str = "if-none-match";
+        const BLOB_TYPE: (&str, &str) = ("x-ms-blob-type", "BlockBlob");
         match self {
             Operation::Look { lease } => {
                 if let Some(lease) = lease {
                     headers.add(LEASE, lease.to_string());
                 }
             }
-            Operation::CreateContainer => {}
+            Operation::CreateContainer | Operation::LookAtNotice => {}
             Operation::CreateBlob => {
-                headers.add("x-ms-blob-type", "BlockBlob");
-                headers.add("if-none-match", "*");
+                headers.add(BLOB_TYPE.0, BLOB_TYPE.1);
+                headers.add(IF_NONE_MATCH, "*");
             }
             Operation::Acquire { lease, seconds, if_match } => {
                 headers.add(ACTION, "acquire");
@@ -270,9 +289,15 @@ impl Operation {
             Operation::WriteMetadata { lease, if_match: ETag(etag), metadata } => {
                 headers.add(LEASE, lease.to_string());
                 headers.add(IF_MATCH, etag.as_str());
-                for (name, value) in metadata.iter() {
-                    headers.add("x-ms-meta-".to_string() + name, value);
+                headers.add_all(metadata);
+            }
+            Operation::LeaveNotice { over, metadata } => {
+                headers.add(BLOB_TYPE.0, BLOB_TYPE.1);
+                match over {
+                    Some(ETag(etag)) => headers.add(IF_MATCH, etag.as_str()),
+                    None => headers.add(IF_NONE_MATCH, "*"),
                 }
+                headers.add_all(metadata);
             }
         }
     }
@@ -283,6 +308,12 @@ struct Headers(Vec<(String, String)>);
 impl Headers {
     fn add(&mut self, name: impl Into<String>, value: impl Into<String>) {
         self.0.push((name.into(), value.into()));
+    }
+
+    fn add_all(&mut self, metadata: &Metadata) {
+        for (name, value) in metadata.iter() {
+            self.add("x-ms-meta-".to_string() + name, value);
+        }
     }
 }
 
@@ -328,6 +359,12 @@ mod tests {
                 if_match: etag(),
                 metadata: Metadata::from_iter([("term", "7"), ("since", "")]),
             },
+            Operation::LookAtNotice,
+            Operation::LeaveNotice {
+                over: None,
+                metadata: Metadata::from_iter([("who", "here"), ("what", "a")]),
+            },
+            Operation::LeaveNotice { over: Some(etag()), metadata: Metadata::default() },
         ]
     }
 
@@ -379,6 +416,20 @@ mod tests {
                     ("x-ms-meta-since", ""),
                     ("x-ms-meta-term", "7"),
                 ],
+            ),
+            ("HEAD /devstoreaccount1/leases/my%20leader.notice?timeout=3", vec![]),
+            (
+                "PUT /devstoreaccount1/leases/my%20leader.notice?timeout=3",
+                vec![
+                    ("x-ms-blob-type", "BlockBlob"),
+                    ("if-none-match", "*"),
+                    ("x-ms-meta-what", "a"),
+                    ("x-ms-meta-who", "here"),
+                ],
+            ),
+            (
+                "PUT /devstoreaccount1/leases/my%20leader.notice?timeout=3",
+                vec![("x-ms-blob-type", "BlockBlob"), ("if-match", "\"0x1\"")],
             ),
         ];
         assert_eq!(all().len(), expected.len());

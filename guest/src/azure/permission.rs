@@ -16,9 +16,11 @@ impl Operation {
     /// What it needs.
     pub fn permission(&self) -> Permission {
         let (letters, action) = match self {
-            Operation::Look { .. } => ("r", "containers/blobs/read"),
+            Operation::Look { .. } | Operation::LookAtNotice => ("r", "containers/blobs/read"),
             Operation::CreateContainer => ("c or w, of an account SAS", "containers/write"),
-            Operation::CreateBlob => ("c or w", "containers/blobs/write"),
+            Operation::CreateBlob | Operation::LeaveNotice { .. } => {
+                ("c or w", "containers/blobs/write")
+            }
             Operation::Acquire { .. }
             | Operation::Renew { .. }
             | Operation::Change { .. }

@@ -2,7 +2,8 @@
 //!
 //! This file holds what a candidate remembers, and leads requests and answers to the
 //! part that knows what they mean: `winning` until the term is raised, `holding` from then on
-//! until the work is to stop, `releasing` until the lease is given back.
+//! until the work is to stop, `releasing` until the lease is given back. What is done in between, in
+//! spare time, is in `errands`.
 
 use core::time::Duration;
 
@@ -13,7 +14,8 @@ use super::Moment;
 use super::chance::Chance;
 use super::environment::Files;
 use super::holding::Hold;
-use super::keyring::{Fetch, Fetched, Keyring, LEAST_FETCH, LONGEST_FETCH};
+use super::keyring::{Fetch, Keyring};
+use super::notice::Chore;
 use super::one_turn::Prospect;
 use super::record::{Incumbent, Outcome};
 use super::releasing::Release;
@@ -120,6 +122,8 @@ pub(super) struct State {
     pub health: Health,
     pub told: Told,
     pub keyring: Keyring,
+    /// A follower does not leave its notice before.
+    pub leave_notice: Moment,
     /// What the files of the settings said when they were last good.
     pub files: Files,
 }
@@ -161,6 +165,8 @@ pub struct Step<'s> {
     pub(super) run: Option<Turn>,
     /// The outcome of the last turn was put on record before the release.
     pub(super) recorded: bool,
+    /// What is to be done about the notice of a follower.
+    pub(super) chore: Chore,
     trouble: Vec<Trouble>,
     asked: Option<Operation>,
     requests: u32,
@@ -190,6 +196,7 @@ impl<'s> Step<'s> {
                 health: Health::default(),
                 told: Told::default(),
                 keyring: Keyring::default(),
+                leave_notice: Moment::ZERO,
                 files: Files::default(),
             }),
             started: elapsed,
@@ -197,6 +204,7 @@ impl<'s> Step<'s> {
             renewed: false,
             run: None,
             recorded: false,
+            chore: Chore::None,
             trouble: Vec::new(),
             asked: None,
             requests: 0,
@@ -223,22 +231,31 @@ impl<'s> Step<'s> {
     /// What to do at `now`.
     pub fn next(&mut self, now: Moment) -> Todo {
         let free = self.requests < MOST_REQUESTS && !self.tell_now;
-        let wish = if free { self.wish(now) } else { None };
+        let request = if free { self.request(now) } else { None };
+        match request {
+            Some(request) => {
+                self.requests += 1;
+                request
+            }
+            None => Todo::Rest(Box::new(self.report(now))),
+        }
+    }
+
+    /// What the phase has to send, after the token that it needs; else an errand.
+    fn request(&mut self, now: Moment) -> Option<Todo> {
+        let wish = self.wish(now);
         let pass = self.state.keyring.pass(self.settings.account.credential(), now);
         match (wish, pass) {
-            (Some(Wish { operation, timeout }), Some(pass)) => {
-                self.requests += 1;
-                self.asked = Some(operation.clone());
-                Todo::Send(Ask { operation, timeout, pass })
-            }
-            (wish, pass) => match self.fetch(wish.is_some(), pass.is_some(), now) {
-                Some(fetch) if free => {
-                    self.requests += 1;
-                    Todo::Fetch(fetch)
-                }
-                _ => Todo::Rest(Box::new(self.report(now))),
-            },
+            (Some(wish), Some(pass)) => Some(self.send(wish, pass)),
+            (Some(_), None) => self.missing_token(now).map(Todo::Fetch),
+            (None, pass) => self.errand(pass, now),
         }
+    }
+
+    pub(super) fn send(&mut self, wish: Wish, pass: Pass) -> Todo {
+        let Wish { operation, timeout } = wish;
+        self.asked = Some(operation.clone());
+        Todo::Send(Ask { operation, timeout, pass })
     }
 
     /// What the phase has to send.
@@ -251,59 +268,6 @@ impl<'s> Step<'s> {
             Phase::Releasing(_) => self.send_release(now),
             Phase::Stopping { .. } | Phase::Left => None,
         }
-    }
-
-    /// The request for a token: at once when something waits for one; else early, where it keeps
-    /// nothing waiting.
-    fn fetch(&self, wanted: bool, at_hand: bool, now: Moment) -> Option<Fetch> {
-        let credential = self.settings.account.credential();
-        let due = self.state.keyring.due(credential).is_some_and(|due| due <= now);
-        let time = match (&self.state.phase, wanted, at_hand) {
-            _ if !due => return None,
-            (Phase::Holding(hold), true, false) => hold.valid_until.saturating_sub(now),
-            (Phase::Raising(raise), true, false) => raise.valid_until().saturating_sub(now),
-            (_, true, false) => LONGEST_FETCH,
-            (Phase::Holding(_) | Phase::Watching(_), false, _) => self.spare_time(now),
-            _ => return None,
-        };
-        let timeout = time.min(LONGEST_FETCH);
-        (timeout >= LEAST_FETCH).then(|| Keyring::fetch(credential, timeout))?
-    }
-
-    /// How long nothing is due.
-    fn spare_time(&self, now: Moment) -> Duration {
-        match &self.state.phase {
-            Phase::Holding(hold) if hold.is_renewed() => {
-                self.next_in_tenancy(hold, now).saturating_sub(now)
-            }
-            Phase::Watching(watch) => watch.pace.next.saturating_sub(now),
-            _ => Duration::ZERO,
-        }
-    }
-
-    /// Takes the answer to the request for a token. `sent` was read before it was sent; `now` and
-    /// `wall` after it was answered.
-    pub fn fetched(
-        &mut self,
-        sent: Moment,
-        now: Moment,
-        wall: DateTime<Utc>,
-        reply: Fetched,
-        chance: &mut dyn Chance,
-    ) {
-        let credential = self.settings.account.credential();
-        let date = self.date(now, wall);
-        let taken = self.state.keyring.fetched(credential, reply, (sent, now), date, chance);
-        if let Err(trouble) = taken {
-            self.tell(trouble.class, trouble.detail, now);
-        }
-    }
-
-    /// Begins with what an earlier look had in hand.
-    #[must_use]
-    pub fn with_keyring(mut self, keyring: Keyring) -> Self {
-        self.state.keyring = keyring;
-        self
     }
 
     /// Tells that the settings cannot be read any more, and those from before are used.
@@ -336,6 +300,10 @@ impl<'s> Step<'s> {
         chance: &mut dyn Chance,
     ) {
         let Some(operation) = self.asked.take() else { return };
+        if let Operation::LookAtNotice | Operation::LeaveNotice { .. } = operation {
+            // Not even the service's time is learnt from it.
+            return self.noticed(&reply, now);
+        }
         let signed_by_wall = self.state.service.now(now).is_none();
         if let Ok(Answer { date: Some(date), .. }) = &reply {
             self.state.service.learn(*date, now);
@@ -464,26 +432,6 @@ impl<'s> Step<'s> {
         now + super::chance::jittered(self.settings.timings.poll, chance) + rarely
     }
 
-    /// When to be called, reckoning with tokens: not before there can be one, where all waits for it;
-    /// and in good time to renew one.
-    fn with_token(&self, next: Moment, now: Moment) -> Moment {
-        let credential = self.settings.account.credential();
-        let Some(due) = self.state.keyring.due(credential) else { return next };
-        let at_hand = self.state.keyring.pass(credential, now).is_some();
-        match &self.state.phase {
-            Phase::Stopping { .. } | Phase::Left => next,
-            Phase::Holding(hold) if !at_hand => next.max(due).min(hold.valid_until),
-            Phase::Raising(raise) if !at_hand => next.max(due).min(raise.valid_until()),
-            _ if !at_hand => next.max(due),
-            Phase::Holding(hold)
-                if hold.is_renewed() && next.saturating_sub(due.max(now)) >= LEAST_FETCH =>
-            {
-                next.min(due.max(now))
-            }
-            _ => next,
-        }
-    }
-
     fn report(&mut self, now: Moment) -> Report {
         self.check_schedule(now);
         if let (Some(run), Phase::Holding(hold)) = (&mut self.run, &self.state.phase) {
@@ -502,7 +450,7 @@ impl<'s> Step<'s> {
             Phase::Releasing(release) => release.pace.next,
             Phase::Left => now + timings.lease,
         };
-        let next = self.with_token(next, now);
+        let next = self.with_errands(next, now);
         let standing = match &self.state.phase {
             Phase::Holding(hold) => Standing::Leading(Tenancy {
                 term: hold.term(),

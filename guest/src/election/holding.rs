@@ -42,6 +42,8 @@ const LEAST_WRITE: Duration = Duration::from_secs(1);
 pub(super) struct Hold {
     pub lease: LeaseId,
     pub valid_until: Moment,
+    /// No notice is looked for before.
+    pub look_for_notice: Moment,
     renew: Pace,
     /// What is on the blob, and the outcome of the last turn, which may not be there yet.
     record: Record,
@@ -68,10 +70,12 @@ impl Hold {
         renew: Pace,
         record: Record,
         etag: ETag,
+        look_for_notice: Moment,
     ) -> Self {
         Self {
             lease,
             valid_until,
+            look_for_notice,
             renew,
             record,
             etag,

@@ -7,8 +7,10 @@
 mod candidate;
 mod chance;
 mod environment;
+mod errands;
 mod holding;
 mod keyring;
+mod notice;
 mod one_turn;
 mod pace;
 mod record;

@@ -24,6 +24,16 @@ const MOST_BYTES: usize = 4096;
 const ENCODED: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b':').remove(b'/');
 
+/// A value as metadata holds it.
+pub(super) fn encoded(value: &str) -> String {
+    utf8_percent_encode(value, ENCODED).to_string()
+}
+
+/// A value of metadata, unless it is none of text.
+pub(super) fn decoded(value: &str) -> Option<String> {
+    Some(percent_decode_str(value).decode_utf8().ok()?.into_owned())
+}
+
 mod field {
     pub const FORMAT: &str = "tenureformat";
     pub const TERM: &str = "tenureterm";
@@ -302,8 +312,7 @@ impl Record {
     pub fn write(&self) -> Metadata {
         let mut metadata = self.unknown.clone();
         let mut put = |name: &str, value: &str| {
-            let value = utf8_percent_encode(value, ENCODED).to_string();
-            metadata.insert(name.into(), value);
+            metadata.insert(name.into(), encoded(value));
         };
         put(field::FORMAT, &FORMAT.to_string());
         put(field::TERM, &self.term.to_string());
@@ -390,10 +399,7 @@ struct Fields(Metadata);
 impl Fields {
     fn decoded(&mut self, name: &str) -> Result<Option<String>, RecordError> {
         let Some(value) = self.0.remove(name) else { return Ok(None) };
-        match percent_decode_str(&value).decode_utf8() {
-            Ok(text) => Ok(Some(text.into_owned())),
-            Err(_) => Err(RecordError::Garbled(name.into())),
-        }
+        decoded(&value).map(Some).ok_or_else(|| RecordError::Garbled(name.into()))
     }
 
     fn optional<T>(

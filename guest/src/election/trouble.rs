@@ -5,6 +5,7 @@ use core::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::Moment;
+use super::notice::Notice;
 use super::service_clock::Timestamp;
 use super::settings::Settings;
 use crate::prelude::*;
@@ -14,6 +15,10 @@ const REMINDER: Duration = Duration::from_secs(60);
 
 /// As many different troubles are told apart.
 const REMEMBERED: usize = 6;
+
+/// What to do about two schedules.
+const SEPARATE: &str =
+    "give every job an election of its own (during a change of schedule this is normal)";
 
 /// What kind of thing went wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,10 +76,20 @@ impl Trouble {
         let (theirs, ours) = (theirs?, settings.agenda.words()?);
         let election = &settings.election;
         let detail = format!(
-            "the leader of {election} ran \"{theirs}\", this candidate has \"{ours}\"; give every \
-             job an election of its own (during a change of schedule this is normal)"
+            "the leader of {election} ran \"{theirs}\", this candidate has \"{ours}\"; {SEPARATE}"
         );
         (theirs != ours).then_some(Self { class: TroubleClass::Schedule, detail })
+    }
+
+    /// The same for the leader, by the notice that another candidate left.
+    pub(super) fn of_notice(notice: &Notice, settings: &Settings) -> Option<Self> {
+        let Notice { candidate, schedule } = notice;
+        let (ours, election) = (settings.agenda.words()?, &settings.election);
+        let detail = format!(
+            "the candidate \"{candidate}\" of {election} has \"{schedule}\", this leader runs \
+             \"{ours}\"; {SEPARATE}"
+        );
+        (*schedule != ours).then_some(Self { class: TroubleClass::Schedule, detail })
     }
 
     /// A claimed slot that keeps all turns waiting.

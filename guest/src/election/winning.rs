@@ -8,6 +8,7 @@ use super::Moment;
 use super::candidate::{Failure, Phase, Step, Wish, patience};
 use super::chance::{Chance, lease_id};
 use super::holding::Hold;
+use super::notice::FIRST_LOOK;
 use super::pace::Pace;
 use super::record::Record;
 use super::service_clock::Timestamp;
@@ -123,9 +124,12 @@ impl Step<'_> {
                         return Phase::Watching(Watch::at(self.next_poll(now, chance)));
                     }
                 };
-                self.compare_schedules(record.as_ref(), now);
+                let other = self.is_other_schedule(record.as_ref(), now);
                 match properties.lease {
                     LeaseState::Leased | LeaseState::Breaking => {
+                        if other {
+                            self.leave_notice(now);
+                        }
                         // A lease of our own that could not be released is nobody's.
                         let others = record.filter(|record| record.nonce != self.state.nonce);
                         self.state.following = Some(others.as_ref().map(Record::incumbent));
@@ -249,11 +253,15 @@ impl Step<'_> {
     }
 
     /// Two different schedules on one blob: most likely two jobs that share it by mistake.
-    fn compare_schedules(&mut self, record: Option<&Record>, now: Moment) {
+    /// It is told.
+    fn is_other_schedule(&mut self, record: Option<&Record>, now: Moment) -> bool {
         let theirs = record.and_then(|record| record.schedule.as_deref());
-        if let Some(trouble) = Trouble::of_schedules(theirs, self.settings) {
+        let trouble = Trouble::of_schedules(theirs, self.settings);
+        let other = trouble.is_some();
+        if let Some(trouble) = trouble {
             self.tell(trouble.class, trouble.detail, now);
         }
+        other
     }
 
     fn attempt(
@@ -416,7 +424,8 @@ impl Step<'_> {
                 }
                 self.tell_now = true;
                 let renew = Pace::at(raise.acquired + self.settings.timings.renew);
-                Phase::Holding(Hold::new(lease, valid_until, renew, raise.write.record, etag))
+                let (record, look) = (raise.write.record, raise.acquired + FIRST_LOOK);
+                Phase::Holding(Hold::new(lease, valid_until, renew, record, etag, look))
             }
             Progress::Onward => {
                 raise.write.pace.next = now;

@@ -28,9 +28,11 @@ impl State {
     }
 
     fn accepted(&mut self, sent: &Sent) {
-        use Operation::{Acquire, CreateBlob, CreateContainer, Release, Renew, WriteMetadata};
+        use Operation::{
+            Acquire, CreateBlob, CreateContainer, LeaveNotice, Release, Renew, WriteMetadata,
+        };
         match &*sent.operation {
-            CreateContainer | CreateBlob => self.writes += 1,
+            CreateContainer | CreateBlob | LeaveNotice { .. } => self.writes += 1,
             Acquire { lease, .. } | Renew { lease } => {
                 self.first.get_or_insert(sent.from);
                 self.oracle.granted(*lease, sent.at, self.now);

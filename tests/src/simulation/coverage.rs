@@ -12,20 +12,22 @@ use super::fault::{Fault, Kind, Step};
 const FAULTS: usize = Fault::ALL.len();
 const STEPS: usize = Step::ALL.len();
 
-/// A table of faults and steps.
+/// A table of faults and steps of the protocol.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Coverage([[u64; STEPS]; FAULTS]);
 
 impl Coverage {
     /// Counts one.
     pub fn add(&mut self, fault: Fault, step: Step) {
-        self.0[fault as usize][step as usize] += 1;
+        if let Some(count) = self.0[fault as usize].get_mut(step as usize) {
+            *count += 1;
+        }
     }
 
     /// How often.
     #[must_use]
     pub fn of(&self, fault: Fault, step: Step) -> u64 {
-        self.0[fault as usize][step as usize]
+        self.0[fault as usize].get(step as usize).copied().unwrap_or(0)
     }
 
     /// How often a fault struck anywhere.

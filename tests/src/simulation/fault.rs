@@ -23,6 +23,9 @@ pub enum Step {
     Outcome,
     /// Losing and leaving.
     Release,
+    /// About a notice, which is no business of the lease: nothing lies in wait for it, but all that
+    /// befalls any request befalls it, too.
+    Notice,
 }
 
 impl Step {
@@ -54,6 +57,7 @@ impl Step {
             Self::Claim => "claim",
             Self::Outcome => "outcome",
             Self::Release => "release",
+            Self::Notice => "notice",
         }
     }
 }

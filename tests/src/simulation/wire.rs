@@ -64,6 +64,9 @@ impl Wire {
                 }
             }
         }
+        if is_notice(&request.target) {
+            return Asked { who, step: Step::Notice, lease: None, write: None };
+        }
         let step = match (request.method.as_str(), action, &write) {
             ("HEAD", ..) if lease.is_some() => Step::ReadBack,
             ("HEAD", ..) => Step::Look,
@@ -110,6 +113,11 @@ const NOTHING: Written = Written {
     done: false,
     later: false,
 };
+
+/// Whether a request is about a blob beside the election's.
+fn is_notice(target: &str) -> bool {
+    target.split('?').next().is_some_and(|path| path.ends_with(".notice"))
+}
 
 /// Reads a lease id.
 #[must_use]

@@ -211,6 +211,30 @@ pub async fn candidates_with_different_leases_share_an_election(stage: Stage) ->
     scene.end(Duration::ZERO).await
 }
 
+/// Most likely two jobs that were given one election by mistake.
+pub async fn candidates_with_different_schedules_are_both_told(stage: Stage) -> Result<()> {
+    // The leader looks for a notice when it has led for a minute.
+    const FIRST_LOOK: Duration = Duration::from_secs(180);
+    let mut scene = Scene::empty(stage).await?;
+    scene.candidates.push(scene.group.start("report", &[])?);
+    scene.find_leader(0, SOON).await;
+    let mut other = scene.group.clone();
+    other.timer = ["--every", "3s"];
+    scene.candidates.push(other.start("backup", &[])?);
+    let names_both = |line: &Line| {
+        let detail = line.event["detail"].as_str().unwrap_or_default();
+        line.event["class"] == "schedule"
+            && detail.contains("\"every 2s\"")
+            && detail.contains("\"every 3s\"")
+    };
+    let [leader, follower] = &scene.candidates[..] else { unreachable!() };
+    follower.line("word of the leader's schedule", 0, SOON, names_both).await;
+    let told = leader.line("word of the other's schedule", 0, FIRST_LOOK, names_both).await;
+    ensure!(told.event["detail"].as_str().unwrap().contains("\"backup\""), "{}", told.event);
+    ensure!(leader.count("stood-down") == 0, "{}", leader.transcript());
+    scene.end(Duration::ZERO).await
+}
+
 pub async fn a_store_that_restarts_costs_only_the_outage(stage: Stage) -> Result<()> {
     let mut scene = Scene::of_three(stage).await?;
     let before = scene.term;

@@ -5,6 +5,7 @@ mod deliveries;
 mod holding;
 mod leaving;
 mod memories;
+mod notices;
 mod one_turn;
 mod turns;
 mod watchdog;
@@ -198,6 +199,8 @@ fn available(operation: &Operation, at: Moment) -> Reply {
         Operation::Change { to, .. } => answer(operation, at, 200, &[("x-ms-lease-id", &id(to))]),
         Operation::Break { .. } => answer(operation, at, 202, &[("x-ms-lease-time", "0")]),
         Operation::WriteMetadata { .. } => answer(operation, at, 200, &[("etag", "\"2\"")]),
+        Operation::LookAtNotice => refusal(operation, at, 404, "BlobNotFound"),
+        Operation::LeaveNotice { .. } => answer(operation, at, 201, &[("etag", "\"3\"")]),
     }
 }
 

@@ -68,7 +68,11 @@ fn crash(history: &History, wins: &[Win], index: usize, who: Who) -> Option<Loss
         return None;
     }
     let late = history.entries[index..].iter().filter_map(|entry| match entry.what {
-        What::Handled(number, _) if history.asked[number].who == who => Some(entry.at - at),
+        What::Handled(number, _)
+            if history.asked[number].who == who && history.asked[number].step != Step::Notice =>
+        {
+            Some(entry.at - at)
+        }
         _ => None,
     });
     let d = late.max().unwrap_or(0);

@@ -3,6 +3,7 @@
 //! Whoever lives and does not stand still sends something in every poll or renewal interval and
 //! request time-out, until it leaves; and it leaves within the time that the runner gives it.
 
+use super::super::fault::Step;
 use super::super::history::{Entry, History, What, Who};
 use super::super::world::Millis;
 use super::{Violation, violation};
@@ -54,6 +55,8 @@ pub fn i7(history: &History) -> Vec<Violation> {
                 pulse.leaving = pulse.leaving.map(|_| *at);
             }
             What::ToldToLeave(_) => pulse.leaving = Some(*at),
+            // No sign of life: whatever is due comes beside it, and in time.
+            What::Sent(number) if history.asked[number].step == Step::Notice => {}
             _ => pulse.silent = Some(*at),
         }
         if matches!(what, What::Sent(_)) {

@@ -1,0 +1,156 @@
+//! Errands: what a candidate does in its spare time, when nothing else is due, and only as long as
+//! that lasts. A token is renewed long before it ends; a notice is left, or looked for.
+//!
+//! A leader that does not hear of its newest renewal has no spare time. One that does is called for
+//! an errand at once, because the step that renews ends with that.
+
+use core::time::Duration;
+
+use chrono::{DateTime, Utc};
+
+use super::Moment;
+use super::candidate::{Failure, Phase, Step, Todo, Wish};
+use super::chance::Chance;
+use super::holding::Hold;
+use super::keyring::{Fetch, Fetched, Keyring, LEAST_FETCH, LONGEST_FETCH};
+use super::notice::{self, Chore, Notice};
+use super::trouble::Trouble;
+use crate::azure::answer::Answer;
+use crate::azure::credential::Pass;
+use crate::azure::operation::Operation;
+
+/// The least time that a request about a notice is given.
+const LEAST_NOTICE: Duration = Duration::from_millis(200);
+
+/// The longest that one may take: what happens meanwhile, the end of a turn or a wish to leave,
+/// waits for it.
+const LONGEST_NOTICE: Duration = Duration::from_secs(1);
+
+impl Step<'_> {
+    /// Begins with what an earlier look had in hand.
+    #[must_use]
+    pub fn with_keyring(mut self, keyring: Keyring) -> Self {
+        self.state.keyring = keyring;
+        self
+    }
+
+    /// The request for a token that something else waits for.
+    pub(super) fn missing_token(&self, now: Moment) -> Option<Fetch> {
+        let left = match &self.state.phase {
+            Phase::Holding(hold) => hold.valid_until.saturating_sub(now),
+            Phase::Raising(raise) => raise.valid_until().saturating_sub(now),
+            _ => LONGEST_FETCH,
+        };
+        self.fetch(left, now)
+    }
+
+    /// The errand that is due and fits into the spare time.
+    pub(super) fn errand(&mut self, pass: Option<Pass>, now: Moment) -> Option<Todo> {
+        let spare = self.spare_time(now);
+        if let Some(fetch) = self.fetch(spare, now) {
+            return Some(Todo::Fetch(fetch));
+        }
+        let operation = match &self.state.phase {
+            Phase::Watching(_) => self.chore.operation(self.settings)?,
+            Phase::Holding(hold) => {
+                self.notice_due(hold).filter(|due| *due <= now).map(|_| Operation::LookAtNotice)?
+            }
+            _ => return None,
+        };
+        let timeout = spare.min(LONGEST_NOTICE);
+        let fits = timeout >= LEAST_NOTICE;
+        pass.filter(|_| fits).map(|pass| self.send(Wish { operation, timeout }, pass))
+    }
+
+    /// The request for a token, if one is due and can be had in that time.
+    fn fetch(&self, time: Duration, now: Moment) -> Option<Fetch> {
+        let credential = self.settings.account.credential();
+        let due = self.state.keyring.due(credential).is_some_and(|due| due <= now);
+        let timeout = time.min(LONGEST_FETCH);
+        (due && timeout >= LEAST_FETCH).then(|| Keyring::fetch(credential, timeout))?
+    }
+
+    /// How long nothing is due.
+    fn spare_time(&self, now: Moment) -> Duration {
+        match &self.state.phase {
+            Phase::Holding(hold) if hold.is_renewed() => {
+                self.next_in_tenancy(hold, now).saturating_sub(now)
+            }
+            Phase::Watching(watch) => watch.pace.next.saturating_sub(now),
+            _ => Duration::ZERO,
+        }
+    }
+
+    /// When a leader looks for a notice; never when there are none.
+    fn notice_due(&self, hold: &Hold) -> Option<Moment> {
+        notice::are_in_use(self.settings).then_some(hold.look_for_notice)
+    }
+
+    /// When to be called, reckoning with errands: not before there can be a token, where all waits for
+    /// it; and for a leader, which is not called otherwise, in good time.
+    pub(super) fn with_errands(&self, next: Moment, now: Moment) -> Moment {
+        let credential = self.settings.account.credential();
+        let token = self.state.keyring.due(credential);
+        let missing = token.filter(|_| self.state.keyring.pass(credential, now).is_none());
+        match (&self.state.phase, missing) {
+            (Phase::Stopping { .. } | Phase::Left, _) => next,
+            (Phase::Holding(hold), Some(due)) => next.max(due).min(hold.valid_until),
+            (Phase::Raising(raise), Some(due)) => next.max(due).min(raise.valid_until()),
+            (_, Some(due)) => next.max(due),
+            (Phase::Holding(hold), None) if hold.is_renewed() => {
+                let errands = [(token, LEAST_FETCH), (self.notice_due(hold), LEAST_NOTICE)];
+                let fitting = errands.into_iter().filter_map(|(due, least)| {
+                    let due = due?.max(now);
+                    (next.saturating_sub(due) >= least).then_some(due)
+                });
+                fitting.min().unwrap_or(next)
+            }
+            _ => next,
+        }
+    }
+
+    /// Takes the answer to the request for a token. `sent` was read before it was sent; `now` and
+    /// `wall` after it was answered.
+    pub fn fetched(
+        &mut self,
+        sent: Moment,
+        now: Moment,
+        wall: DateTime<Utc>,
+        reply: Fetched,
+        chance: &mut dyn Chance,
+    ) {
+        let credential = self.settings.account.credential();
+        let date = self.date(now, wall);
+        let taken = self.state.keyring.fetched(credential, reply, (sent, now), date, chance);
+        if let Err(trouble) = taken {
+            self.tell(trouble.class, trouble.detail, now);
+        }
+    }
+
+    /// A follower saw that the leader has another schedule: its notice is left, unless that was tried
+    /// lately.
+    pub(super) fn leave_notice(&mut self, now: Moment) {
+        if self.state.leave_notice <= now && notice::are_in_use(self.settings) {
+            self.chore = Chore::Look;
+        }
+    }
+
+    /// Takes the answer to a request about a notice. It says something to people, or nothing.
+    pub(super) fn noticed(&mut self, reply: &Result<Answer, Failure>, now: Moment) {
+        let answer = reply.as_ref().ok();
+        match &mut self.state.phase {
+            Phase::Holding(hold) => {
+                hold.look_for_notice = now + notice::EVERY;
+                let notice = answer.and_then(Notice::fresh);
+                let trouble = notice.and_then(|n| Trouble::of_notice(&n, self.settings));
+                if let Some(trouble) = trouble {
+                    self.tell(trouble.class, trouble.detail, now);
+                }
+            }
+            _ => {
+                self.state.leave_notice = now + notice::EVERY;
+                self.chore = core::mem::take(&mut self.chore).answered(answer);
+            }
+        }
+    }
+}
