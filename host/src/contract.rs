@@ -7,8 +7,9 @@ use std::fmt;
 use std::time::Duration;
 
 pub use crate::component::types::{
-    Complaint, Ending, EndingReason, Event, Finished, Incumbent, LastSlot, LeaseState, Needs,
-    Outcome, Snapshot, Standing, Started, Tenancy, Trouble, TroubleClass, Turn,
+    Complaint, Ending, EndingReason, Event, Exchange, ExchangeResult, Finished, Incumbent,
+    LastSlot, LeaseState, Needs, Outcome, Snapshot, Standing, Started, Tenancy, Trouble,
+    TroubleClass, Turn,
 };
 
 /// All that a candidate remembers between two steps. A secret: it holds the lease id.
@@ -48,6 +49,8 @@ pub struct Report {
     pub run: Option<Turn>,
     /// What went wrong.
     pub trouble: Vec<Trouble>,
+    /// The requests that were sent.
+    pub exchanges: Vec<Exchange>,
     /// When to call the next step at the latest, counted from the instant of this one.
     pub again_in: Duration,
 }

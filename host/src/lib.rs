@@ -86,6 +86,7 @@ mod deadline;
 pub mod egress;
 pub mod handler;
 pub mod runner;
+pub mod server;
 pub mod settings;
 pub mod store;
 

@@ -19,7 +19,9 @@ use super::notice::Chore;
 use super::one_turn::Prospect;
 use super::record::{Incumbent, Outcome};
 use super::releasing::Release;
-use super::report::{Ending, EndingReason, Event, Report, Standing, Tenancy, Turn};
+use super::report::{
+    Ending, EndingReason, Event, Exchange, ExchangeResult, Report, Standing, Tenancy, Turn,
+};
 use super::service_clock::{ServiceClock, Timestamp};
 use super::settings::{Complaint, Settings};
 use super::timings::BACK_OFF;
@@ -168,6 +170,7 @@ pub struct Step<'s> {
     /// What is to be done about the notice of a follower.
     pub(super) chore: Chore,
     trouble: Vec<Trouble>,
+    pub(super) exchanges: Vec<Exchange>,
     asked: Option<Operation>,
     requests: u32,
     /// The host is to hear at once of a tenancy, or of more time for it.
@@ -206,6 +209,7 @@ impl<'s> Step<'s> {
             recorded: false,
             chore: Chore::None,
             trouble: Vec::new(),
+            exchanges: Vec::new(),
             asked: None,
             requests: 0,
             tell_now: false,
@@ -300,6 +304,11 @@ impl<'s> Step<'s> {
         chance: &mut dyn Chance,
     ) {
         let Some(operation) = self.asked.take() else { return };
+        let result = reply
+            .as_ref()
+            .map_or(ExchangeResult::Unanswered, |answer| ExchangeResult::of(answer.class));
+        let took = now.saturating_sub(sent);
+        self.exchanges.push(Exchange { what: operation.name(), result, took });
         if let Operation::LookAtNotice | Operation::LeaveNotice { .. } = operation {
             // Not even the service's time is learnt from it.
             return self.noticed(&reply, now);
@@ -469,6 +478,7 @@ impl<'s> Step<'s> {
             renewed: self.renewed,
             run: self.run.take(),
             trouble: core::mem::take(&mut self.trouble),
+            exchanges: core::mem::take(&mut self.exchanges),
             again_in: next.saturating_sub(self.started),
         }
     }

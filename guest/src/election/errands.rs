@@ -12,9 +12,10 @@ use super::Moment;
 use super::candidate::{Failure, Phase, Step, Todo, Wish};
 use super::chance::Chance;
 use super::holding::Hold;
-use super::keyring::{Fetch, Fetched, Keyring, LEAST_FETCH, LONGEST_FETCH};
+use super::keyring::{ASK, Fetch, Fetched, Keyring, LEAST_FETCH, LONGEST_FETCH};
 use super::notice::{self, Chore, Notice};
-use super::trouble::Trouble;
+use super::report::{Exchange, ExchangeResult};
+use super::trouble::{Trouble, TroubleClass};
 use crate::azure::answer::Answer;
 use crate::azure::credential::Pass;
 use crate::azure::operation::Operation;
@@ -121,7 +122,16 @@ impl Step<'_> {
     ) {
         let credential = self.settings.account.credential();
         let date = self.date(now, wall);
+        let unanswered = reply.is_err();
         let taken = self.state.keyring.fetched(credential, reply, (sent, now), date, chance);
+        let result = match taken.as_ref().map_err(|trouble| trouble.class) {
+            Ok(()) => ExchangeResult::Done,
+            Err(_) if unanswered => ExchangeResult::Unanswered,
+            Err(TroubleClass::Refused) => ExchangeResult::Refused,
+            Err(TroubleClass::Unavailable) => ExchangeResult::Unavailable,
+            Err(_) => ExchangeResult::Nonsense,
+        };
+        self.exchanges.push(Exchange { what: ASK, result, took: now.saturating_sub(sent) });
         if let Err(trouble) = taken {
             self.tell(trouble.class, trouble.detail, now);
         }

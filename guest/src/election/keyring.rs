@@ -176,7 +176,7 @@ impl Keyring {
 }
 
 /// What is done, in the words of [`Failure::trouble`].
-const ASK: &str = "ask for a token";
+pub(super) const ASK: &str = "ask for a token";
 
 fn told(no: &NoToken, identity: &Identity) -> Trouble {
     let (origin, name) = (identity.origin(), identity.name());

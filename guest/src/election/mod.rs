@@ -32,7 +32,9 @@ pub use environment::{Environment, Files, Unreadable};
 pub use keyring::{Fetch, Fetched, Keyring, LONGEST_FETCH};
 pub use one_turn::{Course, Next, OneTurn, Prospect, Turned};
 pub use record::{Finished, Incumbent, LastSlot, Outcome, Record, RecordError, Started, Values};
-pub use report::{Ending, EndingReason, Event, Report, Standing, Tenancy, Turn};
+pub use report::{
+    Ending, EndingReason, Event, Exchange, ExchangeResult, Report, Standing, Tenancy, Turn,
+};
 pub use service_clock::{ServiceClock, Timestamp};
 pub use settings::{Complaint, Needs, Settings};
 pub use slots::{

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::record::{Incumbent, Outcome};
 use super::service_clock::Timestamp;
 use super::trouble::Trouble;
+use crate::azure::answer::Class;
 use crate::prelude::*;
 
 /// Leadership, and how long it may be acted upon.
@@ -88,6 +89,51 @@ pub enum Event {
     ResetSlot,
 }
 
+/// A request that a step sent, and what came of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exchange {
+    /// What was asked for.
+    pub what: &'static str,
+    /// What came of it.
+    pub result: ExchangeResult,
+    /// How long it took.
+    pub took: Duration,
+}
+
+/// What came of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExchangeResult {
+    /// It was done.
+    Done,
+    /// It was declined as the protocol has it: another one holds the lease, there is no blob.
+    Declined,
+    /// The credential, its permission, or the request is refused.
+    Refused,
+    /// The service cannot serve now.
+    Unavailable,
+    /// An answer that the service would not give.
+    Nonsense,
+    /// No answer.
+    Unanswered,
+}
+
+impl ExchangeResult {
+    /// What an answer comes to.
+    pub(super) fn of(class: Class) -> Self {
+        match class {
+            Class::Done => Self::Done,
+            Class::MissingBlob
+            | Class::MissingContainer
+            | Class::Conflict
+            | Class::ConditionNotMet
+            | Class::LeaseMismatch => Self::Declined,
+            Class::Refused => Self::Refused,
+            Class::Unavailable => Self::Unavailable,
+            Class::Nonsense => Self::Nonsense,
+        }
+    }
+}
+
 /// The result of one step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
@@ -103,6 +149,8 @@ pub struct Report {
     pub run: Option<Turn>,
     /// What went wrong.
     pub trouble: Vec<Trouble>,
+    /// The requests that were sent, in their order.
+    pub exchanges: Vec<Exchange>,
     /// When to step again at the latest.
     pub again_in: Duration,
 }

@@ -4,8 +4,8 @@ use core::time::Duration;
 
 use super::bindings::tenure::election::types as wit;
 use crate::election::{
-    Complaint, EndingReason, Event, Incumbent, LeaseState, Needs, Outcome, Report, Snapshot,
-    Standing, Trouble, TroubleClass, Turn,
+    Complaint, EndingReason, Event, Exchange, ExchangeResult, Incumbent, LeaseState, Needs,
+    Outcome, Report, Snapshot, Standing, Trouble, TroubleClass, Turn,
 };
 
 pub fn nanos(span: Duration) -> u64 {
@@ -106,6 +106,20 @@ impl From<Trouble> for wit::Trouble {
     }
 }
 
+impl From<Exchange> for wit::Exchange {
+    fn from(exchange: Exchange) -> Self {
+        let result = match exchange.result {
+            ExchangeResult::Done => wit::ExchangeResult::Done,
+            ExchangeResult::Declined => wit::ExchangeResult::Declined,
+            ExchangeResult::Refused => wit::ExchangeResult::Refused,
+            ExchangeResult::Unavailable => wit::ExchangeResult::Unavailable,
+            ExchangeResult::Nonsense => wit::ExchangeResult::Nonsense,
+            ExchangeResult::Unanswered => wit::ExchangeResult::Unanswered,
+        };
+        Self { what: exchange.what.into(), result, took: nanos(exchange.took) }
+    }
+}
+
 impl From<Report> for wit::Report {
     fn from(report: Report) -> Self {
         Self {
@@ -133,6 +147,7 @@ impl From<Report> for wit::Report {
             renewed: report.renewed,
             run: report.run.map(Into::into),
             trouble: report.trouble.into_iter().map(Into::into).collect(),
+            exchanges: report.exchanges.into_iter().map(Into::into).collect(),
             again_in: nanos(report.again_in),
         }
     }

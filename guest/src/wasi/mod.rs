@@ -234,6 +234,7 @@ fn unusable(memory: Option<wit::Memory>, complaints: &[Complaint]) -> wit::Repor
         renewed: false,
         run: None,
         trouble: vec![trouble.into()],
+        exchanges: Vec::new(),
         again_in: convert::nanos(SETTINGS_PAUSE),
     }
 }

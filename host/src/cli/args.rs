@@ -144,6 +144,11 @@ pub(super) struct RunArguments {
     /// Where this candidate can be reached while it leads; shown to others [env: TENURE_ADDRESS]
     #[arg(long)]
     pub address: Option<String>,
+    /// Shows over HTTP whether this candidate runs (/healthz), is ready (/readyz, and /readyz?leader on the
+    /// leader alone), who leads (/leader), and figures (/metrics); to read, for whoever reaches it
+    /// [env: TENURE_LISTEN]
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub listen: Option<String>,
     /// A host that the handler may send requests to: HOST, HOST:PORT or SCHEME://HOST[:PORT].
     /// Addresses of this machine only as addresses, not by name. Repeatable
     #[arg(long, value_name = "HOST")]

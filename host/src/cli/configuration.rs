@@ -7,14 +7,20 @@ use crate::clock::BootClock;
 use crate::component::{CheckError, ElectionComponent, Engine};
 use crate::contract;
 use crate::egress::{AllowList, Authorities, InvalidTermHeader, TermHeader};
+use crate::server::Server;
 use crate::settings::{Settings, default_name, names};
 use bytesize::ByteSize;
+use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::path::Path;
 use std::time::Duration;
+use tokio::net::TcpListener;
 
 /// The runner's own setting, which the component does not see.
 const GRACE: &str = "TENURE_GRACE";
+
+/// The variable of `--listen`.
+const LISTEN: &str = "TENURE_LISTEN";
 
 /// The most grace that a turn is given.
 const MOST_GRACE: Duration = Duration::from_secs(3600);
@@ -242,6 +248,27 @@ impl Configuration {
             Err(_) => format!("\"{}\" is not a size", shown(&value)),
         };
         let advice = "give a number and a unit, like 64MiB or 1GiB";
+        self.complaints.push(Complaint::new(source, problem, advice));
+        None
+    }
+
+    /// Where to show what this candidate is. Listens at once, so that a port in use is known before
+    /// anything begins.
+    pub(super) async fn listener(&mut self, flag: Option<&str>) -> Option<TcpListener> {
+        let (source, value) = host_setting(LISTEN, "--listen", flag)?;
+        let (problem, advice) = match value.trim().parse::<SocketAddr>() {
+            Err(_) => (
+                format!("\"{}\" is no address with a port", shown(&value)),
+                "give one like 0.0.0.0:8080, [::]:8080 or 127.0.0.1:8080",
+            ),
+            Ok(address) => match Server::bind(address).await {
+                Ok(listener) => return Some(listener),
+                Err(error) => (
+                    format!("{address} cannot be listened on: {error}"),
+                    "choose another port, or end what listens there",
+                ),
+            },
+        };
         self.complaints.push(Complaint::new(source, problem, advice));
         None
     }

@@ -6,10 +6,11 @@ use super::configuration::Configuration;
 use super::log::Log;
 use super::signals::Signals;
 use super::{UNUSABLE, fail};
-use crate::clock::BootClock;
+use crate::clock::{BootClock, Clock as _};
 use crate::component::{CheckError, ElectionComponent, Engine};
 use crate::handler::{ComponentHandler, MEMORY_LIMIT, Options};
 use crate::runner::{Event, Runner};
+use crate::server::{Board, Server};
 use crate::settings::names;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -43,6 +44,7 @@ pub(super) async fn run(arguments: &RunArguments) -> ExitCode {
 
     let handler = load_handler(&engine, &clock, arguments, &mut configuration, &log);
     let grace = configuration.grace(arguments.grace.as_deref());
+    let listener = configuration.listener(arguments.listen.as_deref()).await;
     let settings = configuration.settings.clone();
     let elector = match ElectionComponent::new(&engine, settings, &clock) {
         Ok(elector) => elector.trusting(configuration.authorities.clone()),
@@ -62,7 +64,21 @@ pub(super) async fn run(arguments: &RunArguments) -> ExitCode {
     for detail in notes {
         log.event(&Event::Note { detail });
     }
-    let mut runner = Runner::new(elector, handler, clock).on_event(move |event| log.event(&event));
+    let board = Arc::new(board(&configuration, &clock));
+    let server = match listener.map(|l| Server::serve(l, board.clone(), &clock)).transpose() {
+        Ok(server) => server,
+        Err(error) => return fail(error),
+    };
+    if let Some(server) = &server {
+        log.event(&Event::Note { detail: format!("listening on http://{}", server.address()) });
+    }
+    let (stepped, happened, reading) = (board.clone(), board, clock.reading());
+    let mut runner = Runner::new(elector, handler, clock)
+        .on_report(move |report, taken_at| stepped.stepped(report, taken_at, reading.now()))
+        .on_event(move |event| {
+            happened.happened(&event);
+            log.event(&event);
+        });
     if let Some(grace) = grace {
         runner = runner.grace(grace);
     }
@@ -80,10 +96,17 @@ pub(super) async fn run(arguments: &RunArguments) -> ExitCode {
         () = runner.run(asked.notified()) => ExitCode::SUCCESS,
         () = insisted => ExitCode::from(IMPATIENT),
     };
+    drop(server);
     // The last clones of the log go with it.
     drop(runner);
     written.wait();
     code
+}
+
+/// What this candidate shows of itself.
+fn board(configuration: &Configuration, clock: &BootClock) -> Board {
+    let setting = |name| configuration.settings.get(name).unwrap_or_default();
+    Board::new(setting(names::ELECTION), setting(names::NAME), clock.now())
 }
 
 fn load_handler(

@@ -207,6 +207,7 @@ impl ElectionComponent {
             renewed: report.renewed,
             run: report.run,
             trouble: report.trouble,
+            exchanges: report.exchanges,
             again_in: Duration::from_nanos(report.again_in),
         })
     }

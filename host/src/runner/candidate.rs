@@ -193,6 +193,7 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
         if report.ending.is_some() {
             self.stop_turn();
         }
+        (self.runner.reports)(&report, taken_at);
         self.narrator.tell(&report, self.now().saturating_sub(taken_at), &*events);
         self.memory = Some(report.memory);
         self.next = taken_at + report.again_in;

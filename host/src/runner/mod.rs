@@ -38,12 +38,20 @@ pub struct Runner<E, C> {
     clock: C,
     grace: Duration,
     events: Arc<dyn Fn(Event) + Send + Sync>,
+    reports: Arc<dyn Fn(&Report, Duration) + Send + Sync>,
 }
 
 impl<E: Elector, C: Clock> Runner<E, C> {
     /// A candidate that tells nobody what happens.
     pub fn new(elector: E, handler: impl Handler, clock: C) -> Self {
-        Self { elector, handler: Arc::new(handler), clock, grace: GRACE, events: Arc::new(|_| {}) }
+        Self {
+            elector,
+            handler: Arc::new(handler),
+            clock,
+            grace: GRACE,
+            events: Arc::new(|_| {}),
+            reports: Arc::new(|_, _| {}),
+        }
     }
 
     /// How long a running turn may go on when the candidate is to leave, so that it ends by
@@ -59,6 +67,17 @@ impl<E: Elector, C: Clock> Runner<E, C> {
     #[must_use]
     pub fn on_event(mut self, events: impl Fn(Event) + Send + Sync + 'static) -> Self {
         self.events = Arc::new(events);
+        self
+    }
+
+    /// Calls `reports` with each report and the instant that its durations are counted from, before
+    /// the events that follow from it. It must not block.
+    #[must_use]
+    pub fn on_report(
+        mut self,
+        reports: impl Fn(&Report, Duration) + Send + Sync + 'static,
+    ) -> Self {
+        self.reports = Arc::new(reports);
         self
     }
 

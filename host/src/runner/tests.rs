@@ -94,6 +94,7 @@ fn reply(standing: Standing) -> Reply {
         renewed: false,
         run: None,
         trouble: Vec::new(),
+        exchanges: Vec::new(),
         again_in: seconds(4),
     };
     Reply { takes: Duration::ZERO, report: Ok(report) }

@@ -53,6 +53,7 @@ pub fn report(report: core::Report) -> wit::Report {
             time_limit: turn.time_limit.map(nanos),
         }),
         trouble: Vec::new(),
+        exchanges: Vec::new(),
         again_in: report.again_in,
     }
 }

@@ -44,6 +44,7 @@ impl Elector for Script {
             renewed: step > 0,
             run: None,
             trouble: Vec::new(),
+            exchanges: Vec::new(),
             again_in: if step < self.renewals { RENEW } else { LONG },
         };
         if word.is_none() {

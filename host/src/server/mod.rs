@@ -1,0 +1,79 @@
+//! What a candidate shows over HTTP: whether it runs, whether it is ready, who leads, and figures.
+//!
+//! | request | answer |
+//! |---|---|
+//! | `GET /healthz` | 200 while the loop runs; 503 when it stands still |
+//! | `GET /readyz` | 200 when the storage account answers, so that this candidate could lead; else 503, and why |
+//! | `GET /readyz?leader` | 200 on the leader alone, so that a load balancer finds it |
+//! | `GET /leader` | who leads, as JSON |
+//! | `GET /leader?redirect` | 307 to the address that the leader gave (`--address`); 503 when there is none |
+//! | `GET /history` | the newest changes that this candidate saw, as JSON |
+//! | `GET /metrics` | figures in the text format of Prometheus |
+//!
+//! Whoever reaches the listener may read all of it, and change nothing. It holds no secret.
+
+mod board;
+mod metrics;
+mod pages;
+#[cfg(test)]
+mod tests;
+
+pub use board::Board;
+
+use crate::clock::Clock;
+use axum::Router;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+
+/// A listener that shows a [`Board`]. It ends when it is dropped.
+#[derive(Debug)]
+pub struct Server {
+    address: SocketAddr,
+    task: JoinHandle<()>,
+}
+
+impl Server {
+    /// Listens on `address`; port 0 picks a free one. Nothing is shown before [`serve`](Self::serve), so
+    /// that a port in use is known before anything begins.
+    ///
+    /// # Errors
+    ///
+    /// The address cannot be listened on.
+    pub async fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+        TcpListener::bind(address).await
+    }
+
+    /// Shows `board` to everybody who asks there.
+    ///
+    /// # Errors
+    ///
+    /// The listener has no address.
+    pub fn serve<C: Clock>(
+        listener: TcpListener,
+        board: Arc<Board>,
+        clock: &C,
+    ) -> io::Result<Self> {
+        let address = listener.local_addr()?;
+        let app: Router = pages::router(board, clock.reading());
+        let task = tokio::spawn(async move {
+            // It ends only with the task.
+            let _ = axum::serve(listener, app).await;
+        });
+        Ok(Self { address, task })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}

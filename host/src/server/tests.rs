@@ -1,0 +1,194 @@
+use super::board::Readiness;
+use super::*;
+use crate::clock::BootClock;
+use crate::contract::{
+    Exchange, ExchangeResult, Incumbent, Memory, Report, Standing, Tenancy, Trouble, TroubleClass,
+};
+use crate::runner::Event;
+use serde_json::Value;
+use std::time::Duration;
+
+const NOW: Duration = Duration::from_secs(1_000_000);
+
+fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+fn report(standing: Standing, results: &[ExchangeResult]) -> Report {
+    let exchange = |result: &ExchangeResult| Exchange {
+        what: "renew lease".to_owned(),
+        result: *result,
+        took: 5_000_000,
+    };
+    Report {
+        memory: Memory::new(vec![1]),
+        standing,
+        ending: None,
+        renewed: false,
+        run: None,
+        trouble: Vec::new(),
+        exchanges: results.iter().map(exchange).collect(),
+        again_in: seconds(4),
+    }
+}
+
+fn leading() -> Standing {
+    Standing::Leading(Tenancy { term: 7, valid_for: 12_000_000_000 })
+}
+
+fn following(address: Option<&str>) -> Standing {
+    Standing::Following(Some(Incumbent {
+        name: "<script>".to_owned(),
+        term: 6,
+        since: 0,
+        address: address.map(str::to_owned),
+    }))
+}
+
+fn board() -> Board {
+    Board::new("jobs/report", "ada", NOW)
+}
+
+#[test]
+fn it_is_ready_as_long_as_the_service_answers() {
+    let board = board();
+    let not_yet = Readiness::NotReady("the storage account has not answered yet".to_owned());
+    assert_eq!(board.readiness(NOW), not_yet);
+    for (results, ready) in [
+        (&[ExchangeResult::Declined][..], true),
+        (&[ExchangeResult::Unanswered], true),
+        (&[ExchangeResult::Unavailable], false),
+        (&[ExchangeResult::Unanswered, ExchangeResult::Done], true),
+        (&[ExchangeResult::Refused, ExchangeResult::Refused], false),
+        (&[], false),
+        (&[ExchangeResult::Done], true),
+    ] {
+        board.stepped(&report(Standing::Undecided, results), NOW, NOW);
+        assert_eq!(board.readiness(NOW) == Readiness::Ready, ready, "{results:?}");
+    }
+}
+
+#[test]
+fn why_it_is_not_ready_is_what_was_told_last() {
+    let board = board();
+    let mut refused = report(Standing::Undecided, &[ExchangeResult::Refused; 2]);
+    let detail = "look at the role".to_owned();
+    refused.trouble.push(Trouble { class: TroubleClass::Refused, detail });
+    board.stepped(&refused, NOW, NOW);
+    // Troubles are not repeated in each step.
+    board.stepped(&report(Standing::Undecided, &[ExchangeResult::Refused]), NOW, NOW);
+    let why = Readiness::NotReady("refused: look at the role".to_owned());
+    assert_eq!(board.readiness(NOW), why);
+}
+
+#[test]
+fn a_loop_that_stands_still_is_neither_healthy_nor_ready() {
+    let board = board();
+    board.stepped(&report(leading(), &[ExchangeResult::Done]), NOW, NOW);
+    assert!(board.runs(NOW + seconds(149)));
+    assert!(!board.runs(NOW + seconds(150)));
+    assert_ne!(board.readiness(NOW + seconds(150)), Readiness::Ready);
+}
+
+async fn get(server: &Server, path: &str) -> (u16, Option<String>, String) {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let mut stream = tokio::net::TcpStream::connect(server.address()).await.unwrap();
+    let request = format!("{path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).await.unwrap();
+    let (head, body) = text.split_once("\r\n\r\n").unwrap();
+    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+    let location = head.lines().find_map(|line| line.strip_prefix("location: "));
+    (status, location.map(str::to_owned), body.to_owned())
+}
+
+async fn serve(board: Arc<Board>, clock: &BootClock) -> Server {
+    let listener = Server::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
+    Server::serve(listener, board, clock).unwrap()
+}
+
+#[tokio::test]
+async fn the_leader_is_found_by_asking_anybody() {
+    let clock = BootClock::new();
+    let board = Arc::new(Board::new("jobs/report", "ada", clock.now()));
+    let server = serve(board.clone(), &clock).await;
+    let told = |body: String| serde_json::from_str::<Value>(&body).unwrap();
+
+    assert_eq!(get(&server, "GET /healthz").await.0, 200);
+    assert_eq!(get(&server, "GET /readyz").await.0, 503);
+    board.stepped(&report(following(None), &[ExchangeResult::Done]), clock.now(), clock.now());
+    assert_eq!(get(&server, "GET /readyz").await.0, 200);
+    assert_eq!(get(&server, "GET /readyz?leader").await.0, 503);
+    let (status, _, body) = get(&server, "GET /leader").await;
+    assert_eq!(status, 200);
+    assert_eq!(told(body)["leader"]["name"], "<script>");
+    assert_eq!(get(&server, "GET /leader?redirect").await.0, 503);
+
+    for (address, expected) in [
+        ("http://10.0.0.9:8080", Some("http://10.0.0.9:8080")),
+        ("10.0.0.9", None),
+        ("javascript:alert(1)", None),
+        ("http://a\r\nset-cookie: b", None),
+    ] {
+        let standing = following(Some(address));
+        board.stepped(&report(standing, &[ExchangeResult::Done]), clock.now(), clock.now());
+        let (status, location, _) = get(&server, "GET /leader?redirect").await;
+        assert_eq!(
+            (status, location.as_deref()),
+            (if expected.is_some() { 307 } else { 503 }, expected)
+        );
+    }
+
+    board.stepped(&report(leading(), &[ExchangeResult::Done]), clock.now(), clock.now());
+    board.happened(&Event::Elected { term: 7, valid_for_ms: 12_000 });
+    assert_eq!(get(&server, "GET /readyz?leader").await.0, 200);
+    let body = told(get(&server, "GET /leader").await.2);
+    assert_eq!((&body["leading"], &body["leader"]["term"]), (&Value::Bool(true), &Value::from(7)));
+    let changes = told(get(&server, "GET /history").await.2);
+    assert_eq!(changes["changes"][0]["event"], "elected");
+    // Its time runs out whether or not anybody says so.
+    let over = Standing::Leading(Tenancy { term: 7, valid_for: 0 });
+    board.stepped(&report(over, &[ExchangeResult::Done]), clock.now(), clock.now());
+    assert_eq!(get(&server, "GET /readyz?leader").await.0, 503);
+}
+
+#[tokio::test]
+async fn figures_are_told_and_nothing_can_be_changed() {
+    let clock = BootClock::new();
+    let board = Arc::new(Board::new("jobs/report", "ada \"the\" first", clock.now()));
+    let server = serve(board.clone(), &clock).await;
+    let results = [ExchangeResult::Done, ExchangeResult::Unanswered];
+    board.stepped(&report(leading(), &results), clock.now(), clock.now());
+    board.happened(&Event::Elected { term: 7, valid_for_ms: 12_000 });
+    let (slot, outcome) = (String::new(), "succeeded".to_owned());
+    board.happened(&Event::TurnEnded { term: 7, slot, outcome, elapsed_ms: 40, detail: None });
+    board.happened(&Event::StoodDown { term: 7, reason: "left" });
+    board.stepped(&report(leading(), &[]), clock.now(), clock.now());
+    let (status, _, text) = get(&server, "GET /metrics").await;
+    assert_eq!(status, 200);
+    let labels = r#"election="jobs/report",candidate="ada \"the\" first""#;
+    for line in [
+        format!("tenure_is_leader{{{labels}}} 1"),
+        format!("tenure_term{{{labels}}} 7"),
+        format!("tenure_elections_won_total{{{labels}}} 1"),
+        format!("tenure_stand_downs_total{{{labels}}} 1"),
+        format!("tenure_renewal_seconds_count{{{labels}}} 1"),
+        format!(r#"tenure_turns_total{{{labels},outcome="succeeded"}} 1"#),
+        format!(r#"tenure_requests_total{{{labels},verb="renew lease",result="unanswered"}} 1"#),
+    ] {
+        assert!(text.contains(&line), "{line} is not in {text}");
+    }
+    for (request, expected) in
+        [("POST /leader", 405), ("DELETE /healthz", 405), ("GET /", 404), ("GET /resign", 404)]
+    {
+        assert_eq!(get(&server, request).await.0, expected, "{request}");
+    }
+}
+
+#[tokio::test]
+async fn a_port_in_use_is_known_at_once() {
+    let taken = Server::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
+    let again = Server::bind(taken.local_addr().unwrap()).await;
+    assert_eq!(again.unwrap_err().kind(), io::ErrorKind::AddrInUse);
+}
