@@ -13,7 +13,7 @@ use tenure::component::{ElectionComponent, Engine};
 use tenure::settings::Settings;
 use tenure_guest::election::Delivery;
 use tenure_tests::simulation::campaign::{self, Totals};
-use tenure_tests::simulation::fault::Kind;
+use tenure_tests::simulation::fault::{Kind, Step};
 use tenure_tests::simulation::plan::{Plan, Rules, SLOTS};
 use tenure_tests::simulation::trace::trace;
 use tenure_tests::simulation::{self, About, Fidelity, Options, Slots, last_run};
@@ -52,6 +52,7 @@ fn the_pure_core_keeps_all_invariants() {
     // All pairs come three times, though not each of them finds its moment.
     let empty = totals.coverage.empty();
     assert!(empty.len() <= 6, "{}\nnever seen: {empty:?}", totals.coverage);
+    assert!(totals.coverage.at(Step::Notice) > 150, "{}", totals.coverage);
 }
 
 #[test]

@@ -37,7 +37,7 @@ pub enum TroubleClass {
     Nonsense,
     /// A lease that was held is gone.
     LeaseLost,
-    /// The schedule and the record do not fit together.
+    /// The schedule does not fit the record, or another candidate has another one.
     Schedule,
     /// The leader's work goes wrong.
     Work,

@@ -2,7 +2,7 @@
 //! short and a long timer and the default timings.
 //!
 //! ```text
-//! cargo run -p tenure-tests --release --bin budget -- [--seconds 120] [--json]
+//! cargo run -p tenure-tests --release --bin budget -- [--seconds 300] [--json]
 //! ```
 
 use std::collections::BTreeMap;
@@ -28,8 +28,9 @@ const TIMERS: [&str; 2] = ["5s", "1m"];
 #[derive(Parser)]
 #[command(about = "Counts the requests of a leader and of a follower")]
 struct Arguments {
-    /// How long to count: whole minutes, so that every timer has its share
-    #[arg(long, default_value_t = 120)]
+    /// How long to count: a multiple of five minutes, so that every timer, and the leader's looks for
+    /// a notice, have their share
+    #[arg(long, default_value_t = 300)]
     seconds: u64,
     /// One JSON object instead of a table
     #[arg(long)]

@@ -10,24 +10,22 @@ use std::ops::AddAssign;
 use super::fault::{Fault, Kind, Step};
 
 const FAULTS: usize = Fault::ALL.len();
-const STEPS: usize = Step::ALL.len();
+const STEPS: usize = Step::PROTOCOL.len() + 1;
 
-/// A table of faults and steps of the protocol.
+/// A table of faults and steps.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Coverage([[u64; STEPS]; FAULTS]);
 
 impl Coverage {
     /// Counts one.
     pub fn add(&mut self, fault: Fault, step: Step) {
-        if let Some(count) = self.0[fault as usize].get_mut(step as usize) {
-            *count += 1;
-        }
+        self.0[fault as usize][step as usize] += 1;
     }
 
     /// How often.
     #[must_use]
     pub fn of(&self, fault: Fault, step: Step) -> u64 {
-        self.0[fault as usize].get(step as usize).copied().unwrap_or(0)
+        self.0[fault as usize][step as usize]
     }
 
     /// How often a fault struck anywhere.
@@ -42,10 +40,16 @@ impl Coverage {
         self.0.iter().flatten().sum()
     }
 
-    /// Pairs that were never seen.
+    /// How many of them struck at a step.
+    #[must_use]
+    pub fn at(&self, step: Step) -> u64 {
+        Fault::ALL.iter().map(|fault| self.of(*fault, step)).sum()
+    }
+
+    /// Pairs of a fault and a step of the protocol that were never seen.
     #[must_use]
     pub fn empty(&self) -> Vec<(Fault, Step)> {
-        let pairs = Fault::ALL.into_iter().flat_map(|f| Step::ALL.map(|s| (f, s)));
+        let pairs = Fault::ALL.into_iter().flat_map(|f| Step::PROTOCOL.map(|s| (f, s)));
         pairs.filter(|(fault, step)| self.of(*fault, *step) == 0).collect()
     }
 }
@@ -63,14 +67,15 @@ impl AddAssign<&Self> for Coverage {
 impl fmt::Display for Coverage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:<22}", "")?;
-        for step in Step::ALL {
+        let steps = || Step::PROTOCOL.into_iter().chain([Step::Notice]);
+        for step in steps() {
             write!(f, " {:>9}", step.name())?;
         }
         write!(f, " {:>9}", "all")?;
         for fault in Fault::ALL {
             let mark = if fault.kind() == Kind::Outsider { "*" } else { "" };
             write!(f, "\n{:<22}", format!("{}{mark}", fault.name()))?;
-            for step in Step::ALL {
+            for step in steps() {
                 write!(f, " {:>9}", self.of(fault, step))?;
             }
             write!(f, " {:>9}", self.total(fault))?;

@@ -23,14 +23,13 @@ pub enum Step {
     Outcome,
     /// Losing and leaving.
     Release,
-    /// About a notice, which is no business of the lease: nothing lies in wait for it, but all that
-    /// befalls any request befalls it, too.
+    /// About a notice: no step of the protocol, and nothing may come of it.
     Notice,
 }
 
 impl Step {
-    /// In the order of the protocol.
-    pub const ALL: [Self; 10] = [
+    /// Those of the protocol, in its order.
+    pub const PROTOCOL: [Self; 10] = [
         Self::Look,
         Self::CreateContainer,
         Self::CreateBlob,

@@ -135,8 +135,11 @@ impl Plan {
             }
         }
         for _ in 0..dice.between(1, 4) {
-            ambushes.push(ambush(faults::fault(class, dice), dice.pick(&Step::ALL), dice));
+            ambushes.push(ambush(faults::fault(class, dice), dice.pick(&Step::PROTOCOL), dice));
         }
+        // There are few notices: something lies in wait for the first of them.
+        let of_notice = &mut Dice::new(seed, 9);
+        ambushes.push(ambush(faults::fault(class, of_notice), Step::Notice, of_notice));
         let mut timed = vec![a_take_over(calm.saturating_sub(longest + 8 * SECOND), dice)];
         for _ in 0..dice.between(1, 3) {
             timed.push(in_time(class, machines.len(), calm, dice));
