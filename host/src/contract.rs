@@ -5,6 +5,7 @@
 
 use std::fmt;
 use std::time::Duration;
+use zeroize::Zeroize;
 
 pub use crate::component::types::{
     Complaint, Ending, EndingReason, Event, Exchange, ExchangeResult, Finished, Incumbent,
@@ -12,7 +13,8 @@ pub use crate::component::types::{
     TroubleClass, Turn,
 };
 
-/// All that a candidate remembers between two steps. A secret: it holds the lease id.
+/// All that a candidate remembers between two steps. A secret: it holds the lease id, tokens, and what secret
+/// files said. Overwritten when it is dropped.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Memory(Vec<u8>);
 
@@ -25,6 +27,12 @@ impl Memory {
     /// The bytes to hand to the component.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        self.0.zeroize();
     }
 }
 

@@ -12,13 +12,8 @@ use tokio::process::Command;
 
 use crate::token::{bearer, token};
 
-/// All variables that name a store or hold a credential.
-const VARIABLES: [&str; 4] = [
-    "AZURE_STORAGE_CONNECTION_STRING",
-    "AZURE_STORAGE_ACCOUNT",
-    "AZURE_STORAGE_SERVICE_ENDPOINT",
-    "AZURE_STORAGE_AUTH_TOKEN",
-];
+/// How the names of variables begin that name a store or hold a credential.
+const PREFIXES: [&str; 3] = ["AZURE_", "IDENTITY_", "TENURE_SECOND_KEY"];
 
 /// How long tokens last: longer than any scenario.
 const HOUR: Duration = Duration::from_secs(60 * 60);
@@ -165,8 +160,10 @@ impl Access {
 
     /// Sets the variables for a command, and none of the kind that is around by chance.
     pub fn set(&self, command: &mut Command) {
-        for name in VARIABLES {
-            command.env_remove(name);
+        for (name, _) in std::env::vars() {
+            if PREFIXES.iter().any(|prefix| name.starts_with(prefix)) {
+                command.env_remove(name);
+            }
         }
         command.envs(self.variables.iter().cloned());
     }

@@ -58,8 +58,10 @@ impl Endpoint {
 
     /// The account's name, where the address tells it: not when it is a domain of one's own.
     pub fn named_account(&self) -> Option<String> {
-        let told = self.is_path_style() || self.host().contains(".blob.");
-        told.then(|| self.account())
+        if self.host().contains(".blob.") {
+            return self.host().split('.').next().map(Into::into);
+        }
+        (self.is_path_style() && !self.prefix.is_empty()).then(|| self.account())
     }
 
     /// The parts of the path.
@@ -148,7 +150,8 @@ pub(super) fn is_host(host: &str) -> bool {
 }
 
 fn check_prefix(prefix: &str) -> Result<(), &'static str> {
-    let kept = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~%/".contains(&byte);
+    // RFC 3986, path.
+    let kept = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~%/!$&'()*+,;=:@".contains(&byte);
     if !prefix.bytes().all(kept) {
         return Err("has a path with characters that need percent-encoding");
     }

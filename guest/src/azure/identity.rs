@@ -95,6 +95,18 @@ impl Identity {
         }
     }
 
+    /// Whether a text of the endpoint's holds what this identity proves itself by.
+    pub fn is_told_by(&self, text: &str) -> bool {
+        let secret = match self {
+            Self::Imds { .. } => return false,
+            Self::Endpoint { header, .. } => header,
+            Self::Application {
+                proof: Proof::Secret(secret) | Proof::Assertion(secret), ..
+            } => secret,
+        };
+        text.contains(secret.reveal())
+    }
+
     /// The request for a token.
     pub fn request(&self) -> Request {
         let (path_and_query, headers, body) = match self {

@@ -14,6 +14,9 @@ use crate::prelude::*;
 /// Of what went wrong, no more is shown.
 const MOST_SHOWN: usize = 300;
 
+/// A token whose end is told by the time of day is tried for so many seconds at least.
+const LEAST: u64 = 60;
+
 /// A token is never taken to be good for longer.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
 
@@ -85,7 +88,8 @@ impl Token {
         let token = body.text("access_token").filter(|token| is_token(token));
         let token = token.ok_or(NoToken::Nonsense("the answer has no access_token"))?;
         let now = u64::try_from(now.timestamp()).unwrap_or(0);
-        let until = || Some(body.seconds("expires_on")?.saturating_sub(now));
+        // By a clock that is wrong it may seem to be over: then the service is the judge.
+        let until = || Some(body.seconds("expires_on")?.saturating_sub(now).max(LEAST));
         match body.seconds("expires_in").or_else(until) {
             None => Err(NoToken::Nonsense("the answer has neither expires_in nor expires_on")),
             Some(0) => Err(NoToken::Nonsense("the token has expired already")),
@@ -136,8 +140,9 @@ mod tests {
         for (ends, expected) in [
             (r#""expires_in":3599"#, 3599),
             (r#""expires_in":"3599""#, 3599),
-            (r#""expires_on":1000060"#, 60),
-            (r#""expires_on":"1000060""#, 60),
+            (r#""expires_on":1000090"#, 90),
+            (r#""expires_on":"1000061""#, 61),
+            (r#""expires_on":999"#, 60),
             (r#""expires_in":"10","expires_on":"1000060""#, 10),
             (r#""expires_in":999999999"#, 86_400),
         ] {
@@ -171,7 +176,6 @@ mod tests {
             (200, r#"{"access_token":"a b","expires_in":1}"#),
             (200, r#"{"access_token":"a\r\nx: y","expires_in":1}"#),
             (200, r#"{"access_token":"ey","expires_in":0}"#),
-            (200, r#"{"access_token":"ey","expires_on":999}"#),
             (200, r#"{"access_token":"ey","expires_in":"soon"}"#),
             (200, r#"{"access_token":"ey","expires_in":-1}"#),
             (302, r#"{"access_token":"ey","expires_in":1}"#),

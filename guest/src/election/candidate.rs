@@ -29,7 +29,7 @@ use super::trouble::{Told, Trouble, TroubleClass};
 use super::watchdog::Health;
 use super::winning::{Attempt, Raise, Watch};
 use crate::azure::answer::{Answer, Class};
-use crate::azure::credential::Pass;
+use crate::azure::credential::{Credential, Pass};
 use crate::azure::lease_id::LeaseId;
 use crate::azure::operation::{Operation, Request};
 use crate::mutants::mutant;
@@ -459,7 +459,7 @@ impl<'s> Step<'s> {
             Phase::Releasing(release) => release.pace.next,
             Phase::Left => now + timings.lease,
         };
-        let next = self.with_errands(next, now);
+        let next = self.with_files(self.with_errands(next, now), now);
         let standing = match &self.state.phase {
             Phase::Holding(hold) => Standing::Leading(Tenancy {
                 term: hold.term(),
@@ -541,7 +541,14 @@ pub(super) fn trouble(answer: &Answer, operation: &Operation, settings: &Setting
         }
         Class::Done | Class::Nonsense => TroubleClass::Nonsense,
     };
-    let detail = answer.explain(operation, &settings.election, settings.account.name());
+    let mut detail = answer.explain(operation, &settings.election, settings.account.name());
+    if let (Class::Refused, Credential::Sas(sas), Some(now)) =
+        (answer.class, settings.account.credential(), answer.date)
+        && let Some(times) = sas.times(now)
+    {
+        detail.push_str("; ");
+        detail.push_str(&times);
+    }
     Trouble { class, detail }
 }
 

@@ -48,15 +48,21 @@ impl Files {
         self.0.push((path, text));
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     pub(super) fn get(&self, path: &str) -> Option<&Secret> {
         self.0.iter().find(|(known, _)| known == path).map(|(_, text)| text)
     }
 }
 
-/// An environment whose files say what they once said.
+/// An environment in which some files say what they once said.
 pub(super) struct Remembered<'e> {
     pub environment: &'e dyn Environment,
     pub files: &'e Files,
+    /// The paths of those that cannot be used now.
+    pub unusable: Vec<String>,
 }
 
 impl Environment for Remembered<'_> {
@@ -65,6 +71,9 @@ impl Environment for Remembered<'_> {
     }
 
     fn file(&self, path: &str) -> Result<Secret, Unreadable> {
-        self.files.get(path).cloned().ok_or(Unreadable::Missing)
+        if self.unusable.iter().any(|unusable| unusable == path) {
+            return self.files.get(path).cloned().ok_or(Unreadable::Missing);
+        }
+        self.environment.file(path)
     }
 }

@@ -20,6 +20,12 @@ use crate::azure::answer::Answer;
 use crate::azure::credential::Pass;
 use crate::azure::operation::Operation;
 
+/// The longest that an early request for a token may take: as for a notice.
+const LONGEST_EARLY: Duration = Duration::from_secs(3);
+
+/// With secrets in files, a candidate is called so often at least, and reads them again.
+const READ_AGAIN: Duration = Duration::from_secs(4);
+
 /// The least time that a request about a notice is given.
 const LEAST_NOTICE: Duration = Duration::from_millis(200);
 
@@ -47,8 +53,12 @@ impl Step<'_> {
 
     /// The errand that is due and fits into the spare time.
     pub(super) fn errand(&mut self, pass: Option<Pass>, now: Moment) -> Option<Todo> {
+        // A turn that was just claimed is to begin.
+        if self.run.is_some() {
+            return None;
+        }
         let spare = self.spare_time(now);
-        if let Some(fetch) = self.fetch(spare, now) {
+        if let Some(fetch) = self.fetch(spare.min(LONGEST_EARLY), now) {
             return Some(Todo::Fetch(fetch));
         }
         let operation = match &self.state.phase {
@@ -95,8 +105,9 @@ impl Step<'_> {
         let missing = token.filter(|_| self.state.keyring.pass(credential, now).is_none());
         match (&self.state.phase, missing) {
             (Phase::Stopping { .. } | Phase::Left, _) => next,
-            (Phase::Holding(hold), Some(due)) => next.max(due).min(hold.valid_until),
-            (Phase::Raising(raise), Some(due)) => next.max(due).min(raise.valid_until()),
+            (Phase::Holding(hold), Some(due)) => in_time(next.max(due), hold.valid_until, now),
+            (Phase::Raising(raise), Some(due)) => in_time(next.max(due), raise.valid_until(), now),
+            (Phase::Releasing(release), Some(due)) => next.max(due).min(release.until()),
             (_, Some(due)) => next.max(due),
             (Phase::Holding(hold), None) if hold.is_renewed() => {
                 let errands = [(token, LEAST_FETCH), (self.notice_due(hold), LEAST_NOTICE)];
@@ -108,6 +119,13 @@ impl Step<'_> {
             }
             _ => next,
         }
+    }
+
+    /// Not later than the files are to be read again.
+    pub(super) fn with_files(&self, next: Moment, now: Moment) -> Moment {
+        let none = self.settings.files.is_empty();
+        let over = matches!(self.state.phase, Phase::Left);
+        if none || over { next } else { next.min(now + READ_AGAIN) }
     }
 
     /// Takes the answer to the request for a token. `sent` was read before it was sent; `now` and
@@ -163,4 +181,11 @@ impl Step<'_> {
             }
         }
     }
+}
+
+/// When to ask for a token without which nothing can be done, up to `end`; the end itself, where there is
+/// no time for that any more.
+fn in_time(at: Moment, end: Moment, now: Moment) -> Moment {
+    let fits = end.saturating_sub(at.max(now)) >= LEAST_FETCH;
+    if fits { at } else { end }
 }

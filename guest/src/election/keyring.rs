@@ -112,7 +112,13 @@ impl Keyring {
             Ok((status, body)) => {
                 Token::read(status, &body, wall).map_err(|no| told(&no, identity))
             }
-            Err(failure) => Err(failure.trouble(ASK, identity.origin())),
+            Err(failure) => {
+                let mut trouble = failure.trouble(ASK, identity.origin());
+                if let Identity::Imds { .. } = identity {
+                    trouble.detail.push_str(NOT_ON_AZURE);
+                }
+                Err(trouble)
+            }
         };
         match read {
             Ok(Token { secret, valid_for }) => {
@@ -178,9 +184,16 @@ impl Keyring {
 /// What is done, in the words of [`Failure::trouble`].
 pub(super) const ASK: &str = "ask for a token";
 
+const NOT_ON_AZURE: &str =
+    "; only machines of Azure have one: elsewhere set a key, a SAS or another credential";
+
 fn told(no: &NoToken, identity: &Identity) -> Trouble {
     let (origin, name) = (identity.origin(), identity.name());
     let (class, what) = match no {
+        NoToken::Refused(words) if identity.is_told_by(words) => (
+            TroubleClass::Refused,
+            format!("refuses {name}, in words that hold its secret; check {}", advice(identity)),
+        ),
         NoToken::Refused(words) => {
             (TroubleClass::Refused, format!("answered {words}; check {name}: {}", advice(identity)))
         }

@@ -37,6 +37,13 @@ pub(super) struct Release {
 
 type Reply = Result<Answer, Failure>;
 
+impl Release {
+    /// When the lease has run out in any case.
+    pub fn until(&self) -> Moment {
+        self.until
+    }
+}
+
 impl Step<'_> {
     /// Ends a leadership whose work was seen stopped.
     pub(super) fn resign(&mut self, reason: EndingReason, now: Moment, then: Moment) {
@@ -76,6 +83,12 @@ impl Step<'_> {
 
     pub(super) fn send_release(&mut self, now: Moment) -> Option<Wish> {
         let Phase::Releasing(release) = &mut self.state.phase else { return None };
+        if now >= release.until {
+            // Nothing could be sent, for want of a token: the lease has run out by itself.
+            let then = release.then;
+            self.state.phase = self.after_release(then);
+            return None;
+        }
         if release.pace.next > now {
             return None;
         }
@@ -128,9 +141,13 @@ impl Step<'_> {
             return Phase::Releasing(release);
         }
         // A conflict is an answer too: it was released by an earlier try, or is not ours.
+        self.after_release(release.then)
+    }
+
+    fn after_release(&self, then: Moment) -> Phase {
         match self.state.leaving {
             true => Phase::Left,
-            false => Phase::Watching(Watch::at(release.then)),
+            false => Phase::Watching(Watch::at(then)),
         }
     }
 }

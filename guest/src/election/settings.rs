@@ -182,7 +182,8 @@ impl Settings {
             (Err(complaints), None) => return Err(complaints),
             (Err(complaints), Some(files)) => (complaints, files),
         };
-        let remembered = Remembered { environment: &environment, files: &files };
+        let unusable = account::unusable(&complaints, |name| environment.variable(name));
+        let remembered = Remembered { environment: &environment, files: &files, unusable };
         match Reader::new(&remembered, None).settings() {
             Ok(settings) => Ok((settings, complaints)),
             Err(_) => Err(complaints),

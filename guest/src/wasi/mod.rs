@@ -192,10 +192,10 @@ fn ask_for_people(
         let again = match &reply {
             Err(_) => true,
             Ok(answer) => {
-                let other = keyring.answered(credential, answer, now()).is_some();
                 let dated = answer.date.filter(|_| answer.status == 403 && service_date.is_none());
                 service_date = service_date.or(dated);
-                other || dated.is_some()
+                // The clock first: a key is not to blame before it is right.
+                dated.is_some() || keyring.answered(credential, answer, now()).is_some()
             }
         };
         if !again || tries == MOST_TRIES {

@@ -165,6 +165,8 @@ impl Configuration {
         // The component reads it, and judges it: again in each step, so that it can be replaced.
         let path = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
         self.settings.set(names::CONNECTION_STRING_FILE, path.to_string_lossy());
+        // The command line wins.
+        self.settings.set(names::CONNECTION_STRING, "");
         self.origins.push((names::CONNECTION_STRING_FILE, source));
     }
 

@@ -91,11 +91,14 @@ pub(crate) fn store(engine: &Engine, grant: Grant<'_>) -> Store<Context> {
     store
 }
 
-/// WASI opens directories only, so a file brings the others beside it. A directory that cannot be
-/// opened is left out: the guest says what it misses.
+/// WASI opens directories only, so a file brings the others beside it; that is why the root is not
+/// opened. A directory that cannot be opened is left out too: the guest says what it misses.
 fn open(wasi: &mut WasiCtxBuilder, file: &str) {
     if let Some(directory) = Path::new(file).parent().and_then(Path::to_str) {
         let directory = if directory.is_empty() { "." } else { directory };
+        if directory != "." && Path::new(directory).parent().is_none() {
+            return;
+        }
         let _ = wasi.preopened_dir(directory, directory, FsPerms::ReadOnly);
     }
 }

@@ -4,7 +4,9 @@
 //! credentials the first in [`ORDER`] is taken: what names an account by itself before what needs
 //! one named, and what is given before what is asked for.
 
-use super::{Reader, shown, variable};
+use percent_encoding::percent_decode_str;
+
+use super::{Complaint, Reader, shown, variable};
 use crate::azure::account::{Account, is_account_name};
 use crate::azure::credential::Credential;
 use crate::azure::endpoint::Endpoint;
@@ -67,13 +69,30 @@ pub(super) fn files(get: impl Fn(&str) -> Option<String>) -> Vec<String> {
     names.chain([variable::FEDERATED_TOKEN_FILE]).filter_map(get).collect()
 }
 
+/// The files that complaints are about.
+pub(super) fn unusable(
+    complaints: &[Complaint],
+    get: impl Fn(&str) -> Option<String>,
+) -> Vec<String> {
+    let federated = (variable::FEDERATED_TOKEN_FILE, variable::FEDERATED_TOKEN_FILE);
+    let about = |name: &str| complaints.iter().any(|complaint| complaint.setting == name);
+    let all = IN_FILES.into_iter().chain([federated]);
+    let bad = all.filter(|(name, file)| about(name) || about(file));
+    bad.filter_map(|(_, file)| get(file).map(|path| path.trim().into())).collect()
+}
+
 impl Reader<'_> {
+    /// A variable without blanks around it, which nothing here has.
+    fn given(&self, name: &str) -> Option<String> {
+        self.get(name).map(|value| value.trim().into())
+    }
+
     pub(super) fn account(&mut self) -> Option<Chosen> {
         let forced = self.forced();
         let set: Vec<Kind> =
             ORDER.into_iter().map(|(kind, ..)| kind).filter(|kind| self.is_set(*kind)).collect();
         let Some(kind) = forced.or(set.first().copied()) else {
-            if self.get(variable::CREDENTIAL).is_none() {
+            if self.given(variable::CREDENTIAL).is_none() {
                 let problem = "no storage account is given".into();
                 self.complain(variable::CONNECTION_STRING, problem, NO_ACCOUNT);
             }
@@ -89,7 +108,7 @@ impl Reader<'_> {
     }
 
     fn forced(&mut self) -> Option<Kind> {
-        let wanted = self.get(variable::CREDENTIAL)?;
+        let wanted = self.given(variable::CREDENTIAL)?;
         let found = ORDER.into_iter().find(|(_, name, _)| wanted.trim() == *name);
         if found.is_none() {
             let names = ORDER.map(|(_, name, _)| name).join(", ");
@@ -105,17 +124,17 @@ impl Reader<'_> {
             return false;
         };
         let file = IN_FILES.into_iter().find(|(known, _)| *known == name);
-        self.get(name).is_some()
-            || file.is_some_and(|(_, file)| self.get(file).is_some())
-            || (kind == Kind::Imds && self.get(variable::SERVICE_ENDPOINT).is_some())
+        self.given(name).is_some()
+            || file.is_some_and(|(_, file)| self.given(file).is_some())
+            || (kind == Kind::Imds && self.given(variable::SERVICE_ENDPOINT).is_some())
     }
 
     /// A secret, from its variable or from the file that the other one names.
     fn secret(&mut self, name: &'static str) -> Option<Secret> {
-        let given = self.get(name);
+        let given = self.given(name);
         let file_name =
             IN_FILES.into_iter().find(|(known, _)| *known == name).map(|(_, file)| file);
-        let Some((file_name, path)) = file_name.and_then(|name| Some((name, self.get(name)?)))
+        let Some((file_name, path)) = file_name.and_then(|name| Some((name, self.given(name)?)))
         else {
             return given.map(|text| text.trim().into());
         };
@@ -157,7 +176,11 @@ impl Reader<'_> {
         };
         match Account::from_connection_string(text.reveal()) {
             Ok(account) => {
-                self.agree(variable::CONNECTION_STRING, Some(account.name().into()));
+                let by_key = matches!(account.credential(), Credential::SharedKey(..));
+                let name = account.endpoint().named_account();
+                let name = name.or_else(|| by_key.then(|| account.name().into()));
+                self.agree(variable::CONNECTION_STRING, name);
+                self.agree_on_endpoint(variable::CONNECTION_STRING, account.origin());
                 Some(account)
             }
             Err(problems) => {
@@ -186,7 +209,7 @@ impl Reader<'_> {
             Kind::Token => self.token().map(Credential::Token),
             _ => self.identity(kind, endpoint.as_ref()).map(Credential::Identity),
         };
-        let name = self.get(variable::ACCOUNT);
+        let name = self.given(variable::ACCOUNT);
         let (endpoint, credential) = (endpoint?, credential?);
         let by_key = matches!(credential, Credential::SharedKey(..));
         if by_key && name.is_none() && endpoint.named_account().is_none() {
@@ -206,8 +229,8 @@ impl Reader<'_> {
     }
 
     fn endpoint(&mut self) -> Option<Endpoint> {
-        let name = self.get(variable::ACCOUNT);
-        let given = self.get(variable::SERVICE_ENDPOINT);
+        let name = self.given(variable::ACCOUNT);
+        let given = self.given(variable::SERVICE_ENDPOINT);
         if let Some(name) = name.as_deref().filter(|name| given.is_none() && !is_account_name(name))
         {
             let name = shown(name);
@@ -221,10 +244,18 @@ impl Reader<'_> {
             (None, Some(name)) => format!("https://{name}.blob.core.windows.net"),
             (None, None) => return self.missing(variable::ACCOUNT),
         };
-        match Endpoint::parse(url.trim()) {
+        let endpoint = Endpoint::parse(&url).and_then(|endpoint| {
+            let path = !endpoint.prefix.is_empty();
+            match endpoint.is_path_style() {
+                true if !path => Err("names no account"),
+                false if path && endpoint.named_account().is_some() => Err("has a path"),
+                _ => Ok(endpoint),
+            }
+        });
+        match endpoint {
             Ok(endpoint) => Some(endpoint),
             Err(reason) => {
-                let advice = "write it like https://NAME.blob.core.windows.net";
+                let advice = "write it like https://NAME.blob.core.windows.net or http://127.0.0.1:10000/NAME";
                 self.complain(variable::SERVICE_ENDPOINT, format!("it {reason}"), advice);
                 None
             }
@@ -243,7 +274,7 @@ impl Reader<'_> {
 
     fn with_second_key(&mut self, account: Account) -> Option<Account> {
         let names = [variable::SECOND_KEY, "TENURE_SECOND_KEY_FILE"];
-        if names.iter().all(|name| self.get(name).is_none()) {
+        if names.iter().all(|name| self.given(name).is_none()) {
             return Some(account);
         }
         let key = self.key(variable::SECOND_KEY)?;
@@ -287,18 +318,23 @@ impl Reader<'_> {
         };
         let segments = whole.segments();
         // Path style, where the host does not name the account.
-        let own = usize::from(whole.is_path_style());
+        let named = self.given(variable::ACCOUNT);
+        let first = segments.first().is_some_and(|first| named.as_deref() == Some(*first));
+        let own = usize::from(whole.is_path_style() || first);
         let (prefix, rest) = segments.split_at(own.min(segments.len()));
-        let election = self.get(variable::ELECTION).unwrap_or_default();
+        let election = self.given(variable::ELECTION).unwrap_or_default();
         let inside = rest.is_empty() || {
             let place = rest.join("/");
-            election == place || election.strip_prefix(&place).is_some_and(|e| e.starts_with('/'))
+            let place = percent_decode_str(&place).decode_utf8_lossy();
+            let place = place.as_ref();
+            election == place || election.strip_prefix(place).is_some_and(|e| e.starts_with('/'))
         };
         if !inside {
             let problem = "the SAS is for another container or blob than the election's".into();
             self.complain(variable::SAS_TOKEN, problem, ADVICE);
         }
         let prefix = prefix.iter().map(|segment| format!("/{segment}")).collect();
+        self.agree_on_endpoint(variable::SAS_TOKEN, &whole.origin);
         Some(Endpoint { origin: whole.origin.clone(), prefix })
     }
 
@@ -317,22 +353,27 @@ impl Reader<'_> {
     }
 
     fn identity(&mut self, kind: Kind, storage: Option<&Endpoint>) -> Option<Identity> {
-        let client = self.get(variable::CLIENT_ID);
+        let client = self.given(variable::CLIENT_ID);
         match kind {
             Kind::Imds => {
-                let url = self.get(variable::IMDS_HOST).unwrap_or_else(|| IMDS.into());
+                let url = self.given(variable::IMDS_HOST).unwrap_or_else(|| IMDS.into());
                 let endpoint = self.url(variable::IMDS_HOST, &url)?;
                 Some(Identity::Imds { endpoint, client })
             }
             Kind::IdentityEndpoint => {
-                let url = self.get(variable::IDENTITY_ENDPOINT);
+                let url = self.given(variable::IDENTITY_ENDPOINT);
                 let url = url.and_then(|url| self.url(variable::IDENTITY_ENDPOINT, &url));
-                let header = self.get(variable::IDENTITY_HEADER);
+                let header = self.given(variable::IDENTITY_HEADER);
                 let header = header.or_else(|| self.missing(variable::IDENTITY_HEADER));
+                if header.as_deref().is_some_and(|header| !is_token(header)) {
+                    let problem = "has characters that no header has".into();
+                    let advice = "take it as the platform sets it";
+                    self.complain(variable::IDENTITY_HEADER, problem, advice);
+                }
                 Some(Identity::Endpoint { endpoint: url?, header: header?.into(), client })
             }
             _ => {
-                let authority = match (self.get(variable::AUTHORITY_HOST), storage) {
+                let authority = match (self.given(variable::AUTHORITY_HOST), storage) {
                     (Some(url), _) if url.contains("://") => url,
                     (Some(host), _) => format!("https://{host}"),
                     (None, Some(storage)) => authority_for(storage).into(),
@@ -340,14 +381,14 @@ impl Reader<'_> {
                 };
                 let authority = self.url(variable::AUTHORITY_HOST, &authority);
                 let [tenant, client] = [variable::TENANT_ID, variable::CLIENT_ID].map(|name| {
-                    let id = self.get(name);
+                    let id = self.given(name);
                     id.or_else(|| self.missing(name))
                 });
                 let proof = if kind == Kind::ClientSecret {
                     let secret = self.secret(variable::CLIENT_SECRET);
                     secret.or_else(|| self.missing(variable::CLIENT_SECRET)).map(Proof::Secret)
                 } else {
-                    let path = self.get(variable::FEDERATED_TOKEN_FILE);
+                    let path = self.given(variable::FEDERATED_TOKEN_FILE);
                     let path = path.or_else(|| self.missing(variable::FEDERATED_TOKEN_FILE))?;
                     self.file(variable::FEDERATED_TOKEN_FILE, path).map(Proof::Assertion)
                 };
@@ -393,9 +434,18 @@ impl Reader<'_> {
         None
     }
 
+    /// Two variables must not mean two addresses: a private endpoint is set with intent.
+    fn agree_on_endpoint(&mut self, setting: &'static str, origin: &str) {
+        let Some(url) = self.given(variable::SERVICE_ENDPOINT) else { return };
+        if Endpoint::parse(&url).is_ok_and(|endpoint| endpoint.origin != origin) {
+            let problem = format!("is another address than that in {setting}");
+            self.complain(variable::SERVICE_ENDPOINT, problem, "leave one of the two out");
+        }
+    }
+
     /// Two variables must not mean two accounts.
     fn agree(&mut self, setting: &'static str, account: Option<String>) {
-        if let (Some(name), Some(account)) = (self.get(variable::ACCOUNT), account)
+        if let (Some(name), Some(account)) = (self.given(variable::ACCOUNT), account)
             && name.trim() != account
         {
             let problem = format!("names another account than {setting}");

@@ -137,6 +137,47 @@ fn a_token_that_the_service_refuses_is_asked_for_anew() {
     assert!((2..=3).contains(&young.fetches.len()), "{:?}", young.fetches);
 }
 
+#[test]
+fn a_turn_that_is_claimed_does_not_wait_for_a_token() {
+    let mut candidate = Candidate::new(&[NO_STRING, ACCOUNT, (variable::EVERY, "10s")]);
+    candidate.identity = Box::new(|_| token(20));
+    candidate.lead();
+    // Each renewal of the token takes as long as it may.
+    candidate.identity =
+        Box::new(|_| Err(Failure { kind: FailureKind::Timeout, detail: String::new() }));
+    let mut turns = 0;
+    for _ in 0..20 {
+        let before = candidate.fetches.len();
+        let report = candidate.step(None, available);
+        if report.run.is_some() {
+            turns += 1;
+            let claim = candidate.asked.iter().rposition(|a| a.operation.name() == "write record");
+            let claimed = candidate.asked[claim.unwrap()].sent;
+            assert!(candidate.fetches[before..].iter().all(|(at, _)| *at < claimed), "{report:?}");
+        }
+        candidate.now += report.again_in;
+        if report.ending.is_some() {
+            break;
+        }
+    }
+    assert!(turns > 0, "a turn was claimed");
+    assert!(!candidate.fetches.is_empty());
+}
+
+#[test]
+fn the_end_of_a_leader_without_a_token_is_waited_for_and_not_asked_for() {
+    for offset in 0..60 {
+        let mut candidate = with_identity(|at| match at.as_secs() {
+            0..110 => token(40),
+            _ => Ok((503, Vec::new())),
+        });
+        candidate.lead();
+        candidate.now += millis(17 * offset);
+        let told = go_on(&mut candidate, seconds(80), available);
+        assert!(told.iter().any(|report| report.ending.is_some()), "{told:?}");
+    }
+}
+
 const KEYS: [(&str, &str); 4] =
     [NO_STRING, ACCOUNT, (variable::KEY, "a2V5b25l"), (variable::SECOND_KEY, "a2V5dHdv")];
 
@@ -172,6 +213,58 @@ fn two_keys_that_are_refused_are_tried_in_turn_and_with_pauses() {
     });
     assert!(told.iter().all(|report| report.trouble[0].class == TroubleClass::Refused));
     assert!((10..=40).contains(&sent), "{sent}");
+}
+
+/// Variables, and two files that can change.
+struct Two(Rc<RefCell<[Result<&'static str, Unreadable>; 2]>>);
+
+impl Environment for &Two {
+    fn variable(&self, name: &str) -> Option<String> {
+        let variables = [
+            (variable::ELECTION, "leases/leader"),
+            ACCOUNT,
+            ("AZURE_STORAGE_KEY_FILE", "/run/one"),
+            ("TENURE_SECOND_KEY_FILE", "/run/two"),
+        ];
+        variables.iter().find(|(n, _)| *n == name).map(|(_, value)| value.to_string())
+    }
+
+    fn file(&self, path: &str) -> Result<Secret, Unreadable> {
+        self.0.borrow()[usize::from(path == "/run/two")].map(Secret::from)
+    }
+}
+
+#[test]
+fn only_the_file_that_cannot_be_used_is_what_it_was() {
+    let two = Two(Rc::new(RefCell::new([Ok("a2V5b25l"), Ok("a2V5dHdv")])));
+    let signed = |settings: &Settings, pass| {
+        let operation = Operation::Look { lease: None };
+        let ask = Ask { operation, timeout: seconds(3), pass };
+        ask.request(settings, instant(seconds(1))).headers
+    };
+    let both =
+        |settings: &Settings| [Pass::Own, Pass::SecondKey].map(|pass| signed(settings, pass));
+    let (settings, _) = Settings::read_on(&two, None).unwrap();
+    let before = both(&settings);
+    let mut step = Step::begin(&settings, None, seconds(1), None, &mut Counter(7));
+    let memory = loop {
+        match step.next(seconds(2)) {
+            Todo::Rest(report) => break report.memory,
+            _ => step.answered(
+                seconds(2),
+                seconds(2),
+                instant(seconds(2)),
+                failure(FailureKind::Timeout),
+                &mut Counter(7),
+            ),
+        }
+    };
+    *two.0.borrow_mut() = [Err(Unreadable::Missing), Ok("bmV3a2V5")];
+    let (settings, complaints) = Settings::read_on(&two, Some(&memory)).unwrap();
+    assert_eq!(complaints.len(), 1, "{complaints:?}");
+    let now = both(&settings);
+    assert_eq!(now[0], before[0], "the first is what it was");
+    assert_ne!(now[1], before[1], "the second is the new one");
 }
 
 /// Variables, and one file that can change.

@@ -118,6 +118,27 @@ fn a_sas_may_come_with_its_address() {
         let account = read(&[(variable::SAS_TOKEN, &url)]).unwrap().account;
         assert_eq!((account.origin(), account.prefix()), (origin, prefix), "{address}");
     }
+    let percent = [
+        (variable::ELECTION, "leases/my leader"),
+        (
+            variable::SAS_TOKEN,
+            &format!("https://tenure.blob.core.windows.net/leases/my%20leader?{SAS}"),
+        ),
+    ];
+    assert!(read(&percent).is_ok());
+    let root = [
+        (variable::ELECTION, "$root/leader"),
+        (variable::SAS_TOKEN, &format!("https://tenure.blob.core.windows.net/$root?{SAS}")),
+    ];
+    assert!(read(&root).is_ok());
+    let emulator = [
+        (variable::ACCOUNT, "devstoreaccount1"),
+        (
+            variable::SAS_TOKEN,
+            &format!("https://azurite.ns.svc:10000/devstoreaccount1/leases?{SAS}"),
+        ),
+    ];
+    assert_eq!(read(&emulator).unwrap().account.prefix(), "/devstoreaccount1");
     for other in [
         "https://tenure.blob.core.windows.net/other",
         "https://tenure.blob.core.windows.net/leases/lead",
@@ -146,6 +167,36 @@ fn contradictions_and_what_is_missing_are_told_at_once() {
             vec![ACCOUNT, (variable::IDENTITY_ENDPOINT, "http://127.0.0.1")],
             variable::IDENTITY_HEADER,
             "not set",
+        ),
+        (
+            vec![
+                (variable::CONNECTION_STRING, STRING),
+                (variable::SERVICE_ENDPOINT, "https://tenure.private.example.com"),
+            ],
+            variable::SERVICE_ENDPOINT,
+            "another address",
+        ),
+        (
+            vec![
+                (variable::AUTH_TOKEN, "ey"),
+                (variable::SERVICE_ENDPOINT, "https://tenure.blob.core.windows.net/leases"),
+            ],
+            variable::SERVICE_ENDPOINT,
+            "has a path",
+        ),
+        (
+            vec![(variable::KEY, KEY), (variable::SERVICE_ENDPOINT, "http://127.0.0.1:10000")],
+            variable::SERVICE_ENDPOINT,
+            "names no account",
+        ),
+        (
+            vec![
+                ACCOUNT,
+                (variable::IDENTITY_ENDPOINT, "http://127.0.0.1:1"),
+                (variable::IDENTITY_HEADER, "a\u{e9}"),
+            ],
+            variable::IDENTITY_HEADER,
+            "characters",
         ),
         (vec![(variable::ACCOUNT, "No")], variable::ACCOUNT, "no account's name"),
         (vec![ACCOUNT, (variable::SECOND_KEY, KEY)], variable::SECOND_KEY, "no first key"),
