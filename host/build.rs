@@ -12,12 +12,14 @@ mod strip;
 #[path = "build/wasm.rs"]
 mod wasm;
 
-/// The packages, the variables that name ready components of them, and how the program finds them.
-const PARTS: [[&str; 3]; 4] = [
-    ["tenure-guest", "TENURE_COMPONENT_WASM", "TENURE_COMPONENT"],
-    ["tenure-filter", "TENURE_FILTER_WASM", "TENURE_FILTER"],
-    ["tenure-webhook", "TENURE_WEBHOOK_WASM", "TENURE_WEBHOOK"],
-    ["tenure-example-report", "TENURE_EXAMPLE_WASM", "TENURE_EXAMPLE_HANDLER"],
+use wasm::Part;
+
+/// What is built, the variables that name ready components instead, and how the program finds them.
+const PARTS: [(Part, &str, &str); 4] = [
+    (Part::new("tenure-guest"), "TENURE_COMPONENT_WASM", "TENURE_COMPONENT"),
+    (Part::with("tenure-guest", "webhook"), "TENURE_UNIVERSAL_WASM", "TENURE_UNIVERSAL"),
+    (Part::new("tenure-filter"), "TENURE_FILTER_WASM", "TENURE_FILTER"),
+    (Part::new("tenure-example-report"), "TENURE_EXAMPLE_WASM", "TENURE_EXAMPLE_HANDLER"),
 ];
 
 fn main() {
@@ -37,7 +39,6 @@ fn build() -> Result<(), String> {
             "guest/build.rs",
             "guest/base",
             "guest/filter",
-            "guest/webhook",
             "wit",
             "examples/rust",
             "Cargo.toml",
@@ -47,58 +48,35 @@ fn build() -> Result<(), String> {
             "host/src/compose",
         ],
     );
-    let given = PARTS.map(|[_, variable, _]| wasm::given(variable));
-    let missing: Vec<&str> = given
-        .iter()
-        .zip(PARTS)
-        .filter_map(|(given, [package, ..])| matches!(given, Ok(None)).then_some(package))
-        .collect();
-    let built = match missing.as_slice() {
-        [] => PathBuf::new(),
-        packages => wasm::build(&workspace, packages)?,
-    };
     let mut paths = Vec::new();
-    for (given, [package, _, known]) in given.into_iter().zip(PARTS) {
-        let path = match given? {
+    for (part, given, known) in PARTS {
+        let path = match wasm::given(given)? {
             Some(path) => path,
-            None => stripped(&built.join(wasm::file_name(package)))?,
+            None => finished(&part, &wasm::build(&workspace, &part)?)?,
         };
         println!("cargo::rustc-env={known}={}", path.display());
         paths.push(path);
     }
-    let [socket, filter, webhook, example] = paths.as_slice() else { return Ok(()) };
-    let universal = compose(socket, webhook, filter)?;
-    println!("cargo::rustc-env=TENURE_UNIVERSAL={}", universal.display());
+    let [socket, universal, _, example] = paths.as_slice() else { return Ok(()) };
     // One component: the program runs, and the tests try, what is shipped.
     wasm::publish(socket, "election.wasm");
     wasm::publish(socket, "tenure-socket.wasm");
-    wasm::publish(&universal, "tenure.wasm");
+    wasm::publish(universal, "tenure.wasm");
     wasm::publish(example, "report.wasm");
     Ok(())
 }
 
-/// Plugs the built-in handler into the socket.
-fn compose(socket: &Path, handler: &Path, filter: &Path) -> Result<PathBuf, String> {
-    let plugged = graph::plug(&read(socket)?, &read(handler)?, &read(filter)?);
-    let plugged = plugged.map_err(|error| format!("{}: {error}", socket.display()))?;
-    let path = wasm::out_dir()?.join("tenure.wasm");
-    write(&path, &plugged)?;
+/// A copy as it is shipped: without the names of its parts and, where platforms call it, with its
+/// exports in their order.
+fn finished(part: &Part, built: &Path) -> Result<PathBuf, String> {
+    let told = |problem: String| format!("{}: {problem}", built.display());
+    let bytes = fs::read(built).map_err(|error| told(error.to_string()))?;
+    let stripped = strip::without_names(&bytes).ok_or_else(|| told("is no component".into()))?;
+    let finished = match part.feature {
+        Some("webhook") => graph::order(&stripped).map_err(told)?,
+        _ => stripped,
+    };
+    let path = wasm::out_dir()?.join(part.file_name());
+    fs::write(&path, finished).map_err(|error| format!("{}: {error}", path.display()))?;
     Ok(path)
-}
-
-/// A copy without the names of its parts.
-fn stripped(path: &Path) -> Result<PathBuf, String> {
-    let name = path.file_name().unwrap_or_default();
-    let to = wasm::out_dir()?.join(name);
-    let bytes = strip::without_names(&read(path)?);
-    write(&to, &bytes.ok_or_else(|| format!("{} is no component", path.display()))?)?;
-    Ok(to)
-}
-
-fn read(path: &Path) -> Result<Vec<u8>, String> {
-    fs::read(path).map_err(|error| format!("{}: {error}", path.display()))
-}
-
-fn write(path: &Path, bytes: &[u8]) -> Result<(), String> {
-    fs::write(path, bytes).map_err(|error| format!("{}: {error}", path.display()))
 }

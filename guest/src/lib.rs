@@ -1,13 +1,15 @@
 //! The Tenure election component: leader election with a lease on an Azure blob.
 //!
-//! Three layers are pure, without I/O, clock or wasm, and build natively too:
+//! Four parts are pure, without I/O, clock or wasm, and build natively too:
 //!
 //! - [`azure`]: what is sent to the Blob service, and what its answers mean.
 //! - [`election`]: what a candidate decides; `protocol.md` names the steps.
 //! - [`entry`]: what the entries for platforms are asked, and answer.
+//! - [`webhook`]: the work that is built in with the feature of this name: one POST per turn.
 //!
 //! The last, `wasi`, exists only in the component: it moves bytes and time
-//! between these and the host, and implements the WIT world `socket`.
+//! between these and the host, and implements the WIT world `socket`, or `platform` with the feature
+//! `webhook`.
 //!
 //! # Design decisions
 //!
@@ -18,7 +20,7 @@
 //!   component, by tests with values, and by a simulation in virtual time.
 //! - The component is built without `std`, which would be a third of it and import terminals,
 //!   standard streams and more. What `std` would add to the prelude is in `prelude`.
-//! - No request has a body: a bodyless request is the one form that every WASI host
+//! - No request of an election has a body: a bodyless request is the one form that every WASI host
 //!   tried sends unharmed.
 
 #![deny(missing_docs)]
@@ -34,3 +36,4 @@ pub mod mutants;
 mod prelude;
 #[cfg(target_family = "wasm")]
 mod wasi;
+pub mod webhook;

@@ -11,26 +11,57 @@ use std::process::{Command, Output};
 const TARGET: &str = "wasm32-wasip2";
 const PROFILE: &str = "wasm";
 
-/// Builds `packages`, and returns the directory that holds their `.wasm` files.
-///
-/// Ends the build script when the compiler refuses them: its words are the error then.
-pub fn build(workspace: &Path, packages: &[&str]) -> Result<PathBuf, String> {
-    ensure_target()?;
-    let target_dir = out_dir()?.join("wasm");
-    for package in packages {
-        build_one(workspace, package, &target_dir)?;
-    }
-    Ok(target_dir.join(TARGET).join(PROFILE))
+/// One component.
+pub struct Part {
+    package: &'static str,
+    /// The feature that it is built with.
+    pub feature: Option<&'static str>,
 }
 
-/// One at a time, so that no package gets features that another one asks for: the election
+impl Part {
+    /// The library of a package.
+    pub const fn new(package: &'static str) -> Self {
+        Self { package, feature: None }
+    }
+
+    /// The same with one of its features.
+    #[allow(dead_code, reason = "only one of the build scripts has such a part")]
+    pub const fn with(package: &'static str, feature: &'static str) -> Self {
+        Self { package, feature: Some(feature) }
+    }
+
+    /// A name that no other part has.
+    pub fn file_name(&self) -> String {
+        let feature = self.feature.map(|feature| format!("-{feature}"));
+        format!("{}{}.wasm", self.package, feature.unwrap_or_default())
+    }
+}
+
+/// Builds a part, and returns its `.wasm` file. All parts share what they depend on.
+///
+/// Ends the build script when the compiler refuses it: its words are the error then.
+pub fn build(workspace: &Path, part: &Part) -> Result<PathBuf, String> {
+    ensure_target()?;
+    let target_dir = out_dir()?.join("wasm");
+    run_cargo(workspace, part, &target_dir)?;
+    let library = format!("{}.wasm", part.package.replace('-', "_"));
+    let made = target_dir.join(TARGET).join(PROFILE).join(library);
+    // Cargo writes the same file with and without a feature.
+    let kept = target_dir.join(part.file_name());
+    fs::copy(&made, &kept).map_err(|error| format!("{}: {error}", made.display()))?;
+    Ok(kept)
+}
+
+/// One part at a time, so that no package gets features that another one asks for: the election
 /// component is built without the standard library.
-fn build_one(workspace: &Path, package: &str, target_dir: &Path) -> Result<(), String> {
+fn run_cargo(workspace: &Path, part: &Part, target_dir: &Path) -> Result<(), String> {
+    let package = part.package;
     let mut cargo = Command::new(variable("CARGO")?);
     cargo.arg("rustc").arg("--manifest-path").arg(workspace.join("Cargo.toml"));
     // Without the crate type cargo would build the native half of the library too, and
     // silently leave out the link-time optimisation.
     cargo.args(["--package", package, "--lib", "--crate-type", "cdylib"]);
+    cargo.args(part.feature.into_iter().flat_map(|feature| ["--features", feature]));
     cargo.args(["--target", TARGET, "--profile", PROFILE]);
     cargo.arg("--target-dir").arg(target_dir);
     if workspace.join("Cargo.lock").exists() {
@@ -47,11 +78,6 @@ fn build_one(workspace: &Path, package: &str, target_dir: &Path) -> Result<(), S
         std::process::exit(1);
     }
     Ok(())
-}
-
-/// The file that cargo makes of the library of `package`.
-pub fn file_name(package: &str) -> String {
-    format!("{}.wasm", package.replace('-', "_"))
 }
 
 /// Takes a ready component from the environment variable `name`, if it is set.

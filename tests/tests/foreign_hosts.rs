@@ -195,7 +195,9 @@ async fn ten_invocations_at_once_take_one_turn_per_slot() {
 async fn a_turn_by_jco_run() {
     let scene = Scene::new("1h").await;
     let mut jco = scene.jco("run", &component("tenure.wasm")).await;
-    let first = told(&jco.output().await.unwrap());
+    let nowhere = jco.env("TENURE_HANDLER_URL", "").output().await.unwrap();
+    assert!(!nowhere.status.success() && text(&nowhere).contains("TENURE_HANDLER_URL"));
+    let first = told(&jco.envs(scene.settings()).output().await.unwrap());
     assert_eq!(first["outcome"], "succeeded", "{first}");
     assert_eq!(scene.judge(), 1);
 }

@@ -9,6 +9,7 @@ use super::shared_key::Key;
 
 /// What the holder of an account, or of a part of it, has. `Debug` prints nothing secret.
 #[derive(Clone, Debug)]
+#[allow(clippy::large_enum_variant, reason = "there is one of it in a call")]
 pub enum Credential {
     /// The account's key: every request is signed. An account has two, so that one can be replaced
     /// while the other is in use.

@@ -104,8 +104,8 @@ impl Endpoint {
     }
 }
 
-/// `host`, `host:port`, `1.2.3.4`, `[::1]:port`.
-fn check_authority(authority: &str) -> Result<(), &'static str> {
+/// `host`, `host:port`, `1.2.3.4`, `[::1]:port`. Otherwise what is wrong, to be read after "it".
+pub(crate) fn check_authority(authority: &str) -> Result<(), &'static str> {
     let (host_is_good, port) = match authority.strip_prefix('[') {
         Some(rest) => {
             let (host, tail) =

@@ -4,14 +4,13 @@ use wasip2::cli::stdout::get_stdout;
 
 use super::Component;
 use super::host::Host;
-use super::invocation::one_turn;
-use crate::election::Settings;
+use super::invocation::Invocation;
 use crate::entry::{Answer, complained, turned};
 
 /// One turn by the settings of the environment. Shared with the cron trigger.
 pub fn turn() -> Answer {
-    match Settings::one_shot(&Host::look()) {
-        Ok(settings) => turned(&one_turn(&settings)),
+    match Invocation::read(&Host::look()) {
+        Ok(invocation) => turned(&invocation.one_turn()),
         Err(complaints) => complained(&complaints),
     }
 }

@@ -13,9 +13,9 @@ use wasip2::io::poll::poll;
 use super::clock::OwnClock;
 use super::convert::nanos;
 use super::host::Host;
-use super::invocation::one_turn;
+use super::invocation::Invocation;
 use super::{Component, look};
-use crate::election::{Complaint, Keyring, Settings};
+use crate::election::{Complaint, Keyring};
 use crate::entry::{self, Access, Admission, Answer, Refusal, Route};
 use crate::prelude::*;
 
@@ -46,18 +46,18 @@ fn answer(request: &IncomingRequest, method: &Method) -> (Answer, More) {
         }
     };
     let host = Host::look();
-    let settings = Settings::one_shot(&host);
-    let answer = match (route, settings) {
-        (Route::Tick, settings) => return tick(request, &host, settings),
+    let invocation = Invocation::read(&host);
+    let answer = match (route, invocation) {
+        (Route::Tick, invocation) => return tick(request, &host, invocation),
         (Route::Resign, _) => entry::refused(
             501,
             "nothing is kept between two calls, so there is no leadership to resign from: each \
              turn releases the lease itself",
         ),
         (_, Err(complaints)) => entry::named(&complaints),
-        (Route::Leader, Ok(settings)) => {
+        (Route::Leader, Ok(invocation)) => {
             let clock = OwnClock::start();
-            match look(&settings, &mut Keyring::default(), &|| clock.now()) {
+            match look(&invocation.settings, &mut Keyring::default(), &|| clock.now()) {
                 Ok(snapshot) => entry::leader(&snapshot),
                 Err(trouble) => entry::could_not_look(&trouble),
             }
@@ -71,7 +71,7 @@ fn answer(request: &IncomingRequest, method: &Method) -> (Answer, More) {
 fn tick(
     request: &IncomingRequest,
     host: &Host,
-    settings: Result<Settings, Vec<Complaint>>,
+    invocation: Result<Invocation, Vec<Complaint>>,
 ) -> (Answer, More) {
     let access = Access::read(|name| host.get(name));
     let shown = request.headers().get("authorization");
@@ -79,21 +79,21 @@ fn tick(
         [shown] => Some(shown.as_slice()),
         _ => None,
     };
-    let answer = match (access.admits(shown), access, settings) {
+    let answer = match (access.admits(shown), access, invocation) {
         (Admission::Denied, ..) => {
             let refusal = entry::refused(401, "show the token of this service");
             return (refusal, Some(("www-authenticate", "Bearer")));
         }
-        (_, Access::Closed(complaint), settings) => {
-            let mut complaints = settings.err().unwrap_or_default();
+        (_, Access::Closed(complaint), invocation) => {
+            let mut complaints = invocation.err().unwrap_or_default();
             // What is wrong with the others is no reason to refuse, but to fail.
             let status = if complaints.is_empty() { 403 } else { 503 };
             complaints.push(complaint);
             Answer { status, ..entry::complained(&complaints) }
         }
-        (.., settings) => match (read_body(request), settings) {
+        (.., invocation) => match (read_body(request), invocation) {
             (Err(refusal), _) => refusal,
-            (Ok(()), Ok(settings)) => entry::turned(&one_turn(&settings)),
+            (Ok(()), Ok(invocation)) => entry::turned(&invocation.one_turn()),
             (Ok(()), Err(complaints)) => entry::complained(&complaints),
         },
     };

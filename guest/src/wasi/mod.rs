@@ -1,4 +1,5 @@
-//! The component: the WIT world `socket`, on standard WASI 0.2 and nothing else.
+//! The component: the WIT world `socket` or, with the feature `webhook`, `platform`, on standard WASI
+//! 0.2 and nothing else.
 //!
 //! Everything here only moves bytes and time. What to send and what an answer means is
 //! decided in [`crate::election`] and [`crate::azure`]; what a platform is answered, in
@@ -11,7 +12,11 @@ mod cron;
 mod host;
 mod http;
 mod invocation;
+#[cfg(not(feature = "webhook"))]
+mod plugged;
 mod transport;
+#[cfg(feature = "webhook")]
+mod webhook;
 
 use core::time::Duration;
 
@@ -29,6 +34,9 @@ use tenure_base as _;
 /// What the macro makes of `wit/`.
 mod bindings {
     #![allow(unsafe_code, missing_docs, clippy::all)]
+    #[cfg(feature = "webhook")]
+    wit_bindgen::generate!({ path: "../wit", world: "platform", generate_all });
+    #[cfg(not(feature = "webhook"))]
     wit_bindgen::generate!({ path: "../wit", world: "socket", generate_all });
     export!(Component with_types_in self);
     use super::Component;
@@ -50,7 +58,8 @@ const SETTINGS_PAUSE: Duration = Duration::from_secs(60);
 
 struct Component;
 
-// The order of the exports is made when a handler is plugged in: here it is the linker's.
+// The order of the exports is made afterwards, by the build or when a handler is plugged in: here it is
+// the linker's.
 wasip2::cli::command::export!(Component);
 wasip2::http::proxy::export!(Component);
 
@@ -120,12 +129,13 @@ fn send(
     ask: &Ask,
     date: chrono::DateTime<chrono::Utc>,
 ) -> Result<Answer, Failure> {
-    let answer = transport::send(&ask.request(settings, date), ask.timeout)?;
+    let request = ask.request(settings, date);
+    let answer = transport::send(&request, ask.timeout, |_| transport::MOST_BODY)?;
     Ok(Answer::read(&ask.operation, answer.status, &answer.headers).with_body(&answer.body))
 }
 
 fn fetch(fetch: &Fetch) -> Fetched {
-    let answer = transport::send(&fetch.request, fetch.timeout)?;
+    let answer = transport::send(&fetch.request, fetch.timeout, |_| transport::MOST_BODY)?;
     Ok((answer.status, answer.body))
 }
 

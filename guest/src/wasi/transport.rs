@@ -2,7 +2,7 @@
 //!
 //! Where there is nothing to send, the request's body is never opened: with `content-length: 0`
 //! set, every host that was tried then sends the same, correct request, and none reports one that
-//! was carried out as reset. Only requests for tokens have a body.
+//! was carried out as reset. Only requests for tokens have a body, and calls of a webhook.
 
 use core::time::Duration;
 
@@ -19,12 +19,9 @@ use crate::azure::operation::{self, Request};
 use crate::election::{Failure, FailureKind};
 use crate::prelude::*;
 
-/// More of an answer's body is not read. It is read to the end, so that the connection can be used
-/// again.
-const MOST_BODY: u64 = 64 * 1024;
-
-/// As much is written at a time, by the rules of `blocking-write-and-flush`.
-const PIECE: usize = 4096;
+/// As many bytes of a body are enough for every answer that is read to its end. It is, so that the
+/// connection can be used again.
+pub const MOST_BODY: usize = 64 * 1024;
 
 /// An answer.
 pub struct RawAnswer {
@@ -33,8 +30,13 @@ pub struct RawAnswer {
     pub body: Vec<u8>,
 }
 
-/// Sends a request; gives up when `timeout` has passed.
-pub fn send(request: &Request, timeout: Duration) -> Result<RawAnswer, Failure> {
+/// Sends a request; gives up when `timeout` has passed. `wanted` says, by the status, after how many
+/// bytes of its body the answer is read no further.
+pub fn send(
+    request: &Request,
+    timeout: Duration,
+    wanted: fn(u16) -> usize,
+) -> Result<RawAnswer, Failure> {
     let deadline = subscribe_duration(nanos(timeout));
     let outgoing = outgoing(request)?;
     let body = match request.body.reveal() {
@@ -42,9 +44,8 @@ pub fn send(request: &Request, timeout: Duration) -> Result<RawAnswer, Failure> 
         text => Some((outgoing.body().map_err(|()| other("a body was refused"))?, text)),
     };
     let answer = handle(outgoing, Some(options(timeout))).map_err(failure)?;
-    if let Some((body, text)) = body {
-        write(body, text.as_bytes())?;
-    }
+    // A host that refuses the request drops the body; the answer says why.
+    let written = body.is_none_or(|(body, text)| write(body, text.as_bytes(), &deadline));
     let ready = answer.subscribe();
     if !wait(&ready, &deadline) {
         return Err(Failure { kind: FailureKind::Timeout, detail: String::new() });
@@ -53,22 +54,34 @@ pub fn send(request: &Request, timeout: Duration) -> Result<RawAnswer, Failure> 
     let response = match answer.get() {
         Some(Ok(Ok(response))) => response,
         Some(Ok(Err(code))) => return Err(failure(code)),
+        _ if !written => return Err(other("the request could not be written")),
         Some(Err(())) | None => return Err(other("the host gave no answer")),
     };
     let (status, headers) = (response.status(), response.headers().entries());
-    let body = if is_empty(request, &headers) { Vec::new() } else { read(&response, &deadline) };
+    let most = if is_empty(request, &headers) { 0 } else { wanted(status) };
+    let body = read(&response, most, &deadline);
     Ok(RawAnswer { status, headers, body })
 }
 
-/// A body is a few kilobytes, and fits into what hosts keep of a request.
-fn write(body: OutgoingBody, bytes: &[u8]) -> Result<(), Failure> {
-    const FAILED: &str = "the request could not be written";
-    let stream = body.write().map_err(|()| other(FAILED))?;
-    for piece in bytes.chunks(PIECE) {
-        stream.blocking_write_and_flush(piece).map_err(|_| other(FAILED))?;
+/// Whether all of it was written in time.
+fn write(body: OutgoingBody, mut bytes: &[u8], deadline: &Pollable) -> bool {
+    let Ok(stream) = body.write() else { return false };
+    let ready = stream.subscribe();
+    while !bytes.is_empty() {
+        if !wait(&ready, deadline) {
+            return false;
+        }
+        let Ok(room) = stream.check_write() else { return false };
+        let room = usize::try_from(room).unwrap_or(usize::MAX).min(bytes.len());
+        let (now, later) = bytes.split_at(room);
+        if stream.write(now).is_err() {
+            return false;
+        }
+        bytes = later;
     }
-    drop(stream);
-    OutgoingBody::finish(body, None).map_err(failure)
+    let flushed = stream.flush().is_ok() && wait(&ready, deadline);
+    drop((ready, stream));
+    flushed && OutgoingBody::finish(body, None).is_ok()
 }
 
 fn outgoing(request: &Request) -> Result<OutgoingRequest, Failure> {
@@ -121,13 +134,16 @@ fn wait(ready: &Pollable, deadline: &Pollable) -> bool {
 }
 
 /// As much of the body as comes in time: an answer is no less one without it.
-fn read(response: &IncomingResponse, deadline: &Pollable) -> Vec<u8> {
+fn read(response: &IncomingResponse, most: usize, deadline: &Pollable) -> Vec<u8> {
     let mut read = Vec::new();
+    if most == 0 {
+        return read;
+    }
     let Ok(body) = response.consume() else { return read };
     let Ok(stream) = body.stream() else { return read };
     let ready = stream.subscribe();
-    while (read.len() as u64) < MOST_BODY && wait(&ready, deadline) {
-        match stream.read(MOST_BODY) {
+    while read.len() < most && wait(&ready, deadline) {
+        match stream.read(most as u64) {
             Ok(bytes) => read.extend(bytes),
             Err(_) => break,
         }

@@ -1,4 +1,5 @@
-//! Plugging components together. Shared with the build script, which makes `tenure.wasm` so.
+//! Plugging components together, and putting their exports in order. Shared with the build script,
+//! which does so with `tenure.wasm`.
 
 use wac_graph::types::{Package, are_semver_compatible};
 use wac_graph::{CompositionGraph, EncodeOptions, NodeId, PackageId};
@@ -9,8 +10,8 @@ pub const LEADER_HANDLER: &str = "tenure:election/leader-handler@0.1.0";
 /// The variables that a component is given.
 pub const ENVIRONMENT: &str = "wasi:cli/environment@0.2.0";
 
-/// The exports of a socket, in the order in which the composed component has them: some hosts
-/// take the first that they know.
+/// What platforms call, in the order in which a component for them has it: some hosts take the
+/// first that they know.
 pub const EXPORTS: [&str; 4] = [
     "wasi:cli/run@0.2.0",
     "wasi:http/incoming-handler@0.2.0",
@@ -43,9 +44,26 @@ pub fn plug(socket: &[u8], handler: &[u8], filter: &[u8]) -> Result<Vec<u8>, Str
         .ok_or_else(|| format!("the socket does not import {LEADER_HANDLER}"))?;
     let elector = graph.instantiate(socket);
     argue(&mut graph, elector, &wanted, on_tick)?;
+    ordered(graph, elector)
+}
+
+/// The same component with its exports in the order of [`EXPORTS`]: a linker has one of its own.
+///
+/// # Errors
+/// Why it is none for platforms.
+#[allow(dead_code, reason = "for the build script")]
+pub fn order(component: &[u8]) -> Result<Vec<u8>, String> {
+    let mut graph = CompositionGraph::new();
+    let component = register(&mut graph, "tenure:platform", component)?;
+    let instance = graph.instantiate(component);
+    ordered(graph, instance)
+}
+
+/// The component that exports what `instance` does.
+fn ordered(mut graph: CompositionGraph, instance: NodeId) -> Result<Vec<u8>, String> {
     for name in EXPORTS {
-        let name = export(&graph, elector, name)?;
-        let item = graph.alias_instance_export(elector, &name).map_err(told)?;
+        let name = export(&graph, instance, name)?;
+        let item = graph.alias_instance_export(instance, &name).map_err(told)?;
         graph.export(item, name).map_err(told)?;
     }
     graph.encode(EncodeOptions::default()).map_err(told)

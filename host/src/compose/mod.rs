@@ -18,7 +18,8 @@ use wac_graph::types::{Package, Types};
 use crate::component::ELECTION_COMPONENT;
 pub use graph::LEADER_HANDLER;
 
-/// The socket plugged with a handler that calls `TENURE_HANDLER_URL`: it runs anywhere as it is.
+/// The election component with its work built in, a call of `TENURE_HANDLER_URL`: it runs anywhere
+/// as it is.
 pub const UNIVERSAL_COMPONENT: &[u8] = include_bytes!(env!("TENURE_UNIVERSAL"));
 
 /// Stands between a handler and its environment.

@@ -1,38 +1,14 @@
 //! The header that carries the term.
 
-use http::header::{self, HeaderName};
+use http::header::HeaderName;
 use std::fmt;
 use std::str::FromStr;
+use tenure_guest::webhook::RESERVED;
 
 /// The name of the header that the requests of a handler carry their term in: `tenure-term`,
 /// unless it is given another one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TermHeader(HeaderName);
-
-/// Headers that decide how a request is delivered and read, and who may send it.
-const TAKEN: [HeaderName; 21] = [
-    header::ACCEPT_ENCODING,
-    header::AUTHORIZATION,
-    header::CONNECTION,
-    header::CONTENT_ENCODING,
-    header::CONTENT_LENGTH,
-    header::CONTENT_RANGE,
-    header::CONTENT_TYPE,
-    header::COOKIE,
-    header::DATE,
-    header::EXPECT,
-    header::HOST,
-    HeaderName::from_static("http2-settings"),
-    HeaderName::from_static("keep-alive"),
-    header::MAX_FORWARDS,
-    header::PROXY_AUTHORIZATION,
-    HeaderName::from_static("proxy-connection"),
-    header::RANGE,
-    header::TE,
-    header::TRAILER,
-    header::TRANSFER_ENCODING,
-    header::UPGRADE,
-];
 
 impl TermHeader {
     pub(crate) fn name(&self) -> &HeaderName {
@@ -56,7 +32,11 @@ impl FromStr for TermHeader {
     /// When it is no name of a header, or one that means something else in HTTP.
     fn from_str(text: &str) -> Result<Self, InvalidTermHeader> {
         let name = HeaderName::from_str(text).map_err(|_| InvalidTermHeader::NoName)?;
-        if TAKEN.contains(&name) { Err(InvalidTermHeader::Taken) } else { Ok(Self(name)) }
+        if RESERVED.contains(&name.as_str()) {
+            Err(InvalidTermHeader::Taken)
+        } else {
+            Ok(Self(name))
+        }
     }
 }
 

@@ -39,5 +39,11 @@ async fn all_that_is_missing_is_said_at_once() {
     assert!(!succeeded);
     let complaints = json["complaints"].as_array().unwrap();
     let settings: Vec<_> = complaints.iter().map(|c| c["setting"].as_str().unwrap()).collect();
-    assert_eq!(settings, ["TENURE_EVERY", "TENURE_ELECTION", "AZURE_STORAGE_CONNECTION_STRING"]);
+    let missing = [
+        "TENURE_EVERY",
+        "TENURE_ELECTION",
+        "AZURE_STORAGE_CONNECTION_STRING",
+        "TENURE_HANDLER_URL",
+    ];
+    assert_eq!(settings, missing);
 }

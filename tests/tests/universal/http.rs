@@ -79,7 +79,12 @@ async fn a_body_is_not_needed_and_not_endless() {
 #[tokio::test]
 async fn all_that_is_missing_is_said_at_once() {
     let bare = Platform::new(UNIVERSAL_COMPONENT, &[], Shift::default()).unwrap();
-    let missing = ["TENURE_EVERY", "TENURE_ELECTION", "AZURE_STORAGE_CONNECTION_STRING"];
+    let missing = [
+        "TENURE_EVERY",
+        "TENURE_ELECTION",
+        "AZURE_STORAGE_CONNECTION_STRING",
+        "TENURE_HANDLER_URL",
+    ];
     for path in ["/leader", "/healthz"] {
         let answer = get(&bare, path).await;
         assert_eq!((answer.status, settings(&answer.json)), (503, missing.to_vec()), "{path}");

@@ -1,5 +1,5 @@
 //! The universal component on a platform that is not `tenure run`: `tenure.wasm` with its built-in
-//! handler, and handlers that were plugged into the socket.
+//! webhook, and handlers that were plugged into the socket.
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ::http::StatusCode;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::world::{World, get, tick};
 
@@ -116,13 +116,38 @@ async fn a_turn_that_outlasts_its_validity_has_overrun() {
 }
 
 #[tokio::test]
-async fn without_a_url_the_turn_says_so() {
-    let world = World::new(&[("TENURE_HANDLER_URL", " ")]).await;
+async fn work_that_cannot_be_done_costs_no_slot() {
+    let world = World::new(&[("TENURE_DELIVERY", "at-most-once")]).await;
     world.begin().await;
-    let answer = tick(&world.replica("a")).await;
-    assert_eq!(answer.status, 500);
-    let error = answer.json["error"].as_str().unwrap();
-    assert!(error.contains("TENURE_HANDLER_URL is not set"), "{error}");
+    let replica = world.replica("a");
+    let sent = || world.store.with(|service| service.log().total());
+    let before = sent();
+    for (setting, value) in [
+        ("TENURE_HANDLER_URL", " "),
+        ("TENURE_HANDLER_URL", "http://user:S3CRET@sink.example"),
+        ("TENURE_HANDLER_URL", "http://sink.example/<S3CRET>"),
+        ("TENURE_HANDLER_URL", "http://sink.example:65536/S3CRET"),
+        ("TENURE_HANDLER_TIMEOUT", "soon"),
+        ("TENURE_TERM_HEADER", "content-length"),
+    ] {
+        let wrong = replica.with(setting, value);
+        let answer = tick(&wrong).await;
+        assert_eq!(answer.status, 503, "{setting}={value}: {answer:?}");
+        let (succeeded, stdout) = wrong.run().await.unwrap();
+        assert!(!succeeded, "{setting}={value}: {stdout}");
+        let ran: Value = serde_json::from_str(&stdout).unwrap();
+        assert_eq!(ran, answer.json, "the same in both entries");
+        let complaints = ran["complaints"].as_array().unwrap();
+        assert_eq!(complaints.len(), 1, "{complaints:?}");
+        assert_eq!(complaints[0]["setting"], setting);
+        assert!(!stdout.contains("S3CRET"), "{stdout}");
+        assert_eq!(get(&wrong, "/healthz").await.status, 503);
+    }
+    assert_eq!(sent(), before, "nothing was sent");
+    assert!(world.endpoint.calls().is_empty());
+    let answer = tick(&replica).await;
+    assert_eq!((answer.status, &answer.json["outcome"]), (200, &json!("succeeded")), "{answer:?}");
+    assert_eq!(world.endpoint.calls().len(), 1, "the slot was still there");
 }
 
 #[tokio::test]

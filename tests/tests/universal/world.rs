@@ -1,4 +1,4 @@
-//! A store, an endpoint that is called by the built-in handler, and the time that all of them go by.
+//! A store, an endpoint that is called by the built-in webhook, and the time that all of them go by.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};

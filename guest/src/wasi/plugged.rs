@@ -1,0 +1,19 @@
+//! The work of a turn, where a leader handler is plugged in.
+
+use super::bindings::tenure::election::leader_handler::on_tick;
+use super::host::Host;
+use crate::election::{Complaint, Turn};
+use crate::prelude::*;
+
+/// The handler, which judges settings of its own by itself.
+pub struct Work;
+
+impl Work {
+    pub fn read(_: &Host) -> Result<Self, Vec<Complaint>> {
+        Ok(Self)
+    }
+
+    pub fn run(&self, turn: Turn) -> Result<(), String> {
+        on_tick(&turn.into())
+    }
+}

@@ -1,0 +1,24 @@
+//! The work of a turn, where it is built in: one POST, by [`crate::webhook`].
+
+use super::host::Host;
+use super::transport;
+use crate::election::{Complaint, Turn};
+use crate::prelude::*;
+use crate::webhook::{Call, Target, judge, wanted};
+
+/// The URL, and how it is called.
+pub struct Work(Target);
+
+impl Work {
+    pub fn read(host: &Host) -> Result<Self, Vec<Complaint>> {
+        Target::read(|name| host.get(name)).map(Self)
+    }
+
+    pub fn run(&self, turn: Turn) -> Result<(), String> {
+        let call = Call::of(&turn, &self.0);
+        match transport::send(&call.request, call.timeout, wanted) {
+            Ok(answer) => judge(answer.status, &answer.body),
+            Err(failure) => Err(call.failed(&failure)),
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! What is sent for a turn, and what the answer means.
+
+use core::time::Duration;
+
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use tenure_base::json::Object;
+
+use super::target::variable::URL;
+use super::target::{KEY_HEADER, Target};
+use crate::azure::operation::{Method, Request};
+use crate::election::{Failure, FailureKind, Turn};
+use crate::prelude::*;
+
+/// Of an answer that is an error, so many bytes are shown at most.
+const MOST_SHOWN: usize = 300;
+
+/// One POST request. There is no `Debug`: the path may be the permission to call it.
+pub struct Call {
+    /// It carries the turn as JSON.
+    pub request: Request,
+    /// The longest that all of it may take.
+    pub timeout: Duration,
+}
+
+impl Call {
+    /// The call for a turn.
+    #[must_use]
+    pub fn of(turn: &Turn, target: &Target) -> Self {
+        let valid_for = turn.time_limit.unwrap_or(turn.valid_for).min(turn.valid_for);
+        let body = body(turn, valid_for);
+        let header = |name: &str, value: String| (name.to_string(), value);
+        let headers = vec![
+            header("content-type", "application/json".into()),
+            header("content-length", body.len().to_string()),
+            header(&target.term_header, turn.term.to_string()),
+            header(KEY_HEADER, key(turn)),
+        ];
+        let request = Request {
+            method: Method::Post,
+            origin: target.origin.clone(),
+            path_and_query: target.path.reveal().into(),
+            headers,
+            body: body.into(),
+        };
+        Self { request, timeout: target.timeout.unwrap_or(valid_for).min(valid_for) }
+    }
+
+    /// Why a call got no answer.
+    #[must_use]
+    pub fn failed(&self, failure: &Failure) -> String {
+        let what = match failure.kind {
+            FailureKind::Timeout => {
+                return format!("{URL} did not answer within {} ms", self.timeout.as_millis());
+            }
+            FailureKind::Name => "has a name that is not resolved",
+            FailureKind::Connect => "cannot be connected to",
+            FailureKind::Reset => "closed the connection before it answered",
+            FailureKind::Tls => "cannot be trusted over TLS",
+            FailureKind::Denied => "is not among the hosts that this component may speak to",
+            FailureKind::Other => "could not be called",
+        };
+        // A host that quotes the path would show what may be a secret.
+        let path = &self.request.path_and_query;
+        let quoted = path.len() > 1 && failure.detail.contains(path.as_str());
+        match failure.detail.as_str() {
+            detail if !detail.is_empty() && !quoted => format!("{URL} {what} ({detail})"),
+            _ => format!("{URL} {what}"),
+        }
+    }
+}
+
+/// How many bytes of an answer's body are worth waiting for: those of an error that are shown.
+#[must_use]
+pub fn wanted(status: u16) -> usize {
+    if is_success(status) { 0 } else { MOST_SHOWN }
+}
+
+/// What a status means, and the beginning of the answer's body.
+///
+/// # Errors
+/// It is none of those that mean success.
+pub fn judge(status: u16, beginning: &[u8]) -> Result<(), String> {
+    if is_success(status) {
+        return Ok(());
+    }
+    let text = String::from_utf8_lossy(beginning.get(..MOST_SHOWN).unwrap_or(beginning));
+    let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let colon = if text.trim().is_empty() { "" } else { ": " };
+    Err(format!("{URL} answered {status}{colon}{}", text.trim()))
+}
+
+fn is_success(status: u16) -> bool {
+    (200..300).contains(&status)
+}
+
+/// The same for all attempts at a turn.
+fn key(turn: &Turn) -> String {
+    let slot = turn.slot.to_rfc3339();
+    match &turn.value {
+        Some(value) => format!("{slot}/{}", utf8_percent_encode(value, NON_ALPHANUMERIC)),
+        None => slot,
+    }
+}
+
+fn body(turn: &Turn, valid_for: Duration) -> String {
+    Object::new()
+        .with("term", turn.term)
+        .with("slot", &turn.slot.to_rfc3339())
+        .with("value", turn.value.as_ref())
+        .with("attempt", u64::from(turn.attempt))
+        .with("past_due", turn.past_due)
+        .with("valid_for_ms", u64::try_from(valid_for.as_millis()).unwrap_or(u64::MAX))
+        .end()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::election::Timestamp;
+    use serde_json::json;
+
+    fn turn() -> Turn {
+        Turn {
+            term: 7,
+            slot: Timestamp(1_795_158_000_000_000_000),
+            value: None,
+            attempt: 2,
+            past_due: true,
+            valid_for: Duration::from_millis(40_500),
+            time_limit: None,
+        }
+    }
+
+    fn target(timeout: &'static str) -> Target {
+        Target::read(|name| {
+            let value = match name {
+                "TENURE_HANDLER_URL" => "https://example.com:8443/a?b=S3CRET",
+                "TENURE_HANDLER_TIMEOUT" => timeout,
+                _ => "",
+            };
+            Some(value.to_string())
+        })
+        .unwrap()
+    }
+
+    #[test]
+    fn a_turn_is_a_post() {
+        let call = Call::of(&turn(), &target(""));
+        let Request { method, origin, path_and_query, headers, body } = call.request;
+        assert_eq!((method, origin.as_str()), (Method::Post, "https://example.com:8443"));
+        assert_eq!(path_and_query, "/a?b=S3CRET");
+        assert_eq!(call.timeout, turn().valid_for);
+        let json: serde_json::Value = serde_json::from_str(body.reveal()).unwrap();
+        let expected = json!({
+            "term": 7, "slot": "2026-11-20T07:00:00Z", "value": null, "attempt": 2,
+            "past_due": true, "valid_for_ms": 40_500,
+        });
+        assert_eq!(json, expected);
+        let length = body.reveal().len().to_string();
+        let expected = [
+            ("content-type", "application/json"),
+            ("content-length", &length),
+            ("tenure-term", "7"),
+            ("idempotency-key", "2026-11-20T07:00:00Z"),
+        ];
+        assert_eq!(headers, expected.map(|(n, v)| (n.to_string(), v.to_string())));
+    }
+
+    #[test]
+    fn the_key_is_that_of_the_turn_and_not_of_the_attempt() {
+        assert_eq!(key(&turn()), key(&Turn { attempt: 3, term: 8, ..turn() }));
+        let release = Turn { value: Some("v1 ü".into()), ..turn() };
+        assert_eq!(key(&release), "2026-11-20T07:00:00Z/v1%20%C3%BC");
+    }
+
+    #[test]
+    fn the_shortest_time_counts() {
+        let timeout = |timeout, time_limit| {
+            Call::of(&Turn { time_limit, ..turn() }, &target(timeout)).timeout
+        };
+        let seconds = Duration::from_secs;
+        assert_eq!(timeout("5s", None), seconds(5));
+        assert_eq!(timeout("5m", None), turn().valid_for);
+        assert_eq!(timeout("", Some(seconds(6))), seconds(6));
+        assert_eq!(timeout("", Some(seconds(60))), turn().valid_for);
+        let limited = Call::of(&Turn { time_limit: Some(seconds(6)), ..turn() }, &target(""));
+        assert!(limited.request.body.reveal().contains("\"valid_for_ms\":6000"));
+    }
+
+    #[test]
+    fn only_2xx_is_success() {
+        assert!(judge(204, b"").is_ok());
+        assert_eq!(judge(302, b"").unwrap_err(), "TENURE_HANDLER_URL answered 302");
+        let error = judge(500, &[b'x'; 4096]).unwrap_err();
+        assert!(error.len() < MOST_SHOWN + 50, "{error}");
+        assert_eq!(judge(503, b"a\nb").unwrap_err(), "TENURE_HANDLER_URL answered 503: a b");
+        assert_eq!([200, 299, 199, 300].map(wanted), [0, 0, MOST_SHOWN, MOST_SHOWN]);
+    }
+
+    #[test]
+    fn what_failed_is_told_without_the_url() {
+        let call = Call::of(&turn(), &target("20ms"));
+        let told = |kind, detail: &str| call.failed(&Failure { kind, detail: detail.into() });
+        for (kind, detail, text) in [
+            (FailureKind::Timeout, "", "TENURE_HANDLER_URL did not answer within 20 ms"),
+            (FailureKind::Connect, "", "TENURE_HANDLER_URL cannot be connected to"),
+            (FailureKind::Other, "no luck", "TENURE_HANDLER_URL could not be called (no luck)"),
+            (FailureKind::Other, "GET /a?b=S3CRET", "TENURE_HANDLER_URL could not be called"),
+        ] {
+            assert_eq!(told(kind, detail), text);
+        }
+    }
+}

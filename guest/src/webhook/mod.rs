@@ -1,0 +1,22 @@
+//! The work that is built into `tenure.wasm`: each turn is one POST to `TENURE_HANDLER_URL`, with
+//! the turn as JSON.
+//!
+//! | variable | meaning |
+//! |---|---|
+//! | `TENURE_HANDLER_URL` | where to, `http://` or `https://` |
+//! | `TENURE_HANDLER_TIMEOUT` | the longest that the call may take; never longer than the turn is valid |
+//! | `TENURE_TERM_HEADER` | the header that carries the term; default `tenure-term` |
+//!
+//! They are judged with all other settings, before anything is sent: a slot that was claimed for work
+//! that cannot be done would be spent.
+//!
+//! An answer of the class 2xx is a turn that succeeded; any other, or none, is one that failed. A
+//! turn is one call: only the rule of delivery repeats it, as another attempt. The header
+//! `idempotency-key` is the same for all attempts of a turn, and the work behind the URL is not
+//! ours to stop: the term and that key protect it.
+
+mod call;
+mod target;
+
+pub use call::{Call, judge, wanted};
+pub use target::{RESERVED, Target, variable};

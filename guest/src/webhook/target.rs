@@ -1,0 +1,223 @@
+//! What the environment says of the call, judged before there is a turn.
+
+use core::time::Duration;
+
+use crate::azure::endpoint::check_authority;
+use crate::azure::secret::Secret;
+use crate::election::Complaint;
+use crate::prelude::*;
+use tenure_base::duration::parse_duration;
+
+/// The variables.
+pub mod variable {
+    /// Where to call.
+    pub const URL: &str = "TENURE_HANDLER_URL";
+    /// The longest that the call may take.
+    pub const TIMEOUT: &str = "TENURE_HANDLER_TIMEOUT";
+    /// The header that carries the term.
+    pub const TERM_HEADER: &str = "TENURE_TERM_HEADER";
+}
+
+/// Headers that decide how a request is delivered and read, and who may send it. None of them
+/// carries a term.
+pub const RESERVED: [&str; 21] = [
+    "accept-encoding",
+    "authorization",
+    "connection",
+    "content-encoding",
+    "content-length",
+    "content-range",
+    "content-type",
+    "cookie",
+    "date",
+    "expect",
+    "host",
+    "http2-settings",
+    "keep-alive",
+    "max-forwards",
+    "proxy-authorization",
+    "proxy-connection",
+    "range",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
+/// What every attempt of a turn is known by.
+pub(super) const KEY_HEADER: &str = "idempotency-key";
+
+/// Where turns are posted to, and how.
+#[derive(Debug)]
+pub struct Target {
+    /// Scheme, host and port, like `https://example.com:8443`.
+    pub(super) origin: String,
+    /// The path with the query, which may be the permission to call it.
+    pub(super) path: Secret,
+    /// The longest that a call may take, if it is set.
+    pub(super) timeout: Option<Duration>,
+    /// The name of the header that carries the term, in lower case.
+    pub(super) term_header: String,
+}
+
+impl Target {
+    /// Reads and judges the three variables. One that is set but empty counts as not set.
+    ///
+    /// # Errors
+    /// Every complaint at once. Without values: a URL may hold a secret.
+    pub fn read(variable: impl Fn(&str) -> Option<String>) -> Result<Self, Vec<Complaint>> {
+        let get = |name| {
+            let value = variable(name)?;
+            let value = value.trim();
+            (!value.is_empty()).then(|| value.to_string())
+        };
+        let mut complaints = Vec::new();
+        let mut complain = |setting, problem: &str, advice: &str| {
+            complaints.push(Complaint { setting, problem: problem.into(), advice: advice.into() });
+        };
+        let url = split(get(variable::URL).as_deref())
+            .map_err(|(problem, advice)| complain(variable::URL, problem, advice))
+            .ok();
+        let timeout = get(variable::TIMEOUT).map(|value| parse_duration(&value));
+        const LIKE: &str = "write it like 30s or 1m";
+        match timeout {
+            Some(None) => complain(variable::TIMEOUT, "is no duration", LIKE),
+            Some(Some(Duration::ZERO)) => complain(variable::TIMEOUT, "leaves no time", LIKE),
+            _ => {}
+        }
+        let header = get(variable::TERM_HEADER).unwrap_or_else(|| "tenure-term".into());
+        let term_header = header.to_ascii_lowercase();
+        const TRY: &str = "try tenure-term";
+        if !is_token(&term_header) {
+            complain(variable::TERM_HEADER, "is no name of a header", TRY);
+        } else if RESERVED.contains(&term_header.as_str()) || term_header == KEY_HEADER {
+            complain(variable::TERM_HEADER, "names a header that has another meaning", TRY);
+        }
+        match url {
+            Some((origin, path)) if complaints.is_empty() => {
+                Ok(Self { origin, path, timeout: timeout.flatten(), term_header })
+            }
+            _ => Err(complaints),
+        }
+    }
+}
+
+/// Origin, and path with query. Otherwise what is wrong, and what to do.
+fn split(url: Option<&str>) -> Result<(String, Secret), (&'static str, &'static str)> {
+    const LIKE: &str = "set it like https://example.com/tick";
+    const CHARACTERS: &str = "has characters that need percent-encoding";
+    let url = url.ok_or((
+        "is not set, so there is nothing to call",
+        "set it like https://example.com/tick, or plug a handler in with tenure compose",
+    ))?;
+    let begin = ["https://", "http://"].into_iter().find(|begin| url.starts_with(begin));
+    let begin = begin.ok_or(("does not begin with http:// or https://", LIKE))?.len();
+    let url = url.split('#').next().unwrap_or(url);
+    let (scheme, rest) = url.split_at_checked(begin).unwrap_or_default();
+    let end = rest.find(['/', '?']).unwrap_or(rest.len());
+    let (authority, path) = rest.split_at_checked(end).unwrap_or((rest, ""));
+    if authority.contains('@') {
+        return Err(("has a user or password (a part before @)", LIKE));
+    }
+    check_authority(authority).map_err(|problem| (problem, LIKE))?;
+    // Those are no part of any URL, and hosts refuse them.
+    if !path.bytes().all(|byte| byte.is_ascii_graphic() && !b"\"<>`".contains(&byte)) {
+        return Err((CHARACTERS, LIKE));
+    }
+    let slash = if path.starts_with('/') { "" } else { "/" };
+    Ok((format!("{scheme}{authority}"), format!("{slash}{path}").into()))
+}
+
+/// Whether `text` may name a header (RFC 9110, 5.6.2).
+fn is_token(text: &str) -> bool {
+    text.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::variable::{TERM_HEADER, TIMEOUT, URL};
+    use super::*;
+
+    fn read(variables: &[(&str, &str)]) -> Result<Target, Vec<Complaint>> {
+        let value = |name: &str| variables.iter().find(|(known, _)| *known == name);
+        Target::read(|name| value(name).map(|(_, value)| value.to_string()))
+    }
+
+    fn settings(complaints: &[Complaint]) -> Vec<&str> {
+        complaints.iter().map(|complaint| complaint.setting).collect()
+    }
+
+    #[test]
+    fn an_url_is_enough() {
+        let target = read(&[(URL, " https://example.com:8443/a?b=c#d "), (TIMEOUT, " ")]).unwrap();
+        assert_eq!(target.origin, "https://example.com:8443");
+        assert_eq!(target.path.reveal(), "/a?b=c");
+        assert_eq!((target.timeout, target.term_header.as_str()), (None, "tenure-term"));
+        assert!(!format!("{target:?}").contains("b=c"), "{target:?}");
+    }
+
+    #[test]
+    fn a_path_begins_with_a_slash() {
+        for (url, path) in [("http://a", "/"), ("http://a?b", "/?b"), ("http://[::1]:80/c", "/c")] {
+            assert_eq!(read(&[(URL, url)]).unwrap().path.reveal(), path);
+        }
+    }
+
+    #[test]
+    fn all_that_is_wrong_is_told_at_once_and_without_values() {
+        let complaints =
+            read(&[(URL, "S3CRET"), (TIMEOUT, "S3CRET"), (TERM_HEADER, "S3CRET x")]).unwrap_err();
+        assert_eq!(settings(&complaints), [URL, TIMEOUT, TERM_HEADER]);
+        assert!(!Complaint::sentences(&complaints).contains("S3CRET"), "{complaints:?}");
+        assert!(complaints.iter().all(|c| !c.problem.is_empty() && !c.advice.is_empty()));
+    }
+
+    #[test]
+    fn what_is_missing_is_said() {
+        for variables in [&[][..], &[(URL, " ")]] {
+            let complaints = read(variables).unwrap_err();
+            assert_eq!(settings(&complaints), [URL]);
+            assert!(Complaint::sentences(&complaints).contains("is not set"), "{complaints:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_url_is_refused() {
+        for url in [
+            "example.com",
+            "ftp://a",
+            "http://",
+            "http:///a",
+            "http://u:p@a",
+            "http://a b",
+            "http://a/b c",
+            "http://a/<b>",
+            "http://a/ü",
+            "http://ü",
+            "http://a:0",
+            "http://a:65536",
+            "http://a:b",
+            "http://[::1",
+        ] {
+            assert_eq!(settings(&read(&[(URL, url)]).unwrap_err()), [URL], "{url}");
+        }
+    }
+
+    #[test]
+    fn a_time_out_leaves_time() {
+        let read = |timeout| read(&[(URL, "http://a"), (TIMEOUT, timeout)]);
+        assert_eq!(read("5s").unwrap().timeout, Some(Duration::from_secs(5)));
+        for wrong in ["0s", "5", "soon"] {
+            assert_eq!(settings(&read(wrong).unwrap_err()), [TIMEOUT], "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_term_has_a_header_of_its_own() {
+        let read = |header| read(&[(URL, "http://a"), (TERM_HEADER, header)]);
+        assert_eq!(read("X-Fence").unwrap().term_header, "x-fence");
+        for wrong in ["a b", "a:b", "ü", "Content-Length", "host", "Idempotency-Key"] {
+            assert_eq!(settings(&read(wrong).unwrap_err()), [TERM_HEADER], "{wrong}");
+        }
+    }
+}
