@@ -166,13 +166,13 @@ fn a_turn_that_is_claimed_does_not_wait_for_a_token() {
 
 #[test]
 fn the_end_of_a_leader_without_a_token_is_waited_for_and_not_asked_for() {
-    for offset in 0..60 {
+    for seed in 0..100 {
         let mut candidate = with_identity(|at| match at.as_secs() {
             0..110 => token(40),
             _ => Ok((503, Vec::new())),
         });
+        candidate.chance = Counter(seed);
         candidate.lead();
-        candidate.now += millis(17 * offset);
         let told = go_on(&mut candidate, seconds(80), available);
         assert!(told.iter().any(|report| report.ending.is_some()), "{told:?}");
     }
