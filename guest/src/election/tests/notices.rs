@@ -171,9 +171,11 @@ fn what_is_no_notice_is_ignored() {
     assert_eq!(told_of(undated), []);
 }
 
+type Answers = Box<dyn Fn(&Operation, Moment) -> Reply>;
+
 /// Everything that can come back, but a notice.
-fn replies() -> Vec<Box<dyn Fn(&Operation, Moment) -> Reply>> {
-    let mut replies: Vec<Box<dyn Fn(&Operation, Moment) -> Reply>> = vec![
+fn replies() -> Vec<Answers> {
+    let mut replies: Vec<Answers> = vec![
         Box::new(|_, _| failure(FailureKind::Timeout)),
         Box::new(|_, _| failure(FailureKind::Reset)),
         Box::new(|_, _| failure(FailureKind::Denied)),
