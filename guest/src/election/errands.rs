@@ -47,6 +47,9 @@ impl Step<'_> {
     /// The errand that is due and fits into the spare time.
     pub(super) fn errand(&mut self, pass: Option<Pass>, now: Moment) -> Option<Todo> {
         let spare = self.spare_time(now);
+        if self.run.is_some() {
+            return None; // The host is to hear of the turn first.
+        }
         if let Some(fetch) = self.fetch(spare, now) {
             return Some(Todo::Fetch(fetch));
         }

@@ -249,6 +249,7 @@ fn nothing_waits_for_a_look() {
             candidate.asked.iter().filter(|asked| asked.operation == Operation::LookAtNotice)
         {
             looks += 1;
+            assert!(report.run.is_none(), "a turn waits for it: {report:?}");
             let next = began + report.again_in;
             assert!(asked.sent + asked.timeout <= next, "{asked:?}, {report:?}");
         }
