@@ -31,6 +31,9 @@ const GRACE: Duration = Duration::from_secs(1);
 /// The longest that a step may take: far more than its requests may.
 const STEP_LIMIT: Duration = Duration::from_secs(120);
 
+/// Who is shown each report, and the instant that its durations are counted from.
+type Observer = dyn Fn(&Report, Duration) + Send + Sync;
+
 /// A candidate: an elector, the handler that it elects, and the clock that both obey.
 pub struct Runner<E, C> {
     elector: E,
@@ -38,7 +41,7 @@ pub struct Runner<E, C> {
     clock: C,
     grace: Duration,
     events: Arc<dyn Fn(Event) + Send + Sync>,
-    reports: Arc<dyn Fn(&Report, Duration) + Send + Sync>,
+    reports: Arc<Observer>,
 }
 
 impl<E: Elector, C: Clock> Runner<E, C> {
@@ -111,7 +114,7 @@ impl<E: Elector, C: Clock> Runner<E, C> {
                 biased;
                 () = &mut leave, if !candidate.is_leaving() => Happened::Leave,
                 end = seen_stopped(&mut candidate.turn) => Happened::TurnEnded(end),
-                result = finished(&mut step) => Happened::Stepped(result),
+                result = finished(&mut step) => Happened::Stepped(Box::new(result)),
                 () = self.clock.sleep_until(wake) => continue,
             };
             candidate.enforce();
@@ -121,7 +124,7 @@ impl<E: Elector, C: Clock> Runner<E, C> {
                 Happened::Stepped(result) => {
                     let taken_at =
                         step.take().map_or_else(|| self.clock.now(), |step| step.taken_at);
-                    candidate.stepped(taken_at, result);
+                    candidate.stepped(taken_at, *result);
                 }
             }
         }
@@ -154,7 +157,7 @@ struct Step<'a> {
 enum Happened {
     Leave,
     TurnEnded(TurnEnd),
-    Stepped(Result<Report, ComponentError>),
+    Stepped(Box<Result<Report, ComponentError>>),
 }
 
 async fn finished(step: &mut Option<Step<'_>>) -> Result<Report, ComponentError> {

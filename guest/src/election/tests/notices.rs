@@ -171,9 +171,11 @@ fn what_is_no_notice_is_ignored() {
     assert_eq!(told_of(undated), []);
 }
 
+type Answers = Box<dyn Fn(&Operation, Moment) -> Reply>;
+
 /// Everything that can come back, but a notice.
-fn replies() -> Vec<Box<dyn Fn(&Operation, Moment) -> Reply>> {
-    let mut replies: Vec<Box<dyn Fn(&Operation, Moment) -> Reply>> = vec![
+fn replies() -> Vec<Answers> {
+    let mut replies: Vec<Answers> = vec![
         Box::new(|_, _| failure(FailureKind::Timeout)),
         Box::new(|_, _| failure(FailureKind::Reset)),
         Box::new(|_, _| failure(FailureKind::Denied)),
@@ -247,6 +249,7 @@ fn nothing_waits_for_a_look() {
             candidate.asked.iter().filter(|asked| asked.operation == Operation::LookAtNotice)
         {
             looks += 1;
+            assert!(report.run.is_none(), "a turn waits for it: {report:?}");
             let next = began + report.again_in;
             assert!(asked.sent + asked.timeout <= next, "{asked:?}, {report:?}");
         }
