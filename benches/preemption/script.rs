@@ -133,6 +133,7 @@ impl Elector for Script {
             renewed: false,
             run: begins.then_some(turn),
             trouble: Vec::new(),
+            exchanges: Vec::new(),
             again_in: Duration::from_secs(3600),
         })
     }
