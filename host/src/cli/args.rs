@@ -52,8 +52,13 @@ pub(super) enum Command {
 const RUN_HELP: &str = "\
 Durations are written with their unit: 500ms, 15s, 1h30m.
 
-Every option that names a variable can be set by it; the command line wins. The storage account
-comes from AZURE_STORAGE_CONNECTION_STRING or --connection-string-file, never from an argument.
+Every option that names a variable can be set by it; the command line wins. The storage account and
+its credential come from the variables that Azure's own tools know, never from an argument:
+AZURE_STORAGE_CONNECTION_STRING; or AZURE_STORAGE_ACCOUNT with AZURE_STORAGE_KEY,
+AZURE_STORAGE_SAS_TOKEN, AZURE_STORAGE_AUTH_TOKEN, an application (AZURE_CLIENT_SECRET), or else the
+identity of the workload or the machine. The first of these that is set is used, and the first line
+says which; TENURE_CREDENTIAL forces one. NAME_FILE in place of a secret's NAME reads it from a file,
+again every few seconds.
 
 On SIGTERM or SIGINT it begins no new turn, lets the running one end within the grace or stops it,
 releases the lease and ends; a second signal does not wait for that.
@@ -174,7 +179,8 @@ pub(super) struct RunArguments {
 
 #[derive(Args)]
 pub(super) struct StorageArguments {
-    /// A file that holds the connection string, instead of AZURE_STORAGE_CONNECTION_STRING
+    /// A file that holds the connection string, instead of AZURE_STORAGE_CONNECTION_STRING; it is read
+    /// again while this runs, so that the key can be replaced
     #[arg(long, value_name = "FILE")]
     pub connection_string_file: Option<PathBuf>,
     /// Certificates in PEM form that are trusted beside the platform's, for the storage account
