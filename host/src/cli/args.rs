@@ -56,9 +56,9 @@ Every option that names a variable can be set by it; the command line wins. The 
 its credential come from the variables that Azure's own tools know, never from an argument:
 AZURE_STORAGE_CONNECTION_STRING; or AZURE_STORAGE_ACCOUNT with AZURE_STORAGE_KEY,
 AZURE_STORAGE_SAS_TOKEN, AZURE_STORAGE_AUTH_TOKEN, an application (AZURE_CLIENT_SECRET), or else the
-identity of the workload or the machine. The first of these that is set is used, and the first line
-says which; TENURE_CREDENTIAL forces one. NAME_FILE in place of a secret's NAME reads it from a file,
-again every few seconds.
+identity of the workload or the machine. The first of these that is set is used, and the log begins
+with which; TENURE_CREDENTIAL forces one. NAME_FILE instead of a secret's NAME names a file that
+holds it, and is read again every few seconds.
 
 On SIGTERM or SIGINT it begins no new turn, lets the running one end within the grace or stops it,
 releases the lease and ends; a second signal does not wait for that.
