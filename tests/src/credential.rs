@@ -209,7 +209,7 @@ mod tests {
     fn who_has_a_signature_has_no_key() {
         for credential in [Credential::AccountSas, Credential::ServiceSas] {
             let (_, value) = access(credential);
-            assert!(value.contains(";SharedAccessSignature=sp="), "{value}");
+            assert!(value.contains(";SharedAccessSignature=sv="), "{value}");
             assert!(!value.contains("AccountKey") && !value.contains(KEY), "{value}");
             assert_eq!(value.contains("&srt=co&"), credential.makes_containers(), "{value}");
         }
