@@ -40,11 +40,15 @@ impl Handler for Desk {
         let mut dice = Dice::new(self.world.seed ^ turn.slot, 2_000 + self.who as u64);
         {
             let mut state = self.world.state();
-            state.processes[self.who].turn = Some(TurnState { term: turn.term, works: true });
+            // A process may stand still between the order and the first thing that is done.
+            let works = !state.processes[self.who].paused;
+            state.processes[self.who].turn = Some(TurnState { term: turn.term, works });
             let Turn { term, slot, attempt, .. } = turn;
             let value = turn.value.as_ref().and_then(|value| value.chars().last());
             state.note(now, What::TurnBegan { who: self.who, term, slot, attempt, value });
-            state.note(now, What::Works(self.who, turn.term));
+            if works {
+                state.note(now, What::Works(self.who, turn.term));
+            }
         }
         // Half of the handlers are awake when their process wakes up, and learn at once that
         // their time is over; the others wait for something, and must be stopped.
