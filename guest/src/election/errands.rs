@@ -9,8 +9,9 @@ use core::time::Duration;
 use chrono::{DateTime, Utc};
 
 use super::Moment;
-use super::candidate::{Failure, Phase, Step, Todo, Wish};
+use super::candidate::{Phase, Step, Todo, Wish};
 use super::chance::Chance;
+use super::failure::Failure;
 use super::holding::Hold;
 use super::keyring::{ASK, Fetch, Fetched, Keyring, LEAST_FETCH, LONGEST_FETCH};
 use super::notice::{self, Chore, Notice};

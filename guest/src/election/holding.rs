@@ -5,8 +5,9 @@ use core::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::Moment;
-use super::candidate::{Failure, Phase, Step, Wish, trouble};
+use super::candidate::{Phase, Step, Wish, trouble};
 use super::chance::Chance;
+use super::failure::Failure;
 use super::one_turn::Prospect;
 use super::pace::Pace;
 use super::record::{Finished, LastSlot, Outcome, Record, Started};

@@ -10,8 +10,8 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use super::Moment;
-use super::candidate::Failure;
 use super::chance::Chance;
+use super::failure::Failure;
 use super::pace::Pace;
 use super::trouble::{Trouble, TroubleClass};
 use crate::azure::answer::Answer;

@@ -5,8 +5,9 @@ use core::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::Moment;
-use super::candidate::{Failure, Phase, Step, Wish, patience};
+use super::candidate::{Phase, Step, Wish, patience};
 use super::chance::Chance;
+use super::failure::Failure;
 use super::pace::Pace;
 use super::record::Outcome;
 use super::report::{Ending, EndingReason};

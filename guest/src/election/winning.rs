@@ -5,8 +5,9 @@ use core::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::Moment;
-use super::candidate::{Failure, Phase, Step, Wish, patience};
+use super::candidate::{Phase, Step, Wish, patience};
 use super::chance::{Chance, lease_id};
+use super::failure::Failure;
 use super::holding::Hold;
 use super::notice::FIRST_LOOK;
 use super::pace::Pace;

@@ -102,7 +102,11 @@ impl Reader<'_> {
             Kind::ConnectionString => self.by_connection_string(),
             _ => self.named_account(kind),
         };
-        let account = self.with_second_key(account?)?;
+        let second = self.second_key(account.as_ref());
+        let account = match (account?, second) {
+            (account, Some(second)) => account.with_second_key(second),
+            (account, None) => account,
+        };
         let note = note(kind, forced.is_some(), &set, &account);
         Some(Chosen { account, note })
     }
@@ -272,17 +276,17 @@ impl Reader<'_> {
         key
     }
 
-    fn with_second_key(&mut self, account: Account) -> Option<Account> {
+    fn second_key(&mut self, account: Option<&Account>) -> Option<Key> {
         let names = [variable::SECOND_KEY, "TENURE_SECOND_KEY_FILE"];
         if names.iter().all(|name| self.given(name).is_none()) {
-            return Some(account);
+            return None;
         }
-        let key = self.key(variable::SECOND_KEY)?;
-        if !matches!(account.credential(), Credential::SharedKey(..)) {
+        let key = self.key(variable::SECOND_KEY);
+        if account.is_some_and(|a| !matches!(a.credential(), Credential::SharedKey(..))) {
             let problem = "is set, and no first key is used".into();
             self.complain(variable::SECOND_KEY, problem, "leave it out");
         }
-        Some(account.with_second_key(key))
+        key
     }
 
     fn sas(&mut self) -> (Option<Sas>, Option<Endpoint>) {
