@@ -1,14 +1,14 @@
 //! `tenure run`: a candidate until a signal.
 
 use super::args::RunArguments;
-use super::complaint::{self, Complaint, shown};
+use super::complaint;
 use super::configuration::Configuration;
+use super::handler;
 use super::log::Log;
 use super::signals::Signals;
 use super::{UNUSABLE, fail};
 use crate::clock::{BootClock, Clock as _};
 use crate::component::{CheckError, ElectionComponent, Engine};
-use crate::handler::{ComponentHandler, MEMORY_LIMIT, Options};
 use crate::runner::{Event, Runner};
 use crate::server::{Board, Server};
 use crate::settings::names;
@@ -42,7 +42,7 @@ pub(super) async fn run(arguments: &RunArguments) -> ExitCode {
         Err(error) => return fail(format_args!("the log cannot be written: {error}")),
     };
 
-    let handler = load_handler(&engine, &clock, arguments, &mut configuration, &log);
+    let handler = handler::of_run(&engine, &clock, arguments, &mut configuration, &log);
     let grace = configuration.grace(arguments.grace.as_deref());
     let listener = configuration.listener(arguments.listen.as_deref()).await;
     let settings = configuration.settings.clone();
@@ -107,40 +107,4 @@ pub(super) async fn run(arguments: &RunArguments) -> ExitCode {
 fn board(configuration: &Configuration, clock: &BootClock) -> Board {
     let setting = |name| configuration.settings.get(name).unwrap_or_default();
     Board::new(setting(names::ELECTION), setting(names::NAME), clock.now())
-}
-
-fn load_handler(
-    engine: &Engine,
-    clock: &BootClock,
-    arguments: &RunArguments,
-    configuration: &mut Configuration,
-    log: &Log,
-) -> Option<ComponentHandler> {
-    let allow = configuration.allow_list(&arguments.allow_host);
-    let env = configuration.handler_env(&arguments.env);
-    let term_header = configuration.term_header(arguments.term_header.as_deref());
-    let memory_limit = configuration.memory_limit(arguments.memory_limit.as_deref());
-    let Some(file) = &arguments.handler else {
-        configuration.complaints.push(Complaint::new(
-            "--handler",
-            "no handler is given, so a leader would have nothing to do",
-            "name a component that exports tenure:election/leader-handler",
-        ));
-        return None;
-    };
-    let log = log.clone();
-    let output = Arc::new(move |stream, line| log.event(&Event::Handler { line, stream }));
-    let memory_limit = memory_limit.unwrap_or(MEMORY_LIMIT);
-    let options = Options { env, allow, term_header, output: Some(output), memory_limit };
-    match ComponentHandler::from_file(engine, file, options, clock) {
-        Ok(handler) => Some(handler),
-        Err(error) => {
-            configuration.complaints.push(Complaint::new(
-                format!("--handler {}", shown(&file.to_string_lossy())),
-                format!("the file {error}"),
-                "name a component that exports tenure:election/leader-handler",
-            ));
-            None
-        }
-    }
 }

@@ -1,5 +1,7 @@
 //! What a leader does in its turns.
 
+#[cfg(unix)]
+pub(crate) mod command;
 mod component;
 mod function;
 mod lines;
