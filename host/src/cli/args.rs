@@ -161,7 +161,7 @@ pub(super) struct RunArguments {
     #[arg(long, value_name = "DURATION")]
     pub cool_down: Option<String>,
     /// How long a running turn may go on when this candidate is told to end, 0s to 1h; its lease is
-    /// renewed meanwhile; default 1s [env: TENURE_GRACE]
+    /// renewed meanwhile; default 1s, of a command the stop time [env: TENURE_GRACE]
     #[arg(long, value_name = "DURATION")]
     pub grace: Option<String>,
     /// Where this candidate can be reached while it leads; shown to others [env: TENURE_ADDRESS]

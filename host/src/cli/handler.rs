@@ -10,9 +10,17 @@ use crate::handler::{ComponentHandler, Handler, LineSink, MEMORY_LIMIT, Options}
 use crate::runner::Event;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 const ADVICE: &str = "name a component that exports tenure:election/leader-handler, or give a \
                       program and its arguments after --";
+
+/// A handler, and what follows from its kind.
+pub(super) struct Work {
+    pub handler: Box<dyn Handler>,
+    /// How long a running turn may go on when the candidate leaves, unless that is set.
+    pub grace: Option<Duration>,
+}
 
 /// The handler that the arguments name; none when there is something to complain about.
 pub(super) fn of_run(
@@ -21,7 +29,7 @@ pub(super) fn of_run(
     arguments: &RunArguments,
     configuration: &mut Configuration,
     log: &Log,
-) -> Option<Box<dyn Handler>> {
+) -> Option<Work> {
     let log = log.clone();
     let output: LineSink =
         Arc::new(move |stream, line| log.event(&Event::Handler { line, stream }));
@@ -72,7 +80,7 @@ fn component(
     file: &Path,
     configuration: &mut Configuration,
     output: LineSink,
-) -> Option<Box<dyn Handler>> {
+) -> Option<Work> {
     let options = of_component(arguments, configuration);
     let env = configuration.handler_env(&arguments.env);
     if arguments.stop_time.is_some() {
@@ -84,7 +92,7 @@ fn component(
     }
     let options = Options { env, output: Some(output), ..options };
     match ComponentHandler::from_file(engine, file, options, clock) {
-        Ok(handler) => Some(Box::new(handler)),
+        Ok(handler) => Some(Work { handler: Box::new(handler), grace: None }),
         Err(error) => {
             configuration.complaints.push(Complaint::new(
                 format!("--handler {}", shown(&file.to_string_lossy())),
@@ -102,7 +110,7 @@ fn command(
     arguments: &RunArguments,
     configuration: &mut Configuration,
     output: LineSink,
-) -> Option<Box<dyn Handler>> {
+) -> Option<Work> {
     use crate::handler::command::{CommandHandler, STOP_TIME, Settings};
     let for_components = [
         ("--allow-host", !arguments.allow_host.is_empty()),
@@ -120,7 +128,8 @@ fn command(
     let stop_time = configuration.stop_time(arguments.stop_time.as_deref()).unwrap_or(STOP_TIME);
     let settings = Settings { env, stop_time, output };
     match CommandHandler::new(&arguments.command, settings, clock) {
-        Ok(handler) => Some(Box::new(handler)),
+        // It is told to end at once then, and has the time for it that it always has.
+        Ok(handler) => Some(Work { handler: Box::new(handler), grace: Some(stop_time) }),
         Err(error) => {
             // The arguments may hold a secret.
             let name = arguments.command.first().map(|name| name.to_string_lossy());
@@ -140,7 +149,7 @@ fn command(
     _: &RunArguments,
     configuration: &mut Configuration,
     _: LineSink,
-) -> Option<Box<dyn Handler>> {
+) -> Option<Work> {
     configuration.complaints.push(Complaint::new(
         "-- …",
         "on this system a command and all that it starts cannot be stopped for sure",

@@ -42,7 +42,7 @@ pub(super) async fn run(arguments: &RunArguments) -> ExitCode {
         Err(error) => return fail(format_args!("the log cannot be written: {error}")),
     };
 
-    let handler = handler::of_run(&engine, &clock, arguments, &mut configuration, &log);
+    let work = handler::of_run(&engine, &clock, arguments, &mut configuration, &log);
     let grace = configuration.grace(arguments.grace.as_deref());
     let listener = configuration.listener(arguments.listen.as_deref()).await;
     let settings = configuration.settings.clone();
@@ -56,7 +56,7 @@ pub(super) async fn run(arguments: &RunArguments) -> ExitCode {
         Err(CheckError::Settings(complaints)) => configuration.add(complaints),
         Err(CheckError::Component(error)) => return fail(error),
     }
-    let (Some(handler), []) = (handler, configuration.complaints.as_slice()) else {
+    let (Some(work), []) = (work, configuration.complaints.as_slice()) else {
         complaint::print(complaint::report(&configuration.complaints));
         return ExitCode::from(UNUSABLE);
     };
@@ -73,13 +73,13 @@ pub(super) async fn run(arguments: &RunArguments) -> ExitCode {
         log.event(&Event::Note { detail: format!("listening on http://{}", server.address()) });
     }
     let (stepped, happened, reading) = (board.clone(), board, clock.reading());
-    let mut runner = Runner::new(elector, handler, clock)
+    let mut runner = Runner::new(elector, work.handler, clock)
         .on_report(move |report, taken_at| stepped.stepped(report, taken_at, reading.now()))
         .on_event(move |event| {
             happened.happened(&event);
             log.event(&event);
         });
-    if let Some(grace) = grace {
+    if let Some(grace) = grace.or(work.grace) {
         runner = runner.grace(grace);
     }
     let asked = Notify::new();

@@ -15,10 +15,23 @@ async fn who_listens_ends_at_the_stop_time() {
     // Whatever its exit code: it was not done.
     assert_eq!(ended.event["outcome"], "timed-out", "{}", candidate.transcript());
     assert!(ended.event["elapsed_ms"].as_u64().unwrap() >= 1_900, "{}", ended.event);
-    let told = candidate.event("handler", SOON).await;
-    assert_eq!(told.event["line"], "told");
+    // Its shell has something to say about it too.
+    let told = |line: &tenure_tests::Line| line.event["line"] == "told";
+    candidate.line("word of its own", 0, SOON, told).await;
     let stood_down = candidate.event("stood-down", SOON).await;
     assert_eq!(stood_down.event["reason"], "work-failed");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn who_listens_has_time_to_clean_up_when_its_candidate_leaves() {
+    let stage = Stage::new().await;
+    let script = "trap 'sleep 1; echo clean; exit 0' TERM; echo up; while :; do sleep 0.05; done";
+    let mut candidate = stage.start("ada", &[], &["sh", "-c", script]);
+    candidate.event("handler", SOON).await;
+    assert!(candidate.terminate(SOON).await.unwrap().success(), "{}", candidate.transcript());
+    assert_eq!(turn_ended(&candidate, 0).await.event["outcome"], "cut-off");
+    let clean = |line: &tenure_tests::Line| line.event["line"] == "clean";
+    assert!(candidate.lines().iter().any(clean), "{}", candidate.transcript());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]

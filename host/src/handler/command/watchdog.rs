@@ -2,7 +2,8 @@
 //! when the runner does not live to do so, or stands still.
 //!
 //! It is the parent, so no command runs without it: a runner that is killed before the watchdog has
-//! started the command leaves an end of stream behind, and nothing is started. It sees the end of
+//! started the command leaves an end of stream behind, and the command is killed as soon as it is
+//! there, if not before. It sees the end of
 //! the command and of whatever lost its parent, and alone knows for sure that a number still means
 //! them. It is in a process group of its own: neither what a terminal sends to the runner's nor what
 //! the command sends to its own reaches it; what is sent to each process of a service does, and is
