@@ -4,10 +4,11 @@
 //! Linux the watchdog also adopts whatever loses its parent (it is a *subreaper*), so that it sees
 //! the end of all of them, of those that left the group too; elsewhere only the group is seen.
 
+use super::children::children_of;
 use super::words::Ended;
 use rustix::io::Errno;
 use rustix::process::{
-    Pid, Signal, WaitId, WaitIdOptions, WaitOptions, WaitStatus, kill_process_group,
+    Pid, Signal, WaitId, WaitIdOptions, WaitOptions, WaitStatus, kill_process, kill_process_group,
     test_kill_process_group, wait, waitid,
 };
 use std::ffi::OsString;
@@ -131,44 +132,9 @@ fn adopt_orphans() {}
 
 /// Kills those who left the group. Their own children are adopted and killed when they are next
 /// looked for: the end of a child is a reason to look.
-#[cfg(target_os = "linux")]
 fn kill_adopted() {
-    let me = rustix::process::getpid();
-    let Ok(processes) = std::fs::read_dir("/proc") else { return };
-    for process in processes.flatten() {
-        let name = process.file_name();
-        let id = name.to_str().and_then(|name| name.parse().ok()).and_then(Pid::from_raw);
-        let Some(id) = id else { continue };
-        let stat = std::fs::read(process.path().join("stat")).unwrap_or_default();
-        if parent(&stat) == Some(me.as_raw_nonzero().get()) {
-            // A child that nobody reaped keeps its number.
-            let _ = rustix::process::kill_process(id, Signal::KILL);
-        }
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-fn kill_adopted() {}
-
-/// The parent in `/proc/…/stat`: `id (name) state parent …`, where the name may hold anything.
-#[cfg(target_os = "linux")]
-fn parent(stat: &[u8]) -> Option<i32> {
-    let end = stat.iter().rposition(|&byte| byte == b')')?;
-    let rest = std::str::from_utf8(&stat[end + 1..]).ok()?;
-    rest.split_ascii_whitespace().nth(1)?.parse().ok()
-}
-
-#[cfg(all(test, target_os = "linux"))]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_parent_is_found_behind_any_name() {
-        assert_eq!(parent(b"12 (sh) S 7 12 12 0"), Some(7));
-        assert_eq!(parent(b"12 (a) Z 9 (b\xff) R 7 12"), Some(7));
-        assert_eq!(parent(b""), None);
-        let own = std::fs::read("/proc/self/stat").unwrap();
-        let known = rustix::process::getppid().map(|id| id.as_raw_nonzero().get());
-        assert_eq!(parent(&own), known);
+    for child in children_of(rustix::process::getpid()) {
+        // A child that nobody reaped keeps its number.
+        let _ = kill_process(child, Signal::KILL);
     }
 }

@@ -1,5 +1,6 @@
 //! The runner's side of one run of a command: what it tells the watchdog, and what it hears.
 
+use super::children::children_of;
 use super::family::Program;
 use super::outcome::Fate;
 use super::plan::KILL_SLACK;
@@ -60,6 +61,8 @@ pub(super) struct Run {
 /// What is known of a run whose watchdog is alive.
 struct Kept {
     lease: Deadline,
+    /// The watchdog, whose child leads the group.
+    watchdog: Option<Pid>,
     /// The process group, once it is known.
     group: Option<Pid>,
     /// The end of the leadership that the watchdog knows of.
@@ -77,12 +80,14 @@ impl Run {
     pub(super) async fn keep(self, mut stop: oneshot::Receiver<Infallible>) -> Fate {
         let told = self.lease.at();
         let lease = self.lease;
-        let mut kept = Kept { lease, group: None, told, last_chance: None, overdue: false };
+        let (watchdog, group, last_chance) = (None, None, None);
+        let mut kept = Kept { lease, watchdog, group, told, last_chance, overdue: false };
         let started = start(&self.program, &self.variables, self.stop_time, &kept.lease);
         let (mut watchdog, socket) = match started {
             Ok(started) => started,
             Err(error) => return Fate::NotStarted(error.to_string()),
         };
+        kept.watchdog = watchdog.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         let [stdout, stderr] = self.lines;
         let output = (
             tokio::spawn(hand_on(watchdog.stdout.take(), stdout)),
@@ -127,10 +132,7 @@ impl Kept {
                         Some(Report::Gone(gone)) => {
                             return Fate::Gone(Gone { told: gone.told || self.overdue, ..gone });
                         }
-                        None => {
-                            self.end_unwatched().await;
-                            return Fate::Unwatched;
-                        }
+                        None => return self.end_unwatched().await,
                     }
                 }
                 _ = &mut *stop, if !stopping => {
@@ -152,20 +154,27 @@ impl Kept {
     }
 
     fn kill(&self) {
-        if let Some(group) = self.group {
+        // The watchdog may stand still before it could tell which group it started.
+        let started = || children_of(self.watchdog?).into_iter().next();
+        if let Some(group) = self.group.or_else(started) {
             let _ = kill_process_group(group, Signal::KILL);
         }
     }
 
     /// Without its watchdog the command must not run. What it started has another parent by now,
     /// maybe this process, where it is the first one of a container.
-    async fn end_unwatched(&self) {
-        let Some(group) = self.group else { return };
+    ///
+    /// One that was killed in the moment between starting the command and telling of it cannot be
+    /// told from one that started nothing, and what it started cannot be found.
+    async fn end_unwatched(&self) -> Fate {
+        let Some(group) = self.group else {
+            return Fate::NotStarted("the process that was to watch over it ended before".into());
+        };
         loop {
             self.kill();
             while let Ok(Some(_)) = waitpgid(group, WaitOptions::NOHANG) {}
             if test_kill_process_group(group) == Err(Errno::SRCH) {
-                return;
+                return Fate::Unwatched;
             }
             sleep(LOOK).await;
         }

@@ -14,6 +14,7 @@
 //! What the command leaves running when it ends is killed too: the turn is over when nothing of it
 //! runs any more.
 
+mod children;
 mod environment;
 mod family;
 mod keeper;
