@@ -167,6 +167,8 @@ mod system {
     }
 }
 
+#[cfg(unix)]
+pub(crate) mod shared;
 #[cfg(test)]
 pub(crate) mod virtual_time;
 

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 #[cfg(feature = "mutants")]
 use tenure_guest::mutants::{Mutant, is_active};
+use tokio::sync::Notify;
 
 /// How long a turn may go on, at the moment: renewals move it on, the end of the leadership
 /// moves it into the past. Clones see the same instant.
@@ -14,12 +15,15 @@ pub struct Deadline {
     clock: Reading,
     /// Nanoseconds on the clock.
     at: Arc<AtomicU64>,
+    /// Those who wait for it to be moved.
+    moved: Arc<Notify>,
 }
 
 impl Deadline {
     /// A deadline at the instant `at` of `clock`.
     pub fn new(clock: Reading, at: Duration) -> Self {
-        Self { clock, at: Arc::new(AtomicU64::new(nanoseconds(at))) }
+        let at = Arc::new(AtomicU64::new(nanoseconds(at)));
+        Self { clock, at, moved: Arc::default() }
     }
 
     /// Whether the work must have ended by now.
@@ -47,6 +51,21 @@ impl Deadline {
 
     pub(crate) fn set(&self, at: Duration) {
         self.at.store(nanoseconds(at), Ordering::SeqCst);
+        self.moved.notify_waiters();
+    }
+
+    /// Completes as soon as the deadline is another instant than `known`.
+    #[cfg(unix)]
+    pub(crate) async fn moved_from(&self, known: Duration) {
+        loop {
+            let mut moved = std::pin::pin!(self.moved.notified());
+            // From here on no move is missed.
+            moved.as_mut().enable();
+            if self.at() != known {
+                return;
+            }
+            moved.await;
+        }
     }
 }
 

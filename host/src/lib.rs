@@ -85,6 +85,7 @@ pub mod contract;
 mod deadline;
 pub mod egress;
 pub mod handler;
+mod lines;
 pub mod runner;
 pub mod server;
 pub mod settings;

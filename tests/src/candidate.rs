@@ -148,6 +148,21 @@ impl Group {
         access.give(&mut command);
         Candidate::spawn(name, command)
     }
+
+    /// A candidate that runs a command for each turn, to be changed and then
+    /// [spawned](Candidate::spawn). The command sees `BEAT_AT`, the sink's address and port.
+    #[must_use]
+    pub fn command(&self, name: &str, more: &[&str], work: &[&str]) -> Command {
+        let mut command = Command::new(&self.program);
+        command
+            .args(["run", "--log", "json", "--election", &self.election, "--name", name])
+            .args(self.timer)
+            .args(["--env", &format!("BEAT_AT={}", self.sink)])
+            .args(more);
+        self.access.give(&mut command);
+        command.arg("--").args(work);
+        command
+    }
 }
 
 async fn read_events(stdout: BufReader<tokio::process::ChildStdout>, log: Arc<Log>) {
@@ -335,14 +350,21 @@ impl Candidate {
         Ok(status)
     }
 
+    /// The number of its process.
+    ///
+    /// # Errors
+    /// It does not run any more.
+    pub fn id(&self) -> Result<Pid> {
+        let id = self.child.id().context("it has ended")?;
+        Pid::from_raw(i32::try_from(id)?).context("no process id")
+    }
+
     /// Sends a signal.
     ///
     /// # Errors
     /// It does not run any more.
     pub fn signal(&self, signal: Signal) -> Result<()> {
-        let id = self.child.id().context("it has ended")?;
-        let id = Pid::from_raw(i32::try_from(id)?).context("no process id")?;
-        Ok(kill_process(id, signal)?)
+        Ok(kill_process(self.id()?, signal)?)
     }
 }
 

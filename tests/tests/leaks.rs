@@ -114,6 +114,7 @@ fn secrets_in_the_wrong_variable_are_not_shown() {
         "TENURE_MAX_FAILURES",
         "TENURE_GRACE",
         "TENURE_MEMORY_LIMIT",
+        "TENURE_STOP_TIME",
         "TENURE_TERM_HEADER",
         "TENURE_CA_FILE",
     ];
@@ -144,8 +145,11 @@ fn secrets_in_the_wrong_option_are_not_shown() {
         "--env",
         "--term-header",
         "--memory-limit",
+        "--stop-time",
         "--grace",
         "--missed",
+        // A command.
+        "--",
     ] {
         for (of, secret) in &secrets {
             let mut command = command(&["run", "--poll", "never", option, secret]);

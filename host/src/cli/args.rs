@@ -1,6 +1,7 @@
 //! The command line.
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -21,6 +22,9 @@ Examples:
     export AZURE_STORAGE_CONNECTION_STRING='DefaultEndpointsProtocol=https;AccountName=...'
     tenure run --election jobs/nightly --every 1h --handler nightly.wasm \\
         --env REPORT_URL=https://example.com/report --allow-host example.com
+
+  Any program as the work
+    tenure run --election jobs/backup --cron '0 3 * * *' -- /usr/local/bin/backup --all
 
   Who leads?
     tenure status --election jobs/nightly";
@@ -45,11 +49,26 @@ pub(super) enum Command {
     Compose(ComposeArguments),
     /// Runs a blob store for trying things out, in memory
     Store(StoreArguments),
+    /// Starts a command of the runner's, and ends it in time whatever becomes of the runner
+    #[cfg(unix)]
+    #[command(hide = true)]
+    Watchdog(WatchdogArguments),
     /// Shows an election: leaders come and go, and others take over. Needs nothing, takes half a minute
     Demo(DemoArguments),
 }
 
 const RUN_HELP: &str = "\
+Instead of --handler, any program can be the work; it is started anew for each turn:
+
+  tenure run --election jobs/backup --cron '0 3 * * *' -- /usr/local/bin/backup --all
+
+It sees this environment without AZURE_*, IDENTITY_*, MSI_* and TENURE_*, what --env adds, and
+TENURE_TERM, TENURE_SLOT, TENURE_ATTEMPT, TENURE_VALUE (of --on-start) and TENURE_DEADLINE, the time
+at which it is killed unless a renewal puts that off, as most do. Exit code 0 is success. It and all
+that it started are told to end (SIGTERM) the stop time before the leadership ends, and killed half a
+second before it; what it leaves running when it ends is killed too. A turn that was told to end
+counts as cut off, or timed out, whatever its exit code. Give the term to whatever it writes to.
+
 Durations are written with their unit: 500ms, 15s, 1h30m.
 
 Every option that names a variable can be set by it; the command line wins. The storage account and
@@ -110,6 +129,10 @@ pub(super) struct RunArguments {
     /// The work of the leader: a component that exports tenure:election/leader-handler
     #[arg(long, value_name = "FILE")]
     pub handler: Option<PathBuf>,
+    /// How long before the end of the leadership a command is told to end, 1s or more; the lease must have
+    /// room for it beside the margin and a renewal; default 3s [env: TENURE_STOP_TIME]
+    #[arg(long, value_name = "DURATION")]
+    pub stop_time: Option<String>,
     /// How others see this candidate; default: machine and process [env: TENURE_NAME]
     #[arg(long)]
     pub name: Option<String>,
@@ -143,7 +166,7 @@ pub(super) struct RunArguments {
     #[arg(long, value_name = "DURATION")]
     pub cool_down: Option<String>,
     /// How long a running turn may go on when this candidate is told to end, 0s to 1h; its lease is
-    /// renewed meanwhile; default 1s [env: TENURE_GRACE]
+    /// renewed meanwhile; default 1s, of a command the stop time [env: TENURE_GRACE]
     #[arg(long, value_name = "DURATION")]
     pub grace: Option<String>,
     /// Where this candidate can be reached while it leads; shown to others [env: TENURE_ADDRESS]
@@ -166,9 +189,13 @@ pub(super) struct RunArguments {
     /// [env: TENURE_MEMORY_LIMIT]
     #[arg(long, value_name = "SIZE")]
     pub memory_limit: Option<String>,
-    /// A variable for the handler, which sees no other. Repeatable
+    /// A variable for the handler, which sees no other, or for the command. Repeatable
     #[arg(long, value_name = "KEY=VALUE")]
     pub env: Vec<String>,
+    /// The work of the leader in the place of --handler: a program and its arguments. On Linux and
+    /// macOS
+    #[arg(last = true, value_name = "COMMAND")]
+    pub command: Vec<OsString>,
     #[command(flatten)]
     pub storage: StorageArguments,
     /// How to tell what happens: text for people, or one JSON object per line. Renewals are
@@ -194,6 +221,21 @@ pub(super) enum Format {
     #[default]
     Text,
     Json,
+}
+
+/// What a runner starts the watchdog of a turn with. Standard input is its socket.
+#[cfg(unix)]
+#[derive(Args)]
+pub(super) struct WatchdogArguments {
+    /// How long before the end of the leadership the command is told to end, in milliseconds
+    #[arg(long)]
+    pub stop_time_ms: u64,
+    /// What the command is called, for itself
+    #[arg(long)]
+    pub name: OsString,
+    /// The file of the command, and its arguments
+    #[arg(last = true, required = true)]
+    pub command: Vec<OsString>,
 }
 
 const RESET_SLOT_HELP: &str = "\

@@ -3,10 +3,14 @@
 use super::args::{ResetSlotArguments, RunArguments, StatusArguments, StorageArguments};
 use super::ca_file;
 use super::complaint::{Complaint, shown};
+#[cfg(unix)]
+use super::stop_time;
 use crate::clock::BootClock;
 use crate::component::{CheckError, ElectionComponent, Engine};
 use crate::contract;
 use crate::egress::{AllowList, Authorities, InvalidTermHeader, TermHeader};
+#[cfg(unix)]
+use crate::handler::command;
 use crate::server::Server;
 use crate::settings::{Settings, default_name, names};
 use bytesize::ByteSize;
@@ -24,6 +28,10 @@ const LISTEN: &str = "TENURE_LISTEN";
 
 /// The most grace that a turn is given.
 const MOST_GRACE: Duration = Duration::from_secs(3600);
+
+/// The variable of `--stop-time`. It is the host's business too.
+#[cfg(unix)]
+const STOP_TIME: &str = "TENURE_STOP_TIME";
 
 /// The variable of `--memory-limit`. It is the host's business too.
 const MEMORY_LIMIT: &str = "TENURE_MEMORY_LIMIT";
@@ -237,6 +245,55 @@ impl Configuration {
         let advice = "choose how long a turn usually takes, like 5s; 0s stops it at once";
         self.complaints.push(Complaint::new(source, problem, advice));
         None
+    }
+
+    /// How long before the end of the leadership a command is told to end; none when it was not
+    /// said, or is wrong. What goes without saying is judged too.
+    #[cfg(unix)]
+    pub(super) fn stop_time(&mut self, flag: Option<&str>) -> Option<Duration> {
+        let said = host_setting(STOP_TIME, "--stop-time", flag);
+        let read = said.as_ref().map(|(_, value)| humantime::parse_duration(value.trim()));
+        let (problem, advice) = match read {
+            Some(Err(_)) => {
+                let value = said.as_ref().map(|(_, value)| shown(value)).unwrap_or_default();
+                (format!("\"{value}\" is not a duration"), "give one like 3s".to_owned())
+            }
+            Some(Ok(time)) => match stop_time::judge(time, self.periods()) {
+                None => return Some(time),
+                Some(breach) => breach,
+            },
+            None => stop_time::judge(command::STOP_TIME, self.periods())?,
+        };
+        let source = said.map_or_else(|| "--stop-time".to_owned(), |(source, _)| source);
+        self.complaints.push(Complaint::new(source, problem, advice));
+        None
+    }
+
+    #[cfg(not(unix))]
+    pub(super) fn stop_time(&mut self, _: Option<&str>) -> Option<Duration> {
+        None
+    }
+
+    /// The periods as the component reads them; none where it complains about one of them.
+    #[cfg(unix)]
+    fn periods(&self) -> Option<stop_time::Periods> {
+        let variable = |name: &str| match name {
+            names::ELECTION => Some("any/any".to_owned()),
+            names::CONNECTION_STRING => Some("UseDevelopmentStorage=true".to_owned()),
+            names::LEASE | names::MARGIN | names::RENEW | names::POLL => {
+                self.settings.get(name).map(str::to_owned)
+            }
+            names::REQUEST_TIMEOUT | names::TURN_TIMEOUT => {
+                self.settings.get(name).map(str::to_owned)
+            }
+            _ => None,
+        };
+        let read = tenure_guest::election::Settings::read(variable).ok()?;
+        Some(stop_time::Periods {
+            validity: read.timings.lease.saturating_sub(read.timings.margin),
+            renew: read.timings.renew,
+            turn_timeout: read.watchdog.turn_timeout,
+        })
     }
 
     /// Bytes of memory for a turn; none when it was not said, or is wrong.

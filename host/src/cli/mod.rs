@@ -6,13 +6,18 @@ mod complaint;
 mod compose;
 mod configuration;
 mod demo;
+mod handler;
 mod log;
 mod reset_slot;
 mod run;
 mod signals;
 mod status;
+#[cfg(unix)]
+mod stop_time;
 mod store;
 mod text;
+#[cfg(unix)]
+mod watchdog;
 
 use args::{Arguments, Command};
 use clap::Parser;
@@ -35,6 +40,8 @@ pub fn main() -> ExitCode {
         Command::ResetSlot(arguments) => {
             with_runtime(1, |runtime| runtime.block_on(reset_slot::reset_slot(&arguments)))
         }
+        #[cfg(unix)]
+        Command::Watchdog(arguments) => watchdog::watchdog(arguments),
         Command::Store(arguments) => {
             with_runtime(2, |runtime| runtime.block_on(store::store(&arguments)))
         }

@@ -1,14 +1,14 @@
 //! `tenure run`: a candidate until a signal.
 
 use super::args::RunArguments;
-use super::complaint::{self, Complaint, shown};
+use super::complaint;
 use super::configuration::Configuration;
+use super::handler;
 use super::log::Log;
 use super::signals::Signals;
 use super::{UNUSABLE, fail};
 use crate::clock::{BootClock, Clock as _};
 use crate::component::{CheckError, ElectionComponent, Engine};
-use crate::handler::{ComponentHandler, MEMORY_LIMIT, Options};
 use crate::runner::{Event, Runner};
 use crate::server::{Board, Server};
 use crate::settings::names;
@@ -42,7 +42,7 @@ pub(super) async fn run(arguments: &RunArguments) -> ExitCode {
         Err(error) => return fail(format_args!("the log cannot be written: {error}")),
     };
 
-    let handler = load_handler(&engine, &clock, arguments, &mut configuration, &log);
+    let work = handler::of_run(&engine, &clock, arguments, &mut configuration, &log);
     let grace = configuration.grace(arguments.grace.as_deref());
     let listener = configuration.listener(arguments.listen.as_deref()).await;
     let settings = configuration.settings.clone();
@@ -56,7 +56,7 @@ pub(super) async fn run(arguments: &RunArguments) -> ExitCode {
         Err(CheckError::Settings(complaints)) => configuration.add(complaints),
         Err(CheckError::Component(error)) => return fail(error),
     }
-    let (Some(handler), []) = (handler, configuration.complaints.as_slice()) else {
+    let (Some(work), []) = (work, configuration.complaints.as_slice()) else {
         complaint::print(complaint::report(&configuration.complaints));
         return ExitCode::from(UNUSABLE);
     };
@@ -73,13 +73,13 @@ pub(super) async fn run(arguments: &RunArguments) -> ExitCode {
         log.event(&Event::Note { detail: format!("listening on http://{}", server.address()) });
     }
     let (stepped, happened, reading) = (board.clone(), board, clock.reading());
-    let mut runner = Runner::new(elector, handler, clock)
+    let mut runner = Runner::new(elector, work.handler, clock)
         .on_report(move |report, taken_at| stepped.stepped(report, taken_at, reading.now()))
         .on_event(move |event| {
             happened.happened(&event);
             log.event(&event);
         });
-    if let Some(grace) = grace {
+    if let Some(grace) = grace.or(work.grace) {
         runner = runner.grace(grace);
     }
     let asked = Notify::new();
@@ -107,40 +107,4 @@ pub(super) async fn run(arguments: &RunArguments) -> ExitCode {
 fn board(configuration: &Configuration, clock: &BootClock) -> Board {
     let setting = |name| configuration.settings.get(name).unwrap_or_default();
     Board::new(setting(names::ELECTION), setting(names::NAME), clock.now())
-}
-
-fn load_handler(
-    engine: &Engine,
-    clock: &BootClock,
-    arguments: &RunArguments,
-    configuration: &mut Configuration,
-    log: &Log,
-) -> Option<ComponentHandler> {
-    let allow = configuration.allow_list(&arguments.allow_host);
-    let env = configuration.handler_env(&arguments.env);
-    let term_header = configuration.term_header(arguments.term_header.as_deref());
-    let memory_limit = configuration.memory_limit(arguments.memory_limit.as_deref());
-    let Some(file) = &arguments.handler else {
-        configuration.complaints.push(Complaint::new(
-            "--handler",
-            "no handler is given, so a leader would have nothing to do",
-            "name a component that exports tenure:election/leader-handler",
-        ));
-        return None;
-    };
-    let log = log.clone();
-    let output = Arc::new(move |stream, line| log.event(&Event::Handler { line, stream }));
-    let memory_limit = memory_limit.unwrap_or(MEMORY_LIMIT);
-    let options = Options { env, allow, term_header, output: Some(output), memory_limit };
-    match ComponentHandler::from_file(engine, file, options, clock) {
-        Ok(handler) => Some(handler),
-        Err(error) => {
-            configuration.complaints.push(Complaint::new(
-                format!("--handler {}", shown(&file.to_string_lossy())),
-                format!("the file {error}"),
-                "name a component that exports tenure:election/leader-handler",
-            ));
-            None
-        }
-    }
 }

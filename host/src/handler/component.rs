@@ -1,5 +1,6 @@
 //! The user's own component as a handler: the world `leader`.
 
+use super::lines::{LineSink, Stream, TurnLines};
 use super::trap::{explain, shortened};
 use super::{BoxFuture, Handler, TurnEnd};
 use crate::Deadline;
@@ -10,7 +11,6 @@ use crate::egress::{AllowList, Answers, Gate, Outlet, Policy, TermHeader};
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use wasmtime::component::Component;
 use wasmtime::{Store, UpdateDeadline};
@@ -21,10 +21,6 @@ const INTERFACE: &str = "tenure:election/leader-handler@0.1.0";
 /// Bytes of memory for a turn, unless told otherwise. Languages with a runtime of their own start
 /// at some 30 MiB.
 pub const MEMORY_LIMIT: usize = 256 * 1024 * 1024;
-
-/// Lines of one turn that are handed on. A handler that writes without end must not fill the
-/// disk that the log is kept on.
-const LINES: usize = 10_000;
 
 /// The longest that a handler may wait for an answer, or for its next part.
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -61,19 +57,6 @@ impl Default for Options {
             memory_limit: MEMORY_LIMIT,
         }
     }
-}
-
-/// Takes the lines of a handler.
-pub type LineSink = Arc<dyn Fn(Stream, String) + Send + Sync>;
-
-/// Where a line was written to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Stream {
-    /// Standard output.
-    Stdout,
-    /// Standard error.
-    Stderr,
 }
 
 /// A component that exports `leader-handler`. Each turn runs on a fresh instance, in a store of
@@ -155,12 +138,12 @@ impl ComponentHandler {
     }
 
     fn store(&self, lease: &Deadline, gate: Gate) -> Store<Context> {
-        let budget = Arc::new(AtomicUsize::new(0));
+        let lines = TurnLines::new(self.output.clone());
         let grant = Grant {
             env: &self.env,
             files: &[],
-            stdout: Some(self.lines(Stream::Stdout, &budget)),
-            stderr: self.lines(Stream::Stderr, &budget),
+            stdout: Some(Output::new(lines.of(Stream::Stdout))),
+            stderr: Output::new(lines.of(Stream::Stderr)),
             clock: self.clock.clone(),
             gate: Box::new(gate),
             memory: self.memory_limit,
@@ -177,24 +160,6 @@ impl ComponentHandler {
             })
         });
         store
-    }
-
-    /// A stream whose lines are handed on as long as `written` has not reached the limit.
-    fn lines(&self, stream: Stream, written: &Arc<AtomicUsize>) -> Output {
-        let (sink, written) = (self.output.clone(), written.clone());
-        Output::new(move |line| {
-            let Some(sink) = &sink else { return };
-            match written.fetch_add(1, Ordering::Relaxed) {
-                LINES => sink(
-                    Stream::Stderr,
-                    format!(
-                        "tenure: {LINES} lines are enough: the rest of this turn's is left out"
-                    ),
-                ),
-                before if before < LINES => sink(stream, line),
-                _ => {}
-            }
-        })
     }
 
     async fn run(&self, turn: Turn, lease: &Deadline) -> wasmtime::Result<Result<(), String>> {

@@ -1,13 +1,17 @@
 //! What a leader does in its turns.
 
+#[cfg(unix)]
+pub(crate) mod command;
 mod component;
 mod function;
+mod lines;
 #[cfg(test)]
 mod tests;
 mod trap;
 
-pub use component::{ComponentHandler, InvalidHandler, LineSink, MEMORY_LIMIT, Options, Stream};
+pub use component::{ComponentHandler, InvalidHandler, MEMORY_LIMIT, Options};
 pub use function::{FunctionHandler, from_fn};
+pub use lines::{LineSink, Stream};
 
 use crate::Deadline;
 use crate::contract::{Outcome, Turn};
@@ -24,11 +28,30 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// Runs the turns of a leader, one at a time.
 ///
 /// The future that [`on_tick`](Handler::on_tick) returns is dropped when the leadership ends.
-/// Nothing of the turn may go on after that: a handler that starts tasks or threads of its own
-/// must end them in the drop of its future.
+/// Nothing of the turn may go on after that: a handler that starts tasks, threads or processes of
+/// its own must order them to end in the drop of its future. What has not ended by then is waited
+/// for with [`stopped`](Handler::stopped).
 pub trait Handler: Send + Sync + 'static {
     /// Runs one turn. `lease` tells how long it may go on at the moment.
     fn on_tick(&self, turn: Turn, lease: Deadline) -> BoxFuture<'_, TurnEnd>;
+
+    /// Completes when nothing of any turn runs any more. Called when the future of a turn is gone:
+    /// only after this is the turn over, so that the lease may be released.
+    ///
+    /// Completes at once unless it is implemented.
+    fn stopped(&self) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
+}
+
+impl Handler for Box<dyn Handler> {
+    fn on_tick(&self, turn: Turn, lease: Deadline) -> BoxFuture<'_, TurnEnd> {
+        (**self).on_tick(turn, lease)
+    }
+
+    fn stopped(&self) -> BoxFuture<'_, ()> {
+        (**self).stopped()
+    }
 }
 
 /// How a turn ended.

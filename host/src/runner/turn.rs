@@ -28,6 +28,10 @@ pub(super) struct RunningTurn {
     deadline: Deadline,
     order: Option<Order>,
     task: JoinHandle<TurnEnd>,
+    /// How the task ended.
+    end: Option<TurnEnd>,
+    /// Knows when what the task has left behind is gone too.
+    handler: Option<Arc<dyn Handler>>,
 }
 
 /// That a turn must stop now.
@@ -45,10 +49,11 @@ impl RunningTurn {
         valid_until: Duration,
         clock: Reading,
     ) -> Self {
-        let ordered = turn.clone();
-        Self::of(turn, valid_until, clock, |deadline| {
-            tokio::spawn(async move { handler.on_tick(ordered, deadline).await })
-        })
+        let (ordered, works) = (turn.clone(), handler.clone());
+        let spawn = |deadline| tokio::spawn(async move { works.on_tick(ordered, deadline).await });
+        let mut this = Self::of(turn, valid_until, clock, spawn);
+        this.handler = Some(handler);
+        this
     }
 
     /// A turn whose work `spawn` begins.
@@ -62,8 +67,18 @@ impl RunningTurn {
         let time_limit = turn.time_limit.map(|limit| started + Duration::from_nanos(limit));
         let deadline = Deadline::new(clock, earliest(valid_until, time_limit, None));
         let task = spawn(deadline.clone());
-        let (grace, order) = (None, None);
-        Self { turn, started, valid_until, time_limit, grace, deadline, order, task }
+        Self {
+            turn,
+            started,
+            valid_until,
+            time_limit,
+            grace: None,
+            deadline,
+            order: None,
+            task,
+            end: None,
+            handler: None,
+        }
     }
 
     /// The leadership goes on until `at`.
@@ -130,10 +145,14 @@ impl RunningTurn {
 
     /// Completes when nothing of the turn runs any more.
     pub(super) async fn seen_stopped(&mut self) -> TurnEnd {
-        match (&mut self.task).await {
-            Ok(end) => end,
-            Err(error) => end_of(error),
+        // Asked again after it was interrupted in what follows.
+        if self.end.is_none() {
+            self.end = Some((&mut self.task).await.unwrap_or_else(end_of));
         }
+        if let Some(handler) = &self.handler {
+            handler.stopped().await;
+        }
+        self.end.clone().unwrap_or(TurnEnd::CutOff)
     }
 
     /// How the turn ended, which `end` was seen of.

@@ -1,0 +1,94 @@
+//! The environment of a command.
+
+use super::plan::KILL_SLACK;
+use crate::contract::Turn;
+use crate::runner::rfc3339;
+use chrono::{DateTime, SecondsFormat, Utc};
+use std::ffi::OsString;
+use std::time::Duration;
+
+/// Variables whose names begin so are the election's: they hold credentials, or settings that would
+/// be mistaken for the command's own.
+const OURS: [&str; 4] = ["AZURE_", "IDENTITY_", "MSI_", "TENURE_"];
+
+/// Names and values.
+pub(super) type Variables = Vec<(OsString, OsString)>;
+
+/// What of the runner's environment a command may see, and what was set for it.
+pub(super) fn base(
+    around: impl Iterator<Item = (OsString, OsString)>,
+    given: Vec<(String, String)>,
+) -> Variables {
+    let ours =
+        |name: &OsString| OURS.iter().any(|o| name.as_encoded_bytes().starts_with(o.as_bytes()));
+    let around = around.filter(|(name, _)| !ours(name));
+    around.chain(given.into_iter().map(|(name, value)| (name.into(), value.into()))).collect()
+}
+
+/// What a turn tells the command. `left` is how long the leadership lasts from `now` on.
+pub(super) fn of_turn(turn: &Turn, now: DateTime<Utc>, left: Duration) -> Variables {
+    let left = chrono::Duration::from_std(left.saturating_sub(KILL_SLACK));
+    let end = left.ok().and_then(|left| now.checked_add_signed(left));
+    let end = end.unwrap_or(DateTime::<Utc>::MAX_UTC).to_rfc3339_opts(SecondsFormat::Millis, true);
+    let mut variables = vec![
+        ("TENURE_TERM", turn.term.to_string()),
+        ("TENURE_SLOT", rfc3339(turn.slot)),
+        ("TENURE_ATTEMPT", turn.attempt.to_string()),
+        ("TENURE_DEADLINE", end),
+    ];
+    variables.extend(turn.value.clone().map(|value| ("TENURE_VALUE", value)));
+    variables.into_iter().map(|(name, value)| (name.into(), value.into())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pairs(variables: &[(&str, &str)]) -> Variables {
+        variables.iter().map(|(name, value)| (name.into(), value.into())).collect()
+    }
+
+    #[test]
+    fn nothing_of_the_election_is_seen_unless_it_was_given() {
+        let around = pairs(&[
+            ("PATH", "/bin"),
+            ("AZURE_STORAGE_KEY", "secret"),
+            ("IDENTITY_HEADER", "secret"),
+            ("MSI_SECRET", "secret"),
+            ("TENURE_SECOND_KEY", "secret"),
+            ("MY_AZURE_", "mine"),
+        ]);
+        let given = vec![("AZURE_REGION".to_owned(), "north".to_owned())];
+        let seen = base(around.into_iter(), given);
+        assert_eq!(
+            seen,
+            pairs(&[("PATH", "/bin"), ("MY_AZURE_", "mine"), ("AZURE_REGION", "north")])
+        );
+    }
+
+    #[test]
+    fn a_turn_is_told_with_the_time_at_which_it_is_killed() {
+        let mut turn = Turn {
+            term: 7,
+            slot: 1_500_000_000,
+            value: None,
+            attempt: 2,
+            past_due: false,
+            valid_for: 1,
+            time_limit: None,
+        };
+        let now = DateTime::from_timestamp_millis(1_000).unwrap();
+        let mut expected = pairs(&[
+            ("TENURE_TERM", "7"),
+            ("TENURE_SLOT", "1970-01-01T00:00:01.500Z"),
+            ("TENURE_ATTEMPT", "2"),
+            ("TENURE_DEADLINE", "1970-01-01T00:00:12.500Z"),
+        ]);
+        assert_eq!(of_turn(&turn, now, Duration::from_secs(12)), expected);
+        turn.value = Some("release 3".to_owned());
+        expected.extend(pairs(&[("TENURE_VALUE", "release 3")]));
+        assert_eq!(of_turn(&turn, now, Duration::from_secs(12)), expected);
+        // Years ahead, but no panic.
+        of_turn(&turn, now, Duration::MAX);
+    }
+}

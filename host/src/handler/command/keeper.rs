@@ -1,0 +1,245 @@
+//! The runner's side of one run of a command: what it tells the watchdog, and what it hears.
+
+use super::children::children_of;
+use super::family::Program;
+use super::outcome::Fate;
+use super::plan::KILL_SLACK;
+use super::words::{self, Gone, Report};
+use crate::Deadline;
+use crate::clock::{BootClock, Clock as _, shared};
+use crate::lines::Lines;
+use rustix::io::Errno;
+use rustix::process::{
+    Pid, Signal, WaitOptions, kill_process_group, test_kill_process_group, waitpgid,
+};
+use std::convert::Infallible;
+use std::ffi::OsString;
+use std::io::{self, Write as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream as StdUnixStream;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Duration;
+use tokio::io::{
+    AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWriteExt as _, BufReader,
+};
+use tokio::net::UnixStream;
+use tokio::process::{Child, Command};
+use tokio::select;
+use tokio::sync::oneshot;
+use tokio::time::{sleep, timeout};
+
+/// A watchdog that was told to kill and says nothing for so long is not waited for: the runner kills
+/// the command itself.
+const PATIENCE: Duration = Duration::from_millis(200);
+
+/// The same before the end of the leadership, for a watchdog that stands still: half of the time
+/// that is left for killing.
+const LAST_CHANCE: Duration = Duration::from_millis(KILL_SLACK.as_millis() as u64 / 2);
+
+/// How often it is looked whether a group without a watchdog is gone. There is nothing to wait for.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// How long output is still read for when nothing runs any more. Only somebody who was given the
+/// stream, and is none of the command's own, holds it open for longer.
+const LAST_LINES: Duration = Duration::from_secs(1);
+
+/// One run of a command.
+pub(super) struct Run {
+    /// What is run.
+    pub program: Program,
+    /// All of its environment.
+    pub variables: Vec<(OsString, OsString)>,
+    /// How long before the end of the leadership it is told to end.
+    pub stop_time: Duration,
+    /// How long it may run.
+    pub lease: Deadline,
+    /// Where its lines go.
+    pub lines: [Lines; 2],
+}
+
+/// What is known of a run whose watchdog is alive.
+struct Kept {
+    lease: Deadline,
+    /// The watchdog, whose child leads the group.
+    watchdog: Option<Pid>,
+    /// The process group, once it is known.
+    group: Option<Pid>,
+    /// The end of the leadership that the watchdog knows of.
+    told: Duration,
+    /// When the command is killed from here, unless the watchdog has said that nothing runs.
+    last_chance: Option<Duration>,
+    /// Whether it was killed from here because its time was nearly over.
+    overdue: bool,
+}
+
+impl Run {
+    /// Runs the command to its end; `stop` completes when it is to be killed. Returns when nothing of
+    /// it runs any more. When this future is dropped, with the whole runtime, the watchdog
+    /// kills the command.
+    pub(super) async fn keep(self, mut stop: oneshot::Receiver<Infallible>) -> Fate {
+        let told = self.lease.at();
+        let lease = self.lease;
+        let (watchdog, group, last_chance) = (None, None, None);
+        let mut kept = Kept { lease, watchdog, group, told, last_chance, overdue: false };
+        let started = start(&self.program, &self.variables, self.stop_time, &kept.lease);
+        let (mut watchdog, socket) = match started {
+            Ok(started) => started,
+            Err(error) => return Fate::NotStarted(error.to_string()),
+        };
+        kept.watchdog = watchdog.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+        let [stdout, stderr] = self.lines;
+        let output = (
+            tokio::spawn(hand_on(watchdog.stdout.take(), stdout)),
+            tokio::spawn(hand_on(watchdog.stderr.take(), stderr)),
+        );
+        let fate = kept.listen(socket, &mut stop).await;
+        let _ = timeout(LAST_LINES, async { (output.0.await, output.1.await) }).await;
+        // It has said its last word, or was killed.
+        let _ = watchdog.wait().await;
+        fate
+    }
+}
+
+impl Kept {
+    async fn listen(
+        &mut self,
+        socket: UnixStream,
+        stop: &mut oneshot::Receiver<Infallible>,
+    ) -> Fate {
+        let clock = BootClock::new();
+        let (reports, mut words) = socket.into_split();
+        let mut reports = BufReader::new(reports).lines();
+        let mut stopping = false;
+        loop {
+            let at = self.lease.at();
+            if at != self.told && !stopping {
+                self.told = at;
+                let line = words::until(on_shared_clock(&self.lease));
+                // One that cannot be told kills at the instant that it knows of.
+                let _ = words.write_all(line.as_bytes()).await;
+            }
+            let last_chance = match stopping {
+                true => self.last_chance,
+                false => Some(clock.now() + self.lease.remaining().saturating_sub(LAST_CHANCE)),
+            };
+            select! {
+                biased;
+                report = reports.next_line() => {
+                    match report.ok().flatten().and_then(|line| Report::read(&line)) {
+                        Some(Report::Started(group)) => self.group = Pid::from_raw(group),
+                        Some(Report::NotStarted(problem)) => return Fate::NotStarted(problem),
+                        Some(Report::Gone(gone)) => {
+                            return Fate::Gone(Gone { told: gone.told || self.overdue, ..gone });
+                        }
+                        None => return self.end_unwatched().await,
+                    }
+                }
+                _ = &mut *stop, if !stopping => {
+                    stopping = true;
+                    self.last_chance = Some(clock.now() + PATIENCE);
+                    // The end of the stream is the order.
+                    let _ = words.shutdown().await;
+                }
+                () = self.lease.moved_from(self.told), if !stopping => {}
+                () = sleep_until(&clock, last_chance) => {
+                    // Nobody has reaped it: the number is still its own.
+                    self.kill();
+                    self.overdue = !stopping;
+                    (stopping, self.last_chance) = (true, None);
+                    let _ = words.shutdown().await;
+                }
+            }
+        }
+    }
+
+    fn kill(&self) {
+        // The watchdog may stand still before it could tell which group it started.
+        let started = || children_of(self.watchdog?).into_iter().next();
+        if let Some(group) = self.group.or_else(started) {
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+    }
+
+    /// Without its watchdog the command must not run. What it started has another parent by now,
+    /// maybe this process, where it is the first one of a container.
+    ///
+    /// One that was killed in the moment between starting the command and telling of it cannot be
+    /// told from one that started nothing, and what it started cannot be found.
+    async fn end_unwatched(&self) -> Fate {
+        let Some(group) = self.group else {
+            return Fate::NotStarted("the process that was to watch over it ended before".into());
+        };
+        loop {
+            self.kill();
+            while let Ok(Some(_)) = waitpgid(group, WaitOptions::NOHANG) {}
+            if test_kill_process_group(group) == Err(Errno::SRCH) {
+                return Fate::Unwatched;
+            }
+            sleep(LOOK).await;
+        }
+    }
+}
+
+async fn sleep_until(clock: &BootClock, at: Option<Duration>) {
+    match at {
+        Some(at) => clock.sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// The end of the leadership on the clock that the watchdog reads. Never late: the time that passes
+/// between the two readings is lost.
+fn on_shared_clock(lease: &Deadline) -> Duration {
+    let now = shared::now();
+    match lease.remaining() {
+        Duration::ZERO => Duration::ZERO,
+        left => now.saturating_add(left),
+    }
+}
+
+/// Starts the watchdog, which has heard up to when the command may run before it can start it.
+fn start(
+    program: &Program,
+    variables: &[(OsString, OsString)],
+    stop_time: Duration,
+    lease: &Deadline,
+) -> io::Result<(Child, UnixStream)> {
+    let (mut ours, theirs) = StdUnixStream::pair()?;
+    ours.write_all(words::until(on_shared_clock(lease)).as_bytes())?;
+    ours.set_nonblocking(true)?;
+    let watchdog = Command::new(this_program()?)
+        .arg0("tenure")
+        .arg("watchdog")
+        .arg("--stop-time-ms")
+        .arg(stop_time.as_millis().to_string())
+        .arg("--name")
+        .arg(&program.name)
+        .arg("--")
+        .arg(&program.file)
+        .args(&program.arguments)
+        .env_clear()
+        .envs(variables.iter().map(|(name, value)| (name, value)))
+        .stdin(Stdio::from(OwnedFd::from(theirs)))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0)
+        .spawn()?;
+    Ok((watchdog, UnixStream::from_std(ours)?))
+}
+
+/// The file that this process runs, even when another one has been put in its place since.
+fn this_program() -> io::Result<PathBuf> {
+    match cfg!(target_os = "linux") {
+        true => Ok("/proc/self/exe".into()),
+        false => std::env::current_exe(),
+    }
+}
+
+async fn hand_on(stream: Option<impl AsyncRead + Unpin>, mut lines: Lines) {
+    let Some(mut stream) = stream else { return };
+    let mut bytes = vec![0; 8192];
+    while let Ok(read @ 1..) = stream.read(&mut bytes).await {
+        lines.write(&bytes[..read]);
+    }
+}

@@ -1,0 +1,153 @@
+//! Any program as a handler: started for each turn, and stopped before the leadership ends.
+//!
+//! ```text
+//! runner ── watchdog ── command ── whatever it starts
+//!    └──socket──┘
+//! ```
+//!
+//! Each turn has a watchdog, a process of the same program, which is the parent of the command. The
+//! runner tells it each new end of the leadership; the watchdog tells the command to end (SIGTERM to
+//! its process group) a while before it, kills the group (SIGKILL) shortly before it, and
+//! does so at once when the socket ends: because the turn is over, or the runner is. So a runner
+//! that is killed, or stands still, takes its work with it. The margin of the lease is not needed.
+//!
+//! What the command leaves running when it ends is killed too: the turn is over when nothing of it
+//! runs any more.
+
+mod children;
+mod environment;
+mod family;
+mod keeper;
+mod outcome;
+mod plan;
+mod resolve;
+mod watchdog;
+mod words;
+
+pub(crate) use family::Program;
+pub(crate) use plan::{KILL_SLACK, STOP_TIME};
+pub(crate) use resolve::NotRunnable;
+pub(crate) use watchdog::watch;
+
+use super::lines::{LineSink, Stream, TurnLines};
+use super::{BoxFuture, Handler, TurnEnd};
+use crate::Deadline;
+use crate::clock::{Clock, Reading};
+use crate::contract::Turn;
+use crate::lines::Lines;
+use chrono::Utc;
+use environment::Variables;
+use keeper::Run;
+use outcome::{Fate, turn_end};
+use std::ffi::OsString;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::{oneshot, watch};
+
+/// What a command is given, beside its turns.
+pub(crate) struct Settings {
+    /// Variables of its own. It also sees those around, but none of the election's.
+    pub env: Vec<(String, String)>,
+    /// How long before the end of the leadership it is told to end.
+    pub stop_time: Duration,
+    /// Called with each line that it writes, up to the same number as those of a component.
+    pub output: LineSink,
+}
+
+/// A program that is run for each turn.
+pub(crate) struct CommandHandler {
+    program: Program,
+    variables: Variables,
+    stop_time: Duration,
+    output: LineSink,
+    clock: Reading,
+    /// Whether something of a turn may still run.
+    runs: watch::Sender<bool>,
+}
+
+impl CommandHandler {
+    /// The program that the first word of `command` names, here or on the PATH that it will see.
+    ///
+    /// # Errors
+    ///
+    /// When it could not be started: none is named, it is not there, or may not be executed.
+    pub(crate) fn new(
+        command: &[OsString],
+        settings: Settings,
+        clock: &impl Clock,
+    ) -> Result<Self, NotRunnable> {
+        let Some((name, arguments)) = command.split_first() else {
+            return Err(NotRunnable::Missing);
+        };
+        let variables = environment::base(std::env::vars_os(), settings.env);
+        // The last one of a name counts.
+        let path = variables.iter().rev().find(|(name, _)| name == "PATH").map(|(_, path)| path);
+        let file = resolve::resolve(name, path.map(OsString::as_os_str))?;
+        let program = Program { file, name: name.clone(), arguments: arguments.to_vec() };
+        let (stop_time, output) = (settings.stop_time, settings.output);
+        let (clock, runs) = (clock.reading(), watch::Sender::new(false));
+        Ok(Self { program, variables, stop_time, output, clock, runs })
+    }
+
+    async fn run(&self, turn: Turn, lease: Deadline) -> TurnEnd {
+        let limit = turn.time_limit.map(|limit| self.clock.now() + Duration::from_nanos(limit));
+        let mut variables = self.variables.clone();
+        variables.extend(environment::of_turn(&turn, Utc::now(), lease.remaining()));
+        let last_words = Arc::new(Mutex::new(String::new()));
+        let run = Run {
+            program: self.program.clone(),
+            variables,
+            stop_time: self.stop_time,
+            lease: lease.clone(),
+            lines: self.lines(&last_words),
+        };
+        // Dropped with this future: that is the order to kill.
+        let (_stop, stopped) = oneshot::channel();
+        let runs = self.runs.clone();
+        runs.send_replace(true);
+        let kept = tokio::spawn(async move {
+            let fate = run.keep(stopped).await;
+            runs.send_replace(false);
+            fate
+        });
+        let fate = kept.await.unwrap_or(Fate::Unwatched);
+        // Its own time ended before the leadership would have.
+        let limited = limit.is_some_and(|limit| limit.saturating_sub(lease.at()) < KILL_SLACK);
+        let over = if limited { TurnEnd::TimedOut } else { TurnEnd::CutOff };
+        let last_words = last_words.lock().unwrap_or_else(PoisonError::into_inner);
+        turn_end(fate, &last_words, over)
+    }
+
+    /// Where standard output and standard error go.
+    fn lines(&self, last_words: &Arc<Mutex<String>>) -> [Lines; 2] {
+        let lines = TurnLines::new(Some(self.output.clone()));
+        let (error, last_words) = (lines.of(Stream::Stderr), last_words.clone());
+        let error = move |line: String| {
+            if !line.trim().is_empty() {
+                last_words.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&line);
+            }
+            error(line);
+        };
+        [Lines::new(lines.of(Stream::Stdout)), Lines::new(error)]
+    }
+}
+
+impl Handler for CommandHandler {
+    fn on_tick(&self, turn: Turn, lease: Deadline) -> BoxFuture<'_, TurnEnd> {
+        Box::pin(self.run(turn, lease))
+    }
+
+    fn stopped(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            // Cannot fail: the sender is here.
+            let _ = self.runs.subscribe().wait_for(|runs| !runs).await;
+        })
+    }
+}
+
+impl fmt::Debug for CommandHandler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CommandHandler").field("file", &self.program.file).finish_non_exhaustive()
+    }
+}

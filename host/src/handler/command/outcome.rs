@@ -1,0 +1,106 @@
+//! What the end of a command means for its turn.
+
+use super::super::TurnEnd;
+use super::super::trap::shortened;
+use super::words::{Ended, Gone};
+
+/// What became of a command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// It could not be started, for this reason.
+    NotStarted(String),
+    /// It ran, and nothing of it does any more.
+    Gone(Gone),
+    /// The watchdog was killed, and so was the command then.
+    Unwatched,
+}
+
+/// How the turn ended. `last_words` is what the command last wrote to standard error, and `over` what
+/// the turn is when its time ran out.
+pub(super) fn turn_end(fate: Fate, last_words: &str, over: TurnEnd) -> TurnEnd {
+    let failed = |what: String| match last_words.trim() {
+        "" => TurnEnd::Failed(what),
+        said => TurnEnd::Failed(shortened(format!("{what}: {said}"))),
+    };
+    match fate {
+        Fate::NotStarted(problem) => {
+            TurnEnd::Trapped(shortened(format!("the command could not be started: {problem}")))
+        }
+        Fate::Unwatched => TurnEnd::Trapped(
+            "somebody killed the process that watches over the command, so it was killed too"
+                .into(),
+        ),
+        // Many programs end with 0 when they are told to, however much is left to do.
+        Fate::Gone(Gone { told: true, .. } | Gone { ended: None, .. }) => over,
+        Fate::Gone(Gone { ended: Some(Ended::Exit(0)), .. }) => TurnEnd::Succeeded,
+        Fate::Gone(Gone { ended: Some(Ended::Exit(code)), .. }) => {
+            failed(format!("exit code {code}"))
+        }
+        Fate::Gone(Gone { ended: Some(Ended::Signal(number)), .. }) => {
+            failed(format!("killed by {}", signal(number)))
+        }
+    }
+}
+
+/// A signal as people call it.
+fn signal(number: i32) -> String {
+    use rustix::process::Signal;
+    let names = [
+        (Signal::HUP, "SIGHUP"),
+        (Signal::INT, "SIGINT"),
+        (Signal::QUIT, "SIGQUIT"),
+        (Signal::ILL, "SIGILL"),
+        (Signal::TRAP, "SIGTRAP"),
+        (Signal::ABORT, "SIGABRT"),
+        (Signal::BUS, "SIGBUS"),
+        (Signal::FPE, "SIGFPE"),
+        (Signal::KILL, "SIGKILL"),
+        (Signal::SEGV, "SIGSEGV"),
+        (Signal::PIPE, "SIGPIPE"),
+        (Signal::ALARM, "SIGALRM"),
+        (Signal::TERM, "SIGTERM"),
+        (Signal::USR1, "SIGUSR1"),
+        (Signal::USR2, "SIGUSR2"),
+        (Signal::XCPU, "SIGXCPU"),
+        (Signal::XFSZ, "SIGXFSZ"),
+        (Signal::SYS, "SIGSYS"),
+    ];
+    let known = names.iter().find(|(signal, _)| signal.as_raw() == number);
+    known.map_or_else(|| format!("signal {number}"), |(_, name)| (*name).to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn end(ended: Option<Ended>, told: bool, said: &str) -> TurnEnd {
+        turn_end(Fate::Gone(Gone { ended, told }), said, TurnEnd::TimedOut)
+    }
+
+    #[test]
+    fn exit_codes_and_signals_say_how_a_turn_ended() {
+        let failed = |text: &str| TurnEnd::Failed(text.to_owned());
+        assert_eq!(end(Some(Ended::Exit(0)), false, "warning"), TurnEnd::Succeeded);
+        assert_eq!(end(Some(Ended::Exit(3)), false, ""), failed("exit code 3"));
+        assert_eq!(end(Some(Ended::Exit(3)), false, "no disk "), failed("exit code 3: no disk"));
+        assert_eq!(end(Some(Ended::Signal(9)), false, ""), failed("killed by SIGKILL"));
+        assert_eq!(end(Some(Ended::Signal(60)), false, "x"), failed("killed by signal 60: x"));
+    }
+
+    #[test]
+    fn a_command_whose_time_was_over_did_not_succeed() {
+        for ended in [Some(Ended::Exit(0)), Some(Ended::Signal(15)), None] {
+            assert_eq!(end(ended, true, "terminated"), TurnEnd::TimedOut);
+        }
+        assert_eq!(end(None, false, ""), TurnEnd::TimedOut);
+    }
+
+    #[test]
+    fn what_could_not_be_started_says_why_but_not_endlessly() {
+        let end = |fate| turn_end(fate, "", TurnEnd::CutOff);
+        let TurnEnd::Trapped(text) = end(Fate::NotStarted("x".repeat(9_999))) else { panic!() };
+        assert!(text.starts_with("the command could not be started: x"), "{text}");
+        assert!(text.len() < 5_000);
+        assert!(matches!(end(Fate::Unwatched), TurnEnd::Trapped(_)));
+    }
+}

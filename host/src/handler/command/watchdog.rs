@@ -1,0 +1,127 @@
+//! The process between the runner and a command: it starts the command, and ends it in time even
+//! when the runner does not live to do so, or stands still.
+//!
+//! It is the parent, so no command runs without it: a runner that is killed before the watchdog has
+//! started the command leaves an end of stream behind, and the command is killed as soon as it is
+//! there, if not before. It sees the end of
+//! the command and of whatever lost its parent, and alone knows for sure that a number still means
+//! them. It is in a process group of its own: neither what a terminal sends to the runner's nor what
+//! the command sends to its own reaches it; what is sent to each process of a service does, and is
+//! ignored.
+
+use super::family::{Family, Program};
+use super::plan::{Act, due};
+use super::words::{self, Gone, Report};
+use crate::clock::shared;
+use std::io;
+use std::os::fd::AsFd as _;
+use std::os::unix::net::UnixStream as StdUnixStream;
+use std::time::Duration;
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
+use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::select;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// How often it is looked whether a group is gone whose last members are not this process's children.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// Watches over one run of `program`. Standard input is the runner's socket; see
+/// [`words`](super::words).
+///
+/// # Errors
+///
+/// When standard input is no socket, or signals cannot be handled; nothing was started then.
+pub(crate) async fn watch(program: &Program, stop_time: Duration) -> io::Result<()> {
+    let ignored = [
+        SignalKind::hangup(),
+        SignalKind::interrupt(),
+        SignalKind::quit(),
+        SignalKind::terminate(),
+    ];
+    // A signal that is caught and forgotten; one that is ignored would be so in the command too.
+    let _ignored = ignored.into_iter().map(signal).collect::<io::Result<Vec<Signal>>>()?;
+    let mut deaths = signal(SignalKind::child())?;
+    let mut runner = Runner::on_stdin()?;
+    // Before the command is started: from then on there is an instant at which it is killed.
+    let Some(mut until) = runner.until().await else { return Ok(()) };
+    if due(shared::now(), until, stop_time, false) == Act::Kill {
+        runner.tell(&Report::Gone(Gone { ended: None, told: true })).await;
+        return Ok(());
+    }
+    let mut family = match Family::start(program) {
+        Ok(family) => family,
+        Err(error) => {
+            runner.tell(&Report::NotStarted(error.to_string())).await;
+            return Ok(());
+        }
+    };
+    runner.tell(&Report::Started(family.group())).await;
+    let (mut told, mut killed, mut alone) = (false, false, false);
+    loop {
+        let act = match killed {
+            true => Act::Wait(Duration::MAX),
+            false => due(shared::now(), until, stop_time, told),
+        };
+        let wake = match act {
+            Act::Wait(at) => at,
+            Act::Tell => {
+                family.tell();
+                told = true;
+                continue;
+            }
+            Act::Kill => {
+                family.kill();
+                (told, killed) = (true, true);
+                continue;
+            }
+        };
+        if family.is_gone() {
+            break;
+        }
+        let ending = killed || family.ended().is_some();
+        select! {
+            biased;
+            at = runner.until(), if !alone => match at {
+                Some(at) => until = at,
+                // It ended, or it wants the command to: at once.
+                None => {
+                    alone = true;
+                    family.kill();
+                    killed = true;
+                }
+            },
+            () = shared::sleep_until(wake), if !killed => {}
+            _ = deaths.recv() => {}
+            () = tokio::time::sleep(LOOK), if ending => {}
+        }
+    }
+    runner.tell(&Report::Gone(Gone { ended: family.ended(), told })).await;
+    Ok(())
+}
+
+/// The other end of the socket.
+struct Runner {
+    words: Lines<BufReader<OwnedReadHalf>>,
+    ear: OwnedWriteHalf,
+}
+
+impl Runner {
+    fn on_stdin() -> io::Result<Self> {
+        // Not passed on: what is started is given other standard input, and this copy closes itself.
+        let socket = StdUnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
+        socket.set_nonblocking(true)?;
+        let (words, ear) = UnixStream::from_std(socket)?.into_split();
+        Ok(Self { words: BufReader::new(words).lines(), ear })
+    }
+
+    /// The next instant; none when there will be no more. May be dropped and called again.
+    async fn until(&mut self) -> Option<Duration> {
+        self.words.next_line().await.ok().flatten().map(|line| words::read_until(&line))
+    }
+
+    /// A runner that hears nothing any more is no reason to stop watching.
+    async fn tell(&mut self, report: &Report) {
+        let _ = self.ear.write_all(report.line().as_bytes()).await;
+    }
+}

@@ -1,0 +1,92 @@
+//! What the runner and the watchdog of a turn tell each other, line by line over one socket.
+//!
+//! The runner tells instants: the end of the leadership as it is known at the moment, in
+//! nanoseconds on the clock that both read ([`crate::clock::shared`]). Not how much is left: a line
+//! that lay in the socket while the machine slept would give the work time that it does not have.
+//! The end of the stream, however it comes about, means: kill.
+
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// What the watchdog tells.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Report {
+    /// The command runs; this is the id of its process group.
+    Started(i32),
+    /// It could not be started, for this reason.
+    NotStarted(String),
+    /// Nothing of it runs any more. The last report.
+    Gone(Gone),
+}
+
+/// How it came about that nothing runs any more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Gone {
+    /// How the command itself ended; none when it was not started at all.
+    pub ended: Option<Ended>,
+    /// Whether it was told to end, or killed, because its time was nearly over.
+    pub told: bool,
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Ended {
+    /// By itself, with this code.
+    Exit(i32),
+    /// By this signal.
+    Signal(i32),
+}
+
+impl Report {
+    /// One line, with its end.
+    pub(super) fn line(&self) -> String {
+        let mut line = serde_json::to_string(self).unwrap_or_default();
+        line.push('\n');
+        line
+    }
+
+    /// None of what is no report.
+    pub(super) fn read(line: &str) -> Option<Self> {
+        serde_json::from_str(line).ok()
+    }
+}
+
+/// The end of the leadership as a line, with its end.
+pub(super) fn until(at: Duration) -> String {
+    format!("{}\n", u64::try_from(at.as_nanos()).unwrap_or(u64::MAX))
+}
+
+/// The instant in such a line. What is none counts as long past: the work is killed.
+pub(super) fn read_until(line: &str) -> Duration {
+    Duration::from_nanos(line.parse().unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_told_is_understood() {
+        for report in [
+            Report::Started(42),
+            Report::NotStarted("no such\nfile".into()),
+            Report::Gone(Gone { ended: Some(Ended::Signal(9)), told: true }),
+            Report::Gone(Gone::default()),
+        ] {
+            let line = report.line();
+            assert_eq!(line.lines().count(), 1, "{line}");
+            assert_eq!(Report::read(line.trim_end()), Some(report));
+        }
+        assert_eq!(Report::read("{}"), None);
+    }
+
+    #[test]
+    fn an_instant_that_makes_no_sense_is_past() {
+        let at = Duration::new(5, 17);
+        assert_eq!(read_until(until(at).trim_end()), at);
+        assert_eq!(until(Duration::MAX), format!("{}\n", u64::MAX));
+        assert_eq!(read_until("soon"), Duration::ZERO);
+    }
+}

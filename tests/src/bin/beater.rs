@@ -1,0 +1,60 @@
+//! A command that does not want to end: it beats at the sink `BEAT_AT` every 20 ms, ignores SIGTERM,
+//! and has started others that do the same.
+//!
+//! The number of each beat says whose it is: 0 the command's own, 1 its child's, 2 that of a child
+//! which left the process group.
+//!
+//! Arguments: `kin` starts the child, `stray` the other one too; `leave` ends after a few beats and
+//! leaves them behind.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use chrono::DateTime;
+use tokio::signal::unix::{SignalKind, signal};
+
+const PERIOD: Duration = Duration::from_millis(20);
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<()> {
+    // Caught, and forgotten.
+    let _deaf = signal(SignalKind::terminate())?;
+    let arguments: Vec<_> = std::env::args().skip(1).collect();
+    let has = |wanted: &str| arguments.iter().any(|argument| argument == wanted);
+    let beat = arguments.iter().find_map(|argument| argument.parse().ok()).unwrap_or(0);
+    let this = std::env::current_exe()?;
+    if has("kin") || has("stray") {
+        Command::new(&this).arg("1").spawn()?;
+    }
+    if has("stray") {
+        Command::new(&this).arg("2").process_group(0).spawn()?;
+    }
+    let mut left = if has("leave") { 20 } else { u64::MAX };
+    while left > 0 {
+        post(beat)?;
+        left -= 1;
+        tokio::time::sleep(PERIOD).await;
+    }
+    Ok(())
+}
+
+fn post(beat: u64) -> Result<()> {
+    let variable = |name: &'static str| std::env::var(name).context(name);
+    let slot = DateTime::parse_from_rfc3339(&variable("TENURE_SLOT")?)?;
+    let slot = slot.timestamp_nanos_opt().context("a slot of this time")?;
+    let body = format!(r#"{{"term":{},"slot":{slot},"beat":{beat}}}"#, variable("TENURE_TERM")?);
+    let at = variable("BEAT_AT")?;
+    let mut sink = TcpStream::connect(&at)?;
+    write!(
+        sink,
+        "POST / HTTP/1.1\r\nhost: {at}\r\ncontent-type: application/json\r\nconnection: close\r\n\
+         content-length: {}\r\n\r\n{body}",
+        body.len()
+    )?;
+    sink.read_to_end(&mut Vec::new())?;
+    Ok(())
+}

@@ -1,0 +1,129 @@
+//! A command's time runs out while its runner leads on.
+
+use std::time::Duration;
+
+use crate::stage::{BEATER, KIN, SOON, Stage, turn_ended};
+
+const LIMITED: [&str; 4] = ["--turn-timeout", "4s", "--stop-time", "2s"];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn who_listens_ends_at_the_stop_time() {
+    let stage = Stage::new().await;
+    let script = "trap 'echo told; exit 0' TERM; while :; do sleep 0.05; done";
+    let candidate = stage.start("ada", &LIMITED, &["sh", "-c", script]);
+    let ended = turn_ended(&candidate, 0).await;
+    // Whatever its exit code: it was not done.
+    assert_eq!(ended.event["outcome"], "timed-out", "{}", candidate.transcript());
+    assert!(ended.event["elapsed_ms"].as_u64().unwrap() >= 1_900, "{}", ended.event);
+    // Its shell has something to say about it too.
+    let told = |line: &tenure_tests::Line| line.event["line"] == "told";
+    candidate.line("word of its own", 0, SOON, told).await;
+    let stood_down = candidate.event("stood-down", SOON).await;
+    assert_eq!(stood_down.event["reason"], "work-failed");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn who_listens_has_time_to_clean_up_when_its_candidate_leaves() {
+    let stage = Stage::new().await;
+    let script = "trap 'sleep 1; echo clean; exit 0' TERM; echo up; while :; do sleep 0.05; done";
+    let mut candidate = stage.start("ada", &[], &["sh", "-c", script]);
+    candidate.event("handler", SOON).await;
+    assert!(candidate.terminate(SOON).await.unwrap().success(), "{}", candidate.transcript());
+    assert_eq!(turn_ended(&candidate, 0).await.event["outcome"], "cut-off");
+    let clean = |line: &tenure_tests::Line| line.event["line"] == "clean";
+    assert!(candidate.lines().iter().any(clean), "{}", candidate.transcript());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn who_does_not_listen_is_killed_with_all_its_kin_before_its_time_is_over() {
+    let stage = Stage::new().await;
+    let candidate = stage.start("ada", &LIMITED, &[BEATER, KIN]);
+    let started = candidate.event("turn-started", SOON).await;
+    stage.family_beats(started.term()).await;
+    let ended = turn_ended(&candidate, 0).await;
+    assert_eq!(ended.event["outcome"], "timed-out", "{}", candidate.transcript());
+    let lasted = stage.last_beat_of(started.term()).at - started.at;
+    assert!(lasted < Duration::from_secs(4), "{lasted:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn what_a_command_leaves_behind_is_killed_when_it_ends() {
+    let stage = Stage::new().await;
+    let mut candidate = stage.start("ada", &[], &[BEATER, KIN, "leave"]);
+    let started = candidate.event("turn-started", SOON).await;
+    stage.family_beats(started.term()).await;
+    let ended = turn_ended(&candidate, 0).await;
+    assert_eq!(ended.event["outcome"], "succeeded", "{}", candidate.transcript());
+    let seen = candidate.lines().len();
+    turn_ended(&candidate, seen).await;
+    assert!(candidate.terminate(SOON).await.unwrap().success(), "{}", candidate.transcript());
+    // The beats of a slot end before those of the next one begin.
+    let slots: Vec<_> = stage.sink.beats().iter().map(|beat| beat.slot).collect();
+    assert!(slots.is_sorted() && slots.first() < slots.last(), "{slots:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_command_that_runs_long_lives_on_renewals() {
+    let stage = Stage::new().await;
+    let mut candidate = stage.start("ada", &[], &[BEATER, KIN]);
+    let started = candidate.event("turn-started", SOON).await;
+    // Longer than one validity.
+    let at = started.at + Duration::from_secs(14);
+    let late = stage.sink.beat_where(|beat| beat.at >= at && beat.beat == 0);
+    tokio::time::timeout(SOON, late).await.unwrap();
+    assert_eq!(candidate.count("turn-ended"), 0, "{}", candidate.transcript());
+    let seen = candidate.lines().len();
+    assert!(candidate.terminate(SOON).await.unwrap().success(), "{}", candidate.transcript());
+    assert_eq!(turn_ended(&candidate, seen).await.event["outcome"], "cut-off");
+}
+
+#[cfg(target_os = "linux")]
+mod unwatched {
+    use super::*;
+    use rustix::process::{Pid, Signal, kill_process};
+    use tenure_tests::Candidate;
+
+    /// The only child of a candidate.
+    fn watchdog(candidate: &Candidate) -> Pid {
+        let runner = candidate.id().unwrap().as_raw_nonzero().get().to_string();
+        let parent = |process: &std::path::Path| {
+            let stat = std::fs::read_to_string(process.join("stat")).ok()?;
+            let rest = stat.rsplit_once(')')?.1.to_owned();
+            rest.split_whitespace().nth(1).map(str::to_owned)
+        };
+        let mut processes = std::fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().path());
+        let child = processes.find(|process| parent(process).as_ref() == Some(&runner)).unwrap();
+        Pid::from_raw(child.file_name().unwrap().to_str().unwrap().parse().unwrap()).unwrap()
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn a_command_does_not_outlive_its_watchdog() {
+        let stage = Stage::new().await;
+        let candidate = stage.start("ada", &[], &[BEATER, "kin"]);
+        let term = candidate.event("turn-started", SOON).await.term();
+        stage.beat_of(term, 1).await;
+        kill_process(watchdog(&candidate), Signal::KILL).unwrap();
+        let ended = turn_ended(&candidate, 0).await;
+        assert_eq!(ended.event["outcome"], "trapped", "{}", candidate.transcript());
+        let after = stage.last_beat_of(term).at.saturating_duration_since(ended.at);
+        assert!(after < Duration::from_millis(100), "{after:?}");
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn a_watchdog_that_stands_still_does_not_keep_a_command_alive() {
+        let stage = Stage::new().await;
+        let candidate = stage.start("ada", &LIMITED, &[BEATER, "kin"]);
+        let started = candidate.event("turn-started", SOON).await;
+        stage.beat_of(started.term(), 1).await;
+        let watchdog = watchdog(&candidate);
+        kill_process(watchdog, Signal::STOP).unwrap();
+        // Dead, but not seen to be: nothing is released.
+        let trouble = candidate.event("trouble", SOON).await;
+        assert_eq!(trouble.event["class"], "work", "{}", trouble.event);
+        assert_eq!(candidate.count("turn-ended"), 0, "{}", candidate.transcript());
+        let lasted = stage.last_beat_of(started.term()).at - started.at;
+        assert!(lasted < Duration::from_secs(4), "{lasted:?}");
+        kill_process(watchdog, Signal::CONT).unwrap();
+        assert_eq!(turn_ended(&candidate, 0).await.event["outcome"], "timed-out");
+    }
+}

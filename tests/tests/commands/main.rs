@@ -1,0 +1,11 @@
+//! Real `tenure run` processes whose work is a command: what it sees, how its turns end, and that it is
+//! dead before anybody else may lead.
+
+#![cfg(unix)]
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod ends;
+mod faults;
+mod settings;
+mod stage;
+mod turns;

@@ -1,0 +1,58 @@
+//! What the tests of commands are played on.
+
+use std::time::Duration;
+
+use tenure_tests::{Beat, Candidate, Group, Line, Sink, Store};
+
+pub const PROGRAM: &str = env!("CARGO_BIN_EXE_tenure-under-test");
+
+/// Beats at the sink, and does not want to end.
+pub const BEATER: &str = env!("CARGO_BIN_EXE_beater");
+
+/// For what has no bound of its own, on a busy machine.
+pub const SOON: Duration = Duration::from_secs(60);
+
+/// Who leaves its process group is found on Linux only.
+pub const KIN: &str = if cfg!(target_os = "linux") { "stray" } else { "kin" };
+
+pub struct Stage {
+    _store: Store,
+    pub sink: Sink,
+    pub group: Group,
+}
+
+impl Stage {
+    pub async fn new() -> Self {
+        let store = Store::embedded().await.unwrap();
+        let sink = Sink::start().await.unwrap();
+        let mut group = Group::new(PROGRAM, &store, &sink);
+        group.timer = ["--every", "1s"];
+        group.warm_up().await.unwrap();
+        Self { _store: store, sink, group }
+    }
+
+    pub fn start(&self, name: &str, more: &[&str], work: &[&str]) -> Candidate {
+        Candidate::spawn(name, self.group.command(name, more, work)).unwrap()
+    }
+
+    pub async fn beat_of(&self, term: u64, whose: u64) -> Beat {
+        let beat = self.sink.beat_where(|beat| beat.term == term && beat.beat == whose);
+        tokio::time::timeout(SOON, beat).await.expect("it beats")
+    }
+
+    /// Waits until all of a beating family has beaten under this term.
+    pub async fn family_beats(&self, term: u64) {
+        for whose in 0..=if KIN == "stray" { 2 } else { 1 } {
+            self.beat_of(term, whose).await;
+        }
+    }
+
+    pub fn last_beat_of(&self, term: u64) -> Beat {
+        self.sink.beats().into_iter().rfind(|beat| beat.term == term).expect("it has beaten")
+    }
+}
+
+/// The end of the first turn after so many lines.
+pub async fn turn_ended(candidate: &Candidate, after: usize) -> Line {
+    candidate.line("end of a turn", after, SOON, |line| line.name() == "turn-ended").await
+}
