@@ -221,7 +221,7 @@ async fn what_is_refused_and_what_fails_shows_no_secret() {
         for log in ["text", "json"] {
             let mut command = command(&RUN);
             command.args(["--log", log]).envs(way.iter().map(|(name, value)| (name, value)));
-            command.env("TENURE_REQUEST_TIMEOUT", "1s");
+            command.env("TENURE_REQUEST_TIMEOUT", "1s").args(["--listen", "127.0.0.1:0"]);
             let said = until_trouble(command).await;
             clean(&format!("run --log {log}, {:?}", way[0].0), &said);
         }
@@ -230,7 +230,7 @@ async fn what_is_refused_and_what_fails_shows_no_secret() {
     assert!(app >= 2, "the answer that repeats the secret was given: {app}");
 }
 
-/// Runs a candidate until it tells of trouble, and ends it.
+/// Runs a candidate until it tells of trouble, asks for all that it shows over HTTP, and ends it.
 async fn until_trouble(command: Command) -> String {
     use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
     let mut command = tokio::process::Command::from(command);
@@ -248,6 +248,14 @@ async fn until_trouble(command: Command) -> String {
         }
     };
     tokio::time::timeout(SOON, trouble).await.expect("it tells of trouble");
+    let address = said.split("listening on http://").nth(1).expect("it listens");
+    let address: String = address.chars().take_while(|c| !c.is_whitespace() && *c != '"').collect();
+    let client = tenure_tests::certificates::client(None).unwrap();
+    for page in ["healthz", "readyz", "leader", "history", "metrics"] {
+        let answer = client.get(format!("http://{address}/{page}")).send().await.unwrap();
+        said.push_str(&answer.text().await.unwrap());
+    }
+    assert!(said.contains("tenure_troubles_total"), "the figures are there: {said}");
     child.kill().await.unwrap();
     let mut more = String::new();
     child.stderr.take().unwrap().read_to_string(&mut more).await.unwrap();
