@@ -107,6 +107,9 @@ impl Reader<'_> {
             (account, Some(second)) => account.with_second_key(second),
             (account, None) => account,
         };
+        if kind != Kind::Sas {
+            self.agree_with_sas(&account);
+        }
         let note = note(kind, forced.is_some(), &set, &account);
         Some(Chosen { account, note })
     }
@@ -444,6 +447,19 @@ impl Reader<'_> {
         if Endpoint::parse(&url).is_ok_and(|endpoint| endpoint.origin != origin) {
             let problem = format!("is another address than that in {setting}");
             self.complain(variable::SERVICE_ENDPOINT, problem, "leave one of the two out");
+        }
+    }
+
+    /// A SAS that is not used must not be for another account: one of the two is a mistake.
+    fn agree_with_sas(&mut self, account: &Account) {
+        let file = || self.environment.file(&self.given("AZURE_STORAGE_SAS_TOKEN_FILE")?).ok();
+        let given = self.given(variable::SAS_TOKEN).map(Secret::from).or_else(file);
+        let address = given.as_ref().and_then(|sas| sas.reveal().split_once('?'));
+        let endpoint = address.and_then(|(address, _)| Endpoint::parse(address.trim()).ok());
+        let other = endpoint.and_then(|endpoint| endpoint.named_account());
+        if other.is_some_and(|other| other != account.name()) {
+            let problem = "is for another account than the credential that is used".into();
+            self.complain(variable::SAS_TOKEN, problem, "leave one of the two out");
         }
     }
 

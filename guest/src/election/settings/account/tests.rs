@@ -159,6 +159,19 @@ fn contradictions_and_what_is_missing_are_told_at_once() {
         (vec![other, (variable::CONNECTION_STRING, STRING)], variable::ACCOUNT, "another account"),
         (vec![other, (variable::SAS_TOKEN, url.as_str())], variable::ACCOUNT, "another account"),
         (vec![(variable::KEY, KEY)], variable::ACCOUNT, "not set"),
+        (
+            vec![other, (variable::KEY, KEY), (variable::SAS_TOKEN, url.as_str())],
+            variable::SAS_TOKEN,
+            "another account",
+        ),
+        (
+            vec![
+                (variable::CONNECTION_STRING, "AccountName=first;AccountKey=c2VjcmV0"),
+                (variable::SAS_TOKEN, url.as_str()),
+            ],
+            variable::SAS_TOKEN,
+            "another account",
+        ),
         (vec![ACCOUNT, (variable::KEY, "c2VjcmV0?")], variable::KEY, "no base64"),
         (vec![ACCOUNT, (variable::SAS_TOKEN, "sp=r&sig=c2VjcmV0")], variable::SAS_TOKEN, "no sv"),
         (vec![ACCOUNT, (variable::AUTH_TOKEN, "a b")], variable::AUTH_TOKEN, "characters"),
