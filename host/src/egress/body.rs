@@ -23,14 +23,25 @@ pub(super) struct Streamed {
 /// What a body has of the turn that asked for it.
 pub(super) struct OfTurn {
     pub permit: Permit,
-    /// Its place among the requests of the turn, until it was read or is dropped.
-    pub _place: OwnedSemaphorePermit,
+    /// Its place among the requests of the turn, until its end came or it is dropped.
+    pub place: Option<OwnedSemaphorePermit>,
 }
 
 impl Streamed {
     pub(super) fn new(inner: WasiBody, most: u64, pause: Duration, turn: Option<OfTurn>) -> Self {
         let patience = Box::pin(tokio::time::sleep(pause));
-        Self { inner, left: most, pause, patience, turn }
+        let mut streamed = Self { inner, left: most, pause, patience, turn };
+        if streamed.inner.is_end_stream() {
+            streamed.make_room();
+        }
+        streamed
+    }
+
+    /// Nothing more comes: another request may be sent, although this body was not dropped yet.
+    fn make_room(&mut self) {
+        if let Some(turn) = &mut self.turn {
+            turn.place = None;
+        }
     }
 }
 
@@ -58,9 +69,15 @@ impl Body for Streamed {
                 };
                 this.left = left;
                 this.patience.as_mut().reset(Instant::now() + this.pause);
+                if this.inner.is_end_stream() {
+                    this.make_room();
+                }
                 Poll::Ready(Some(Ok(frame)))
             }
-            ended => ended,
+            ended => {
+                this.make_room();
+                ended
+            }
         }
     }
 

@@ -3,7 +3,7 @@
 use super::body::{OfTurn, Streamed};
 use super::error::{Prohibited, find, translate};
 use super::permit::Permit;
-use super::turn::{Connections, Courier};
+use super::turn::{Connections, Courier, Queued};
 use super::{AllowList, Clients};
 use bytes::Bytes;
 use http_body::Body;
@@ -65,8 +65,22 @@ impl Gate {
         Self { policy, way: Way::Turn(connections.courier.clone()) }
     }
 
-    pub(super) async fn send(
+    /// Takes its place in the queue in this call, and sends when the future is driven.
+    pub(super) fn send(
         self,
+        request: http::Request<WasiBody>,
+        options: RequestOptions,
+    ) -> impl Future<Output = Result<http::Response<WasiBody>, Error>> {
+        let queued = match &self.way {
+            Way::Pooled(_) => None,
+            Way::Turn(courier) => Some(courier.queue()),
+        };
+        self.send_queued(queued, request, options)
+    }
+
+    async fn send_queued(
+        self,
+        queued: Option<Queued>,
         request: http::Request<WasiBody>,
         options: RequestOptions,
     ) -> Result<http::Response<WasiBody>, Error> {
@@ -83,12 +97,11 @@ impl Gate {
             return Err(Error::HttpRequestDenied);
         }
         let first_byte = policy.patience.min(options.first_byte_timeout.unwrap_or(Duration::MAX));
-        let turn = match &self.way {
-            Way::Pooled(_) => None,
-            Way::Turn(courier) => {
-                let place = timeout(first_byte, courier.place()).await;
-                let _place = place.map_err(|_| Error::ConnectionLimitReached)??;
-                Some(OfTurn { permit: courier.permit.clone(), _place })
+        let place = match queued {
+            None => None,
+            Some(queued) => {
+                let place = timeout(first_byte, queued).await.ok().flatten();
+                Some(place.ok_or(Error::ConnectionLimitReached)?)
             }
         };
         let (head, body) = request.into_parts();
@@ -104,6 +117,7 @@ impl Gate {
         let sent = timeout(first_byte, self.exchange(head, url, body)).await;
         let response = sent.map_err(|_| Error::ConnectionReadTimeout)??;
         let pause = policy.patience.min(options.between_bytes_timeout.unwrap_or(Duration::MAX));
+        let turn = self.permit().cloned().map(|permit| OfTurn { permit, place });
         let streamed = |body, most| Streamed::new(body, most, pause, turn);
         match policy.answers {
             Answers::Streamed(most) => Ok(response.map(|body| streamed(body, most).boxed_unsync())),
@@ -203,9 +217,9 @@ impl WasiHttpHooks for Gate {
         options: Option<RequestOptions>,
         _processed: Box<dyn Future<Output = Result<(), Error>> + Send>,
     ) -> Box<dyn Future<Output = Result<Answer, Error>> + Send> {
-        let gate = self.clone();
+        let sent = self.clone().send(request, options.unwrap_or_default());
         Box::new(async move {
-            let response = gate.send(request, options.unwrap_or_default()).await?;
+            let response = sent.await?;
             let done: Box<dyn Future<Output = Result<(), Error>> + Send> =
                 Box::new(std::future::ready(Ok(())));
             Ok((response, done))

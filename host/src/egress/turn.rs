@@ -17,14 +17,14 @@ use hyper_util::client::legacy::{self, Client};
 use hyper_util::rt::TokioIo;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
+use std::future::ready;
 use std::sync::{Arc, OnceLock};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tower_service::Service;
-use wasmtime_wasi_http::Error;
 
 /// Unused connections that a turn keeps to one host.
 const IDLE_PER_HOST: usize = 4;
@@ -41,6 +41,9 @@ pub(crate) struct Outlet {
     /// Made when it is first needed, and then kept: a TLS session can be resumed in another turn.
     pub(super) tls: Tls,
 }
+
+/// Waits until there is room for one more request.
+pub(super) type Queued = BoxFuture<'static, Option<OwnedSemaphorePermit>>;
 
 type Tls = Arc<OnceLock<Result<Arc<ClientConfig>, String>>>;
 
@@ -90,11 +93,15 @@ impl Outlet {
 }
 
 impl Courier {
-    /// Waits until there is room for one more request.
-    pub(super) async fn place(&self) -> Result<OwnedSemaphorePermit, Error> {
-        // It is never closed.
-        let place = self.places.clone().acquire_owned().await;
-        place.map_err(|_| Error::ConnectionLimitReached)
+    /// Joins the queue of the requests, in this call: a handler waits for its answers in the order
+    /// in which it asked, so that none may overtake an earlier one on the way here.
+    pub(super) fn queue(&self) -> Queued {
+        let mut queued = Box::pin(self.places.clone().acquire_owned());
+        match queued.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            // The semaphore is never closed.
+            Poll::Ready(place) => Box::pin(ready(place.ok())),
+            Poll::Pending => Box::pin(async { queued.await.ok() }),
+        }
     }
 
     pub(super) async fn send(

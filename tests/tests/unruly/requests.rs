@@ -103,7 +103,6 @@ async fn what_a_turn_left_behind_dies_with_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "a thousand connections at once: now and then a few of them hang, for a reason not found yet"]
 async fn very_many_requests_at_once_are_answered_or_refused() {
     let door = Door::open().await;
     let stage = Stage::new("greedy", Some(&door.host));
