@@ -115,6 +115,8 @@ impl Answer {
             Operation::CreateContainer | Operation::Release { .. } | Operation::Break { .. } => {
                 true
             }
+            #[cfg(doctor)]
+            Operation::Delete { .. } | Operation::LookAtAccount => true,
         };
         Answer {
             status,
@@ -170,6 +172,8 @@ fn classify(operation: &Operation, status: u16, code: Option<&str>, complete: bo
         404 => match operation {
             // Not even the account is there; nothing that an election could create.
             Operation::CreateContainer => Class::Refused,
+            #[cfg(doctor)]
+            Operation::LookAtAccount => Class::MissingContainer,
             // Put Blob needs only the container.
             Operation::CreateBlob | Operation::LeaveNotice { .. } => Class::MissingContainer,
             _ if code == Some("ContainerNotFound") => Class::MissingContainer,
@@ -191,6 +195,10 @@ fn expected_status(operation: &Operation) -> u16 {
         | Operation::Acquire { .. }
         | Operation::LeaveNotice { .. } => 201,
         Operation::Break { .. } => 202,
+        #[cfg(doctor)]
+        Operation::Delete { .. } => 202,
+        #[cfg(doctor)]
+        Operation::LookAtAccount => 200,
         Operation::Look { .. }
         | Operation::LookAtNotice
         | Operation::Renew { .. }

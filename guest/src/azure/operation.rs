@@ -87,6 +87,15 @@ pub enum Operation {
         /// As in a record.
         metadata: Metadata,
     },
+    /// *Delete Blob*, of the doctor's own blob. No election deletes anything.
+    #[cfg(doctor)]
+    Delete {
+        /// The id that holds the lease, if one does.
+        lease: Option<LeaseId>,
+    },
+    /// *Get Account Information* (HEAD), asked of the container.
+    #[cfg(doctor)]
+    LookAtAccount,
 }
 
 /// The methods that are used.
@@ -100,6 +109,9 @@ pub enum Method {
     Get,
     /// POST, for a token.
     Post,
+    /// DELETE.
+    #[cfg(doctor)]
+    Delete,
 }
 
 impl Method {
@@ -110,6 +122,8 @@ impl Method {
             Method::Put => "PUT",
             Method::Get => "GET",
             Method::Post => "POST",
+            #[cfg(doctor)]
+            Method::Delete => "DELETE",
         }
     }
 }
@@ -164,6 +178,10 @@ impl Operation {
             Operation::WriteMetadata { .. } => "write record",
             Operation::LookAtNotice => "look at notice",
             Operation::LeaveNotice { .. } => "leave notice",
+            #[cfg(doctor)]
+            Operation::Delete { .. } => "delete blob",
+            #[cfg(doctor)]
+            Operation::LookAtAccount => "look at account",
         }
     }
 
@@ -185,6 +203,10 @@ impl Operation {
             Operation::CreateContainer => (Method::Put, blob.container_path()),
             Operation::LookAtNotice => (Method::Head, blob.notice_path()),
             Operation::LeaveNotice { .. } => (Method::Put, blob.notice_path()),
+            #[cfg(doctor)]
+            Operation::Delete { .. } => (Method::Delete, blob.path()),
+            #[cfg(doctor)]
+            Operation::LookAtAccount => (Method::Head, blob.container_path()),
             _ => (Method::Put, blob.path()),
         };
         let path = account.prefix().to_string() + &path;
@@ -231,6 +253,10 @@ impl Operation {
             | Operation::CreateBlob
             | Operation::LookAtNotice
             | Operation::LeaveNotice { .. } => "",
+            #[cfg(doctor)]
+            Operation::Delete { .. } => "",
+            #[cfg(doctor)]
+            Operation::LookAtAccount => "restype=account&comp=properties&",
             Operation::CreateContainer => "restype=container&",
             Operation::WriteMetadata { .. } => "comp=metadata&",
             Operation::Acquire { .. }
@@ -249,6 +275,14 @@ impl Operation {
         const IF_NONE_MATCH: &str = "if-none-match";
         const BLOB_TYPE: (&str, &str) = ("x-ms-blob-type", "BlockBlob");
         match self {
+            #[cfg(doctor)]
+            Operation::LookAtAccount => {}
+            #[cfg(doctor)]
+            Operation::Delete { lease } => {
+                if let Some(lease) = lease {
+                    headers.add(LEASE, lease.to_string());
+                }
+            }
             Operation::Look { lease } => {
                 if let Some(lease) = lease {
                     headers.add(LEASE, lease.to_string());
@@ -365,6 +399,9 @@ mod tests {
                 metadata: Metadata::from_iter([("who", "here"), ("what", "a")]),
             },
             Operation::LeaveNotice { over: Some(etag()), metadata: Metadata::default() },
+            Operation::Delete { lease: None },
+            Operation::Delete { lease: Some(id(A)) },
+            Operation::LookAtAccount,
         ]
     }
 
@@ -431,6 +468,9 @@ mod tests {
                 "PUT /devstoreaccount1/leases/my%20leader.notice?timeout=3",
                 vec![("x-ms-blob-type", "BlockBlob"), ("if-match", "\"0x1\"")],
             ),
+            ("DELETE /devstoreaccount1/leases/my%20leader?timeout=3", vec![]),
+            ("DELETE /devstoreaccount1/leases/my%20leader?timeout=3", vec![("x-ms-lease-id", A)]),
+            ("HEAD /devstoreaccount1/leases?restype=account&comp=properties&timeout=3", vec![]),
         ];
         assert_eq!(all().len(), expected.len());
         for (operation, (line, own)) in all().iter().zip(expected) {

@@ -42,8 +42,7 @@ impl Sas {
 
     /// What people should know of the times between which it is good.
     pub fn times(&self, now: DateTime<Utc>) -> Option<String> {
-        let [start, expiry] = ["st", "se"].map(|name| self.get(name).and_then(time));
-        match (start, expiry) {
+        match self.bounds() {
             (_, Some(expiry)) if expiry <= now => Some(format!(
                 "the SAS has expired, at {}: every request will be refused",
                 told(expiry)
@@ -54,6 +53,18 @@ impl Sas {
             (_, Some(expiry)) => Some(format!("the SAS expires at {}", told(expiry))),
             (_, None) => None,
         }
+    }
+
+    /// From when on and until when it is good, as far as it says so.
+    pub fn bounds(&self) -> (Option<DateTime<Utc>>, Option<DateTime<Utc>>) {
+        let bound = |name| self.get(name).and_then(time);
+        (bound("st"), bound("se"))
+    }
+
+    /// Whether it is good for a single blob.
+    #[cfg(doctor)]
+    pub fn is_for_one_blob(&self) -> bool {
+        self.get("sr") == Some("b")
     }
 
     fn get(&self, name: &str) -> Option<&str> {

@@ -29,6 +29,8 @@ mod write;
 
 pub use candidate::{Ask, Step, Todo};
 pub use chance::Chance;
+#[cfg(doctor)]
+pub(crate) use chance::lease_id as fresh_lease_id;
 pub use environment::{Environment, Files, Unreadable};
 pub use failure::{Failure, FailureKind};
 pub use keyring::{Fetch, Fetched, Keyring, LONGEST_FETCH};

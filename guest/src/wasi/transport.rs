@@ -95,6 +95,8 @@ fn outgoing(request: &Request) -> Result<OutgoingRequest, Failure> {
         operation::Method::Put => Method::Put,
         operation::Method::Get => Method::Get,
         operation::Method::Post => Method::Post,
+        #[cfg(doctor)]
+        operation::Method::Delete => Method::Delete,
     };
     let origin = &request.origin;
     let (scheme, authority) =
