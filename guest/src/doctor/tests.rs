@@ -128,6 +128,8 @@ impl Service {
                 self.lease = None;
                 Ok((202, vec![]))
             }
+            // The same change again is one that was done.
+            Operation::Change { to, .. } if self.lease == Some(*to) => Ok((200, vec![held(to)])),
             Operation::Renew { lease }
             | Operation::Change { lease, .. }
             | Operation::Release { lease }
