@@ -156,6 +156,8 @@ pub struct Examination<'s> {
     container_asked: bool,
     /// Something went wrong with the doctor's blob: all that is left to do is to remove it.
     cleaning: bool,
+    /// Nothing can be asked.
+    gave_up: bool,
     times: Times,
     facts: Facts,
     findings: Vec<Finding>,
@@ -179,6 +181,7 @@ impl<'s> Examination<'s> {
             corrected: false,
             container_asked: false,
             cleaning: false,
+            gave_up: false,
             times: Times::default(),
             facts: Facts::default(),
             findings: Vec::new(),
@@ -270,8 +273,14 @@ impl<'s> Examination<'s> {
     pub fn findings(self, wall: DateTime<Utc>) -> Vec<Finding> {
         let mut all = vec![credential::finding(self.settings, self.clock.correct(wall))];
         all.extend(self.findings);
-        all.push(self.clock.finding());
-        all.push(self.times.finding(&self.settings.timings));
+        // Of what could not be asked, one line is enough.
+        if self.clock.certain().is_some() {
+            all.push(self.clock.finding());
+        }
+        if !self.gave_up {
+            all.push(self.times.finding(&self.settings.timings));
+            all.push(self.facts.account());
+        }
         all.extend(self.facts.findings(self.settings.account.name()));
         all
     }
@@ -621,6 +630,7 @@ impl<'s> Examination<'s> {
 
     /// Nothing of the rest can be asked.
     fn give_up(&mut self, why: &str) {
+        self.gave_up = true;
         self.findings.push(Finding::unknown("not tried", format!("everything else: {why}")));
         self.go(Stage::Done);
     }

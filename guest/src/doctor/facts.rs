@@ -55,16 +55,16 @@ impl Facts {
         self.untold = (!is_told).then_some(explained);
     }
 
+    /// What there is to say beside its kind; nothing, in most cases.
     pub fn findings(&self, account: &str) -> Vec<Finding> {
-        let mut findings = vec![self.account()];
-        findings.extend(self.emulator(account));
+        let mut findings: Vec<_> = self.emulator(account).into_iter().collect();
         findings.extend(self.versioning());
         findings.extend(self.protection());
         findings
     }
 
     /// Its kind, and how it is replicated (REST: *Get Account Information*).
-    fn account(&self) -> Finding {
+    pub fn account(&self) -> Finding {
         const CHECK: &str = "account";
         let (Some(sku), Some(kind)) = (&self.sku, &self.kind) else {
             let why = match &self.untold {
@@ -100,18 +100,18 @@ impl Facts {
     fn emulator(&self, account: &str) -> Option<Finding> {
         const CHECK: &str = "emulator";
         let server = self.server.as_deref().filter(|server| server.starts_with(AZURITE));
-        let what = match server {
-            Some(server) => format!("this is an emulator ({server})"),
-            None if account == EMULATOR => {
-                format!("the account is the emulators' own ({EMULATOR}), whose key everybody knows")
-            }
+        let told = match server {
+            Some(server) => format!(
+                "this is an emulator ({server}): good for trying things out; it judges leases, dates and \
+                 rights otherwise than the service in places"
+            ),
+            None if account == EMULATOR => format!(
+                "the account is the emulators' own ({EMULATOR}), whose key everybody knows: good for \
+                 trying things out"
+            ),
             None => return None,
         };
-        Some(Finding::warning(
-            CHECK,
-            what + ": good for trying things out; it judges leases, dates and rights otherwise than the \
-                    service in places, and what it holds may be lost",
-        ))
+        Some(Finding::warning(CHECK, told))
     }
 
     fn versioning(&self) -> Option<Finding> {
@@ -188,7 +188,7 @@ mod tests {
             ("Standard\u{7f}LRS", "StorageV2", Verdict::Unknown, "did not say"),
         ] {
             let facts = facts(&[("x-ms-sku-name", sku), ("X-MS-Account-Kind", kind)]);
-            let [finding] = facts.findings("acc").try_into().unwrap();
+            let finding = facts.account();
             assert_eq!(finding.verdict, verdict, "{sku} {kind}: {finding:?}");
             assert!(finding.detail.contains(words), "{sku} {kind}: {finding:?}");
         }
@@ -218,11 +218,11 @@ mod tests {
         ] {
             let findings = facts(&[header]).findings("acc");
             let told: Vec<_> = findings.iter().map(|finding| finding.check).collect();
-            assert_eq!(told, ["account", check]);
-            assert_eq!(findings[1].verdict, verdict);
+            assert_eq!(told, [check]);
+            assert_eq!(findings[0].verdict, verdict);
         }
         let nothing =
             facts(&[("x-ms-delete-type-permanent", "true"), ("x-ms-legal-hold", "false")]);
-        assert_eq!(nothing.findings("acc").len(), 1);
+        assert_eq!(nothing.findings("acc"), []);
     }
 }

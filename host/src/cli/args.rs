@@ -27,7 +27,10 @@ Examples:
     tenure run --election jobs/backup --cron '0 3 * * *' -- /usr/local/bin/backup --all
 
   Who leads?
-    tenure status --election jobs/nightly";
+    tenure status --election jobs/nightly
+
+  Why does nobody lead?
+    tenure doctor --election jobs/nightly";
 
 #[derive(Parser)]
 #[command(name = "tenure", version, about = ABOUT, after_help = EXAMPLES)]
@@ -43,6 +46,8 @@ pub(super) enum Command {
     Run(Box<RunArguments>),
     /// Shows who leads
     Status(StatusArguments),
+    /// Tries all that an election needs from this machine, and says what is wrong and what to do
+    Doctor(DoctorArguments),
     /// Forgets a claimed slot that lies in the future and keeps all turns waiting
     ResetSlot(ResetSlotArguments),
     /// Makes one component of the election and a handler, for Spin, wasmCloud and other platforms
@@ -266,6 +271,31 @@ Exit codes: 0 somebody leads; 1 nobody does; 2 it could not be found out.";
 #[derive(Args)]
 #[command(after_help = STATUS_HELP)]
 pub(super) struct StatusArguments {
+    /// The election: a container and a blob in it [env: TENURE_ELECTION]
+    #[arg(long, value_name = "CONTAINER/BLOB")]
+    pub election: Option<String>,
+    /// The longest that one request may take; default 3s [env: TENURE_REQUEST_TIMEOUT]
+    #[arg(long, value_name = "DURATION")]
+    pub request_timeout: Option<String>,
+    #[command(flatten)]
+    pub storage: StorageArguments,
+    /// One JSON object instead of text
+    #[arg(long)]
+    pub json: bool,
+}
+
+const DOCTOR_HELP: &str = "\
+It connects to the storage account, and tries each request that a candidate sends on an empty blob of its
+own beside the election's, BLOB.doctor-…, which it removes. A credential that may not delete blobs
+leaves one of them, BLOB.doctor. A missing container is made, as a candidate would make it. The election
+itself is looked at, and not touched: run it while candidates run.
+
+Exit codes: 0 all is well; 1 there are warnings; 2 something failed, or a setting is wrong; 130 it was
+interrupted.";
+
+#[derive(Args)]
+#[command(after_help = DOCTOR_HELP)]
+pub(super) struct DoctorArguments {
     /// The election: a container and a blob in it [env: TENURE_ELECTION]
     #[arg(long, value_name = "CONTAINER/BLOB")]
     pub election: Option<String>,

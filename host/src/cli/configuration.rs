@@ -1,6 +1,8 @@
 //! From flags and variables to settings, keeping in mind where each came from.
 
-use super::args::{ResetSlotArguments, RunArguments, StatusArguments, StorageArguments};
+use super::args::{
+    DoctorArguments, ResetSlotArguments, RunArguments, StatusArguments, StorageArguments,
+};
 use super::ca_file;
 use super::complaint::{Complaint, shown};
 #[cfg(unix)]
@@ -94,9 +96,23 @@ impl Configuration {
     }
 
     pub(super) fn of_status(arguments: &StatusArguments) -> Self {
-        let mut this = Self::of(&arguments.storage);
-        this.flag(names::ELECTION, "--election", arguments.election.as_deref());
-        let request_timeout = arguments.request_timeout.as_deref();
+        let StatusArguments { election, request_timeout, storage, .. } = arguments;
+        Self::of_onlooker(election.as_deref(), request_timeout.as_deref(), storage)
+    }
+
+    pub(super) fn of_doctor(arguments: &DoctorArguments) -> Self {
+        let DoctorArguments { election, request_timeout, storage, .. } = arguments;
+        Self::of_onlooker(election.as_deref(), request_timeout.as_deref(), storage)
+    }
+
+    /// Of somebody who does not take part.
+    fn of_onlooker(
+        election: Option<&str>,
+        request_timeout: Option<&str>,
+        storage: &StorageArguments,
+    ) -> Self {
+        let mut this = Self::of(storage);
+        this.flag(names::ELECTION, "--election", election);
         this.flag(names::REQUEST_TIMEOUT, "--request-timeout", request_timeout);
         // What they go with may be given to `tenure run` as an option.
         let timer = [names::EVERY, names::CRON].iter().any(|n| this.settings.get(n).is_some());

@@ -6,6 +6,7 @@ mod complaint;
 mod compose;
 mod configuration;
 mod demo;
+mod doctor;
 mod handler;
 mod log;
 mod reset_slot;
@@ -36,6 +37,9 @@ pub fn main() -> ExitCode {
         }
         Command::Status(arguments) => {
             with_runtime(1, |runtime| runtime.block_on(status::status(&arguments)))
+        }
+        Command::Doctor(arguments) => {
+            with_runtime(1, |runtime| runtime.block_on(doctor::doctor(&arguments)))
         }
         Command::ResetSlot(arguments) => {
             with_runtime(1, |runtime| runtime.block_on(reset_slot::reset_slot(&arguments)))

@@ -42,7 +42,7 @@ pub(super) async fn status(arguments: &StatusArguments) -> ExitCode {
     }
 }
 
-fn complain(complaints: &[Complaint], json: bool) -> ExitCode {
+pub(super) fn complain(complaints: &[Complaint], json: bool) -> ExitCode {
     if json {
         print(&(json!({ "complaints": complaints }).to_string() + "\n"));
     }

@@ -1,9 +1,9 @@
 //! The doctor's component: the election component of another build, which examines instead of leading.
 
+use super::ElectionComponent;
 use super::bindings::doctor::exports::tenure::election::examination;
 use super::engine::Engine;
 use super::error::{CheckError, ComponentError};
-use super::ElectionComponent;
 use crate::clock::Clock;
 use crate::contract::{Complaint, Needs};
 use crate::egress::Authorities;
