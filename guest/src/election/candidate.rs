@@ -461,6 +461,10 @@ pub(super) fn trouble(answer: &Answer, operation: &Operation, settings: &Setting
     let class = match answer.class {
         Class::Refused => TroubleClass::Refused,
         Class::MissingBlob | Class::MissingContainer => TroubleClass::Configuration,
+        // That does not pass.
+        Class::Conflict if answer.code.as_deref() == Some("BlobImmutableDueToPolicy") => {
+            TroubleClass::Configuration
+        }
         Class::Unavailable | Class::Conflict | Class::LeaseMismatch | Class::ConditionNotMet => {
             TroubleClass::Unavailable
         }

@@ -2,7 +2,7 @@
 //! pages.
 
 use super::metrics::Metrics;
-use crate::contract::{ExchangeResult, Incumbent, Report, Standing};
+use crate::contract::{ExchangeResult, Incumbent, Report, Standing, Trouble, TroubleClass};
 use crate::runner::{Event, class_name};
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::Serialize;
@@ -40,6 +40,8 @@ struct State {
     answered: bool,
     role: Role,
     trouble: Option<Told>,
+    /// What keeps it from leading and from following.
+    blocked: Option<Told>,
     history: VecDeque<Change>,
 }
 
@@ -71,6 +73,25 @@ pub(super) struct Leader {
 pub(super) struct Told {
     pub class: &'static str,
     pub detail: String,
+}
+
+impl Told {
+    fn of(trouble: &Trouble) -> Self {
+        Self { class: class_name(trouble.class), detail: trouble.detail.clone() }
+    }
+}
+
+/// Whether a candidate with such a trouble cannot win while it lasts.
+fn keeps_out(class: TroubleClass) -> bool {
+    match class {
+        TroubleClass::Configuration
+        | TroubleClass::Refused
+        | TroubleClass::Clock
+        | TroubleClass::Unreachable
+        | TroubleClass::Unavailable
+        | TroubleClass::Nonsense => true,
+        TroubleClass::LeaseLost | TroubleClass::Schedule | TroubleClass::Work => false,
+    }
 }
 
 /// A change of leadership, as this candidate saw it.
@@ -127,8 +148,7 @@ impl Board {
             }
         }
         if let Some(trouble) = report.trouble.last() {
-            let class = class_name(trouble.class);
-            state.trouble = Some(Told { class, detail: trouble.detail.clone() });
+            state.trouble = Some(Told::of(trouble));
         }
         state.role = match &report.standing {
             Standing::Leading(tenancy) => Role::Leading {
@@ -139,6 +159,15 @@ impl Board {
             Standing::Undecided => Role::Undecided,
             Standing::Left => Role::Left,
         };
+        // A look may succeed, and what comes after it never: then nobody is known to lead. The same
+        // trouble is told once a minute only, so it is kept in mind until that ends.
+        match state.role {
+            Role::Undecided => {
+                let blocked = report.trouble.iter().rfind(|trouble| keeps_out(trouble.class));
+                state.blocked = blocked.map(Told::of).or(state.blocked.take());
+            }
+            _ => state.blocked = None,
+        }
     }
 
     /// Takes an event of the runner.
@@ -175,7 +204,7 @@ impl Board {
         now.saturating_sub(self.state().heard) < STILL
     }
 
-    /// Whether it could lead: the storage account answers.
+    /// Whether it could lead: the storage account answers, and lets it.
     pub(super) fn readiness(&self, now: Duration) -> Readiness {
         if !self.runs(now) {
             return Readiness::NotReady("the loop stands still".to_owned());
@@ -184,10 +213,11 @@ impl Board {
         if state.role == Role::Left {
             return Readiness::NotReady("it has left the election".to_owned());
         }
-        if state.answered && state.failures < FAILURES {
+        let answers = state.answered && state.failures < FAILURES;
+        if answers && state.blocked.is_none() {
             return Readiness::Ready;
         }
-        let why = match &state.trouble {
+        let why = match state.trouble.as_ref().filter(|_| !answers).or(state.blocked.as_ref()) {
             Some(Told { class, detail }) => format!("{class}: {detail}"),
             None if state.answered => "the storage account does not answer".to_owned(),
             None => "the storage account has not answered yet".to_owned(),

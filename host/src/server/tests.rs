@@ -68,6 +68,33 @@ fn it_is_ready_as_long_as_the_service_answers() {
     }
 }
 
+/// A look is answered, and the acquire after it refused, again and again.
+#[test]
+fn who_can_look_and_never_win_is_not_ready_until_somebody_leads() {
+    use ExchangeResult::{Declined, Done, Refused};
+    for (class, ready) in [
+        (TroubleClass::Refused, false),
+        (TroubleClass::Configuration, false),
+        (TroubleClass::Nonsense, false),
+        (TroubleClass::Work, true),
+        (TroubleClass::LeaseLost, true),
+    ] {
+        let board = board();
+        let mut refused = report(Standing::Undecided, &[Done, Refused]);
+        refused.trouble.push(Trouble { class, detail: "it needs w".to_owned() });
+        board.stepped(&refused, NOW, NOW);
+        // Not told again for a minute.
+        board.stepped(&report(Standing::Undecided, &[Done]), NOW, NOW);
+        let told = board.readiness(NOW);
+        assert_eq!(told == Readiness::Ready, ready, "{class:?}");
+        if let Readiness::NotReady(why) = told {
+            assert!(why.ends_with(": it needs w"), "{why}");
+        }
+        board.stepped(&report(following(None), &[Declined]), NOW, NOW);
+        assert_eq!(board.readiness(NOW), Readiness::Ready, "{class:?}");
+    }
+}
+
 #[test]
 fn why_it_is_not_ready_is_what_was_told_last() {
     let board = board();
