@@ -46,6 +46,8 @@ pub(super) enum Command {
     Run(Box<RunArguments>),
     /// Shows who leads
     Status(StatusArguments),
+    /// Shows what changes: who leads, the lease, turns, troubles
+    Watch(WatchArguments),
     /// Tries all that an election needs from this machine, and says what is wrong and what to do
     Doctor(DoctorArguments),
     /// Forgets a claimed slot that lies in the future and keeps all turns waiting
@@ -280,6 +282,31 @@ pub(super) struct StatusArguments {
     #[command(flatten)]
     pub storage: StorageArguments,
     /// One JSON object instead of text
+    #[arg(long)]
+    pub json: bool,
+}
+
+const WATCH_HELP: &str = "\
+It looks, and takes no part. Changes that come and go between two looks are not seen.
+
+It ends with SIGINT (Ctrl-C) or SIGTERM, or when nobody reads any more. Exit codes: 0 it was ended; 2
+something is wrong with the settings.";
+
+#[derive(Args)]
+#[command(after_help = WATCH_HELP)]
+pub(super) struct WatchArguments {
+    /// The election: a container and a blob in it [env: TENURE_ELECTION]
+    #[arg(long, value_name = "CONTAINER/BLOB")]
+    pub election: Option<String>,
+    /// From one look to the next, 200ms to 1h; default 2s
+    #[arg(long, value_name = "DURATION")]
+    pub interval: Option<String>,
+    /// The longest that one request may take; default 3s [env: TENURE_REQUEST_TIMEOUT]
+    #[arg(long, value_name = "DURATION")]
+    pub request_timeout: Option<String>,
+    #[command(flatten)]
+    pub storage: StorageArguments,
+    /// One JSON object per line instead of text
     #[arg(long)]
     pub json: bool,
 }

@@ -2,6 +2,7 @@
 
 use super::args::{
     DoctorArguments, ResetSlotArguments, RunArguments, StatusArguments, StorageArguments,
+    WatchArguments,
 };
 use super::ca_file;
 use super::complaint::{Complaint, shown};
@@ -97,6 +98,11 @@ impl Configuration {
 
     pub(super) fn of_status(arguments: &StatusArguments) -> Self {
         let StatusArguments { election, request_timeout, storage, .. } = arguments;
+        Self::of_onlooker(election.as_deref(), request_timeout.as_deref(), storage)
+    }
+
+    pub(super) fn of_watch(arguments: &WatchArguments) -> Self {
+        let WatchArguments { election, request_timeout, storage, .. } = arguments;
         Self::of_onlooker(election.as_deref(), request_timeout.as_deref(), storage)
     }
 
@@ -310,6 +316,19 @@ impl Configuration {
             renew: read.timings.renew,
             turn_timeout: read.watchdog.turn_timeout,
         })
+    }
+
+    /// The timer as the record of a leader with these settings has it; none without one.
+    pub(super) fn schedule(&self) -> Option<String> {
+        let variable = |name: &str| match name {
+            names::ELECTION => Some("any/any".to_owned()),
+            names::CONNECTION_STRING => Some("UseDevelopmentStorage=true".to_owned()),
+            names::EVERY | names::CRON | names::TIME_ZONE => {
+                self.settings.get(name).map(str::to_owned)
+            }
+            _ => None,
+        };
+        tenure_guest::election::Settings::read(variable).ok()?.agenda.words()
     }
 
     /// Bytes of memory for a turn; none when it was not said, or is wrong.

@@ -17,6 +17,7 @@ mod status;
 mod stop_time;
 mod store;
 mod text;
+mod watch;
 #[cfg(unix)]
 mod watchdog;
 
@@ -37,6 +38,9 @@ pub fn main() -> ExitCode {
         }
         Command::Status(arguments) => {
             with_runtime(1, |runtime| runtime.block_on(status::status(&arguments)))
+        }
+        Command::Watch(arguments) => {
+            with_runtime(1, |runtime| runtime.block_on(watch::watch(&arguments)))
         }
         Command::Doctor(arguments) => {
             with_runtime(1, |runtime| runtime.block_on(doctor::doctor(&arguments)))

@@ -1,5 +1,7 @@
 //! `tenure status`: one look at an election.
 
+mod here;
+
 use super::args::StatusArguments;
 use super::complaint::{self, Complaint, printable};
 use super::configuration::Configuration;
@@ -10,6 +12,7 @@ use crate::contract::{
 };
 use crate::runner::{class_name, rfc3339};
 use crate::settings::names;
+use here::{Own, Remark};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -28,11 +31,21 @@ pub(super) async fn status(arguments: &StatusArguments) -> ExitCode {
     if !configuration.complaints.is_empty() {
         return complain(&configuration.complaints, arguments.json);
     }
+    let own = Own {
+        name: configuration.settings.get(names::NAME).map(str::to_owned),
+        schedule: configuration.schedule(),
+    };
+    let before = now();
     match component.inspect().await {
         Ok(Ok(snapshot)) => {
+            let remarks = here::remarks(&snapshot, &own, (before, now()));
             let text = match arguments.json {
-                true => as_json(&election, &snapshot).to_string() + "\n",
-                false => as_text(&election, &snapshot),
+                true => {
+                    let mut object = as_json(&election, &snapshot);
+                    object["here"] = json!(remarks);
+                    object.to_string() + "\n"
+                }
+                false => as_text(&election, &snapshot) + &here::rows(&remarks),
             };
             print(&text);
             ExitCode::from(if leader(&snapshot).is_some() { 0 } else { NOBODY })
@@ -52,15 +65,29 @@ pub(super) fn complain(complaints: &[Complaint], json: bool) -> ExitCode {
 
 fn could_not_ask(election: &str, trouble: &Trouble, json: bool) -> ExitCode {
     let class = class_name(trouble.class);
+    let meaning = here::meaning(trouble.class);
     if json {
+        let here = [Remark { class: "standing", detail: meaning.to_owned() }];
         let trouble = json!({ "class": class, "detail": trouble.detail });
-        print(&(json!({ "election": election, "trouble": trouble }).to_string() + "\n"));
+        let object = json!({ "election": election, "trouble": trouble, "here": here });
+        print(&(object.to_string() + "\n"));
     }
-    fail(format_args!("{election} could not be looked at ({class}): {}", trouble.detail))
+    let detail = printable(&trouble.detail);
+    fail(format_args!(
+        "{election} could not be looked at ({class}): {detail}\n\
+         here: {meaning}\n\
+         What each request meets, step by step: tenure doctor --election {election}"
+    ))
+}
+
+/// This machine's time of day, in nanoseconds since 1970.
+fn now() -> u64 {
+    let since = std::time::UNIX_EPOCH.elapsed().unwrap_or_default();
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Who leads: the one on record, as long as the lease is held.
-fn leader(snapshot: &Snapshot) -> Option<&Incumbent> {
+pub(super) fn leader(snapshot: &Snapshot) -> Option<&Incumbent> {
     let held = matches!(snapshot.lease, LeaseState::Leased | LeaseState::Breaking);
     snapshot.incumbent.as_ref().filter(|_| held)
 }
@@ -167,7 +194,7 @@ fn when(then: u64, now: u64) -> String {
     format!("{} ({} ago)", rfc3339(then), humantime::format_duration(ago))
 }
 
-fn lease_name(state: LeaseState) -> &'static str {
+pub(super) fn lease_name(state: LeaseState) -> &'static str {
     match state {
         LeaseState::Absent => "absent",
         LeaseState::Available => "available",
@@ -178,7 +205,7 @@ fn lease_name(state: LeaseState) -> &'static str {
     }
 }
 
-fn outcome_name(outcome: Outcome) -> &'static str {
+pub(super) fn outcome_name(outcome: Outcome) -> &'static str {
     match outcome {
         Outcome::Succeeded => "succeeded",
         Outcome::Failed => "failed",
