@@ -150,7 +150,8 @@ impl Scene {
     /// What `tenure status` says wrongly.
     pub async fn status(&self, row: &Asked) -> Option<String> {
         let (_, _, text) = self.ask("status").await;
-        let wanted = row.status?;
+        // A look that goes well shows that nobody leads, and not why.
+        let wanted = row.status.unwrap_or("tenure doctor tries it from here");
         (!text.contains(wanted)).then(|| self.wrong("status", wanted, text))
     }
 

@@ -25,7 +25,7 @@ pub enum Cause {
     WrongKey,
     /// The SAS has expired.
     ExpiredSas,
-    /// The SAS may neither make containers nor read, and so on: letters.
+    /// There is no container, and the SAS may not make one.
     ContainerMissing,
     /// This machine's clock is so many minutes behind.
     Behind(i64),
@@ -35,12 +35,12 @@ pub enum Cause {
     Nothing,
 }
 
-/// One trouble, with who leads nobody.
+/// One trouble, while nobody leads.
 pub struct Asked {
     pub cause: Cause,
-    /// What `status` says; none where a look shows nothing of it.
+    /// What `status` says; none where a look shows nothing of it, and it can but name the doctor.
     pub status: Option<&'static str>,
-    /// The check of the doctor that fails or warns, and its words.
+    /// The check of the doctor that fails, and its words.
     pub doctor: (&'static str, &'static str),
     /// The class of the `trouble` that a candidate logs, and its words, which `/readyz` has too.
     pub trouble: (&'static str, &'static str),
