@@ -16,9 +16,9 @@ impl Operation {
     /// What it needs.
     pub fn permission(&self) -> Permission {
         let (letters, action) = match self {
-            Operation::Look { .. } | Operation::LookAtNotice => ("r", "containers/blobs/read"),
+            Operation::Look { .. } | Operation::LookAside(_) => ("r", "containers/blobs/read"),
             Operation::CreateContainer => ("c or w, of an account SAS", "containers/write"),
-            Operation::CreateBlob | Operation::LeaveNotice { .. } => {
+            Operation::CreateBlob | Operation::WriteAside { .. } => {
                 ("c or w", "containers/blobs/write")
             }
             Operation::Acquire { .. }
