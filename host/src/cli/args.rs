@@ -199,7 +199,8 @@ pub(super) struct RunArguments {
     /// then, and asks again each second. Run by the shell [env: TENURE_READY_CMD]
     #[arg(long, value_name = "COMMAND")]
     pub ready_cmd: Option<String>,
-    /// Where this candidate can be reached while it leads; shown to others [env: TENURE_ADDRESS]
+    /// Where this candidate can be reached while it leads; shown to others. Default: that of --listen, when
+    /// it is one of this machine's in the network [env: TENURE_ADDRESS]
     #[arg(long)]
     pub address: Option<String>,
     /// Shows over HTTP whether this candidate runs (/healthz), is ready (/readyz, and /readyz?leader on the

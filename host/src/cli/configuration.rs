@@ -355,6 +355,15 @@ impl Configuration {
         None
     }
 
+    /// Without another address, that of a listener which others can reach is put on record.
+    pub(super) fn default_address(&mut self, listener: Option<&TcpListener>) {
+        let address = listener.and_then(|listener| listener.local_addr().ok());
+        let reachable = address.filter(|a| !a.ip().is_unspecified() && !a.ip().is_loopback());
+        if let (Some(address), None) = (reachable, self.settings.get(names::ADDRESS)) {
+            self.settings.set(names::ADDRESS, format!("http://{address}"));
+        }
+    }
+
     /// The token by which operators may steer this candidate, over a listener.
     pub(super) fn control_token(
         &mut self,

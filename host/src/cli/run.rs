@@ -48,6 +48,7 @@ pub(super) async fn run(arguments: &RunArguments) -> ExitCode {
     let work = handler::of_run(&engine, &clock, arguments, &mut configuration, &log);
     let grace = configuration.grace(arguments.grace.as_deref());
     let listener = configuration.listener(arguments.listen.as_deref()).await;
+    configuration.default_address(listener.as_ref());
     let token = arguments.control_token_file.as_deref();
     let token = configuration.control_token(token, listener.is_some());
     let ready_cmd = configuration.ready_cmd(arguments.ready_cmd.as_deref());
