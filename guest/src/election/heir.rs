@@ -28,6 +28,7 @@ use crate::azure::answer::{Answer, Class, LeaseState, Properties};
 use crate::azure::lease_id::LeaseId;
 use crate::azure::metadata::Metadata;
 use crate::azure::name::Aside;
+use crate::mutants::mutant;
 use crate::prelude::*;
 
 /// How often the leader looks for the heir that it named, and the heir for its lease.
@@ -199,6 +200,9 @@ impl Step<'_> {
         match (inherited, reply) {
             (Some(attempt), _) => {
                 (self.state.heir, self.state.following) = (None, None);
+                if mutant!(HeirDoesNotRenew) {
+                    return self.raise_term(attempt, now, now);
+                }
                 Phase::Acquiring(attempt)
             }
             // The leader has it still; or nobody can tell now.

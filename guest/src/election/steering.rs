@@ -15,6 +15,7 @@ use super::holding::Hold;
 use super::report::EndingReason;
 use super::trouble::TroubleClass;
 use crate::azure::lease_id::LeaseId;
+use crate::mutants::mutant;
 use crate::prelude::*;
 
 /// What was asked of a candidate.
@@ -172,7 +173,8 @@ impl Step<'_> {
             self.in_vain(&to, came, now);
             return false;
         }
-        if !steering.is_final() || self.state.turn.is_some() || hold.writes() {
+        let stopped = self.state.turn.is_none() || mutant!(HandOverBeforeStop);
+        if !steering.is_final() || !stopped || hold.writes() {
             return false;
         }
         match steering.giving_up.take() {

@@ -361,7 +361,7 @@ impl Step<'_> {
     }
 
     /// 3. Raise the term.
-    fn raise_term(&mut self, attempt: Attempt, sent: Moment, now: Moment) -> Phase {
+    pub(super) fn raise_term(&mut self, attempt: Attempt, sent: Moment, now: Moment) -> Phase {
         let timings = &self.settings.timings;
         let Some(since) = self.state.service.now(now) else {
             self.tell(TroubleClass::Nonsense, NO_DATE.into(), now);
