@@ -35,6 +35,7 @@ impl Operation {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::azure::name::Aside;
     use crate::azure::operation::ETag;
     use crate::azure::{LeaseId, Metadata};
 
@@ -50,7 +51,16 @@ mod tests {
             Operation::Acquire { lease, seconds: 15, if_match: None },
             Operation::Renew { lease },
             Operation::Release { lease },
+            Operation::Change { lease, to: lease },
             Operation::Break { period: None },
+            Operation::LookAside(Aside::Notice),
+            Operation::LookAside(Aside::Heir),
+            Operation::WriteAside {
+                aside: Aside::Notice,
+                over: None,
+                metadata: Metadata::default(),
+            },
+            Operation::WriteAside { aside: Aside::Heir, over: None, metadata: Metadata::default() },
             Operation::WriteMetadata { lease, if_match, metadata: Metadata::default() },
         ] {
             let Permission { letters, action } = operation.permission();
