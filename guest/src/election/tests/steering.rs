@@ -17,7 +17,7 @@ fn a_leader_that_resigns_releases_at_once_and_lets_the_others_come_first() {
     // Nobody takes it: this one stays out for two polls all the same.
     let since = candidate.now;
     while !matches!(candidate.step(None, available).standing, Standing::Leading(_)) {
-        assert_eq!(candidate.verbs().contains(&"acquire lease"), false);
+        assert!(!candidate.verbs().contains(&"acquire lease"));
         candidate.now += millis(500);
     }
     assert!(candidate.now - since >= 2 * candidate.settings.timings.poll);
