@@ -122,7 +122,8 @@ type Reply = Result<Answer, Failure>;
 impl Step<'_> {
     /// Comes forward when the leader named this candidate as its heir, or has a lower priority.
     pub(super) fn come_forward(&mut self, record: &Record, now: Moment, chance: &mut dyn Chance) {
-        if self.stays_out(now) || !self.settings.election.may_have_asides() {
+        let remembers = !self.settings.one_shot;
+        if !remembers || self.stays_out(now) || !self.settings.election.may_have_asides() {
             self.state.heir = None;
             return;
         }

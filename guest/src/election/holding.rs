@@ -103,9 +103,10 @@ impl Hold {
         self.record.term
     }
 
-    /// Whether a write of the record is under way.
+    /// Whether a write of the record is under way that is worth waiting for: one that failed once may
+    /// do so for ever.
     pub fn writes(&self) -> bool {
-        self.write.is_some()
+        self.write.as_ref().is_some_and(|write| write.pace.failures == 0)
     }
 
     /// Whether the record on the blob names this heir.

@@ -170,6 +170,8 @@ pub struct Settings {
     pub max_tenure: Option<Duration>,
     /// How long after its start a candidate stays out of the race.
     pub warm_up: Duration,
+    /// It is for a single invocation.
+    pub one_shot: bool,
     /// What the files say that the variables name.
     pub files: Files,
     note: String,
@@ -227,6 +229,13 @@ impl Settings {
                           often this is called";
             reader.complain(variable::EVERY, problem, advice);
         }
+        for setting in [variable::PRIORITY, variable::MAX_TENURE, variable::WARM_UP] {
+            if reader.get(setting).is_some() {
+                let problem =
+                    "is for a candidate that lasts; each call is one whole turn here".into();
+                reader.complain(setting, problem, "leave it out, or use tenure run");
+            }
+        }
         reader.settings()
     }
 
@@ -279,7 +288,7 @@ impl<'e> Reader<'e> {
         match (election, account, timings) {
             (Some(election), Some(chosen), Some(timings)) if reader.complaints.is_empty() => {
                 let Chosen { account, note } = chosen;
-                let files = reader.files;
+                let (files, one_shot) = (reader.files, reader.lease.is_some());
                 Ok(Settings {
                     election,
                     account,
@@ -291,6 +300,7 @@ impl<'e> Reader<'e> {
                     priority,
                     max_tenure,
                     warm_up,
+                    one_shot,
                     files,
                     note,
                 })

@@ -123,3 +123,25 @@ fn a_leader_resigns_after_its_longest_tenure_between_two_turns() {
     let led = candidate.now - since;
     assert!((seconds(60)..seconds(66)).contains(&led), "{led:?}");
 }
+
+#[test]
+fn a_write_that_is_refused_does_not_keep_it_from_resigning() {
+    let mut candidate = Candidate::new(&[(variable::EVERY, "5s")]);
+    candidate.lead();
+    let refuses = |o: &Operation, at| match o {
+        Operation::WriteMetadata { .. } => refusal(o, at, 403, "AuthorizationFailure"),
+        Operation::Look { lease: Some(_) } => seen(o, at, "leased", &incumbent(9)),
+        _ => available(o, at),
+    };
+    while !candidate.verbs().contains(&"write record") {
+        candidate.now += millis(500);
+        candidate.step(None, refuses);
+    }
+    let report = candidate.step(Some(Event::Resign), refuses);
+    let mut ended = resigned(&report);
+    for _ in 0..4 {
+        candidate.now += millis(100);
+        ended |= resigned(&candidate.step(None, refuses));
+    }
+    assert!(ended);
+}
