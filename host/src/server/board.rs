@@ -39,6 +39,10 @@ struct State {
     /// The service has answered at least once.
     answered: bool,
     role: Role,
+    /// To whom it hands over.
+    heir: Option<String>,
+    /// An operator keeps it out of the race.
+    paused: bool,
     trouble: Option<Told>,
     /// What keeps it from leading and from following.
     blocked: Option<Told>,
@@ -150,6 +154,7 @@ impl Board {
         if let Some(trouble) = report.trouble.last() {
             state.trouble = Some(Told::of(trouble));
         }
+        state.heir.clone_from(&report.heir);
         state.role = match &report.standing {
             Standing::Leading(tenancy) => Role::Leading {
                 term: tenancy.term,
@@ -173,6 +178,10 @@ impl Board {
     /// Takes an event of the runner.
     pub fn happened(&self, event: &Event) {
         self.metrics.event(event);
+        if let Event::Ordered { order } = event {
+            let mut state = self.state();
+            state.paused = order == "pause" || (state.paused && order != "resume");
+        }
         let own = || Some(self.candidate.clone());
         let (name, leader, term, reason) = match event {
             Event::Elected { term, .. } => ("elected", own(), Some(*term), None),
@@ -223,6 +232,16 @@ impl Board {
             None => "the storage account has not answered yet".to_owned(),
         };
         Readiness::NotReady(why)
+    }
+
+    /// To whom it hands over.
+    pub(super) fn heir(&self) -> Option<String> {
+        self.state().heir.clone()
+    }
+
+    /// Whether an operator keeps it out of the race.
+    pub(super) fn is_paused(&self) -> bool {
+        self.state().paused
     }
 
     /// The newest trouble since the service answered last.

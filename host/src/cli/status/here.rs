@@ -164,6 +164,9 @@ mod tests {
             next_turn: None,
             ahead: None,
             schedule: Some("every 5s".to_owned()),
+            history: Vec::new(),
+            changes: 1,
+            heir: None,
             asked_at: NOW,
         }
     }

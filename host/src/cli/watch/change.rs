@@ -196,6 +196,9 @@ mod tests {
             next_turn: None,
             ahead: None,
             schedule: None,
+            history: Vec::new(),
+            changes: 1,
+            heir: None,
             asked_at: 65 * SECOND,
         }
     }
