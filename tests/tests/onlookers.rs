@@ -125,3 +125,32 @@ async fn status_says_why_this_machine_does_not_lead() {
     assert!(!said.contains("the settings here say"), "{said}");
     ada.terminate(SOON).await.unwrap();
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn history_shows_who_led_before() {
+    let (store, sink) = (Store::embedded().await.unwrap(), Sink::start().await.unwrap());
+    let group = Group::new(PROGRAM, &store, &sink);
+    group.warm_up().await.unwrap();
+    let history = async || {
+        let mut command = Command::new(PROGRAM);
+        command.args(["history", "--json", "--election", &group.election]).stdin(Stdio::null());
+        group.access.give(&mut command);
+        let output = command.output().await.unwrap();
+        let told: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        (output.status.code(), told)
+    };
+    assert_eq!(history().await.0, Some(1), "nobody ever led");
+    let mut terms = Vec::new();
+    for name in ["ada", "ben", "cleo"] {
+        let mut candidate = group.start(name, &[]).unwrap();
+        terms.push(candidate.event("elected", SOON).await.term());
+        candidate.terminate(SOON).await.unwrap();
+    }
+    let (code, told) = history().await;
+    assert_eq!(code, Some(0));
+    let names: Vec<_> =
+        told["leaders"].as_array().unwrap().iter().map(|leader| &leader["name"]).collect();
+    assert_eq!(names, ["cleo", "ben", "ada"]);
+    assert_eq!(told["leaders"][2]["term"], terms[0]);
+    assert_eq!((&told["leading"], &told["changes"]), (&false.into(), &3.into()));
+}

@@ -49,7 +49,11 @@ pub(super) enum Command {
     /// Shows what changes: who leads, the lease, turns, troubles
     Watch(WatchArguments),
     /// Tries all that an election needs from this machine, and says what is wrong and what to do
-    Doctor(DoctorArguments),
+    #[command(after_help = DOCTOR_HELP)]
+    Doctor(LookArguments),
+    /// Shows who led, the newest first
+    #[command(after_help = HISTORY_HELP)]
+    History(LookArguments),
     /// Forgets a claimed slot that lies in the future and keeps all turns waiting
     ResetSlot(ResetSlotArguments),
     /// Makes the leader give up its leadership, so that another candidate takes over
@@ -423,9 +427,14 @@ itself is looked at, and not touched: run it while candidates run.
 Exit codes: 0 all is well; 1 there are warnings; 2 something failed, or a setting is wrong; 130 it was
 interrupted.";
 
+const HISTORY_HELP: &str = "\
+The record on the blob keeps the newest leaders, ten at most.
+
+Exit codes: 0 somebody led; 1 nobody ever did; 2 it could not be found out.";
+
+/// Of somebody who looks on, and takes no part.
 #[derive(Args)]
-#[command(after_help = DOCTOR_HELP)]
-pub(super) struct DoctorArguments {
+pub(super) struct LookArguments {
     /// The election: a container and a blob in it [env: TENURE_ELECTION]
     #[arg(long, value_name = "CONTAINER/BLOB")]
     pub election: Option<String>,

@@ -1,7 +1,7 @@
 //! From flags and variables to settings, keeping in mind where each came from.
 
 use super::args::{
-    DoctorArguments, ResetSlotArguments, RunArguments, StatusArguments, StorageArguments,
+    LookArguments, ResetSlotArguments, RunArguments, StatusArguments, StorageArguments,
     WatchArguments,
 };
 use super::complaint::{Complaint, shown};
@@ -117,8 +117,8 @@ impl Configuration {
         Self::of_onlooker(election.as_deref(), request_timeout.as_deref(), storage)
     }
 
-    pub(super) fn of_doctor(arguments: &DoctorArguments) -> Self {
-        let DoctorArguments { election, request_timeout, storage, .. } = arguments;
+    pub(super) fn of_look(arguments: &LookArguments) -> Self {
+        let LookArguments { election, request_timeout, storage, .. } = arguments;
         Self::of_onlooker(election.as_deref(), request_timeout.as_deref(), storage)
     }
 

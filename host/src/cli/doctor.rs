@@ -3,7 +3,7 @@
 mod connection;
 mod report;
 
-use super::args::DoctorArguments;
+use super::args::LookArguments;
 use super::complaint;
 use super::configuration::Configuration;
 use super::signals::Signals;
@@ -19,12 +19,12 @@ use tokio::select;
 /// Somebody insisted on the end.
 const IMPATIENT: u8 = 130;
 
-pub(super) async fn doctor(arguments: &DoctorArguments) -> ExitCode {
+pub(super) async fn doctor(arguments: &LookArguments) -> ExitCode {
     let mut signals = match Signals::new() {
         Ok(signals) => signals,
         Err(error) => return fail(format_args!("signals cannot be handled: {error}")),
     };
-    let mut configuration = Configuration::of_doctor(arguments);
+    let mut configuration = Configuration::of_look(arguments);
     let election = configuration.settings.get(names::ELECTION).unwrap_or_default().to_owned();
     let doctor = match component(&configuration) {
         Ok(doctor) => doctor,

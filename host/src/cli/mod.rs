@@ -11,6 +11,7 @@ mod control_token;
 mod demo;
 mod doctor;
 mod handler;
+mod history;
 mod log;
 mod ready;
 mod reset_slot;
@@ -47,6 +48,9 @@ pub fn main() -> ExitCode {
         }
         Command::Watch(arguments) => {
             with_runtime(1, |runtime| runtime.block_on(watch::watch(&arguments)))
+        }
+        Command::History(arguments) => {
+            with_runtime(1, |runtime| runtime.block_on(history::history(&arguments)))
         }
         Command::Doctor(arguments) => {
             with_runtime(1, |runtime| runtime.block_on(doctor::doctor(&arguments)))

@@ -63,7 +63,7 @@ pub(super) fn complain(complaints: &[Complaint], json: bool) -> ExitCode {
     ExitCode::from(UNUSABLE)
 }
 
-fn could_not_ask(election: &str, trouble: &Trouble, json: bool) -> ExitCode {
+pub(super) fn could_not_ask(election: &str, trouble: &Trouble, json: bool) -> ExitCode {
     let class = class_name(trouble.class);
     let meaning = here::meaning(trouble.class);
     if json {
@@ -130,6 +130,8 @@ fn as_json(election: &str, snapshot: &Snapshot) -> Value {
         "finished": snapshot.finished.as_ref().map(finished),
         "started": snapshot.started.as_ref().map(started),
         "next_turn": snapshot.next_turn.map(rfc3339),
+        "changes": snapshot.changes,
+        "history": snapshot.history.iter().map(incumbent).collect::<Vec<_>>(),
         "asked_at": rfc3339(snapshot.asked_at),
     })
 }
@@ -155,6 +157,13 @@ fn as_text(election: &str, snapshot: &Snapshot) -> String {
         (None, Some(last)) => {
             row("leader", format!("nobody; the last one was {}, term {}", last.name, last.term));
         }
+    }
+    if let Some(before) = snapshot.history.first() {
+        let changes = match snapshot.changes {
+            1 => "1 change".to_owned(),
+            changes => format!("{changes} changes"),
+        };
+        row("before", format!("{}, term {} ({changes}: tenure history)", before.name, before.term));
     }
     if let Some(last) = &snapshot.last_slot {
         row("last slot", format!("{}{}", when(last.slot, snapshot.asked_at), again(last.attempt)));
@@ -270,6 +279,13 @@ mod tests {
              finished   1970-01-01T00:00:55Z (10s ago), failed\n\
              next turn  1970-01-01T00:01:10Z (in 5s)\n"
         );
+        let ben = Incumbent { name: "ben".to_owned(), term: 6, since: 0, address: None };
+        let second = Snapshot { history: vec![ben], changes: 2, ..snapshot(LeaseState::Leased) };
+        let second = as_text("c/b", &second);
+        assert!(
+            second.contains("before     ben, term 6 (2 changes: tenure history)\n"),
+            "{second}"
+        );
         let nobody = as_text("c/b", &snapshot(LeaseState::Expired));
         assert!(nobody.contains("nobody; the last one was a, term 7\n"), "{nobody}");
     }
@@ -281,5 +297,6 @@ mod tests {
         assert_eq!(value["last_leader"]["term"], 7);
         assert_eq!(value["last_slot"]["slot"], "1970-01-01T00:01:00Z");
         assert_eq!(value["lease"], "expired");
+        assert_eq!((&value["history"], &value["changes"]), (&json!([]), &json!(0)));
     }
 }
