@@ -12,6 +12,7 @@ mod cron;
 mod host;
 mod http;
 mod invocation;
+mod narrow;
 #[cfg(not(feature = "webhook"))]
 mod plugged;
 mod transport;
