@@ -31,6 +31,7 @@ extern crate alloc;
 pub mod azure;
 pub mod election;
 pub mod entry;
+mod memory;
 #[cfg_attr(not(feature = "mutants"), doc(hidden))]
 pub mod mutants;
 mod prelude;

@@ -3,8 +3,10 @@
 
 use core::fmt;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use uuid::{Builder, Uuid};
+
+use crate::memory::{Recall, Remember};
+use crate::prelude::*;
 
 /// A lease id as Azure knows it: a GUID, sent in lower case with dashes.
 ///
@@ -46,16 +48,13 @@ impl fmt::Debug for LeaseId {
     }
 }
 
-/// As 16 bytes.
-impl Serialize for LeaseId {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.0.as_bytes().serialize(serializer)
+impl Remember for LeaseId {
+    fn write(&self, memory: &mut Vec<u8>) {
+        memory.extend_from_slice(self.0.as_bytes());
     }
-}
 
-impl<'de> Deserialize<'de> for LeaseId {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<LeaseId, D::Error> {
-        <[u8; 16]>::deserialize(deserializer).map(|bytes| LeaseId(Uuid::from_bytes(bytes)))
+    fn read(memory: &mut Recall<'_>) -> Self {
+        Self(Uuid::from_bytes(memory.bytes()))
     }
 }
 
@@ -116,9 +115,10 @@ mod tests {
     #[test]
     fn sixteen_bytes_in_memory_and_back() {
         let id = LeaseId::from_random([7; 16]);
-        let bytes = postcard::to_allocvec(&id).unwrap();
-        assert_eq!(bytes.len(), 16);
-        assert_eq!(postcard::from_bytes::<LeaseId>(&bytes).unwrap(), id);
+        let mut memory = Vec::new();
+        id.write(&mut memory);
+        assert_eq!(memory.len(), 16);
+        assert_eq!(Recall::all(&memory), Some(id));
     }
 
     #[test]

@@ -6,13 +6,13 @@
 //! Fields that this version does not know are kept, because a write replaces all.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
-use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::service_clock::Timestamp;
 use super::slots::Delivery;
 use crate::azure::metadata::Metadata;
 use crate::azure::name::BlobName;
+use crate::memory::remember;
 use crate::prelude::*;
 
 /// The format that this version writes, and the newest that it reads.
@@ -59,7 +59,7 @@ mod field {
 const MOST_VALUES: usize = 32;
 
 /// How a turn ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The handler returned ok.
     Succeeded,
@@ -74,6 +74,10 @@ pub enum Outcome {
     /// There are no attempts left.
     Abandoned,
 }
+
+remember!(enum Outcome {
+    0 = Succeeded, 1 = Failed, 2 = Trapped, 3 = TimedOut, 4 = CutOff, 5 = Abandoned
+} else Failed);
 
 impl Outcome {
     const ALL: [Self; 6] = [
@@ -107,7 +111,7 @@ impl Outcome {
 }
 
 /// The newest slot that was claimed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LastSlot {
     /// The scheduled instant.
     pub slot: Timestamp,
@@ -116,8 +120,10 @@ pub struct LastSlot {
     pub attempt: u32,
 }
 
+remember!(struct LastSlot { slot, attempt });
+
 /// The newest turn whose end was recorded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Finished {
     /// Its slot.
     pub slot: Timestamp,
@@ -125,8 +131,10 @@ pub struct Finished {
     pub outcome: Outcome,
 }
 
+remember!(struct Finished { slot, outcome });
+
 /// The newest turn for a value.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Started {
     /// The value that it ran for.
     pub value: String,
@@ -140,10 +148,14 @@ pub struct Started {
     pub outcome: Option<Outcome>,
 }
 
+remember!(struct Started { value, slot, attempt, delivery, outcome });
+
 /// Values that had their turn, the newest last: more than one, because a leader of an earlier
 /// release may come back. Kept as 64 bits of each; two that are confused are once in 10¹⁷.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Values(Vec<u64>);
+
+remember!(struct Values(hashes));
 
 impl Values {
     /// Whether `value` had its turn.
@@ -176,7 +188,7 @@ pub(super) fn fingerprint(text: &str) -> u64 {
 }
 
 /// Who leads, for others.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Incumbent {
     /// Its name; not unique.
     pub name: String,
@@ -188,8 +200,10 @@ pub struct Incumbent {
     pub address: Option<String>,
 }
 
+remember!(struct Incumbent { name, term, since, address });
+
 /// The record of an election.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Record {
     /// The newest term that was won.
     pub term: u64,
@@ -216,6 +230,10 @@ pub struct Record {
     /// Fields of other versions, kept as they are.
     pub unknown: Metadata,
 }
+
+remember!(struct Record {
+    term, leader, nonce, since, address, schedule, last, delivery, finished, started, values, unknown
+});
 
 /// Why metadata is no record of ours. The blob is then left untouched.
 #[derive(Clone, Debug, PartialEq, Eq)]
