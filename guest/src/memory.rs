@@ -63,7 +63,10 @@ impl<'m> Recall<'m> {
     }
 }
 
+// What is not inlined here is called in very many places.
+
 impl Remember for u8 {
+    #[inline(never)]
     fn write(&self, memory: &mut Vec<u8>) {
         memory.push(*self);
     }
@@ -79,6 +82,7 @@ impl Remember for bool {
         u8::from(*self).write(memory);
     }
 
+    #[inline(never)]
     fn read(memory: &mut Recall<'_>) -> Self {
         let byte = u8::read(memory);
         if byte > 1 {
@@ -89,10 +93,12 @@ impl Remember for bool {
 }
 
 impl Remember for u32 {
+    #[inline(never)]
     fn write(&self, memory: &mut Vec<u8>) {
         memory.extend_from_slice(&self.to_le_bytes());
     }
 
+    #[inline(never)]
     fn read(memory: &mut Recall<'_>) -> Self {
         Self::from_le_bytes(memory.bytes())
     }
@@ -112,10 +118,12 @@ impl Remember for u64 {
 
 /// In nanoseconds, of which there is room for some centuries.
 impl Remember for Duration {
+    #[inline(never)]
     fn write(&self, memory: &mut Vec<u8>) {
         u64::try_from(self.as_nanos()).unwrap_or(u64::MAX).write(memory);
     }
 
+    #[inline(never)]
     fn read(memory: &mut Recall<'_>) -> Self {
         Self::from_nanos(u64::read(memory))
     }
@@ -227,7 +235,7 @@ macro_rules! remember {
             fn write(&self, memory: &mut $crate::prelude::Vec<u8>) {
                 match self {
                     $(Self::$case $(($value))? $({ $($field),* })? => {
-                        memory.push($byte);
+                        <u8 as $crate::memory::Remember>::write(&$byte, memory);
                         $($crate::memory::Remember::write($value, memory);)?
                         $($($crate::memory::Remember::write($field, memory);)*)?
                     })*

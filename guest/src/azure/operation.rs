@@ -194,7 +194,7 @@ impl Operation {
         let mut headers = Headers(Vec::with_capacity(12));
         // A date is for the signature; a SAS and a token have their own times.
         if matches!(authorization, Authorization::SharedKey(_)) {
-            headers.add("x-ms-date", http_date::format(date));
+            headers.add("x-ms-date", &http_date::format(date));
         }
         headers.add("x-ms-version", API_VERSION);
         if method == Method::Put {
@@ -252,7 +252,7 @@ impl Operation {
         match self {
             Operation::Look { lease } => {
                 if let Some(lease) = lease {
-                    headers.add(LEASE, lease.to_string());
+                    headers.add(LEASE, &lease.to_string());
                 }
             }
             Operation::CreateContainer | Operation::LookAtNotice => {}
@@ -262,40 +262,40 @@ impl Operation {
             }
             Operation::Acquire { lease, seconds, if_match } => {
                 headers.add(ACTION, "acquire");
-                headers.add("x-ms-lease-duration", seconds.to_string());
-                headers.add(PROPOSED, lease.to_string());
+                headers.add("x-ms-lease-duration", &seconds.to_string());
+                headers.add(PROPOSED, &lease.to_string());
                 if let Some(ETag(etag)) = if_match {
-                    headers.add(IF_MATCH, etag.as_str());
+                    headers.add(IF_MATCH, etag);
                 }
             }
             Operation::Renew { lease } => {
                 headers.add(ACTION, "renew");
-                headers.add(LEASE, lease.to_string());
+                headers.add(LEASE, &lease.to_string());
             }
             Operation::Change { lease, to } => {
                 headers.add(ACTION, "change");
-                headers.add(LEASE, lease.to_string());
-                headers.add(PROPOSED, to.to_string());
+                headers.add(LEASE, &lease.to_string());
+                headers.add(PROPOSED, &to.to_string());
             }
             Operation::Release { lease } => {
                 headers.add(ACTION, "release");
-                headers.add(LEASE, lease.to_string());
+                headers.add(LEASE, &lease.to_string());
             }
             Operation::Break { period } => {
                 headers.add(ACTION, "break");
                 if let Some(period) = period {
-                    headers.add("x-ms-lease-break-period", period.to_string());
+                    headers.add("x-ms-lease-break-period", &period.to_string());
                 }
             }
             Operation::WriteMetadata { lease, if_match: ETag(etag), metadata } => {
-                headers.add(LEASE, lease.to_string());
-                headers.add(IF_MATCH, etag.as_str());
+                headers.add(LEASE, &lease.to_string());
+                headers.add(IF_MATCH, etag);
                 headers.add_all(metadata);
             }
             Operation::LeaveNotice { over, metadata } => {
                 headers.add(BLOB_TYPE.0, BLOB_TYPE.1);
                 match over {
-                    Some(ETag(etag)) => headers.add(IF_MATCH, etag.as_str()),
+                    Some(ETag(etag)) => headers.add(IF_MATCH, etag),
                     None => headers.add(IF_NONE_MATCH, "*"),
                 }
                 headers.add_all(metadata);
@@ -307,13 +307,15 @@ impl Operation {
 struct Headers(Vec<(String, String)>);
 
 impl Headers {
-    fn add(&mut self, name: impl Into<String>, value: impl Into<String>) {
+    // In one place: there are very many headers.
+    #[inline(never)]
+    fn add(&mut self, name: &str, value: &str) {
         self.0.push((name.into(), value.into()));
     }
 
     fn add_all(&mut self, metadata: &Metadata) {
         for (name, value) in metadata.iter() {
-            self.add("x-ms-meta-".to_string() + name, value);
+            self.add(&("x-ms-meta-".to_string() + name), value);
         }
     }
 }
