@@ -116,10 +116,10 @@ impl Zone {
                 summer.ends.of(year, summer.offset).map(|at| (at, summer.offset, standard)),
             );
         }
-        changes.sort_unstable();
-        let after = changes.partition_point(|(at, ..)| *at <= second);
-        let begun = after.checked_sub(1).and_then(|index| changes.get(index));
-        match (begun, changes.get(after)) {
+        // Without sorting them, which is 2 KB of component.
+        let begun = changes.iter().filter(|(at, ..)| *at <= second).max_by_key(|(at, ..)| *at);
+        let ended = changes.iter().filter(|(at, ..)| *at > second).min_by_key(|(at, ..)| *at);
+        match (begun, ended) {
             (Some(&(begins, before, offset)), Some(&(ends, ..))) => {
                 Stretch { begins, ends, offset, before }
             }
