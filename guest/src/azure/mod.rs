@@ -16,6 +16,7 @@ pub mod metadata;
 pub mod name;
 pub mod operation;
 pub mod permission;
+pub mod rfc3339;
 pub mod sas;
 pub mod secret;
 pub mod shared_key;

@@ -1,10 +1,11 @@
 //! Shared access signatures: a query that somebody signed, and that is sent as it is (REST:
 //! *Create an account / a service / a user delegation SAS*).
 
-use chrono::{DateTime, SecondsFormat, Utc};
+use chrono::{DateTime, Timelike, Utc};
 use percent_encoding::percent_decode_str;
 
 use super::account::Problem;
+use super::rfc3339;
 use super::secret::Secret;
 use crate::prelude::*;
 
@@ -141,11 +142,12 @@ fn time(text: &str) -> Option<DateTime<Utc>> {
         17 => text.replace('Z', ":00Z"),
         _ => text.into(),
     };
-    DateTime::parse_from_rfc3339(&whole).ok().map(|time| time.to_utc())
+    rfc3339::parse(&whole)
 }
 
+/// Without a part of a second, which no SAS has a use for.
 fn told(time: DateTime<Utc>) -> String {
-    time.to_rfc3339_opts(SecondsFormat::Secs, true)
+    rfc3339::format(time.with_nanosecond(0).unwrap_or(time))
 }
 
 #[cfg(test)]

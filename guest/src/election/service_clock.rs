@@ -4,9 +4,10 @@
 use core::time::Duration;
 
 use super::Moment;
+use crate::azure::rfc3339;
 use crate::memory::remember;
 use crate::prelude::*;
-use chrono::{DateTime, SecondsFormat, Utc};
+use chrono::{DateTime, Utc};
 
 /// A point in time, in nanoseconds since 1970-01-01T00:00:00Z.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -39,13 +40,12 @@ impl Timestamp {
 
     /// As RFC 3339 in UTC, with as many digits as it needs.
     pub fn to_rfc3339(self) -> String {
-        self.to_date().to_rfc3339_opts(SecondsFormat::AutoSi, true)
+        rfc3339::format(self.to_date())
     }
 
     /// Reads RFC 3339.
     pub fn parse(text: &str) -> Option<Self> {
-        let date = DateTime::parse_from_rfc3339(text).ok()?;
-        Some(Self::from_date(date.with_timezone(&Utc)))
+        rfc3339::parse(text).map(Self::from_date)
     }
 
     /// This instant, that much later.
