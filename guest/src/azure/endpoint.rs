@@ -1,6 +1,7 @@
 //! The address of an account: origin and path prefix, checked without a URL library.
 
 use crate::prelude::*;
+use tenure_base::text::cut;
 
 /// Where an account's blobs are.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,7 +59,7 @@ impl Endpoint {
 
     /// The account's name, where the address tells it: not when it is a domain of one's own.
     pub fn named_account(&self) -> Option<String> {
-        if self.host().contains(".blob.") {
+        if cut(self.host(), ".blob.").is_some() {
             return self.host().split('.').next().map(Into::into);
         }
         (self.is_path_style() && !self.prefix.is_empty()).then(|| self.account())
@@ -87,7 +88,7 @@ impl Endpoint {
     }
 
     pub(super) fn host(&self) -> &str {
-        let authority = self.origin.split_once("://").map_or("", |(_, authority)| authority);
+        let authority = cut(&self.origin, "://").map_or("", |(_, authority)| authority);
         match authority.strip_prefix('[') {
             Some(_) => authority.split_inclusive(']').next().unwrap_or_default(),
             None => authority.split(':').next().unwrap_or_default(),

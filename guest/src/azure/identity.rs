@@ -10,6 +10,7 @@ use super::endpoint::Endpoint;
 use super::operation::{Method, Request};
 use super::secret::Secret;
 use crate::prelude::*;
+use tenure_base::text::cut;
 
 /// What tokens are for. The same in every cloud.
 pub const AUDIENCE: &str = "https://storage.azure.com";
@@ -104,7 +105,7 @@ impl Identity {
                 proof: Proof::Secret(secret) | Proof::Assertion(secret), ..
             } => secret,
         };
-        text.contains(secret.reveal())
+        cut(text, secret.reveal()).is_some()
     }
 
     /// The request for a token.

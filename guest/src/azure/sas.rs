@@ -116,9 +116,9 @@ impl Sas {
         }
         // With a stored access policy (si) the permissions are the policy's.
         if self.get("si").is_none() {
-            let missing: Vec<_> = [("r", "read"), ("w", "write")]
+            let missing: Vec<_> = [('r', "read"), ('w', "write")]
                 .into_iter()
-                .filter(|(letter, _)| !letters("sp").contains(letter))
+                .filter(|(letter, _)| !letters("sp").contains(*letter))
                 .map(|(letter, name)| format!("{name} ({letter})"))
                 .collect();
             if !missing.is_empty() {

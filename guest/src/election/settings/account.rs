@@ -17,6 +17,7 @@ use crate::azure::shared_key::Key;
 use crate::azure::token::is_token;
 use crate::election::environment::Unreadable;
 use crate::prelude::*;
+use tenure_base::text::cut;
 
 /// A way to be let in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -290,7 +291,7 @@ impl Reader<'_> {
             return (self.missing(variable::SAS_TOKEN), None);
         };
         let (address, token) = match text.reveal().split_once('?') {
-            Some((address, token)) if address.contains("://") => (Some(address), token),
+            Some((address, token)) if cut(address, "://").is_some() => (Some(address), token),
             _ => (None, text.reveal()),
         };
         let address = address.and_then(|address| self.sas_address(address));
@@ -369,7 +370,7 @@ impl Reader<'_> {
             }
             _ => {
                 let authority = match (self.given(variable::AUTHORITY_HOST), storage) {
-                    (Some(url), _) if url.contains("://") => url,
+                    (Some(url), _) if cut(&url, "://").is_some() => url,
                     (Some(host), _) => format!("https://{host}"),
                     (None, Some(storage)) => authority_for(storage).into(),
                     (None, None) => IMDS.into(), // Nothing comes of it: there is no account.
