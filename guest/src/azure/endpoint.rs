@@ -25,17 +25,17 @@ impl Endpoint {
         if scheme != "http" && scheme != "https" {
             return Err(NO_ADDRESS);
         }
-        if rest.contains('?') {
+        if rest.as_bytes().contains(&b'?') {
             return Err("has a query (a part after ?)");
         }
-        if rest.contains('#') {
+        if rest.as_bytes().contains(&b'#') {
             return Err("has a fragment (a part after #)");
         }
         let (authority, path) = match rest.find('/') {
             Some(slash) => rest.split_at(slash),
             None => (rest, ""),
         };
-        if authority.contains('@') {
+        if authority.as_bytes().contains(&b'@') {
             return Err("has a user or password (a part before @)");
         }
         check_authority(authority)?;
@@ -74,7 +74,7 @@ impl Endpoint {
     pub fn is_path_style(&self) -> bool {
         let host = self.host();
         let number = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
-        host.starts_with('[') || !host.contains('.') || host.split('.').all(number)
+        host.starts_with('[') || !host.as_bytes().contains(&b'.') || host.split('.').all(number)
     }
 
     /// Whether requests do not leave this machine.
@@ -97,7 +97,7 @@ impl Endpoint {
 
     /// Whether the port is spelled out.
     pub(super) fn has_port(&self) -> bool {
-        if self.origin.contains('[') {
+        if self.origin.as_bytes().contains(&b'[') {
             !self.origin.ends_with(']')
         } else {
             self.origin.matches(':').count() > 1

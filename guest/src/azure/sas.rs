@@ -95,11 +95,11 @@ impl Sas {
         let letters = |name| self.get(name).unwrap_or_default();
         match (self.get("ss"), self.get("sr")) {
             (Some(services), _) => {
-                if !services.contains('b') {
+                if !services.as_bytes().contains(&b'b') {
                     let problem = "the account SAS is not for the Blob service (ss has no b)";
                     complain(problem.into(), "make one that is");
                 }
-                if !letters("srt").contains('o') {
+                if !letters("srt").as_bytes().contains(&b'o') {
                     let problem = "the account SAS is not for objects (srt has no o)";
                     complain(
                         problem.into(),
@@ -116,10 +116,10 @@ impl Sas {
         }
         // With a stored access policy (si) the permissions are the policy's.
         if self.get("si").is_none() {
-            let missing: Vec<_> = [('r', "read"), ('w', "write")]
+            let missing: Vec<_> = [(b'r', "read"), (b'w', "write")]
                 .into_iter()
-                .filter(|(letter, _)| !letters("sp").contains(*letter))
-                .map(|(letter, name)| format!("{name} ({letter})"))
+                .filter(|(letter, _)| !letters("sp").as_bytes().contains(letter))
+                .map(|(letter, name)| format!("{name} ({})", char::from(letter)))
                 .collect();
             if !missing.is_empty() {
                 let problem = format!("the SAS does not permit to {}", missing.join(" and to "));
