@@ -15,6 +15,7 @@ pub mod lease_id;
 pub mod metadata;
 pub mod name;
 pub mod operation;
+pub mod percent;
 pub mod permission;
 pub mod rfc3339;
 pub mod sas;

@@ -2,9 +2,9 @@
 //! *Create an account / a service / a user delegation SAS*).
 
 use chrono::{DateTime, Timelike, Utc};
-use percent_encoding::percent_decode_str;
 
 use super::account::Problem;
+use super::percent;
 use super::rfc3339;
 use super::secret::Secret;
 use crate::prelude::*;
@@ -135,12 +135,12 @@ impl Sas {
 
 /// Reads the forms of ISO 8601 that a SAS may have.
 fn time(text: &str) -> Option<DateTime<Utc>> {
-    let text = percent_decode_str(text).decode_utf8().ok()?;
+    let text = String::from_utf8(percent::decode(text)).ok()?;
     // A day, or a time without seconds, is as good as its beginning.
     let whole = match text.len() {
         10 => format!("{text}T00:00:00Z"),
         17 => text.replace('Z', ":00Z"),
-        _ => text.into(),
+        _ => text,
     };
     rfc3339::parse(&whole)
 }

@@ -5,13 +5,13 @@
 //! stand in the same place in every sort order. Values are percent-encoded ASCII.
 //! Fields that this version does not know are kept, because a write replaces all.
 
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use sha2::{Digest, Sha256};
 
 use super::service_clock::Timestamp;
 use super::slots::Delivery;
 use crate::azure::metadata::Metadata;
 use crate::azure::name::BlobName;
+use crate::azure::percent;
 use crate::memory::remember;
 use crate::prelude::*;
 
@@ -21,17 +21,16 @@ const FORMAT: u64 = 1;
 /// No more than half of what the service takes, so that there is room to grow.
 const MOST_BYTES: usize = 4096;
 
-const ENCODED: &AsciiSet =
-    &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b':').remove(b'/');
+const KEPT: &[u8] = b"-._~:/";
 
 /// A value as metadata holds it.
 pub(super) fn encoded(value: &str) -> String {
-    utf8_percent_encode(value, ENCODED).to_string()
+    percent::encode(value, KEPT)
 }
 
 /// A value of metadata, unless it is none of text.
 pub(super) fn decoded(value: &str) -> Option<String> {
-    Some(percent_decode_str(value).decode_utf8().ok()?.into_owned())
+    String::from_utf8(percent::decode(value)).ok()
 }
 
 mod field {

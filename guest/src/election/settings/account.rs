@@ -4,13 +4,12 @@
 //! credentials the first in [`ORDER`] is taken: what names an account by itself before what needs
 //! one named, and what is given before what is asked for.
 
-use percent_encoding::percent_decode_str;
-
 use super::{Complaint, Reader, shown, variable};
 use crate::azure::account::{Account, Problem, is_account_name};
 use crate::azure::credential::Credential;
 use crate::azure::endpoint::Endpoint;
 use crate::azure::identity::{IMDS, Identity, Proof, authority_for};
+use crate::azure::percent;
 use crate::azure::sas::Sas;
 use crate::azure::secret::Secret;
 use crate::azure::shared_key::Key;
@@ -320,10 +319,8 @@ impl Reader<'_> {
         let (prefix, rest) = segments.split_at(own.min(segments.len()));
         let election = self.given(variable::ELECTION).unwrap_or_default();
         let inside = rest.is_empty() || {
-            let place = rest.join("/");
-            let place = percent_decode_str(&place).decode_utf8_lossy();
-            let place = place.as_ref();
-            election == place || election.strip_prefix(place).is_some_and(|e| e.starts_with('/'))
+            let place = percent::decode_text(&rest.join("/"));
+            election == place || election.strip_prefix(&place).is_some_and(|e| e.starts_with('/'))
         };
         if !inside {
             let problem = "the SAS is for another container or blob than the election's";
