@@ -285,33 +285,36 @@ impl Record {
         }
         let mut left = metadata.clone();
         left.remove(field::FORMAT);
-        let mut fields = Fields(left);
-        let slot = fields.optional(field::SLOT, Timestamp::parse)?;
-        let attempt = fields.optional(field::ATTEMPT, |text| text.parse().ok())?;
-        let finished = fields.optional(field::FINISHED, Timestamp::parse)?;
-        let outcome = fields.outcome(metadata, [field::FINISHED, field::OUTCOME])?;
-        let started = fields.started(metadata)?;
-        Ok(Some(Self {
-            // Room to rise for longer than any election lasts.
-            term: fields.required(field::TERM, |text| {
-                text.parse().ok().filter(|term| *term <= u64::MAX / 2)
-            })?,
-            leader: fields.required(field::LEADER, |text| Some(text.into()))?,
-            nonce: fields.required(field::NONCE, |text| u64::from_str_radix(text, 16).ok())?,
-            since: fields.required(field::SINCE, Timestamp::parse)?,
-            address: fields.optional(field::ADDRESS, |text| Some(text.into()))?,
-            schedule: fields.optional(field::SCHEDULE, |text| Some(text.into()))?,
+        let mut fields = Fields { left, garbled: None };
+        let slot = fields.instant(field::SLOT);
+        let attempt = fields.number(field::ATTEMPT);
+        let finished = fields.instant(field::FINISHED);
+        let outcome = fields.outcome(metadata, [field::FINISHED, field::OUTCOME]);
+        let started = fields.started(metadata);
+        // Room to rise for longer than any election lasts.
+        let term = |text: &str| text.parse().ok().filter(|term| *term <= u64::MAX / 2);
+        let record = Self {
+            term: fields.required(field::TERM, term),
+            leader: fields.required(field::LEADER, |text| Some(text.into())),
+            nonce: fields.required(field::NONCE, |text| u64::from_str_radix(text, 16).ok()),
+            since: fields.required(field::SINCE, Timestamp::parse),
+            address: fields.text(field::ADDRESS),
+            schedule: fields.text(field::SCHEDULE),
             last: slot.map(|slot| LastSlot { slot, attempt: attempt.unwrap_or(1) }),
-            delivery: fields.delivery(field::MAX_ATTEMPTS)?,
+            delivery: fields.delivery(field::MAX_ATTEMPTS),
             finished: finished.zip(outcome).map(|(slot, outcome)| Finished { slot, outcome }),
             started,
-            values: fields.optional(field::VALUES, Values::parse)?.unwrap_or_default(),
-            priority: fields.optional(field::PRIORITY, |text| text.parse().ok())?,
-            heir: fields.optional(field::HEIR, |text| Some(text.into()))?,
-            changes: fields.optional(field::CHANGES, |text| text.parse().ok())?.unwrap_or(0),
-            history: fields.optional(field::HISTORY, History::parse)?.unwrap_or_default(),
-            unknown: fields.0,
-        }))
+            values: fields.optional(field::VALUES, Values::parse).unwrap_or_default(),
+            priority: fields.number(field::PRIORITY),
+            heir: fields.text(field::HEIR),
+            changes: fields.optional(field::CHANGES, |text| text.parse().ok()).unwrap_or(0),
+            history: fields.optional(field::HISTORY, History::parse).unwrap_or_default(),
+            unknown: fields.left,
+        };
+        match fields.garbled {
+            Some(field) => Err(RecordError::Garbled(field)),
+            None => Ok(Some(record)),
+        }
     }
 
     /// Whether a blob is ours to lead with, and its record. One that is not stays untouched.
@@ -463,68 +466,85 @@ impl Record {
     }
 }
 
-/// Fields not yet taken.
-struct Fields(Metadata);
+/// Fields on their way into a record. What cannot be read is noted, and the whole refused at the end:
+/// to leave at each of so many fields would be a third more code.
+struct Fields {
+    /// Not yet taken.
+    left: Metadata,
+    /// The first that cannot be read.
+    garbled: Option<String>,
+}
 
 impl Fields {
-    fn decoded(&mut self, name: &str) -> Result<Option<String>, RecordError> {
-        let Some(value) = self.0.remove(name) else { return Ok(None) };
-        decoded(&value).map(Some).ok_or_else(|| RecordError::Garbled(name.into()))
+    fn garble(&mut self, name: &str, how: &str) {
+        self.garbled.get_or_insert_with(|| name.to_string() + how);
     }
 
-    fn optional<T>(
-        &mut self,
-        name: &str,
-        read: impl FnOnce(&str) -> Option<T>,
-    ) -> Result<Option<T>, RecordError> {
-        let Some(text) = self.decoded(name)? else { return Ok(None) };
-        read(&text).map(Some).ok_or_else(|| RecordError::Garbled(name.into()))
+    #[inline(never)]
+    fn text(&mut self, name: &str) -> Option<String> {
+        let text = decoded(&self.left.remove(name)?);
+        if text.is_none() {
+            self.garble(name, "");
+        }
+        text
+    }
+
+    fn optional<T>(&mut self, name: &str, read: impl FnOnce(&str) -> Option<T>) -> Option<T> {
+        let value = read(&self.text(name)?);
+        if value.is_none() {
+            self.garble(name, "");
+        }
+        value
+    }
+
+    #[inline(never)]
+    fn instant(&mut self, name: &str) -> Option<Timestamp> {
+        self.optional(name, Timestamp::parse)
+    }
+
+    #[inline(never)]
+    fn number(&mut self, name: &str) -> Option<u32> {
+        self.optional(name, |text| text.parse().ok())
     }
 
     /// An outcome. A word of a newer version is kept, and what goes with it in the other field.
-    fn outcome(
-        &mut self,
-        metadata: &Metadata,
-        kept: [&str; 2],
-    ) -> Result<Option<Outcome>, RecordError> {
-        let outcome = self.optional(kept[1], |word| Some(Outcome::parse(word)))?;
+    fn outcome(&mut self, metadata: &Metadata, kept: [&str; 2]) -> Option<Outcome> {
+        let outcome = self.optional(kept[1], |word| Some(Outcome::parse(word)));
         if let Some(None) = outcome {
             for name in kept {
                 if let Some(value) = metadata.get(name) {
-                    self.0.insert(name.into(), value.into());
+                    self.left.insert(name.into(), value.into());
                 }
             }
         }
-        Ok(outcome.flatten())
+        outcome.flatten()
     }
 
-    fn delivery(&mut self, name: &str) -> Result<Delivery, RecordError> {
-        let max_attempts = self.optional(name, |text| text.parse().ok())?;
+    fn delivery(&mut self, name: &str) -> Delivery {
         let at_least_once = |max_attempts| Delivery::AtLeastOnce { max_attempts };
-        Ok(max_attempts.map_or(Delivery::AtMostOnce, at_least_once))
+        self.number(name).map_or(Delivery::AtMostOnce, at_least_once)
     }
 
-    fn started(&mut self, metadata: &Metadata) -> Result<Option<Started>, RecordError> {
-        let value = self.decoded(field::VALUE)?;
-        let slot = self.optional(field::VALUE_SLOT, Timestamp::parse)?;
-        let attempt = self.optional(field::VALUE_ATTEMPT, |text| text.parse().ok())?;
-        let outcome = self.outcome(metadata, [field::VALUE_OUTCOME; 2])?;
-        let delivery = self.delivery(field::VALUE_MAX_ATTEMPTS)?;
-        Ok(value.zip(slot).map(|(value, slot)| Started {
+    fn started(&mut self, metadata: &Metadata) -> Option<Started> {
+        let value = self.text(field::VALUE);
+        let slot = self.instant(field::VALUE_SLOT);
+        let attempt = self.number(field::VALUE_ATTEMPT);
+        let outcome = self.outcome(metadata, [field::VALUE_OUTCOME; 2]);
+        let delivery = self.delivery(field::VALUE_MAX_ATTEMPTS);
+        value.zip(slot).map(|(value, slot)| Started {
             value,
             slot,
             attempt: attempt.unwrap_or(1),
             delivery,
             outcome,
-        }))
+        })
     }
 
-    fn required<T>(
-        &mut self,
-        name: &str,
-        read: impl FnOnce(&str) -> Option<T>,
-    ) -> Result<T, RecordError> {
-        self.optional(name, read)?.ok_or_else(|| RecordError::Garbled(format!("{name} (missing)")))
+    fn required<T: Default>(&mut self, name: &str, read: impl FnOnce(&str) -> Option<T>) -> T {
+        self.optional(name, read).unwrap_or_else(|| {
+            self.garble(name, " (missing)");
+            T::default()
+        })
     }
 }
 
