@@ -24,8 +24,8 @@ pub fn format(date: DateTime<Utc>) -> String {
     let nanos = date.nanosecond();
     let shown = match nanos {
         0 => 0,
-        _ if nanos % 1_000_000 == 0 => 4,
-        _ if nanos % 1_000 == 0 => 7,
+        _ if nanos.is_multiple_of(1_000_000) => 4,
+        _ if nanos.is_multiple_of(1_000) => 7,
         _ => 10,
     };
     text.push_str(format!(".{nanos:09}").get(..shown).unwrap_or_default());
