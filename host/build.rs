@@ -41,6 +41,7 @@ fn build() -> Result<(), String> {
             "guest/base",
             "guest/filter",
             "wit",
+            ".cargo/config.toml",
             "examples/rust",
             "Cargo.toml",
             "Cargo.lock",

@@ -35,6 +35,7 @@ pub mod azure;
 pub mod doctor;
 pub mod election;
 pub mod entry;
+mod memory;
 #[cfg_attr(not(feature = "mutants"), doc(hidden))]
 pub mod mutants;
 mod prelude;

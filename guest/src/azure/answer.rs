@@ -11,6 +11,7 @@ use super::lease_id::LeaseId;
 use super::metadata::Metadata;
 use super::operation::{ETag, Operation};
 use crate::prelude::*;
+use tenure_base::text::cut;
 
 /// One answer, as far as it matters.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -154,9 +155,9 @@ const MOST_SHOWN: usize = 300;
 /// Not what it says of a signature: it quotes all that was signed, lease ids too.
 fn error_detail(body: &[u8]) -> Option<String> {
     let text = core::str::from_utf8(body).ok()?;
-    let (_, rest) = text.split_once("<AuthenticationErrorDetail>")?;
-    let (detail, _) = rest.split_once("</AuthenticationErrorDetail>")?;
-    if detail.contains("string to sign") {
+    let (_, rest) = cut(text, "<AuthenticationErrorDetail>")?;
+    let (detail, _) = cut(rest, "</AuthenticationErrorDetail>")?;
+    if cut(detail, "string to sign").is_some() {
         return None;
     }
     let line: String = detail.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();

@@ -2,9 +2,6 @@
 
 use core::fmt;
 
-use chrono::{DateTime, Utc};
-use serde::{Deserialize, Serialize};
-
 use super::account::Account;
 use super::credential::Authorization;
 use super::http_date;
@@ -13,15 +10,19 @@ use super::metadata::Metadata;
 use super::name::{Aside, BlobName};
 use super::secret::Secret;
 use super::shared_key::{self, decoded_query, string_to_sign};
+use crate::memory::remember;
 use crate::prelude::*;
+use chrono::{DateTime, Utc};
 
 /// The service's version that every request asks for (`x-ms-version`). All Azurites in use know it.
 pub const API_VERSION: &str = "2021-12-02";
 
 /// One version of a blob's content and metadata, as the service writes it, with its quotes. Lease
 /// operations do not change it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ETag(pub String);
+
+remember!(struct ETag(text));
 
 /// One request to the service. Which answers count as done: [`super::answer::Class`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -219,7 +220,7 @@ impl Operation {
         let mut headers = Headers(Vec::with_capacity(12));
         // A date is for the signature; a SAS and a token have their own times.
         if matches!(authorization, Authorization::SharedKey(_)) {
-            headers.add("x-ms-date", http_date::format(date));
+            headers.add("x-ms-date", &http_date::format(date));
         }
         headers.add("x-ms-version", API_VERSION);
         if method == Method::Put {
@@ -284,12 +285,12 @@ impl Operation {
             #[cfg(doctor)]
             Operation::Delete { lease } => {
                 if let Some(lease) = lease {
-                    headers.add(LEASE, lease.to_string());
+                    headers.add(LEASE, &lease.to_string());
                 }
             }
             Operation::Look { lease } => {
                 if let Some(lease) = lease {
-                    headers.add(LEASE, lease.to_string());
+                    headers.add(LEASE, &lease.to_string());
                 }
             }
             Operation::CreateContainer | Operation::LookAside(_) => {}
@@ -299,40 +300,40 @@ impl Operation {
             }
             Operation::Acquire { lease, seconds, if_match } => {
                 headers.add(ACTION, "acquire");
-                headers.add("x-ms-lease-duration", seconds.to_string());
-                headers.add(PROPOSED, lease.to_string());
+                headers.add("x-ms-lease-duration", &seconds.to_string());
+                headers.add(PROPOSED, &lease.to_string());
                 if let Some(ETag(etag)) = if_match {
-                    headers.add(IF_MATCH, etag.as_str());
+                    headers.add(IF_MATCH, etag);
                 }
             }
             Operation::Renew { lease } => {
                 headers.add(ACTION, "renew");
-                headers.add(LEASE, lease.to_string());
+                headers.add(LEASE, &lease.to_string());
             }
             Operation::Change { lease, to } => {
                 headers.add(ACTION, "change");
-                headers.add(LEASE, lease.to_string());
-                headers.add(PROPOSED, to.to_string());
+                headers.add(LEASE, &lease.to_string());
+                headers.add(PROPOSED, &to.to_string());
             }
             Operation::Release { lease } => {
                 headers.add(ACTION, "release");
-                headers.add(LEASE, lease.to_string());
+                headers.add(LEASE, &lease.to_string());
             }
             Operation::Break { period } => {
                 headers.add(ACTION, "break");
                 if let Some(period) = period {
-                    headers.add("x-ms-lease-break-period", period.to_string());
+                    headers.add("x-ms-lease-break-period", &period.to_string());
                 }
             }
             Operation::WriteMetadata { lease, if_match: ETag(etag), metadata } => {
-                headers.add(LEASE, lease.to_string());
-                headers.add(IF_MATCH, etag.as_str());
+                headers.add(LEASE, &lease.to_string());
+                headers.add(IF_MATCH, etag);
                 headers.add_all(metadata);
             }
             Operation::WriteAside { over, metadata, .. } => {
                 headers.add(BLOB_TYPE.0, BLOB_TYPE.1);
                 match over {
-                    Some(ETag(etag)) => headers.add(IF_MATCH, etag.as_str()),
+                    Some(ETag(etag)) => headers.add(IF_MATCH, etag),
                     None => headers.add(IF_NONE_MATCH, "*"),
                 }
                 headers.add_all(metadata);
@@ -344,13 +345,15 @@ impl Operation {
 struct Headers(Vec<(String, String)>);
 
 impl Headers {
-    fn add(&mut self, name: impl Into<String>, value: impl Into<String>) {
+    // In one place: there are very many headers.
+    #[inline(never)]
+    fn add(&mut self, name: &str, value: &str) {
         self.0.push((name.into(), value.into()));
     }
 
     fn add_all(&mut self, metadata: &Metadata) {
         for (name, value) in metadata.iter() {
-            self.add("x-ms-meta-".to_string() + name, value);
+            self.add(&("x-ms-meta-".to_string() + name), value);
         }
     }
 }

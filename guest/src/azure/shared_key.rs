@@ -8,11 +8,10 @@ use alloc::borrow::Cow;
 use core::cmp::Ordering;
 use core::fmt;
 
+use super::percent::decode_text;
 use crate::prelude::*;
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use base64ct::{Base64, Encoding};
 use hmac::{Hmac, KeyInit, Mac};
-use percent_encoding::percent_decode_str;
 use sha2::Sha256;
 
 /// An account key. Validated when made; `Debug` prints nothing of it.
@@ -22,7 +21,7 @@ pub struct Key(Hmac<Sha256>);
 impl Key {
     /// The key as the portal shows it: base64. `None` when it is empty or no base64.
     pub fn from_base64(text: &str) -> Option<Key> {
-        let bytes = STANDARD.decode(text).ok().filter(|bytes| !bytes.is_empty())?;
+        let bytes = Base64::decode_vec(text).ok().filter(|bytes| !bytes.is_empty())?;
         Hmac::new_from_slice(&bytes).ok().map(Key)
     }
 
@@ -30,7 +29,7 @@ impl Key {
     pub fn sign(&self, string_to_sign: &str) -> String {
         let mut mac = self.0.clone();
         mac.update(string_to_sign.as_bytes());
-        STANDARD.encode(mac.finalize().into_bytes())
+        Base64::encode_string(&mac.finalize().into_bytes())
     }
 }
 
@@ -170,12 +169,11 @@ fn sorted<'a>(
 
 /// The part of an address after `?`, taken apart and percent-decoded. A `+` stays a `+`.
 pub fn decoded_query(query: &str) -> Vec<(String, String)> {
-    let decoded = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
     query
         .split('&')
         .filter(|piece| !piece.is_empty())
         .map(|piece| piece.split_once('=').unwrap_or((piece, "")))
-        .map(|(name, value)| (decoded(name), decoded(value)))
+        .map(|(name, value)| (decode_text(name), decode_text(value)))
         .collect()
 }
 

@@ -2,12 +2,11 @@
 
 use core::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
 use super::Moment;
 use super::notice::Notice;
 use super::service_clock::Timestamp;
 use super::settings::Settings;
+use crate::memory::remember;
 use crate::prelude::*;
 
 /// How often the same trouble is told while it lasts.
@@ -21,7 +20,7 @@ const SEPARATE: &str =
     "give every job an election of its own (during a change of schedule this is normal)";
 
 /// What kind of thing went wrong.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TroubleClass {
     /// The blob or container cannot be used as it is.
     Configuration,
@@ -104,8 +103,10 @@ impl Trouble {
 }
 
 /// Which troubles were told lately.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Told(Vec<(u64, Moment)>);
+
+remember!(struct Told(lately));
 
 impl Told {
     /// Whether to tell this one now.

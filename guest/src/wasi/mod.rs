@@ -18,6 +18,7 @@ mod host;
 mod http;
 #[cfg(not(feature = "doctor"))]
 mod invocation;
+mod narrow;
 #[cfg(not(any(feature = "webhook", feature = "doctor")))]
 mod plugged;
 mod transport;
