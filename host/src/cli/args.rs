@@ -172,7 +172,7 @@ pub(super) struct RunArguments {
     /// Where this candidate can be reached while it leads; shown to others [env: TENURE_ADDRESS]
     #[arg(long)]
     pub address: Option<String>,
-    /// Shows over HTTP whether this candidate runs (/healthz), is ready (/readyz, and /readyz?leader on the
+    /// Shows over HTTP a page of the election (/), whether this candidate runs (/healthz), is ready (/readyz, and /readyz?leader on the
     /// leader alone), who leads (/leader), and figures (/metrics); to read, for whoever reaches it
     /// [env: TENURE_LISTEN]
     #[arg(long, value_name = "ADDRESS:PORT")]
@@ -330,6 +330,10 @@ pub(super) struct DemoArguments {
     #[arg(long, value_name = "NUMBER", default_value_t = 3)]
     #[arg(value_parser = clap::value_parser!(u8).range(2..=9))]
     pub candidates: u8,
+    /// Shows it on a page for a browser on this machine, with buttons to kill, freeze, cut off and start
+    /// candidates. Prints the page's address, and goes on until Ctrl-C
+    #[arg(long)]
+    pub page: bool,
 }
 
 #[cfg(test)]

@@ -141,7 +141,7 @@ impl Board {
     pub fn stepped(&self, report: &Report, taken_at: Duration, now: Duration) {
         let mut state = self.state();
         state.heard = now;
-        state.timeline.sent(now, report.exchanges.len());
+        state.timeline.requests.add(now, report.exchanges.len());
         for exchange in &report.exchanges {
             self.metrics.exchange(exchange);
             match exchange.result {

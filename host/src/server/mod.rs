@@ -16,7 +16,7 @@
 mod board;
 mod metrics;
 pub(crate) mod page;
-mod pages;
+pub(crate) mod pages;
 mod show;
 #[cfg(test)]
 mod tests;

@@ -80,7 +80,7 @@ fn lanes(board: &Board, role: &Role, state: &State, now: Duration) -> Vec<Lane> 
     let own = Lane {
         name: short(&board.candidate),
         state: word,
-        requests_per_minute: Some(state.timeline.requests_per_minute(now)),
+        requests_per_minute: Some(state.timeline.requests.per_minute(now)),
         spans: state.timeline.own(now),
         turns: state.timeline.ticks(now),
         ..Lane::default()

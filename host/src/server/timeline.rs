@@ -1,18 +1,13 @@
 //! What a candidate saw in the last minutes: who led when, its own turns, its requests.
 
 use super::board::Role;
-use super::page::view::{Kind, Span, TURNS, Tick, WINDOW, short};
+use super::page::rate::Rate;
+use super::page::view::{Kind, Span, TURNS, Tick, WINDOW, millis, short};
 use std::collections::VecDeque;
 use std::time::Duration;
 
 /// As many spans are kept of each track: leaders that change faster than every four seconds are not.
 const SPANS: usize = 32;
-
-/// Over this time requests are counted.
-const MINUTE: Duration = Duration::from_secs(60);
-
-/// More requests in a minute are not counted.
-const REQUESTS: usize = 600;
 
 #[derive(Debug, Default)]
 pub(super) struct Timeline {
@@ -21,7 +16,7 @@ pub(super) struct Timeline {
     /// The others, as far as they led.
     others: Track,
     turns: VecDeque<Turn>,
-    requests: VecDeque<Duration>,
+    pub(super) requests: Rate,
 }
 
 /// What follows one upon the other.
@@ -67,12 +62,6 @@ impl Timeline {
         self.others.enter(now, other);
     }
 
-    pub(super) fn sent(&mut self, now: Duration, requests: usize) {
-        for _ in 0..requests {
-            push(&mut self.requests, now, REQUESTS);
-        }
-    }
-
     pub(super) fn turn_started(&mut self, now: Duration, slot: &str) {
         let turn = Turn { slot: short(slot), began: now, outcome: None };
         push(&mut self.turns, turn, TURNS);
@@ -89,17 +78,12 @@ impl Timeline {
         self.turns.back()
     }
 
-    pub(super) fn requests_per_minute(&self, now: Duration) -> usize {
-        let age = |at: &Duration| now.saturating_sub(*at);
-        self.requests.iter().filter(|at| age(at) < MINUTE).count()
-    }
-
     /// The turns in sight, the oldest first.
     pub(super) fn ticks(&self, now: Duration) -> Vec<Tick> {
         let tick = |turn: &Turn| {
             let age = now.saturating_sub(turn.began);
             let outcome = turn.outcome.clone().unwrap_or_else(|| "running".to_owned());
-            (age <= WINDOW).then(|| Tick { outcome, age_ms: super::page::view::millis(age) })
+            (age <= WINDOW).then(|| Tick { outcome, age_ms: millis(age) })
         };
         self.turns.iter().filter_map(tick).collect()
     }
@@ -218,20 +202,17 @@ mod tests {
     }
 
     #[test]
-    fn turns_and_requests_leave_in_time() {
+    fn turns_leave_in_time() {
         let mut line = Timeline::default();
         line.turn_started(s(10), "a");
         line.turn_ended("a", "failed");
         line.turn_started(s(20), "b");
-        line.sent(s(20), 3);
         let told = |now| {
             let ticks = line.ticks(s(now)).into_iter();
             ticks.map(|tick| (tick.outcome, tick.age_ms / 1_000)).collect::<Vec<_>>()
         };
         assert_eq!(told(30), [("failed".to_owned(), 20), ("running".to_owned(), 10)]);
         assert_eq!(told(131).len(), 1);
-        assert_eq!(line.requests_per_minute(s(79)), 3);
-        assert_eq!(line.requests_per_minute(s(80)), 0);
     }
 
     #[test]
@@ -239,10 +220,9 @@ mod tests {
         let mut line = Timeline::default();
         for number in 0..1_000 {
             line.turn_started(s(number), "a");
-            line.sent(s(number), 2);
             line.stands(s(number), "ada", &following(&number.to_string(), number));
         }
-        assert_eq!((line.turns.len(), line.requests.len()), (TURNS, REQUESTS));
+        assert_eq!(line.turns.len(), TURNS);
         assert_eq!(line.others.0.len(), SPANS);
     }
 }

@@ -4,6 +4,7 @@
 //! hash, so that a name with markup in it could do nothing even if it were put in as markup.
 
 mod events;
+pub(crate) mod rate;
 #[cfg(test)]
 mod tests;
 pub(crate) mod view;
