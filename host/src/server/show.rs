@@ -3,7 +3,7 @@
 use super::board::{Board, Change, Leader as Other, Role, State};
 use super::page::Source;
 use super::page::view::{
-    LANES, Lane, LastTurn, Leader, NOTES, Note, Validity, View, WINDOW, millis, short,
+    LANES, Lane, LastTurn, Leader, NOTES, Note, Validity, View, millis, short,
 };
 use crate::clock::Reading;
 use std::sync::Arc;
@@ -33,6 +33,7 @@ fn view(board: &Board, now: Duration) -> View {
         election: board.election.clone(),
         told_by: Some(short(&board.candidate)),
         leader: leader(board, &role, &state, now),
+        vacancy: None,
         lanes: lanes(board, &role, &state, now),
         last_turn: last.map(|turn| LastTurn {
             slot: turn.slot.clone(),
@@ -117,7 +118,7 @@ fn told(change: &Change, own: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::page::view::Kind;
+    use super::super::page::view::{Kind, WINDOW};
     use super::super::tests::NOW;
     use super::super::tests::{board, following, leading, report, seconds};
     use super::*;

@@ -14,7 +14,7 @@ use std::time::Duration;
 #[derive(Debug)]
 pub(super) struct Story {
     origin: DateTime<Utc>,
-    lease: Duration,
+    pub lease: Duration,
     pub lanes: Vec<Lane>,
     pub turns: Vec<Turn>,
     pub tenancies: Vec<Tenancy>,

@@ -30,6 +30,7 @@ pub(super) fn view(story: &Story, now: Duration, beside: &Beside<'_>) -> View {
         election: beside.election.to_owned(),
         told_by: None,
         leader: leader(story, now, beside.validity),
+        vacancy: vacancy(story, now),
         lanes: (0..story.lanes.len())
             .filter_map(|who| shown(story, who, now, beside.requests_per_minute))
             .collect(),
@@ -56,6 +57,19 @@ fn leader(story: &Story, now: Duration, whole: Duration) -> Option<Leader> {
         seen_ms: millis(now.saturating_sub(last.since)),
         validity: Some(Validity { left_ms: millis(left), whole_ms: millis(whole.max(left)) }),
     })
+}
+
+/// The last lease, when nobody acts by it any more and it was not given back.
+fn vacancy(story: &Story, now: Duration) -> Option<Validity> {
+    let last =
+        story.tenancies.last().filter(|last| story.holder(now).is_none() && !given_back(last))?;
+    let left = last.lease_until.checked_sub(now).filter(|left| !left.is_zero())?;
+    Some(Validity { left_ms: millis(left), whole_ms: millis(story.lease) })
+}
+
+fn given_back(tenancy: &Tenancy) -> bool {
+    let how = tenancy.ended.as_ref().map_or("", |(_, how)| how);
+    matches!(how, "stopped" | "left" | "resigned")
 }
 
 fn shown(story: &Story, who: usize, now: Duration, requests: &[usize]) -> Option<Shown> {
@@ -115,16 +129,13 @@ fn spans(story: &Story, who: usize, now: Duration) -> Vec<Span> {
 
 /// A term, and how long its lease kept the others out after that, unless it was given back.
 fn leadership(tenancy: &Tenancy, next: Option<Duration>, now: Duration) -> Vec<Span> {
-    let (ended, how) = match &tenancy.ended {
-        Some((at, how)) => ((*at).min(tenancy.valid_until), how.as_str()),
-        None => (tenancy.valid_until, ""),
-    };
+    let ended = tenancy.ended.as_ref().map_or(tenancy.valid_until, |(at, _)| *at);
+    let ended = ended.min(tenancy.valid_until);
     let term = Some(tenancy.term);
     let mut spans: Vec<_> =
         Span::seen(now, Kind::Leads, term, tenancy.since, Some(ended)).into_iter().collect();
     let until = next.unwrap_or(tenancy.lease_until).min(tenancy.lease_until);
-    let given_back = matches!(how, "stopped" | "left" | "resigned");
-    if ended < now && ended < until && !given_back {
+    if ended < now && ended < until && !given_back(tenancy) {
         spans.extend(Span::seen(now, Kind::LeaseRuns, None, ended, Some(until)));
     }
     spans
@@ -195,6 +206,7 @@ mod tests {
         story.dies(2_300, 0);
         let seen = at(&story, 5_300);
         assert_eq!(seen.leader, None);
+        assert_eq!(seen.vacancy, Some(Validity { left_ms: 9_900, whole_ms: 15_000 }));
         assert_eq!(seen.lanes[0].state, "killed");
         let leads = (Kind::Leads, 51, Some(30));
         assert_eq!(told(&seen, 0), [(Kind::Gone, 30, None), leads, (Kind::LeaseRuns, 30, None)]);
@@ -228,6 +240,7 @@ mod tests {
         story.resign(ms(2_000), 0);
         story.stands_down(2_200, 0, 1000, "left");
         let seen = at(&story, 3_200);
+        assert_eq!((&seen.leader, seen.vacancy), (&None, None));
         assert_eq!(told(&seen, 0), [(Kind::Follows, 10, None), (Kind::Leads, 30, Some(10))]);
     }
 }

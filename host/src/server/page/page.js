@@ -17,7 +17,6 @@ const SHAPES = {
 };
 const ACTIONS = [["kill", "start"], ["freeze", "thaw"], ["partition", "heal"], ["resign"]];
 
-const token = new URLSearchParams(location.hash.slice(1)).get("token");
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 const byId = (id) => document.getElementById(id);
 let view = null;
@@ -95,7 +94,7 @@ function show() {
   write(byId("leader"), leader ? leader.name : "Nobody leads");
   write(byId("term"), leader ? `term ${leader.term}` : "");
   announce(leader);
-  showMeter(leader);
+  showMeter();
   showFacts();
   showRows();
   showTable();
@@ -112,21 +111,29 @@ function announce(leader) {
   announced = sentence;
 }
 
-function showMeter(leader) {
-  const validity = leader?.validity;
+// What runs down: how long the leader may act or, when it is gone, how long its lease keeps the others out.
+function running() {
+  const { leader, vacancy } = view;
+  if (leader) return { title: "May act without another renewal", time: leader.validity, none: "known to the leader only" };
+  if (vacancy) return { title: "Nobody may take over for", time: vacancy, none: "" };
+  return { title: "May act without another renewal", time: null, none: "–" };
+}
+
+function showMeter() {
+  const { title, time, none } = running();
   const meter = byId("meter");
-  meter.setAttribute("aria-valuemax", validity ? Math.round(validity.whole_ms / 1000) : 0);
-  meter.setAttribute("aria-valuenow", validity ? Math.round(validity.left_ms / 1000) : 0);
-  meter.setAttribute("aria-valuetext", validity ? span(validity.left_ms) : leader ? "known to the leader only" : "nobody leads");
+  write(byId("validity-title"), title);
+  meter.setAttribute("aria-valuemax", time ? Math.round(time.whole_ms / 1000) : 0);
+  meter.setAttribute("aria-valuenow", time ? Math.round(time.left_ms / 1000) : 0);
+  meter.setAttribute("aria-valuetext", time ? span(time.left_ms) : none);
 }
 
 function showFacts() {
   const { leader, last_turn: turn, overlapping } = view;
   const known = view.lanes.map((lane) => lane.requests_per_minute).filter((number) => number !== null);
   write(byId("requests"), known.length ? String(known.reduce((sum, number) => sum + number, 0)) : "–");
-  const by = turn && view.lanes.length > 1 ? `, ${turn.candidate}` : "";
-  write(byId("turn"), turn ? `${turn.outcome}: ${timeOfDay(turn.slot)}${by}` : "none yet");
-  byId("turn").title = turn ? turn.slot : "";
+  write(byId("turn"), turn ? `${timeOfDay(turn.slot)} ${turn.outcome}` : "none yet");
+  byId("turn").title = turn ? `${turn.slot}, ${turn.candidate}` : "";
   byId("since").title = leader?.since ?? "";
   byId("judged").hidden = overlapping === null;
   write(byId("overlapping"), overlapping === 0 ? "0, by logs and by endpoint" : String(overlapping ?? "–"));
@@ -194,7 +201,7 @@ function makeRow(name, steered) {
   const actions = make("div", "actions");
   actions.append(...buttons.map((button) => button.element));
   element.append(who, track, ...(steered ? [actions] : []));
-  return { name, element, state, track, grid, moving, buttons, labels: [] };
+  return { name, element, state, track, grid, moving, buttons, labels: [], ends: [] };
 }
 
 function showRow(row, lane) {
@@ -213,6 +220,7 @@ function drawLane(row, lane) {
   const quarters = [0, 1, 2, 3].map((i) => draw("line", "", { x1: (i * width) / 4 + 0.5, x2: (i * width) / 4 + 0.5, y1: 0, y2: HEIGHT }));
   row.grid.replaceChildren(...quarters);
   row.labels = [];
+  row.ends = [];
   const marks = lane.spans.flatMap((part) => {
     const goesOn = part.kind === "leads" && validity ? -validity.left_ms : -WINDOW;
     const [x1, x2] = [x(part.from_ms), x(part.to_ms ?? goesOn)];
@@ -222,7 +230,7 @@ function drawLane(row, lane) {
     const known = turn.outcome in SHAPES ? turn.outcome : "failed";
     return draw("path", `tick ${known}`, { d: SHAPES[known], transform: `translate(${x(turn.age_ms)},34)` });
   });
-  row.moving.replaceChildren(...marks, ...ticks, ...row.labels.map((label) => label.element));
+  row.moving.replaceChildren(...marks, ...ticks, ...row.ends, ...row.labels.map((label) => label.element));
 }
 
 function drawSpan(row, part, x1, x2) {
@@ -235,7 +243,8 @@ function drawSpan(row, part, x1, x2) {
     case "follows":
       return [line("follows")];
     case "gone":
-      return [line("gone-line"), draw("path", "end", { d: "M-5,-5L5,5M5,-5L-5,5", transform: `translate(${x1},${HEIGHT / 2})` })];
+      row.ends.push(draw("path", "end", { d: "M-5,-5L5,5M5,-5L-5,5", transform: `translate(${x1 + 8},${HEIGHT / 2})` }));
+      return [line("gone-line")];
     case "lease-runs":
       return [box("lease-runs", 10.5, 27)];
     default:
@@ -247,7 +256,7 @@ function drawSpan(row, part, x1, x2) {
 function placeLabel(label, shift, width) {
   const from = Math.max(label.x1 - shift, 0) + 6;
   const room = Math.min(label.x2 - shift, width) - from - 4;
-  const fits = (text) => text.length * 7.2 <= room;
+  const fits = (text) => text.length * 8 <= room;
   const text = [label.term, `…${label.term.slice(-4)}`].find(fits) ?? "";
   write(label.element, text);
   label.element.setAttribute("x", from + shift);
@@ -295,19 +304,19 @@ function frame() {
     for (const label of row.labels) placeLabel(label, shift, width);
   }
   const { leader } = view;
-  const validity = leader?.validity;
-  const left = validity ? Math.max(validity.left_ms - passed, 0) : 0;
-  byId("bar").style.transform = `scaleX(${validity ? Math.min(left / validity.whole_ms, 1) : 0})`;
-  byId("bar").classList.toggle("short", left < (validity?.whole_ms ?? 0) / 3);
-  write(byId("left"), validity ? `${(left / 1000).toFixed(1)} s` : leader ? "known to the leader only" : "–");
+  const { time, none } = running();
+  const left = time ? Math.max(time.left_ms - passed, 0) : 0;
+  byId("bar").style.transform = `scaleX(${time ? Math.min(left / time.whole_ms, 1) : 0})`;
+  byId("bar").classList.toggle("short", !leader || left < (time?.whole_ms ?? 0) / 3);
+  write(byId("left"), time ? `${(left / 1000).toFixed(1)} s` : none);
   write(byId("since"), leader ? sinceWords(leader, passed) : "–");
   for (const cell of document.querySelectorAll("[data-left]")) write(cell, span(Math.max(cell.dataset.left - passed, 0)));
-  for (const time of document.querySelectorAll("[data-age]")) write(time, `${span(Number(time.dataset.age) + passed)} ago`);
+  for (const age of document.querySelectorAll("[data-age]")) write(age, `${span(Number(age.dataset.age) + passed)} ago`);
 }
 
 function sinceWords(leader, passed) {
   const seen = span(leader.seen_ms + passed);
-  return leader.since ? `${timeOfDay(leader.since)}, seen for ${seen}` : seen;
+  return leader.since ? `since ${timeOfDay(leader.since)}, seen for ${seen}` : `for ${seen}`;
 }
 
 function animate() {
@@ -339,6 +348,8 @@ function showButton(button, name, possible) {
 async function act(name, action) {
   const answer = byId("answer");
   write(answer, "");
+  // Behind the `#` it is never sent with the address.
+  const token = new URLSearchParams(location.hash.slice(1)).get("token");
   if (!token) {
     write(answer, "This page was opened without its token, so it can only look: open the address that tenure demo --page printed.");
     return;

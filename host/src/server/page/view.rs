@@ -25,6 +25,8 @@ pub(crate) struct View {
     /// The candidate that tells this; none when all of them are seen.
     pub told_by: Option<String>,
     pub leader: Option<Leader>,
+    /// How long the lease of a leader that is gone keeps the others out, where that is known.
+    pub vacancy: Option<Validity>,
     pub lanes: Vec<Lane>,
     pub last_turn: Option<LastTurn>,
     /// The newest first.
@@ -47,7 +49,7 @@ pub(crate) struct Leader {
     pub validity: Option<Validity>,
 }
 
-/// How long a leader may act without another renewal.
+/// How long a leader may act without another renewal, or a lease lasts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Validity {
     pub left_ms: u64,
