@@ -226,9 +226,10 @@ function drawLane(row, lane) {
     const [x1, x2] = [x(part.from_ms), x(part.to_ms ?? goesOn)];
     return drawSpan(row, part, x1, Math.max(x2, x1 + 2));
   });
+  const size = width < 480 ? 0.6 : 1;
   const ticks = lane.turns.map((turn) => {
     const known = turn.outcome in SHAPES ? turn.outcome : "failed";
-    return draw("path", `tick ${known}`, { d: SHAPES[known], transform: `translate(${x(turn.age_ms)},34)` });
+    return draw("path", `tick ${known}`, { d: SHAPES[known], transform: `translate(${x(turn.age_ms)},34) scale(${size})` });
   });
   row.moving.replaceChildren(...marks, ...ticks, ...row.ends, ...row.labels.map((label) => label.element));
 }
@@ -243,7 +244,10 @@ function drawSpan(row, part, x1, x2) {
     case "follows":
       return [line("follows")];
     case "gone":
-      row.ends.push(draw("path", "end", { d: "M-5,-5L5,5M5,-5L-5,5", transform: `translate(${x1 + 8},${HEIGHT / 2})` }));
+      row.ends.push(
+        draw("circle", "halo", { cx: x1 + 9, cy: HEIGHT / 2, r: 8 }),
+        draw("path", "end", { d: "M-4,-4L4,4M4,-4L-4,4", transform: `translate(${x1 + 9},${HEIGHT / 2})` }),
+      );
       return [line("gone-line")];
     case "lease-runs":
       return [box("lease-runs", 10.5, 27)];
@@ -306,7 +310,7 @@ function frame() {
   const { leader } = view;
   const { time, none } = running();
   const left = time ? Math.max(time.left_ms - passed, 0) : 0;
-  byId("bar").style.transform = `scaleX(${time ? Math.min(left / time.whole_ms, 1) : 0})`;
+  byId("bar").style.width = `${time ? Math.min(left / time.whole_ms, 1) * 100 : 0}%`;
   byId("bar").classList.toggle("short", !leader || left < (time?.whole_ms ?? 0) / 3);
   write(byId("left"), time ? `${(left / 1000).toFixed(1)} s` : none);
   write(byId("since"), leader ? sinceWords(leader, passed) : "–");
