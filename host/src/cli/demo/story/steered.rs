@@ -238,8 +238,8 @@ mod tests {
         assert!(story.turns.len() <= 7, "{}", story.turns.len());
         assert_eq!((story.notes.len(), story.tenancies.len()), (KEPT, KEPT));
         assert!(story.lanes.iter().all(|lane| lane.size() < 40));
-        let told = story.notes_since(0).count();
-        assert_eq!(told, KEPT);
+        assert!(story.notes_told() > 4_000, "each one counts: {}", story.notes_told());
+        assert_eq!(story.notes_since(0).count(), KEPT);
         assert_eq!(story.notes_since(story.notes_told()).count(), 0);
         story.thaw(ms(0), 1);
         assert_eq!(story.notes_since(story.notes_told() - 1).count(), 1);
