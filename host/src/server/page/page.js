@@ -140,15 +140,19 @@ function showFacts() {
   byId("overlapping").classList.toggle("bad", overlapping > 0);
 }
 
+// What has not changed stays as it is, for those who are reading or marking it.
 function showNotes(list, notes, none) {
-  const items = notes.map((note) => {
-    const item = make("li");
-    const time = make("time");
-    time.dataset.age = note.age_ms;
-    item.append(time, make("span", "name", note.text));
-    return item;
-  });
-  list.replaceChildren(...(items.length ? items : [make("li", "none", none)]));
+  const texts = notes.map((note) => note.text).join("\n");
+  if (list.texts !== texts) {
+    list.texts = texts;
+    const items = notes.map((note) => {
+      const item = make("li");
+      item.append(make("time"), make("span", "name", note.text));
+      return item;
+    });
+    list.replaceChildren(...(items.length ? items : [make("li", "none", none)]));
+  }
+  notes.forEach((note, i) => (list.children[i].firstChild.dataset.age = note.age_ms));
 }
 
 function stateOf(lane) {
@@ -156,18 +160,27 @@ function stateOf(lane) {
 }
 
 function showTable() {
-  const lines = view.lanes.map((lane) => {
-    const leads = view.leader && lane.state === "leads";
-    const name = make("th", "name", lane.name);
-    name.scope = "row";
-    const validity = make("td", "", "–");
-    if (leads && view.leader.validity) validity.dataset.left = view.leader.validity.left_ms;
-    const cells = [stateOf(lane), leads ? String(view.leader.term) : "–", validity, String(lane.requests_per_minute ?? "–")];
-    const line = make("tr");
-    line.append(name, ...cells.map((cell) => (typeof cell === "string" ? make("td", "", cell) : cell)));
-    return line;
+  const body = byId("figures");
+  while (body.rows.length > view.lanes.length) body.deleteRow(-1);
+  view.lanes.forEach((lane, i) => {
+    const [name, state, term, validity, requests] = (body.rows[i] ?? makeLine(body)).cells;
+    const leader = lane.state === "leads" ? view.leader : null;
+    write(name, lane.name);
+    write(state, stateOf(lane));
+    write(term, leader ? String(leader.term) : "–");
+    write(requests, String(lane.requests_per_minute ?? "–"));
+    if (leader?.validity) validity.dataset.left = leader.validity.left_ms;
+    else delete validity.dataset.left;
+    if (!leader?.validity) write(validity, "–");
   });
-  byId("figures").replaceChildren(...lines);
+}
+
+function makeLine(body) {
+  const line = body.insertRow();
+  const name = make("th", "name");
+  name.scope = "row";
+  line.append(name, make("td"), make("td"), make("td"), make("td"));
+  return line;
 }
 
 // ---- The lanes
