@@ -26,6 +26,12 @@ async fn demo() -> (Family, String) {
     (demo, url)
 }
 
+fn client() -> reqwest::Client {
+    // reqwest is built without a provider of its own; a second call changes nothing.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    reqwest::Client::builder().no_proxy().build().unwrap()
+}
+
 async fn text(browser: &Browser, script: &str) -> String {
     browser.run(script, json!([])).await.unwrap().as_str().unwrap().to_owned()
 }
@@ -126,7 +132,7 @@ async fn without_the_token_one_can_only_look_and_everybody_can() {
 
     // Another page of the same browser, which has found out the token, is turned away too; and so is
     // this one with a wrong one.
-    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    let client = client();
     let path = format!("{page}candidates/{leader}/kill");
     let own = page.trim_end_matches('/');
     for (origin, token) in [(own, "wrong"), ("http://evil.example", token)] {
@@ -180,7 +186,7 @@ async fn a_name_is_text_and_the_page_knows_nobody_else() {
     let url = line.event["detail"].as_str().unwrap().trim_start_matches("listening on ").to_owned();
 
     // All places are taken at first.
-    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    let client = client();
     let mut viewers = Vec::new();
     for _ in 0..32 {
         let viewer = client.get(format!("{url}/events")).send().await.unwrap();
