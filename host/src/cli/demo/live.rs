@@ -107,7 +107,7 @@ impl Live {
                 biased;
                 () = signals.next() => break,
                 Some(heard) = self.stage.heard.recv() => lock(&self.scene).story.hear(heard),
-                Some(wish) = self.wishes.recv() => self.grant(wish, tasks)?,
+                Some(wish) = self.wishes.recv() => self.grant(wish, tasks),
                 _ = judged.tick() => self.judge(tasks),
             }
             self.changed.send_replace(());
@@ -125,30 +125,24 @@ impl Live {
         Ok(ExitCode::SUCCESS)
     }
 
-    fn grant(&mut self, wish: Wish, tasks: &mut JoinSet<()>) -> io::Result<()> {
+    fn grant(&mut self, wish: Wish, tasks: &mut JoinSet<()>) {
         let Wish { who, act, answer } = wish;
-        let now = {
+        let (now, possible) = {
             let scene = lock(&self.scene);
             let now = scene.story.at(Utc::now());
-            if !scene.story.possible(who, now).contains(&act) {
-                let name = scene.story.name(who);
-                let why = format!("that is not possible with {name} as it is now");
-                // Whoever asked may have gone.
-                let _ = answer.send(Err(why));
-                return Ok(());
-            }
-            now
+            (now, scene.story.possible(who, now).contains(&act))
         };
-        if act == Act::Resign {
-            self.resign(who, now, answer, tasks);
-            return Ok(());
-        }
-        match act {
-            Act::Start => self.begin(who, tasks)?,
-            act => self.act(who, act, now),
-        }
-        let _ = answer.send(Ok(()));
-        Ok(())
+        let done = match act {
+            _ if !possible => Err("that is not possible as things are now".to_owned()),
+            Act::Resign => return self.resign(who, now, answer, tasks),
+            Act::Start => self.begin(who, tasks).map_err(|error| error.to_string()),
+            act => {
+                self.act(who, act, now);
+                Ok(())
+            }
+        };
+        // Whoever asked may have gone.
+        let _ = answer.send(done);
     }
 
     fn act(&mut self, who: usize, act: Act, now: Duration) {

@@ -1,11 +1,10 @@
 //! Asks a candidate to resign: `POST /resign` where it listens.
 
+use std::io;
+use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
-
-use std::io;
-use std::time::Duration;
 
 /// The variable that gives a candidate the token for it.
 pub(super) const TOKEN: &str = "TENURE_CONTROL_TOKEN";
