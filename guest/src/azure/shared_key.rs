@@ -10,7 +10,8 @@ use core::fmt;
 
 use super::percent::decode_text;
 use crate::prelude::*;
-use base64ct::{Base64, Encoding};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
@@ -21,7 +22,7 @@ pub struct Key(Hmac<Sha256>);
 impl Key {
     /// The key as the portal shows it: base64. `None` when it is empty or no base64.
     pub fn from_base64(text: &str) -> Option<Key> {
-        let bytes = Base64::decode_vec(text).ok().filter(|bytes| !bytes.is_empty())?;
+        let bytes = STANDARD.decode(text).ok().filter(|bytes| !bytes.is_empty())?;
         Hmac::new_from_slice(&bytes).ok().map(Key)
     }
 
@@ -29,7 +30,7 @@ impl Key {
     pub fn sign(&self, string_to_sign: &str) -> String {
         let mut mac = self.0.clone();
         mac.update(string_to_sign.as_bytes());
-        Base64::encode_string(&mac.finalize().into_bytes())
+        STANDARD.encode(mac.finalize().into_bytes())
     }
 }
 
