@@ -11,6 +11,7 @@ use super::lease_id::LeaseId;
 use super::metadata::Metadata;
 use super::operation::{ETag, Operation};
 use crate::prelude::*;
+use tenure_base::text::cut;
 
 /// One answer, as far as it matters.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,22 +100,24 @@ impl Answer {
             headers.get("etag").filter(|etag| !etag.is_empty()).map(|etag| ETag(etag.into()));
         let lease = headers.get("x-ms-lease-id").and_then(LeaseId::parse);
         let properties = match operation {
-            Operation::Look { .. } | Operation::LookAtNotice if status == 200 && etag.is_some() => {
+            Operation::Look { .. } | Operation::LookAside(_) if status == 200 && etag.is_some() => {
                 headers.properties()
             }
             _ => None,
         };
         let complete = match operation {
-            Operation::Look { .. } | Operation::LookAtNotice => properties.is_some(),
+            Operation::Look { .. } | Operation::LookAside(_) => properties.is_some(),
             Operation::Acquire { .. } | Operation::Renew { .. } | Operation::Change { .. } => {
                 lease.is_some()
             }
             Operation::CreateBlob
             | Operation::WriteMetadata { .. }
-            | Operation::LeaveNotice { .. } => etag.is_some(),
+            | Operation::WriteAside { .. } => etag.is_some(),
             Operation::CreateContainer | Operation::Release { .. } | Operation::Break { .. } => {
                 true
             }
+            #[cfg(doctor)]
+            Operation::Delete { .. } | Operation::LookAtAccount => true,
         };
         Answer {
             status,
@@ -152,9 +155,9 @@ const MOST_SHOWN: usize = 300;
 /// Not what it says of a signature: it quotes all that was signed, lease ids too.
 fn error_detail(body: &[u8]) -> Option<String> {
     let text = core::str::from_utf8(body).ok()?;
-    let (_, rest) = text.split_once("<AuthenticationErrorDetail>")?;
-    let (detail, _) = rest.split_once("</AuthenticationErrorDetail>")?;
-    if detail.contains("string to sign") {
+    let (_, rest) = cut(text, "<AuthenticationErrorDetail>")?;
+    let (detail, _) = cut(rest, "</AuthenticationErrorDetail>")?;
+    if cut(detail, "string to sign").is_some() {
         return None;
     }
     let line: String = detail.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
@@ -170,8 +173,10 @@ fn classify(operation: &Operation, status: u16, code: Option<&str>, complete: bo
         404 => match operation {
             // Not even the account is there; nothing that an election could create.
             Operation::CreateContainer => Class::Refused,
+            #[cfg(doctor)]
+            Operation::LookAtAccount => Class::MissingContainer,
             // Put Blob needs only the container.
-            Operation::CreateBlob | Operation::LeaveNotice { .. } => Class::MissingContainer,
+            Operation::CreateBlob | Operation::WriteAside { .. } => Class::MissingContainer,
             _ if code == Some("ContainerNotFound") => Class::MissingContainer,
             _ => Class::MissingBlob,
         },
@@ -189,10 +194,14 @@ fn expected_status(operation: &Operation) -> u16 {
         Operation::CreateContainer
         | Operation::CreateBlob
         | Operation::Acquire { .. }
-        | Operation::LeaveNotice { .. } => 201,
+        | Operation::WriteAside { .. } => 201,
         Operation::Break { .. } => 202,
+        #[cfg(doctor)]
+        Operation::Delete { .. } => 202,
+        #[cfg(doctor)]
+        Operation::LookAtAccount => 200,
         Operation::Look { .. }
-        | Operation::LookAtNotice
+        | Operation::LookAside(_)
         | Operation::Renew { .. }
         | Operation::Change { .. }
         | Operation::Release { .. }
@@ -263,6 +272,7 @@ fn lease_state(text: &str) -> Option<LeaseState> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::azure::name::Aside;
     use proptest::prelude::*;
 
     const A: &str = "aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee";
@@ -302,8 +312,12 @@ mod tests {
             Operation::Release { lease: id() },
             Operation::Break { period: None },
             write(),
-            Operation::LookAtNotice,
-            Operation::LeaveNotice { over: None, metadata: Metadata::default() },
+            Operation::LookAside(Aside::Notice),
+            Operation::WriteAside {
+                aside: Aside::Notice,
+                over: None,
+                metadata: Metadata::default(),
+            },
         ]
     }
 
@@ -506,12 +520,13 @@ mod tests {
     #[test]
     fn when_a_blob_was_written_is_read_or_left() {
         let seconds = |date| {
-            let answer = read(&Operation::LookAtNotice, 200, &[("Last-Modified", date)]);
+            let answer =
+                read(&Operation::LookAside(Aside::Notice), 200, &[("Last-Modified", date)]);
             answer.modified.map(|date| date.timestamp())
         };
         assert_eq!(seconds("Fri, 02 Jan 2026 03:04:05 GMT"), Some(1_767_323_045));
         assert_eq!(seconds("2026-01-02T03:04:05Z"), None);
-        assert_eq!(read(&Operation::LookAtNotice, 200, &[]).modified, None);
+        assert_eq!(read(&Operation::LookAside(Aside::Notice), 200, &[]).modified, None);
     }
 
     #[test]

@@ -2,8 +2,8 @@
 
 use core::fmt;
 
+use super::percent;
 use crate::prelude::*;
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 /// A container and a blob in it, both by Azure's rules (REST: *Naming and referencing containers,
 /// blobs, and metadata*).
@@ -17,11 +17,10 @@ pub struct BlobName {
 const LONGEST: usize = 1024;
 
 /// What stays as it is in a path: RFC 3986 unreserved characters, and the slash.
-const ENCODED: &AsciiSet =
-    &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
+const KEPT: &[u8] = b"-._~/";
 
-/// What the name of an election's notice ends with.
-const NOTICE: &str = ".notice";
+/// What the longest name of a blob beside an election's ends with.
+const LONGEST_ASIDE: &str = ".notice";
 
 impl BlobName {
     /// Reads `container/blob`; the blob's own name may hold more slashes.
@@ -64,15 +63,33 @@ impl BlobName {
         encoded_path(&[&self.container, &self.blob])
     }
 
-    /// `/container/blob.notice`, percent-encoded: the blob beside this one by which a candidate
-    /// tells the leader what it cannot write to a leased blob.
-    pub fn notice_path(&self) -> String {
-        self.path() + NOTICE
+    /// `/container/blob.notice` and the like, percent-encoded: a blob beside this one by which a
+    /// candidate tells the leader what it cannot write to a leased blob.
+    pub fn aside_path(&self, aside: Aside) -> String {
+        self.path() + aside.ending()
     }
 
-    /// Whether the name of that blob is short enough for a blob.
-    pub fn may_have_notice(&self) -> bool {
-        self.blob.chars().count() + NOTICE.len() <= LONGEST
+    /// Whether the names of those blobs are short enough for a blob.
+    pub fn may_have_asides(&self) -> bool {
+        self.blob.chars().count() + LONGEST_ASIDE.len() <= LONGEST
+    }
+}
+
+/// A blob beside an election's, without a lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Aside {
+    /// `.notice`: that a candidate has another schedule.
+    Notice,
+    /// `.heir`: that a candidate comes forward to lead next.
+    Heir,
+}
+
+impl Aside {
+    fn ending(self) -> &'static str {
+        match self {
+            Self::Notice => ".notice",
+            Self::Heir => ".heir",
+        }
     }
 }
 
@@ -88,7 +105,7 @@ fn encoded_path(parts: &[&str]) -> String {
     let mut path = String::new();
     for part in parts {
         path.push('/');
-        path.extend(utf8_percent_encode(part, ENCODED));
+        path.push_str(&percent::encode(part, KEPT));
     }
     path
 }
@@ -164,13 +181,13 @@ mod tests {
     }
 
     #[test]
-    fn the_notice_is_beside_the_blob_while_its_name_is_short_enough() {
+    fn others_are_beside_the_blob_while_its_name_is_short_enough() {
         let name = BlobName::parse("leases/dir a/ü").unwrap();
-        assert_eq!(name.notice_path(), "/leases/dir%20a/%C3%BC.notice");
+        assert_eq!(name.aside_path(Aside::Notice), "/leases/dir%20a/%C3%BC.notice");
         for (length, may) in [(1, true), (1017, true), (1018, false), (1024, false)] {
             // Characters count, not bytes.
             let name = BlobName::parse(&format!("abc/{}", "é".repeat(length))).unwrap();
-            assert_eq!(name.may_have_notice(), may, "{length}");
+            assert_eq!(name.may_have_asides(), may, "{length}");
         }
     }
 

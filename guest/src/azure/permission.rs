@@ -16,9 +16,9 @@ impl Operation {
     /// What it needs.
     pub fn permission(&self) -> Permission {
         let (letters, action) = match self {
-            Operation::Look { .. } | Operation::LookAtNotice => ("r", "containers/blobs/read"),
+            Operation::Look { .. } | Operation::LookAside(_) => ("r", "containers/blobs/read"),
             Operation::CreateContainer => ("c or w, of an account SAS", "containers/write"),
-            Operation::CreateBlob | Operation::LeaveNotice { .. } => {
+            Operation::CreateBlob | Operation::WriteAside { .. } => {
                 ("c or w", "containers/blobs/write")
             }
             Operation::Acquire { .. }
@@ -27,6 +27,10 @@ impl Operation {
             | Operation::Release { .. }
             | Operation::WriteMetadata { .. } => ("w", "containers/blobs/write"),
             Operation::Break { .. } => ("w or d", "containers/blobs/write"),
+            #[cfg(doctor)]
+            Operation::Delete { .. } => ("d", "containers/blobs/delete"),
+            #[cfg(doctor)]
+            Operation::LookAtAccount => ("any, of an account SAS", "getInfo/action"),
         };
         Permission { letters, action }
     }
@@ -35,6 +39,7 @@ impl Operation {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::azure::name::Aside;
     use crate::azure::operation::ETag;
     use crate::azure::{LeaseId, Metadata};
 
@@ -50,8 +55,20 @@ mod tests {
             Operation::Acquire { lease, seconds: 15, if_match: None },
             Operation::Renew { lease },
             Operation::Release { lease },
+            Operation::Change { lease, to: lease },
             Operation::Break { period: None },
+            Operation::LookAside(Aside::Notice),
+            Operation::LookAside(Aside::Heir),
+            Operation::WriteAside {
+                aside: Aside::Notice,
+                over: None,
+                metadata: Metadata::default(),
+            },
+            Operation::WriteAside { aside: Aside::Heir, over: None, metadata: Metadata::default() },
             Operation::WriteMetadata { lease, if_match, metadata: Metadata::default() },
+            Operation::Change { lease, to: lease },
+            Operation::Delete { lease: None },
+            Operation::LookAtAccount,
         ] {
             let Permission { letters, action } = operation.permission();
             let row = format!("| {} | {letters} | `{action}` |", operation.name());

@@ -7,16 +7,14 @@
 
 use core::time::Duration;
 
-use chrono::{DateTime, TimeDelta, Utc};
-use serde::{Deserialize, Serialize};
-
 use super::Moment;
 use super::chance::Chance;
+use super::chore::Chore;
 use super::environment::Files;
 use super::failure::Failure;
+use super::heir::Heir;
 use super::holding::Hold;
 use super::keyring::{Fetch, Keyring};
-use super::notice::Chore;
 use super::one_turn::Prospect;
 use super::record::{Incumbent, Outcome};
 use super::releasing::Release;
@@ -25,6 +23,7 @@ use super::report::{
 };
 use super::service_clock::{ServiceClock, Timestamp};
 use super::settings::{Complaint, Settings};
+use super::steering::Steering;
 use super::timings::BACK_OFF;
 use super::trouble::{Told, Trouble, TroubleClass};
 use super::watchdog::Health;
@@ -33,11 +32,13 @@ use crate::azure::answer::{Answer, Class};
 use crate::azure::credential::{Credential, Pass};
 use crate::azure::lease_id::LeaseId;
 use crate::azure::operation::{Operation, Request};
+use crate::memory::{Recall, Remember, remember};
 use crate::mutants::mutant;
 use crate::prelude::*;
+use chrono::{DateTime, TimeDelta, Utc};
 
 /// The version of the memory; another one counts as no memory.
-const MEMORY: u8 = 4;
+const MEMORY: u8 = 6;
 
 /// No step sends more than this many requests before the host gets its turn.
 const MOST_REQUESTS: u32 = 16;
@@ -82,7 +83,7 @@ pub enum Todo {
 }
 
 /// All that a candidate remembers between two steps.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 pub(super) struct State {
     /// Tells this incarnation from others of the same name.
     pub nonce: u64,
@@ -94,6 +95,11 @@ pub(super) struct State {
     pub following: Option<Option<Incumbent>>,
     pub leaving: bool,
     pub health: Health,
+    pub steering: Steering,
+    /// A follower that the leader named as its heir.
+    pub heir: Option<Heir>,
+    /// A follower of higher priority does not come forward before.
+    pub wish: Moment,
     pub told: Told,
     pub keyring: Keyring,
     /// A follower does not leave its notice before.
@@ -102,8 +108,13 @@ pub(super) struct State {
     pub files: Files,
 }
 
+remember!(struct State {
+    nonce, service, phase, turn, following, leaving, health, told, keyring, leave_notice, files,
+    steering, heir, wish
+});
+
 /// Where a candidate stands in the protocol.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 #[allow(
     clippy::large_enum_variant,
     reason = "there is one, for the length of a step; smaller on wasm"
@@ -127,6 +138,17 @@ pub(super) enum Phase {
     Left,
 }
 
+remember!(enum Phase {
+    0 = Watching(watch),
+    1 = Creating { container, watch },
+    2 = Acquiring(attempt),
+    3 = Raising(raise),
+    4 = Holding(hold),
+    5 = Stopping { lease },
+    6 = Releasing(release),
+    7 = Left,
+} else Left);
+
 /// One call from the host.
 #[derive(Clone, Debug)]
 pub struct Step<'s> {
@@ -139,7 +161,7 @@ pub struct Step<'s> {
     pub(super) run: Option<Turn>,
     /// The outcome of the last turn was put on record before the release.
     pub(super) recorded: bool,
-    /// What is to be done about the notice of a follower.
+    /// What a follower has to leave beside the blob.
     pub(super) chore: Chore,
     trouble: Vec<Trouble>,
     pub(super) exchanges: Vec<Exchange>,
@@ -169,6 +191,9 @@ impl<'s> Step<'s> {
                 following: None,
                 leaving: false,
                 health: Health::default(),
+                steering: Steering::new(elapsed + settings.warm_up),
+                heir: None,
+                wish: Moment::ZERO,
                 told: Told::default(),
                 keyring: Keyring::default(),
                 leave_notice: Moment::ZERO,
@@ -192,6 +217,10 @@ impl<'s> Step<'s> {
             Some(Event::Leave(outcome)) => step.leave(outcome, elapsed),
             Some(Event::LeaveLate(outcome)) => step.leave_late(outcome, elapsed),
             Some(Event::ResetSlot) => step.reset_slot(elapsed),
+            Some(Event::Resign) => step.resign(),
+            Some(Event::HandOver(to)) => step.hand_over(to, elapsed),
+            Some(Event::Pause) => step.pause(),
+            Some(Event::Resume) => step.resume(),
             None => {}
         }
         let running = step.state.turn.as_ref().filter(|_| !mutant!(ReleaseBeforeStop));
@@ -281,9 +310,9 @@ impl<'s> Step<'s> {
             .map_or(ExchangeResult::Unanswered, |answer| ExchangeResult::of(answer.class));
         let took = now.saturating_sub(sent);
         self.exchanges.push(Exchange { what: operation.name(), result, took });
-        if let Operation::LookAtNotice | Operation::LeaveNotice { .. } = operation {
+        if let Operation::LookAside(aside) | Operation::WriteAside { aside, .. } = operation {
             // Not even the service's time is learnt from it.
-            return self.noticed(&reply, now);
+            return self.ran_errand(aside, &reply, now);
         }
         let signed_by_wall = self.state.service.now(now).is_none();
         if let Ok(Answer { date: Some(date), .. }) = &reply {
@@ -358,9 +387,15 @@ impl<'s> Step<'s> {
         }
         let watchdog = &self.settings.watchdog;
         let out = self.state.health.turn_ended(outcome, watchdog, now, chance);
-        let Some(span) = out else { return };
+        let Some(span) = out else {
+            // What was to last as long as the leadership came to its end.
+            if self.settings.agenda.is_one_turn_a_term() && turn.value.is_none() {
+                self.resign();
+            }
+            return;
+        };
         self.tell(TroubleClass::Work, self.state.health.explain(&turn, outcome, span), now);
-        self.resign(EndingReason::WorkFailed, now, now + self.settings.timings.poll / 2);
+        self.step_down(EndingReason::WorkFailed, now, now + self.settings.timings.poll / 2, None);
     }
 
     pub(super) fn leave(&mut self, outcome: Option<Outcome>, now: Moment) {
@@ -372,7 +407,7 @@ impl<'s> Step<'s> {
             hold.turn_ended(&turn, outcome, now);
         }
         let lease = match &self.state.phase {
-            Phase::Holding(_) => return self.resign(EndingReason::Left, now, now),
+            Phase::Holding(_) => return self.step_down(EndingReason::Left, now, now, None),
             Phase::Acquiring(attempt) => attempt.unsure.then_some(attempt.lease),
             Phase::Raising(raise) => Some(raise.lease),
             Phase::Stopping { lease } => *lease,
@@ -448,6 +483,8 @@ impl<'s> Step<'s> {
             standing,
             ending: self.ending,
             renewed: self.renewed,
+            wind_down: self.winds_down(),
+            heir: self.state.steering.hand_over().map(|order| order.to.clone()),
             run: self.run.take(),
             trouble: core::mem::take(&mut self.trouble),
             exchanges: core::mem::take(&mut self.exchanges),
@@ -461,6 +498,10 @@ pub(super) fn trouble(answer: &Answer, operation: &Operation, settings: &Setting
     let class = match answer.class {
         Class::Refused => TroubleClass::Refused,
         Class::MissingBlob | Class::MissingContainer => TroubleClass::Configuration,
+        // That does not pass.
+        Class::Conflict if answer.code.as_deref() == Some("BlobImmutableDueToPolicy") => {
+            TroubleClass::Configuration
+        }
         Class::Unavailable | Class::Conflict | Class::LeaseMismatch | Class::ConditionNotMet => {
             TroubleClass::Unavailable
         }
@@ -490,9 +531,7 @@ pub(super) fn patience(settings: &Settings) -> Duration {
 
 fn remember(state: &State) -> Vec<u8> {
     let mut memory = vec![MEMORY];
-    // Serialising these plain values into a vector cannot fail; if it did, the
-    // candidate would begin anew, which is safe.
-    memory.extend(postcard::to_allocvec(state).unwrap_or_default());
+    state.write(&mut memory);
     memory
 }
 
@@ -503,7 +542,7 @@ pub(super) fn remembered_files(memory: &[u8]) -> Option<Files> {
 
 fn recall(memory: &[u8]) -> Option<State> {
     match memory.split_first() {
-        Some((&MEMORY, state)) => postcard::from_bytes(state).ok(),
+        Some((&MEMORY, state)) => Recall::all(state),
         _ => None,
     }
 }

@@ -3,12 +3,11 @@
 
 use core::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
 use super::record::{Incumbent, Outcome};
 use super::service_clock::Timestamp;
 use super::trouble::Trouble;
 use crate::azure::answer::Class;
+use crate::memory::remember;
 use crate::prelude::*;
 
 /// Leadership, and how long it may be acted upon.
@@ -44,6 +43,10 @@ pub enum EndingReason {
     Left,
     /// The work failed.
     WorkFailed,
+    /// An operator, or the longest tenure, had it so; others come first now.
+    Resigned,
+    /// The lease was given to an heir.
+    HandedOver,
 }
 
 /// A tenancy that ended in this step.
@@ -56,7 +59,7 @@ pub struct Ending {
 }
 
 /// One run of the leader handler, for one slot.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Turn {
     /// The fencing token.
     pub term: u64,
@@ -74,8 +77,12 @@ pub struct Turn {
     pub time_limit: Option<Duration>,
 }
 
+remember!(struct Turn {
+    term, slot, value, attempt, past_due, valid_for, time_limit
+});
+
 /// What happened since the last step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The turn is over and was seen stopped.
     TurnEnded(Outcome),
@@ -87,6 +94,14 @@ pub enum Event {
     LeaveLate(Outcome),
     /// Forget a claimed slot that lies in the future.
     ResetSlot,
+    /// Give up the leadership, and let the others come first.
+    Resign,
+    /// Give the leadership to the candidate of that name.
+    HandOver(String),
+    /// Stay out of the race; a leader resigns.
+    Pause,
+    /// Contend again.
+    Resume,
 }
 
 /// A request that a step sent, and what came of it.
@@ -145,6 +160,10 @@ pub struct Report {
     pub ending: Option<Ending>,
     /// Set in the step in which the lease was renewed.
     pub renewed: bool,
+    /// The turn that runs is to come to its end.
+    pub wind_down: bool,
+    /// The name of the candidate that this leader hands over to.
+    pub heir: Option<String>,
     /// A turn to run now, already claimed.
     pub run: Option<Turn>,
     /// What went wrong.

@@ -27,7 +27,10 @@ Examples:
     tenure run --election jobs/backup --cron '0 3 * * *' -- /usr/local/bin/backup --all
 
   Who leads?
-    tenure status --election jobs/nightly";
+    tenure status --election jobs/nightly
+
+  Why does nobody lead?
+    tenure doctor --election jobs/nightly";
 
 #[derive(Parser)]
 #[command(name = "tenure", version, about = ABOUT, after_help = EXAMPLES)]
@@ -43,8 +46,26 @@ pub(super) enum Command {
     Run(Box<RunArguments>),
     /// Shows who leads
     Status(StatusArguments),
+    /// Shows what changes: who leads, the lease, turns, troubles
+    Watch(WatchArguments),
+    /// Tries all that an election needs from this machine, and says what is wrong and what to do
+    #[command(after_help = DOCTOR_HELP)]
+    Doctor(LookArguments),
+    /// Shows who led, the newest first
+    #[command(after_help = HISTORY_HELP)]
+    History(LookArguments),
     /// Forgets a claimed slot that lies in the future and keeps all turns waiting
     ResetSlot(ResetSlotArguments),
+    /// Makes the leader give up its leadership, so that another candidate takes over
+    Resign(SteerArguments),
+    /// Has the leader hand over to a candidate of your choice, with no gap for a third one
+    Transfer(TransferArguments),
+    /// Keeps one candidate out of the race until it is resumed; a leader resigns
+    Pause(SteerArguments),
+    /// Lets a paused candidate contend again
+    Resume(SteerArguments),
+    /// Breaks the lease, whoever holds it, reachable or not
+    Break(BreakArguments),
     /// Makes one component of the election and a handler, for Spin, wasmCloud and other platforms
     Compose(ComposeArguments),
     /// Runs a blob store for trying things out, in memory
@@ -100,6 +121,11 @@ pub(super) struct RunArguments {
     /// [env: TENURE_CRON]
     #[arg(long, value_name = "EXPRESSION")]
     pub cron: Option<String>,
+    /// Instead of a timer: the work is started when this candidate wins, and may run as long as it leads.
+    /// When it ends by itself the leadership does too, so that another candidate starts it
+    /// [env: TENURE_WHILE_LEADING]
+    #[arg(long)]
+    pub while_leading: bool,
     /// The time zone of --cron by its IANA name, like Europe/Berlin; default UTC
     /// [env: TENURE_TIME_ZONE]
     #[arg(long, value_name = "ZONE")]
@@ -169,7 +195,23 @@ pub(super) struct RunArguments {
     /// renewed meanwhile; default 1s, of a command the stop time [env: TENURE_GRACE]
     #[arg(long, value_name = "DURATION")]
     pub grace: Option<String>,
-    /// Where this candidate can be reached while it leads; shown to others [env: TENURE_ADDRESS]
+    /// Who should lead, 0 to 1000: a leader hands over to a candidate of higher priority when it has led
+    /// for a minute, if both have one [env: TENURE_PRIORITY]
+    #[arg(long, value_name = "NUMBER", allow_hyphen_values = true)]
+    pub priority: Option<String>,
+    /// After so long a leader resigns between two turns, and the others come first; at least four leases
+    /// [env: TENURE_MAX_TENURE]
+    #[arg(long, value_name = "DURATION")]
+    pub max_tenure: Option<String>,
+    /// How long a new process stays out of the race, up to 24h; default 0s [env: TENURE_WARM_UP]
+    #[arg(long, value_name = "DURATION")]
+    pub warm_up: Option<String>,
+    /// A command that tells whether this process can work, by exit code 0: it stays out of the race until
+    /// then, and asks again each second. Run by the shell [env: TENURE_READY_CMD]
+    #[arg(long, value_name = "COMMAND")]
+    pub ready_cmd: Option<String>,
+    /// Where this candidate can be reached while it leads; shown to others. Default: that of --listen, when
+    /// it is one of this machine's in the network [env: TENURE_ADDRESS]
     #[arg(long)]
     pub address: Option<String>,
     /// Shows over HTTP a page of the election (/), whether this candidate runs (/healthz), is ready (/readyz, and /readyz?leader on the
@@ -177,6 +219,11 @@ pub(super) struct RunArguments {
     /// [env: TENURE_LISTEN]
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub listen: Option<String>,
+    /// A file with the token by which operators steer this candidate on --listen: POST /resign,
+    /// /transfer?to=NAME, /pause, /resume. Without one nobody can [env: TENURE_CONTROL_TOKEN_FILE, or the
+    /// token itself in TENURE_CONTROL_TOKEN]
+    #[arg(long, value_name = "FILE")]
+    pub control_token_file: Option<PathBuf>,
     /// A host that the handler may send requests to: HOST, HOST:PORT or SCHEME://HOST[:PORT].
     /// Addresses of this machine only as addresses, not by name. Repeatable
     #[arg(long, value_name = "HOST")]
@@ -260,12 +307,134 @@ pub(super) struct ResetSlotArguments {
     pub yes: bool,
 }
 
+const STEER_HELP: &str = "\
+The candidate must run with --listen and a control token; the same token is given here, by the variable
+TENURE_CONTROL_TOKEN or --control-token-file. Without --at, it goes to the leader at the address that it
+put on record (--address, an http:// or https:// URL of its listener).
+
+Exit codes: 0 it is done; 1 it was ordered, but did not come about in time; 2 it was not ordered, and nothing
+has changed.";
+
+#[derive(Args)]
+#[command(after_help = STEER_HELP)]
+pub(super) struct SteerArguments {
+    #[command(flatten)]
+    pub target: TargetArguments,
+}
+
+#[derive(Args)]
+#[command(after_help = STEER_HELP)]
+pub(super) struct TransferArguments {
+    /// The name of the candidate that is to lead
+    #[arg(long, value_name = "NAME")]
+    pub to: String,
+    #[command(flatten)]
+    pub target: TargetArguments,
+}
+
+/// Which candidate is meant.
+#[derive(Args)]
+pub(super) struct TargetArguments {
+    /// The election: a container and a blob in it [env: TENURE_ELECTION]
+    #[arg(long, value_name = "CONTAINER/BLOB")]
+    pub election: Option<String>,
+    /// The listener of the candidate, like http://10.0.0.4:8080; default: the address of the leader
+    #[arg(long, value_name = "URL")]
+    pub at: Option<String>,
+    /// A file with the control token, instead of TENURE_CONTROL_TOKEN
+    /// [env: TENURE_CONTROL_TOKEN_FILE]
+    #[arg(long, value_name = "FILE")]
+    pub control_token_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub storage: StorageArguments,
+}
+
+const BREAK_HELP: &str = "\
+For a leader that nobody can reach any more. Without --period what is left of its lease runs out, so that
+it has stopped by then: no two leaders overlap. With a shorter period it leads on until its next renewal
+meets the broken lease, beside the next one.
+
+Exit codes: 0 the lease is broken, or nobody held it; 1 it was not broken; 2 something was wrong with the
+settings, or nobody was there to agree.";
+
+#[derive(Args)]
+#[command(after_help = BREAK_HELP)]
+pub(super) struct BreakArguments {
+    /// The election: a container and a blob in it [env: TENURE_ELECTION]
+    #[arg(long, value_name = "CONTAINER/BLOB")]
+    pub election: Option<String>,
+    /// How long the holder keeps it at most, 0s to 60s, rounded up to whole seconds; default: what is
+    /// left of it
+    #[arg(long, value_name = "DURATION")]
+    pub period: Option<String>,
+    #[command(flatten)]
+    pub storage: StorageArguments,
+    /// Does it without asking
+    #[arg(long)]
+    pub yes: bool,
+}
+
 const STATUS_HELP: &str = "\
 Exit codes: 0 somebody leads; 1 nobody does; 2 it could not be found out.";
 
 #[derive(Args)]
 #[command(after_help = STATUS_HELP)]
 pub(super) struct StatusArguments {
+    /// The election: a container and a blob in it [env: TENURE_ELECTION]
+    #[arg(long, value_name = "CONTAINER/BLOB")]
+    pub election: Option<String>,
+    /// The longest that one request may take; default 3s [env: TENURE_REQUEST_TIMEOUT]
+    #[arg(long, value_name = "DURATION")]
+    pub request_timeout: Option<String>,
+    #[command(flatten)]
+    pub storage: StorageArguments,
+    /// One JSON object instead of text
+    #[arg(long)]
+    pub json: bool,
+}
+
+const WATCH_HELP: &str = "\
+It looks, and takes no part. Changes that come and go between two looks are not seen.
+
+It ends with SIGINT (Ctrl-C) or SIGTERM, or when nobody reads any more. Exit codes: 0 it was ended; 2
+something is wrong with the settings.";
+
+#[derive(Args)]
+#[command(after_help = WATCH_HELP)]
+pub(super) struct WatchArguments {
+    /// The election: a container and a blob in it [env: TENURE_ELECTION]
+    #[arg(long, value_name = "CONTAINER/BLOB")]
+    pub election: Option<String>,
+    /// From one look to the next, 200ms to 1h; default 2s
+    #[arg(long, value_name = "DURATION")]
+    pub interval: Option<String>,
+    /// The longest that one request may take; default 3s [env: TENURE_REQUEST_TIMEOUT]
+    #[arg(long, value_name = "DURATION")]
+    pub request_timeout: Option<String>,
+    #[command(flatten)]
+    pub storage: StorageArguments,
+    /// One JSON object per line instead of text
+    #[arg(long)]
+    pub json: bool,
+}
+
+const DOCTOR_HELP: &str = "\
+It connects to the storage account, and tries each request that a candidate sends on an empty blob of its
+own beside the election's, BLOB.doctor-…, which it removes. A credential that may not delete blobs
+leaves one of them, BLOB.doctor. A missing container is made, as a candidate would make it. The election
+itself is looked at, and not touched: run it while candidates run.
+
+Exit codes: 0 all is well; 1 there are warnings; 2 something failed, or a setting is wrong; 130 it was
+interrupted.";
+
+const HISTORY_HELP: &str = "\
+The record on the blob keeps the newest leaders, ten at most.
+
+Exit codes: 0 somebody led; 1 nobody ever did; 2 it could not be found out.";
+
+/// Of somebody who looks on, and takes no part.
+#[derive(Args)]
+pub(super) struct LookArguments {
     /// The election: a container and a blob in it [env: TENURE_ELECTION]
     #[arg(long, value_name = "CONTAINER/BLOB")]
     pub election: Option<String>,

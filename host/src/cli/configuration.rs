@@ -1,17 +1,20 @@
 //! From flags and variables to settings, keeping in mind where each came from.
 
-use super::args::{ResetSlotArguments, RunArguments, StatusArguments, StorageArguments};
-use super::ca_file;
+use super::args::{
+    LookArguments, ResetSlotArguments, RunArguments, StatusArguments, StorageArguments,
+    WatchArguments,
+};
 use super::complaint::{Complaint, shown};
 #[cfg(unix)]
 use super::stop_time;
+use super::{ca_file, control_token};
 use crate::clock::BootClock;
 use crate::component::{CheckError, ElectionComponent, Engine};
 use crate::contract;
 use crate::egress::{AllowList, Authorities, InvalidTermHeader, TermHeader};
 #[cfg(unix)]
 use crate::handler::command;
-use crate::server::Server;
+use crate::server::{ControlToken, Server};
 use crate::settings::{Settings, default_name, names};
 use bytesize::ByteSize;
 use std::net::SocketAddr;
@@ -25,6 +28,9 @@ const GRACE: &str = "TENURE_GRACE";
 
 /// The variable of `--listen`.
 const LISTEN: &str = "TENURE_LISTEN";
+
+/// The variable of `--ready-cmd`.
+const READY_CMD: &str = "TENURE_READY_CMD";
 
 /// The most grace that a turn is given.
 const MOST_GRACE: Duration = Duration::from_secs(3600);
@@ -69,6 +75,14 @@ impl Configuration {
         this.flag(names::REQUEST_TIMEOUT, "--request-timeout", request_timeout);
         this.flag(names::EVERY, "--every", arguments.every.as_deref());
         this.flag(names::CRON, "--cron", arguments.cron.as_deref());
+        this.flag(
+            names::WHILE_LEADING,
+            "--while-leading",
+            arguments.while_leading.then_some("true"),
+        );
+        this.flag(names::PRIORITY, "--priority", arguments.priority.as_deref());
+        this.flag(names::MAX_TENURE, "--max-tenure", arguments.max_tenure.as_deref());
+        this.flag(names::WARM_UP, "--warm-up", arguments.warm_up.as_deref());
         this.flag(names::TIME_ZONE, "--time-zone", arguments.time_zone.as_deref());
         this.flag(names::JITTER, "--jitter", arguments.jitter.as_deref());
         this.flag(names::DELIVERY, "--delivery", arguments.delivery.as_deref());
@@ -82,21 +96,40 @@ impl Configuration {
         if this.settings.get(names::NAME).is_none() {
             this.settings.set(names::NAME, default_name());
         }
-        let timers = [names::EVERY, names::CRON, names::ON_START];
+        let timers = [names::EVERY, names::CRON, names::ON_START, names::WHILE_LEADING];
         if timers.iter().all(|timer| this.settings.get(timer).is_none()) {
             this.complaints.push(Complaint::new(
                 "--every",
                 "no timer is given, so the handler would never run",
-                "give --every 5s, --cron '0 9 * * MON-FRI' or --on-start VALUE",
+                "give --every 5s, --cron '0 9 * * MON-FRI', --on-start VALUE or --while-leading",
             ));
         }
         this
     }
 
     pub(super) fn of_status(arguments: &StatusArguments) -> Self {
-        let mut this = Self::of(&arguments.storage);
-        this.flag(names::ELECTION, "--election", arguments.election.as_deref());
-        let request_timeout = arguments.request_timeout.as_deref();
+        let StatusArguments { election, request_timeout, storage, .. } = arguments;
+        Self::of_onlooker(election.as_deref(), request_timeout.as_deref(), storage)
+    }
+
+    pub(super) fn of_watch(arguments: &WatchArguments) -> Self {
+        let WatchArguments { election, request_timeout, storage, .. } = arguments;
+        Self::of_onlooker(election.as_deref(), request_timeout.as_deref(), storage)
+    }
+
+    pub(super) fn of_look(arguments: &LookArguments) -> Self {
+        let LookArguments { election, request_timeout, storage, .. } = arguments;
+        Self::of_onlooker(election.as_deref(), request_timeout.as_deref(), storage)
+    }
+
+    /// Of somebody who does not take part.
+    fn of_onlooker(
+        election: Option<&str>,
+        request_timeout: Option<&str>,
+        storage: &StorageArguments,
+    ) -> Self {
+        let mut this = Self::of(storage);
+        this.flag(names::ELECTION, "--election", election);
         this.flag(names::REQUEST_TIMEOUT, "--request-timeout", request_timeout);
         // What they go with may be given to `tenure run` as an option.
         let timer = [names::EVERY, names::CRON].iter().any(|n| this.settings.get(n).is_some());
@@ -124,13 +157,25 @@ impl Configuration {
         this.settings.set(names::NAME, "tenure reset-slot");
         // It has no turns of its own, and is to win before the others look again.
         this.clear(&TURNS);
-        this.clear(&[names::EVERY, names::CRON, names::ON_START]);
+        this.clear(&[names::EVERY, names::CRON, names::ON_START, names::WHILE_LEADING]);
+        this.clear(&[names::PRIORITY, names::MAX_TENURE, names::WARM_UP]);
         this.settings.set(names::POLL, "500ms");
+        this
+    }
+
+    /// For an operator who looks at an election, and takes no part.
+    pub(super) fn of_operator(election: Option<&str>, storage: &StorageArguments) -> Self {
+        let mut this = Self::of(storage);
+        this.flag(names::ELECTION, "--election", election);
+        this.clear(&TURNS);
+        this.clear(&[names::EVERY, names::CRON, names::ON_START, names::WHILE_LEADING]);
         this
     }
 
     fn of(storage: &StorageArguments) -> Self {
         let mut this = Self { settings: Settings::from_env(), ..Self::default() };
+        // The host's business alone.
+        this.clear(&[control_token::TOKEN]);
         if let Some(file) = &storage.connection_string_file {
             this.connection_string(file);
         }
@@ -296,6 +341,19 @@ impl Configuration {
         })
     }
 
+    /// The timer as the record of a leader with these settings has it; none without one.
+    pub(super) fn schedule(&self) -> Option<String> {
+        let variable = |name: &str| match name {
+            names::ELECTION => Some("any/any".to_owned()),
+            names::CONNECTION_STRING => Some("UseDevelopmentStorage=true".to_owned()),
+            names::EVERY | names::CRON | names::TIME_ZONE => {
+                self.settings.get(name).map(str::to_owned)
+            }
+            _ => None,
+        };
+        tenure_guest::election::Settings::read(variable).ok()?.agenda.words()
+    }
+
     /// Bytes of memory for a turn; none when it was not said, or is wrong.
     pub(super) fn memory_limit(&mut self, flag: Option<&str>) -> Option<usize> {
         let (source, value) = host_setting(MEMORY_LIMIT, "--memory-limit", flag)?;
@@ -330,6 +388,42 @@ impl Configuration {
         };
         self.complaints.push(Complaint::new(source, problem, advice));
         None
+    }
+
+    /// Without another address, that of a listener which others can reach is put on record.
+    pub(super) fn default_address(&mut self, listener: Option<&TcpListener>) {
+        let address = listener.and_then(|listener| listener.local_addr().ok());
+        let reachable = address.filter(|a| !a.ip().is_unspecified() && !a.ip().is_loopback());
+        if let (Some(address), None) = (reachable, self.settings.get(names::ADDRESS)) {
+            self.settings.set(names::ADDRESS, format!("http://{address}"));
+        }
+    }
+
+    /// The token by which operators may steer this candidate, over a listener.
+    pub(super) fn control_token(
+        &mut self,
+        flag: Option<&Path>,
+        listens: bool,
+    ) -> Option<ControlToken> {
+        if flag.is_some() && !listens {
+            self.complaints.push(Complaint::new(
+                "--control-token-file",
+                "nothing listens, so nobody could use the token",
+                "add --listen, or leave it out",
+            ));
+        }
+        match control_token::read(flag) {
+            Ok(token) => token,
+            Err(complaint) => {
+                self.complaints.push(complaint);
+                None
+            }
+        }
+    }
+
+    /// The command that tells whether this process can work.
+    pub(super) fn ready_cmd(&self, flag: Option<&str>) -> Option<String> {
+        host_setting(READY_CMD, "--ready-cmd", flag).map(|(_, command)| command)
     }
 
     /// The header that carries the term.

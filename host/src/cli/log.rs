@@ -177,7 +177,12 @@ fn json(now: DateTime<Utc>, candidate: &str, event: &Event) -> Option<String> {
     }
     let timestamp = now.to_rfc3339_opts(SecondsFormat::Millis, true);
     let line = serde_json::to_string(&Line { timestamp, candidate, event }).ok()?;
-    Some(if line.contains(is_raw_control) { escaped(&line) } else { line })
+    Some(without_controls(line))
+}
+
+/// A line of JSON with nothing in it that a terminal obeys.
+pub(super) fn without_controls(line: String) -> String {
+    if line.contains(is_raw_control) { escaped(&line) } else { line }
 }
 
 /// JSON leaves these as they are, and terminals obey some of them.

@@ -1,28 +1,37 @@
 //! The program `tenure`: its command line, its logs and its exit codes.
 
 mod args;
+mod break_lease;
 mod ca_file;
 mod complaint;
 mod compose;
 mod configuration;
+mod consent;
+mod control_token;
 mod demo;
+mod doctor;
 mod handler;
+mod history;
 mod log;
+mod ready;
 mod reset_slot;
 mod run;
 mod signals;
 mod status;
+mod steer;
 #[cfg(unix)]
 mod stop_time;
 mod store;
 mod text;
+mod watch;
 #[cfg(unix)]
 mod watchdog;
 
-use args::{Arguments, Command};
+use args::{Arguments, Command, TargetArguments};
 use clap::Parser;
 use std::io::Write as _;
 use std::process::ExitCode;
+use steer::Verb;
 use tokio::runtime::{Builder, Runtime};
 
 /// The program was used wrongly, or could not do what it was asked for.
@@ -37,8 +46,24 @@ pub fn main() -> ExitCode {
         Command::Status(arguments) => {
             with_runtime(1, |runtime| runtime.block_on(status::status(&arguments)))
         }
+        Command::Watch(arguments) => {
+            with_runtime(1, |runtime| runtime.block_on(watch::watch(&arguments)))
+        }
+        Command::History(arguments) => {
+            with_runtime(1, |runtime| runtime.block_on(history::history(&arguments)))
+        }
+        Command::Doctor(arguments) => {
+            with_runtime(1, |runtime| runtime.block_on(doctor::doctor(&arguments)))
+        }
         Command::ResetSlot(arguments) => {
             with_runtime(1, |runtime| runtime.block_on(reset_slot::reset_slot(&arguments)))
+        }
+        Command::Resign(arguments) => steer(&Verb::Resign, &arguments.target),
+        Command::Transfer(arguments) => steer(&Verb::Transfer(arguments.to), &arguments.target),
+        Command::Pause(arguments) => steer(&Verb::Pause, &arguments.target),
+        Command::Resume(arguments) => steer(&Verb::Resume, &arguments.target),
+        Command::Break(arguments) => {
+            with_runtime(1, |runtime| runtime.block_on(break_lease::break_lease(&arguments)))
         }
         #[cfg(unix)]
         Command::Watchdog(arguments) => watchdog::watchdog(arguments),
@@ -50,6 +75,10 @@ pub fn main() -> ExitCode {
             with_runtime(2, |runtime| runtime.block_on(demo::demo(&arguments)))
         }
     }
+}
+
+fn steer(verb: &Verb, target: &TargetArguments) -> ExitCode {
+    with_runtime(1, |runtime| runtime.block_on(steer::steer(verb, target)))
 }
 
 fn with_runtime(workers: usize, program: impl FnOnce(&Runtime) -> ExitCode) -> ExitCode {

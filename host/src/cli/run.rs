@@ -6,20 +6,23 @@ use super::configuration::Configuration;
 use super::handler;
 use super::log::Log;
 use super::signals::Signals;
-use super::{UNUSABLE, fail};
+use super::{UNUSABLE, fail, ready};
 use crate::clock::{BootClock, Clock as _};
 use crate::component::{CheckError, ElectionComponent, Engine};
-use crate::runner::{Event, Runner};
-use crate::server::{Board, Server};
+use crate::runner::{Event, Order, Runner};
+use crate::server::{Board, Control, Server};
 use crate::settings::names;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::select;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, mpsc};
 
 /// A second signal did not wait for the lease to be released.
 const IMPATIENT: u8 = 1;
+
+/// So many orders of operators may wait.
+const ORDERS: usize = 8;
 
 /// Signals that follow the first within this time mean the same.
 const REPEATED: Duration = Duration::from_secs(1);
@@ -45,6 +48,10 @@ pub(super) async fn run(arguments: &RunArguments) -> ExitCode {
     let work = handler::of_run(&engine, &clock, arguments, &mut configuration, &log);
     let grace = configuration.grace(arguments.grace.as_deref());
     let listener = configuration.listener(arguments.listen.as_deref()).await;
+    configuration.default_address(listener.as_ref());
+    let token = arguments.control_token_file.as_deref();
+    let token = configuration.control_token(token, listener.is_some());
+    let ready_cmd = configuration.ready_cmd(arguments.ready_cmd.as_deref());
     let settings = configuration.settings.clone();
     let elector = match ElectionComponent::new(&engine, settings, &clock) {
         Ok(elector) => elector.trusting(configuration.authorities.clone()),
@@ -65,13 +72,17 @@ pub(super) async fn run(arguments: &RunArguments) -> ExitCode {
         log.event(&Event::Note { detail });
     }
     let board = Arc::new(board(&configuration, &clock));
-    let server = match listener.map(|l| Server::serve(l, board.clone(), &clock)).transpose() {
+    let (order, mut orders) = mpsc::channel(ORDERS);
+    let control = token.map(|token| Control { token, orders: order.clone() });
+    let serve = |listener| Server::serve(listener, board.clone(), &clock, control);
+    let server = match listener.map(serve).transpose() {
         Ok(server) => server,
         Err(error) => return fail(error),
     };
     if let Some(server) = &server {
         log.event(&Event::Note { detail: format!("listening on http://{}", server.address()) });
     }
+    let noted = log.clone();
     let (stepped, happened) = (board.clone(), board);
     let (reading, told_at) = (clock.reading(), clock.reading());
     let mut runner = Runner::new(elector, work.handler, clock)
@@ -83,6 +94,11 @@ pub(super) async fn run(arguments: &RunArguments) -> ExitCode {
     if let Some(grace) = grace.or(work.grace) {
         runner = runner.grace(grace);
     }
+    let readiness = ready_cmd.map(|command| {
+        // Before the first step, so that it does not contend meanwhile.
+        let _ = order.try_send(Order::Pause);
+        tokio::spawn(ready::wait(command, order.clone(), move |event| noted.event(&event)))
+    });
     let asked = Notify::new();
     let insisted = async {
         signals.next().await;
@@ -94,10 +110,15 @@ pub(super) async fn run(arguments: &RunArguments) -> ExitCode {
         }
     };
     let code = select! {
-        () = runner.run(asked.notified()) => ExitCode::SUCCESS,
+        () = runner.run_with(asked.notified(), &mut orders) => ExitCode::SUCCESS,
         () = insisted => ExitCode::from(IMPATIENT),
     };
     drop(server);
+    if let Some(readiness) = readiness {
+        // It holds a clone of the log, which is to end.
+        readiness.abort();
+        let _ = readiness.await;
+    }
     // The last clones of the log go with it.
     drop(runner);
     written.wait();

@@ -19,6 +19,18 @@ pub(super) fn colour_wanted() -> bool {
     !set("NO_COLOR") && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
 }
 
+/// How wide the terminal is; none where there is none.
+#[cfg(unix)]
+pub(super) fn columns() -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
+    Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
+}
+
+#[cfg(not(unix))]
+pub(super) fn columns() -> Option<usize> {
+    None
+}
+
 /// One line, or none for what people need not see each time.
 pub(super) fn line<Z: TimeZone<Offset: fmt::Display>>(
     now: &DateTime<Z>,
@@ -62,6 +74,7 @@ fn words(event: &Event) -> Option<(Style, &'static str, String)> {
         Event::StoodDown { term, reason } => {
             (YELLOW, "stood down", format!("term {term}, {reason}"))
         }
+        Event::Ordered { order } => (YELLOW, "ordered", order.clone()),
         Event::Trouble { class, detail } => (RED, "trouble", format!("{class}: {detail}")),
         Event::Handler { line, stream: Stream::Stdout } => (DIM, "handler", line.clone()),
         Event::Handler { line, stream: Stream::Stderr } => (DIM, "handler", format!("! {line}")),

@@ -3,7 +3,7 @@
 
 use super::metrics::Metrics;
 use super::timeline::Timeline;
-use crate::contract::{ExchangeResult, Incumbent, Report, Standing};
+use crate::contract::{ExchangeResult, Incumbent, Report, Standing, Trouble, TroubleClass};
 use crate::runner::{Event, class_name, rfc3339};
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::Serialize;
@@ -48,7 +48,13 @@ pub(super) struct State {
     pub(super) role: Role,
     /// How long a leader may act right after a renewal.
     pub(super) whole: Duration,
+    /// To whom it hands over.
+    heir: Option<String>,
+    /// An operator keeps it out of the race.
+    paused: bool,
     trouble: Option<Told>,
+    /// What keeps it from leading and from following.
+    blocked: Option<Told>,
     pub(super) history: VecDeque<Change>,
     /// When and what, also what is over.
     pub(super) troubles: VecDeque<(Duration, String)>,
@@ -86,6 +92,25 @@ pub(super) struct Leader {
 pub(super) struct Told {
     pub class: &'static str,
     pub detail: String,
+}
+
+impl Told {
+    fn of(trouble: &Trouble) -> Self {
+        Self { class: class_name(trouble.class), detail: trouble.detail.clone() }
+    }
+}
+
+/// Whether a candidate with such a trouble cannot win while it lasts.
+fn keeps_out(class: TroubleClass) -> bool {
+    match class {
+        TroubleClass::Configuration
+        | TroubleClass::Refused
+        | TroubleClass::Clock
+        | TroubleClass::Unreachable
+        | TroubleClass::Unavailable
+        | TroubleClass::Nonsense => true,
+        TroubleClass::LeaseLost | TroubleClass::Schedule | TroubleClass::Work => false,
+    }
 }
 
 /// A change of leadership, as this candidate saw it.
@@ -153,10 +178,10 @@ impl Board {
             }
         }
         if let Some(trouble) = report.trouble.last() {
-            let class = class_name(trouble.class);
-            state.trouble = Some(Told { class, detail: trouble.detail.clone() });
+            state.trouble = Some(Told::of(trouble));
         }
         let state = &mut *state;
+        state.heir.clone_from(&report.heir);
         state.role = match &report.standing {
             Standing::Leading(tenancy) => {
                 let (term, valid_for) = (tenancy.term, Duration::from_nanos(tenancy.valid_for));
@@ -168,6 +193,15 @@ impl Board {
             Standing::Undecided => Role::Undecided,
             Standing::Left => Role::Left,
         };
+        // A look may succeed, and what comes after it never: then nobody is known to lead. The same
+        // trouble is told once a minute only, so it is kept in mind until that ends.
+        match state.role {
+            Role::Undecided => {
+                let blocked = report.trouble.iter().rfind(|trouble| keeps_out(trouble.class));
+                state.blocked = blocked.map(Told::of).or(state.blocked.take());
+            }
+            _ => state.blocked = None,
+        }
         state.timeline.stands(now, &self.candidate, &state.role);
         self.changed.send_replace(());
     }
@@ -181,6 +215,10 @@ impl Board {
     }
 
     fn note_change(&self, event: &Event, seen: Duration) {
+        if let Event::Ordered { order } = event {
+            let mut state = self.state();
+            state.paused = order == "pause" || (state.paused && order != "resume");
+        }
         let own = || Some(self.candidate.clone());
         let (name, leader, term, reason) = match event {
             Event::Elected { term, .. } => ("elected", own(), Some(*term), None),
@@ -213,7 +251,7 @@ impl Board {
         now.saturating_sub(self.state().heard) < STILL
     }
 
-    /// Whether it could lead: the storage account answers.
+    /// Whether it could lead: the storage account answers, and lets it.
     pub(super) fn readiness(&self, now: Duration) -> Readiness {
         if !self.runs(now) {
             return Readiness::NotReady("the loop stands still".to_owned());
@@ -222,15 +260,26 @@ impl Board {
         if state.role == Role::Left {
             return Readiness::NotReady("it has left the election".to_owned());
         }
-        if state.answered && state.failures < FAILURES {
+        let answers = state.answered && state.failures < FAILURES;
+        if answers && state.blocked.is_none() {
             return Readiness::Ready;
         }
-        let why = match &state.trouble {
+        let why = match state.trouble.as_ref().filter(|_| !answers).or(state.blocked.as_ref()) {
             Some(Told { class, detail }) => format!("{class}: {detail}"),
             None if state.answered => "the storage account does not answer".to_owned(),
             None => "the storage account has not answered yet".to_owned(),
         };
         Readiness::NotReady(why)
+    }
+
+    /// To whom it hands over.
+    pub(super) fn heir(&self) -> Option<String> {
+        self.state().heir.clone()
+    }
+
+    /// Whether an operator keeps it out of the race.
+    pub(super) fn is_paused(&self) -> bool {
+        self.state().paused
     }
 
     /// The newest trouble since the service answered last.

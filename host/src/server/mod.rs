@@ -11,9 +11,11 @@
 //! | `GET /history` | the newest changes that this candidate saw, as JSON |
 //! | `GET /metrics` | figures in the text format of Prometheus |
 //!
-//! Whoever reaches the listener may read all of it, and change nothing. It holds no secret.
+//! Whoever reaches the listener may read all of it. It holds no secret. Only with the token of a
+//! [`Control`] can a candidate be steered: `POST /resign`, `/transfer?to=NAME`, `/pause`, `/resume`.
 
 mod board;
+mod control;
 mod metrics;
 pub(crate) mod page;
 pub(crate) mod pages;
@@ -23,9 +25,11 @@ mod tests;
 mod timeline;
 
 pub use board::Board;
+pub use control::{Control, ControlToken};
 
 use crate::clock::Clock;
 use axum::Router;
+use pages::Face;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -50,7 +54,7 @@ impl Server {
         TcpListener::bind(address).await
     }
 
-    /// Shows `board` to everybody who asks there.
+    /// Shows `board` to everybody who asks there, and takes orders from those who have the token.
     ///
     /// # Errors
     ///
@@ -59,10 +63,12 @@ impl Server {
         listener: TcpListener,
         board: Arc<Board>,
         clock: &C,
+        control: Option<Control>,
     ) -> io::Result<Self> {
         let address = listener.local_addr()?;
-        let app: Router = pages::router(board.clone(), clock.reading())
-            .merge(page::router(show::source(board, clock.reading())));
+        let source = show::source(board.clone(), clock.reading());
+        let app: Router = pages::router(Face { board, clock: clock.reading(), control })
+            .merge(page::router(source));
         let task = tokio::spawn(async move {
             // It ends only with the task.
             let _ = axum::serve(listener, app).await;

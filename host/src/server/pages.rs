@@ -1,6 +1,7 @@
 //! What is answered to whom.
 
 use super::board::{Board, Readiness, Role};
+use super::control::{self, Control};
 use super::page::view::millis;
 use crate::clock::Reading;
 use axum::Router;
@@ -13,13 +14,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 #[derive(Clone)]
-struct Face {
-    board: Arc<Board>,
-    clock: Reading,
+pub(super) struct Face {
+    pub board: Arc<Board>,
+    pub clock: Reading,
+    /// None: nobody may steer.
+    pub control: Option<Control>,
 }
 
-pub(super) fn router(board: Arc<Board>, clock: Reading) -> Router {
+pub(super) fn router(face: Face) -> Router {
     Router::new()
+        .merge(control::routes())
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
         .route("/leader", get(leader))
@@ -27,7 +31,7 @@ pub(super) fn router(board: Arc<Board>, clock: Reading) -> Router {
         .route("/metrics", get(metrics))
         .fallback(nothing)
         .method_not_allowed_fallback(not_so)
-        .with_state(Face { board, clock })
+        .with_state(face)
 }
 
 async fn healthz(State(face): State<Face>) -> Response<Body> {
@@ -69,6 +73,8 @@ async fn leader(State(face): State<Face>, uri: Uri) -> Response<Body> {
         "leading": leading,
         "leader": leader,
         "valid_for_ms": valid_for,
+        "handing_over_to": board.heir(),
+        "paused": board.is_paused(),
         "trouble": board.trouble(),
     });
     answer(StatusCode::OK, &told)

@@ -17,13 +17,17 @@ const JITTER: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(24
 
 /// A slot that nobody could claim for so long was missed; two leases where they are longer.
 const TOLERANCE: Duration = Duration::from_secs(60);
+
 impl Reader<'_> {
     pub(super) fn agenda(
         &mut self,
         election: Option<&BlobName>,
         timings: Option<&Timings>,
     ) -> Agenda {
-        let schedule = self.schedule();
+        let schedule = match self.while_leading() {
+            true => Some(Schedule::WhileLeading),
+            false => self.schedule(),
+        };
         let jitter = self.jitter(schedule.as_ref());
         let lease = timings.map_or(Duration::ZERO, |timings| timings.lease);
         Agenda {
@@ -45,6 +49,43 @@ impl Reader<'_> {
             self.complain(variable::CRON, problem, "choose one of the two for the timer");
         }
         cron.or(every)
+    }
+
+    /// Whether the work is one turn that lasts; what is for a timer is refused then.
+    fn while_leading(&mut self) -> bool {
+        const SETTING: &str = variable::WHILE_LEADING;
+        let Some(value) = self.get(SETTING) else { return false };
+        match value.trim() {
+            "true" => {}
+            "false" => return false,
+            other => {
+                let problem = format!("\"{}\" is neither true nor false", shown(other));
+                let advice =
+                    "set true for work that lasts as long as the leadership, or leave it out";
+                self.complain(SETTING, problem, advice);
+                return false;
+            }
+        }
+        let of_timers = [
+            variable::EVERY,
+            variable::CRON,
+            variable::JITTER,
+            variable::MISSED,
+            variable::DELIVERY,
+            variable::MAX_ATTEMPTS,
+            variable::TURN_TIMEOUT,
+        ];
+        for setting in
+            of_timers.into_iter().filter(|setting| self.get(setting).is_some()).collect::<Vec<_>>()
+        {
+            let problem = format!("is set beside {SETTING}, which has no timer");
+            self.complain(setting, problem, "leave out one of the two");
+        }
+        if self.lease.is_some() {
+            let problem = "each call is one whole turn here, and ends";
+            self.complain(SETTING, problem, "set TENURE_EVERY or TENURE_CRON, or use tenure run");
+        }
+        true
     }
 
     fn every(&mut self) -> Option<Schedule> {
@@ -94,8 +135,9 @@ impl Reader<'_> {
         }
         let zone = Zone::named(name);
         if zone.is_none() {
-            let problem = format!("\"{}\" is no time zone of IANA's {ZONES_OF}", shown(name));
-            self.complain(variable::TIME_ZONE, problem, "write it like Europe/Berlin, or UTC");
+            let problem = format!(" is no time zone of IANA's {ZONES_OF}");
+            let advice = "write it like Europe/Berlin, or UTC";
+            self.complain_of(variable::TIME_ZONE, name, &problem, advice);
         }
         zone
     }
@@ -129,16 +171,16 @@ impl Reader<'_> {
                 return Delivery::AtLeastOnce { max_attempts: attempts.unwrap_or(5) };
             }
             Some("at-most-once") | None if attempts.is_some() => {
-                let problem = "is set, but each slot is tried once".into();
+                let problem = "is set, but each slot is tried once";
                 let advice = "leave it out, or set TENURE_DELIVERY=at-least-once";
                 self.complain(variable::MAX_ATTEMPTS, problem, advice);
             }
             Some("at-most-once") | None => {}
             Some(other) => {
-                let problem = format!("\"{}\" is no rule of delivery", shown(other));
                 let advice = "choose at-most-once (a turn that went wrong is not repeated) or \
                               at-least-once (it is)";
-                self.complain(variable::DELIVERY, problem, advice);
+                let problem = " is no rule of delivery";
+                self.complain_of(variable::DELIVERY, other, problem, advice);
             }
         }
         Delivery::AtMostOnce
@@ -153,10 +195,10 @@ impl Reader<'_> {
             (Some("once"), None, None) => Missed::Once,
             (Some("all"), Some(Some(most)), None) => Missed::All(most),
             _ => {
-                let problem = format!("\"{}\" is no rule for missed slots", shown(&value));
                 let advice = "choose skip (they do not run), once (one turn for all of them), or \
                               all N (each, of more than N the newest; N from 1 to 1000)";
-                self.complain(variable::MISSED, problem, advice);
+                let problem = " is no rule for missed slots";
+                self.complain_of(variable::MISSED, &value, problem, advice);
                 Missed::Once
             }
         }

@@ -2,11 +2,10 @@
 
 use core::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
 use super::super::record::{LastSlot, Outcome, Record, Started, fingerprint};
 use super::super::service_clock::{Timestamp, nanos};
 use super::Schedule;
+use crate::memory::remember;
 use crate::mutants::mutant;
 use crate::prelude::*;
 
@@ -15,7 +14,7 @@ use crate::prelude::*;
 const AHEAD: Duration = Duration::from_secs(10);
 
 /// How often a slot is run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Delivery {
     /// Once, whatever becomes of the turn.
     #[default]
@@ -26,6 +25,10 @@ pub enum Delivery {
         max_attempts: u32,
     },
 }
+
+remember!(enum Delivery {
+    0 = AtMostOnce, 1 = AtLeastOnce { max_attempts }
+} else AtMostOnce);
 
 /// What becomes of slots at whose time nobody could claim them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,6 +95,11 @@ impl Agenda {
         self.schedule.as_ref().map(Schedule::words)
     }
 
+    /// Whether the work is one turn, which lasts as long as the leadership.
+    pub fn is_one_turn_a_term(&self) -> bool {
+        self.schedule == Some(Schedule::WhileLeading)
+    }
+
     /// How long after their instants the slots of `election` are due, when they are to be
     /// spread over `jitter`.
     pub fn delay(election: &str, jitter: Duration) -> Duration {
@@ -136,6 +144,9 @@ impl Agenda {
         };
         if let Some(by) = Self::ahead(now, record) {
             return Due::Ahead(by);
+        }
+        if self.is_one_turn_a_term() {
+            return of_the_term(now, last);
         }
         if let Some(due) = self.again(now, last, record) {
             return due;
@@ -209,6 +220,16 @@ impl Agenda {
     fn is_late(&self, slot: Timestamp, now: Timestamp) -> bool {
         self.due_at(now).since(slot) > self.tolerance
     }
+}
+
+/// The turn of this leadership, unless it was claimed. Its slot is the instant of the claim.
+fn of_the_term(now: Timestamp, last: LastSlot) -> Due {
+    if last.attempt > 0 {
+        return Due::Nothing;
+    }
+    // Later than any before, also where the service's clock went back a little.
+    let slot = now.max(last.slot.plus(Duration::from_millis(1)));
+    Due::Now(Task { slot: slot.to_whole_millis(), value: None, attempt: 1, past_due: false })
 }
 
 /// What comes after an attempt that was claimed under this rule.
