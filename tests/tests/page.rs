@@ -84,6 +84,17 @@ async fn whoever_kills_the_leader_sees_the_next_one() {
     browser.click(&button("Start", &first)).await.unwrap();
     browser.until(&format!("{} === 'follows'", state(&first)), SOON).await.unwrap();
 
+    // It gives the lease back, and stays.
+    browser.click(&button("Resign", &second)).await.unwrap();
+    browser.until(&format!("{} === 'follows'", state(&second)), SOON).await.unwrap();
+    browser
+        .until(&format!("!['{second}', 'Nobody leads'].includes({LEADER_NOW})"), SOON)
+        .await
+        .unwrap();
+    let second = text(&browser, LEADER).await;
+    let changes = text(&browser, "return document.getElementById('changes').textContent").await;
+    assert!(changes.contains("after it was given back"), "{changes}");
+
     // Frozen in office: its time runs out without it, and it finds that out on waking.
     browser.click(&button("Freeze", &second)).await.unwrap();
     let third = format!("!['{second}', 'Nobody leads'].includes({LEADER_NOW})");

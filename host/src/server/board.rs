@@ -180,8 +180,8 @@ impl Board {
         if let Some(trouble) = report.trouble.last() {
             state.trouble = Some(Told::of(trouble));
         }
-        state.heir.clone_from(&report.heir);
         let state = &mut *state;
+        state.heir.clone_from(&report.heir);
         state.role = match &report.standing {
             Standing::Leading(tenancy) => {
                 let (term, valid_for) = (tenancy.term, Duration::from_nanos(tenancy.valid_for));
@@ -209,16 +209,16 @@ impl Board {
     /// Takes an event of the runner that happened at `now`, as the clock says.
     pub fn happened(&self, event: &Event, now: Duration) {
         self.metrics.event(event);
-        if let Event::Ordered { order } = event {
-            let mut state = self.state();
-            state.paused = order == "pause" || (state.paused && order != "resume");
-        }
         self.state().remember(event, now);
         self.note_change(event, now);
         self.changed.send_replace(());
     }
 
     fn note_change(&self, event: &Event, seen: Duration) {
+        if let Event::Ordered { order } = event {
+            let mut state = self.state();
+            state.paused = order == "pause" || (state.paused && order != "resume");
+        }
         let own = || Some(self.candidate.clone());
         let (name, leader, term, reason) = match event {
             Event::Elected { term, .. } => ("elected", own(), Some(*term), None),

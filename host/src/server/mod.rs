@@ -66,9 +66,9 @@ impl Server {
         control: Option<Control>,
     ) -> io::Result<Self> {
         let address = listener.local_addr()?;
-        let face = Face { board: board.clone(), clock: clock.reading(), control };
-        let app: Router =
-            pages::router(face).merge(page::router(show::source(board, clock.reading())));
+        let source = show::source(board.clone(), clock.reading());
+        let app: Router = pages::router(Face { board, clock: clock.reading(), control })
+            .merge(page::router(source));
         let task = tokio::spawn(async move {
             // It ends only with the task.
             let _ = axum::serve(listener, app).await;

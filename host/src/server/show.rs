@@ -107,6 +107,8 @@ fn told(change: &Change, own: &str) -> String {
                 "lease-lost" => "the lease was lost",
                 "left" => "it gave the lease back",
                 "work-failed" => "its work failed",
+                "resigned" => "it resigned",
+                "handed-over" => "it handed over",
                 other => other,
             };
             format!("{own} leads no longer: {why}.")

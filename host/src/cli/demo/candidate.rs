@@ -1,7 +1,7 @@
 //! A candidate of the demo: a process of this program, its log, and its end.
 
 use super::heard::{Heard, What, read};
-use super::resign;
+use crate::cli::control_token;
 use crate::settings::names;
 use chrono::Utc;
 use std::io;
@@ -72,7 +72,7 @@ impl Setup {
             command.env(names::CONNECTION_STRING, connection_string);
         }
         if let Some(token) = &self.control_token {
-            command.args(["--listen", "127.0.0.1:0"]).env(resign::TOKEN, token);
+            command.args(["--listen", "127.0.0.1:0"]).env(control_token::TOKEN, token);
         }
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.kill_on_drop(true);

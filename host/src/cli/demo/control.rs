@@ -5,6 +5,7 @@
 //! under their own (`Origin`).
 
 use super::steer::Act;
+use crate::server::ControlToken;
 use crate::server::page::{self, Source};
 use crate::server::pages::answer;
 use axum::Router;
@@ -29,7 +30,7 @@ pub(super) struct Wish {
 pub(super) struct Control {
     /// Where the page is.
     pub address: SocketAddr,
-    pub token: String,
+    pub token: ControlToken,
     pub names: Vec<&'static str>,
     pub wishes: mpsc::Sender<Wish>,
 }
@@ -73,7 +74,11 @@ fn refuse(status: StatusCode, why: &str) -> Response<Body> {
 }
 
 /// Whether a request is one of the page's own.
-fn admitted(headers: &HeaderMap, address: SocketAddr, token: &str) -> Result<(), &'static str> {
+fn admitted(
+    headers: &HeaderMap,
+    address: SocketAddr,
+    token: &ControlToken,
+) -> Result<(), &'static str> {
     let only = |name| {
         let mut values = headers.get_all(name).iter();
         values.next().filter(|_| values.next().is_none())
@@ -85,19 +90,11 @@ fn admitted(headers: &HeaderMap, address: SocketAddr, token: &str) -> Result<(),
     if !is(header::ORIGIN, format!("http://{address}")) {
         return Err("this was not sent by this page");
     }
-    let given = only(header::AUTHORIZATION).map(|value| value.as_bytes());
-    let given = given.and_then(|value| value.strip_prefix(b"Bearer "));
-    match given {
-        Some(given) if same(given, token.as_bytes()) => Ok(()),
+    let given = only(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+    match given.and_then(|value| value.strip_prefix("Bearer ")) {
+        Some(given) if token.is(given) => Ok(()),
         _ => Err("the token is wrong: open the address that `tenure demo --page` printed"),
     }
-}
-
-/// Takes as long wherever the first difference is.
-fn same(given: &[u8], expected: &[u8]) -> bool {
-    let pairs = given.iter().zip(expected);
-    let differences = pairs.fold(0, |differences, (a, b)| differences | (a ^ b));
-    given.len() == expected.len() && std::hint::black_box(differences) == 0
 }
 
 #[cfg(test)]
@@ -112,7 +109,7 @@ mod tests {
     const TOKEN: &str = "0123456789abcdef";
 
     fn control(wishes: mpsc::Sender<Wish>) -> Control {
-        let (address, token) = (ADDRESS.parse().unwrap(), TOKEN.to_owned());
+        let (address, token) = (ADDRESS.parse().unwrap(), ControlToken::new(TOKEN).unwrap());
         Control { address, token, names: vec!["anna", "ben"], wishes }
     }
 
@@ -136,7 +133,8 @@ mod tests {
             ("authorization", "Bearer 0123456789abcdef"),
         ];
         let admitted = |entries: &[(&'static str, &str)]| {
-            super::admitted(&headers(entries), ADDRESS.parse().unwrap(), TOKEN).is_ok()
+            let token = ControlToken::new(TOKEN).unwrap();
+            super::admitted(&headers(entries), ADDRESS.parse().unwrap(), &token).is_ok()
         };
         assert!(admitted(&good));
         for (place, (name, value)) in good.iter().enumerate() {

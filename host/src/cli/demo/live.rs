@@ -13,6 +13,7 @@ use super::view::{Beside, view};
 use super::{FAILED, LEASE, candidate::Order, summary};
 use crate::cli::complaint;
 use crate::cli::signals::Signals;
+use crate::server::ControlToken;
 use crate::server::page::Source;
 use crate::server::page::view::WINDOW;
 use chrono::Utc;
@@ -55,7 +56,7 @@ pub(super) struct Live {
     wishes: mpsc::Receiver<Wish>,
     screen: Screen,
     /// What candidates are asked to resign with.
-    token: String,
+    token: ControlToken,
 }
 
 impl Live {
@@ -67,7 +68,7 @@ impl Live {
         for _ in names {
             links.push(Link::start(stage.store.address(), tasks).await?);
         }
-        stage.setup.control_token = Some(token.clone());
+        stage.setup.control_token = Some(token.reveal().to_owned());
         stage.setup.lead_through(stage.store.address(), links.iter().map(Link::address));
 
         let story = Story::new(Utc::now(), names, LEASE);
@@ -89,7 +90,8 @@ impl Live {
         // Behind the `#`, so that the token is never sent: not to this server, not to another one
         // as the address somebody came from. Only the page's own script reads it.
         crate::cli::print(&format!(
-            "Open http://{address}/#token={page_token}\nin a browser on this machine. Ctrl-C ends it.\n\n"
+            "Open http://{address}/#token={}\nin a browser on this machine. Ctrl-C ends it.\n\n",
+            page_token.reveal()
         ));
         Ok(live)
     }
@@ -193,7 +195,7 @@ impl Live {
         let address = scene.story.lanes.get(who).and_then(|lane| lane.listens.clone());
         let (heard, token) = (self.stage.listener.clone(), self.token.clone());
         tasks.spawn(async move {
-            let result = resign::ask(&address.unwrap_or_default(), &token).await;
+            let result = resign::ask(&address.unwrap_or_default(), token.reveal()).await;
             if let Err(why) = &result {
                 let what = What::NotResigned(why.clone());
                 // Nobody listens any more when the demo is over.
@@ -238,9 +240,10 @@ fn lock(scene: &Mutex<Scene>) -> MutexGuard<'_, Scene> {
 }
 
 /// 128 bits that nobody guesses.
-fn random() -> io::Result<String> {
+fn random() -> io::Result<ControlToken> {
     let mut bytes = [0; 16];
     let filled = default_provider().secure_random.fill(&mut bytes);
     filled.map_err(|_| io::Error::other("the system gives no random numbers"))?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    let text: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    ControlToken::new(&text).map_err(io::Error::other)
 }

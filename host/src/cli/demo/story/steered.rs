@@ -193,7 +193,7 @@ mod tests {
     fn whoever_resigns_goes_on_as_a_follower() {
         let mut story = started();
         story.resign(ms(2_000), 0);
-        story.stands_down(2_100, 0, 1000, "left");
+        story.stands_down(2_100, 0, 1000, "resigned");
         assert_eq!(story.said(), "anna has given the lease back.");
         assert_eq!((story.holder(ms(2_100)), troubles(&story)), (None, 0));
         story.elects(3_100, 1, 1003);
