@@ -89,6 +89,10 @@ again.";
 #[derive(Args)]
 #[command(after_help = RUN_HELP)]
 pub(super) struct RunArguments {
+    /// A file that says what these options say, for one election or for several; see README.md. The
+    /// command line and variables win [env: TENURE_CONFIG]
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
     /// The election: a container and a blob in it, both made when missing [env: TENURE_ELECTION]
     #[arg(long, value_name = "CONTAINER/BLOB")]
     pub election: Option<String>,

@@ -2,25 +2,29 @@
 
 mod args;
 mod ca_file;
+mod candidacy;
 mod complaint;
 mod compose;
 mod configuration;
 mod demo;
+mod file;
 mod handler;
 mod log;
 mod reset_slot;
 mod run;
 mod signals;
+mod standing;
 mod status;
 #[cfg(unix)]
 mod stop_time;
 mod store;
+mod supervisor;
 mod text;
 #[cfg(unix)]
 mod watchdog;
 
 use args::{Arguments, Command};
-use clap::Parser;
+use clap::{CommandFactory as _, FromArgMatches as _};
 use std::io::Write as _;
 use std::process::ExitCode;
 use tokio::runtime::{Builder, Runtime};
@@ -30,9 +34,12 @@ const UNUSABLE: u8 = 2;
 
 /// Runs the program with the arguments and the environment of this process.
 pub fn main() -> ExitCode {
-    match Arguments::parse().command {
+    let given = Arguments::command().get_matches();
+    let command = Arguments::from_arg_matches(&given).unwrap_or_else(|error| error.exit()).command;
+    match command {
         Command::Run(arguments) => {
-            with_runtime(2, |runtime| runtime.block_on(run::run(&arguments)))
+            let given = given.subcommand_matches("run").unwrap_or(&given);
+            with_runtime(2, |runtime| runtime.block_on(run::run(*arguments, given)))
         }
         Command::Status(arguments) => {
             with_runtime(1, |runtime| runtime.block_on(status::status(&arguments)))

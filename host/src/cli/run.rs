@@ -1,22 +1,26 @@
-//! `tenure run`: a candidate until a signal.
+//! `tenure run`: candidates until a signal.
 
 use super::args::RunArguments;
+use super::candidacy::Candidacy;
 use super::complaint;
 use super::configuration::Configuration;
-use super::handler;
+use super::file::{Elections, Told};
 use super::log::Log;
-use super::signals::Signals;
-use super::{UNUSABLE, fail};
-use crate::clock::{BootClock, Clock as _};
-use crate::component::{CheckError, ElectionComponent, Engine};
-use crate::runner::{Event, Runner};
+use super::signals::{Signals, StatusSignal};
+use super::supervisor;
+use super::{UNUSABLE, fail, standing};
+use crate::clock::BootClock;
+use crate::component::Engine;
 use crate::server::{Board, Server};
 use crate::settings::names;
+use clap::ArgMatches;
+use std::pin::Pin;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 use tokio::select;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 /// A second signal did not wait for the lease to be released.
 const IMPATIENT: u8 = 1;
@@ -24,87 +28,133 @@ const IMPATIENT: u8 = 1;
 /// Signals that follow the first within this time mean the same.
 const REPEATED: Duration = Duration::from_secs(1);
 
-pub(super) async fn run(arguments: &RunArguments) -> ExitCode {
+/// `given` is what `arguments` were made of.
+pub(super) async fn run(arguments: RunArguments, given: &ArgMatches) -> ExitCode {
     // Before anything is sent: a signal in between must not leave a lease behind.
-    let mut signals = match Signals::new() {
-        Ok(signals) => signals,
-        Err(error) => return fail(format_args!("signals cannot be handled: {error}")),
+    let (mut signals, mut status) = match (Signals::new(), StatusSignal::new()) {
+        (Ok(signals), Ok(status)) => (signals, status),
+        (Err(error), _) | (_, Err(error)) => {
+            return fail(format_args!("signals cannot be handled: {error}"));
+        }
     };
     let engine = match Engine::new() {
         Ok(engine) => engine,
         Err(error) => return fail(format_args!("WebAssembly cannot be run here: {error:#}")),
     };
     let clock = BootClock::new();
-    let mut configuration = Configuration::of_run(arguments);
-    let candidate = configuration.settings.get(names::NAME).unwrap_or_default();
-    let (log, written) = match Log::start(arguments.log, candidate) {
+    let mut elections = Elections::of(arguments, given);
+    let told = std::mem::take(&mut elections.told);
+    let Some(first) = told.first() else { return refuse(&elections) };
+    // What holds for the process is the same in each of them.
+    let (format, listen) = (first.arguments.log, first.arguments.listen.clone());
+
+    let mut configurations: Vec<_> =
+        told.iter().map(|told| Configuration::of_run(&told.arguments)).collect();
+    let (log, written) = match Log::start(format, "") {
         Ok(started) => started,
         Err(error) => return fail(format_args!("the log cannot be written: {error}")),
     };
-
-    let work = handler::of_run(&engine, &clock, arguments, &mut configuration, &log);
-    let grace = configuration.grace(arguments.grace.as_deref());
-    let listener = configuration.listener(arguments.listen.as_deref()).await;
-    let settings = configuration.settings.clone();
-    let elector = match ElectionComponent::new(&engine, settings, &clock) {
-        Ok(elector) => elector.trusting(configuration.authorities.clone()),
-        Err(error) => return fail(error),
+    let logs = logs(&log, &configurations);
+    drop(log);
+    let listener = match configurations.first_mut() {
+        Some(first) => first.listener(listen.as_deref()).await,
+        None => None,
     };
-    let mut notes = Vec::new();
-    match elector.check().await {
-        Ok(needs) => notes = needs.notes,
-        Err(CheckError::Settings(complaints)) => configuration.add(complaints),
-        Err(CheckError::Component(error)) => return fail(error),
+    let mut candidacies = Vec::new();
+    for ((Told { arguments, origins }, mut configuration), log) in
+        told.iter().zip(configurations).zip(logs)
+    {
+        match Candidacy::judge(&engine, &clock, arguments, &mut configuration, log).await {
+            Ok(candidacy) => candidacies.extend(candidacy),
+            Err(problem) => return fail(problem),
+        }
+        elections.complain(origins, configuration.complaints);
     }
-    let (Some(work), []) = (work, configuration.complaints.as_slice()) else {
-        complaint::print(complaint::report(&configuration.complaints));
-        return ExitCode::from(UNUSABLE);
-    };
+    // One that cannot begin means that none does.
+    if !elections.complaints.is_empty() || candidacies.len() < told.len() {
+        return refuse(&elections);
+    }
 
-    for detail in notes {
-        log.event(&Event::Note { detail });
-    }
-    let board = Arc::new(board(&configuration, &clock));
-    let server = match listener.map(|l| Server::serve(l, board.clone(), &clock)).transpose() {
+    let boards: Vec<Arc<Board>> = candidacies.iter().map(|c| c.board.clone()).collect();
+    let server = match listener.map(|l| Server::serve_all(l, boards.clone(), &clock)).transpose() {
         Ok(server) => server,
         Err(error) => return fail(error),
     };
-    if let Some(server) = &server {
-        log.event(&Event::Note { detail: format!("listening on http://{}", server.address()) });
+    let mut also = server.as_ref().map(|s| format!("listening on http://{}", s.address()));
+    let changed = Arc::new(Notify::new());
+    let mut runners = Vec::new();
+    for candidacy in candidacies {
+        candidacy.begin(also.take().as_deref());
+        runners.push(candidacy.runner(clock.clone(), &changed));
     }
-    let (stepped, happened, reading) = (board.clone(), board, clock.reading());
-    let mut runner = Runner::new(elector, work.handler, clock)
-        .on_report(move |report, taken_at| stepped.stepped(report, taken_at, reading.now()))
-        .on_event(move |event| {
-            happened.happened(&event);
-            log.event(&event);
-        });
-    if let Some(grace) = grace.or(work.grace) {
-        runner = runner.grace(grace);
-    }
-    let asked = Notify::new();
+    let asked = watch::Sender::new(false);
     let insisted = async {
         signals.next().await;
-        asked.notify_one();
+        asked.send_replace(true);
+        changed.notify_one();
         // The same request may arrive more than once, from a supervisor and from the terminal.
         let heard = Instant::now();
         while heard.elapsed() < REPEATED {
             signals.next().await;
         }
     };
+    let candidates = runners.iter().map(|runner| {
+        let mut asked = asked.subscribe();
+        let leave = async move {
+            // The sender outlives it.
+            let _ = asked.wait_for(|asked| *asked).await;
+        };
+        Box::pin(runner.run(leave)) as Pin<Box<dyn Future<Output = ()>>>
+    });
     let code = select! {
-        () = runner.run(asked.notified()) => ExitCode::SUCCESS,
+        () = all(candidates.collect()) => ExitCode::SUCCESS,
         () = insisted => ExitCode::from(IMPATIENT),
+        () = standing::on_signal(&mut status, &boards, &clock, format) => ExitCode::SUCCESS,
+        () = supervisor::keep_informed(&boards, &clock, &changed, &asked) => ExitCode::SUCCESS,
     };
     drop(server);
-    // The last clones of the log go with it.
-    drop(runner);
+    // The last clones of the log go with them.
+    drop(runners);
     written.wait();
     code
 }
 
-/// What this candidate shows of itself.
-fn board(configuration: &Configuration, clock: &BootClock) -> Board {
-    let setting = |name| configuration.settings.get(name).unwrap_or_default();
-    Board::new(setting(names::ELECTION), setting(names::NAME), clock.now())
+fn refuse(elections: &Elections) -> ExitCode {
+    complaint::print(complaint::report(&elections.complaints));
+    ExitCode::from(UNUSABLE)
+}
+
+/// A log for each candidate. Where there are several, their lines say which.
+fn logs(log: &Log, configurations: &[Configuration]) -> Vec<Log> {
+    let setting = |c: &Configuration, name| c.settings.get(name).unwrap_or_default().to_owned();
+    let elections = configurations.iter().map(|c| setting(c, names::ELECTION));
+    let elections: Vec<_> = elections.filter(|_| configurations.len() > 1).collect();
+    let candidates = configurations.iter().map(|c| setting(c, names::NAME));
+    log.shared(&candidates.collect::<Vec<_>>(), &elections)
+}
+
+/// Ends when all of them have ended.
+async fn all(mut futures: Vec<Pin<Box<dyn Future<Output = ()> + '_>>>) {
+    std::future::poll_fn(|context| {
+        futures.retain_mut(|future| future.as_mut().poll(context).is_pending());
+        if futures.is_empty() { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn all_have_ended_when_the_last_one_has() {
+        let (first, second) = (Notify::new(), Notify::new());
+        first.notify_one();
+        let futures: Vec<Pin<Box<dyn Future<Output = ()> + '_>>> =
+            vec![Box::pin(first.notified()), Box::pin(second.notified())];
+        let mut both = std::pin::pin!(all(futures));
+        assert!(std::future::poll_fn(|c| Poll::Ready(both.as_mut().poll(c).is_pending())).await);
+        second.notify_one();
+        both.await;
+    }
 }

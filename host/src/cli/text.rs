@@ -19,9 +19,11 @@ pub(super) fn colour_wanted() -> bool {
     !set("NO_COLOR") && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
 }
 
-/// One line, or none for what people need not see each time.
+/// One line, or none for what people need not see each time. `election` is which one of several, and how
+/// much room to give it.
 pub(super) fn line<Z: TimeZone<Offset: fmt::Display>>(
     now: &DateTime<Z>,
+    election: Option<(&str, usize)>,
     event: &Event,
     colour: bool,
 ) -> Option<String> {
@@ -30,7 +32,13 @@ pub(super) fn line<Z: TimeZone<Offset: fmt::Display>>(
     let text = printable(&text);
     let time = now.format("%H:%M:%S%.3f");
     let (dim, style) = if colour { (DIM, style) } else { (PLAIN, PLAIN) };
-    Some(format!("{dim}{time}{dim:#}  {style}{name:<10}{style:#}  {text}").trim_end().to_owned())
+    let election =
+        election.map(|(name, width)| format!("{:<width$}  ", printable(name))).unwrap_or_default();
+    Some(
+        format!("{dim}{time}{dim:#}  {election}{style}{name:<10}{style:#}  {text}")
+            .trim_end()
+            .to_owned(),
+    )
 }
 
 fn words(event: &Event) -> Option<(Style, &'static str, String)> {
@@ -82,7 +90,7 @@ mod tests {
     use chrono::Utc;
 
     fn plain(event: &Event) -> Option<String> {
-        line(&DateTime::<Utc>::UNIX_EPOCH, event, false)
+        line(&DateTime::<Utc>::UNIX_EPOCH, None, event, false)
     }
 
     #[test]
@@ -95,7 +103,7 @@ mod tests {
 
     #[test]
     fn colour_is_for_terminals() {
-        let coloured = line(&DateTime::<Utc>::UNIX_EPOCH, &Event::Stopped, true).unwrap();
+        let coloured = line(&DateTime::<Utc>::UNIX_EPOCH, None, &Event::Stopped, true).unwrap();
         assert!(coloured.contains('\u{1b}'));
         assert!(!plain(&Event::Stopped).unwrap().contains('\u{1b}'));
     }

@@ -2,6 +2,7 @@
 //! pages.
 
 use super::metrics::Metrics;
+use super::summary::LastTurn;
 use crate::contract::{ExchangeResult, Incumbent, Report, Standing};
 use crate::runner::{Event, class_name};
 use chrono::{DateTime, SecondsFormat, Utc};
@@ -40,6 +41,10 @@ struct State {
     answered: bool,
     role: Role,
     trouble: Option<Told>,
+    /// The loop has made a step, whatever came of it.
+    stepped: bool,
+    /// The turn that runs, or else the last one.
+    turn: Option<LastTurn>,
     history: VecDeque<Change>,
 }
 
@@ -59,7 +64,7 @@ pub(super) enum Role {
 
 /// Who leads.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct Leader {
+pub(crate) struct Leader {
     pub name: String,
     pub term: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -68,7 +73,7 @@ pub(super) struct Leader {
 
 /// Something that went wrong.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Told {
+pub(crate) struct Told {
     pub class: &'static str,
     pub detail: String,
 }
@@ -116,6 +121,7 @@ impl Board {
     pub fn stepped(&self, report: &Report, taken_at: Duration, now: Duration) {
         let mut state = self.state();
         state.heard = now;
+        state.stepped = true;
         for exchange in &report.exchanges {
             self.metrics.exchange(exchange);
             match exchange.result {
@@ -144,6 +150,12 @@ impl Board {
     /// Takes an event of the runner.
     pub fn happened(&self, event: &Event) {
         self.metrics.event(event);
+        if *event == Event::Stopped {
+            self.state().role = Role::Left;
+        }
+        if let Some(turn) = LastTurn::of(event) {
+            self.state().turn = Some(turn);
+        }
         let own = || Some(self.candidate.clone());
         let (name, leader, term, reason) = match event {
             Event::Elected { term, .. } => ("elected", own(), Some(*term), None),
@@ -170,9 +182,20 @@ impl Board {
         }
     }
 
-    /// Whether the loop runs.
+    /// Whether the loop runs, or has come to its end.
     pub(super) fn runs(&self, now: Duration) -> bool {
-        now.saturating_sub(self.state().heard) < STILL
+        let state = self.state();
+        state.role == Role::Left || now.saturating_sub(state.heard) < STILL
+    }
+
+    /// Whether the loop has made its first step.
+    pub(super) fn stepped_once(&self) -> bool {
+        self.state().stepped
+    }
+
+    /// The turn that runs, or else the last one.
+    pub(super) fn turn(&self) -> Option<LastTurn> {
+        self.state().turn.clone()
     }
 
     /// Whether it could lead: the storage account answers.

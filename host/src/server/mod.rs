@@ -10,15 +10,23 @@
 //! | `GET /history` | the newest changes that this candidate saw, as JSON |
 //! | `GET /metrics` | figures in the text format of Prometheus |
 //!
+//! With several elections in one process, `/healthz` and `/readyz` are about all of them, and so is
+//! `/metrics`, by the label `election`; `?election=container/blob` chooses one, and `/leader`, `/history` and
+//! `/readyz?leader` ask for that.
+//!
 //! Whoever reaches the listener may read all of it, and change nothing. It holds no secret.
 
 mod board;
 mod metrics;
 mod pages;
+mod summary;
 #[cfg(test)]
 mod tests;
 
 pub use board::Board;
+#[cfg(test)]
+pub(crate) use board::{Leader, Told};
+pub(crate) use summary::{LastTurn, Summary};
 
 use crate::clock::Clock;
 use axum::Router;
@@ -56,8 +64,21 @@ impl Server {
         board: Arc<Board>,
         clock: &C,
     ) -> io::Result<Self> {
+        Self::serve_all(listener, vec![board], clock)
+    }
+
+    /// The same for the candidates of several elections: `?election=container/blob` chooses one.
+    ///
+    /// # Errors
+    ///
+    /// The listener has no address.
+    pub fn serve_all<C: Clock>(
+        listener: TcpListener,
+        boards: Vec<Arc<Board>>,
+        clock: &C,
+    ) -> io::Result<Self> {
         let address = listener.local_addr()?;
-        let app: Router = pages::router(board, clock.reading());
+        let app: Router = pages::router(boards, clock.reading());
         let task = tokio::spawn(async move {
             // It ends only with the task.
             let _ = axum::serve(listener, app).await;

@@ -13,11 +13,39 @@ use std::time::Duration;
 
 #[derive(Clone)]
 struct Face {
-    board: Arc<Board>,
+    boards: Arc<[Arc<Board>]>,
     clock: Reading,
 }
 
-pub(super) fn router(board: Arc<Board>, clock: Reading) -> Router {
+impl Face {
+    /// The candidate of the election that the query names; the only one goes without saying.
+    fn board(&self, uri: &Uri) -> Result<&Board, Box<Response<Body>>> {
+        let named = value(uri, "election");
+        let found = match (&named, &*self.boards) {
+            (None, [only]) => Some(only),
+            (None, _) => None,
+            (Some(named), boards) => boards.iter().find(|board| board.election == *named),
+        };
+        found.map(|board| &**board).ok_or_else(|| {
+            let elections: Vec<_> = self.boards.iter().map(|board| &board.election).collect();
+            let (status, error) = match named {
+                Some(_) => (StatusCode::NOT_FOUND, "no candidate of that election is here"),
+                None => (StatusCode::BAD_REQUEST, "choose one: ?election=container/blob"),
+            };
+            Box::new(answer(status, &json!({ "error": error, "elections": elections })))
+        })
+    }
+
+    /// A sentence about a candidate, where there are several.
+    fn about(&self, board: &Board, why: &str) -> String {
+        match &*self.boards {
+            [_] => why.to_owned(),
+            _ => format!("{}: {why}", board.election),
+        }
+    }
+}
+
+pub(super) fn router(boards: Vec<Arc<Board>>, clock: Reading) -> Router {
     Router::new()
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
@@ -26,22 +54,32 @@ pub(super) fn router(board: Arc<Board>, clock: Reading) -> Router {
         .route("/metrics", get(metrics))
         .fallback(nothing)
         .method_not_allowed_fallback(not_so)
-        .with_state(Face { board, clock })
+        .with_state(Face { boards: boards.into(), clock })
 }
 
 async fn healthz(State(face): State<Face>) -> Response<Body> {
-    match face.board.runs(face.clock.now()) {
-        true => answer(StatusCode::OK, &json!({ "status": "ok" })),
-        false => refuse("the loop stands still"),
+    let now = face.clock.now();
+    match face.boards.iter().find(|board| !board.runs(now)) {
+        None => answer(StatusCode::OK, &json!({ "status": "ok" })),
+        Some(board) => refuse(&face.about(board, "the loop stands still")),
     }
 }
 
 async fn readyz(State(face): State<Face>, uri: Uri) -> Response<Body> {
     let now = face.clock.now();
-    if let Readiness::NotReady(why) = face.board.readiness(now) {
-        return refuse(&why);
+    // Of one election when one is named, or when there is a leader to be found; else of all.
+    let one = value(&uri, "election").is_some() || has(&uri, "leader");
+    let boards: Vec<&Board> = match one.then(|| face.board(&uri)) {
+        Some(Ok(board)) => vec![board],
+        Some(Err(response)) => return *response,
+        None => face.boards.iter().map(|board| &**board).collect(),
+    };
+    for board in &boards {
+        if let Readiness::NotReady(why) = board.readiness(now) {
+            return refuse(&face.about(board, &why));
+        }
     }
-    let leads = matches!(face.board.role(now), Role::Leading { .. });
+    let leads = boards.iter().any(|board| matches!(board.role(now), Role::Leading { .. }));
     if has(&uri, "leader") && !leads {
         return refuse("another candidate leads, or nobody");
     }
@@ -49,7 +87,11 @@ async fn readyz(State(face): State<Face>, uri: Uri) -> Response<Body> {
 }
 
 async fn leader(State(face): State<Face>, uri: Uri) -> Response<Body> {
-    let (board, now) = (&face.board, face.clock.now());
+    let now = face.clock.now();
+    let board = match face.board(&uri) {
+        Ok(board) => board,
+        Err(response) => return *response,
+    };
     let role = board.role(now);
     if has(&uri, "redirect") {
         return redirect(&role);
@@ -97,19 +139,28 @@ fn redirect(role: &Role) -> Response<Body> {
     }
 }
 
-async fn history(State(face): State<Face>) -> Response<Body> {
-    let told = json!({ "election": face.board.election, "changes": face.board.history() });
-    answer(StatusCode::OK, &told)
+async fn history(State(face): State<Face>, uri: Uri) -> Response<Body> {
+    match face.board(&uri) {
+        Ok(board) => {
+            let told = json!({ "election": board.election, "changes": board.history() });
+            answer(StatusCode::OK, &told)
+        }
+        Err(response) => *response,
+    }
 }
 
 async fn metrics(State(face): State<Face>) -> Response<Body> {
-    let (board, now) = (&face.board, face.clock.now());
-    let (term, left) = match board.role(now) {
-        Role::Leading { term, until } => (Some(term), until.saturating_sub(now)),
-        _ => (None, Duration::ZERO),
+    let now = face.clock.now();
+    let text = |board: &Arc<Board>| {
+        let (term, left) = match board.role(now) {
+            Role::Leading { term, until } => (Some(term), until.saturating_sub(now)),
+            _ => (None, Duration::ZERO),
+        };
+        let ready = board.readiness(now) == Readiness::Ready;
+        board.metrics.text(term, left, ready)
     };
-    let ready = board.readiness(now) == Readiness::Ready;
-    let mut response = Response::new(Body::from(board.metrics.text(term, left, ready)));
+    let texts: Vec<_> = face.boards.iter().map(text).collect();
+    let mut response = Response::new(Body::from(super::metrics::together(&texts)));
     let kind = header::HeaderValue::from_static(super::metrics::CONTENT_TYPE);
     response.headers_mut().insert(header::CONTENT_TYPE, kind);
     response
@@ -142,6 +193,13 @@ fn answer(status: StatusCode, told: &Value) -> Response<Body> {
 fn has(uri: &Uri, word: &str) -> bool {
     let words = uri.query().unwrap_or_default().split('&');
     words.map(|pair| pair.split('=').next().unwrap_or_default()).any(|name| name == word)
+}
+
+/// The value of a word in the query, with what is percent-encoded in it.
+fn value(uri: &Uri, word: &str) -> Option<String> {
+    let words = uri.query().unwrap_or_default().split('&').filter_map(|pair| pair.split_once('='));
+    let (_, value) = words.into_iter().find(|(name, _)| *name == word)?;
+    Some(percent_encoding::percent_decode_str(value).decode_utf8_lossy().into_owned())
 }
 
 fn millis(span: Duration) -> u64 {

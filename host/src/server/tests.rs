@@ -187,6 +187,58 @@ async fn figures_are_told_and_nothing_can_be_changed() {
 }
 
 #[tokio::test]
+async fn several_elections_are_told_apart() {
+    let clock = BootClock::new();
+    let now = || clock.now();
+    let boards = ["jobs/a", "jobs/b"].map(|election| Arc::new(Board::new(election, "ada", now())));
+    let listener = Server::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
+    let server = Server::serve_all(listener, boards.to_vec(), &clock).unwrap();
+    let [first, second] = boards;
+    let told = |body: String| serde_json::from_str::<Value>(&body).unwrap();
+
+    first.stepped(&report(leading(), &[ExchangeResult::Done]), now(), now());
+    let (status, _, why) = get(&server, "GET /readyz").await;
+    assert_eq!(status, 503);
+    assert!(why.contains("jobs/b: "), "{why}");
+    second.stepped(&report(following(None), &[ExchangeResult::Done]), now(), now());
+    for (request, expected) in [
+        ("GET /healthz", 200),
+        ("GET /readyz", 200),
+        ("GET /readyz?leader", 400),
+        ("GET /readyz?leader&election=jobs/a", 200),
+        ("GET /readyz?election=jobs%2Fb&leader", 503),
+        ("GET /leader", 400),
+        ("GET /leader?election=jobs/c", 404),
+        ("GET /history?election=jobs/a", 200),
+    ] {
+        assert_eq!(get(&server, request).await.0, expected, "{request}");
+    }
+    let body = told(get(&server, "GET /leader?election=jobs/b").await.2);
+    assert_eq!((&body["election"], &body["leader"]["term"]), (&"jobs/b".into(), &6.into()));
+    let body = told(get(&server, "GET /leader").await.2);
+    assert_eq!(body["elections"], serde_json::json!(["jobs/a", "jobs/b"]));
+
+    let (_, _, text) = get(&server, "GET /metrics").await;
+    for leads in
+        ["election=\"jobs/a\",candidate=\"ada\"} 1", "election=\"jobs/b\",candidate=\"ada\"} 0"]
+    {
+        assert!(text.contains(&format!("tenure_is_leader{{{leads}")), "{text}");
+    }
+    let heads: Vec<_> = text.lines().filter(|line| line.starts_with('#')).collect();
+    let once: std::collections::BTreeSet<_> = heads.iter().collect();
+    assert_eq!(once.len(), heads.len(), "{text}");
+    assert!(text.ends_with("\n# EOF\n"), "{text}");
+    // The lines of a name stand below its head.
+    let mut name = "";
+    for line in text.lines() {
+        match line.strip_prefix("# HELP ").and_then(|head| head.split(' ').next()) {
+            Some(next) => name = next,
+            None => assert!(line.starts_with('#') || line.starts_with(name), "{line} below {name}"),
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_port_in_use_is_known_at_once() {
     let taken = Server::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
     let again = Server::bind(taken.local_addr().unwrap()).await;
