@@ -49,6 +49,10 @@ pub(super) enum Command {
     Compose(ComposeArguments),
     /// Runs a blob store for trying things out, in memory
     Store(StoreArguments),
+    /// Writes what a shell needs to complete the options of this program
+    Completions(CompletionsArguments),
+    /// Writes the pages for man
+    Man(ManArguments),
     /// Starts a command of the runner's, and ends it in time whatever becomes of the runner
     #[cfg(unix)]
     #[command(hide = true)]
@@ -334,6 +338,26 @@ pub(super) struct DemoArguments {
     #[arg(long, value_name = "NUMBER", default_value_t = 3)]
     #[arg(value_parser = clap::value_parser!(u8).range(2..=9))]
     pub candidates: u8,
+}
+
+const COMPLETIONS_HELP: &str = "\
+Where shells look for it:
+  bash  tenure completions bash > ~/.local/share/bash-completion/completions/tenure
+  zsh   tenure completions zsh > \"${fpath[1]}/_tenure\"
+  fish  tenure completions fish > ~/.config/fish/completions/tenure.fish";
+
+#[derive(Args)]
+#[command(after_help = COMPLETIONS_HELP)]
+pub(super) struct CompletionsArguments {
+    /// The shell
+    #[arg(value_enum)]
+    pub shell: clap_complete::Shell,
+}
+
+#[derive(Args)]
+pub(super) struct ManArguments {
+    /// Where to write all pages, tenure.1, tenure-run.1 and so on; without it, the first one is printed
+    pub directory: Option<PathBuf>,
 }
 
 #[cfg(test)]

@@ -207,7 +207,12 @@ fn json(
         event: &'a Event,
     }
     let timestamp = now.to_rfc3339_opts(SecondsFormat::Millis, true);
-    let line = serde_json::to_string(&Line { timestamp, election, candidate, event }).ok()?;
+    json_line(&Line { timestamp, election, candidate, event })
+}
+
+/// A value as one line that holds nothing that a terminal obeys.
+pub(super) fn json_line(value: &impl Serialize) -> Option<String> {
+    let line = serde_json::to_string(value).ok()?;
     Some(if line.contains(is_raw_control) { escaped(&line) } else { line })
 }
 

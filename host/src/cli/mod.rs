@@ -10,6 +10,7 @@ mod demo;
 mod file;
 mod handler;
 mod log;
+mod manual;
 mod reset_slot;
 mod run;
 mod signals;
@@ -52,6 +53,8 @@ pub fn main() -> ExitCode {
         Command::Store(arguments) => {
             with_runtime(2, |runtime| runtime.block_on(store::store(&arguments)))
         }
+        Command::Completions(arguments) => manual::completions(&arguments),
+        Command::Man(arguments) => manual::man(&arguments),
         Command::Compose(arguments) => compose::compose(&arguments),
         Command::Demo(arguments) => {
             with_runtime(2, |runtime| runtime.block_on(demo::demo(&arguments)))

@@ -3,6 +3,7 @@
 
 use super::args::Format;
 use super::complaint::{self, printable};
+use super::log;
 use super::signals::StatusSignal;
 use crate::clock::{BootClock, Clock as _};
 use crate::server::{Board, LastTurn, Summary};
@@ -23,9 +24,10 @@ pub(super) async fn on_signal(
         let summaries = boards.iter().map(|board| board.summary(now));
         let texts = summaries.map(|summary| match format {
             Format::Text => text(&summary),
-            Format::Json => serde_json::to_string(&summary).unwrap_or_default() + "\n",
+            Format::Json => log::json_line(&summary).unwrap_or_default() + "\n",
         });
-        complaint::print(texts.collect::<String>());
+        let between = if format == Format::Text { "\n" } else { "" };
+        complaint::print(texts.collect::<Vec<_>>().join(between));
     }
 }
 

@@ -1,6 +1,6 @@
 //! From the text of the file to values with their places.
 
-use super::keys::{INSTEAD, Key, OF_PROCESS, Shape};
+use super::keys::{Key, OF_PROCESS, Shape};
 use super::secret;
 use super::source::Source;
 use crate::cli::complaint::{Complaint, printable, shown};
@@ -109,7 +109,6 @@ impl Reader<'_> {
                 _ => content.defaults.entries.extend(self.entry(key, value, true)),
             }
         }
-        self.contradictions(&content.defaults);
     }
 
     fn elections(&mut self, span: Range<usize>, tables: &[Spanned<DeValue<'_>>]) -> Vec<Section> {
@@ -140,24 +139,9 @@ impl Reader<'_> {
             for (key, value) in entries {
                 section.entries.extend(self.entry(key, value, false));
             }
-            self.contradictions(&section);
             sections.push(section);
         }
         sections
-    }
-
-    /// Keys in one place that take the place of each other.
-    fn contradictions(&mut self, section: &Section) {
-        for group in INSTEAD {
-            let set: Vec<_> = group.iter().filter_map(|key| section.get(key)).collect();
-            if let [first, second, ..] = set.as_slice() {
-                let place = format!("{}: {}", second.place, second.key);
-                let problem =
-                    format!("{} is set here too, and one of them only can hold", first.key);
-                let complaint = Complaint::new(place, problem, "leave out one of them");
-                self.complaints.push((usize::MAX, complaint));
-            }
-        }
     }
 
     fn entry(

@@ -11,6 +11,10 @@ use std::time::Duration;
 /// be mistaken for the command's own.
 const OURS: [&str; 4] = ["AZURE_", "IDENTITY_", "MSI_", "TENURE_"];
 
+/// How whoever started the runner speaks with it: what a command said there would be taken for the
+/// runner's word.
+const SUPERVISOR: [&str; 3] = ["NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC"];
+
 /// Names and values.
 pub(super) type Variables = Vec<(OsString, OsString)>;
 
@@ -19,8 +23,10 @@ pub(super) fn base(
     around: impl Iterator<Item = (OsString, OsString)>,
     given: Vec<(String, String)>,
 ) -> Variables {
-    let ours =
-        |name: &OsString| OURS.iter().any(|o| name.as_encoded_bytes().starts_with(o.as_bytes()));
+    let ours = |name: &OsString| {
+        OURS.iter().any(|o| name.as_encoded_bytes().starts_with(o.as_bytes()))
+            || SUPERVISOR.iter().any(|s| name == s)
+    };
     let around = around.filter(|(name, _)| !ours(name));
     around.chain(given.into_iter().map(|(name, value)| (name.into(), value.into()))).collect()
 }
@@ -56,6 +62,8 @@ mod tests {
             ("IDENTITY_HEADER", "secret"),
             ("MSI_SECRET", "secret"),
             ("TENURE_SECOND_KEY", "secret"),
+            ("NOTIFY_SOCKET", "/run/notify"),
+            ("WATCHDOG_USEC", "1"),
             ("MY_AZURE_", "mine"),
         ]);
         let given = vec![("AZURE_REGION".to_owned(), "north".to_owned())];
