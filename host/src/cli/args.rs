@@ -84,7 +84,9 @@ with which; TENURE_CREDENTIAL forces one. NAME_FILE instead of a secret's NAME n
 holds it, and is read again every few seconds.
 
 On SIGTERM or SIGINT it begins no new turn, lets the running one end within the grace or stops it,
-releases the lease and ends; a second signal does not wait for that.
+releases the lease and ends; a second signal does not wait for that. On SIGUSR1 it writes to
+standard error what it is at the moment. systemd is told when it is ready, what it is, and that it
+still makes progress (Type=notify, WatchdogSec=).
 
 Exit codes: 0 the candidate left; 1 a second signal ended it; 2 something was wrong with the
 settings, and nothing was sent. Nothing else ends it: what goes wrong later is told, and tried

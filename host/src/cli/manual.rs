@@ -50,6 +50,7 @@ fn page(command: &Command) -> String {
     let name = command.get_display_name().unwrap_or_else(|| command.get_name());
     let page = Man::new(command.clone())
         .title(name.to_uppercase())
+        .date(" ")
         .source(concat!("tenure ", env!("CARGO_PKG_VERSION")))
         .manual("Tenure");
     let mut text = Vec::new();

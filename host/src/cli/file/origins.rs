@@ -40,7 +40,7 @@ impl Origins {
         let source = match self.entries.iter().find(|placed| placed.key == key) {
             Some(placed) => placed.source(value),
             None if given.iter().any(|given| given == key) => return complaint,
-            None => format!("{}: {key}", self.place),
+            None => format!("{}: {}", self.place, complaint.source.trim_start_matches('-')),
         };
         Complaint { source, ..complaint }
     }
@@ -109,7 +109,7 @@ mod tests {
             ("-- nowhere", "t.toml:2:12: command = \"nowhere\""),
             ("--margin 1s", "--margin 1s"),
             ("--every", "t.toml:1:1: every"),
-            ("--election, or TENURE_ELECTION", "t.toml:1:1: election"),
+            ("--election, or TENURE_ELECTION", "t.toml:1:1: election, or TENURE_ELECTION"),
             ("TENURE_RENEW", "TENURE_RENEW"),
         ] {
             let complaint = origins.located(Complaint::new(source, "", ""), &given);
