@@ -314,6 +314,18 @@ mod tests {
     }
 
     #[test]
+    fn a_candidate_that_tells_much_leaves_room_for_the_others() {
+        let (log, waiting) = Log::new(Format::Json, false, "");
+        let names = ["ada", "ben"].map(str::to_owned);
+        let logs = log.shared(&names, &names);
+        for _ in 0..2 * OF_ELECTION {
+            logs[0].event(&renewed());
+        }
+        logs[1].event(&Event::Stopped);
+        assert_eq!(read(&waiting, "stopped").len(), 1);
+    }
+
+    #[test]
     fn what_is_not_shown_takes_no_room() {
         let (log, waiting) = Log::new(Format::Text, false, "a");
         for _ in 0..=OF_ELECTION {

@@ -90,6 +90,36 @@ fn a_loop_that_stands_still_is_neither_healthy_nor_ready() {
     assert_ne!(board.readiness(NOW + seconds(150)), Readiness::Ready);
 }
 
+#[test]
+fn a_loop_that_has_ended_does_not_stand_still() {
+    let board = board();
+    board.stepped(&report(leading(), &[ExchangeResult::Done]), NOW, NOW);
+    board.happened(&Event::Stopped);
+    let later = NOW + seconds(3600);
+    assert!(board.runs(later));
+    let left = Readiness::NotReady("it has left the election".to_owned());
+    assert_eq!(board.readiness(later), left);
+    assert_eq!(board.summary(later).standing, "left");
+}
+
+#[test]
+fn a_summary_tells_of_the_turn_that_runs_and_then_of_the_last_one() {
+    let board = board();
+    assert!(!board.summary(NOW).begun);
+    board.stepped(&report(leading(), &[ExchangeResult::Done]), NOW, NOW);
+    let (term, slot, attempt) = (7, "2026-11-20T08:36:55Z".to_owned(), 1);
+    let started =
+        Event::TurnStarted { term, slot: slot.clone(), value: None, attempt, past_due: false };
+    board.happened(&started);
+    let summary = board.summary(NOW + seconds(2));
+    assert_eq!((summary.standing, summary.valid_for_ms), ("leading", Some(10_000)));
+    assert_eq!(summary.turn.unwrap().outcome, None);
+    let (outcome, detail) = ("failed".to_owned(), None);
+    board.happened(&Event::TurnEnded { term, slot, outcome, elapsed_ms: 40, detail });
+    let turn = board.summary(NOW).turn.unwrap();
+    assert_eq!((turn.outcome.as_deref(), turn.elapsed_ms), (Some("failed"), Some(40)));
+}
+
 async fn get(server: &Server, path: &str) -> (u16, Option<String>, String) {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     let mut stream = tokio::net::TcpStream::connect(server.address()).await.unwrap();
