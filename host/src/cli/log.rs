@@ -58,10 +58,10 @@ struct Waiting {
 pub(super) struct Written(Receiver<()>);
 
 impl Log {
-    /// Starts the log of `candidate`.
-    pub(super) fn start(format: Format, candidate: &str) -> io::Result<(Self, Written)> {
+    /// Starts the log, of which each candidate gets a [share](Self::shared).
+    pub(super) fn start(format: Format) -> io::Result<(Self, Written)> {
         let colour = io::stdout().is_terminal() && text::colour_wanted();
-        let (log, waiting) = Self::new(format, colour, candidate);
+        let (log, waiting) = Self::new(format, colour);
         let (done, written) = channel::<()>();
         let write = move || {
             let _done = done;
@@ -71,12 +71,12 @@ impl Log {
         Ok((log, Written(written)))
     }
 
-    fn new(format: Format, colour: bool, candidate: &str) -> (Self, Receiver<Waiting>) {
+    fn new(format: Format, colour: bool) -> (Self, Receiver<Waiting>) {
         // Bounded by the two rooms.
         let (lines, waiting) = channel();
         let election = Room::new("events", OF_ELECTION);
         let handler = Room::new("lines of the handler", OF_HANDLER);
-        let candidate = candidate.into();
+        let candidate = "".into();
         let log = Self { lines, election, handler, format, colour, candidate, which: None };
         (log, waiting)
     }
@@ -269,7 +269,7 @@ mod tests {
 
     #[test]
     fn a_handler_that_writes_without_end_leaves_room_for_the_election() {
-        let (log, waiting) = Log::new(Format::Json, false, "a");
+        let (log, waiting) = Log::new(Format::Json, false);
         for _ in 0..2 * OF_HANDLER {
             log.event(&shout());
         }
@@ -281,7 +281,7 @@ mod tests {
 
     #[test]
     fn what_was_left_out_is_told_once_there_is_room() {
-        let (log, waiting) = Log::new(Format::Json, false, "a");
+        let (log, waiting) = Log::new(Format::Json, false);
         for _ in 0..OF_HANDLER + 5 {
             log.event(&shout());
         }
@@ -297,14 +297,14 @@ mod tests {
 
     #[test]
     fn of_several_candidates_each_line_says_which() {
-        let (log, waiting) = Log::new(Format::Json, false, "");
+        let (log, waiting) = Log::new(Format::Json, false);
         let names = ["ada", "ben"].map(str::to_owned);
         let logs = log.shared(&names, &["jobs/a", "jobs/longer"].map(str::to_owned));
         logs[1].event(&Event::Stopped);
         let [line] = &read(&waiting, "")[..] else { panic!("one line") };
         let expected = r#""election":"jobs/longer","candidate":"ben","event":"stopped"}"#;
         assert!(line.ends_with(expected), "{line}");
-        let (log, waiting) = Log::new(Format::Text, false, "");
+        let (log, waiting) = Log::new(Format::Text, false);
         let logs = log.shared(&names, &["jobs/a", "jobs/longer"].map(str::to_owned));
         logs[0].event(&Event::Stopped);
         log.shared(&names[..1], &[])[0].event(&Event::Stopped);
@@ -315,7 +315,7 @@ mod tests {
 
     #[test]
     fn a_candidate_that_tells_much_leaves_room_for_the_others() {
-        let (log, waiting) = Log::new(Format::Json, false, "");
+        let (log, waiting) = Log::new(Format::Json, false);
         let names = ["ada", "ben"].map(str::to_owned);
         let logs = log.shared(&names, &names);
         for _ in 0..2 * OF_ELECTION {
@@ -327,7 +327,7 @@ mod tests {
 
     #[test]
     fn what_is_not_shown_takes_no_room() {
-        let (log, waiting) = Log::new(Format::Text, false, "a");
+        let (log, waiting) = Log::new(Format::Text, false);
         for _ in 0..=OF_ELECTION {
             log.event(&renewed());
         }

@@ -50,7 +50,7 @@ pub(super) async fn run(arguments: RunArguments, given: &ArgMatches) -> ExitCode
 
     let mut configurations: Vec<_> =
         told.iter().map(|told| Configuration::of_run(&told.arguments)).collect();
-    let (log, written) = match Log::start(format, "") {
+    let (log, written) = match Log::start(format) {
         Ok(started) => started,
         Err(error) => return fail(format_args!("the log cannot be written: {error}")),
     };

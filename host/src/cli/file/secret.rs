@@ -17,6 +17,9 @@ const OTHERS: [&str; 3] = ["secret", "password", "credential"];
 pub(super) fn advice(key: &str) -> Option<String> {
     let letters: String = key.chars().filter(char::is_ascii_alphabetic).collect();
     let letters = letters.to_ascii_lowercase();
+    if letters.ends_with("file") {
+        return None;
+    }
     let marked = MARKS.iter().find(|(mark, _)| letters.contains(mark));
     match marked {
         Some((_, variable)) => Some(format!(
@@ -48,7 +51,7 @@ mod tests {
             assert!(advice.contains(&format!("variable {variable}, ")), "{key}: {advice}");
         }
         assert!(advice("password").is_some());
-        for key in ["evry", "timezone", "REPORT_URL"] {
+        for key in ["evry", "timezone", "REPORT_URL", "connection_string_file"] {
             assert_eq!(advice(key), None, "{key}");
         }
     }

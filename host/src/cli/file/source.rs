@@ -1,6 +1,8 @@
 //! The text of the file, and the places in it.
 
 use crate::cli::complaint::{Complaint, shown};
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 /// The file as it was read.
@@ -12,17 +14,29 @@ pub(super) struct Source {
     pub folder: PathBuf,
 }
 
+/// Bytes of the largest file, so that one without an end is no trouble.
+const LARGEST: usize = 1024 * 1024;
+
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(LARGEST as u64 + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
 impl Source {
     /// Reads the file that `named_by` names.
     pub(super) fn read(path: &Path, named_by: &str) -> Result<Self, Complaint> {
         let name = shown(&path.to_string_lossy());
-        let bytes = std::fs::read(path).map_err(|error| {
-            Complaint::new(
-                format!("{named_by} {name}"),
-                format!("the file cannot be read: {error}"),
-                "name a file that this user may read",
-            )
+        let told = |problem: String, advice: &str| {
+            Complaint::new(format!("{named_by} {name}"), problem, advice)
+        };
+        let bytes = read(path).map_err(|error| {
+            told(format!("the file cannot be read: {error}"), "name a file that this user may read")
         })?;
+        if bytes.len() > LARGEST {
+            let advice = "name a file of settings; a process is not meant for so many elections";
+            return Err(told("the file is larger than 1 MiB".to_owned(), advice));
+        }
         let folder = path.parent().unwrap_or(Path::new("")).to_owned();
         match String::from_utf8(bytes) {
             Ok(text) => Ok(Self { name, text, folder }),
@@ -77,5 +91,10 @@ mod tests {
         let complaint = Source::read(folder.path(), "TENURE_CONFIG").err().unwrap();
         assert_eq!(complaint.source, format!("TENURE_CONFIG {}", folder.path().display()));
         assert!(complaint.problem.starts_with("the file cannot be read: "), "{complaint:?}");
+        std::fs::write(&file, vec![b'#'; LARGEST]).unwrap();
+        assert!(Source::read(&file, "--config").is_ok());
+        std::fs::write(&file, vec![b'#'; LARGEST + 1]).unwrap();
+        let complaint = Source::read(&file, "--config").err().unwrap();
+        assert_eq!(complaint.problem, "the file is larger than 1 MiB");
     }
 }
