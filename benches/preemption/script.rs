@@ -131,6 +131,8 @@ impl Elector for Script {
             },
             ending: None,
             renewed: false,
+            wind_down: false,
+            heir: None,
             run: begins.then_some(turn),
             trouble: Vec::new(),
             exchanges: Vec::new(),

@@ -15,6 +15,10 @@ pub enum Mutant {
     ValidityFromAnswer,
     /// The lease is released while the handler still runs.
     ReleaseBeforeStop,
+    /// The lease is given to an heir while the handler still runs.
+    HandOverBeforeStop,
+    /// An heir leads by the lease that it was given, without a renewal of its own.
+    HeirDoesNotRenew,
     /// The lease id in an answer is not compared with the one that was sent.
     LeaseIdNotCompared,
     /// The lease id in the answer to a renewal is taken over, whosever it is.
@@ -56,9 +60,11 @@ pub enum Mutant {
 #[cfg(feature = "mutants")]
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 22] = [
         Self::ValidityFromAnswer,
         Self::ReleaseBeforeStop,
+        Self::HandOverBeforeStop,
+        Self::HeirDoesNotRenew,
         Self::LeaseIdNotCompared,
         Self::LeaseIdAdopted,
         Self::TermWithoutCondition,

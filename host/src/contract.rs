@@ -53,6 +53,11 @@ pub struct Report {
     pub ending: Option<Ending>,
     /// Whether the lease was renewed in this step.
     pub renewed: bool,
+    /// Whether the turn that runs is to come to its end, since the leadership is about to be given
+    /// up: within a grace, and stopped then.
+    pub wind_down: bool,
+    /// The name of the candidate that this leader hands over to.
+    pub heir: Option<String>,
     /// A turn to run now.
     pub run: Option<Turn>,
     /// What went wrong.

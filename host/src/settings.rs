@@ -36,6 +36,14 @@ pub mod names {
     pub const MISSED: &str = "TENURE_MISSED";
     /// A value that has one turn for ever.
     pub const ON_START: &str = "TENURE_ON_START";
+    /// One turn for each leadership, as long as it lasts, instead of a timer.
+    pub const WHILE_LEADING: &str = "TENURE_WHILE_LEADING";
+    /// A leader makes way for a candidate of higher priority.
+    pub const PRIORITY: &str = "TENURE_PRIORITY";
+    /// A leader resigns after so long.
+    pub const MAX_TENURE: &str = "TENURE_MAX_TENURE";
+    /// How long after its start a candidate stays out of the race.
+    pub const WARM_UP: &str = "TENURE_WARM_UP";
     /// Where the leader can be reached: recorded for others.
     pub const ADDRESS: &str = "TENURE_ADDRESS";
     /// The longest that a turn may take.

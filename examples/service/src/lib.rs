@@ -44,7 +44,8 @@ mod service {
             loop {
                 let taken_at = Instant::now();
                 let elapsed = nanoseconds(taken_at - start);
-                let report = election::step(memory.as_deref(), elapsed, event.take());
+                let report = election::step(memory.as_deref(), elapsed, event.as_ref());
+                event = None;
                 for trouble in report.trouble {
                     eprintln!("{:?}: {}", trouble.class, trouble.detail);
                 }

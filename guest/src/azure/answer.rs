@@ -99,19 +99,19 @@ impl Answer {
             headers.get("etag").filter(|etag| !etag.is_empty()).map(|etag| ETag(etag.into()));
         let lease = headers.get("x-ms-lease-id").and_then(LeaseId::parse);
         let properties = match operation {
-            Operation::Look { .. } | Operation::LookAtNotice if status == 200 && etag.is_some() => {
+            Operation::Look { .. } | Operation::LookAside(_) if status == 200 && etag.is_some() => {
                 headers.properties()
             }
             _ => None,
         };
         let complete = match operation {
-            Operation::Look { .. } | Operation::LookAtNotice => properties.is_some(),
+            Operation::Look { .. } | Operation::LookAside(_) => properties.is_some(),
             Operation::Acquire { .. } | Operation::Renew { .. } | Operation::Change { .. } => {
                 lease.is_some()
             }
             Operation::CreateBlob
             | Operation::WriteMetadata { .. }
-            | Operation::LeaveNotice { .. } => etag.is_some(),
+            | Operation::WriteAside { .. } => etag.is_some(),
             Operation::CreateContainer | Operation::Release { .. } | Operation::Break { .. } => {
                 true
             }
@@ -171,7 +171,7 @@ fn classify(operation: &Operation, status: u16, code: Option<&str>, complete: bo
             // Not even the account is there; nothing that an election could create.
             Operation::CreateContainer => Class::Refused,
             // Put Blob needs only the container.
-            Operation::CreateBlob | Operation::LeaveNotice { .. } => Class::MissingContainer,
+            Operation::CreateBlob | Operation::WriteAside { .. } => Class::MissingContainer,
             _ if code == Some("ContainerNotFound") => Class::MissingContainer,
             _ => Class::MissingBlob,
         },
@@ -189,10 +189,10 @@ fn expected_status(operation: &Operation) -> u16 {
         Operation::CreateContainer
         | Operation::CreateBlob
         | Operation::Acquire { .. }
-        | Operation::LeaveNotice { .. } => 201,
+        | Operation::WriteAside { .. } => 201,
         Operation::Break { .. } => 202,
         Operation::Look { .. }
-        | Operation::LookAtNotice
+        | Operation::LookAside(_)
         | Operation::Renew { .. }
         | Operation::Change { .. }
         | Operation::Release { .. }
@@ -263,6 +263,7 @@ fn lease_state(text: &str) -> Option<LeaseState> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::azure::name::Aside;
     use proptest::prelude::*;
 
     const A: &str = "aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee";
@@ -302,8 +303,12 @@ mod tests {
             Operation::Release { lease: id() },
             Operation::Break { period: None },
             write(),
-            Operation::LookAtNotice,
-            Operation::LeaveNotice { over: None, metadata: Metadata::default() },
+            Operation::LookAside(Aside::Notice),
+            Operation::WriteAside {
+                aside: Aside::Notice,
+                over: None,
+                metadata: Metadata::default(),
+            },
         ]
     }
 
@@ -506,12 +511,13 @@ mod tests {
     #[test]
     fn when_a_blob_was_written_is_read_or_left() {
         let seconds = |date| {
-            let answer = read(&Operation::LookAtNotice, 200, &[("Last-Modified", date)]);
+            let answer =
+                read(&Operation::LookAside(Aside::Notice), 200, &[("Last-Modified", date)]);
             answer.modified.map(|date| date.timestamp())
         };
         assert_eq!(seconds("Fri, 02 Jan 2026 03:04:05 GMT"), Some(1_767_323_045));
         assert_eq!(seconds("2026-01-02T03:04:05Z"), None);
-        assert_eq!(read(&Operation::LookAtNotice, 200, &[]).modified, None);
+        assert_eq!(read(&Operation::LookAside(Aside::Notice), 200, &[]).modified, None);
     }
 
     #[test]

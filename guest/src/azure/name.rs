@@ -20,8 +20,8 @@ const LONGEST: usize = 1024;
 const ENCODED: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
 
-/// What the name of an election's notice ends with.
-const NOTICE: &str = ".notice";
+/// What the longest name of a blob beside an election's ends with.
+const LONGEST_ASIDE: &str = ".notice";
 
 impl BlobName {
     /// Reads `container/blob`; the blob's own name may hold more slashes.
@@ -64,15 +64,33 @@ impl BlobName {
         encoded_path(&[&self.container, &self.blob])
     }
 
-    /// `/container/blob.notice`, percent-encoded: the blob beside this one by which a candidate
-    /// tells the leader what it cannot write to a leased blob.
-    pub fn notice_path(&self) -> String {
-        self.path() + NOTICE
+    /// `/container/blob.notice` and the like, percent-encoded: a blob beside this one by which a
+    /// candidate tells the leader what it cannot write to a leased blob.
+    pub fn aside_path(&self, aside: Aside) -> String {
+        self.path() + aside.ending()
     }
 
-    /// Whether the name of that blob is short enough for a blob.
-    pub fn may_have_notice(&self) -> bool {
-        self.blob.chars().count() + NOTICE.len() <= LONGEST
+    /// Whether the names of those blobs are short enough for a blob.
+    pub fn may_have_asides(&self) -> bool {
+        self.blob.chars().count() + LONGEST_ASIDE.len() <= LONGEST
+    }
+}
+
+/// A blob beside an election's, without a lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Aside {
+    /// `.notice`: that a candidate has another schedule.
+    Notice,
+    /// `.heir`: that a candidate comes forward to lead next.
+    Heir,
+}
+
+impl Aside {
+    fn ending(self) -> &'static str {
+        match self {
+            Self::Notice => ".notice",
+            Self::Heir => ".heir",
+        }
     }
 }
 
@@ -164,13 +182,13 @@ mod tests {
     }
 
     #[test]
-    fn the_notice_is_beside_the_blob_while_its_name_is_short_enough() {
+    fn others_are_beside_the_blob_while_its_name_is_short_enough() {
         let name = BlobName::parse("leases/dir a/ü").unwrap();
-        assert_eq!(name.notice_path(), "/leases/dir%20a/%C3%BC.notice");
+        assert_eq!(name.aside_path(Aside::Notice), "/leases/dir%20a/%C3%BC.notice");
         for (length, may) in [(1, true), (1017, true), (1018, false), (1024, false)] {
             // Characters count, not bytes.
             let name = BlobName::parse(&format!("abc/{}", "é".repeat(length))).unwrap();
-            assert_eq!(name.may_have_notice(), may, "{length}");
+            assert_eq!(name.may_have_asides(), may, "{length}");
         }
     }
 

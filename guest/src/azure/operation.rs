@@ -10,7 +10,7 @@ use super::credential::Authorization;
 use super::http_date;
 use super::lease_id::LeaseId;
 use super::metadata::Metadata;
-use super::name::BlobName;
+use super::name::{Aside, BlobName};
 use super::secret::Secret;
 use super::shared_key::{self, decoded_query, string_to_sign};
 use crate::prelude::*;
@@ -77,12 +77,14 @@ pub enum Operation {
         /// ASCII).
         metadata: Metadata,
     },
-    /// *Get Blob Properties* (HEAD) of the notice beside the election's blob.
-    LookAtNotice,
-    /// *Put Blob*: an empty block blob with metadata, the notice beside the election's blob. Never
-    /// over anything that was not looked at.
-    LeaveNotice {
-        /// The notice that this one replaces; none: only where there is none (`If-None-Match: *`).
+    /// *Get Blob Properties* (HEAD) of a blob beside the election's.
+    LookAside(Aside),
+    /// *Put Blob*: an empty block blob with metadata, beside the election's blob. Never over anything
+    /// that was not looked at.
+    WriteAside {
+        /// Which one.
+        aside: Aside,
+        /// What this one replaces; none: only where there is none (`If-None-Match: *`).
         over: Option<ETag>,
         /// As in a record.
         metadata: Metadata,
@@ -162,8 +164,10 @@ impl Operation {
             Operation::Release { .. } => "release lease",
             Operation::Break { .. } => "break lease",
             Operation::WriteMetadata { .. } => "write record",
-            Operation::LookAtNotice => "look at notice",
-            Operation::LeaveNotice { .. } => "leave notice",
+            Operation::LookAside(Aside::Notice) => "look at notice",
+            Operation::LookAside(Aside::Heir) => "look for heir",
+            Operation::WriteAside { aside: Aside::Notice, .. } => "leave notice",
+            Operation::WriteAside { aside: Aside::Heir, .. } => "come forward",
         }
     }
 
@@ -183,8 +187,8 @@ impl Operation {
         let (method, path) = match self {
             Operation::Look { .. } => (Method::Head, blob.path()),
             Operation::CreateContainer => (Method::Put, blob.container_path()),
-            Operation::LookAtNotice => (Method::Head, blob.notice_path()),
-            Operation::LeaveNotice { .. } => (Method::Put, blob.notice_path()),
+            Operation::LookAside(aside) => (Method::Head, blob.aside_path(*aside)),
+            Operation::WriteAside { aside, .. } => (Method::Put, blob.aside_path(*aside)),
             _ => (Method::Put, blob.path()),
         };
         let path = account.prefix().to_string() + &path;
@@ -229,8 +233,8 @@ impl Operation {
         match self {
             Operation::Look { .. }
             | Operation::CreateBlob
-            | Operation::LookAtNotice
-            | Operation::LeaveNotice { .. } => "",
+            | Operation::LookAside(_)
+            | Operation::WriteAside { .. } => "",
             Operation::CreateContainer => "restype=container&",
             Operation::WriteMetadata { .. } => "comp=metadata&",
             Operation::Acquire { .. }
@@ -254,7 +258,7 @@ impl Operation {
                     headers.add(LEASE, lease.to_string());
                 }
             }
-            Operation::CreateContainer | Operation::LookAtNotice => {}
+            Operation::CreateContainer | Operation::LookAside(_) => {}
             Operation::CreateBlob => {
                 headers.add(BLOB_TYPE.0, BLOB_TYPE.1);
                 headers.add(IF_NONE_MATCH, "*");
@@ -291,7 +295,7 @@ impl Operation {
                 headers.add(IF_MATCH, etag.as_str());
                 headers.add_all(metadata);
             }
-            Operation::LeaveNotice { over, metadata } => {
+            Operation::WriteAside { over, metadata, .. } => {
                 headers.add(BLOB_TYPE.0, BLOB_TYPE.1);
                 match over {
                     Some(ETag(etag)) => headers.add(IF_MATCH, etag.as_str()),
@@ -359,12 +363,17 @@ mod tests {
                 if_match: etag(),
                 metadata: Metadata::from_iter([("term", "7"), ("since", "")]),
             },
-            Operation::LookAtNotice,
-            Operation::LeaveNotice {
+            Operation::LookAside(Aside::Notice),
+            Operation::WriteAside {
+                aside: Aside::Notice,
                 over: None,
                 metadata: Metadata::from_iter([("who", "here"), ("what", "a")]),
             },
-            Operation::LeaveNotice { over: Some(etag()), metadata: Metadata::default() },
+            Operation::WriteAside {
+                aside: Aside::Heir,
+                over: Some(etag()),
+                metadata: Metadata::default(),
+            },
         ]
     }
 
@@ -428,7 +437,7 @@ mod tests {
                 ],
             ),
             (
-                "PUT /devstoreaccount1/leases/my%20leader.notice?timeout=3",
+                "PUT /devstoreaccount1/leases/my%20leader.heir?timeout=3",
                 vec![("x-ms-blob-type", "BlockBlob"), ("if-match", "\"0x1\"")],
             ),
         ];

@@ -16,9 +16,9 @@ impl Operation {
     /// What it needs.
     pub fn permission(&self) -> Permission {
         let (letters, action) = match self {
-            Operation::Look { .. } | Operation::LookAtNotice => ("r", "containers/blobs/read"),
+            Operation::Look { .. } | Operation::LookAside(_) => ("r", "containers/blobs/read"),
             Operation::CreateContainer => ("c or w, of an account SAS", "containers/write"),
-            Operation::CreateBlob | Operation::LeaveNotice { .. } => {
+            Operation::CreateBlob | Operation::WriteAside { .. } => {
                 ("c or w", "containers/blobs/write")
             }
             Operation::Acquire { .. }
@@ -35,6 +35,7 @@ impl Operation {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::azure::name::Aside;
     use crate::azure::operation::ETag;
     use crate::azure::{LeaseId, Metadata};
 
@@ -50,7 +51,16 @@ mod tests {
             Operation::Acquire { lease, seconds: 15, if_match: None },
             Operation::Renew { lease },
             Operation::Release { lease },
+            Operation::Change { lease, to: lease },
             Operation::Break { period: None },
+            Operation::LookAside(Aside::Notice),
+            Operation::LookAside(Aside::Heir),
+            Operation::WriteAside {
+                aside: Aside::Notice,
+                over: None,
+                metadata: Metadata::default(),
+            },
+            Operation::WriteAside { aside: Aside::Heir, over: None, metadata: Metadata::default() },
             Operation::WriteMetadata { lease, if_match, metadata: Metadata::default() },
         ] {
             let Permission { letters, action } = operation.permission();

@@ -12,11 +12,12 @@ use serde::{Deserialize, Serialize};
 
 use super::Moment;
 use super::chance::Chance;
+use super::chore::Chore;
 use super::environment::Files;
 use super::failure::Failure;
+use super::heir::Heir;
 use super::holding::Hold;
 use super::keyring::{Fetch, Keyring};
-use super::notice::Chore;
 use super::one_turn::Prospect;
 use super::record::{Incumbent, Outcome};
 use super::releasing::Release;
@@ -25,6 +26,7 @@ use super::report::{
 };
 use super::service_clock::{ServiceClock, Timestamp};
 use super::settings::{Complaint, Settings};
+use super::steering::Steering;
 use super::timings::BACK_OFF;
 use super::trouble::{Told, Trouble, TroubleClass};
 use super::watchdog::Health;
@@ -37,7 +39,7 @@ use crate::mutants::mutant;
 use crate::prelude::*;
 
 /// The version of the memory; another one counts as no memory.
-const MEMORY: u8 = 4;
+const MEMORY: u8 = 5;
 
 /// No step sends more than this many requests before the host gets its turn.
 const MOST_REQUESTS: u32 = 16;
@@ -94,6 +96,11 @@ pub(super) struct State {
     pub following: Option<Option<Incumbent>>,
     pub leaving: bool,
     pub health: Health,
+    pub steering: Steering,
+    /// A follower that the leader named as its heir.
+    pub heir: Option<Heir>,
+    /// A follower of higher priority does not come forward before.
+    pub wish: Moment,
     pub told: Told,
     pub keyring: Keyring,
     /// A follower does not leave its notice before.
@@ -139,7 +146,7 @@ pub struct Step<'s> {
     pub(super) run: Option<Turn>,
     /// The outcome of the last turn was put on record before the release.
     pub(super) recorded: bool,
-    /// What is to be done about the notice of a follower.
+    /// What a follower has to leave beside the blob.
     pub(super) chore: Chore,
     trouble: Vec<Trouble>,
     pub(super) exchanges: Vec<Exchange>,
@@ -169,6 +176,9 @@ impl<'s> Step<'s> {
                 following: None,
                 leaving: false,
                 health: Health::default(),
+                steering: Steering::new(elapsed + settings.warm_up),
+                heir: None,
+                wish: Moment::ZERO,
                 told: Told::default(),
                 keyring: Keyring::default(),
                 leave_notice: Moment::ZERO,
@@ -192,6 +202,10 @@ impl<'s> Step<'s> {
             Some(Event::Leave(outcome)) => step.leave(outcome, elapsed),
             Some(Event::LeaveLate(outcome)) => step.leave_late(outcome, elapsed),
             Some(Event::ResetSlot) => step.reset_slot(elapsed),
+            Some(Event::Resign) => step.resign(),
+            Some(Event::HandOver(to)) => step.hand_over(to, elapsed),
+            Some(Event::Pause) => step.pause(),
+            Some(Event::Resume) => step.resume(),
             None => {}
         }
         let running = step.state.turn.as_ref().filter(|_| !mutant!(ReleaseBeforeStop));
@@ -281,9 +295,9 @@ impl<'s> Step<'s> {
             .map_or(ExchangeResult::Unanswered, |answer| ExchangeResult::of(answer.class));
         let took = now.saturating_sub(sent);
         self.exchanges.push(Exchange { what: operation.name(), result, took });
-        if let Operation::LookAtNotice | Operation::LeaveNotice { .. } = operation {
+        if let Operation::LookAside(aside) | Operation::WriteAside { aside, .. } = operation {
             // Not even the service's time is learnt from it.
-            return self.noticed(&reply, now);
+            return self.ran_errand(aside, &reply, now);
         }
         let signed_by_wall = self.state.service.now(now).is_none();
         if let Ok(Answer { date: Some(date), .. }) = &reply {
@@ -358,9 +372,15 @@ impl<'s> Step<'s> {
         }
         let watchdog = &self.settings.watchdog;
         let out = self.state.health.turn_ended(outcome, watchdog, now, chance);
-        let Some(span) = out else { return };
+        let Some(span) = out else {
+            // What was to last as long as the leadership came to its end.
+            if self.settings.agenda.is_one_turn_a_term() && turn.value.is_none() {
+                self.resign();
+            }
+            return;
+        };
         self.tell(TroubleClass::Work, self.state.health.explain(&turn, outcome, span), now);
-        self.resign(EndingReason::WorkFailed, now, now + self.settings.timings.poll / 2);
+        self.step_down(EndingReason::WorkFailed, now, now + self.settings.timings.poll / 2, None);
     }
 
     pub(super) fn leave(&mut self, outcome: Option<Outcome>, now: Moment) {
@@ -372,7 +392,7 @@ impl<'s> Step<'s> {
             hold.turn_ended(&turn, outcome, now);
         }
         let lease = match &self.state.phase {
-            Phase::Holding(_) => return self.resign(EndingReason::Left, now, now),
+            Phase::Holding(_) => return self.step_down(EndingReason::Left, now, now, None),
             Phase::Acquiring(attempt) => attempt.unsure.then_some(attempt.lease),
             Phase::Raising(raise) => Some(raise.lease),
             Phase::Stopping { lease } => *lease,
@@ -448,6 +468,8 @@ impl<'s> Step<'s> {
             standing,
             ending: self.ending,
             renewed: self.renewed,
+            wind_down: self.winds_down(),
+            heir: self.state.steering.hand_over().map(|order| order.to.clone()),
             run: self.run.take(),
             trouble: core::mem::take(&mut self.trouble),
             exchanges: core::mem::take(&mut self.exchanges),

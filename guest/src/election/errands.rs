@@ -11,14 +11,16 @@ use chrono::{DateTime, Utc};
 use super::Moment;
 use super::candidate::{Phase, Step, Todo, Wish};
 use super::chance::Chance;
+use super::chore::Chore;
 use super::failure::Failure;
 use super::holding::Hold;
 use super::keyring::{ASK, Fetch, Fetched, Keyring, LEAST_FETCH, LONGEST_FETCH};
-use super::notice::{self, Chore, Notice};
+use super::notice::{self, Notice};
 use super::report::{Exchange, ExchangeResult};
 use super::trouble::{Trouble, TroubleClass};
-use crate::azure::answer::Answer;
+use crate::azure::answer::{Answer, Class};
 use crate::azure::credential::Pass;
+use crate::azure::name::Aside;
 use crate::azure::operation::Operation;
 
 /// The longest that an early request for a token may take: as for a notice.
@@ -63,9 +65,12 @@ impl Step<'_> {
             return Some(Todo::Fetch(fetch));
         }
         let operation = match &self.state.phase {
-            Phase::Watching(_) => self.chore.operation(self.settings)?,
+            Phase::Watching(_) => self.chore()?,
             Phase::Holding(hold) => {
-                self.notice_due(hold).filter(|due| *due <= now).map(|_| Operation::LookAtNotice)?
+                let heir = self.heir_due(hold).map(|due| (due, Aside::Heir));
+                let notice = self.notice_due(hold).map(|due| (due, Aside::Notice));
+                let due = heir.into_iter().chain(notice).find(|(due, _)| *due <= now);
+                Operation::LookAside(due?.1)
             }
             _ => return None,
         };
@@ -111,7 +116,11 @@ impl Step<'_> {
             (Phase::Releasing(release), Some(due)) => next.max(due).min(release.until()),
             (_, Some(due)) => next.max(due),
             (Phase::Holding(hold), None) if hold.is_renewed() => {
-                let errands = [(token, LEAST_FETCH), (self.notice_due(hold), LEAST_NOTICE)];
+                let errands = [
+                    (token, LEAST_FETCH),
+                    (self.notice_due(hold), LEAST_NOTICE),
+                    (self.heir_due(hold), LEAST_NOTICE),
+                ];
                 let fitting = errands.into_iter().filter_map(|(due, least)| {
                     let due = due?.max(now);
                     (next.saturating_sub(due) >= least).then_some(due)
@@ -160,15 +169,21 @@ impl Step<'_> {
     /// lately.
     pub(super) fn leave_notice(&mut self, now: Moment) {
         if self.state.leave_notice <= now && notice::are_in_use(self.settings) {
-            self.chore = Chore::Look;
+            self.chore = Chore::Look(Aside::Notice);
         }
     }
 
-    /// Takes the answer to a request about a notice. It says something to people, or nothing.
-    pub(super) fn noticed(&mut self, reply: &Result<Answer, Failure>, now: Moment) {
+    /// Takes the answer to a request about a blob beside the election's.
+    pub(super) fn ran_errand(
+        &mut self,
+        aside: Aside,
+        reply: &Result<Answer, Failure>,
+        now: Moment,
+    ) {
         let answer = reply.as_ref().ok();
-        match &mut self.state.phase {
-            Phase::Holding(hold) => {
+        match (aside, &mut self.state.phase) {
+            (Aside::Heir, Phase::Holding(_)) => self.looked_for_heir(answer, now),
+            (Aside::Notice, Phase::Holding(hold)) => {
                 hold.look_for_notice = now + notice::EVERY;
                 let notice = answer.and_then(Notice::fresh);
                 let trouble = notice.and_then(|n| Trouble::of_notice(&n, self.settings));
@@ -176,9 +191,16 @@ impl Step<'_> {
                     self.tell(trouble.class, trouble.detail, now);
                 }
             }
-            _ => {
+            (Aside::Heir, _) => {
+                let left = matches!(self.chore, Chore::Leave { .. });
+                self.chore_answered(answer);
+                if left && answer.is_some_and(|answer| answer.class == Class::Done) {
+                    self.came_forward(now);
+                }
+            }
+            (Aside::Notice, _) => {
                 self.state.leave_notice = now + notice::EVERY;
-                self.chore = core::mem::take(&mut self.chore).answered(answer);
+                self.chore_answered(answer);
             }
         }
     }

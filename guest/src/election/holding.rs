@@ -8,6 +8,7 @@ use super::Moment;
 use super::candidate::{Phase, Step, Wish, trouble};
 use super::chance::Chance;
 use super::failure::Failure;
+use super::notice::FIRST_LOOK;
 use super::one_turn::Prospect;
 use super::pace::Pace;
 use super::record::{Finished, LastSlot, Outcome, Record, Started};
@@ -43,8 +44,12 @@ const LEAST_WRITE: Duration = Duration::from_secs(1);
 pub(super) struct Hold {
     pub lease: LeaseId,
     pub valid_until: Moment,
+    /// When the lease was acquired.
+    pub won: Moment,
     /// No notice is looked for before.
     pub look_for_notice: Moment,
+    /// Nobody of a higher priority is looked for before.
+    pub look_for_heir: Moment,
     renew: Pace,
     /// What is on the blob, and the outcome of the last turn, which may not be there yet.
     record: Record,
@@ -71,12 +76,14 @@ impl Hold {
         renew: Pace,
         record: Record,
         etag: ETag,
-        look_for_notice: Moment,
+        won: Moment,
     ) -> Self {
         Self {
             lease,
             valid_until,
-            look_for_notice,
+            won,
+            look_for_notice: won + FIRST_LOOK,
+            look_for_heir: won + FIRST_LOOK,
             renew,
             record,
             etag,
@@ -96,9 +103,24 @@ impl Hold {
         self.record.term
     }
 
+    /// Whether a write of the record is under way that is worth waiting for: one that failed once may
+    /// do so for ever.
+    pub fn writes(&self) -> bool {
+        self.write.as_ref().is_some_and(|write| write.pace.failures == 0)
+    }
+
+    /// Whether the record on the blob names this heir.
+    pub fn names(&self, heir: Option<&str>) -> bool {
+        self.write.is_none() && self.record.heir.as_deref() == heir
+    }
+
     /// Takes the end of a turn that was claimed under this lease.
     pub fn turn_ended(&mut self, turn: &Turn, outcome: Outcome, now: Moment) {
         put_outcome(&mut self.record, turn.value.is_some(), outcome);
+        // An heir may be named while a turn runs.
+        if let Some(write) = &mut self.write {
+            put_outcome(&mut write.record, turn.value.is_some(), outcome);
+        }
         self.outcome_unwritten = true;
         if outcome != Outcome::Succeeded {
             let times = 1_u32.checked_shl(turn.attempt.saturating_sub(1)).unwrap_or(u32::MAX);
@@ -159,6 +181,10 @@ impl Step<'_> {
             self.state.phase = self.end(&hold, EndingReason::ValidityEnded);
             return None;
         }
+        if self.give_up(now) {
+            return self.send_release(now);
+        }
+        let Phase::Holding(hold) = &self.state.phase else { return None };
         let timeout = self.settings.timings.request_timeout.min(left);
         if hold.renew.next <= now {
             return Some(Wish { operation: Operation::Renew { lease: hold.lease }, timeout });
@@ -177,14 +203,17 @@ impl Step<'_> {
     /// Claims a slot that is due, or records how a turn ended. Never while a turn runs, and
     /// never while a renewal is in trouble: the turn would soon be cut off.
     fn decide_write(&mut self, now: Moment) {
-        let due = self.due(now);
         let turn_runs = self.state.turn.is_some();
-        let complete = self.outcome_is_to_be_written(due.as_ref());
+        // What is named to the others may be so at any time.
+        let heir = self.state.steering.hand_over().map(|order| order.to.clone());
+        let due = self.due(now).filter(|_| !turn_runs && !self.gives_up());
+        let complete = !turn_runs && self.outcome_is_to_be_written(due.as_ref());
         let Phase::Holding(hold) = &mut self.state.phase else { return };
-        if turn_runs || hold.renew.failures > 0 {
+        if hold.renew.failures > 0 {
             return;
         }
-        let mut record = hold.record.clone();
+        let names = hold.names(heir.as_deref());
+        let mut record = Record { heir, ..hold.record.clone() };
         let mut abandoned = None;
         match due {
             Some(Due::Now(task)) => {
@@ -195,7 +224,7 @@ impl Step<'_> {
                 put_outcome(&mut record, task.value.is_some(), Outcome::Abandoned);
                 abandoned = Some(task);
             }
-            _ if complete => {}
+            _ if complete || !names => {}
             _ => return,
         }
         if let (true, Some(claim)) = (mutant!(ClaimNotAwaited), hold.claiming) {
@@ -306,10 +335,13 @@ impl Step<'_> {
 
     /// When a leader has to be called again at the latest.
     pub(super) fn next_in_tenancy(&self, hold: &Hold, now: Moment) -> Moment {
-        let due = self.due(now);
+        let due = self.due(now).filter(|_| !self.gives_up());
+        let heir = self.state.steering.hand_over().map(|order| order.to.as_str());
         let work = match (&hold.write, &due) {
             (Some(write), _) => Some(write.pace.next),
-            (None, _) if self.state.turn.is_some() || hold.renew.failures > 0 => None,
+            (None, _) if hold.renew.failures > 0 => None,
+            (None, _) if !hold.names(heir) => Some(now),
+            (None, _) if self.state.turn.is_some() => None,
             (None, Some(Due::Now(_) | Due::Abandon(_))) => Some(now),
             (None, due) if self.outcome_is_to_be_written(due.as_ref()) => Some(now),
             (None, Some(Due::In(wait))) => Some(now + *wait),
@@ -317,7 +349,8 @@ impl Step<'_> {
             (None, Some(Due::Nothing) | None) => None,
         };
         let next = hold.renew.next.min(hold.valid_until);
-        work.map_or(next, |work| work.min(next))
+        let steered = self.next_in_steering(hold, now);
+        [work, steered].into_iter().flatten().fold(next, Moment::min)
     }
 
     pub(super) fn held(
@@ -437,6 +470,7 @@ impl Step<'_> {
     fn end(&mut self, hold: &Hold, reason: EndingReason) -> Phase {
         #[cfg(feature = "mutants")]
         given_up::note(hold);
+        self.state.steering.settle();
         self.ending = Some(Ending { term: hold.term(), reason });
         if self.run.take().is_some() {
             self.state.turn = None; // Claimed in this very step, and never to be started.

@@ -6,9 +6,12 @@
 
 mod candidate;
 mod chance;
+mod chore;
 mod environment;
 mod errands;
 mod failure;
+mod heir;
+mod history;
 mod holding;
 mod keyring;
 mod notice;
@@ -21,6 +24,7 @@ mod service_clock;
 mod settings;
 mod slots;
 mod snapshot;
+mod steering;
 mod timings;
 mod trouble;
 mod watchdog;
@@ -31,6 +35,7 @@ pub use candidate::{Ask, Step, Todo};
 pub use chance::Chance;
 pub use environment::{Environment, Files, Unreadable};
 pub use failure::{Failure, FailureKind};
+pub use history::History;
 pub use keyring::{Fetch, Fetched, Keyring, LONGEST_FETCH};
 pub use one_turn::{Course, Next, OneTurn, Prospect, Turned};
 pub use record::{Finished, Incumbent, LastSlot, Outcome, Record, RecordError, Started, Values};

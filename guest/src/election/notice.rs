@@ -12,9 +12,8 @@ use chrono::TimeDelta;
 
 use super::record::{decoded, encoded};
 use super::settings::Settings;
-use crate::azure::answer::{Answer, Class, Properties};
+use crate::azure::answer::{Answer, Properties};
 use crate::azure::metadata::Metadata;
-use crate::azure::operation::{ETag, Operation};
 use crate::prelude::*;
 
 /// How long a leader leads before it looks for a notice.
@@ -29,8 +28,8 @@ const FRESH: TimeDelta = TimeDelta::minutes(10);
 /// No name and no schedule is longer than this, in bytes.
 const LONGEST: usize = 1024;
 
-/// Of the candidate that left the notice; nothing else than a notice has it.
-const CANDIDATE: &str = "tenurecandidate";
+/// Of the candidate that left a blob beside an election's; nothing else has it.
+pub(super) const CANDIDATE: &str = "tenurecandidate";
 const SCHEDULE: &str = "tenureschedule";
 
 /// What a candidate with another schedule than the leader's tells of itself.
@@ -42,25 +41,13 @@ pub(super) struct Notice {
     pub schedule: String,
 }
 
-/// What a follower has to do about its notice.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) enum Chore {
-    /// Nothing.
-    #[default]
-    None,
-    /// See what is in its place.
-    Look,
-    /// Leave it, over the notice with that tag if one is there.
-    Leave { over: Option<ETag> },
-}
-
 impl Notice {
     /// That of a candidate with these settings; none when it has no schedule.
-    fn of(settings: &Settings) -> Option<Self> {
+    pub fn of(settings: &Settings) -> Option<Self> {
         Some(Self { candidate: settings.name.clone(), schedule: settings.agenda.words()? })
     }
 
-    fn write(&self) -> Metadata {
+    pub fn write(&self) -> Metadata {
         let fields = [(CANDIDATE, &self.candidate), (SCHEDULE, &self.schedule)];
         Metadata::from_iter(fields.map(|(name, value)| (name, encoded(value))))
     }
@@ -71,7 +58,7 @@ impl Notice {
             decoded(text).filter(|text| !text.chars().any(char::is_control))
         };
         let notice = Self { candidate: field(CANDIDATE)?, schedule: field(SCHEDULE)? };
-        is_notice(properties).then_some(notice)
+        is_a_candidates(properties).then_some(notice)
     }
 
     /// The notice in the answer to a look, unless it is an old one.
@@ -82,38 +69,12 @@ impl Notice {
     }
 }
 
-/// Whether a blob is a notice, of this version or another one, and may be written over.
-fn is_notice(properties: &Properties) -> bool {
+/// Whether a blob was left by a candidate, of this version or another one, and may be written over.
+pub(super) fn is_a_candidates(properties: &Properties) -> bool {
     properties.content_length == 0 && properties.metadata.get(CANDIDATE).is_some()
 }
 
 /// Whether candidates with these settings leave notices and look for them.
 pub(super) fn are_in_use(settings: &Settings) -> bool {
-    settings.agenda.schedule.is_some() && settings.election.may_have_notice()
-}
-
-impl Chore {
-    /// The request for it; none when there is nothing to do.
-    pub fn operation(&self, settings: &Settings) -> Option<Operation> {
-        match self {
-            Self::None => None,
-            Self::Look => Some(Operation::LookAtNotice),
-            Self::Leave { over } => Some(Operation::LeaveNotice {
-                over: over.clone(),
-                metadata: Notice::of(settings)?.write(),
-            }),
-        }
-    }
-
-    /// What is to be done after an answer, or none. Somebody else's blob is left untouched.
-    pub fn answered(self, answer: Option<&Answer>) -> Self {
-        let (Self::Look, Some(answer)) = (self, answer) else { return Self::None };
-        match (answer.class, &answer.properties) {
-            (Class::MissingBlob, _) => Self::Leave { over: None },
-            (Class::Done, Some(seen)) if is_notice(seen) => {
-                Self::Leave { over: answer.etag.clone() }
-            }
-            _ => Self::None,
-        }
-    }
+    settings.agenda.schedule.is_some() && settings.election.may_have_asides()
 }

@@ -9,6 +9,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_perc
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use super::history::History;
 use super::service_clock::Timestamp;
 use super::slots::Delivery;
 use crate::azure::metadata::Metadata;
@@ -53,6 +54,10 @@ mod field {
     pub const VALUE_MAX_ATTEMPTS: &str = "tenurevalueattempts";
     pub const VALUE_OUTCOME: &str = "tenurevalueoutcome";
     pub const VALUES: &str = "tenurevalues";
+    pub const PRIORITY: &str = "tenurepriority";
+    pub const HEIR: &str = "tenureheir";
+    pub const CHANGES: &str = "tenurechanges";
+    pub const HISTORY: &str = "tenurehistory";
 }
 
 /// So many values are remembered, so that none of them runs again.
@@ -213,6 +218,14 @@ pub struct Record {
     pub started: Option<Started>,
     /// The values that had their turn.
     pub values: Values,
+    /// The leader's, when it was given one: it makes way for a higher one.
+    pub priority: Option<u32>,
+    /// To whom the leader wants to hand over.
+    pub heir: Option<String>,
+    /// How many terms were won.
+    pub changes: u64,
+    /// The leaders before the newest.
+    pub history: History,
     /// Fields of other versions, kept as they are.
     pub unknown: Metadata,
 }
@@ -275,6 +288,10 @@ impl Record {
             finished: finished.zip(outcome).map(|(slot, outcome)| Finished { slot, outcome }),
             started,
             values: fields.optional(field::VALUES, Values::parse)?.unwrap_or_default(),
+            priority: fields.optional(field::PRIORITY, |text| text.parse().ok())?,
+            heir: fields.optional(field::HEIR, |text| Some(text.into()))?,
+            changes: fields.optional(field::CHANGES, |text| text.parse().ok())?.unwrap_or(0),
+            history: fields.optional(field::HISTORY, History::parse)?.unwrap_or_default(),
             unknown: fields.0,
         }))
     }
@@ -350,6 +367,18 @@ impl Record {
         if !self.values.0.is_empty() {
             put(field::VALUES, &self.values.write());
         }
+        if let Some(priority) = self.priority {
+            put(field::PRIORITY, &priority.to_string());
+        }
+        if let Some(heir) = &self.heir {
+            put(field::HEIR, heir);
+        }
+        if self.changes > 0 {
+            put(field::CHANGES, &self.changes.to_string());
+        }
+        if !self.history.is_empty() {
+            put(field::HISTORY, &self.history.write());
+        }
         metadata
     }
 
@@ -368,6 +397,15 @@ impl Record {
         last && self.started.as_ref().is_none_or(|started| started.outcome.is_some())
     }
 
+    /// Begins with a leadership that has one turn, whatever was claimed before.
+    pub(super) fn begin_anew(&mut self, begin: LastSlot) {
+        let before = self.last.unwrap_or(begin);
+        if !self.is_done() {
+            self.finished = Some(Finished { slot: before.slot, outcome: Outcome::Abandoned });
+        }
+        self.last = Some(LastSlot { slot: before.slot.max(begin.slot), attempt: 0 });
+    }
+
     /// Claims the turn for a value.
     pub(super) fn start(&mut self, started: Started) {
         // A word of a newer version was about another claim.
@@ -379,7 +417,21 @@ impl Record {
     /// Whether `self`, read from the blob, is what `written` was to put there.
     pub fn shows(&self, written: &Self) -> bool {
         let turns = |record: &Self| (record.last, record.finished, record.started.clone());
-        (self.nonce, self.term) == (written.nonce, written.term) && turns(self) == turns(written)
+        (self.nonce, self.term) == (written.nonce, written.term)
+            && turns(self) == turns(written)
+            && self.heir == written.heir
+    }
+
+    /// The leader of this record makes way for another one.
+    pub(super) fn enter_history(&mut self) {
+        if self.term > 0 {
+            self.history.add(self.incumbent());
+        }
+    }
+
+    /// The leaders before, the last one first.
+    pub fn earlier(&self) -> Vec<Incumbent> {
+        self.history.leaders().to_vec()
     }
 
     /// Who leads according to this record.

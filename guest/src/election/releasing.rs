@@ -24,6 +24,8 @@ const LAST_WRITE: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Release {
     lease: LeaseId,
+    /// The id that it is given to; none: it is released.
+    heir: Option<LeaseId>,
     /// The outcome of the last turn, to be put on record before: others want to know it.
     last_write: Option<Write>,
     /// That write has to be answered by then: so long the lease is certainly ours. A turn that
@@ -46,8 +48,16 @@ impl Release {
 }
 
 impl Step<'_> {
-    /// Ends a leadership whose work was seen stopped.
-    pub(super) fn resign(&mut self, reason: EndingReason, now: Moment, then: Moment) {
+    /// Ends a leadership whose work was seen stopped, and gives the lease to the heir, if there is
+    /// one.
+    pub(super) fn step_down(
+        &mut self,
+        reason: EndingReason,
+        now: Moment,
+        then: Moment,
+        heir: Option<LeaseId>,
+    ) {
+        self.state.steering.settle();
         let Phase::Holding(hold) = &mut self.state.phase else { return };
         #[cfg(feature = "mutants")]
         super::holding::given_up::note(hold);
@@ -57,7 +67,7 @@ impl Step<'_> {
         let until = now + self.settings.timings.lease;
         let pace = Pace::at(now);
         self.state.phase =
-            Phase::Releasing(Release { lease, last_write, write_until, until, then, pace });
+            Phase::Releasing(Release { lease, heir, last_write, write_until, until, then, pace });
     }
 
     /// Leaves after a turn that ended later than the leadership, in an invocation of its own: its
@@ -75,7 +85,16 @@ impl Step<'_> {
             Some(lease) => {
                 let until = now + self.settings.timings.lease;
                 let (pace, last_write, write_until) = (Pace::at(now), None, now);
-                Phase::Releasing(Release { lease, last_write, write_until, until, then, pace })
+                let heir = None;
+                Phase::Releasing(Release {
+                    lease,
+                    heir,
+                    last_write,
+                    write_until,
+                    until,
+                    then,
+                    pace,
+                })
             }
             None if self.state.leaving => Phase::Left,
             None => Phase::Watching(Watch::at(then)),
@@ -102,7 +121,13 @@ impl Step<'_> {
             Some(write) => {
                 Wish { operation: write.operation(lease), timeout: timeout.min(LAST_WRITE) }
             }
-            None => Wish { operation: Operation::Release { lease }, timeout },
+            None => {
+                let operation = match release.heir {
+                    Some(to) => Operation::Change { lease, to },
+                    None => Operation::Release { lease },
+                };
+                Wish { operation, timeout }
+            }
         })
     }
 

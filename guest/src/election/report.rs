@@ -44,6 +44,10 @@ pub enum EndingReason {
     Left,
     /// The work failed.
     WorkFailed,
+    /// An operator, or the longest tenure, had it so; others come first now.
+    Resigned,
+    /// The lease was given to an heir.
+    HandedOver,
 }
 
 /// A tenancy that ended in this step.
@@ -75,7 +79,7 @@ pub struct Turn {
 }
 
 /// What happened since the last step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The turn is over and was seen stopped.
     TurnEnded(Outcome),
@@ -87,6 +91,14 @@ pub enum Event {
     LeaveLate(Outcome),
     /// Forget a claimed slot that lies in the future.
     ResetSlot,
+    /// Give up the leadership, and let the others come first.
+    Resign,
+    /// Give the leadership to the candidate of that name.
+    HandOver(String),
+    /// Stay out of the race; a leader resigns.
+    Pause,
+    /// Contend again.
+    Resume,
 }
 
 /// A request that a step sent, and what came of it.
@@ -145,6 +157,10 @@ pub struct Report {
     pub ending: Option<Ending>,
     /// Set in the step in which the lease was renewed.
     pub renewed: bool,
+    /// The turn that runs is to come to its end.
+    pub wind_down: bool,
+    /// The name of the candidate that this leader hands over to.
+    pub heir: Option<String>,
     /// A turn to run now, already claimed.
     pub run: Option<Turn>,
     /// What went wrong.

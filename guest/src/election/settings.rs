@@ -40,6 +40,14 @@ pub mod variable {
     pub const POLL: &str = "TENURE_POLL";
     /// The longest that one request may take.
     pub const REQUEST_TIMEOUT: &str = "TENURE_REQUEST_TIMEOUT";
+    /// `true`: one turn for each leadership, as long as it lasts, instead of a timer.
+    pub const WHILE_LEADING: &str = "TENURE_WHILE_LEADING";
+    /// A leader makes way for a candidate of higher priority.
+    pub const PRIORITY: &str = "TENURE_PRIORITY";
+    /// A leader resigns after so long.
+    pub const MAX_TENURE: &str = "TENURE_MAX_TENURE";
+    /// How long after its start a candidate stays out of the race.
+    pub const WARM_UP: &str = "TENURE_WARM_UP";
     /// The period of the timer. Without this and `CRON` it has no slots.
     pub const EVERY: &str = "TENURE_EVERY";
     /// The times of the timer, as a cron expression.
@@ -103,6 +111,9 @@ const TURN_TIMEOUT: RangeInclusive<Duration> =
     Duration::from_millis(100)..=Duration::from_secs(24 * 3600);
 const COOL_DOWN: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(3600);
 const MOST_FAILURES: u32 = 1000;
+const MOST_PRIORITY: u32 = 1000;
+const LONGEST_TENURE: Duration = Duration::from_secs(366 * 24 * 3600);
+const LONGEST_WARM_UP: Duration = Duration::from_secs(24 * 3600);
 
 /// The lease of a single invocation, which does not renew beside its turn.
 const ONE_SHOT_LEASE: Duration = Duration::from_secs(60);
@@ -153,6 +164,14 @@ pub struct Settings {
     pub agenda: Agenda,
     /// What its work is held to.
     pub watchdog: Watchdog,
+    /// A leader makes way for a candidate of higher priority, if both have one.
+    pub priority: Option<u32>,
+    /// A leader resigns after so long.
+    pub max_tenure: Option<Duration>,
+    /// How long after its start a candidate stays out of the race.
+    pub warm_up: Duration,
+    /// It is for a single invocation.
+    pub one_shot: bool,
     /// What the files say that the variables name.
     pub files: Files,
     note: String,
@@ -210,6 +229,13 @@ impl Settings {
                           often this is called";
             reader.complain(variable::EVERY, problem, advice);
         }
+        for setting in [variable::PRIORITY, variable::MAX_TENURE, variable::WARM_UP] {
+            if reader.get(setting).is_some() {
+                let problem =
+                    "is for a candidate that lasts; each call is one whole turn here".into();
+                reader.complain(setting, problem, "leave it out, or use tenure run");
+            }
+        }
         reader.settings()
     }
 
@@ -255,11 +281,14 @@ impl<'e> Reader<'e> {
         let address = reader.text(variable::ADDRESS, LONGEST_ADDRESS);
         let timings = reader.timings();
         let agenda = reader.agenda(election.as_ref(), timings.as_ref());
-        let watchdog = reader.watchdog();
+        let watchdog = reader.watchdog(agenda.is_one_turn_a_term());
+        let priority = reader.priority();
+        let max_tenure = reader.max_tenure(timings.as_ref());
+        let warm_up = reader.warm_up();
         match (election, account, timings) {
             (Some(election), Some(chosen), Some(timings)) if reader.complaints.is_empty() => {
                 let Chosen { account, note } = chosen;
-                let files = reader.files;
+                let (files, one_shot) = (reader.files, reader.lease.is_some());
                 Ok(Settings {
                     election,
                     account,
@@ -268,6 +297,10 @@ impl<'e> Reader<'e> {
                     timings,
                     agenda,
                     watchdog,
+                    priority,
+                    max_tenure,
+                    warm_up,
+                    one_shot,
                     files,
                     note,
                 })
@@ -373,7 +406,24 @@ impl<'e> Reader<'e> {
         Some(duration)
     }
 
-    fn watchdog(&mut self) -> Watchdog {
+    fn priority(&mut self) -> Option<u32> {
+        let advice = "the highest leads; give each candidate one, 0 to those that stand by";
+        self.number(variable::PRIORITY, 0..=MOST_PRIORITY, advice)
+    }
+
+    fn max_tenure(&mut self, timings: Option<&Timings>) -> Option<Duration> {
+        let advice = "choose much longer than a lease, like 1h; the leadership changes each time";
+        let least = timings.map_or(Duration::ZERO, |timings| 4 * timings.lease);
+        self.duration_in(variable::MAX_TENURE, least..=LONGEST_TENURE, advice)
+    }
+
+    fn warm_up(&mut self) -> Duration {
+        let advice = "choose how long a new process takes until it can work, like 30s";
+        let range = Duration::ZERO..=LONGEST_WARM_UP;
+        self.duration_in(variable::WARM_UP, range, advice).unwrap_or_default()
+    }
+
+    fn watchdog(&mut self, one_turn_a_term: bool) -> Watchdog {
         let turn_timeout = self.duration_in(
             variable::TURN_TIMEOUT,
             TURN_TIMEOUT,
@@ -386,7 +436,8 @@ impl<'e> Reader<'e> {
         );
         Watchdog {
             turn_timeout,
-            max_failures: self.max_failures().unwrap_or(3),
+            // What is to last does not fail three times.
+            max_failures: self.max_failures().unwrap_or(if one_turn_a_term { 1 } else { 3 }),
             cool_down: cool_down.unwrap_or(Duration::from_secs(30)),
         }
     }

@@ -50,6 +50,12 @@ pub struct Snapshot {
     pub ahead: Option<Duration>,
     /// The schedule of the newest leader, in words.
     pub schedule: Option<String>,
+    /// The leaders before the newest, the last one first.
+    pub history: Vec<Incumbent>,
+    /// How many terms were won.
+    pub changes: u64,
+    /// To whom the leader wants to hand over.
+    pub heir: Option<String>,
     /// When the service answered.
     pub asked_at: Timestamp,
 }
@@ -92,6 +98,9 @@ impl Snapshot {
             }),
             ahead: record.as_ref().and_then(|record| Agenda::ahead(asked_at, record)),
             schedule: record.as_ref().and_then(|record| record.schedule.clone()),
+            history: record.as_ref().map(Record::earlier).unwrap_or_default(),
+            changes: record.as_ref().map_or(0, |record| record.changes),
+            heir: record.as_ref().and_then(|record| record.heir.clone()),
             started: record.and_then(|record| record.started),
             asked_at,
         })

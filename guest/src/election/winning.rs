@@ -9,7 +9,6 @@ use super::candidate::{Phase, Step, Wish, patience};
 use super::chance::{Chance, lease_id};
 use super::failure::Failure;
 use super::holding::Hold;
-use super::notice::FIRST_LOOK;
 use super::pace::Pace;
 use super::record::Record;
 use super::service_clock::Timestamp;
@@ -60,8 +59,18 @@ pub(super) struct Attempt {
     record: Option<Record>,
     /// A request of this attempt may have been carried out unseen.
     pub unsure: bool,
+    /// The lease was given to this id by the leader before.
+    inherited: bool,
     pub pace: Pace,
     rounds: u32,
+}
+
+impl Attempt {
+    /// The lease is given to `lease` by the leader; what lasts of it is won by a renewal.
+    pub fn inherited(lease: LeaseId, etag: ETag, record: Option<Record>, now: Moment) -> Self {
+        let (unsure, inherited, pace) = (true, true, Pace::at(now));
+        Self { lease, etag, record, unsure, inherited, pace, rounds: MOST_ROUNDS }
+    }
 }
 
 /// The lease is ours; the term is not raised yet.
@@ -91,7 +100,7 @@ impl Step<'_> {
     /// 1. Look, or create what is not there.
     pub(super) fn look(&mut self, now: Moment) -> Option<Wish> {
         let (operation, watch) = match &self.state.phase {
-            Phase::Watching(watch) => (Operation::Look { lease: None }, watch),
+            Phase::Watching(watch) => (Operation::Look { lease: self.heir_id(now) }, watch),
             Phase::Creating { container: false, watch } => (Operation::CreateBlob, watch),
             Phase::Creating { container: true, watch } => (Operation::CreateContainer, watch),
             _ => return None,
@@ -108,6 +117,9 @@ impl Step<'_> {
         now: Moment,
         chance: &mut dyn Chance,
     ) -> Phase {
+        if let Operation::Look { lease: Some(lease) } = operation {
+            return self.looked_as_heir(*lease, reply, now);
+        }
         let Ok(answer) = reply else {
             return self.look_later(watch, operation, reply, now, chance);
         };
@@ -133,6 +145,9 @@ impl Step<'_> {
                         }
                         // A lease of our own that could not be released is nobody's.
                         let others = record.filter(|record| record.nonce != self.state.nonce);
+                        if let Some(record) = &others {
+                            self.come_forward(record, now, chance);
+                        }
                         self.state.following = Some(others.as_ref().map(Record::incumbent));
                         Phase::Watching(Watch::at(self.next_poll(now, chance)))
                     }
@@ -140,13 +155,13 @@ impl Step<'_> {
                         self.tell(TroubleClass::Nonsense, NO_DATE.into(), now);
                         Phase::Watching(Watch::at(self.next_poll(now, chance)))
                     }
-                    _ if self.state.health.is_out(now) => self.stay_out(now, chance),
+                    _ if self.stays_out(now) => self.stay_out(now, chance),
                     LeaseState::Available | LeaseState::Expired | LeaseState::Broken => {
                         self.attempt(etag.clone(), record, watch.rounds, now, chance)
                     }
                 }
             }
-            (Class::MissingBlob | Class::MissingContainer, ..) if self.state.health.is_out(now) => {
+            (Class::MissingBlob | Class::MissingContainer, ..) if self.stays_out(now) => {
                 self.stay_out(now, chance)
             }
             (Class::MissingBlob, ..) => Phase::Creating { container: false, watch },
@@ -275,7 +290,8 @@ impl Step<'_> {
     ) -> Phase {
         self.state.following = None;
         let (lease, pace) = (lease_id(chance), Pace::at(now));
-        Phase::Acquiring(Attempt { lease, etag, record, unsure: false, pace, rounds })
+        let (unsure, inherited) = (false, false);
+        Phase::Acquiring(Attempt { lease, etag, record, unsure, inherited, pace, rounds })
     }
 
     /// 2. Acquire with the attempt's lease id.
@@ -285,14 +301,16 @@ impl Step<'_> {
     pub(super) fn acquire(&mut self, now: Moment) -> Option<Wish> {
         let Phase::Acquiring(attempt) = &self.state.phase else { return None };
         let timings = &self.settings.timings;
-        (attempt.pace.next <= now).then(|| Wish {
-            operation: Operation::Acquire {
-                lease: attempt.lease,
+        let lease = attempt.lease;
+        let operation = match attempt.inherited {
+            true => Operation::Renew { lease },
+            false => Operation::Acquire {
+                lease,
                 seconds: u32::try_from(timings.lease.as_secs()).unwrap_or(u32::MAX),
                 if_match: (!mutant!(AcquireWithoutCondition)).then(|| attempt.etag.clone()),
             },
-            timeout: timings.request_timeout,
-        })
+        };
+        (attempt.pace.next <= now).then_some(Wish { operation, timeout: timings.request_timeout })
     }
 
     pub(super) fn acquired(
@@ -343,7 +361,7 @@ impl Step<'_> {
     }
 
     /// 3. Raise the term.
-    fn raise_term(&mut self, attempt: Attempt, sent: Moment, now: Moment) -> Phase {
+    pub(super) fn raise_term(&mut self, attempt: Attempt, sent: Moment, now: Moment) -> Phase {
         let timings = &self.settings.timings;
         let Some(since) = self.state.service.now(now) else {
             self.tell(TroubleClass::Nonsense, NO_DATE.into(), now);
@@ -377,11 +395,17 @@ impl Step<'_> {
             let other = before.schedule.as_ref().is_some_and(|words| *words != schedule.words());
             let begin = agenda.begin(since);
             let earlier = before.last.is_none_or(|last| other && last.slot < begin.slot);
-            if earlier && before.is_done() {
+            if agenda.is_one_turn_a_term() {
+                before.begin_anew(begin);
+            } else if earlier && before.is_done() {
                 before.last = Some(begin);
             }
         }
+        before.enter_history();
         Record {
+            changes: before.changes.saturating_add(1),
+            priority: self.settings.priority,
+            heir: None,
             term: least.saturating_add(1),
             leader: self.settings.name.clone(),
             nonce: self.state.nonce,
@@ -425,8 +449,8 @@ impl Step<'_> {
                 }
                 self.tell_now = true;
                 let renew = Pace::at(raise.acquired + self.settings.timings.renew);
-                let (record, look) = (raise.write.record, raise.acquired + FIRST_LOOK);
-                Phase::Holding(Hold::new(lease, valid_until, renew, record, etag, look))
+                let (record, won) = (raise.write.record, raise.acquired);
+                Phase::Holding(Hold::new(lease, valid_until, renew, record, etag, won))
             }
             Progress::Onward => {
                 raise.write.pace.next = now;

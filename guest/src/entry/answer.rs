@@ -232,6 +232,9 @@ mod tests {
             next_turn: None,
             ahead: None,
             schedule: None,
+            history: Vec::new(),
+            changes: 0,
+            heir: None,
             asked_at: SEVEN,
         };
         let there = json!({

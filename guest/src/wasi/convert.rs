@@ -34,6 +34,10 @@ impl From<wit::Event> for Event {
             wit::Event::TurnEnded(outcome) => Self::TurnEnded(outcome.into()),
             wit::Event::Leave(outcome) => Self::Leave(outcome.map(Into::into)),
             wit::Event::ResetSlot => Self::ResetSlot,
+            wit::Event::Resign => Self::Resign,
+            wit::Event::HandOver(to) => Self::HandOver(to),
+            wit::Event::Pause => Self::Pause,
+            wit::Event::Resume => Self::Resume,
         }
     }
 }
@@ -142,9 +146,13 @@ impl From<Report> for wit::Report {
                     EndingReason::LeaseLost => wit::EndingReason::LeaseLost,
                     EndingReason::Left => wit::EndingReason::Left,
                     EndingReason::WorkFailed => wit::EndingReason::WorkFailed,
+                    EndingReason::Resigned => wit::EndingReason::Resigned,
+                    EndingReason::HandedOver => wit::EndingReason::HandedOver,
                 },
             }),
             renewed: report.renewed,
+            wind_down: report.wind_down,
+            heir: report.heir,
             run: report.run.map(Into::into),
             trouble: report.trouble.into_iter().map(Into::into).collect(),
             exchanges: report.exchanges.into_iter().map(Into::into).collect(),
@@ -181,6 +189,9 @@ impl From<Snapshot> for wit::Snapshot {
             next_turn: snapshot.next_turn.map(|at| at.0),
             ahead: snapshot.ahead.map(nanos),
             schedule: snapshot.schedule,
+            history: snapshot.history.into_iter().map(Into::into).collect(),
+            changes: snapshot.changes,
+            heir: snapshot.heir,
             asked_at: snapshot.asked_at.0,
         }
     }

@@ -242,6 +242,8 @@ fn unusable(memory: Option<wit::Memory>, complaints: &[Complaint]) -> wit::Repor
         standing: wit::Standing::Undecided,
         ending: None,
         renewed: false,
+        wind_down: false,
+        heir: None,
         run: None,
         trouble: vec![trouble.into()],
         exchanges: Vec::new(),

@@ -45,6 +45,16 @@ pub(super) enum Command {
     Status(StatusArguments),
     /// Forgets a claimed slot that lies in the future and keeps all turns waiting
     ResetSlot(ResetSlotArguments),
+    /// Makes the leader give up its leadership, so that another candidate takes over
+    Resign(SteerArguments),
+    /// Has the leader hand over to a candidate of your choice, with no gap for a third one
+    Transfer(TransferArguments),
+    /// Keeps one candidate out of the race until it is resumed; a leader resigns
+    Pause(SteerArguments),
+    /// Lets a paused candidate contend again
+    Resume(SteerArguments),
+    /// Breaks the lease, whoever holds it, reachable or not
+    Break(BreakArguments),
     /// Makes one component of the election and a handler, for Spin, wasmCloud and other platforms
     Compose(ComposeArguments),
     /// Runs a blob store for trying things out, in memory
@@ -110,6 +120,11 @@ pub(super) struct RunArguments {
     /// [env: TENURE_CRON]
     #[arg(long, value_name = "EXPRESSION")]
     pub cron: Option<String>,
+    /// Instead of a timer: the work is started when this candidate wins, and may run as long as it leads.
+    /// When it ends by itself the leadership does too, so that another candidate starts it
+    /// [env: TENURE_WHILE_LEADING]
+    #[arg(long)]
+    pub while_leading: bool,
     /// The time zone of --cron by its IANA name, like Europe/Berlin; default UTC
     /// [env: TENURE_TIME_ZONE]
     #[arg(long, value_name = "ZONE")]
@@ -179,7 +194,23 @@ pub(super) struct RunArguments {
     /// renewed meanwhile; default 1s, of a command the stop time [env: TENURE_GRACE]
     #[arg(long, value_name = "DURATION")]
     pub grace: Option<String>,
-    /// Where this candidate can be reached while it leads; shown to others [env: TENURE_ADDRESS]
+    /// Who should lead, 0 to 1000: a leader hands over to a candidate of higher priority when it has led
+    /// for a minute, if both have one [env: TENURE_PRIORITY]
+    #[arg(long, value_name = "NUMBER", allow_hyphen_values = true)]
+    pub priority: Option<String>,
+    /// After so long a leader resigns between two turns, and the others come first; at least four leases
+    /// [env: TENURE_MAX_TENURE]
+    #[arg(long, value_name = "DURATION")]
+    pub max_tenure: Option<String>,
+    /// How long a new process stays out of the race, up to 24h; default 0s [env: TENURE_WARM_UP]
+    #[arg(long, value_name = "DURATION")]
+    pub warm_up: Option<String>,
+    /// A command that tells whether this process can work, by exit code 0: it stays out of the race until
+    /// then, and asks again each second. Run by the shell [env: TENURE_READY_CMD]
+    #[arg(long, value_name = "COMMAND")]
+    pub ready_cmd: Option<String>,
+    /// Where this candidate can be reached while it leads; shown to others. Default: that of --listen, when
+    /// it is one of this machine's in the network [env: TENURE_ADDRESS]
     #[arg(long)]
     pub address: Option<String>,
     /// Shows over HTTP whether this candidate runs (/healthz), is ready (/readyz, and /readyz?leader on the
@@ -187,6 +218,11 @@ pub(super) struct RunArguments {
     /// [env: TENURE_LISTEN]
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub listen: Option<String>,
+    /// A file with the token by which operators steer this candidate on --listen: POST /resign,
+    /// /transfer?to=NAME, /pause, /resume. Without one nobody can [env: TENURE_CONTROL_TOKEN_FILE, or the
+    /// token itself in TENURE_CONTROL_TOKEN]
+    #[arg(long, value_name = "FILE")]
+    pub control_token_file: Option<PathBuf>,
     /// A host that the handler may send requests to: HOST, HOST:PORT or SCHEME://HOST[:PORT].
     /// Addresses of this machine only as addresses, not by name. Repeatable
     #[arg(long, value_name = "HOST")]
@@ -216,8 +252,9 @@ pub(super) struct RunArguments {
 
 #[derive(Args)]
 pub(super) struct StorageArguments {
-    /// A file that holds the connection string, instead of AZURE_STORAGE_CONNECTION_STRING; it is read
-    /// again while this runs, so that the key can be replaced
+    /// A file that holds the connection string; it is read again while this runs, so that the key can be
+    /// replaced [env: AZURE_STORAGE_CONNECTION_STRING_FILE, or the string itself in
+    /// AZURE_STORAGE_CONNECTION_STRING]
     #[arg(long, value_name = "FILE")]
     pub connection_string_file: Option<PathBuf>,
     /// Certificates in PEM form that are trusted beside the platform's, for the storage account
@@ -263,6 +300,73 @@ pub(super) struct ResetSlotArguments {
     /// The election: a container and a blob in it [env: TENURE_ELECTION]
     #[arg(long, value_name = "CONTAINER/BLOB")]
     pub election: Option<String>,
+    #[command(flatten)]
+    pub storage: StorageArguments,
+    /// Does it without asking
+    #[arg(long)]
+    pub yes: bool,
+}
+
+const STEER_HELP: &str = "\
+The candidate must run with --listen and a control token; the same token is given here, by the variable
+TENURE_CONTROL_TOKEN or --control-token-file. Without --at, it goes to the leader at the address that it
+put on record (--address, an http:// or https:// URL of its listener).
+
+Exit codes: 0 it is done; 1 it was ordered, but did not come about in time; 2 it was not ordered, and nothing
+has changed.";
+
+#[derive(Args)]
+#[command(after_help = STEER_HELP)]
+pub(super) struct SteerArguments {
+    #[command(flatten)]
+    pub target: TargetArguments,
+}
+
+#[derive(Args)]
+#[command(after_help = STEER_HELP)]
+pub(super) struct TransferArguments {
+    /// The name of the candidate that is to lead
+    #[arg(long, value_name = "NAME")]
+    pub to: String,
+    #[command(flatten)]
+    pub target: TargetArguments,
+}
+
+/// Which candidate is meant.
+#[derive(Args)]
+pub(super) struct TargetArguments {
+    /// The election: a container and a blob in it [env: TENURE_ELECTION]
+    #[arg(long, value_name = "CONTAINER/BLOB")]
+    pub election: Option<String>,
+    /// The listener of the candidate, like http://10.0.0.4:8080; default: the address of the leader
+    #[arg(long, value_name = "URL")]
+    pub at: Option<String>,
+    /// A file with the control token, instead of TENURE_CONTROL_TOKEN
+    /// [env: TENURE_CONTROL_TOKEN_FILE]
+    #[arg(long, value_name = "FILE")]
+    pub control_token_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub storage: StorageArguments,
+}
+
+const BREAK_HELP: &str = "\
+For a leader that nobody can reach any more. Without --period what is left of its lease runs out, so that
+it has stopped by then: no two leaders overlap. With a shorter period it leads on until its next renewal
+meets the broken lease, beside the next one.
+
+Exit codes: 0 the lease is broken, or nobody held it; 1 it was not broken; 2 something was wrong with the
+settings, or nobody was there to agree.";
+
+#[derive(Args)]
+#[command(after_help = BREAK_HELP)]
+pub(super) struct BreakArguments {
+    /// The election: a container and a blob in it [env: TENURE_ELECTION]
+    #[arg(long, value_name = "CONTAINER/BLOB")]
+    pub election: Option<String>,
+    /// How long the holder keeps it at most, 0s to 60s, rounded up to whole seconds; default: what is
+    /// left of it
+    #[arg(long, value_name = "DURATION")]
+    pub period: Option<String>,
     #[command(flatten)]
     pub storage: StorageArguments,
     /// Does it without asking

@@ -1,17 +1,17 @@
 //! From flags and variables to settings, keeping in mind where each came from.
 
 use super::args::{ResetSlotArguments, RunArguments, StatusArguments, StorageArguments};
-use super::ca_file;
 use super::complaint::{Complaint, shown};
 #[cfg(unix)]
 use super::stop_time;
+use super::{ca_file, control_token};
 use crate::clock::BootClock;
 use crate::component::{CheckError, ElectionComponent, Engine};
 use crate::contract;
 use crate::egress::{AllowList, Authorities, InvalidTermHeader, TermHeader};
 #[cfg(unix)]
 use crate::handler::command;
-use crate::server::Server;
+use crate::server::{ControlToken, Server};
 use crate::settings::{Settings, default_name, names};
 use bytesize::ByteSize;
 use std::io::ErrorKind;
@@ -26,6 +26,9 @@ const GRACE: &str = "TENURE_GRACE";
 
 /// The variable of `--listen`.
 const LISTEN: &str = "TENURE_LISTEN";
+
+/// The variable of `--ready-cmd`.
+const READY_CMD: &str = "TENURE_READY_CMD";
 
 /// The most grace that a turn is given.
 const MOST_GRACE: Duration = Duration::from_secs(3600);
@@ -70,6 +73,14 @@ impl Configuration {
         this.flag(names::REQUEST_TIMEOUT, "--request-timeout", request_timeout);
         this.flag(names::EVERY, "--every", arguments.every.as_deref());
         this.flag(names::CRON, "--cron", arguments.cron.as_deref());
+        this.flag(
+            names::WHILE_LEADING,
+            "--while-leading",
+            arguments.while_leading.then_some("true"),
+        );
+        this.flag(names::PRIORITY, "--priority", arguments.priority.as_deref());
+        this.flag(names::MAX_TENURE, "--max-tenure", arguments.max_tenure.as_deref());
+        this.flag(names::WARM_UP, "--warm-up", arguments.warm_up.as_deref());
         this.flag(names::TIME_ZONE, "--time-zone", arguments.time_zone.as_deref());
         this.flag(names::JITTER, "--jitter", arguments.jitter.as_deref());
         this.flag(names::DELIVERY, "--delivery", arguments.delivery.as_deref());
@@ -83,12 +94,12 @@ impl Configuration {
         if this.settings.get(names::NAME).is_none() {
             this.settings.set(names::NAME, default_name());
         }
-        let timers = [names::EVERY, names::CRON, names::ON_START];
+        let timers = [names::EVERY, names::CRON, names::ON_START, names::WHILE_LEADING];
         if timers.iter().all(|timer| this.settings.get(timer).is_none()) {
             this.complaints.push(Complaint::new(
                 "--every",
                 "no timer is given, so the handler would never run",
-                "give --every 5s, --cron '0 9 * * MON-FRI' or --on-start VALUE",
+                "give --every 5s, --cron '0 9 * * MON-FRI', --on-start VALUE or --while-leading",
             ));
         }
         this
@@ -125,13 +136,25 @@ impl Configuration {
         this.settings.set(names::NAME, "tenure reset-slot");
         // It has no turns of its own, and is to win before the others look again.
         this.clear(&TURNS);
-        this.clear(&[names::EVERY, names::CRON, names::ON_START]);
+        this.clear(&[names::EVERY, names::CRON, names::ON_START, names::WHILE_LEADING]);
+        this.clear(&[names::PRIORITY, names::MAX_TENURE, names::WARM_UP]);
         this.settings.set(names::POLL, "500ms");
+        this
+    }
+
+    /// For an operator who looks at an election, and takes no part.
+    pub(super) fn of_operator(election: Option<&str>, storage: &StorageArguments) -> Self {
+        let mut this = Self::of(storage);
+        this.flag(names::ELECTION, "--election", election);
+        this.clear(&TURNS);
+        this.clear(&[names::EVERY, names::CRON, names::ON_START, names::WHILE_LEADING]);
         this
     }
 
     fn of(storage: &StorageArguments) -> Self {
         let mut this = Self { settings: Settings::from_env(), ..Self::default() };
+        // The host's business alone.
+        this.clear(&[control_token::TOKEN]);
         if let Some(file) = &storage.connection_string_file {
             this.connection_string(file);
         }
@@ -337,6 +360,42 @@ impl Configuration {
         };
         self.complaints.push(Complaint::new(source, problem, advice));
         None
+    }
+
+    /// Without another address, that of a listener which others can reach is put on record.
+    pub(super) fn default_address(&mut self, listener: Option<&TcpListener>) {
+        let address = listener.and_then(|listener| listener.local_addr().ok());
+        let reachable = address.filter(|a| !a.ip().is_unspecified() && !a.ip().is_loopback());
+        if let (Some(address), None) = (reachable, self.settings.get(names::ADDRESS)) {
+            self.settings.set(names::ADDRESS, format!("http://{address}"));
+        }
+    }
+
+    /// The token by which operators may steer this candidate, over a listener.
+    pub(super) fn control_token(
+        &mut self,
+        flag: Option<&Path>,
+        listens: bool,
+    ) -> Option<ControlToken> {
+        if flag.is_some() && !listens {
+            self.complaints.push(Complaint::new(
+                "--control-token-file",
+                "nothing listens, so nobody could use the token",
+                "add --listen, or leave it out",
+            ));
+        }
+        match control_token::read(flag) {
+            Ok(token) => token,
+            Err(complaint) => {
+                self.complaints.push(complaint);
+                None
+            }
+        }
+    }
+
+    /// The command that tells whether this process can work.
+    pub(super) fn ready_cmd(&self, flag: Option<&str>) -> Option<String> {
+        host_setting(READY_CMD, "--ready-cmd", flag).map(|(_, command)| command)
     }
 
     /// The header that carries the term.

@@ -1,21 +1,26 @@
 //! The program `tenure`: its command line, its logs and its exit codes.
 
 mod args;
+mod break_lease;
 mod ca_file;
 mod candidacy;
 mod complaint;
 mod compose;
 mod configuration;
+mod consent;
+mod control_token;
 mod demo;
 mod file;
 mod handler;
 mod log;
 mod manual;
+mod ready;
 mod reset_slot;
 mod run;
 mod signals;
 mod standing;
 mod status;
+mod steer;
 #[cfg(unix)]
 mod stop_time;
 mod store;
@@ -24,10 +29,11 @@ mod text;
 #[cfg(unix)]
 mod watchdog;
 
-use args::{Arguments, Command};
+use args::{Arguments, Command, TargetArguments};
 use clap::{CommandFactory as _, FromArgMatches as _};
 use std::io::Write as _;
 use std::process::ExitCode;
+use steer::Verb;
 use tokio::runtime::{Builder, Runtime};
 
 /// The program was used wrongly, or could not do what it was asked for.
@@ -48,6 +54,13 @@ pub fn main() -> ExitCode {
         Command::ResetSlot(arguments) => {
             with_runtime(1, |runtime| runtime.block_on(reset_slot::reset_slot(&arguments)))
         }
+        Command::Resign(arguments) => steer(&Verb::Resign, &arguments.target),
+        Command::Transfer(arguments) => steer(&Verb::Transfer(arguments.to), &arguments.target),
+        Command::Pause(arguments) => steer(&Verb::Pause, &arguments.target),
+        Command::Resume(arguments) => steer(&Verb::Resume, &arguments.target),
+        Command::Break(arguments) => {
+            with_runtime(1, |runtime| runtime.block_on(break_lease::break_lease(&arguments)))
+        }
         #[cfg(unix)]
         Command::Watchdog(arguments) => watchdog::watchdog(arguments),
         Command::Store(arguments) => {
@@ -60,6 +73,10 @@ pub fn main() -> ExitCode {
             with_runtime(2, |runtime| runtime.block_on(demo::demo(&arguments)))
         }
     }
+}
+
+fn steer(verb: &Verb, target: &TargetArguments) -> ExitCode {
+    with_runtime(1, |runtime| runtime.block_on(steer::steer(verb, target)))
 }
 
 fn with_runtime(workers: usize, program: impl FnOnce(&Runtime) -> ExitCode) -> ExitCode {

@@ -3,13 +3,12 @@
 use super::args::ResetSlotArguments;
 use super::complaint::{self, printable};
 use super::configuration::Configuration;
-use super::{UNUSABLE, fail};
+use super::{UNUSABLE, consent, fail};
 use crate::clock::{BootClock, Clock};
 use crate::component::ElectionComponent;
 use crate::contract::{Event, Memory, Report, Snapshot, Standing, Started, Trouble};
 use crate::runner::{class_name, rfc3339};
 use std::fmt::Write as _;
-use std::io::{IsTerminal, Write as _, stderr, stdin};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -71,7 +70,7 @@ impl Operator {
             return Ok("No slot lies in the future; nothing was changed.".to_owned());
         };
         if !yes {
-            agree(&slot, &seen)?;
+            consent::ask(&consequences(&slot, &seen)).map_err(Stop::Disagreed)?;
         }
         for _ in 0..TRIES {
             let broken = self.component.break_lease(None).await.map_err(failed)?;
@@ -97,12 +96,12 @@ impl Operator {
         let (mut memory, mut leads) = (None::<Memory>, false);
         while self.clock.now() < end {
             let began = self.clock.now();
-            let event = leads.then_some(Event::ResetSlot);
-            let report = self.step(memory, event).await?;
+            let asked = leads;
+            let report = self.step(memory, asked.then_some(Event::ResetSlot)).await?;
             leads = matches!(report.standing, Standing::Leading(_));
             memory = Some(report.memory);
             // A step that renews, or whose write is in doubt, has not done it yet.
-            if event.is_some() && ahead(&self.look().await?).is_none() {
+            if asked && ahead(&self.look().await?).is_none() {
                 break;
             }
             let pause = if leads { PAUSE } else { report.again_in };
@@ -141,32 +140,17 @@ fn ahead(snapshot: &Snapshot) -> Option<String> {
     Some(rfc3339(snapshot.asked_at.saturating_add(by)))
 }
 
-/// Asks on the terminal.
-fn agree(slot: &str, seen: &Snapshot) -> Result<(), Stop> {
-    if !stdin().is_terminal() {
-        return Err(Stop::Disagreed(format!(
-            "the slot {slot} is to be forgotten, and the leader to lose its lease; nobody is there \
-             to agree. Say --yes"
-        )));
-    }
-    let mut question = String::new();
-    let _ = writeln!(
-        question,
+/// What will happen, for whoever is to agree.
+fn consequences(slot: &str, seen: &Snapshot) -> String {
+    let mut told = format!(
         "The slot {slot} is to be forgotten. The present leader loses its lease for that, within a \
          minute."
     );
     if let Some(Started { value, outcome: None, .. }) = &seen.started {
         let value = printable(value);
-        let _ = writeln!(question, "Its turn for {value} is not over, and would be cut off.");
+        let _ = write!(told, " Its turn for {value} is not over, and would be cut off.");
     }
-    question.push_str("Go on? [y/N] ");
-    let _ = stderr().write_all(question.as_bytes());
-    let mut answer = String::new();
-    let _ = stdin().read_line(&mut answer);
-    match answer.trim().to_ascii_lowercase().as_str() {
-        "y" | "yes" => Ok(()),
-        _ => Err(Stop::Disagreed("nothing was changed".to_owned())),
-    }
+    told
 }
 
 fn failed(error: impl std::fmt::Display) -> Stop {

@@ -46,7 +46,8 @@ pub(super) async fn run(arguments: RunArguments, given: &ArgMatches) -> ExitCode
     let told = std::mem::take(&mut elections.told);
     let Some(first) = told.first() else { return refuse(&elections) };
     // What holds for the process is the same in each of them.
-    let (format, listen) = (first.arguments.log, first.arguments.listen.clone());
+    let (format, listen) = (first.arguments.log, first.arguments.listen.as_deref());
+    let token = first.arguments.control_token_file.as_deref();
 
     let mut configurations: Vec<_> =
         told.iter().map(|told| Configuration::of_run(&told.arguments)).collect();
@@ -56,14 +57,16 @@ pub(super) async fn run(arguments: RunArguments, given: &ArgMatches) -> ExitCode
     };
     let logs = logs(&log, &configurations);
     drop(log);
-    let listener = match configurations.first_mut() {
-        Some(first) => first.listener(listen.as_deref()).await,
-        None => None,
-    };
+    let (mut listener, mut control) = (None, None);
+    if let Some(first) = configurations.first_mut() {
+        listener = first.listener(listen).await;
+        control = first.control_token(token, listener.is_some());
+    }
     let mut candidacies = Vec::new();
     for ((Told { arguments, origins }, mut configuration), log) in
         told.iter().zip(configurations).zip(logs)
     {
+        configuration.default_address(listener.as_ref());
         match Candidacy::judge(&engine, &clock, arguments, &mut configuration, log).await {
             Ok(candidacy) => candidacies.extend(candidacy),
             Err(problem) => return fail(problem),
@@ -76,16 +79,18 @@ pub(super) async fn run(arguments: RunArguments, given: &ArgMatches) -> ExitCode
     }
 
     let boards: Vec<Arc<Board>> = candidacies.iter().map(|c| c.board.clone()).collect();
-    let server = match listener.map(|l| Server::serve_all(l, boards.clone(), &clock)).transpose() {
+    let shown = candidacies.iter().map(|c| (c.board.clone(), c.control(control.as_ref())));
+    let serve = |listener| Server::serve_all(listener, shown.collect(), &clock);
+    let server = match listener.map(serve).transpose() {
         Ok(server) => server,
         Err(error) => return fail(error),
     };
     let mut also = server.as_ref().map(|s| format!("listening on http://{}", s.address()));
     let changed = Arc::new(Notify::new());
-    let mut runners = Vec::new();
+    let mut contenders = Vec::new();
     for candidacy in candidacies {
         candidacy.begin(also.take().as_deref());
-        runners.push(candidacy.runner(clock.clone(), &changed));
+        contenders.push(candidacy.contender(clock.clone(), &changed));
     }
     let asked = watch::Sender::new(false);
     let insisted = async {
@@ -98,13 +103,13 @@ pub(super) async fn run(arguments: RunArguments, given: &ArgMatches) -> ExitCode
             signals.next().await;
         }
     };
-    let candidates = runners.iter().map(|runner| {
+    let candidates = contenders.iter_mut().map(|contender| {
         let mut asked = asked.subscribe();
         let leave = async move {
             // The sender outlives it.
             let _ = asked.wait_for(|asked| *asked).await;
         };
-        Box::pin(runner.run(leave)) as Pin<Box<dyn Future<Output = ()>>>
+        Box::pin(contender.run(leave)) as Pin<Box<dyn Future<Output = ()>>>
     });
     let code = select! {
         () = all(candidates.collect()) => ExitCode::SUCCESS,
@@ -114,7 +119,9 @@ pub(super) async fn run(arguments: RunArguments, given: &ArgMatches) -> ExitCode
     };
     drop(server);
     // The last clones of the log go with them.
-    drop(runners);
+    for contender in contenders {
+        contender.end().await;
+    }
     written.wait();
     code
 }

@@ -210,6 +210,9 @@ mod tests {
             next_turn: Some(70 * SECOND),
             ahead: None,
             schedule: None,
+            history: Vec::new(),
+            changes: 0,
+            heir: None,
             asked_at: 65 * SECOND,
         }
     }

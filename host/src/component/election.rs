@@ -205,6 +205,8 @@ impl ElectionComponent {
             standing: report.standing,
             ending: report.ending,
             renewed: report.renewed,
+            wind_down: report.wind_down,
+            heir: report.heir,
             run: report.run,
             trouble: report.trouble,
             exchanges: report.exchanges,

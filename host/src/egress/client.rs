@@ -32,7 +32,8 @@ impl Clients {
         Self::for_component(self.authorities.clone())
     }
 
-    pub(super) fn get(&self, scheme: &str) -> Result<&reqwest::Client, String> {
+    /// The client for a scheme.
+    pub(crate) fn get(&self, scheme: &str) -> Result<&reqwest::Client, String> {
         let client = match scheme {
             "https" => self.tls.get_or_init(|| build(tls::trusting(&self.authorities))),
             _ => self.plain.get_or_init(|| build(tls::none())),

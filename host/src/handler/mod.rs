@@ -5,6 +5,7 @@ pub(crate) mod command;
 mod component;
 mod function;
 mod lines;
+pub(crate) mod secrets;
 #[cfg(test)]
 mod tests;
 mod trap;

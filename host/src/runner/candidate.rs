@@ -2,12 +2,14 @@
 
 use super::event::{Event, class_name};
 use super::narrator::Narrator;
+use super::order::Order;
 use super::turn::{RunningTurn, STUBBORN};
 use super::{Elector, Runner, STEP_LIMIT, Step};
 use crate::clock::Clock;
 use crate::component::ComponentError;
 use crate::contract::{Event as Word, Memory, Outcome, Report, Standing, TroubleClass, Turn};
 use crate::handler::TurnEnd;
+use std::collections::VecDeque;
 use std::time::Duration;
 
 /// The pause after a component failed.
@@ -23,6 +25,10 @@ pub(super) struct Candidate<'a, E, C> {
     memory: Option<Memory>,
     /// To be told to the elector in the next step.
     word: Option<Word>,
+    /// To be told after that, one in each step.
+    orders: VecDeque<Word>,
+    /// An operator had it pause. An elector that begins anew does not know it.
+    paused: bool,
     pub(super) turn: Option<RunningTurn>,
     /// When the next step is due.
     next: Duration,
@@ -40,6 +46,8 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
             runner,
             memory: None,
             word: None,
+            orders: VecDeque::new(),
+            paused: false,
             turn: None,
             next: runner.clock.now(),
             leaving: None,
@@ -129,7 +137,12 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
             };
             return Some(self.runner.step(self.memory.clone(), Some(Word::Leave(outcome))));
         }
-        let word = self.word.take();
+        // One that begins anew, after a failure, is told when it is its time.
+        let told = due || self.memory.is_some();
+        let word = match self.word.take() {
+            None if told => self.orders.pop_front(),
+            word => word,
+        };
         (due || word.is_some()).then(|| self.runner.step(self.memory.clone(), word))
     }
 
@@ -138,6 +151,8 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
         let turn = self.turn.as_ref().and_then(RunningTurn::wake_at);
         let waits = stepping || (self.memory.is_none() && self.turn.is_some());
         let step = (!waits).then_some(self.next);
+        let told = !waits && !self.orders.is_empty() && self.memory.is_some();
+        let step = if told { Some(self.now()) } else { step };
         [turn, step, self.give_up_at()]
             .into_iter()
             .flatten()
@@ -148,8 +163,34 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
     pub(super) fn leave(&mut self) {
         let now = self.now();
         self.leaving = Some(now);
+        self.orders.clear();
         if let Some(turn) = &mut self.turn {
             turn.give_grace(now + self.runner.grace);
+        }
+        self.enforce();
+    }
+
+    /// Takes an order of an operator, to be told in a step of its own.
+    pub(super) fn ordered(&mut self, order: Order) {
+        if self.leaving.is_some() {
+            return;
+        }
+        match order {
+            Order::Pause => self.paused = true,
+            Order::Resume => self.paused = false,
+            Order::Resign | Order::HandOver(_) => {}
+        }
+        self.orders.push_back(order.word());
+        self.tell(Event::Ordered { order: order.to_string() });
+    }
+
+    /// The leadership is about to be given up, after the turn that runs.
+    fn wind_down(&mut self) {
+        let end = self.now() + self.runner.grace;
+        if let Some(turn) = &mut self.turn
+            && !turn.has_grace()
+        {
+            turn.give_grace(end);
         }
         self.enforce();
     }
@@ -186,12 +227,17 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
                 self.stop_turn();
                 self.memory = None;
                 self.word = None;
+                self.orders.clear();
+                self.orders.extend(self.paused.then_some(Word::Pause));
                 self.next = self.now() + AFTER_FAILURE;
                 return;
             }
         };
         if report.ending.is_some() {
             self.stop_turn();
+        }
+        if report.wind_down {
+            self.wind_down();
         }
         (self.runner.reports)(&report, taken_at);
         self.narrator.tell(&report, self.now().saturating_sub(taken_at), &*events);

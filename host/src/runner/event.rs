@@ -70,7 +70,8 @@ pub enum Event {
     StoodDown {
         /// The term that ended.
         term: u64,
-        /// `validity-ended`, `lease-lost`, `left`, `work-failed` or `component-failed`.
+        /// `validity-ended`, `lease-lost`, `left`, `work-failed`, `resigned`, `handed-over` or
+        /// `component-failed`.
         reason: &'static str,
     },
     /// Something went wrong. The candidate goes on.
@@ -79,6 +80,11 @@ pub enum Event {
         class: &'static str,
         /// What happened, and what to do about it.
         detail: String,
+    },
+    /// An operator ordered something, over the listener; or the candidate gets ready.
+    Ordered {
+        /// `resign`, `hand over to NAME`, `pause` or `resume`.
+        order: String,
     },
     /// A line that the handler wrote.
     Handler {
@@ -124,6 +130,8 @@ pub(super) fn reason(reason: EndingReason) -> &'static str {
         EndingReason::LeaseLost => "lease-lost",
         EndingReason::Left => "left",
         EndingReason::WorkFailed => "work-failed",
+        EndingReason::Resigned => "resigned",
+        EndingReason::HandedOver => "handed-over",
     }
 }
 

@@ -7,12 +7,14 @@ mod candidate;
 mod elector;
 mod event;
 mod narrator;
+mod order;
 #[cfg(test)]
 mod tests;
 mod turn;
 
 pub use elector::Elector;
 pub use event::{Event, class_name, rfc3339};
+pub use order::Order;
 
 use crate::clock::Clock;
 use crate::component::ComponentError;
@@ -23,6 +25,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::select;
+use tokio::sync::mpsc;
 use turn::RunningTurn;
 
 /// How long a turn may go on when the candidate leaves, unless it is told otherwise.
@@ -94,10 +97,24 @@ impl<E: Elector, C: Clock> Runner<E, C> {
     /// Beside a handler that computes for long without an `.await`, the runtime needs a second
     /// worker thread.
     pub async fn run(&self, leave: impl Future<Output = ()>) {
-        self.drive(Candidate::new(self), leave).await;
+        self.run_with(leave, &mut mpsc::channel(1).1).await;
     }
 
-    async fn drive(&self, mut candidate: Candidate<'_, E, C>, leave: impl Future<Output = ()>) {
+    /// The same, and obeys the orders of operators as they come.
+    pub async fn run_with(
+        &self,
+        leave: impl Future<Output = ()>,
+        orders: &mut mpsc::Receiver<Order>,
+    ) {
+        self.drive(Candidate::new(self), leave, orders).await;
+    }
+
+    async fn drive(
+        &self,
+        mut candidate: Candidate<'_, E, C>,
+        leave: impl Future<Output = ()>,
+        orders: &mut mpsc::Receiver<Order>,
+    ) {
         let mut leave = pin!(leave);
         let mut step: Option<Step<'_>> = None;
         loop {
@@ -113,6 +130,7 @@ impl<E: Elector, C: Clock> Runner<E, C> {
             let happened = select! {
                 biased;
                 () = &mut leave, if !candidate.is_leaving() => Happened::Leave,
+                Some(order) = orders.recv() => Happened::Ordered(order),
                 end = seen_stopped(&mut candidate.turn) => Happened::TurnEnded(end),
                 result = finished(&mut step) => Happened::Stepped(Box::new(result)),
                 () = self.clock.sleep_until(wake) => continue,
@@ -120,6 +138,7 @@ impl<E: Elector, C: Clock> Runner<E, C> {
             candidate.enforce();
             match happened {
                 Happened::Leave => candidate.leave(),
+                Happened::Ordered(order) => candidate.ordered(order),
                 Happened::TurnEnded(end) => candidate.turn_ended(end),
                 Happened::Stepped(result) => {
                     let taken_at =
@@ -156,6 +175,7 @@ struct Step<'a> {
 
 enum Happened {
     Leave,
+    Ordered(Order),
     TurnEnded(TurnEnd),
     Stepped(Box<Result<Report, ComponentError>>),
 }

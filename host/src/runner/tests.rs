@@ -1,9 +1,10 @@
 //! The rules of the loop, with a scripted elector and virtual time.
 
 mod leaving;
+mod orders;
 mod stopping;
 
-use super::{Candidate, Elector, Event, Runner, seen_stopped};
+use super::{Candidate, Elector, Event, Order, Runner, seen_stopped};
 use crate::Deadline;
 use crate::clock::{Clock, virtual_time::VirtualClock};
 use crate::component::ComponentError;
@@ -14,6 +15,7 @@ use crate::handler::{BoxFuture, Handler, TurnEnd};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use tokio::sync::mpsc;
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -44,6 +46,7 @@ impl Log {
             }
             Event::StoodDown { term, reason } => self.add(format!("stood down {term} {reason}")),
             Event::Trouble { class, .. } => self.add(format!("trouble {class}")),
+            Event::Ordered { order } => self.add(format!("ordered {order}")),
             Event::Stopped => self.add("stopped"),
             _ => {}
         }
@@ -92,6 +95,8 @@ fn reply(standing: Standing) -> Reply {
         standing,
         ending: None,
         renewed: false,
+        wind_down: false,
+        heir: None,
         run: None,
         trouble: Vec::new(),
         exchanges: Vec::new(),
@@ -136,6 +141,10 @@ impl Elector for Script {
             Some(Word::Leave(Some(outcome))) => format!("step{known}: leave, {}", said(*outcome)),
             Some(Word::TurnEnded(outcome)) => format!("step{known}: {}", said(*outcome)),
             Some(Word::ResetSlot) => format!("step{known}: reset slot"),
+            Some(Word::Resign) => format!("step{known}: resign"),
+            Some(Word::HandOver(to)) => format!("step{known}: hand over to {to}"),
+            Some(Word::Pause) => format!("step{known}: pause"),
+            Some(Word::Resume) => format!("step{known}: resume"),
         });
         let next = self.replies.lock().unwrap().pop_front();
         let next = next.unwrap_or_else(|| {
@@ -199,6 +208,17 @@ fn play_with_grace(
     leave: u64,
     replies: impl IntoIterator<Item = Reply>,
 ) -> Vec<String> {
+    play_with_orders(Vec::new(), grace, lasts, leave, replies)
+}
+
+/// The same with orders, each at a second.
+fn play_with_orders(
+    ordered: Vec<(u64, Order)>,
+    grace: u64,
+    lasts: u64,
+    leave: u64,
+    replies: impl IntoIterator<Item = Reply>,
+) -> Vec<String> {
     let replies = Mutex::new(replies.into_iter().collect());
     VirtualClock::run(async |clock| {
         let log = Log { clock: clock.clone(), lines: Arc::default() };
@@ -208,7 +228,15 @@ fn play_with_grace(
         let runner = Runner::new(elector, work, clock.clone())
             .grace(seconds(grace))
             .on_event(move |event| told.event(&event));
-        runner.run(clock.sleep_until(seconds(leave))).await;
+        let (order, mut orders) = mpsc::channel(8);
+        let ordering = async {
+            for (at, what) in ordered {
+                clock.sleep_until(seconds(at)).await;
+                order.send(what).await.unwrap();
+            }
+        };
+        let leave = clock.sleep_until(seconds(leave));
+        tokio::join!(runner.run_with(leave, &mut orders), ordering);
         log.read()
     })
 }

@@ -87,7 +87,12 @@ impl RunningTurn {
         self.move_deadline();
     }
 
-    /// The candidate leaves: the turn may end by itself until `at`.
+    /// Whether it was told to come to its end.
+    pub(super) fn has_grace(&self) -> bool {
+        self.grace.is_some()
+    }
+
+    /// The candidate leaves, or gives up its leadership: the turn may end by itself until `at`.
     pub(super) fn give_grace(&mut self, at: Duration) {
         self.grace = Some(at);
         self.move_deadline();

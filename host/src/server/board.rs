@@ -40,6 +40,10 @@ struct State {
     /// The service has answered at least once.
     answered: bool,
     role: Role,
+    /// To whom it hands over.
+    heir: Option<String>,
+    /// An operator keeps it out of the race.
+    paused: bool,
     trouble: Option<Told>,
     /// The loop has made a step, whatever came of it.
     stepped: bool,
@@ -136,6 +140,7 @@ impl Board {
             let class = class_name(trouble.class);
             state.trouble = Some(Told { class, detail: trouble.detail.clone() });
         }
+        state.heir.clone_from(&report.heir);
         state.role = match &report.standing {
             Standing::Leading(tenancy) => Role::Leading {
                 term: tenancy.term,
@@ -155,6 +160,10 @@ impl Board {
         }
         if let Some(turn) = LastTurn::of(event) {
             self.state().turn = Some(turn);
+        }
+        if let Event::Ordered { order } = event {
+            let mut state = self.state();
+            state.paused = order == "pause" || (state.paused && order != "resume");
         }
         let own = || Some(self.candidate.clone());
         let (name, leader, term, reason) = match event {
@@ -216,6 +225,16 @@ impl Board {
             None => "the storage account has not answered yet".to_owned(),
         };
         Readiness::NotReady(why)
+    }
+
+    /// To whom it hands over.
+    pub(super) fn heir(&self) -> Option<String> {
+        self.state().heir.clone()
+    }
+
+    /// Whether an operator keeps it out of the race.
+    pub(super) fn is_paused(&self) -> bool {
+        self.state().paused
     }
 
     /// The newest trouble since the service answered last.

@@ -14,9 +14,11 @@
 //! `/metrics`, by the label `election`; `?election=container/blob` chooses one, and `/leader`, `/history` and
 //! `/readyz?leader` ask for that.
 //!
-//! Whoever reaches the listener may read all of it, and change nothing. It holds no secret.
+//! Whoever reaches the listener may read all of it. It holds no secret. Only with the token of a
+//! [`Control`] can a candidate be steered: `POST /resign`, `/transfer?to=NAME`, `/pause`, `/resume`.
 
 mod board;
+mod control;
 mod metrics;
 mod pages;
 mod summary;
@@ -26,6 +28,7 @@ mod tests;
 pub use board::Board;
 #[cfg(test)]
 pub(crate) use board::{Leader, Told};
+pub use control::{Control, ControlToken};
 pub(crate) use summary::{LastTurn, Summary};
 
 use crate::clock::Clock;
@@ -54,7 +57,7 @@ impl Server {
         TcpListener::bind(address).await
     }
 
-    /// Shows `board` to everybody who asks there.
+    /// Shows `board` to everybody who asks there, and takes orders from those who have the token.
     ///
     /// # Errors
     ///
@@ -63,8 +66,9 @@ impl Server {
         listener: TcpListener,
         board: Arc<Board>,
         clock: &C,
+        control: Option<Control>,
     ) -> io::Result<Self> {
-        Self::serve_all(listener, vec![board], clock)
+        Self::serve_all(listener, vec![(board, control)], clock)
     }
 
     /// The same for the candidates of several elections: `?election=container/blob` chooses one.
@@ -74,11 +78,11 @@ impl Server {
     /// The listener has no address.
     pub fn serve_all<C: Clock>(
         listener: TcpListener,
-        boards: Vec<Arc<Board>>,
+        candidates: Vec<(Arc<Board>, Option<Control>)>,
         clock: &C,
     ) -> io::Result<Self> {
         let address = listener.local_addr()?;
-        let app: Router = pages::router(boards, clock.reading());
+        let app: Router = pages::router(candidates, &clock.reading());
         let task = tokio::spawn(async move {
             // It ends only with the task.
             let _ = axum::serve(listener, app).await;

@@ -1,52 +1,61 @@
 //! What is answered to whom.
 
 use super::board::{Board, Readiness, Role};
+use super::control::{self, Control};
 use crate::clock::Reading;
 use axum::Router;
 use axum::body::Body;
-use axum::extract::State;
+use axum::extract::{FromRequestParts, State};
+use axum::http::request::Parts;
 use axum::http::{Method, Response, StatusCode, Uri, header};
 use axum::routing::get;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 
+/// One candidate, and who may steer it.
 #[derive(Clone)]
-struct Face {
-    boards: Arc<[Arc<Board>]>,
-    clock: Reading,
+pub(super) struct Face {
+    pub board: Arc<Board>,
+    pub clock: Reading,
+    /// None: nobody may steer.
+    pub control: Option<Control>,
 }
 
-impl Face {
-    /// The candidate of the election that the query names; the only one goes without saying.
-    fn board(&self, uri: &Uri) -> Result<&Board, Box<Response<Body>>> {
-        let named = value(uri, "election");
-        let found = match (&named, &*self.boards) {
-            (None, [only]) => Some(only),
-            (None, _) => None,
-            (Some(named), boards) => boards.iter().find(|board| board.election == *named),
+/// All candidates of the process.
+pub(super) type Faces = Arc<[Face]>;
+
+/// The candidate of the election that the query names; the only one goes without saying.
+impl FromRequestParts<Faces> for Face {
+    type Rejection = Response<Body>;
+
+    async fn from_request_parts(parts: &mut Parts, faces: &Faces) -> Result<Self, Response<Body>> {
+        choose(faces, &parts.uri).cloned().map_err(|refusal| *refusal)
+    }
+}
+
+fn choose<'f>(faces: &'f [Face], uri: &Uri) -> Result<&'f Face, Box<Response<Body>>> {
+    let named = value(uri, "election");
+    let found = match (&named, faces) {
+        (None, [only]) => Some(only),
+        (None, _) => None,
+        (Some(named), faces) => faces.iter().find(|face| face.board.election == *named),
+    };
+    found.ok_or_else(|| {
+        let elections: Vec<_> = faces.iter().map(|face| &face.board.election).collect();
+        let (status, error) = match named {
+            Some(_) => (StatusCode::NOT_FOUND, "no candidate of that election is here"),
+            None => (StatusCode::BAD_REQUEST, "choose one: ?election=container/blob"),
         };
-        found.map(|board| &**board).ok_or_else(|| {
-            let elections: Vec<_> = self.boards.iter().map(|board| &board.election).collect();
-            let (status, error) = match named {
-                Some(_) => (StatusCode::NOT_FOUND, "no candidate of that election is here"),
-                None => (StatusCode::BAD_REQUEST, "choose one: ?election=container/blob"),
-            };
-            Box::new(answer(status, &json!({ "error": error, "elections": elections })))
-        })
-    }
-
-    /// A sentence about a candidate, where there are several.
-    fn about(&self, board: &Board, why: &str) -> String {
-        match &*self.boards {
-            [_] => why.to_owned(),
-            _ => format!("{}: {why}", board.election),
-        }
-    }
+        Box::new(answer(status, &json!({ "error": error, "elections": elections })))
+    })
 }
 
-pub(super) fn router(boards: Vec<Arc<Board>>, clock: Reading) -> Router {
+pub(super) fn router(candidates: Vec<(Arc<Board>, Option<Control>)>, clock: &Reading) -> Router {
+    let face = |(board, control)| Face { board, clock: clock.clone(), control };
+    let faces: Faces = candidates.into_iter().map(face).collect();
     Router::new()
+        .merge(control::routes())
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
         .route("/leader", get(leader))
@@ -54,44 +63,49 @@ pub(super) fn router(boards: Vec<Arc<Board>>, clock: Reading) -> Router {
         .route("/metrics", get(metrics))
         .fallback(nothing)
         .method_not_allowed_fallback(not_so)
-        .with_state(Face { boards: boards.into(), clock })
+        .with_state(faces)
 }
 
-async fn healthz(State(face): State<Face>) -> Response<Body> {
-    let now = face.clock.now();
-    match face.boards.iter().find(|board| !board.runs(now)) {
+async fn healthz(State(faces): State<Faces>) -> Response<Body> {
+    match faces.iter().find(|face| !face.board.runs(face.clock.now())) {
         None => answer(StatusCode::OK, &json!({ "status": "ok" })),
-        Some(board) => refuse(&face.about(board, "the loop stands still")),
+        Some(face) => refuse(&about(&faces, face, "the loop stands still")),
     }
 }
 
-async fn readyz(State(face): State<Face>, uri: Uri) -> Response<Body> {
-    let now = face.clock.now();
+async fn readyz(State(faces): State<Faces>, uri: Uri) -> Response<Body> {
     // Of one election when one is named, or when there is a leader to be found; else of all.
-    let one = value(&uri, "election").is_some() || has(&uri, "leader");
-    let boards: Vec<&Board> = match one.then(|| face.board(&uri)) {
-        Some(Ok(board)) => vec![board],
-        Some(Err(response)) => return *response,
-        None => face.boards.iter().map(|board| &**board).collect(),
+    let asked = match has(&uri, "election") || has(&uri, "leader") {
+        true => match choose(&faces, &uri) {
+            Ok(face) => std::slice::from_ref(face),
+            Err(refusal) => return *refusal,
+        },
+        false => &*faces,
     };
-    for board in &boards {
-        if let Readiness::NotReady(why) = board.readiness(now) {
-            return refuse(&face.about(board, &why));
+    let mut leads = false;
+    for face in asked {
+        let now = face.clock.now();
+        if let Readiness::NotReady(why) = face.board.readiness(now) {
+            return refuse(&about(&faces, face, &why));
         }
+        leads |= matches!(face.board.role(now), Role::Leading { .. });
     }
-    let leads = boards.iter().any(|board| matches!(board.role(now), Role::Leading { .. }));
     if has(&uri, "leader") && !leads {
         return refuse("another candidate leads, or nobody");
     }
     answer(StatusCode::OK, &json!({ "status": "ready", "leading": leads }))
 }
 
-async fn leader(State(face): State<Face>, uri: Uri) -> Response<Body> {
-    let now = face.clock.now();
-    let board = match face.board(&uri) {
-        Ok(board) => board,
-        Err(response) => return *response,
-    };
+/// A sentence about one candidate; it is named where there are several.
+fn about(faces: &[Face], face: &Face, why: &str) -> String {
+    match faces {
+        [_] => why.to_owned(),
+        _ => format!("{}: {why}", face.board.election),
+    }
+}
+
+async fn leader(face: Face, uri: Uri) -> Response<Body> {
+    let (board, now) = (&face.board, face.clock.now());
     let role = board.role(now);
     if has(&uri, "redirect") {
         return redirect(&role);
@@ -110,6 +124,8 @@ async fn leader(State(face): State<Face>, uri: Uri) -> Response<Body> {
         "leading": leading,
         "leader": leader,
         "valid_for_ms": valid_for,
+        "handing_over_to": board.heir(),
+        "paused": board.is_paused(),
         "trouble": board.trouble(),
     });
     answer(StatusCode::OK, &told)
@@ -139,19 +155,14 @@ fn redirect(role: &Role) -> Response<Body> {
     }
 }
 
-async fn history(State(face): State<Face>, uri: Uri) -> Response<Body> {
-    match face.board(&uri) {
-        Ok(board) => {
-            let told = json!({ "election": board.election, "changes": board.history() });
-            answer(StatusCode::OK, &told)
-        }
-        Err(response) => *response,
-    }
+async fn history(face: Face) -> Response<Body> {
+    let told = json!({ "election": face.board.election, "changes": face.board.history() });
+    answer(StatusCode::OK, &told)
 }
 
-async fn metrics(State(face): State<Face>) -> Response<Body> {
-    let now = face.clock.now();
-    let text = |board: &Arc<Board>| {
+async fn metrics(State(faces): State<Faces>) -> Response<Body> {
+    let text = |Face { board, clock, .. }: &Face| {
+        let now = clock.now();
         let (term, left) = match board.role(now) {
             Role::Leading { term, until } => (Some(term), until.saturating_sub(now)),
             _ => (None, Duration::ZERO),
@@ -159,7 +170,7 @@ async fn metrics(State(face): State<Face>) -> Response<Body> {
         let ready = board.readiness(now) == Readiness::Ready;
         board.metrics.text(term, left, ready)
     };
-    let texts: Vec<_> = face.boards.iter().map(text).collect();
+    let texts: Vec<_> = faces.iter().map(text).collect();
     let mut response = Response::new(Body::from(super::metrics::together(&texts)));
     let kind = header::HeaderValue::from_static(super::metrics::CONTENT_TYPE);
     response.headers_mut().insert(header::CONTENT_TYPE, kind);
@@ -180,7 +191,7 @@ fn refuse(why: &str) -> Response<Body> {
     answer(StatusCode::SERVICE_UNAVAILABLE, &json!({ "status": "unavailable", "reason": why }))
 }
 
-fn answer(status: StatusCode, told: &Value) -> Response<Body> {
+pub(super) fn answer(status: StatusCode, told: &Value) -> Response<Body> {
     let mut response = Response::new(Body::from(format!("{told}\n")));
     *response.status_mut() = status;
     let headers = response.headers_mut();
@@ -197,8 +208,9 @@ fn has(uri: &Uri, word: &str) -> bool {
 
 /// The value of a word in the query, with what is percent-encoded in it.
 fn value(uri: &Uri, word: &str) -> Option<String> {
-    let words = uri.query().unwrap_or_default().split('&').filter_map(|pair| pair.split_once('='));
-    let (_, value) = words.into_iter().find(|(name, _)| *name == word)?;
+    let mut words =
+        uri.query().unwrap_or_default().split('&').filter_map(|pair| pair.split_once('='));
+    let (_, value) = words.find(|(name, _)| *name == word)?;
     Some(percent_encoding::percent_decode_str(value).decode_utf8_lossy().into_owned())
 }
 

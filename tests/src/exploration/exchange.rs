@@ -29,10 +29,10 @@ impl State {
 
     fn accepted(&mut self, sent: &Sent) {
         use Operation::{
-            Acquire, CreateBlob, CreateContainer, LeaveNotice, Release, Renew, WriteMetadata,
+            Acquire, CreateBlob, CreateContainer, Release, Renew, WriteAside, WriteMetadata,
         };
         match &*sent.operation {
-            CreateContainer | CreateBlob | LeaveNotice { .. } => self.writes += 1,
+            CreateContainer | CreateBlob | WriteAside { .. } => self.writes += 1,
             Acquire { lease, .. } | Renew { lease } => {
                 self.first.get_or_insert(sent.from);
                 self.oracle.granted(*lease, sent.at, self.now);

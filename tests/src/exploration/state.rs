@@ -70,7 +70,7 @@ pub(super) struct Sent {
 impl Sent {
     /// Whether it changes nothing at the store.
     pub(super) fn is_look(&self) -> bool {
-        matches!(*self.operation, Operation::Look { .. } | Operation::LookAtNotice)
+        matches!(*self.operation, Operation::Look { .. } | Operation::LookAside(_))
     }
 }
 

@@ -14,6 +14,10 @@ pub fn event(event: wit::Event) -> core::Event {
         wit::Event::Leave(of_turn) => core::Event::Leave(of_turn.map(outcome)),
         wit::Event::TurnEnded(of_turn) => core::Event::TurnEnded(outcome(of_turn)),
         wit::Event::ResetSlot => core::Event::ResetSlot,
+        wit::Event::Resign => core::Event::Resign,
+        wit::Event::HandOver(to) => core::Event::HandOver(to),
+        wit::Event::Pause => core::Event::Pause,
+        wit::Event::Resume => core::Event::Resume,
     }
 }
 
@@ -40,9 +44,13 @@ pub fn report(report: core::Report) -> wit::Report {
                 core::EndingReason::LeaseLost => wit::EndingReason::LeaseLost,
                 core::EndingReason::WorkFailed => wit::EndingReason::WorkFailed,
                 core::EndingReason::Left => wit::EndingReason::Left,
+                core::EndingReason::Resigned => wit::EndingReason::Resigned,
+                core::EndingReason::HandedOver => wit::EndingReason::HandedOver,
             },
         }),
         renewed: report.renewed,
+        wind_down: report.wind_down,
+        heir: report.heir,
         run: report.run.map(|turn| wit::Turn {
             term: turn.term,
             slot: turn.slot.0,

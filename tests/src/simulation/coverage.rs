@@ -13,8 +13,14 @@ const FAULTS: usize = Fault::ALL.len();
 const STEPS: usize = Step::PROTOCOL.len() + 1;
 
 /// A table of faults and steps.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Coverage([[u64; STEPS]; FAULTS]);
+
+impl Default for Coverage {
+    fn default() -> Self {
+        Self([[0; STEPS]; FAULTS])
+    }
+}
 
 impl Coverage {
     /// Counts one.

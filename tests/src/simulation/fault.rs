@@ -23,13 +23,15 @@ pub enum Step {
     Outcome,
     /// Losing and leaving.
     Release,
-    /// About a notice: no step of the protocol, and nothing may come of it.
+    /// Handing over: the lease is given to an heir.
+    HandOver,
+    /// About a blob beside the election's: a notice, or that an heir comes forward: no step of the protocol, and nothing may come of it.
     Notice,
 }
 
 impl Step {
     /// Those of the protocol, in its order.
-    pub const PROTOCOL: [Self; 10] = [
+    pub const PROTOCOL: [Self; 11] = [
         Self::Look,
         Self::CreateContainer,
         Self::CreateBlob,
@@ -40,6 +42,7 @@ impl Step {
         Self::Claim,
         Self::Outcome,
         Self::Release,
+        Self::HandOver,
     ];
 
     /// For tables.
@@ -56,6 +59,7 @@ impl Step {
             Self::Claim => "claim",
             Self::Outcome => "outcome",
             Self::Release => "release",
+            Self::HandOver => "hand over",
             Self::Notice => "notice",
         }
     }
@@ -125,6 +129,8 @@ faults! {
     PauseBetween, Process, "pause between steps";
     Kill, Process, "kill and restart";
     Leave, Process, "leave and restart";
+    Resign, Process, "told to resign";
+    HandOver, Process, "told to hand over";
     WallJump, Process, "wall clock jumps";
     LeaseEndsEarly, Service, "lease ends 2 s early";
     BreakRest, Service, "broken, rest runs out";

@@ -2,6 +2,9 @@
 
 use std::task::Waker;
 
+use tenure::runner::Order;
+use tokio::sync::mpsc;
+
 use super::fault::Step;
 use super::history::{What, Who};
 use super::world::{Millis, State};
@@ -17,6 +20,8 @@ pub struct Process {
     pub over: bool,
     /// It was asked to leave.
     pub leaving: bool,
+    /// Takes orders of operators.
+    pub orders: Option<mpsc::Sender<Order>>,
     /// Where it was last.
     pub step: Step,
     /// Requests that it waits for.
@@ -56,6 +61,7 @@ impl Process {
             paused: false,
             over: false,
             leaving: false,
+            orders: None,
             step: Step::Look,
             waiting: 0,
             turn: None,
@@ -127,6 +133,13 @@ impl State {
             self.processes[who].leaving = true;
             self.note(now, What::ToldToLeave(who));
             self.processes[who].wake();
+        }
+    }
+
+    /// An operator orders something. More than it can take in are lost, as with a listener.
+    pub fn order(&mut self, who: Who, order: Order) {
+        if let Some(orders) = &self.processes[who].orders {
+            let _ = orders.try_send(order);
         }
     }
 

@@ -169,7 +169,7 @@ fn handle(world: &World, number: Number, request: &Request) -> Option<(Response,
                 state.service.keep(request);
             }
             (Step::Claim | Step::Outcome, ..) => state.service.keep(request),
-            (Step::Release, Some(lease), Some((_, held))) if lease == held => {
+            (Step::Release | Step::HandOver, Some(lease), Some((_, held))) if lease == held => {
                 state.service.leader = None;
             }
             _ => {}

@@ -11,7 +11,7 @@ pub use rules::{Rules, SLOTS};
 use super::dice::Dice;
 use super::fault::{Fault, Kind, Step};
 use super::world::Millis;
-use faults::{a_take_over, ambush, in_time, pair, the_same_evil};
+use faults::{a_take_over, ambush, in_time, orders, pair, the_same_evil};
 use machines::machines;
 
 const SECOND: Millis = 1_000;
@@ -143,6 +143,9 @@ impl Plan {
         let mut timed = vec![a_take_over(calm.saturating_sub(longest + 8 * SECOND), dice)];
         for _ in 0..dice.between(1, 3) {
             timed.push(in_time(class, machines.len(), calm, dice));
+        }
+        if step == Step::HandOver {
+            timed.extend(orders(calm, &mut Dice::new(seed, 10)));
         }
         let again: Vec<_> = timed.iter().filter_map(|timed| the_same_evil(*timed, dice)).collect();
         timed.extend(again.into_iter().filter(|timed| timed.at < calm));

@@ -6,6 +6,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tenure::runner::Runner;
+use tokio::sync::mpsc;
 
 use super::dice::Dice;
 use super::elector::{Fidelity, SimElector};
@@ -47,7 +48,9 @@ async fn contend(world: &Arc<World>, machine: usize, fidelity: &Fidelity) {
         })
         .await;
     };
-    let run = runner.run(told(world));
+    let (order, mut orders) = mpsc::channel(4);
+    world.state().processes[who].orders = Some(order);
+    let run = runner.run_with(told(world), &mut orders);
     let left = Process::new(world, who, Box::pin(run)).await;
     let now = world.now();
     let mut state = world.state();

@@ -27,11 +27,14 @@ struct Stage {
 impl Wire {
     /// Reads a request.
     pub fn read(&mut self, who: Who, request: &Request) -> Asked {
-        let (mut lease, mut action, mut write) = (None, "", None);
+        let (mut lease, mut proposed, mut action, mut write) = (None, None, "", None);
+        let (aside, mut heir) = (is_aside(&request.target), None);
         let (mut puts_blob, mut finished, mut outcome, mut of_value) = (false, "", "", "");
         for (name, value) in &request.headers {
             match name.as_str() {
-                "x-ms-lease-id" | "x-ms-proposed-lease-id" => lease = guid(value),
+                "x-ms-lease-id" => lease = guid(value),
+                "x-ms-proposed-lease-id" => proposed = guid(value),
+                "x-ms-meta-tenureheir" if aside => heir = guid(value),
                 "x-ms-lease-action" => action = value,
                 "x-ms-blob-type" => puts_blob = true,
                 _ => {
@@ -64,15 +67,18 @@ impl Wire {
                 }
             }
         }
-        if is_notice(&request.target) {
-            return Asked { who, step: Step::Notice, lease: None, write: None };
+        if aside {
+            return Asked { who, step: Step::Notice, lease: heir, write: None };
         }
+        // A change names both: the one that holds the lease is the one that acts.
+        let lease = lease.or(proposed);
         let step = match (request.method.as_str(), action, &write) {
             ("HEAD", ..) if lease.is_some() => Step::ReadBack,
             ("HEAD", ..) => Step::Look,
             (_, "acquire", _) => Step::Acquire,
             (_, "renew", _) => Step::Renew,
             (_, "release", _) => Step::Release,
+            (_, "change", _) => Step::HandOver,
             (_, _, Some(write)) => {
                 let ended = format!("{finished} {outcome} {of_value}");
                 let claim = ((write.slot, write.attempt), write.value);
@@ -115,8 +121,9 @@ const NOTHING: Written = Written {
 };
 
 /// Whether a request is about a blob beside the election's.
-fn is_notice(target: &str) -> bool {
-    target.split('?').next().is_some_and(|path| path.ends_with(".notice"))
+fn is_aside(target: &str) -> bool {
+    let path = target.split('?').next();
+    path.is_some_and(|path| path.ends_with(".notice") || path.ends_with(".heir"))
 }
 
 /// Reads a lease id.

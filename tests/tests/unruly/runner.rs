@@ -42,6 +42,8 @@ impl Elector for Script {
             standing: Standing::Left,
             ending: None,
             renewed: step > 0,
+            wind_down: false,
+            heir: None,
             run: None,
             trouble: Vec::new(),
             exchanges: Vec::new(),

@@ -27,6 +27,10 @@ fn record() -> Record {
             outcome: Some(Outcome::Failed),
         }),
         values: Values(vec![1, u64::MAX]),
+        priority: Some(7),
+        heir: Some("web 2".into()),
+        changes: 41,
+        history: History::parse("5 6 web 3\n4 5 ü").unwrap(),
         unknown: Metadata::from_iter([("tenurelater", "kept%20so")]),
     }
 }

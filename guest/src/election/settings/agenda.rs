@@ -17,13 +17,17 @@ const JITTER: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(24
 
 /// A slot that nobody could claim for so long was missed; two leases where they are longer.
 const TOLERANCE: Duration = Duration::from_secs(60);
+
 impl Reader<'_> {
     pub(super) fn agenda(
         &mut self,
         election: Option<&BlobName>,
         timings: Option<&Timings>,
     ) -> Agenda {
-        let schedule = self.schedule();
+        let schedule = match self.while_leading() {
+            true => Some(Schedule::WhileLeading),
+            false => self.schedule(),
+        };
         let jitter = self.jitter(schedule.as_ref());
         let lease = timings.map_or(Duration::ZERO, |timings| timings.lease);
         Agenda {
@@ -45,6 +49,43 @@ impl Reader<'_> {
             self.complain(variable::CRON, problem, "choose one of the two for the timer");
         }
         cron.or(every)
+    }
+
+    /// Whether the work is one turn that lasts; what is for a timer is refused then.
+    fn while_leading(&mut self) -> bool {
+        const SETTING: &str = variable::WHILE_LEADING;
+        let Some(value) = self.get(SETTING) else { return false };
+        match value.trim() {
+            "true" => {}
+            "false" => return false,
+            other => {
+                let problem = format!("\"{}\" is neither true nor false", shown(other));
+                let advice =
+                    "set true for work that lasts as long as the leadership, or leave it out";
+                self.complain(SETTING, problem, advice);
+                return false;
+            }
+        }
+        let of_timers = [
+            variable::EVERY,
+            variable::CRON,
+            variable::JITTER,
+            variable::MISSED,
+            variable::DELIVERY,
+            variable::MAX_ATTEMPTS,
+            variable::TURN_TIMEOUT,
+        ];
+        for setting in
+            of_timers.into_iter().filter(|setting| self.get(setting).is_some()).collect::<Vec<_>>()
+        {
+            let problem = format!("is set beside {SETTING}, which has no timer");
+            self.complain(setting, problem, "leave out one of the two");
+        }
+        if self.lease.is_some() {
+            let problem = "each call is one whole turn here, and ends".into();
+            self.complain(SETTING, problem, "set TENURE_EVERY or TENURE_CRON, or use tenure run");
+        }
+        true
     }
 
     fn every(&mut self) -> Option<Schedule> {

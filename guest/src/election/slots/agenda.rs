@@ -92,6 +92,11 @@ impl Agenda {
         self.schedule.as_ref().map(Schedule::words)
     }
 
+    /// Whether the work is one turn, which lasts as long as the leadership.
+    pub fn is_one_turn_a_term(&self) -> bool {
+        self.schedule == Some(Schedule::WhileLeading)
+    }
+
     /// How long after their instants the slots of `election` are due, when they are to be
     /// spread over `jitter`.
     pub fn delay(election: &str, jitter: Duration) -> Duration {
@@ -136,6 +141,9 @@ impl Agenda {
         };
         if let Some(by) = Self::ahead(now, record) {
             return Due::Ahead(by);
+        }
+        if self.is_one_turn_a_term() {
+            return of_the_term(now, last);
         }
         if let Some(due) = self.again(now, last, record) {
             return due;
@@ -209,6 +217,16 @@ impl Agenda {
     fn is_late(&self, slot: Timestamp, now: Timestamp) -> bool {
         self.due_at(now).since(slot) > self.tolerance
     }
+}
+
+/// The turn of this leadership, unless it was claimed. Its slot is the instant of the claim.
+fn of_the_term(now: Timestamp, last: LastSlot) -> Due {
+    if last.attempt > 0 {
+        return Due::Nothing;
+    }
+    // Later than any before, also where the service's clock went back a little.
+    let slot = now.max(last.slot.plus(Duration::from_millis(1)));
+    Due::Now(Task { slot: slot.to_whole_millis(), value: None, attempt: 1, past_due: false })
 }
 
 /// What comes after an attempt that was claimed under this rule.

@@ -15,6 +15,8 @@ pub enum Schedule {
     Every(Every),
     /// At the times that a cron expression names, in a time zone.
     Cron(Box<Cron>, Zone),
+    /// One turn for each leadership, as long as it lasts.
+    WhileLeading,
 }
 
 /// An interval that can be kept.
@@ -40,6 +42,7 @@ impl Schedule {
         match self {
             Self::Every(every) => format!("every {}", format_duration(every.0)),
             Self::Cron(cron, zone) => format!("cron {cron} {}", zone.name()),
+            Self::WhileLeading => "while leading".into(),
         }
     }
 
@@ -47,6 +50,7 @@ impl Schedule {
     pub fn shortest(&self) -> Option<Duration> {
         match self {
             Self::Every(every) => Some(every.0),
+            Self::WhileLeading => None,
             Self::Cron(..) => {
                 // Any instant does; this one begins a year.
                 let first = self.next(Timestamp(1_767_225_600_000_000_000))?;
@@ -61,6 +65,7 @@ impl Schedule {
     pub fn newest(&self, now: Timestamp) -> Option<Timestamp> {
         match self {
             Self::Every(every) => Some(every.newest(now)),
+            Self::WhileLeading => None,
             Self::Cron(cron, zone) => {
                 let second = cron.newest(zone, i64::try_from(now.seconds()).ok()?)?;
                 from_seconds(second)
@@ -72,6 +77,7 @@ impl Schedule {
     pub fn next(&self, then: Timestamp) -> Option<Timestamp> {
         match self {
             Self::Every(every) => Some(every.newest(then).plus(every.0)),
+            Self::WhileLeading => None,
             Self::Cron(cron, zone) => {
                 from_seconds(cron.next(zone, i64::try_from(then.seconds()).ok()?)?)
             }

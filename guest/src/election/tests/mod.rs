@@ -2,13 +2,16 @@
 
 mod credentials;
 mod deliveries;
+mod handing_over;
 mod holding;
 mod leaving;
 mod memories;
 mod notices;
 mod one_turn;
+mod steering;
 mod turns;
 mod watchdog;
+mod while_leading;
 mod winning;
 
 use core::time::Duration;
@@ -199,8 +202,8 @@ fn available(operation: &Operation, at: Moment) -> Reply {
         Operation::Change { to, .. } => answer(operation, at, 200, &[("x-ms-lease-id", &id(to))]),
         Operation::Break { .. } => answer(operation, at, 202, &[("x-ms-lease-time", "0")]),
         Operation::WriteMetadata { .. } => answer(operation, at, 200, &[("etag", "\"2\"")]),
-        Operation::LookAtNotice => refusal(operation, at, 404, "BlobNotFound"),
-        Operation::LeaveNotice { .. } => answer(operation, at, 201, &[("etag", "\"3\"")]),
+        Operation::LookAside(_) => refusal(operation, at, 404, "BlobNotFound"),
+        Operation::WriteAside { .. } => answer(operation, at, 201, &[("etag", "\"3\"")]),
     }
 }
 

@@ -363,3 +363,19 @@ fn without_a_timer_an_invocation_has_no_use() {
     assert_eq!(complaints.iter().map(|c| c.setting).collect::<Vec<_>>(), [variable::EVERY]);
     assert!(Settings::read(get).is_ok());
 }
+
+#[test]
+fn what_needs_a_candidate_that_lasts_is_refused() {
+    let get = |name: &str| match name {
+        variable::ELECTION => Some("leases/leader".to_string()),
+        variable::CONNECTION_STRING => Some("UseDevelopmentStorage=true".to_string()),
+        variable::EVERY => Some("5s".to_string()),
+        variable::PRIORITY => Some("5".to_string()),
+        variable::MAX_TENURE => Some("1h".to_string()),
+        variable::WARM_UP => Some("5s".to_string()),
+        _ => None,
+    };
+    let complaints = Settings::one_shot(get).unwrap_err();
+    let settings: Vec<_> = complaints.iter().map(|complaint| complaint.setting).collect();
+    assert_eq!(settings, [variable::PRIORITY, variable::MAX_TENURE, variable::WARM_UP]);
+}

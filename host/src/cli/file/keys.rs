@@ -8,21 +8,17 @@ use clap::{Arg, ArgAction, Args as _, Command};
 pub(super) const ELSEWHERE: [&str; 1] = ["config"];
 
 /// Keys that hold for the whole process, so that they stand above all elections.
-pub(super) const OF_PROCESS: [&str; 2] = ["listen", "log"];
+pub(super) const OF_PROCESS: [&str; 3] = ["control-token-file", "listen", "log"];
 
 /// Keys that tell one election from the others. With several of them in a file they stand there
 /// alone, not on the command line and in no variable.
-pub(super) const OF_ONE: [&str; 5] = ["election", "every", "cron", "handler", "command"];
+pub(super) const OF_ONE: [&str; 6] =
+    ["election", "every", "cron", "while-leading", "handler", "command"];
 
 /// Keys that take the place of each other. Where one is set, the others of its group count no more
 /// if they are set in a weaker place.
-pub(super) const INSTEAD: [&[&str]; 2] = [&["every", "cron"], &["handler", "command"]];
-
-/// What the variables of an option are, where its help does not name them.
-const CONNECTION_STRING: (&str, [&str; 2]) = (
-    "connection-string-file",
-    ["AZURE_STORAGE_CONNECTION_STRING", "AZURE_STORAGE_CONNECTION_STRING_FILE"],
-);
+pub(super) const INSTEAD: [&[&str]; 2] =
+    [&["every", "cron", "while-leading"], &["handler", "command"]];
 
 /// One key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,11 +65,7 @@ fn key(argument: &Arg) -> Option<Key> {
         true => id.clone(),
         false => argument.get_long()?.to_owned(),
     };
-    let variables = match name == CONNECTION_STRING.0 {
-        true => CONNECTION_STRING.1.map(str::to_owned).to_vec(),
-        false => variable(argument).into_iter().collect(),
-    };
-    Some(Key { name, id, shape: shape(argument), variables })
+    Some(Key { name, id, shape: shape(argument), variables: variables(argument) })
 }
 
 fn shape(argument: &Arg) -> Shape {
@@ -94,11 +86,14 @@ fn shape(argument: &Arg) -> Shape {
     }
 }
 
-/// The variable that the help of an option names, as in `[env: TENURE_NAME]`.
-fn variable(argument: &Arg) -> Option<String> {
-    let help = argument.get_long_help().or(argument.get_help())?.to_string();
-    let (name, _) = help.split_once("[env: ")?.1.split_once(']')?;
-    Some(name.to_owned())
+/// The variables that the help of an option names, as in `[env: TENURE_NAME]`.
+fn variables(argument: &Arg) -> Vec<String> {
+    let help = argument.get_long_help().or(argument.get_help());
+    let help = help.map(ToString::to_string).unwrap_or_default();
+    let named = help.split_once("[env: ").and_then(|(_, rest)| rest.split_once(']'));
+    let words = named.map_or("", |(named, _)| named);
+    let words = words.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    words.filter(|word| word.contains('_')).map(str::to_owned).collect()
 }
 
 #[cfg(test)]
@@ -120,20 +115,21 @@ mod tests {
         assert!(keys.len() > 25, "{keys:?}");
     }
 
-    /// The variable decides whether the file counts, so that it must be the one that is read.
+    /// The variables decide whether the file counts, so that they must be those that are read.
     #[test]
     fn the_variable_of_an_option_is_its_name() {
-        let credential = CONNECTION_STRING.0;
-        let keys = keys();
-        for Key { name, variables, .. } in keys.iter().filter(|key| key.name != credential) {
-            let expected = format!("TENURE_{}", name.replace('-', "_").to_uppercase());
-            assert!(
-                variables.iter().all(|variable| *variable == expected),
-                "{name}: {variables:?}"
-            );
+        let credential = "connection-string-file";
+        for Key { name, variables, .. } in keys() {
+            let owner = if name == credential { "AZURE_STORAGE" } else { "TENURE" };
+            let own = format!("{owner}_{}", name.replace('-', "_").to_uppercase());
+            // What a file holds can be in a variable too.
+            let content = own.trim_end_matches("_FILE");
+            let known = |variable: &String| *variable == own || *variable == content;
+            assert!(variables.iter().all(known), "{name}: {variables:?}");
         }
         assert_eq!(named("time-zone").variables, ["TENURE_TIME_ZONE"]);
         assert_eq!(named(credential).variables.len(), 2);
+        assert_eq!(named("control-token-file").variables.len(), 2);
         assert_eq!(named("env").variables, [""; 0]);
     }
 
@@ -146,6 +142,7 @@ mod tests {
             ("ca-file", Shape::File),
             ("max-attempts", Shape::Number),
             ("log", Shape::OneOf(vec!["text".to_owned(), "json".to_owned()])),
+            ("while-leading", Shape::Switch),
             ("allow-host", Shape::List),
             ("command", Shape::List),
             ("env", Shape::Table),
@@ -156,7 +153,7 @@ mod tests {
 
     #[test]
     fn the_keys_with_rules_of_their_own_exist() {
-        let rules = [&OF_PROCESS[..], &OF_ONE, INSTEAD[0], INSTEAD[1], &[CONNECTION_STRING.0]];
+        let rules = [&OF_PROCESS[..], &OF_ONE, INSTEAD[0], INSTEAD[1]];
         for name in rules.concat() {
             named(name);
         }

@@ -81,9 +81,17 @@ impl Sayings<'_> {
         let own = self.own_level(key)?;
         let rivals = INSTEAD.iter().filter(|group| group.contains(&&*key.name)).copied().flatten();
         let rivals = self.keys.iter().filter(|k| rivals.clone().any(|rival| *rival == k.name));
-        let strongest = rivals.filter_map(|rival| self.own_level(rival)).min().unwrap_or(own);
+        let strongest = rivals.filter_map(|rival| self.rival_level(rival)).min().unwrap_or(own);
         // Only what is in the file gives way: two on a command line are a contradiction.
         (own <= strongest || own <= Level::Variable).then_some(own)
+    }
+
+    /// The same of a key that takes the place of others. A switch that is off does not.
+    fn rival_level(&self, key: &Key) -> Option<Level> {
+        let level = self.own_level(key)?;
+        let entry = self.entry(key, level).filter(|_| level > Level::Variable);
+        let off = key.shape == Shape::Switch && entry.is_some_and(|entry| !entry.values.is_empty());
+        (!off).then_some(level)
     }
 
     fn own_level(&self, key: &Key) -> Option<Level> {

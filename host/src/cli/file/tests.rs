@@ -70,6 +70,20 @@ fn another_timer_or_work_takes_the_place_of_the_weaker_one() {
 }
 
 #[test]
+fn a_switch_is_on_or_off() {
+    let on = elections("while-leading = true\nevery = \"5s\"\n", &[], &[]);
+    assert!(only(&on).while_leading);
+    let off = "every = \"5s\"\n[[election]]\nwhile-leading = false\n";
+    let off = elections(off, &[], &[]);
+    assert_eq!((only(&off).while_leading, only(&off).every.as_deref()), (false, Some("5s")));
+    let file = "while-leading = true\n[[election]]\ncron = \"* * * * *\"\n";
+    let other = elections(file, &[], &[]);
+    assert_eq!((only(&other).while_leading, only(&other).cron.is_some()), (false, true));
+    let given = elections("every = \"5s\"\n", &["--while-leading"], &[]);
+    assert_eq!((only(&given).while_leading, &only(&given).every), (true, &None));
+}
+
+#[test]
 fn a_credential_in_the_environment_wins_too() {
     let file = "connection-string-file = \"secret\"\n";
     let named = |variables: &[&str]| {

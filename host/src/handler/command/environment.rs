@@ -1,19 +1,12 @@
 //! The environment of a command.
 
+use super::super::secrets::is_ours;
 use super::plan::KILL_SLACK;
 use crate::contract::Turn;
 use crate::runner::rfc3339;
 use chrono::{DateTime, SecondsFormat, Utc};
 use std::ffi::OsString;
 use std::time::Duration;
-
-/// Variables whose names begin so are the election's: they hold credentials, or settings that would
-/// be mistaken for the command's own.
-const OURS: [&str; 4] = ["AZURE_", "IDENTITY_", "MSI_", "TENURE_"];
-
-/// How whoever started the runner speaks with it: what a command said there would be taken for the
-/// runner's word.
-const SUPERVISOR: [&str; 3] = ["NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC"];
 
 /// Names and values.
 pub(super) type Variables = Vec<(OsString, OsString)>;
@@ -23,11 +16,7 @@ pub(super) fn base(
     around: impl Iterator<Item = (OsString, OsString)>,
     given: Vec<(String, String)>,
 ) -> Variables {
-    let ours = |name: &OsString| {
-        OURS.iter().any(|o| name.as_encoded_bytes().starts_with(o.as_bytes()))
-            || SUPERVISOR.iter().any(|s| name == s)
-    };
-    let around = around.filter(|(name, _)| !ours(name));
+    let around = around.filter(|(name, _)| !is_ours(name));
     around.chain(given.into_iter().map(|(name, value)| (name.into(), value.into()))).collect()
 }
 

@@ -232,7 +232,9 @@ fn nothing_is_released_while_the_handler_cannot_be_seen_stopped() {
         });
         begins.recv().unwrap();
         candidate.turn = Some(running);
-        runner.drive(candidate, clock.sleep_until(seconds(20))).await;
+        runner
+            .drive(candidate, clock.sleep_until(seconds(20)), &mut tokio::sync::mpsc::channel(1).1)
+            .await;
         assert_eq!(log.read(), ["0 elected 7", "17 trouble work", "30 trouble work", "30 stopped"]);
         drop(done);
     });

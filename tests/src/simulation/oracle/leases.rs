@@ -15,7 +15,8 @@ pub fn i8(history: &History) -> Vec<Violation> {
         let asked = &history.asked[number];
         let Some(lease) = asked.lease else { continue };
         let owner = match asked.step {
-            Step::Acquire => Some(*owners.entry(lease).or_insert(asked.who)),
+            // An heir tells the id by which it will lead.
+            Step::Acquire | Step::Notice => Some(*owners.entry(lease).or_insert(asked.who)),
             _ => owners.get(&lease).copied(),
         };
         if owner != Some(asked.who) {

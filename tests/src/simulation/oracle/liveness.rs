@@ -62,7 +62,8 @@ fn crash(history: &History, wins: &[Win], index: usize, who: Who) -> Option<Loss
     let win = leader_at(wins, index).filter(|win| win.who == who)?;
     let released = history.entries[win.entry..index].iter().any(|entry| {
         let asked = history.carried_out(entry.what);
-        asked.is_some_and(|asked| asked.step == Step::Release && asked.lease == win.lease)
+        let gives = |step| matches!(step, Step::Release | Step::HandOver);
+        asked.is_some_and(|asked| gives(asked.step) && asked.lease == win.lease)
     });
     if released || lost_between(history, win.entry, index) {
         return None;
@@ -159,7 +160,7 @@ fn nobody_after_the_calm(history: &History, wins: &[Win]) -> Option<Violation> {
                 Step::Acquire | Step::Renew => {
                     Some(entry.at + history.lives[win.who].periods.lease)
                 }
-                Step::Release => None,
+                Step::Release | Step::HandOver => None,
                 _ => held,
             };
         }

@@ -1,4 +1,4 @@
-//! I4: a release is sent only after the handler was seen stopped, and nothing is done under its
+//! I4: a release, or a change to an heir, is sent only after the handler was seen stopped, and nothing is done under its
 //! lease after it.
 
 use std::collections::BTreeSet;
@@ -30,13 +30,14 @@ pub fn i4(history: &History) -> Vec<Violation> {
                 if let (Step::Raise, Some(write)) = (asked.step, &asked.write) {
                     won[who] = (Some(lease), write.term);
                 }
-                if asked.step == Step::Release {
+                if matches!(asked.step, Step::Release | Step::HandOver) {
                     released.insert(lease);
                     if won[who].0 == Some(lease) {
                         terms.insert((who, won[who].1));
                     }
                     if let Some(term) = turns[who] {
-                        let what = format!("c{who} releases while its turn of term {term} runs");
+                        let step = asked.step.name();
+                        let what = format!("c{who} ({step}) while its turn of term {term} runs");
                         violations.push(violation("I4", *at, what));
                     }
                 } else if released.contains(&lease) {

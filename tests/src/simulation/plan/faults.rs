@@ -115,9 +115,18 @@ pub(super) fn a_take_over(until: Millis, dice: &mut Dice) -> Timed {
     Timed { at: dice.between(10 * SECOND, until), fault, target: Target::Leader }
 }
 
+/// Orders to hand over, so many that one comes to its end.
+pub(super) fn orders(calm: Millis, dice: &mut Dice) -> Vec<Timed> {
+    let at = |n: u64, dice: &mut Dice| n * calm / 4 + dice.between(0, 8 * SECOND);
+    let order = |at| Timed { at, fault: Fault::HandOver, target: Target::Leader };
+    (1..4).map(|n| order(at(n, dice))).filter(|timed| timed.at < calm).collect()
+}
+
 /// Something that changes who leads, mostly.
 pub(super) fn in_time(class: Class, machines: usize, calm: Millis, dice: &mut Dice) -> Timed {
-    const SOUND: [Fault; 10] = [
+    const SOUND: [Fault; 12] = [
+        Fault::Resign,
+        Fault::HandOver,
         Fault::Kill,
         Fault::Kill,
         Fault::Leave,

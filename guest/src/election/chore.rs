@@ -1,0 +1,52 @@
+//! What a follower leaves beside the election's blob, which it cannot write to while it is leased.
+
+use super::candidate::Step;
+use super::notice::{self, Notice};
+use crate::azure::answer::{Answer, Class};
+use crate::azure::name::Aside;
+use crate::azure::operation::{ETag, Operation};
+
+/// What a follower has to do about one of those blobs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) enum Chore {
+    /// Nothing.
+    #[default]
+    None,
+    /// See what is in its place.
+    Look(Aside),
+    /// Leave it, over what is there with that tag if something is.
+    Leave { aside: Aside, over: Option<ETag> },
+}
+
+impl Step<'_> {
+    /// The request for the chore; none when there is nothing to do.
+    pub(super) fn chore(&self) -> Option<Operation> {
+        match &self.chore {
+            Chore::None => None,
+            Chore::Look(aside) => Some(Operation::LookAside(*aside)),
+            Chore::Leave { aside, over } => Some(Operation::WriteAside {
+                aside: *aside,
+                over: over.clone(),
+                metadata: match aside {
+                    Aside::Notice => Notice::of(self.settings)?.write(),
+                    Aside::Heir => self.forward()?.write(),
+                },
+            }),
+        }
+    }
+
+    /// Takes the answer to it. Somebody else's blob is left untouched.
+    pub(super) fn chore_answered(&mut self, answer: Option<&Answer>) {
+        let (Chore::Look(aside), Some(answer)) = (core::mem::take(&mut self.chore), answer) else {
+            return;
+        };
+        let over = match (answer.class, &answer.properties) {
+            (Class::MissingBlob, _) => None,
+            (Class::Done, Some(seen)) if notice::is_a_candidates(seen) => answer.etag.clone(),
+            _ => return,
+        };
+        if aside == Aside::Notice || self.may_come_forward(answer) {
+            self.chore = Chore::Leave { aside, over };
+        }
+    }
+}

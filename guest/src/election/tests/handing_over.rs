@@ -1,0 +1,307 @@
+//! Handing over: a leader and its heir, before one small service.
+
+use super::*;
+use crate::azure::name::Aside;
+
+/// A blob, what is beside it, and who holds its lease.
+#[derive(Default)]
+struct Service {
+    holder: Option<LeaseId>,
+    record: Metadata,
+    version: u32,
+    heir: Option<(Metadata, Moment)>,
+    /// Each id that ever held the lease, in order.
+    held: Vec<LeaseId>,
+    /// Nothing may be written beside the blob.
+    forbids_asides: bool,
+    looks_for_heir: u32,
+}
+
+impl Service {
+    fn hold(&mut self, lease: LeaseId) {
+        self.holder = Some(lease);
+        self.held.push(lease);
+    }
+
+    fn serve(&mut self, operation: &Operation, at: Moment) -> Reply {
+        let version = format!("\"{}\"", self.version);
+        let etag = ("etag", version.as_str());
+        let mismatch = |o| refusal(o, at, 412, "LeaseIdMismatchWithBlobOperation");
+        match operation {
+            Operation::Look { lease: Some(lease) } if self.holder != Some(*lease) => {
+                mismatch(operation)
+            }
+            Operation::Look { .. } => {
+                let state = if self.holder.is_some() { "leased" } else { "available" };
+                look(operation, at, state, etag, &self.record, at)
+            }
+            Operation::Acquire { .. } if self.holder.is_some() => {
+                refusal(operation, at, 409, "LeaseAlreadyPresent")
+            }
+            Operation::Acquire { lease, .. } => {
+                self.hold(*lease);
+                answer(operation, at, 201, &[("x-ms-lease-id", &lease.to_string()), etag])
+            }
+            Operation::Renew { lease } if self.holder == Some(*lease) => {
+                answer(operation, at, 200, &[("x-ms-lease-id", &lease.to_string()), etag])
+            }
+            Operation::Change { lease, to } if self.holder == Some(*lease) => {
+                self.hold(*to);
+                answer(operation, at, 200, &[("x-ms-lease-id", &to.to_string()), etag])
+            }
+            Operation::Release { lease } if self.holder == Some(*lease) => {
+                self.holder = None;
+                answer(operation, at, 200, &[etag])
+            }
+            Operation::WriteMetadata { lease, if_match, metadata }
+                if self.holder == Some(*lease) && if_match.0 == version =>
+            {
+                self.record = metadata.clone();
+                self.version += 1;
+                answer(operation, at, 200, &[("etag", &format!("\"{}\"", self.version))])
+            }
+            Operation::LookAside(Aside::Heir) => {
+                self.looks_for_heir += 1;
+                match &self.heir {
+                    Some((metadata, when)) => {
+                        look(operation, at, "available", ("etag", "\"h\""), metadata, *when)
+                    }
+                    None => refusal(operation, at, 404, "BlobNotFound"),
+                }
+            }
+            Operation::WriteAside { .. } if self.forbids_asides => {
+                refusal(operation, at, 403, "AuthorizationPermissionMismatch")
+            }
+            Operation::WriteAside { aside: Aside::Heir, metadata, .. } => {
+                self.heir = Some((metadata.clone(), at));
+                answer(operation, at, 201, &[("etag", "\"h\"")])
+            }
+            other => refusal(other, at, 409, "LeaseIdMismatchWithLeaseOperation"),
+        }
+    }
+}
+
+fn look(
+    operation: &Operation,
+    at: Moment,
+    state: &str,
+    etag: (&'static str, &str),
+    metadata: &Metadata,
+    modified: Moment,
+) -> Reply {
+    let names: Vec<String> = metadata.iter().map(|(name, _)| format!("x-ms-meta-{name}")).collect();
+    let modified = crate::azure::http_date::format(instant(modified));
+    let mut headers = vec![
+        etag,
+        ("x-ms-lease-state", state),
+        ("content-length", "0"),
+        ("last-modified", modified.as_str()),
+    ];
+    headers.extend(names.iter().map(String::as_str).zip(metadata.iter().map(|(_, value)| value)));
+    answer(operation, at, 200, &headers)
+}
+
+fn named(name: &'static str, more: &[(&str, &'static str)]) -> Candidate {
+    let mut variables = vec![(variable::NAME, name)];
+    variables.extend(more.iter().map(|(name, value)| (*name, *value)));
+    Candidate::new(&variables.iter().map(|(n, v)| (*n, *v)).collect::<Vec<_>>())
+}
+
+/// Candidates of one election, in one virtual time.
+struct Scene {
+    service: Service,
+    candidates: Vec<(Candidate, Moment, Standing)>,
+    endings: Vec<(String, Ending)>,
+    troubles: Vec<(String, Trouble)>,
+}
+
+impl Scene {
+    /// The first one leads.
+    fn new(candidates: Vec<Candidate>) -> Self {
+        let begin = candidates[0].now;
+        let candidates = (1..).zip(candidates).map(|(seed, mut candidate)| {
+            candidate.chance = Counter(seed);
+            (candidate, begin, Standing::Undecided)
+        });
+        let candidates = candidates.collect();
+        let service = Service::default();
+        let mut scene = Self { service, candidates, endings: Vec::new(), troubles: Vec::new() };
+        scene.service.record = incumbent(9);
+        scene.run(seconds(8));
+        assert_eq!(scene.leader().as_deref(), Some("first"));
+        scene
+    }
+
+    fn now(&self) -> Moment {
+        self.candidates.iter().map(|(candidate, ..)| candidate.now).max().unwrap_or_default()
+    }
+
+    fn leader(&self) -> Option<String> {
+        let mut leading =
+            self.candidates.iter().filter(|(.., s)| matches!(s, Standing::Leading(_)));
+        let name = leading.next().map(|(candidate, ..)| candidate.settings.name.clone());
+        assert!(leading.next().is_none(), "two lead");
+        name
+    }
+
+    fn step(&mut self, index: usize, event: Option<Event>) -> Report {
+        let now = self.now();
+        let (candidate, next, standing) = &mut self.candidates[index];
+        candidate.now = now;
+        let service = &mut self.service;
+        let report = candidate.step(event, |operation, at| service.serve(operation, at));
+        let name = candidate.settings.name.clone();
+        *next = now + report.again_in;
+        *standing = report.standing.clone();
+        self.endings.extend(report.ending.map(|ending| (name.clone(), ending)));
+        self.troubles.extend(report.trouble.iter().map(|trouble| (name.clone(), trouble.clone())));
+        report
+    }
+
+    /// Steps whoever is due, for so long.
+    fn run(&mut self, span: Duration) {
+        let end = self.now() + span;
+        loop {
+            let next = (0..self.candidates.len()).min_by_key(|index| self.candidates[*index].1);
+            let index = next.unwrap();
+            let due = self.candidates[index].1;
+            if due > end {
+                self.candidates.iter_mut().for_each(|(candidate, ..)| candidate.now = end);
+                return;
+            }
+            let now = self.now().max(due);
+            self.candidates.iter_mut().for_each(|(candidate, ..)| candidate.now = now);
+            self.step(index, None);
+        }
+    }
+
+    fn hand_over(&mut self, to: &str) -> Report {
+        self.step(0, Some(Event::HandOver(to.into())))
+    }
+}
+
+fn scene(names: [&'static str; 3]) -> Scene {
+    let [first, second, third] = names;
+    Scene::new(vec![named(first, &[]), named(second, &[]), named(third, &[])])
+}
+
+#[test]
+fn the_heir_leads_and_the_lease_was_never_free() {
+    let mut scene = scene(["first", "second", "third"]);
+    scene.hand_over("third");
+    scene.run(seconds(8));
+    assert_eq!(scene.leader().as_deref(), Some("third"));
+    assert_eq!(scene.service.held.len(), 2);
+    let [(name, ending)] = &scene.endings[..] else { panic!("{:?}", scene.endings) };
+    assert_eq!((name.as_str(), ending.reason), ("first", EndingReason::HandedOver));
+    let record = Record::read(&scene.service.record).unwrap().unwrap();
+    assert_eq!((record.leader.as_str(), record.heir), ("third", None));
+    assert!(record.term > ending.term);
+    let earlier: Vec<_> = record.history.leaders().iter().map(|l| l.name.as_str()).collect();
+    assert_eq!((earlier, record.changes), (vec!["first", "there"], 2));
+    // And back again.
+    scene.candidates.swap(0, 2);
+    scene.hand_over("first");
+    scene.run(seconds(8));
+    assert_eq!(scene.leader().as_deref(), Some("first"));
+}
+
+#[test]
+fn without_an_heir_the_leader_goes_on_and_tells_why() {
+    let mut scene = scene(["first", "second", "third"]);
+    scene.hand_over("nobody");
+    scene.run(seconds(30));
+    assert_eq!(scene.leader().as_deref(), Some("first"));
+    let [(name, trouble)] = &scene.troubles[..] else { panic!("{:?}", scene.troubles) };
+    assert_eq!(name, "first");
+    assert!(trouble.detail.contains("\"nobody\"") && trouble.detail.contains("came forward"));
+    let record = Record::read(&scene.service.record).unwrap().unwrap();
+    assert_eq!(record.heir, None);
+}
+
+#[test]
+fn an_heir_that_may_not_write_beside_the_blob_does_not_harm() {
+    let mut scene = scene(["first", "second", "third"]);
+    scene.service.forbids_asides = true;
+    scene.hand_over("second");
+    scene.run(seconds(40));
+    assert_eq!(scene.leader().as_deref(), Some("first"));
+    assert!(scene.troubles.iter().any(|(name, _)| name == "first"), "{:?}", scene.troubles);
+}
+
+#[test]
+fn a_paused_candidate_is_no_heir() {
+    let mut scene = scene(["first", "second", "third"]);
+    scene.step(1, Some(Event::Pause));
+    scene.hand_over("second");
+    scene.run(seconds(30));
+    assert_eq!(scene.leader().as_deref(), Some("first"));
+}
+
+#[test]
+fn of_two_of_one_name_one_leads() {
+    let mut scene = scene(["first", "twin", "twin"]);
+    scene.hand_over("twin");
+    scene.run(seconds(10));
+    assert_eq!(scene.leader().as_deref(), Some("twin"));
+    assert_eq!(scene.service.held.len(), 2);
+}
+
+#[test]
+fn the_lease_is_given_away_only_when_the_work_was_seen_stopped() {
+    let every = [(variable::EVERY, "1s")];
+    let mut scene = Scene::new(vec![named("first", &every), named("second", &every)]);
+    let turn = |scene: &Scene| scene.candidates[0].0.memory.clone();
+    assert!(turn(&scene).is_some());
+    scene.hand_over("second");
+    scene.run(seconds(8));
+    // A turn was claimed in the first steps, and its end was never told.
+    assert_eq!(scene.leader().as_deref(), Some("first"));
+    let report = scene.step(0, None);
+    assert!(report.wind_down, "{report:?}");
+    let report = scene.step(0, Some(Event::TurnEnded(Outcome::CutOff)));
+    assert_eq!(report.ending.map(|ending| ending.reason), Some(EndingReason::HandedOver));
+    let verbs = scene.candidates[0].0.verbs();
+    assert_eq!(verbs, ["write record", "change lease"]);
+    scene.run(seconds(2));
+    assert_eq!(scene.leader().as_deref(), Some("second"));
+}
+
+#[test]
+fn an_heir_whose_leader_goes_on_follows_again() {
+    let every = [(variable::EVERY, "1s")];
+    let mut scene = Scene::new(vec![named("first", &every), named("second", &every)]);
+    scene.hand_over("second");
+    // The turn never ends.
+    scene.run(seconds(120));
+    assert_eq!(scene.leader().as_deref(), Some("first"));
+    let told = scene.troubles.iter().any(|(_, t)| t.detail.contains("did not end in time"));
+    assert!(told, "{:?}", scene.troubles);
+    let (second, ..) = &scene.candidates[1];
+    assert_eq!(second.asked[0].operation, Operation::Look { lease: None });
+}
+
+#[test]
+fn a_leader_makes_way_for_a_higher_priority_after_a_minute() {
+    let first = named("first", &[(variable::PRIORITY, "1")]);
+    let second = named("second", &[(variable::PRIORITY, "5")]);
+    let third = named("third", &[(variable::PRIORITY, "3")]);
+    let mut scene = Scene::new(vec![first, third, second]);
+    scene.run(seconds(40));
+    assert_eq!(scene.leader().as_deref(), Some("first"));
+    scene.run(seconds(70));
+    assert_eq!(scene.leader().as_deref(), Some("second"));
+    // The highest leads, and there it stays.
+    scene.run(seconds(300));
+    assert_eq!(scene.leader().as_deref(), Some("second"));
+    assert_eq!(scene.service.held.len(), 2);
+}
+
+#[test]
+fn without_priorities_nobody_looks_for_an_heir() {
+    let mut scene = scene(["first", "second", "third"]);
+    scene.run(seconds(300));
+    assert_eq!(scene.service.looks_for_heir, 0);
+    let own = scene.hand_over("first");
+    assert_eq!(own.trouble.len(), 1);
+}

@@ -1,0 +1,21 @@
+//! Asking before something is done that cannot be undone.
+
+use std::io::{IsTerminal, Write as _, stderr, stdin};
+
+/// Asks on the terminal. `what` is what will happen, in sentences.
+///
+/// # Errors
+///
+/// Nobody is there to ask, or the answer was not yes.
+pub(super) fn ask(what: &str) -> Result<(), String> {
+    if !stdin().is_terminal() {
+        return Err(format!("{what} Nobody is there to agree. Say --yes"));
+    }
+    let _ = write!(stderr(), "{what}\nGo on? [y/N] ");
+    let mut answer = String::new();
+    let _ = stdin().read_line(&mut answer);
+    match answer.trim().to_ascii_lowercase().as_str() {
+        "y" | "yes" => Ok(()),
+        _ => Err("nothing was changed".to_owned()),
+    }
+}

@@ -1,0 +1,287 @@
+//! `tenure resign`, `transfer`, `pause` and `resume`: orders to a candidate, over its listener.
+
+use super::args::TargetArguments;
+use super::complaint::{self, Complaint, printable, shown};
+use super::configuration::Configuration;
+use super::{UNUSABLE, control_token, fail, print};
+use crate::clock::BootClock;
+use crate::contract::{LeaseState, Snapshot};
+use crate::egress::Clients;
+use crate::server::ControlToken;
+use crate::settings::names;
+use reqwest::Url;
+use serde_json::Value;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+/// It was ordered, but did not come about in time.
+const NOT_YET: u8 = 1;
+
+/// The longest that one request may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How often it is asked what became of an order.
+const PAUSE: Duration = Duration::from_millis(250);
+
+/// How long an order may take: a turn may end in its grace, an heir has to come forward.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// What is ordered.
+pub(super) enum Verb {
+    Resign,
+    Transfer(String),
+    Pause,
+    Resume,
+}
+
+impl Verb {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Resign => "resign",
+            Self::Transfer(_) => "transfer",
+            Self::Pause => "pause",
+            Self::Resume => "resume",
+        }
+    }
+
+    fn is_for_the_leader(&self) -> bool {
+        matches!(self, Self::Resign | Self::Transfer(_))
+    }
+}
+
+pub(super) async fn steer(verb: &Verb, target: &TargetArguments) -> ExitCode {
+    let mut configuration = Configuration::of_operator(target.election.as_deref(), &target.storage);
+    let token = token(target, &mut configuration.complaints);
+    let at = target.at.as_deref().and_then(|at| match listener("--at", at) {
+        Ok(url) => Some(url),
+        Err(complaint) => {
+            configuration.complaints.push(complaint);
+            None
+        }
+    });
+    if target.at.is_none() && !verb.is_for_the_leader() {
+        let problem = "it is not said which candidate is meant";
+        let advice = "give the address of its listener, like --at http://10.0.0.4:8080";
+        configuration.complaints.push(Complaint::new("--at", problem, advice));
+    }
+    let asks = target.at.is_none() && verb.is_for_the_leader();
+    let component = match asks {
+        true => match configuration.component(&BootClock::new()).await {
+            Ok(component) => Some(component),
+            Err(failure) => return fail(failure),
+        },
+        false => None,
+    };
+    let (Some(token), []) = (token, configuration.complaints.as_slice()) else {
+        complaint::print(complaint::report(&configuration.complaints));
+        return ExitCode::from(UNUSABLE);
+    };
+    let at = match (at, component) {
+        (Some(at), _) => at,
+        (None, Some(component)) => match component.inspect().await {
+            Ok(Ok(seen)) => match leaders_listener(&seen) {
+                Ok(at) => at,
+                Err(why) => return fail(why),
+            },
+            Ok(Err(trouble)) => return fail(printable(&trouble.detail)),
+            Err(error) => return fail(error),
+        },
+        (None, None) => return ExitCode::from(UNUSABLE),
+    };
+    let clients = Clients::for_component(configuration.authorities.clone());
+    let election = configuration.settings.get(names::ELECTION).map(str::to_owned);
+    match (Operator { clients, at, token, election }).order(verb).await {
+        Ok(done) => {
+            print(&format!("{done}\n"));
+            ExitCode::SUCCESS
+        }
+        Err(Stop::Refused(why)) => fail(why),
+        Err(Stop::NotYet(why)) => {
+            complaint::print(format_args!("tenure: {why}\n"));
+            ExitCode::from(NOT_YET)
+        }
+    }
+}
+
+fn token(target: &TargetArguments, complaints: &mut Vec<Complaint>) -> Option<ControlToken> {
+    match control_token::read(target.control_token_file.as_deref()) {
+        Ok(Some(token)) => return Some(token),
+        Ok(None) => complaints.push(Complaint::new(
+            control_token::TOKEN,
+            "no control token is given, so no candidate takes orders",
+            "set it to the token that the candidates have, or use --control-token-file",
+        )),
+        Err(complaint) => complaints.push(complaint),
+    }
+    None
+}
+
+/// The address of a listener, without a path.
+fn listener(source: &str, text: &str) -> Result<Url, Complaint> {
+    let url = Url::parse(text.trim()).ok().filter(|url| {
+        matches!(url.scheme(), "http" | "https") && url.username().is_empty() && url.has_host()
+    });
+    let complaint = || {
+        let problem = format!("\"{}\" is no http:// or https:// address", shown(text));
+        Complaint::new(source, problem, "give it like http://10.0.0.4:8080")
+    };
+    let mut url = url.filter(|url| url.password().is_none()).ok_or_else(complaint)?;
+    url.set_query(None);
+    url.set_fragment(None);
+    Ok(url)
+}
+
+/// Where the leader takes orders.
+fn leaders_listener(seen: &Snapshot) -> Result<Url, String> {
+    if seen.lease == LeaseState::Absent {
+        return Err(
+            "there is no such election: no candidate ever ran, or its blob was deleted".to_owned()
+        );
+    }
+    let held = matches!(seen.lease, LeaseState::Leased | LeaseState::Breaking);
+    let Some(leader) = seen.incumbent.as_ref().filter(|_| held) else {
+        return Err("nobody leads, so there is nothing to give up".to_owned());
+    };
+    let name = printable(&leader.name);
+    let address = leader.address.as_deref().ok_or_else(|| {
+        format!(
+            "{name} leads, but put no address on record (--address); give its listener with --at"
+        )
+    })?;
+    listener("", address).map_err(|complaint| {
+        format!("{name} leads, but its address does not help: {}; use --at", complaint.problem)
+    })
+}
+
+/// Why an order was not carried out.
+enum Stop {
+    /// Nothing has changed.
+    Refused(String),
+    NotYet(String),
+}
+
+struct Operator {
+    clients: Clients,
+    at: Url,
+    token: ControlToken,
+    /// Which of several at that listener is meant.
+    election: Option<String>,
+}
+
+impl Operator {
+    async fn order(&self, verb: &Verb) -> Result<String, Stop> {
+        let before = self.look().await.map_err(Stop::Refused)?;
+        let who = printable(before["candidate"].as_str().unwrap_or("the candidate"));
+        let mut url = self.url(verb.name());
+        if let Verb::Transfer(to) = verb {
+            url.query_pairs_mut().append_pair("to", to);
+        }
+        let (status, told) = self.send(reqwest::Method::POST, url).await.map_err(Stop::Refused)?;
+        if status != 202 {
+            let why = told["error"].as_str().map_or_else(|| format!("HTTP {status}"), printable);
+            return Err(Stop::Refused(format!("{who} at {}: {why}", self.at)));
+        }
+        match verb {
+            Verb::Pause => Ok(format!("{who} is paused; resume it, or it stays out of the race.")),
+            Verb::Resume => Ok(format!("{who} contends again.")),
+            Verb::Resign => self.resigned(&who).await,
+            Verb::Transfer(to) => self.transferred(&who, to).await,
+        }
+    }
+
+    async fn resigned(&self, who: &str) -> Result<String, Stop> {
+        let end = Instant::now() + LIMIT;
+        let mut led = true;
+        while Instant::now() < end {
+            tokio::time::sleep(PAUSE).await;
+            let Ok(seen) = self.look().await else { continue };
+            led = seen["leading"] == true;
+            let leader = seen["leader"]["name"].as_str().filter(|_| !led);
+            if let Some(leader) = leader {
+                return Ok(format!("{who} resigned; {} leads now.", printable(leader)));
+            }
+        }
+        Err(Stop::NotYet(match led {
+            true => format!("{who} was told to resign, but leads still; its log tells why"),
+            false => format!("{who} resigned, but no other candidate is known to lead yet"),
+        }))
+    }
+
+    async fn transferred(&self, who: &str, to: &str) -> Result<String, Stop> {
+        let end = Instant::now() + LIMIT;
+        let (mut began, name) = (false, printable(to));
+        while Instant::now() < end {
+            tokio::time::sleep(PAUSE).await;
+            let Ok(seen) = self.look().await else { continue };
+            let (leads, leader) = (seen["leading"] == true, seen["leader"]["name"].as_str());
+            match leader.filter(|_| !leads) {
+                Some(leader) if leader == to => {
+                    return Ok(format!("{who} handed over to {name}, which leads now."));
+                }
+                Some(other) => {
+                    let other = printable(other);
+                    return Err(Stop::NotYet(format!(
+                        "{who} lost its leadership meanwhile; {other} leads now"
+                    )));
+                }
+                None => {}
+            }
+            let waits = seen["handing_over_to"] == to;
+            if began && leads && !waits {
+                return Err(Stop::Refused(format!(
+                    "no candidate called {name} came forward, so {who} goes on leading; see whether one \
+                     of that name runs and is not paused"
+                )));
+            }
+            began |= waits;
+        }
+        Err(Stop::NotYet(format!(
+            "{who} was told to hand over to {name}; its log tells what became of it"
+        )))
+    }
+
+    fn url(&self, path: &str) -> Url {
+        let mut url = self.at.clone();
+        let base = url.path().trim_end_matches('/').to_owned();
+        url.set_path(&format!("{base}/{path}"));
+        if let Some(election) = &self.election {
+            url.query_pairs_mut().append_pair("election", election);
+        }
+        url
+    }
+
+    async fn look(&self) -> Result<Value, String> {
+        let (status, told) = self.send(reqwest::Method::GET, self.url("leader")).await?;
+        match told.get("candidate") {
+            Some(_) if status == 200 => Ok(told),
+            _ if told["elections"].is_array() => {
+                let why = printable(told["error"].as_str().unwrap_or_default());
+                Err(format!("the listener at {}: {why}", self.at))
+            }
+            _ => Err(format!("{} is no listener of a candidate (HTTP {status})", self.at)),
+        }
+    }
+
+    async fn send(&self, method: reqwest::Method, url: Url) -> Result<(u16, Value), String> {
+        let client = self.clients.get(url.scheme())?;
+        let steers = method == reqwest::Method::POST;
+        let mut request = client.request(method, url).timeout(PATIENCE);
+        if steers {
+            request = request.bearer_auth(self.token.reveal());
+        }
+        let unreached = |error: reqwest::Error| {
+            let why = causes(&error.without_url());
+            format!("the candidate at {} cannot be reached: {why}", self.at)
+        };
+        let response = request.send().await.map_err(unreached)?;
+        let status = response.status().as_u16();
+        let body = response.bytes().await.map_err(unreached)?;
+        Ok((status, serde_json::from_slice(&body).unwrap_or_default()))
+    }
+}
+
+/// An error with all that led to it, in one line.
+fn causes(error: &dyn std::error::Error) -> String {
+    let chain = std::iter::successors(Some(error), |error| error.source());
+    chain.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}

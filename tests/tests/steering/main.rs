@@ -1,0 +1,10 @@
+//! Operators steer real `tenure run` processes: resign, transfer, pause, resume, break.
+
+#![cfg(unix)]
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod daemon;
+mod mistakes;
+mod orders;
+mod stage;
+mod transfers;

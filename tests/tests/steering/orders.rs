@@ -1,0 +1,92 @@
+//! Resign, pause, resume, break; the longest tenure, and a slow start.
+
+use super::stage::{SOON, Stage, code, event, said};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_that_resigns_makes_way() {
+    let stage = Stage::embedded().await;
+    let candidates = stage.started(&["ada", "ben"]).await;
+    let order = stage.order(&candidates[0], &["resign"]).await;
+    assert_eq!(code(&order), 0, "{}", said(&order));
+    assert!(said(&order).contains("ben leads now"), "{}", said(&order));
+    let stood_down = event(&candidates[0], "stood-down", 0).await;
+    assert_eq!(stood_down.event["reason"], "resigned");
+    candidates[1].event("elected", SOON).await;
+    // One that does not lead has nothing to give up.
+    let again = stage.order(&candidates[0], &["resign"]).await;
+    assert_eq!(code(&again), 2, "{}", said(&again));
+    assert!(said(&again).contains("does not lead"), "{}", said(&again));
+    assert_eq!(stage.sink.overlap().1, 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_paused_candidate_stays_out_until_it_is_resumed() {
+    let stage = Stage::embedded().await;
+    let mut candidates = stage.started(&["ada", "ben"]).await;
+    let order = stage.order(&candidates[1], &["pause"]).await;
+    assert_eq!(code(&order), 0, "{}", said(&order));
+    event(&candidates[1], "ordered", 0).await;
+    candidates[0].terminate(SOON).await.unwrap();
+    // It sees that nobody leads: a third one comes, and wins although it is later.
+    let third = stage.start("cleo", &[]);
+    let after = candidates[1].lines().len();
+    third.event("elected", SOON).await;
+    event(&candidates[1], "following", after).await;
+    assert_eq!(candidates[1].count("elected"), 0);
+
+    let order = stage.order(&candidates[1], &["resume"]).await;
+    assert_eq!(code(&order), 0, "{}", said(&order));
+    let order = stage.order(&third, &["pause"]).await;
+    assert_eq!(code(&order), 0, "{}", said(&order));
+    candidates[1].event("elected", SOON).await;
+    assert_eq!(event(&third, "stood-down", 0).await.event["reason"], "resigned");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_broken_lease_is_won_by_another_after_its_rest() {
+    let stage = Stage::embedded().await;
+    let candidates = stage.started(&["ada", "ben"]).await;
+    let election = &stage.group.election;
+    let asked = stage.operate(&["break", "--election", election]).await;
+    assert_eq!(code(&asked), 2, "{}", said(&asked));
+    assert!(said(&asked).contains("Say --yes") && said(&asked).contains("ada"), "{}", said(&asked));
+    assert_eq!(candidates[0].count("stood-down"), 0);
+
+    let done = stage.operate(&["break", "--election", election, "--yes"]).await;
+    assert_eq!(code(&done), 0, "{}", said(&done));
+    let stood_down = event(&candidates[0], "stood-down", 0).await;
+    assert_eq!(stood_down.event["reason"], "lease-lost");
+    let winners = candidates.iter().map(|c| c.count("elected")).sum::<usize>();
+    assert_eq!(winners, 1, "before the rest of the lease has run out");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_candidate_that_is_not_ready_stays_out() {
+    let stage = Stage::embedded().await;
+    let ready = tempfile::tempdir().unwrap();
+    let flag = ready.path().join("ready");
+    let command = format!("test -z \"$AZURE_STORAGE_CONNECTION_STRING\" -a -e {}", flag.display());
+    let first = stage.start("ada", &["--ready-cmd", &command]);
+    let waits = |line: &tenure_tests::Line| {
+        line.event["detail"].as_str().is_some_and(|d| d.contains("not ready yet"))
+    };
+    first.line("note", 0, SOON, waits).await;
+    let mut second = stage.start("ben", &[]);
+    second.event("elected", SOON).await;
+    std::fs::write(&flag, "").unwrap();
+    let resumed = |line: &tenure_tests::Line| line.event["order"] == "resume";
+    first.line("resume", 0, SOON, resumed).await;
+    second.terminate(SOON).await.unwrap();
+    first.event("elected", SOON).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_out_of_range_is_refused() {
+    let stage = Stage::embedded().await;
+    let run = ["run", "--election", &stage.group.election, "--every", "1h"];
+    for more in [["--max-tenure", "10s"], ["--priority", "-1"], ["--warm-up", "2 days"]] {
+        let told = stage.operate(&[&run[..], &more, &["--", "true"]].concat()).await;
+        assert_eq!(code(&told), 2, "{}", said(&told));
+        assert!(said(&told).contains(more[0]), "{}", said(&told));
+    }
+}
