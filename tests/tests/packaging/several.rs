@@ -27,13 +27,15 @@ async fn each_election_has_its_own_candidate_and_all_are_left_together() {
     group.warm_up().await.unwrap();
     let (container, _) = group.election.split_once('/').unwrap();
     let [first, second] = ["first", "second"].map(|blob| format!("{container}/{blob}"));
-    let (_folder, file) = file(&format!(
-        "log = \"json\"\nlisten = \"127.0.0.1:0\"\nevery = \"1s\"\nname = \"ada\"\n\
+    let (folder, file) = file(&format!(
+        "control-token-file = \"token\"\nlog = \"json\"\nlisten = \"127.0.0.1:0\"\nevery = \"1s\"\nname = \"ada\"\n\
          [[election]]\nelection = \"{first}\"\ncommand = [\"/bin/sh\", \"-c\", \"echo one\"]\n\
          [[election]]\nelection = \"{second}\"\nname = \"ben\"\nhandler = \"{BEAT_HANDLER}\"\n\
          allow-host = [\"{}\"]\nenv = {{ BEAT_URL = \"http://{0}/\", BEAT_FOR_MS = \"100\" }}\n",
         group.sink
     ));
+    let token = folder.path().join("token");
+    std::fs::write(&token, "c2VjcmV0LWNvbnRyb2wtdG9rZW4").unwrap();
     let mut command = Command::new(PROGRAM);
     command.arg("run").arg("--config").arg(&file);
     group.access.give(&mut command);
@@ -63,12 +65,23 @@ async fn each_election_has_its_own_candidate_and_all_are_left_together() {
         assert_eq!(told["trouble"], Value::Null);
     }
 
+    // An order reaches the candidate of its election, and no other.
+    let mut order = Command::new(PROGRAM);
+    order.args(["pause", "--election", &first, "--at", &address]);
+    order.arg("--control-token-file").arg(&token);
+    group.access.give(&mut order);
+    let ordered = order.output().await.unwrap();
+    assert!(ordered.status.success(), "{ordered:?}");
+    assert!(String::from_utf8_lossy(&ordered.stdout).contains("ada is paused"), "{ordered:?}");
+    process.line("end", 0, SOON, of(&first, "stood-down")).await;
+    assert!(!process.lines().iter().any(of(&second, "ordered")), "{}", process.transcript());
+
     let status = process.terminate(SOON).await.unwrap();
     assert_eq!(status.code(), Some(0), "{}", process.transcript());
+    let lines = process.lines();
+    let ended = lines.iter().find(|line| of(&second, "stood-down")(line)).unwrap();
+    assert_eq!(ended.event["reason"], "left", "{}", process.transcript());
     for election in [&first, &second] {
-        let lines = process.lines();
-        let ended = lines.iter().find(|line| of(election, "stood-down")(line)).unwrap();
-        assert_eq!(ended.event["reason"], "left", "{}", process.transcript());
         assert!(lines.iter().any(of(election, "stopped")), "{}", process.transcript());
     }
 }
