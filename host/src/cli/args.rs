@@ -70,6 +70,10 @@ pub(super) enum Command {
     Compose(ComposeArguments),
     /// Runs a blob store for trying things out, in memory
     Store(StoreArguments),
+    /// Writes what a shell needs to complete the options of this program
+    Completions(CompletionsArguments),
+    /// Writes the pages for man
+    Man(ManArguments),
     /// Starts a command of the runner's, and ends it in time whatever becomes of the runner
     #[cfg(unix)]
     #[command(hide = true)]
@@ -101,7 +105,9 @@ with which; TENURE_CREDENTIAL forces one. NAME_FILE instead of a secret's NAME n
 holds it, and is read again every few seconds.
 
 On SIGTERM or SIGINT it begins no new turn, lets the running one end within the grace or stops it,
-releases the lease and ends; a second signal does not wait for that.
+releases the lease and ends; a second signal does not wait for that. On SIGUSR1 it writes to
+standard error what it is at the moment. systemd is told when it is ready, what it is, and that it
+still makes progress (Type=notify, WatchdogSec=).
 
 Exit codes: 0 the candidate left; 1 a second signal ended it; 2 something was wrong with the
 settings, and nothing was sent. Nothing else ends it: what goes wrong later is told, and tried
@@ -110,6 +116,10 @@ again.";
 #[derive(Args)]
 #[command(after_help = RUN_HELP)]
 pub(super) struct RunArguments {
+    /// A file that says what these options say, for one election or for several; see README.md. The
+    /// command line and variables win [env: TENURE_CONFIG]
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
     /// The election: a container and a blob in it, both made when missing [env: TENURE_ELECTION]
     #[arg(long, value_name = "CONTAINER/BLOB")]
     pub election: Option<String>,
@@ -253,8 +263,9 @@ pub(super) struct RunArguments {
 
 #[derive(Args)]
 pub(super) struct StorageArguments {
-    /// A file that holds the connection string, instead of AZURE_STORAGE_CONNECTION_STRING; it is read
-    /// again while this runs, so that the key can be replaced
+    /// A file that holds the connection string; it is read again while this runs, so that the key can be
+    /// replaced [env: AZURE_STORAGE_CONNECTION_STRING_FILE, or the string itself in
+    /// AZURE_STORAGE_CONNECTION_STRING]
     #[arg(long, value_name = "FILE")]
     pub connection_string_file: Option<PathBuf>,
     /// Certificates in PEM form that are trusted beside the platform's, for the storage account
@@ -504,6 +515,26 @@ pub(super) struct DemoArguments {
     /// candidates yourself. Prints its address, and goes on until Ctrl-C
     #[arg(long)]
     pub page: bool,
+}
+
+const COMPLETIONS_HELP: &str = "\
+Where shells look for it:
+  bash  tenure completions bash > ~/.local/share/bash-completion/completions/tenure
+  zsh   tenure completions zsh > \"${fpath[1]}/_tenure\"
+  fish  tenure completions fish > ~/.config/fish/completions/tenure.fish";
+
+#[derive(Args)]
+#[command(after_help = COMPLETIONS_HELP)]
+pub(super) struct CompletionsArguments {
+    /// The shell
+    #[arg(value_enum)]
+    pub shell: clap_complete::Shell,
+}
+
+#[derive(Args)]
+pub(super) struct ManArguments {
+    /// Where to write all pages, tenure.1, tenure-run.1 and so on; without it, the first one is printed
+    pub directory: Option<PathBuf>,
 }
 
 #[cfg(test)]

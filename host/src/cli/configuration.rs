@@ -17,6 +17,7 @@ use crate::handler::command;
 use crate::server::{ControlToken, Server};
 use crate::settings::{Settings, default_name, names};
 use bytesize::ByteSize;
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::path::Path;
@@ -382,7 +383,13 @@ impl Configuration {
                 Ok(listener) => return Some(listener),
                 Err(error) => (
                     format!("{address} cannot be listened on: {error}"),
-                    "choose another port, or end what listens there",
+                    match error.kind() {
+                        ErrorKind::AddrNotAvailable => {
+                            "choose an address of this machine, or 0.0.0.0 or [::] for all of them"
+                        }
+                        ErrorKind::PermissionDenied => "choose a port from 1024 on",
+                        _ => "choose another port, or end what listens there",
+                    },
                 ),
             },
         };

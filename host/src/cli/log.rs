@@ -34,6 +34,9 @@ pub(super) struct Log {
     format: Format,
     colour: bool,
     candidate: Arc<str>,
+    /// Where one process has several candidates: which election, and how much room the longest name
+    /// takes.
+    which: Option<(Arc<str>, usize)>,
 }
 
 /// Where lines of one origin wait to be written.
@@ -55,10 +58,10 @@ struct Waiting {
 pub(super) struct Written(Receiver<()>);
 
 impl Log {
-    /// Starts the log of `candidate`.
-    pub(super) fn start(format: Format, candidate: &str) -> io::Result<(Self, Written)> {
+    /// Starts the log, of which each candidate gets a [share](Self::shared).
+    pub(super) fn start(format: Format) -> io::Result<(Self, Written)> {
         let colour = io::stdout().is_terminal() && text::colour_wanted();
-        let (log, waiting) = Self::new(format, colour, candidate);
+        let (log, waiting) = Self::new(format, colour);
         let (done, written) = channel::<()>();
         let write = move || {
             let _done = done;
@@ -68,13 +71,28 @@ impl Log {
         Ok((log, Written(written)))
     }
 
-    fn new(format: Format, colour: bool, candidate: &str) -> (Self, Receiver<Waiting>) {
+    fn new(format: Format, colour: bool) -> (Self, Receiver<Waiting>) {
         // Bounded by the two rooms.
         let (lines, waiting) = channel();
         let election = Room::new("events", OF_ELECTION);
         let handler = Room::new("lines of the handler", OF_HANDLER);
-        let log = Self { lines, election, handler, format, colour, candidate: candidate.into() };
+        let candidate = "".into();
+        let log = Self { lines, election, handler, format, colour, candidate, which: None };
         (log, waiting)
+    }
+
+    /// Logs of several candidates on the same output, each with room of its own. Lines tell the
+    /// election, unless `elections` is empty.
+    pub(super) fn shared(&self, candidates: &[String], elections: &[String]) -> Vec<Self> {
+        let width = elections.iter().map(|name| name.chars().count()).max().unwrap_or(0);
+        let log = |(at, candidate): (usize, &String)| Self {
+            election: Room::new("events", OF_ELECTION),
+            handler: Room::new("lines of the handler", OF_HANDLER),
+            candidate: candidate.as_str().into(),
+            which: elections.get(at).map(|election| (election.as_str().into(), width)),
+            ..self.clone()
+        };
+        candidates.iter().enumerate().map(log).collect()
     }
 
     /// Takes note of an event. Never waits.
@@ -101,8 +119,14 @@ impl Log {
             return;
         }
         let line = match self.format {
-            Format::Json => json(now, &self.candidate, event),
-            Format::Text => text::line(&now.with_timezone(&Local), event, self.colour),
+            Format::Json => {
+                let election = self.which.as_ref().map(|(election, _)| &**election);
+                json(now, election, &self.candidate, event)
+            }
+            Format::Text => {
+                let election = self.which.as_ref().map(|(name, width)| (&**name, *width));
+                text::line(&now.with_timezone(&Local), election, event, self.colour)
+            }
         };
         // A line that is not shown gives its place back at once.
         let waiting = Waiting { line: line.unwrap_or_default(), room: room.clone() };
@@ -167,17 +191,28 @@ fn write_all(lines: &Receiver<Waiting>) {
     }
 }
 
-fn json(now: DateTime<Utc>, candidate: &str, event: &Event) -> Option<String> {
+fn json(
+    now: DateTime<Utc>,
+    election: Option<&str>,
+    candidate: &str,
+    event: &Event,
+) -> Option<String> {
     #[derive(Serialize)]
     struct Line<'a> {
         timestamp: String,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        election: Option<&'a str>,
         candidate: &'a str,
         #[serde(flatten)]
         event: &'a Event,
     }
     let timestamp = now.to_rfc3339_opts(SecondsFormat::Millis, true);
-    let line = serde_json::to_string(&Line { timestamp, candidate, event }).ok()?;
-    Some(without_controls(line))
+    json_line(&Line { timestamp, election, candidate, event })
+}
+
+/// A value as one line that holds nothing that a terminal obeys.
+pub(super) fn json_line(value: &impl Serialize) -> Option<String> {
+    serde_json::to_string(value).ok().map(without_controls)
 }
 
 /// A line of JSON with nothing in it that a terminal obeys.
@@ -222,7 +257,7 @@ mod tests {
     fn a_json_line_begins_with_when_and_who() {
         let now = DateTime::from_timestamp_millis(1_500).unwrap();
         assert_eq!(
-            json(now, "a", &Event::Stopped).unwrap(),
+            json(now, None, "a", &Event::Stopped).unwrap(),
             r#"{"timestamp":"1970-01-01T00:00:01.500Z","candidate":"a","event":"stopped"}"#
         );
     }
@@ -232,13 +267,13 @@ mod tests {
         let now = DateTime::from_timestamp_millis(0).unwrap();
         let event =
             Event::Handler { line: "ü\u{1b}[31m\u{9b}31m".to_owned(), stream: Stream::Stdout };
-        let line = json(now, "a", &event).unwrap();
+        let line = json(now, None, "a", &event).unwrap();
         assert!(line.contains(r#""line":"ü\u001b[31m\u009b31m""#), "{line}");
     }
 
     #[test]
     fn a_handler_that_writes_without_end_leaves_room_for_the_election() {
-        let (log, waiting) = Log::new(Format::Json, false, "a");
+        let (log, waiting) = Log::new(Format::Json, false);
         for _ in 0..2 * OF_HANDLER {
             log.event(&shout());
         }
@@ -250,7 +285,7 @@ mod tests {
 
     #[test]
     fn what_was_left_out_is_told_once_there_is_room() {
-        let (log, waiting) = Log::new(Format::Json, false, "a");
+        let (log, waiting) = Log::new(Format::Json, false);
         for _ in 0..OF_HANDLER + 5 {
             log.event(&shout());
         }
@@ -265,8 +300,38 @@ mod tests {
     }
 
     #[test]
+    fn of_several_candidates_each_line_says_which() {
+        let (log, waiting) = Log::new(Format::Json, false);
+        let names = ["ada", "ben"].map(str::to_owned);
+        let logs = log.shared(&names, &["jobs/a", "jobs/longer"].map(str::to_owned));
+        logs[1].event(&Event::Stopped);
+        let [line] = &read(&waiting, "")[..] else { panic!("one line") };
+        let expected = r#""election":"jobs/longer","candidate":"ben","event":"stopped"}"#;
+        assert!(line.ends_with(expected), "{line}");
+        let (log, waiting) = Log::new(Format::Text, false);
+        let logs = log.shared(&names, &["jobs/a", "jobs/longer"].map(str::to_owned));
+        logs[0].event(&Event::Stopped);
+        log.shared(&names[..1], &[])[0].event(&Event::Stopped);
+        let lines = read(&waiting, "");
+        assert!(lines[0].ends_with("  jobs/a       stopped"), "{lines:?}");
+        assert_eq!(lines[1].len(), "00:00:00.000  stopped".len(), "{lines:?}");
+    }
+
+    #[test]
+    fn a_candidate_that_tells_much_leaves_room_for_the_others() {
+        let (log, waiting) = Log::new(Format::Json, false);
+        let names = ["ada", "ben"].map(str::to_owned);
+        let logs = log.shared(&names, &names);
+        for _ in 0..2 * OF_ELECTION {
+            logs[0].event(&renewed());
+        }
+        logs[1].event(&Event::Stopped);
+        assert_eq!(read(&waiting, "stopped").len(), 1);
+    }
+
+    #[test]
     fn what_is_not_shown_takes_no_room() {
-        let (log, waiting) = Log::new(Format::Text, false, "a");
+        let (log, waiting) = Log::new(Format::Text, false);
         for _ in 0..=OF_ELECTION {
             log.event(&renewed());
         }

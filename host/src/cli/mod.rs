@@ -3,6 +3,7 @@
 mod args;
 mod break_lease;
 mod ca_file;
+mod candidacy;
 mod complaint;
 mod compose;
 mod configuration;
@@ -10,25 +11,29 @@ mod consent;
 mod control_token;
 mod demo;
 mod doctor;
+mod file;
 mod handler;
 mod history;
 mod log;
+mod manual;
 mod ready;
 mod reset_slot;
 mod run;
 mod signals;
+mod standing;
 mod status;
 mod steer;
 #[cfg(unix)]
 mod stop_time;
 mod store;
+mod supervisor;
 mod text;
 mod watch;
 #[cfg(unix)]
 mod watchdog;
 
 use args::{Arguments, Command, TargetArguments};
-use clap::Parser;
+use clap::{CommandFactory as _, FromArgMatches as _};
 use std::io::Write as _;
 use std::process::ExitCode;
 use steer::Verb;
@@ -39,9 +44,12 @@ const UNUSABLE: u8 = 2;
 
 /// Runs the program with the arguments and the environment of this process.
 pub fn main() -> ExitCode {
-    match Arguments::parse().command {
+    let given = Arguments::command().get_matches();
+    let command = Arguments::from_arg_matches(&given).unwrap_or_else(|error| error.exit()).command;
+    match command {
         Command::Run(arguments) => {
-            with_runtime(2, |runtime| runtime.block_on(run::run(&arguments)))
+            let given = given.subcommand_matches("run").unwrap_or(&given);
+            with_runtime(2, |runtime| runtime.block_on(run::run(*arguments, given)))
         }
         Command::Status(arguments) => {
             with_runtime(1, |runtime| runtime.block_on(status::status(&arguments)))
@@ -70,6 +78,8 @@ pub fn main() -> ExitCode {
         Command::Store(arguments) => {
             with_runtime(2, |runtime| runtime.block_on(store::store(&arguments)))
         }
+        Command::Completions(arguments) => manual::completions(&arguments),
+        Command::Man(arguments) => manual::man(&arguments),
         Command::Compose(arguments) => compose::compose(&arguments),
         Command::Demo(arguments) => {
             with_runtime(2, |runtime| runtime.block_on(demo::demo(&arguments)))

@@ -1,132 +1,167 @@
-//! `tenure run`: a candidate until a signal.
+//! `tenure run`: candidates until a signal.
 
 use super::args::RunArguments;
+use super::candidacy::Candidacy;
 use super::complaint;
 use super::configuration::Configuration;
-use super::handler;
+use super::file::{Elections, Told};
 use super::log::Log;
-use super::signals::Signals;
-use super::{UNUSABLE, fail, ready};
-use crate::clock::{BootClock, Clock as _};
-use crate::component::{CheckError, ElectionComponent, Engine};
-use crate::runner::{Event, Order, Runner};
-use crate::server::{Board, Control, Server};
+use super::signals::{Signals, StatusSignal};
+use super::supervisor;
+use super::{UNUSABLE, fail, standing};
+use crate::clock::BootClock;
+use crate::component::Engine;
+use crate::server::{Board, Server};
 use crate::settings::names;
+use clap::ArgMatches;
+use std::pin::Pin;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 use tokio::select;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Notify, watch};
 
 /// A second signal did not wait for the lease to be released.
 const IMPATIENT: u8 = 1;
 
-/// So many orders of operators may wait.
-const ORDERS: usize = 8;
-
 /// Signals that follow the first within this time mean the same.
 const REPEATED: Duration = Duration::from_secs(1);
 
-pub(super) async fn run(arguments: &RunArguments) -> ExitCode {
+/// `given` is what `arguments` were made of.
+pub(super) async fn run(arguments: RunArguments, given: &ArgMatches) -> ExitCode {
     // Before anything is sent: a signal in between must not leave a lease behind.
-    let mut signals = match Signals::new() {
-        Ok(signals) => signals,
-        Err(error) => return fail(format_args!("signals cannot be handled: {error}")),
+    let (mut signals, mut status) = match (Signals::new(), StatusSignal::new()) {
+        (Ok(signals), Ok(status)) => (signals, status),
+        (Err(error), _) | (_, Err(error)) => {
+            return fail(format_args!("signals cannot be handled: {error}"));
+        }
     };
     let engine = match Engine::new() {
         Ok(engine) => engine,
         Err(error) => return fail(format_args!("WebAssembly cannot be run here: {error:#}")),
     };
     let clock = BootClock::new();
-    let mut configuration = Configuration::of_run(arguments);
-    let candidate = configuration.settings.get(names::NAME).unwrap_or_default();
-    let (log, written) = match Log::start(arguments.log, candidate) {
+    let mut elections = Elections::of(arguments, given);
+    let told = std::mem::take(&mut elections.told);
+    let Some(first) = told.first() else { return refuse(&elections) };
+    // What holds for the process is the same in each of them.
+    let (format, listen) = (first.arguments.log, first.arguments.listen.as_deref());
+    let token = first.arguments.control_token_file.as_deref();
+
+    let mut configurations: Vec<_> =
+        told.iter().map(|told| Configuration::of_run(&told.arguments)).collect();
+    let (log, written) = match Log::start(format) {
         Ok(started) => started,
         Err(error) => return fail(format_args!("the log cannot be written: {error}")),
     };
-
-    let work = handler::of_run(&engine, &clock, arguments, &mut configuration, &log);
-    let grace = configuration.grace(arguments.grace.as_deref());
-    let listener = configuration.listener(arguments.listen.as_deref()).await;
-    configuration.default_address(listener.as_ref());
-    let token = arguments.control_token_file.as_deref();
-    let token = configuration.control_token(token, listener.is_some());
-    let ready_cmd = configuration.ready_cmd(arguments.ready_cmd.as_deref());
-    let settings = configuration.settings.clone();
-    let elector = match ElectionComponent::new(&engine, settings, &clock) {
-        Ok(elector) => elector.trusting(configuration.authorities.clone()),
-        Err(error) => return fail(error),
-    };
-    let mut notes = Vec::new();
-    match elector.check().await {
-        Ok(needs) => notes = needs.notes,
-        Err(CheckError::Settings(complaints)) => configuration.add(complaints),
-        Err(CheckError::Component(error)) => return fail(error),
+    let logs = logs(&log, &configurations);
+    drop(log);
+    let (mut listener, mut control) = (None, None);
+    if let Some(first) = configurations.first_mut() {
+        listener = first.listener(listen).await;
+        control = first.control_token(token, listener.is_some());
     }
-    let (Some(work), []) = (work, configuration.complaints.as_slice()) else {
-        complaint::print(complaint::report(&configuration.complaints));
-        return ExitCode::from(UNUSABLE);
-    };
-
-    for detail in notes {
-        log.event(&Event::Note { detail });
+    let mut candidacies = Vec::new();
+    for ((Told { arguments, origins }, mut configuration), log) in
+        told.iter().zip(configurations).zip(logs)
+    {
+        configuration.default_address(listener.as_ref());
+        match Candidacy::judge(&engine, &clock, arguments, &mut configuration, log).await {
+            Ok(candidacy) => candidacies.extend(candidacy),
+            Err(problem) => return fail(problem),
+        }
+        elections.complain(origins, configuration.complaints);
     }
-    let board = Arc::new(board(&configuration, &clock));
-    let (order, mut orders) = mpsc::channel(ORDERS);
-    let control = token.map(|token| Control { token, orders: order.clone() });
-    let serve = |listener| Server::serve(listener, board.clone(), &clock, control);
+    // One that cannot begin means that none does.
+    if !elections.complaints.is_empty() || candidacies.len() < told.len() {
+        return refuse(&elections);
+    }
+
+    let boards: Vec<Arc<Board>> = candidacies.iter().map(|c| c.board.clone()).collect();
+    let shown = candidacies.iter().map(|c| (c.board.clone(), c.control(control.as_ref())));
+    let serve = |listener| Server::serve_all(listener, shown.collect(), &clock);
     let server = match listener.map(serve).transpose() {
         Ok(server) => server,
         Err(error) => return fail(error),
     };
-    if let Some(server) = &server {
-        log.event(&Event::Note { detail: format!("listening on http://{}", server.address()) });
+    let mut also = server.as_ref().map(|s| format!("listening on http://{}", s.address()));
+    let changed = Arc::new(Notify::new());
+    let mut contenders = Vec::new();
+    for candidacy in candidacies {
+        candidacy.begin(also.take().as_deref());
+        contenders.push(candidacy.contender(clock.clone(), &changed));
     }
-    let noted = log.clone();
-    let (stepped, happened) = (board.clone(), board);
-    let (reading, told_at) = (clock.reading(), clock.reading());
-    let mut runner = Runner::new(elector, work.handler, clock)
-        .on_report(move |report, taken_at| stepped.stepped(report, taken_at, reading.now()))
-        .on_event(move |event| {
-            happened.happened(&event, told_at.now());
-            log.event(&event);
-        });
-    if let Some(grace) = grace.or(work.grace) {
-        runner = runner.grace(grace);
-    }
-    let readiness = ready_cmd.map(|command| {
-        // Before the first step, so that it does not contend meanwhile.
-        let _ = order.try_send(Order::Pause);
-        tokio::spawn(ready::wait(command, order.clone(), move |event| noted.event(&event)))
-    });
-    let asked = Notify::new();
+    let asked = watch::Sender::new(false);
     let insisted = async {
         signals.next().await;
-        asked.notify_one();
+        asked.send_replace(true);
+        changed.notify_one();
         // The same request may arrive more than once, from a supervisor and from the terminal.
         let heard = Instant::now();
         while heard.elapsed() < REPEATED {
             signals.next().await;
         }
     };
+    let candidates = contenders.iter_mut().map(|contender| {
+        let mut asked = asked.subscribe();
+        let leave = async move {
+            // The sender outlives it.
+            let _ = asked.wait_for(|asked| *asked).await;
+        };
+        Box::pin(contender.run(leave)) as Pin<Box<dyn Future<Output = ()>>>
+    });
     let code = select! {
-        () = runner.run_with(asked.notified(), &mut orders) => ExitCode::SUCCESS,
+        () = all(candidates.collect()) => ExitCode::SUCCESS,
         () = insisted => ExitCode::from(IMPATIENT),
+        () = standing::on_signal(&mut status, &boards, &clock, format) => ExitCode::SUCCESS,
+        () = supervisor::keep_informed(&boards, &clock, &changed, &asked) => ExitCode::SUCCESS,
     };
     drop(server);
-    if let Some(readiness) = readiness {
-        // It holds a clone of the log, which is to end.
-        readiness.abort();
-        let _ = readiness.await;
+    // The last clones of the log go with them.
+    for contender in contenders {
+        contender.end().await;
     }
-    // The last clones of the log go with it.
-    drop(runner);
     written.wait();
     code
 }
 
-/// What this candidate shows of itself.
-fn board(configuration: &Configuration, clock: &BootClock) -> Board {
-    let setting = |name| configuration.settings.get(name).unwrap_or_default();
-    Board::new(setting(names::ELECTION), setting(names::NAME), clock.now())
+fn refuse(elections: &Elections) -> ExitCode {
+    complaint::print(complaint::report(&elections.complaints));
+    ExitCode::from(UNUSABLE)
+}
+
+/// A log for each candidate. Where there are several, their lines say which.
+fn logs(log: &Log, configurations: &[Configuration]) -> Vec<Log> {
+    let setting = |c: &Configuration, name| c.settings.get(name).unwrap_or_default().to_owned();
+    let elections = configurations.iter().map(|c| setting(c, names::ELECTION));
+    let elections: Vec<_> = elections.filter(|_| configurations.len() > 1).collect();
+    let candidates = configurations.iter().map(|c| setting(c, names::NAME));
+    log.shared(&candidates.collect::<Vec<_>>(), &elections)
+}
+
+/// Ends when all of them have ended.
+async fn all(mut futures: Vec<Pin<Box<dyn Future<Output = ()> + '_>>>) {
+    std::future::poll_fn(|context| {
+        futures.retain_mut(|future| future.as_mut().poll(context).is_pending());
+        if futures.is_empty() { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn all_have_ended_when_the_last_one_has() {
+        let (first, second) = (Notify::new(), Notify::new());
+        first.notify_one();
+        let futures: Vec<Pin<Box<dyn Future<Output = ()> + '_>>> =
+            vec![Box::pin(first.notified()), Box::pin(second.notified())];
+        let mut both = std::pin::pin!(all(futures));
+        assert!(std::future::poll_fn(|c| Poll::Ready(both.as_mut().poll(c).is_pending())).await);
+        second.notify_one();
+        both.await;
+    }
 }

@@ -8,6 +8,7 @@ use crate::clock::BootClock;
 use crate::contract::{LeaseState, Snapshot};
 use crate::egress::Clients;
 use crate::server::ControlToken;
+use crate::settings::names;
 use reqwest::Url;
 use serde_json::Value;
 use std::process::ExitCode;
@@ -88,7 +89,8 @@ pub(super) async fn steer(verb: &Verb, target: &TargetArguments) -> ExitCode {
         (None, None) => return ExitCode::from(UNUSABLE),
     };
     let clients = Clients::for_component(configuration.authorities.clone());
-    match (Operator { clients, at, token }).order(verb).await {
+    let election = configuration.settings.get(names::ELECTION).map(str::to_owned);
+    match (Operator { clients, at, token, election }).order(verb).await {
         Ok(done) => {
             print(&format!("{done}\n"));
             ExitCode::SUCCESS
@@ -162,6 +164,8 @@ struct Operator {
     clients: Clients,
     at: Url,
     token: ControlToken,
+    /// Which of several at that listener is meant.
+    election: Option<String>,
 }
 
 impl Operator {
@@ -240,6 +244,9 @@ impl Operator {
         let mut url = self.at.clone();
         let base = url.path().trim_end_matches('/').to_owned();
         url.set_path(&format!("{base}/{path}"));
+        if let Some(election) = &self.election {
+            url.query_pairs_mut().append_pair("election", election);
+        }
         url
     }
 
@@ -247,6 +254,10 @@ impl Operator {
         let (status, told) = self.send(reqwest::Method::GET, self.url("leader")).await?;
         match told.get("candidate") {
             Some(_) if status == 200 => Ok(told),
+            _ if told["elections"].is_array() => {
+                let why = printable(told["error"].as_str().unwrap_or_default());
+                Err(format!("the listener at {}: {why}", self.at))
+            }
             _ => Err(format!("{} is no listener of a candidate (HTTP {status})", self.at)),
         }
     }

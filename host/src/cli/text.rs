@@ -31,9 +31,11 @@ pub(super) fn columns() -> Option<usize> {
     None
 }
 
-/// One line, or none for what people need not see each time.
+/// One line, or none for what people need not see each time. `election` is which one of several, and how
+/// much room to give it.
 pub(super) fn line<Z: TimeZone<Offset: fmt::Display>>(
     now: &DateTime<Z>,
+    election: Option<(&str, usize)>,
     event: &Event,
     colour: bool,
 ) -> Option<String> {
@@ -42,7 +44,13 @@ pub(super) fn line<Z: TimeZone<Offset: fmt::Display>>(
     let text = printable(&text);
     let time = now.format("%H:%M:%S%.3f");
     let (dim, style) = if colour { (DIM, style) } else { (PLAIN, PLAIN) };
-    Some(format!("{dim}{time}{dim:#}  {style}{name:<10}{style:#}  {text}").trim_end().to_owned())
+    let election =
+        election.map(|(name, width)| format!("{:<width$}  ", printable(name))).unwrap_or_default();
+    Some(
+        format!("{dim}{time}{dim:#}  {election}{style}{name:<10}{style:#}  {text}")
+            .trim_end()
+            .to_owned(),
+    )
 }
 
 fn words(event: &Event) -> Option<(Style, &'static str, String)> {
@@ -95,7 +103,7 @@ mod tests {
     use chrono::Utc;
 
     fn plain(event: &Event) -> Option<String> {
-        line(&DateTime::<Utc>::UNIX_EPOCH, event, false)
+        line(&DateTime::<Utc>::UNIX_EPOCH, None, event, false)
     }
 
     #[test]
@@ -108,7 +116,7 @@ mod tests {
 
     #[test]
     fn colour_is_for_terminals() {
-        let coloured = line(&DateTime::<Utc>::UNIX_EPOCH, &Event::Stopped, true).unwrap();
+        let coloured = line(&DateTime::<Utc>::UNIX_EPOCH, None, &Event::Stopped, true).unwrap();
         assert!(coloured.contains('\u{1b}'));
         assert!(!plain(&Event::Stopped).unwrap().contains('\u{1b}'));
     }

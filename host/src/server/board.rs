@@ -2,6 +2,7 @@
 //! pages.
 
 use super::metrics::Metrics;
+use super::summary::LastTurn;
 use super::timeline::Timeline;
 use crate::contract::{ExchangeResult, Incumbent, Report, Standing, Trouble, TroubleClass};
 use crate::runner::{Event, class_name, rfc3339};
@@ -55,6 +56,10 @@ pub(super) struct State {
     trouble: Option<Told>,
     /// What keeps it from leading and from following.
     blocked: Option<Told>,
+    /// The loop has made a step, whatever came of it.
+    stepped: bool,
+    /// The turn that runs, or else the last one.
+    turn: Option<LastTurn>,
     pub(super) history: VecDeque<Change>,
     /// When and what, also what is over.
     pub(super) troubles: VecDeque<(Duration, String)>,
@@ -77,7 +82,7 @@ pub(super) enum Role {
 
 /// Who leads.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct Leader {
+pub(crate) struct Leader {
     pub name: String,
     pub term: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -89,7 +94,7 @@ pub(super) struct Leader {
 
 /// Something that went wrong.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Told {
+pub(crate) struct Told {
     pub class: &'static str,
     pub detail: String,
 }
@@ -167,6 +172,7 @@ impl Board {
         let mut state = self.state();
         state.heard = now;
         state.timeline.requests.add(now, report.exchanges.len());
+        state.stepped = true;
         for exchange in &report.exchanges {
             self.metrics.exchange(exchange);
             match exchange.result {
@@ -209,6 +215,12 @@ impl Board {
     /// Takes an event of the runner that happened at `now`, as the clock says.
     pub fn happened(&self, event: &Event, now: Duration) {
         self.metrics.event(event);
+        if *event == Event::Stopped {
+            self.state().role = Role::Left;
+        }
+        if let Some(turn) = LastTurn::of(event) {
+            self.state().turn = Some(turn);
+        }
         self.state().remember(event, now);
         self.note_change(event, now);
         self.changed.send_replace(());
@@ -246,9 +258,20 @@ impl Board {
         }
     }
 
-    /// Whether the loop runs.
+    /// Whether the loop runs, or has come to its end.
     pub(super) fn runs(&self, now: Duration) -> bool {
-        now.saturating_sub(self.state().heard) < STILL
+        let state = self.state();
+        state.role == Role::Left || now.saturating_sub(state.heard) < STILL
+    }
+
+    /// Whether the loop has made its first step.
+    pub(super) fn stepped_once(&self) -> bool {
+        self.state().stepped
+    }
+
+    /// The turn that runs, or else the last one.
+    pub(super) fn turn(&self) -> Option<LastTurn> {
+        self.state().turn.clone()
     }
 
     /// Whether it could lead: the storage account answers, and lets it.

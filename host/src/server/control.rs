@@ -11,11 +11,10 @@
 //! was ordered. What becomes of it is seen at `/leader`, and in the log.
 
 use super::board::Role;
-use super::pages::{Face, answer};
+use super::pages::{Face, Faces, answer};
 use crate::runner::Order;
 use axum::Router;
 use axum::body::Body;
-use axum::extract::State;
 use axum::http::{HeaderMap, Response, StatusCode, Uri, header};
 use axum::routing::post;
 use serde_json::json;
@@ -84,7 +83,7 @@ impl fmt::Debug for ControlToken {
     }
 }
 
-pub(super) fn routes() -> Router<Face> {
+pub(super) fn routes() -> Router<Faces> {
     Router::new()
         .route("/resign", post(resign))
         .route("/transfer", post(transfer))
@@ -92,14 +91,14 @@ pub(super) fn routes() -> Router<Face> {
         .route("/resume", post(|face, headers| order(face, headers, Order::Resume)))
 }
 
-async fn resign(State(face): State<Face>, headers: HeaderMap) -> Response<Body> {
+async fn resign(face: Face, headers: HeaderMap) -> Response<Body> {
     match leads(&face, &headers) {
-        Ok(()) => order(State(face), headers, Order::Resign).await,
+        Ok(()) => order(face, headers, Order::Resign).await,
         Err(refusal) => *refusal,
     }
 }
 
-async fn transfer(State(face): State<Face>, headers: HeaderMap, uri: Uri) -> Response<Body> {
+async fn transfer(face: Face, headers: HeaderMap, uri: Uri) -> Response<Body> {
     if let Err(refusal) = leads(&face, &headers) {
         return *refusal;
     }
@@ -109,7 +108,7 @@ async fn transfer(State(face): State<Face>, headers: HeaderMap, uri: Uri) -> Res
         Some(to) if to == face.board.candidate => {
             refuse(StatusCode::CONFLICT, "this candidate leads already")
         }
-        Some(to) => order(State(face), headers, Order::HandOver(to)).await,
+        Some(to) => order(face, headers, Order::HandOver(to)).await,
         None => refuse(StatusCode::BAD_REQUEST, "name the heir, as in /transfer?to=NAME"),
     }
 }
@@ -151,7 +150,7 @@ fn control<'f>(face: &'f Face, headers: &HeaderMap) -> Result<&'f Control, Box<R
     Err(Box::new(refusal))
 }
 
-async fn order(State(face): State<Face>, headers: HeaderMap, order: Order) -> Response<Body> {
+async fn order(face: Face, headers: HeaderMap, order: Order) -> Response<Body> {
     let control = match control(&face, &headers) {
         Ok(control) => control,
         Err(refusal) => return *refusal,

@@ -42,6 +42,41 @@ fn escaped(value: &str) -> String {
     value.replace('\\', r"\\").replace('"', "\\\"").replace('\n', r"\n")
 }
 
+/// The last line of a text.
+const END: &str = "# EOF";
+
+/// What is said of figures of one name, and these.
+#[derive(Default)]
+struct Figures<'t> {
+    help: &'t str,
+    more: Vec<&'t str>,
+    samples: Vec<&'t str>,
+}
+
+/// The figures of several candidates as one text: those of one name must stand together.
+pub(super) fn together(texts: &[String]) -> String {
+    let mut all: Vec<Figures<'_>> = Vec::new();
+    for text in texts {
+        let mut at = 0;
+        for line in text.lines().filter(|line| *line != END) {
+            if line.starts_with("# HELP ") {
+                at = all.iter().position(|figures| figures.help == line).unwrap_or(all.len());
+                if at == all.len() {
+                    all.push(Figures { help: line, ..Figures::default() });
+                }
+            } else if let Some(figures) = all.get_mut(at) {
+                match line.starts_with('#') {
+                    true if figures.more.contains(&line) => {}
+                    true => figures.more.push(line),
+                    false => figures.samples.push(line),
+                }
+            }
+        }
+    }
+    let lines = all.iter().flat_map(|f| [&[f.help][..], &f.more, &f.samples].concat());
+    lines.chain([END]).map(|line| format!("{line}\n")).collect()
+}
+
 /// All figures of one candidate.
 #[derive(Debug)]
 pub(super) struct Metrics {

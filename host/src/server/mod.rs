@@ -11,6 +11,10 @@
 //! | `GET /history` | the newest changes that this candidate saw, as JSON |
 //! | `GET /metrics` | figures in the text format of Prometheus |
 //!
+//! With several elections in one process, `/healthz` and `/readyz` are about all of them, and so is
+//! `/metrics`, by the label `election`; `?election=container/blob` chooses one, and `/leader`, `/history` and
+//! `/readyz?leader` ask for that.
+//!
 //! Whoever reaches the listener may read all of it. It holds no secret. Only with the token of a
 //! [`Control`] can a candidate be steered: `POST /resign`, `/transfer?to=NAME`, `/pause`, `/resume`.
 
@@ -20,16 +24,19 @@ mod metrics;
 pub(crate) mod page;
 pub(crate) mod pages;
 mod show;
+mod summary;
 #[cfg(test)]
 mod tests;
 mod timeline;
 
 pub use board::Board;
+#[cfg(test)]
+pub(crate) use board::{Leader, Told};
 pub use control::{Control, ControlToken};
+pub(crate) use summary::{LastTurn, Summary};
 
 use crate::clock::Clock;
 use axum::Router;
-use pages::Face;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -65,10 +72,25 @@ impl Server {
         clock: &C,
         control: Option<Control>,
     ) -> io::Result<Self> {
+        Self::serve_all(listener, vec![(board, control)], clock)
+    }
+
+    /// The same for the candidates of several elections: `?election=container/blob` chooses one.
+    ///
+    /// # Errors
+    ///
+    /// The listener has no address.
+    pub fn serve_all<C: Clock>(
+        listener: TcpListener,
+        candidates: Vec<(Arc<Board>, Option<Control>)>,
+        clock: &C,
+    ) -> io::Result<Self> {
         let address = listener.local_addr()?;
-        let source = show::source(board.clone(), clock.reading());
-        let app: Router = pages::router(Face { board, clock: clock.reading(), control })
-            .merge(page::router(source));
+        let source = |board: &Arc<Board>| {
+            (board.election.clone(), show::source(board.clone(), clock.reading()))
+        };
+        let sources = candidates.iter().map(|(board, _)| source(board)).collect();
+        let app: Router = pages::router(candidates, &clock.reading()).merge(page::router(sources));
         let task = tokio::spawn(async move {
             // It ends only with the task.
             let _ = axum::serve(listener, app).await;

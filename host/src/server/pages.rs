@@ -6,13 +6,15 @@ use super::page::view::millis;
 use crate::clock::Reading;
 use axum::Router;
 use axum::body::Body;
-use axum::extract::State;
+use axum::extract::{FromRequestParts, State};
+use axum::http::request::Parts;
 use axum::http::{Method, Response, StatusCode, Uri, header};
 use axum::routing::get;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 
+/// One candidate, and who may steer it.
 #[derive(Clone)]
 pub(super) struct Face {
     pub board: Arc<Board>,
@@ -21,7 +23,38 @@ pub(super) struct Face {
     pub control: Option<Control>,
 }
 
-pub(super) fn router(face: Face) -> Router {
+/// All candidates of the process.
+pub(super) type Faces = Arc<[Face]>;
+
+/// The candidate of the election that the query names; the only one goes without saying.
+impl FromRequestParts<Faces> for Face {
+    type Rejection = Response<Body>;
+
+    async fn from_request_parts(parts: &mut Parts, faces: &Faces) -> Result<Self, Response<Body>> {
+        choose(faces, &parts.uri).cloned().map_err(|refusal| *refusal)
+    }
+}
+
+fn choose<'f>(faces: &'f [Face], uri: &Uri) -> Result<&'f Face, Box<Response<Body>>> {
+    let named = value(uri, "election");
+    let found = match (&named, faces) {
+        (None, [only]) => Some(only),
+        (None, _) => None,
+        (Some(named), faces) => faces.iter().find(|face| face.board.election == *named),
+    };
+    found.ok_or_else(|| {
+        let elections: Vec<_> = faces.iter().map(|face| &face.board.election).collect();
+        let (status, error) = match named {
+            Some(_) => (StatusCode::NOT_FOUND, "no candidate of that election is here"),
+            None => (StatusCode::BAD_REQUEST, "choose one: ?election=container/blob"),
+        };
+        Box::new(answer(status, &json!({ "error": error, "elections": elections })))
+    })
+}
+
+pub(super) fn router(candidates: Vec<(Arc<Board>, Option<Control>)>, clock: &Reading) -> Router {
+    let face = |(board, control)| Face { board, clock: clock.clone(), control };
+    let faces: Faces = candidates.into_iter().map(face).collect();
     Router::new()
         .merge(control::routes())
         .route("/healthz", get(healthz))
@@ -31,29 +64,48 @@ pub(super) fn router(face: Face) -> Router {
         .route("/metrics", get(metrics))
         .fallback(nothing)
         .method_not_allowed_fallback(not_so)
-        .with_state(face)
+        .with_state(faces)
 }
 
-async fn healthz(State(face): State<Face>) -> Response<Body> {
-    match face.board.runs(face.clock.now()) {
-        true => answer(StatusCode::OK, &json!({ "status": "ok" })),
-        false => refuse("the loop stands still"),
+async fn healthz(State(faces): State<Faces>) -> Response<Body> {
+    match faces.iter().find(|face| !face.board.runs(face.clock.now())) {
+        None => answer(StatusCode::OK, &json!({ "status": "ok" })),
+        Some(face) => refuse(&about(&faces, face, "the loop stands still")),
     }
 }
 
-async fn readyz(State(face): State<Face>, uri: Uri) -> Response<Body> {
-    let now = face.clock.now();
-    if let Readiness::NotReady(why) = face.board.readiness(now) {
-        return refuse(&why);
+async fn readyz(State(faces): State<Faces>, uri: Uri) -> Response<Body> {
+    // Of one election when one is named, or when there is a leader to be found; else of all.
+    let asked = match has(&uri, "election") || has(&uri, "leader") {
+        true => match choose(&faces, &uri) {
+            Ok(face) => std::slice::from_ref(face),
+            Err(refusal) => return *refusal,
+        },
+        false => &*faces,
+    };
+    let mut leads = false;
+    for face in asked {
+        let now = face.clock.now();
+        if let Readiness::NotReady(why) = face.board.readiness(now) {
+            return refuse(&about(&faces, face, &why));
+        }
+        leads |= matches!(face.board.role(now), Role::Leading { .. });
     }
-    let leads = matches!(face.board.role(now), Role::Leading { .. });
     if has(&uri, "leader") && !leads {
         return refuse("another candidate leads, or nobody");
     }
     answer(StatusCode::OK, &json!({ "status": "ready", "leading": leads }))
 }
 
-async fn leader(State(face): State<Face>, uri: Uri) -> Response<Body> {
+/// A sentence about one candidate; it is named where there are several.
+fn about(faces: &[Face], face: &Face, why: &str) -> String {
+    match faces {
+        [_] => why.to_owned(),
+        _ => format!("{}: {why}", face.board.election),
+    }
+}
+
+async fn leader(face: Face, uri: Uri) -> Response<Body> {
     let (board, now) = (&face.board, face.clock.now());
     let role = board.role(now);
     if has(&uri, "redirect") {
@@ -104,19 +156,23 @@ fn redirect(role: &Role) -> Response<Body> {
     }
 }
 
-async fn history(State(face): State<Face>) -> Response<Body> {
+async fn history(face: Face) -> Response<Body> {
     let told = json!({ "election": face.board.election, "changes": face.board.history() });
     answer(StatusCode::OK, &told)
 }
 
-async fn metrics(State(face): State<Face>) -> Response<Body> {
-    let (board, now) = (&face.board, face.clock.now());
-    let (term, left) = match board.role(now) {
-        Role::Leading { term, until } => (Some(term), until.saturating_sub(now)),
-        _ => (None, Duration::ZERO),
+async fn metrics(State(faces): State<Faces>) -> Response<Body> {
+    let text = |Face { board, clock, .. }: &Face| {
+        let now = clock.now();
+        let (term, left) = match board.role(now) {
+            Role::Leading { term, until } => (Some(term), until.saturating_sub(now)),
+            _ => (None, Duration::ZERO),
+        };
+        let ready = board.readiness(now) == Readiness::Ready;
+        board.metrics.text(term, left, ready)
     };
-    let ready = board.readiness(now) == Readiness::Ready;
-    shown(super::metrics::CONTENT_TYPE, board.metrics.text(term, left, ready))
+    let texts: Vec<_> = faces.iter().map(text).collect();
+    shown(super::metrics::CONTENT_TYPE, super::metrics::together(&texts))
 }
 
 async fn nothing() -> Response<Body> {
@@ -157,4 +213,12 @@ pub(super) fn shown(kind: &'static str, text: impl Into<Body>) -> Response<Body>
 fn has(uri: &Uri, word: &str) -> bool {
     let words = uri.query().unwrap_or_default().split('&');
     words.map(|pair| pair.split('=').next().unwrap_or_default()).any(|name| name == word)
+}
+
+/// The value of a word in the query, with what is percent-encoded in it.
+pub(super) fn value(uri: &Uri, word: &str) -> Option<String> {
+    let mut words =
+        uri.query().unwrap_or_default().split('&').filter_map(|pair| pair.split_once('='));
+    let (_, value) = words.find(|(name, _)| *name == word)?;
+    Some(percent_encoding::percent_decode_str(value).decode_utf8_lossy().into_owned())
 }

@@ -120,6 +120,36 @@ fn a_loop_that_stands_still_is_neither_healthy_nor_ready() {
     assert_ne!(board.readiness(NOW + seconds(150)), Readiness::Ready);
 }
 
+#[test]
+fn a_loop_that_has_ended_does_not_stand_still() {
+    let board = board();
+    board.stepped(&report(leading(), &[ExchangeResult::Done]), NOW, NOW);
+    board.happened(&Event::Stopped, NOW);
+    let later = NOW + seconds(3600);
+    assert!(board.runs(later));
+    let left = Readiness::NotReady("it has left the election".to_owned());
+    assert_eq!(board.readiness(later), left);
+    assert_eq!(board.summary(later).standing, "left");
+}
+
+#[test]
+fn a_summary_tells_of_the_turn_that_runs_and_then_of_the_last_one() {
+    let board = board();
+    assert!(!board.summary(NOW).begun);
+    board.stepped(&report(leading(), &[ExchangeResult::Done]), NOW, NOW);
+    let (term, slot, attempt) = (7, "2026-11-20T08:36:55Z".to_owned(), 1);
+    let started =
+        Event::TurnStarted { term, slot: slot.clone(), value: None, attempt, past_due: false };
+    board.happened(&started, NOW);
+    let summary = board.summary(NOW + seconds(2));
+    assert_eq!((summary.standing, summary.valid_for_ms), ("leading", Some(10_000)));
+    assert_eq!(summary.turn.unwrap().outcome, None);
+    let (outcome, detail) = ("failed".to_owned(), None);
+    board.happened(&Event::TurnEnded { term, slot, outcome, elapsed_ms: 40, detail }, NOW);
+    let turn = board.summary(NOW).turn.unwrap();
+    assert_eq!((turn.outcome.as_deref(), turn.elapsed_ms), (Some("failed"), Some(40)));
+}
+
 async fn get(server: &Server, path: &str) -> (u16, Option<String>, String) {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     let mut stream = tokio::net::TcpStream::connect(server.address()).await.unwrap();
@@ -220,6 +250,59 @@ async fn figures_are_told_and_nothing_can_be_changed() {
         [("POST /leader", 405), ("DELETE /healthz", 405), ("GET /resigned", 404)]
     {
         assert_eq!(get(&server, request).await.0, expected, "{request}");
+    }
+}
+
+#[tokio::test]
+async fn several_elections_are_told_apart() {
+    let clock = BootClock::new();
+    let now = || clock.now();
+    let boards = ["jobs/a", "jobs/b"].map(|election| Arc::new(Board::new(election, "ada", now())));
+    let listener = Server::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
+    let candidates = boards.iter().map(|board| (board.clone(), None)).collect();
+    let server = Server::serve_all(listener, candidates, &clock).unwrap();
+    let [first, second] = boards;
+    let told = |body: String| serde_json::from_str::<Value>(&body).unwrap();
+
+    first.stepped(&report(leading(), &[ExchangeResult::Done]), now(), now());
+    let (status, _, why) = get(&server, "GET /readyz").await;
+    assert_eq!(status, 503);
+    assert!(why.contains("jobs/b: "), "{why}");
+    second.stepped(&report(following(None), &[ExchangeResult::Done]), now(), now());
+    for (request, expected) in [
+        ("GET /healthz", 200),
+        ("GET /readyz", 200),
+        ("GET /readyz?leader", 400),
+        ("GET /readyz?leader&election=jobs/a", 200),
+        ("GET /readyz?election=jobs%2Fb&leader", 503),
+        ("GET /leader", 400),
+        ("GET /leader?election=jobs/c", 404),
+        ("GET /history?election=jobs/a", 200),
+    ] {
+        assert_eq!(get(&server, request).await.0, expected, "{request}");
+    }
+    let body = told(get(&server, "GET /leader?election=jobs/b").await.2);
+    assert_eq!((&body["election"], &body["leader"]["term"]), (&"jobs/b".into(), &6.into()));
+    let body = told(get(&server, "GET /leader").await.2);
+    assert_eq!(body["elections"], serde_json::json!(["jobs/a", "jobs/b"]));
+
+    let (_, _, text) = get(&server, "GET /metrics").await;
+    for leads in
+        ["election=\"jobs/a\",candidate=\"ada\"} 1", "election=\"jobs/b\",candidate=\"ada\"} 0"]
+    {
+        assert!(text.contains(&format!("tenure_is_leader{{{leads}")), "{text}");
+    }
+    let heads: Vec<_> = text.lines().filter(|line| line.starts_with('#')).collect();
+    let once: std::collections::BTreeSet<_> = heads.iter().collect();
+    assert_eq!(once.len(), heads.len(), "{text}");
+    assert!(text.ends_with("\n# EOF\n"), "{text}");
+    // The lines of a name stand below its head.
+    let mut name = "";
+    for line in text.lines() {
+        match line.strip_prefix("# HELP ").and_then(|head| head.split(' ').next()) {
+            Some(next) => name = next,
+            None => assert!(line.starts_with('#') || line.starts_with(name), "{line} below {name}"),
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 //! very page: other pages of the same browser reach this machine too, under other names (`Host`) or
 //! under their own (`Origin`).
 
+use super::stage::ELECTION;
 use super::steer::Act;
 use crate::server::ControlToken;
 use crate::server::page::{self, Source};
@@ -40,7 +41,7 @@ pub(super) fn router(control: Control, source: Source) -> Router {
     Router::new()
         .route("/candidates/{name}/{act}", post(act))
         .with_state(Arc::new(control))
-        .merge(page::router(source))
+        .merge(page::router(vec![(ELECTION.to_owned(), source)]))
 }
 
 async fn act(

@@ -51,6 +51,8 @@ mod tests {
             ("IDENTITY_HEADER", "secret"),
             ("MSI_SECRET", "secret"),
             ("TENURE_SECOND_KEY", "secret"),
+            ("NOTIFY_SOCKET", "/run/notify"),
+            ("WATCHDOG_USEC", "1"),
             ("MY_AZURE_", "mine"),
         ]);
         let given = vec![("AZURE_REGION".to_owned(), "north".to_owned())];

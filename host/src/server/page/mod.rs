@@ -9,11 +9,11 @@ pub(crate) mod rate;
 mod tests;
 pub(crate) mod view;
 
-use super::pages::{refuse, shown};
+use super::pages::{refuse, shown, value};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::{HeaderValue, Response, header};
+use axum::http::{HeaderValue, Response, Uri, header};
 use axum::routing::get;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -67,17 +67,18 @@ impl Source {
 
 #[derive(Clone)]
 struct Face {
-    source: Source,
+    /// Elections, and what is to be seen of each.
+    sources: Arc<[(String, Source)]>,
     places: Arc<Semaphore>,
 }
 
-/// `/` and `/events`.
-pub(crate) fn router(source: Source) -> Router {
-    let places = Arc::new(Semaphore::new(VIEWERS));
+/// `/` and `/events`, of the election that `?election=` names or else the first.
+pub(crate) fn router(sources: Vec<(String, Source)>) -> Router {
+    let (sources, places) = (sources.into(), Arc::new(Semaphore::new(VIEWERS)));
     Router::new()
         .route("/", get(page))
         .route("/events", get(events))
-        .with_state(Face { source, places })
+        .with_state(Face { sources, places })
 }
 
 async fn page() -> Response<Body> {
@@ -92,9 +93,14 @@ async fn page() -> Response<Body> {
     response
 }
 
-async fn events(State(face): State<Face>) -> Response<Body> {
+async fn events(State(face): State<Face>, uri: Uri) -> Response<Body> {
+    let named = value(&uri, "election");
+    let is_meant = |(election, _): &&(String, Source)| named.as_ref().is_none_or(|n| n == election);
+    let Some((_, source)) = face.sources.iter().find(is_meant) else {
+        return refuse("no candidate of that election is here");
+    };
     match face.places.try_acquire_owned() {
-        Ok(place) => events::stream(face.source, place),
+        Ok(place) => events::stream(source.clone(), place),
         Err(_) => refuse(&format!("{VIEWERS} viewers are watching, and no more are taken")),
     }
 }

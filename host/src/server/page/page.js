@@ -63,7 +63,7 @@ const isLost = () => document.body.classList.contains("lost");
 // ---- The connection
 
 function connect() {
-  const news = new EventSource("/events");
+  const news = new EventSource("/events" + location.search);
   news.onmessage = (event) => {
     view = JSON.parse(event.data);
     toldAt = performance.now();

@@ -23,7 +23,7 @@ async fn text(response: Response<Body>) -> String {
 
 #[tokio::test]
 async fn the_page_is_one_file_that_may_run_its_own_script_and_nothing_else() {
-    let response = get(&mut router(source()), "/").await;
+    let response = get(&mut router(vec![("demo/report".to_owned(), source())]), "/").await;
     let header = |name: &str| response.headers()[name].to_str().unwrap().to_owned();
     assert_eq!(header("content-type"), "text/html; charset=utf-8");
     assert_eq!(header("x-content-type-options"), "nosniff");
@@ -59,7 +59,7 @@ async fn the_page_is_one_file_that_may_run_its_own_script_and_nothing_else() {
 
 #[tokio::test]
 async fn the_first_event_is_a_view_and_the_33rd_viewer_is_turned_away_until_one_goes() {
-    let mut app = router(source());
+    let mut app = router(vec![("demo/report".to_owned(), source())]);
     let mut viewers = Vec::new();
     for _ in 0..VIEWERS {
         let mut response = get(&mut app, "/events").await;
@@ -74,4 +74,14 @@ async fn the_first_event_is_a_view_and_the_33rd_viewer_is_turned_away_until_one_
     assert!(text(response).await.contains("32 viewers are watching"));
     viewers.pop();
     assert_eq!(get(&mut app, "/events").await.status(), 200);
+}
+
+#[tokio::test]
+async fn of_several_elections_the_query_chooses_one() {
+    let mut app = router(vec![("a/1".to_owned(), source()), ("b/2".to_owned(), source())]);
+    for (path, status) in
+        [("/events", 200), ("/events?election=b%2F2", 200), ("/events?election=c/3", 503)]
+    {
+        assert_eq!(get(&mut app, path).await.status(), status, "{path}");
+    }
 }

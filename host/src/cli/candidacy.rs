@@ -1,0 +1,135 @@
+//! One election of `tenure run`, judged and ready to begin.
+
+use super::args::RunArguments;
+use super::configuration::Configuration;
+use super::handler::{self, Work};
+use super::log::Log;
+use super::ready;
+use crate::clock::{BootClock, Clock as _};
+use crate::component::{CheckError, ElectionComponent, Engine};
+use crate::runner::{Event, Order, Runner};
+use crate::server::{Board, Control, ControlToken};
+use crate::settings::names;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{Notify, mpsc};
+use tokio::task::JoinHandle;
+
+/// So many orders of operators may wait.
+const ORDERS: usize = 8;
+
+/// A candidate that contends as soon as it is told to.
+pub(super) struct Candidacy {
+    elector: ElectionComponent,
+    work: Work,
+    grace: Option<Duration>,
+    ready_cmd: Option<String>,
+    /// What people should know at the start.
+    notes: Vec<String>,
+    log: Log,
+    pub board: Arc<Board>,
+    order: mpsc::Sender<Order>,
+    orders: mpsc::Receiver<Order>,
+}
+
+/// The loop of a candidate, and what goes with it.
+pub(super) struct Contender {
+    runner: Runner<ElectionComponent, BootClock>,
+    orders: mpsc::Receiver<Order>,
+    /// Asks whether this process can work.
+    readiness: Option<JoinHandle<()>>,
+}
+
+impl Candidacy {
+    /// Judges the settings; none when there is something to complain about. Sends nothing.
+    ///
+    /// # Errors
+    ///
+    /// Why there can be no candidate, whatever the settings are.
+    pub(super) async fn judge(
+        engine: &Engine,
+        clock: &BootClock,
+        arguments: &RunArguments,
+        configuration: &mut Configuration,
+        log: Log,
+    ) -> Result<Option<Self>, String> {
+        let work = handler::of_run(engine, clock, arguments, configuration, &log);
+        let grace = configuration.grace(arguments.grace.as_deref());
+        let ready_cmd = configuration.ready_cmd(arguments.ready_cmd.as_deref());
+        let settings = configuration.settings.clone();
+        let elector = ElectionComponent::new(engine, settings, clock).map_err(|e| e.to_string())?;
+        let elector = elector.trusting(configuration.authorities.clone());
+        let mut notes = Vec::new();
+        match elector.check().await {
+            Ok(needs) => notes = needs.notes,
+            Err(CheckError::Settings(complaints)) => configuration.add(complaints),
+            Err(CheckError::Component(error)) => return Err(error.to_string()),
+        }
+        let board = Arc::new(board(configuration, clock));
+        let (order, orders) = mpsc::channel(ORDERS);
+        let with =
+            |work| Self { elector, work, grace, ready_cmd, notes, log, board, order, orders };
+        Ok(work.map(with))
+    }
+
+    /// What operators with this token reach it by.
+    pub(super) fn control(&self, token: Option<&ControlToken>) -> Option<Control> {
+        token.map(|token| Control { token: token.clone(), orders: self.order.clone() })
+    }
+
+    /// Tells of itself, and what concerns all.
+    pub(super) fn begin(&self, also: Option<&str>) {
+        for detail in self.notes.iter().map(String::as_str).chain(also) {
+            self.log.event(&Event::Note { detail: detail.to_owned() });
+        }
+    }
+
+    /// Gets ready to contend. `changed` hears of everything that becomes different.
+    pub(super) fn contender(self, clock: BootClock, changed: &Arc<Notify>) -> Contender {
+        let (log, noted) = (self.log.clone(), self.log);
+        let (reading, told_at) = (clock.reading(), clock.reading());
+        let (stepped, happened) = (self.board.clone(), self.board);
+        let (reported, told) = (changed.clone(), changed.clone());
+        let mut runner = Runner::new(self.elector, self.work.handler, clock)
+            .on_report(move |report, taken_at| {
+                stepped.stepped(report, taken_at, reading.now());
+                reported.notify_one();
+            })
+            .on_event(move |event| {
+                happened.happened(&event, told_at.now());
+                log.event(&event);
+                told.notify_one();
+            });
+        if let Some(grace) = self.grace.or(self.work.grace) {
+            runner = runner.grace(grace);
+        }
+        let order = self.order;
+        let readiness = self.ready_cmd.map(|command| {
+            // Before the first step, so that it does not contend meanwhile.
+            let _ = order.try_send(Order::Pause);
+            tokio::spawn(ready::wait(command, order.clone(), move |event| noted.event(&event)))
+        });
+        Contender { runner, orders: self.orders, readiness }
+    }
+}
+
+impl Contender {
+    /// Contends until `leave` completes, and has left.
+    pub(super) async fn run(&mut self, leave: impl Future<Output = ()>) {
+        self.runner.run_with(leave, &mut self.orders).await;
+    }
+
+    /// Lets go of the log.
+    pub(super) async fn end(self) {
+        if let Some(readiness) = self.readiness {
+            readiness.abort();
+            let _ = readiness.await;
+        }
+    }
+}
+
+/// What this candidate shows of itself.
+fn board(configuration: &Configuration, clock: &BootClock) -> Board {
+    let setting = |name| configuration.settings.get(name).unwrap_or_default();
+    Board::new(setting(names::ELECTION), setting(names::NAME), clock.now())
+}

@@ -1,0 +1,102 @@
+use super::super::keys::keys;
+use super::*;
+
+fn read(text: &str) -> Content {
+    parse(&Source::of(text), &keys())
+}
+
+/// Place and key of each complaint.
+fn sources(text: &str) -> Vec<String> {
+    read(text).complaints.into_iter().map(|complaint| complaint.source).collect()
+}
+
+fn values<'s>(section: &'s Section, key: &str) -> Vec<&'s str> {
+    section.get(key).unwrap().values.iter().map(|value| value.text.as_str()).collect()
+}
+
+#[test]
+fn values_are_read_with_their_places() {
+    let content = read(
+        "lease = \"20s\"\n\n[[election]]\nelection = \"jobs/a\"\nmax-attempts = 7\n\
+         allow-host = [\n  \"a\",\n  \"b\",\n]\nhandler = \"a.wasm\"\nca-file = \"/ca.pem\"\n\
+         command = [\"true\", \"--x\"]\nenv = { B = \"2=3\", A = \"\" }\n[[election]]\n",
+    );
+    let [first, second] = content.elections.as_slice() else { panic!("two elections") };
+    assert_eq!(content.defaults.get("lease").unwrap().place, "t.toml:1:1");
+    assert_eq!(content.defaults.get("lease").unwrap().values[0].place, "t.toml:1:9");
+    assert_eq!((first.place.as_str(), second.place.as_str()), ("t.toml:3:1", "t.toml:14:1"));
+    assert_eq!(values(first, "max-attempts"), ["7"]);
+    assert_eq!(values(first, "allow-host"), ["a", "b"]);
+    assert_eq!(first.get("allow-host").unwrap().values[1].place, "t.toml:8:3");
+    assert_eq!(values(first, "handler"), ["/etc/a.wasm"]);
+    assert_eq!(values(first, "ca-file"), ["/ca.pem"]);
+    assert_eq!(values(first, "command"), ["true", "--x"]);
+    assert_eq!(values(first, "env"), ["A=", "B=2=3"]);
+    assert_eq!(second.entries, []);
+    assert_eq!(content.complaints, []);
+}
+
+#[test]
+fn everything_that_is_wrong_is_told_in_the_order_of_the_file() {
+    let text = "evry = \"5s\"\nlease = 15\nmax-attempts = 1.5\nlog = \"xml\"\n[[election]]\n\
+                listen = \"127.0.0.1:0\"\nallow-host = \"a\"\nenv = { A = 1, \"B=C\" = \"\" }\n\
+                allow_host = [\"a\"]\nhandler = true\n";
+    assert_eq!(
+        sources(text),
+        [
+            "t.toml:1:1: evry",
+            "t.toml:2:9: lease",
+            "t.toml:3:16: max-attempts",
+            "t.toml:4:7: log",
+            "t.toml:6:1: listen",
+            "t.toml:7:14: allow-host",
+            "t.toml:8:9: env.A",
+            "t.toml:8:16: env.B=C",
+            "t.toml:9:1: allow_host",
+            "t.toml:10:11: handler",
+        ]
+    );
+    let complaints = read(text).complaints;
+    let advice = |at: usize| complaints[at].advice.as_str();
+    assert!(advice(0).starts_with("did you mean every? "), "{}", advice(0));
+    assert!(advice(1).ends_with("lease = \"15s\""), "{}", advice(1));
+    assert!(advice(8).starts_with("did you mean allow-host? "), "{}", advice(8));
+    assert_eq!(complaints[3].problem, "\"text\" or \"json\" is expected, not this string");
+}
+
+#[test]
+fn a_key_that_resembles_nothing_is_explained() {
+    let complaints = read("zzz = 1\n").complaints;
+    assert_eq!(complaints[0].advice, HELP);
+}
+
+#[test]
+fn a_secret_is_refused_and_not_shown() {
+    let text = "connection-string = \"AccountKey=c2VjcmV0\"\nstorage_key = \"c2VjcmV0\"\n\
+                [env]\nAZURE_STORAGE_KEY = \"c2VjcmV0\"\nAZURE_REGION = \"north\"\n";
+    let complaints = read(text).complaints;
+    assert_eq!(complaints.len(), 3, "{complaints:?}");
+    assert!(complaints[0].advice.contains("connection-string-file"), "{complaints:?}");
+    assert!(complaints[1].advice.contains("AZURE_STORAGE_KEY_FILE"), "{complaints:?}");
+    assert!(!format!("{complaints:?}").contains("c2VjcmV0"), "{complaints:?}");
+}
+
+#[test]
+fn what_is_no_toml_is_told_line_by_line_and_nothing_else() {
+    let content = read("lease = 15s\nevery = \nevry = \"5s\"\n");
+    assert!(content.broken);
+    let places: Vec<_> = content.complaints.iter().map(|c| c.source.as_str()).collect();
+    assert!(places.contains(&"t.toml:1:9") && places.iter().any(|p| p.starts_with("t.toml:2:")));
+    assert!(!places.iter().any(|place| place.starts_with("t.toml:3:")), "{places:?}");
+    assert_eq!(sources("lease = \"15s\"\nlease = \"16s\"\n"), ["t.toml:2:1"]);
+}
+
+#[test]
+fn a_file_that_says_nothing_is_told() {
+    for empty in ["", "# nothing\n"] {
+        assert_eq!(read(empty).complaints[0].problem, "nothing is set in this file");
+    }
+    assert_eq!(sources("election = []\n"), ["t.toml:1:12: election"]);
+    assert_eq!(sources("[election]\nelection = \"a/b\"\n"), ["t.toml:1:2: election"]);
+    assert_eq!(sources("election = [1]\n"), ["t.toml:1:13: election"]);
+}

@@ -1,0 +1,58 @@
+//! Secrets do not stand in the file: it is copied, mailed and put under version control.
+
+/// What the name of a key holds, without dashes and underscores, and where such a secret belongs.
+const MARKS: [(&str, &str); 6] = [
+    ("connectionstring", "AZURE_STORAGE_CONNECTION_STRING"),
+    ("secondkey", "TENURE_SECOND_KEY"),
+    ("clientsecret", "AZURE_CLIENT_SECRET"),
+    ("sas", "AZURE_STORAGE_SAS_TOKEN"),
+    ("token", "AZURE_STORAGE_AUTH_TOKEN"),
+    ("key", "AZURE_STORAGE_KEY"),
+];
+
+/// The same for what is none of the account's.
+const OTHERS: [&str; 3] = ["secret", "password", "credential"];
+
+/// What to do with the secret that a key of this name would hold; none when it would hold none.
+pub(super) fn advice(key: &str) -> Option<String> {
+    let letters: String = key.chars().filter(char::is_ascii_alphabetic).collect();
+    let letters = letters.to_ascii_lowercase();
+    if letters.ends_with("file") {
+        return None;
+    }
+    let marked = MARKS.iter().find(|(mark, _)| letters.contains(mark));
+    match marked {
+        Some((_, variable)) => Some(format!(
+            "set the variable {variable}, or {variable}_FILE to the name of a file that holds it"
+        )),
+        None if OTHERS.iter().any(|word| letters.contains(word)) => {
+            Some("set the variable that it belongs to, or NAME_FILE to a file that holds it".into())
+        }
+        None => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::advice;
+
+    #[test]
+    fn a_secret_belongs_to_its_variable() {
+        for (key, variable) in [
+            ("connection-string", "AZURE_STORAGE_CONNECTION_STRING"),
+            ("AZURE_STORAGE_KEY", "AZURE_STORAGE_KEY"),
+            ("accountKey", "AZURE_STORAGE_KEY"),
+            ("second_key", "TENURE_SECOND_KEY"),
+            ("sas_token", "AZURE_STORAGE_SAS_TOKEN"),
+            ("auth-token", "AZURE_STORAGE_AUTH_TOKEN"),
+            ("client-secret", "AZURE_CLIENT_SECRET"),
+        ] {
+            let advice = advice(key).unwrap();
+            assert!(advice.contains(&format!("variable {variable}, ")), "{key}: {advice}");
+        }
+        assert!(advice("password").is_some());
+        for key in ["evry", "timezone", "REPORT_URL", "connection_string_file"] {
+            assert_eq!(advice(key), None, "{key}");
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! `tenure completions` and `tenure man`: the command line as shells and man want it.
+
+use super::args::{Arguments, CompletionsArguments, ManArguments};
+use super::{fail, print};
+use clap::{Command, CommandFactory as _};
+use clap_complete::Shell;
+use clap_mangen::Man;
+use std::path::Path;
+use std::process::ExitCode;
+use std::{fs, io};
+
+pub(super) fn completions(arguments: &CompletionsArguments) -> ExitCode {
+    print(&script(arguments.shell));
+    ExitCode::SUCCESS
+}
+
+pub(super) fn man(arguments: &ManArguments) -> ExitCode {
+    match &arguments.directory {
+        None => print(&page(&visible())),
+        Some(directory) => {
+            if let Err(error) = write_all(directory) {
+                let directory = directory.display();
+                return fail(format_args!("the pages cannot be written to {directory}: {error}"));
+            }
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+fn script(shell: Shell) -> String {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut visible(), "tenure", &mut script);
+    String::from_utf8_lossy(&script).into_owned()
+}
+
+fn write_all(directory: &Path) -> io::Result<()> {
+    fs::create_dir_all(directory)?;
+    let mut program = visible();
+    // Gives the commands the names that their pages have.
+    program.build();
+    for command in std::iter::once(&program).chain(program.get_subcommands()) {
+        let name = command.get_display_name().unwrap_or_else(|| command.get_name());
+        fs::write(directory.join(format!("{name}.1")), page(command))?;
+    }
+    Ok(())
+}
+
+/// A page of section 1.
+fn page(command: &Command) -> String {
+    let name = command.get_display_name().unwrap_or_else(|| command.get_name());
+    let page = Man::new(command.clone())
+        .title(name.to_uppercase())
+        .date(" ")
+        .source(concat!("tenure ", env!("CARGO_PKG_VERSION")))
+        .manual("Tenure");
+    let mut text = Vec::new();
+    // Writing into memory cannot fail.
+    let _ = page.render(&mut text);
+    with_notes(&String::from_utf8_lossy(&text))
+}
+
+/// What follows the options goes by its standard name, and indented lines stay as they are: they
+/// are examples.
+fn with_notes(page: &str) -> String {
+    let mut text = String::new();
+    let (mut notes, mut indented) = (false, false);
+    for line in page.lines() {
+        notes = if line.starts_with(".SH") { line == ".SH EXTRA" } else { notes };
+        let example = notes && line.starts_with("  ");
+        if example != indented {
+            text.push_str(if example { ".nf\n" } else { ".fi\n" });
+            indented = example;
+        }
+        text.push_str(if line == ".SH EXTRA" { ".SH NOTES" } else { line });
+        text.push('\n');
+    }
+    text
+}
+
+/// The program without what is not for people.
+fn visible() -> Command {
+    let all = Arguments::command();
+    let shown = all.get_subcommands().filter(|command| !command.is_hide_set()).cloned();
+    Command::new("tenure")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about(all.get_about().cloned().unwrap_or_default())
+        .after_help(all.get_after_help().cloned().unwrap_or_default())
+        .subcommand_required(all.is_subcommand_required_set())
+        .disable_help_subcommand(true)
+        .subcommands(shown)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::ValueEnum as _;
+
+    #[test]
+    fn every_shell_is_served_and_hears_of_nothing_hidden() {
+        for shell in Shell::value_variants() {
+            let script = script(*shell);
+            assert!(script.contains("connection-string-file"), "{shell}");
+            for hidden in ["watchdog", "stop-time-ms"] {
+                assert!(!script.contains(hidden), "{shell}: {hidden}");
+            }
+        }
+    }
+
+    #[test]
+    fn each_command_has_a_page() {
+        let folder = tempfile::tempdir().unwrap();
+        let directory = folder.path().join("man1");
+        write_all(&directory).unwrap();
+        let mut names: Vec<_> = fs::read_dir(&directory)
+            .unwrap()
+            .map(|file| file.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        let commands = Arguments::command();
+        let shown = commands.get_subcommands().filter(|command| !command.is_hide_set());
+        let mut expected: Vec<_> = shown.map(|c| format!("tenure-{}.1", c.get_name())).collect();
+        expected.push("tenure.1".to_owned());
+        expected.sort();
+        assert_eq!(names, expected);
+        let run = fs::read_to_string(directory.join("tenure-run.1")).unwrap();
+        assert!(run.contains("\\fBtenure run\\fR") && run.contains(".TH TENURE-RUN"), "{run}");
+    }
+
+    #[test]
+    fn examples_stay_as_they_are() {
+        let page = ".SH EXTRA\nText\n  one\n  two\nText\n.SH VERSION\n  x\n";
+        let expected = ".SH NOTES\nText\n.nf\n  one\n  two\n.fi\nText\n.SH VERSION\n  x\n";
+        assert_eq!(with_notes(page), expected);
+    }
+}

@@ -1,0 +1,133 @@
+//! What the candidates of this process are at the moment, on standard error, for whoever sends
+//! SIGUSR1.
+
+use super::args::Format;
+use super::complaint::{self, printable};
+use super::log;
+use super::signals::StatusSignal;
+use crate::clock::{BootClock, Clock as _};
+use crate::server::{Board, LastTurn, Summary};
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Answers each signal. Never ends.
+pub(super) async fn on_signal(
+    signal: &mut StatusSignal,
+    boards: &[Arc<Board>],
+    clock: &BootClock,
+    format: Format,
+) {
+    loop {
+        signal.next().await;
+        let now = clock.now();
+        let summaries = boards.iter().map(|board| board.summary(now));
+        let texts = summaries.map(|summary| match format {
+            Format::Text => text(&summary),
+            Format::Json => log::json_line(&summary).unwrap_or_default() + "\n",
+        });
+        let between = if format == Format::Text { "\n" } else { "" };
+        complaint::print(texts.collect::<Vec<_>>().join(between));
+    }
+}
+
+/// What a candidate is, in few words.
+pub(super) fn words(summary: &Summary) -> String {
+    let term = |term: u64| format!("term {term}");
+    match (summary.standing, &summary.leader) {
+        ("leading", Some(leader)) => format!("leading, {}", term(leader.term)),
+        ("following", Some(leader)) => {
+            format!("following {}, {}", printable(&leader.name), term(leader.term))
+        }
+        ("following", None) => "following somebody".to_owned(),
+        ("left", _) => "it has left the election".to_owned(),
+        _ => "nobody is known to lead".to_owned(),
+    }
+}
+
+fn text(summary: &Summary) -> String {
+    let mut text = String::new();
+    let mut row = |name: &str, value: &str| {
+        let _ = writeln!(text, "{name:<10} {}", printable(value));
+    };
+    row("election", &summary.election);
+    row("candidate", &summary.candidate);
+    let left = summary.valid_for_ms.map(Duration::from_millis);
+    let left = left.map(|left| format!(", valid for {:.1} s", left.as_secs_f64()));
+    row("standing", &(words(summary) + &left.unwrap_or_default()));
+    row("last turn", &summary.turn.as_ref().map_or_else(|| "none yet".to_owned(), turn));
+    let trouble = summary.trouble.as_ref().map(|told| format!("{}: {}", told.class, told.detail));
+    row("trouble", trouble.as_deref().unwrap_or("none"));
+    if !summary.running {
+        row("loop", "it stands still");
+    }
+    text
+}
+
+fn turn(LastTurn { slot, outcome, elapsed_ms, .. }: &LastTurn) -> String {
+    match (outcome, elapsed_ms) {
+        (Some(outcome), Some(ms)) => format!("{slot} {outcome} after {ms} ms"),
+        _ => format!("{slot} is running"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn summary(value: &Value) -> Summary {
+        let leader = value["leader"].as_str().map(|name| crate::server::Leader {
+            name: name.to_owned(),
+            term: 7,
+            address: None,
+            since: None,
+        });
+        Summary {
+            election: "jobs/a".to_owned(),
+            candidate: "ada".to_owned(),
+            standing: match value["standing"].as_str().unwrap() {
+                "leading" => "leading",
+                "following" => "following",
+                _ => "undecided",
+            },
+            leader,
+            valid_for_ms: value["valid_for_ms"].as_u64(),
+            turn: None,
+            trouble: None,
+            running: true,
+            begun: true,
+        }
+    }
+
+    #[test]
+    fn a_leader_is_told_with_what_is_left() {
+        let leading = json!({ "standing": "leading", "leader": "ada", "valid_for_ms": 11_250 });
+        let mut summary = summary(&leading);
+        summary.turn = Some(LastTurn {
+            slot: "2026-11-20T08:36:55Z".to_owned(),
+            term: 7,
+            outcome: Some("succeeded".to_owned()),
+            elapsed_ms: Some(12),
+        });
+        assert_eq!(
+            text(&summary),
+            "election   jobs/a\n\
+             candidate  ada\n\
+             standing   leading, term 7, valid for 11.2 s\n\
+             last turn  2026-11-20T08:36:55Z succeeded after 12 ms\n\
+             trouble    none\n"
+        );
+    }
+
+    #[test]
+    fn whoever_does_not_lead_says_whom_it_follows() {
+        let mut followed = summary(&json!({ "standing": "following", "leader": "b\n" }));
+        followed.running = false;
+        let text = text(&followed);
+        assert!(text.contains("standing   following b\\n, term 7\n"), "{text}");
+        assert!(text.contains("last turn  none yet\n"), "{text}");
+        assert!(text.ends_with("loop       it stands still\n"), "{text}");
+        assert_eq!(words(&summary(&json!({ "standing": "" }))), "nobody is known to lead");
+    }
+}

@@ -1,0 +1,84 @@
+//! What a candidate is at a moment, in one value.
+
+use super::board::{Board, Leader, Role, Told};
+use crate::runner::Event;
+use serde::Serialize;
+use std::time::Duration;
+
+/// A turn, as far as it has come.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct LastTurn {
+    /// RFC 3339.
+    pub slot: String,
+    pub term: u64,
+    /// None while it runs.
+    pub outcome: Option<String>,
+    pub elapsed_ms: Option<u64>,
+}
+
+impl LastTurn {
+    /// What an event tells of a turn.
+    pub(super) fn of(event: &Event) -> Option<Self> {
+        match event {
+            Event::TurnStarted { term, slot, .. } => {
+                Some(Self { slot: slot.clone(), term: *term, outcome: None, elapsed_ms: None })
+            }
+            Event::TurnEnded { term, slot, outcome, elapsed_ms, .. } => Some(Self {
+                slot: slot.clone(),
+                term: *term,
+                outcome: Some(outcome.clone()),
+                elapsed_ms: Some(*elapsed_ms),
+            }),
+            _ => None,
+        }
+    }
+}
+
+/// What is true of a candidate at a moment.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Summary {
+    pub election: String,
+    pub candidate: String,
+    /// `leading`, `following`, `undecided` or `left`.
+    pub standing: &'static str,
+    /// Who leads, where that is known; this candidate, when it does.
+    pub leader: Option<Leader>,
+    /// How long a leader may act without another renewal.
+    pub valid_for_ms: Option<u64>,
+    pub turn: Option<LastTurn>,
+    /// The newest trouble since the service answered last.
+    pub trouble: Option<Told>,
+    /// Whether the loop runs, or has come to its end.
+    pub running: bool,
+    /// Whether the loop has made its first step.
+    #[serde(skip)]
+    pub begun: bool,
+}
+
+impl Board {
+    /// What is true at `now`.
+    pub(crate) fn summary(&self, now: Duration) -> Summary {
+        let (standing, leader, valid_for) = match self.role(now) {
+            Role::Leading { term, until } => {
+                let own = Leader { name: self.candidate.clone(), term, address: None, since: None };
+                ("leading", Some(own), Some(until.saturating_sub(now)))
+            }
+            Role::Following(leader) => ("following", leader, None),
+            Role::Undecided => ("undecided", None, None),
+            Role::Left => ("left", None, None),
+        };
+        let valid_for_ms =
+            valid_for.map(|left| u64::try_from(left.as_millis()).unwrap_or(u64::MAX));
+        Summary {
+            election: self.election.clone(),
+            candidate: self.candidate.clone(),
+            standing,
+            leader,
+            valid_for_ms,
+            turn: self.turn(),
+            trouble: self.trouble(),
+            running: self.runs(now),
+            begun: self.stepped_once(),
+        }
+    }
+}

@@ -1,0 +1,12 @@
+//! The program as it is installed, configured and supervised: `tenure.toml`, several elections in one
+//! process, systemd, signals, completions and pages for man.
+
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod file;
+mod manual;
+#[cfg(target_os = "linux")]
+mod several;
+mod stage;
+#[cfg(target_os = "linux")]
+mod supervision;
