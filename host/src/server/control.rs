@@ -30,7 +30,7 @@ const LONGEST_NAME: usize = 128;
 pub struct Control {
     /// What operators show.
     pub token: ControlToken,
-    /// Read by the runner ([`run_with`](crate::Runner::run_with)).
+    /// Read by the runner ([`run_with`](crate::runner::Runner::run_with)).
     pub orders: mpsc::Sender<Order>,
 }
 
