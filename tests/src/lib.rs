@@ -5,6 +5,7 @@
 
 pub mod azurite;
 pub mod baseline;
+pub mod browser;
 pub mod candidate;
 pub mod certificates;
 pub mod chaos;
@@ -26,6 +27,7 @@ pub mod token;
 pub mod tools;
 
 pub use azurite::Azurite;
+pub use browser::{Browser, Family};
 pub use candidate::{Candidate, Group, Line};
 pub use certificates::Certificates;
 pub use credential::{Access, Credential};

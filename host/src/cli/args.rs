@@ -214,7 +214,7 @@ pub(super) struct RunArguments {
     /// it is one of this machine's in the network [env: TENURE_ADDRESS]
     #[arg(long)]
     pub address: Option<String>,
-    /// Shows over HTTP whether this candidate runs (/healthz), is ready (/readyz, and /readyz?leader on the
+    /// Shows over HTTP a page of the election (/), whether this candidate runs (/healthz), is ready (/readyz, and /readyz?leader on the
     /// leader alone), who leads (/leader), and figures (/metrics); to read, for whoever reaches it
     /// [env: TENURE_LISTEN]
     #[arg(long, value_name = "ADDRESS:PORT")]
@@ -487,9 +487,10 @@ pub(super) struct StoreArguments {
 }
 
 const DEMO_HELP: &str = "\
-Everything runs on this machine, on free ports of 127.0.0.1, and is gone afterwards.
+Everything runs on this machine, on free ports of 127.0.0.1, and is gone afterwards. The page can be
+looked at by whoever reaches it; its buttons take the token in the address that is printed.
 
-Exit codes: 0 all went well; 1 turns overlapped, or something did not happen; 2 it could not be
+Exit codes: 0 all went well, with --page until Ctrl-C; 1 turns overlapped, or something did not happen; 2 it could not be
 started; 130 it was interrupted.";
 
 #[derive(Args)]
@@ -499,6 +500,10 @@ pub(super) struct DemoArguments {
     #[arg(long, value_name = "NUMBER", default_value_t = 3)]
     #[arg(value_parser = clap::value_parser!(u8).range(2..=9))]
     pub candidates: u8,
+    /// Shows it on a page for a browser on this machine instead, where you kill, freeze and cut off
+    /// candidates yourself. Prints its address, and goes on until Ctrl-C
+    #[arg(long)]
+    pub page: bool,
 }
 
 #[cfg(test)]

@@ -83,11 +83,12 @@ pub(super) async fn run(arguments: &RunArguments) -> ExitCode {
         log.event(&Event::Note { detail: format!("listening on http://{}", server.address()) });
     }
     let noted = log.clone();
-    let (stepped, happened, reading) = (board.clone(), board, clock.reading());
+    let (stepped, happened) = (board.clone(), board);
+    let (reading, told_at) = (clock.reading(), clock.reading());
     let mut runner = Runner::new(elector, work.handler, clock)
         .on_report(move |report, taken_at| stepped.stepped(report, taken_at, reading.now()))
         .on_event(move |event| {
-            happened.happened(&event);
+            happened.happened(&event, told_at.now());
             log.event(&event);
         });
     if let Some(grace) = grace.or(work.grace) {

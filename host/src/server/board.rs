@@ -2,16 +2,21 @@
 //! pages.
 
 use super::metrics::Metrics;
+use super::timeline::Timeline;
 use crate::contract::{ExchangeResult, Incumbent, Report, Standing, Trouble, TroubleClass};
-use crate::runner::{Event, class_name};
+use crate::runner::{Event, class_name, rfc3339};
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::Serialize;
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use tokio::sync::watch;
 
 /// As many changes are kept in mind.
 const HISTORY: usize = 200;
+
+/// As many troubles, for the page.
+const TROUBLES: usize = 20;
 
 /// A loop that was not heard of for so long stands still: longer than the longest step.
 const STILL: Duration = Duration::from_secs(150);
@@ -28,17 +33,21 @@ pub struct Board {
     pub(super) election: String,
     state: Mutex<State>,
     pub(super) metrics: Metrics,
+    /// The word that something may have changed.
+    changed: watch::Sender<()>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+pub(super) struct State {
     /// When the loop was last heard of.
     heard: Duration,
     /// Requests in a row that the service did not answer as it does when all is well.
     failures: u32,
     /// The service has answered at least once.
     answered: bool,
-    role: Role,
+    pub(super) role: Role,
+    /// How long a leader may act right after a renewal.
+    pub(super) whole: Duration,
     /// To whom it hands over.
     heir: Option<String>,
     /// An operator keeps it out of the race.
@@ -46,7 +55,10 @@ struct State {
     trouble: Option<Told>,
     /// What keeps it from leading and from following.
     blocked: Option<Told>,
-    history: VecDeque<Change>,
+    pub(super) history: VecDeque<Change>,
+    /// When and what, also what is over.
+    pub(super) troubles: VecDeque<(Duration, String)>,
+    pub(super) timeline: Timeline,
 }
 
 /// What the candidate is in its election.
@@ -70,6 +82,9 @@ pub(super) struct Leader {
     pub term: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
+    /// When it won, by the record.
+    #[serde(skip)]
+    pub since: Option<String>,
 }
 
 /// Something that went wrong.
@@ -103,6 +118,9 @@ fn keeps_out(class: TroubleClass) -> bool {
 pub(super) struct Change {
     /// By this machine's clock.
     pub at: String,
+    /// The same by the clock of the candidate.
+    #[serde(skip)]
+    pub seen: Duration,
     /// `elected`, `stood-down` or `following`.
     pub event: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -130,10 +148,17 @@ impl Board {
             election: election.to_owned(),
             state: Mutex::new(state),
             metrics: Metrics::new(election, candidate),
+            changed: watch::Sender::new(()),
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    /// The word that there is something new to show.
+    pub(super) fn changes(&self) -> watch::Receiver<()> {
+        self.changed.subscribe()
+    }
+
+    /// The state, for whoever shows all of it.
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -141,6 +166,7 @@ impl Board {
     pub fn stepped(&self, report: &Report, taken_at: Duration, now: Duration) {
         let mut state = self.state();
         state.heard = now;
+        state.timeline.requests.add(now, report.exchanges.len());
         for exchange in &report.exchanges {
             self.metrics.exchange(exchange);
             match exchange.result {
@@ -154,12 +180,15 @@ impl Board {
         if let Some(trouble) = report.trouble.last() {
             state.trouble = Some(Told::of(trouble));
         }
+        let state = &mut *state;
         state.heir.clone_from(&report.heir);
         state.role = match &report.standing {
-            Standing::Leading(tenancy) => Role::Leading {
-                term: tenancy.term,
-                until: taken_at + Duration::from_nanos(tenancy.valid_for),
-            },
+            Standing::Leading(tenancy) => {
+                let (term, valid_for) = (tenancy.term, Duration::from_nanos(tenancy.valid_for));
+                let same = matches!(state.role, Role::Leading { term: known, .. } if known == term);
+                state.whole = if same { state.whole.max(valid_for) } else { valid_for };
+                Role::Leading { term, until: taken_at + valid_for }
+            }
             Standing::Following(incumbent) => Role::Following(incumbent.as_ref().map(leader)),
             Standing::Undecided => Role::Undecided,
             Standing::Left => Role::Left,
@@ -173,11 +202,19 @@ impl Board {
             }
             _ => state.blocked = None,
         }
+        state.timeline.stands(now, &self.candidate, &state.role);
+        self.changed.send_replace(());
     }
 
-    /// Takes an event of the runner.
-    pub fn happened(&self, event: &Event) {
+    /// Takes an event of the runner that happened at `now`, as the clock says.
+    pub fn happened(&self, event: &Event, now: Duration) {
         self.metrics.event(event);
+        self.state().remember(event, now);
+        self.note_change(event, now);
+        self.changed.send_replace(());
+    }
+
+    fn note_change(&self, event: &Event, seen: Duration) {
         if let Event::Ordered { order } = event {
             let mut state = self.state();
             state.paused = order == "pause" || (state.paused && order != "resume");
@@ -189,14 +226,15 @@ impl Board {
             Event::Following { leader, term } => ("following", leader.clone(), *term, None),
             _ => return,
         };
-        let at = now();
-        let mut state = self.state();
+        let at = wall_clock();
+        let state = &mut *self.state();
         if state.history.len() == HISTORY {
             state.history.pop_front();
         }
-        state.history.push_back(Change { at, event: name, leader, term, reason });
+        state.history.push_back(Change { at, seen, event: name, leader, term, reason });
         if name == "stood-down" {
             state.role = Role::Undecided;
+            state.timeline.stands(seen, &self.candidate, &state.role);
         }
     }
 
@@ -255,11 +293,35 @@ impl Board {
     }
 }
 
-fn leader(incumbent: &Incumbent) -> Leader {
-    let Incumbent { name, term, address, .. } = incumbent;
-    Leader { name: name.clone(), term: *term, address: address.clone() }
+impl State {
+    /// Takes note of turns and troubles.
+    fn remember(&mut self, event: &Event, now: Duration) {
+        let trouble = match event {
+            Event::TurnStarted { slot, .. } => return self.timeline.turn_started(now, slot),
+            Event::TurnEnded { slot, outcome, detail, .. } => {
+                self.timeline.turn_ended(slot, outcome);
+                if outcome == "succeeded" {
+                    return;
+                }
+                let detail = detail.as_ref().map(|text| format!(": {text}")).unwrap_or_default();
+                format!("The turn of {slot} {outcome}{detail}")
+            }
+            Event::Trouble { class, detail } => format!("{class}: {detail}"),
+            _ => return,
+        };
+        if self.troubles.len() == TROUBLES {
+            self.troubles.pop_front();
+        }
+        self.troubles.push_back((now, trouble));
+    }
 }
 
-fn now() -> String {
+fn leader(incumbent: &Incumbent) -> Leader {
+    let Incumbent { name, term, address, since } = incumbent;
+    let since = (*since > 0).then(|| rfc3339(*since));
+    Leader { name: name.clone(), term: *term, address: address.clone(), since }
+}
+
+fn wall_clock() -> String {
     DateTime::<Utc>::from(std::time::SystemTime::now()).to_rfc3339_opts(SecondsFormat::Millis, true)
 }

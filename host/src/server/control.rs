@@ -65,7 +65,7 @@ impl ControlToken {
     }
 
     /// Takes as long whatever is different.
-    fn is(&self, shown: &str) -> bool {
+    pub(crate) fn is(&self, shown: &str) -> bool {
         let (own, shown) = (self.0.as_bytes(), shown.as_bytes());
         let differs = own.iter().zip(shown).fold(0, |differs, (a, b)| differs | (a ^ b));
         own.len() == shown.len() && std::hint::black_box(differs) == 0

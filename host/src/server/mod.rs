@@ -2,6 +2,7 @@
 //!
 //! | request | answer |
 //! |---|---|
+//! | `GET /` | a page that shows all of this as it goes on; `GET /events` is what it lives on |
 //! | `GET /healthz` | 200 while the loop runs; 503 when it stands still |
 //! | `GET /readyz` | 200 when the storage account answers, so that this candidate could lead; else 503, and why |
 //! | `GET /readyz?leader` | 200 on the leader alone, so that a load balancer finds it |
@@ -16,9 +17,12 @@
 mod board;
 mod control;
 mod metrics;
-mod pages;
+pub(crate) mod page;
+pub(crate) mod pages;
+mod show;
 #[cfg(test)]
 mod tests;
+mod timeline;
 
 pub use board::Board;
 pub use control::{Control, ControlToken};
@@ -62,7 +66,9 @@ impl Server {
         control: Option<Control>,
     ) -> io::Result<Self> {
         let address = listener.local_addr()?;
-        let app: Router = pages::router(Face { board, clock: clock.reading(), control });
+        let source = show::source(board.clone(), clock.reading());
+        let app: Router = pages::router(Face { board, clock: clock.reading(), control })
+            .merge(page::router(source));
         let task = tokio::spawn(async move {
             // It ends only with the task.
             let _ = axum::serve(listener, app).await;

@@ -9,13 +9,13 @@ use serde_json::Value;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-const NOW: Duration = Duration::from_secs(1_000_000);
+pub(super) const NOW: Duration = Duration::from_secs(1_000_000);
 
-fn seconds(seconds: u64) -> Duration {
+pub(super) fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-fn report(standing: Standing, results: &[ExchangeResult]) -> Report {
+pub(super) fn report(standing: Standing, results: &[ExchangeResult]) -> Report {
     let exchange = |result: &ExchangeResult| Exchange {
         what: "renew lease".to_owned(),
         result: *result,
@@ -35,11 +35,11 @@ fn report(standing: Standing, results: &[ExchangeResult]) -> Report {
     }
 }
 
-fn leading() -> Standing {
+pub(super) fn leading() -> Standing {
     Standing::Leading(Tenancy { term: 7, valid_for: 12_000_000_000 })
 }
 
-fn following(address: Option<&str>) -> Standing {
+pub(super) fn following(address: Option<&str>) -> Standing {
     Standing::Following(Some(Incumbent {
         name: "<script>".to_owned(),
         term: 6,
@@ -48,7 +48,7 @@ fn following(address: Option<&str>) -> Standing {
     }))
 }
 
-fn board() -> Board {
+pub(super) fn board() -> Board {
     Board::new("jobs/report", "ada", NOW)
 }
 
@@ -175,7 +175,7 @@ async fn the_leader_is_found_by_asking_anybody() {
     }
 
     board.stepped(&report(leading(), &[ExchangeResult::Done]), clock.now(), clock.now());
-    board.happened(&Event::Elected { term: 7, valid_for_ms: 12_000 });
+    board.happened(&Event::Elected { term: 7, valid_for_ms: 12_000 }, clock.now());
     assert_eq!(get(&server, "GET /readyz?leader").await.0, 200);
     let body = told(get(&server, "GET /leader").await.2);
     assert_eq!((&body["leading"], &body["leader"]["term"]), (&Value::Bool(true), &Value::from(7)));
@@ -194,10 +194,13 @@ async fn figures_are_told_and_nothing_can_be_changed() {
     let server = serve(board.clone(), &clock).await;
     let results = [ExchangeResult::Done, ExchangeResult::Unanswered];
     board.stepped(&report(leading(), &results), clock.now(), clock.now());
-    board.happened(&Event::Elected { term: 7, valid_for_ms: 12_000 });
+    board.happened(&Event::Elected { term: 7, valid_for_ms: 12_000 }, clock.now());
     let (slot, outcome) = (String::new(), "succeeded".to_owned());
-    board.happened(&Event::TurnEnded { term: 7, slot, outcome, elapsed_ms: 40, detail: None });
-    board.happened(&Event::StoodDown { term: 7, reason: "left" });
+    board.happened(
+        &Event::TurnEnded { term: 7, slot, outcome, elapsed_ms: 40, detail: None },
+        clock.now(),
+    );
+    board.happened(&Event::StoodDown { term: 7, reason: "left" }, clock.now());
     board.stepped(&report(leading(), &[]), clock.now(), clock.now());
     let (status, _, text) = get(&server, "GET /metrics").await;
     assert_eq!(status, 200);
@@ -214,7 +217,7 @@ async fn figures_are_told_and_nothing_can_be_changed() {
         assert!(text.contains(&line), "{line} is not in {text}");
     }
     for (request, expected) in
-        [("POST /leader", 405), ("DELETE /healthz", 405), ("GET /", 404), ("GET /resigned", 404)]
+        [("POST /leader", 405), ("DELETE /healthz", 405), ("GET /resigned", 404)]
     {
         assert_eq!(get(&server, request).await.0, expected, "{request}");
     }
