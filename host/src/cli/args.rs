@@ -430,13 +430,13 @@ pub(super) struct WatchArguments {
 }
 
 const DOCTOR_HELP: &str = "\
-It connects to the storage account, and tries each request that a candidate sends on an empty blob of its
-own beside the election's, BLOB.doctor-…, which it removes. A credential that may not delete blobs
-leaves one of them, BLOB.doctor. A missing container is made, as a candidate would make it. The election
-itself is looked at, and not touched: run it while candidates run.
+It connects to the storage account, and tries each request that a candidate sends on an empty blob
+of its own beside the election's, BLOB.doctor-…, which it removes. A credential that may not delete
+blobs leaves one of them, BLOB.doctor. A missing container is made, as a candidate would make it.
+The election itself is looked at, and not touched: run it while candidates run.
 
-Exit codes: 0 all is well; 1 there are warnings; 2 something failed, or a setting is wrong; 130 it was
-interrupted.";
+Exit codes: 0 all is well; 1 there are warnings; 2 something failed, or a setting is wrong; 130 it
+was interrupted.";
 
 const HISTORY_HELP: &str = "\
 The record on the blob keeps the newest leaders, ten at most.

@@ -1,0 +1,202 @@
+//! A service of values, and the course of an examination on it.
+
+use core::time::Duration;
+
+use chrono::{DateTime, TimeDelta, Utc};
+
+use super::super::{Examination, Finding, Question, Reply, Todo};
+use crate::azure::answer::Answer;
+use crate::azure::operation::{ETag, Operation};
+use crate::azure::{LeaseId, http_date};
+use crate::election::{Chance, Failure, FailureKind, Settings};
+use crate::prelude::*;
+
+pub const ELECTION: &str = "jobs/report";
+
+/// Nothing takes longer.
+pub const MOST_QUESTIONS: usize = 60;
+
+struct Counter(u64);
+
+impl Chance for Counter {
+    fn bits(&mut self) -> u64 {
+        self.0 += 1;
+        self.0.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    }
+}
+
+pub fn settings(connection_string: &str) -> Settings {
+    Settings::read(|name: &str| match name {
+        "TENURE_ELECTION" => Some(ELECTION.into()),
+        "AZURE_STORAGE_CONNECTION_STRING" => Some(connection_string.into()),
+        _ => None,
+    })
+    .unwrap()
+}
+
+pub fn with_key() -> Settings {
+    settings("AccountName=acc;AccountKey=c2VjcmV0")
+}
+
+pub type Told = Result<(u16, Vec<(&'static str, String)>), FailureKind>;
+
+pub fn refused(status: u16, code: &str) -> Option<Told> {
+    Some(Ok((status, vec![("x-ms-error-code", code.to_string())])))
+}
+
+/// A service with the doctor's blob alone.
+#[derive(Default)]
+pub struct Service {
+    /// Name, ETag and metadata of what is there.
+    pub blob: Option<(String, u32, bool)>,
+    pub lease: Option<LeaseId>,
+    pub container: bool,
+    /// Ahead of the machine's clock.
+    pub ahead: TimeDelta,
+    pub asked: Vec<Question>,
+}
+
+impl Service {
+    pub fn new() -> Self {
+        Self { container: true, ..Self::default() }
+    }
+
+    fn code(status: u16, code: &str) -> Told {
+        Ok((status, vec![("x-ms-error-code", code.to_string())]))
+    }
+
+    /// What the service would say.
+    pub fn say(&mut self, question: &Question) -> Told {
+        let name = question.blob.to_string();
+        let etag = |number: u32| ("etag", format!("\"{number}\""));
+        let held = |lease: &LeaseId| ("x-ms-lease-id", lease.to_string());
+        if !self.container && !matches!(question.operation, Operation::CreateContainer) {
+            return Self::code(404, "ContainerNotFound");
+        }
+        let there = self.blob.as_ref().is_some_and(|(known, ..)| *known == name);
+        match &question.operation {
+            Operation::CreateContainer => {
+                self.container = true;
+                Ok((201, vec![]))
+            }
+            Operation::LookAtAccount => Ok((
+                200,
+                vec![
+                    ("x-ms-sku-name", "Standard_LRS".to_string()),
+                    ("x-ms-account-kind", "StorageV2".to_string()),
+                ],
+            )),
+            Operation::CreateBlob if there => Self::code(409, "BlobAlreadyExists"),
+            Operation::CreateBlob => {
+                self.blob = Some((name, 1, false));
+                Ok((201, vec![etag(1)]))
+            }
+            _ if !there => Self::code(404, "BlobNotFound"),
+            Operation::Look { .. } => {
+                let (_, number, marked) = self.blob.clone().unwrap();
+                let state = if self.lease.is_some() { "leased" } else { "available" };
+                let mut headers = vec![etag(number), ("x-ms-lease-state", state.to_string())];
+                headers.extend(marked.then(|| ("x-ms-meta-doctor", "examined".to_string())));
+                Ok((200, headers))
+            }
+            Operation::Acquire { lease, .. } => match self.lease {
+                Some(other) if other != *lease => Self::code(409, "LeaseAlreadyPresent"),
+                _ => {
+                    self.lease = Some(*lease);
+                    Ok((201, vec![held(lease)]))
+                }
+            },
+            Operation::WriteMetadata { lease, if_match: ETag(wanted), .. } => {
+                let (_, number, marked) = self.blob.as_mut().unwrap();
+                if self.lease != Some(*lease) {
+                    return Self::code(412, "LeaseIdMismatchWithBlobOperation");
+                }
+                if *wanted != format!("\"{number}\"") {
+                    return Self::code(412, "ConditionNotMet");
+                }
+                (*number, *marked) = (*number + 1, true);
+                Ok((200, vec![etag(*number)]))
+            }
+            Operation::Delete { lease } => {
+                if self.lease != *lease {
+                    return Self::code(412, "LeaseIdMissing");
+                }
+                (self.blob, self.lease) = (None, None);
+                Ok((202, vec![]))
+            }
+            Operation::Break { .. } => {
+                self.lease = None;
+                Ok((202, vec![]))
+            }
+            // The same change again is one that was done.
+            Operation::Change { to, .. } if self.lease == Some(*to) => Ok((200, vec![held(to)])),
+            Operation::Renew { lease }
+            | Operation::Change { lease, .. }
+            | Operation::Release { lease }
+                if self.lease != Some(*lease) =>
+            {
+                Self::code(409, "LeaseIdMismatchWithLeaseOperation")
+            }
+            Operation::Renew { lease } => Ok((200, vec![held(lease)])),
+            Operation::Change { to, .. } => {
+                self.lease = Some(*to);
+                Ok((200, vec![held(to)]))
+            }
+            Operation::Release { .. } => {
+                self.lease = None;
+                Ok((200, vec![]))
+            }
+            other => panic!("the doctor never asks that: {other:?}"),
+        }
+    }
+
+    /// An examination, in which `other` may answer in the place of the service.
+    pub fn examine(
+        &mut self,
+        settings: &Settings,
+        mut other: impl FnMut(&Question, DateTime<Utc>) -> Option<Told>,
+    ) -> Vec<Finding> {
+        let start = DateTime::from_timestamp(1_800_000_000, 0).unwrap();
+        let (mut chance, mut now) = (Counter(0), Duration::ZERO);
+        let mut examination = Examination::begin(settings, &mut chance);
+        loop {
+            assert!(self.asked.len() < MOST_QUESTIONS, "it does not end: {:?}", self.asked);
+            let question = match examination.next(now) {
+                Todo::Rest => return examination.findings(start + now),
+                Todo::Fetch(_) => panic!("a key needs no token"),
+                Todo::Send(question) => *question,
+            };
+            let sent = now;
+            now += Duration::from_millis(20);
+            let told = other(&question, start + now + self.ahead);
+            let told = told.unwrap_or_else(|| self.say(&question));
+            let date = http_date::format(start + now + self.ahead);
+            let reply = match told {
+                Err(kind) => Err(Failure { kind, detail: String::new() }),
+                Ok((status, more)) => {
+                    let fixed = [("date", date), ("x-ms-request-id", "1".to_string())];
+                    let headers: Vec<_> = fixed
+                        .into_iter()
+                        .chain(more)
+                        .map(|(name, value)| (name.to_string(), value.into_bytes()))
+                        .collect();
+                    let answer = Answer::read(&question.operation, status, &headers);
+                    Ok(Reply { answer, headers })
+                }
+            };
+            self.asked.push(question);
+            examination.answered(sent, now, start + now, reply);
+        }
+    }
+
+    /// Nothing but looks at the election's blob.
+    pub fn judge_what_was_asked(&self) {
+        for Question { operation, blob, .. } in &self.asked {
+            let harmless = matches!(
+                operation,
+                Operation::Look { .. } | Operation::CreateContainer | Operation::LookAtAccount
+            );
+            assert!(harmless || blob.to_string() != ELECTION, "{operation:?}");
+        }
+    }
+}
