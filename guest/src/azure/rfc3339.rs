@@ -33,7 +33,7 @@ pub fn format(date: DateTime<Utc>) -> String {
     text
 }
 
-/// Reads what [`format`] writes, with any other offset too. What is less than a nanosecond is left out.
+/// Reads what [`format()`] writes, with any other offset too. What is less than a nanosecond is left out.
 pub fn parse(text: &str) -> Option<DateTime<Utc>> {
     let number = |at: usize, length: usize| digits(text.get(at..at + length)?, length);
     for (at, mark) in [(4, b'-'), (7, b'-'), (10, b'T'), (13, b':'), (16, b':')] {

@@ -75,11 +75,11 @@ impl Reader<'_> {
             variable::MAX_ATTEMPTS,
             variable::TURN_TIMEOUT,
         ];
-        for setting in
-            of_timers.into_iter().filter(|setting| self.get(setting).is_some()).collect::<Vec<_>>()
-        {
-            let problem = format!("is set beside {SETTING}, which has no timer");
-            self.complain(setting, problem, "leave out one of the two");
+        for setting in of_timers {
+            if self.get(setting).is_some() {
+                let problem = format!("is set beside {SETTING}, which has no timer");
+                self.complain(setting, problem, "leave out one of the two");
+            }
         }
         if self.lease.is_some() {
             let problem = "each call is one whole turn here, and ends";

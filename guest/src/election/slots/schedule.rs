@@ -54,9 +54,14 @@ impl Schedule {
             Self::Cron(..) => {
                 // Any instant does; this one begins a year.
                 let first = self.next(Timestamp(1_767_225_600_000_000_000))?;
-                let slots = core::iter::successors(Some(first), |slot| self.next(*slot)).take(100);
-                let slots: Vec<_> = slots.collect();
-                slots.windows(2).map(|pair| pair[1].since(pair[0])).min()
+                let (mut shortest, mut before) = (None, first);
+                for _ in 1..100 {
+                    let Some(slot) = self.next(before) else { break };
+                    let interval = slot.since(before);
+                    shortest = Some(shortest.unwrap_or(interval).min(interval));
+                    before = slot;
+                }
+                shortest
             }
         }
     }

@@ -72,7 +72,7 @@ impl Zone {
 
     /// The zone of that name, in any case of its letters.
     pub fn named(name: &str) -> Option<Self> {
-        let slash = name.rfind('/').map_or(0, |slash| slash + 1);
+        let slash = name.bytes().rposition(|byte| byte == b'/').map_or(0, |slash| slash + 1);
         let (region, place) = name.split_at_checked(slash)?;
         Self::all().find(|zone| {
             zone.place.eq_ignore_ascii_case(place) && zone.region.eq_ignore_ascii_case(region)
