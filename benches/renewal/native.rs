@@ -64,6 +64,7 @@ impl Native {
             Verb::Put => Method::PUT,
             Verb::Get => Method::GET,
             Verb::Post => Method::POST,
+            Verb::Delete => Method::DELETE,
         };
         let url = Url::parse(&(signed.origin + &signed.path_and_query))?;
         let mut request = self.client.request(method, url).timeout(TIMEOUT);

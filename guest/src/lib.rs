@@ -1,15 +1,17 @@
 //! The Tenure election component: leader election with a lease on an Azure blob.
 //!
-//! Four parts are pure, without I/O, clock or wasm, and build natively too:
+//! Five parts are pure, without I/O, clock or wasm, and build natively too:
 //!
 //! - [`azure`]: what is sent to the Blob service, and what its answers mean.
 //! - [`election`]: what a candidate decides; `protocol.md` names the steps.
+//! - `doctor`: what an examination of an account tries and finds; natively, and with the feature of this
+//!   name.
 //! - [`entry`]: what the entries for platforms are asked, and answer.
 //! - [`webhook`]: the work that is built in with the feature of this name: one POST per turn.
 //!
 //! The last, `wasi`, exists only in the component: it moves bytes and time
-//! between these and the host, and implements the WIT world `socket`, or `platform` with the feature
-//! `webhook`.
+//! between these and the host, and implements the WIT world `socket`; or `platform` with the feature
+//! `webhook`, `doctor` with the feature `doctor`.
 //!
 //! # Design decisions
 //!
@@ -29,8 +31,11 @@
 extern crate alloc;
 
 pub mod azure;
+#[cfg(doctor)]
+pub mod doctor;
 pub mod election;
 pub mod entry;
+mod memory;
 #[cfg_attr(not(feature = "mutants"), doc(hidden))]
 pub mod mutants;
 mod prelude;

@@ -68,7 +68,8 @@ fn run_cargo(workspace: &Path, part: &Part, target_dir: &Path) -> Result<(), Str
         cargo.arg("--locked");
     }
     clear_inherited(&mut cargo);
-    cargo.env("CARGO_ENCODED_RUSTFLAGS", remap_flags().join("\u{1f}"));
+    // Beside the flags in `.cargo/config.toml`; a variable would take their place.
+    cargo.arg("--config").arg(format!("target.{TARGET}.rustflags={:?}", remap_flags()));
     cargo.current_dir(workspace);
     let output = run(&mut cargo)?;
     if !output.status.success() {

@@ -273,6 +273,18 @@ impl Candidate {
         limit: Duration,
         wanted: impl Fn(&Line) -> bool,
     ) -> Line {
+        self.line_within(after, limit, wanted).await.unwrap_or_else(|| {
+            panic!("{}: no {what} within {limit:?}\n{}", self.name, self.transcript())
+        })
+    }
+
+    /// The same, or none when there is none in time.
+    pub async fn line_within(
+        &self,
+        after: usize,
+        limit: Duration,
+        wanted: impl Fn(&Line) -> bool,
+    ) -> Option<Line> {
         let found = || self.lines().into_iter().skip(after).find(&wanted);
         let mut count = self.log.count.subscribe();
         let waited = tokio::time::timeout(limit, async {
@@ -285,9 +297,7 @@ impl Candidate {
                 }
             }
         });
-        waited.await.unwrap_or_else(|_| {
-            panic!("{}: no {what} within {limit:?}\n{}", self.name, self.transcript())
-        })
+        waited.await.ok()
     }
 
     /// Waits for the first event of this name.

@@ -5,6 +5,7 @@
 
 pub mod azurite;
 pub mod baseline;
+pub mod browser;
 pub mod candidate;
 pub mod certificates;
 pub mod chaos;
@@ -12,6 +13,7 @@ pub mod credential;
 pub mod examples;
 pub mod exploration;
 pub mod foreign;
+pub mod front;
 pub mod identity;
 pub mod measure;
 pub mod outsider;
@@ -25,9 +27,11 @@ pub mod token;
 pub mod tools;
 
 pub use azurite::Azurite;
+pub use browser::{Browser, Family};
 pub use candidate::{Candidate, Group, Line};
 pub use certificates::Certificates;
 pub use credential::{Access, Credential};
+pub use front::{Front, Instead, asks};
 pub use outsider::Outsider;
 pub use platform::Platform;
 pub use proxy::{Mode, Proxy};

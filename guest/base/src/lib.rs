@@ -11,3 +11,4 @@ pub mod json;
 #[cfg(target_family = "wasm")]
 mod memory;
 pub mod secret;
+pub mod text;

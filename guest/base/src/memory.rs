@@ -58,6 +58,8 @@ unsafe impl GlobalAlloc for Heap {
         with_exposed_provenance_mut(start)
     }
 
+    // In one place: it is called in very many.
+    #[inline(never)]
     unsafe fn dealloc(&self, piece: *mut u8, layout: Layout) {
         self.live.set(self.live.get() - 1);
         if piece.addr() + layout.size() == self.next.get() {

@@ -11,6 +11,7 @@ use super::lease_id::LeaseId;
 use super::metadata::Metadata;
 use super::operation::{ETag, Operation};
 use crate::prelude::*;
+use tenure_base::text::cut;
 
 /// One answer, as far as it matters.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -115,6 +116,8 @@ impl Answer {
             Operation::CreateContainer | Operation::Release { .. } | Operation::Break { .. } => {
                 true
             }
+            #[cfg(doctor)]
+            Operation::Delete { .. } | Operation::LookAtAccount => true,
         };
         Answer {
             status,
@@ -152,9 +155,9 @@ const MOST_SHOWN: usize = 300;
 /// Not what it says of a signature: it quotes all that was signed, lease ids too.
 fn error_detail(body: &[u8]) -> Option<String> {
     let text = core::str::from_utf8(body).ok()?;
-    let (_, rest) = text.split_once("<AuthenticationErrorDetail>")?;
-    let (detail, _) = rest.split_once("</AuthenticationErrorDetail>")?;
-    if detail.contains("string to sign") {
+    let (_, rest) = cut(text, "<AuthenticationErrorDetail>")?;
+    let (detail, _) = cut(rest, "</AuthenticationErrorDetail>")?;
+    if cut(detail, "string to sign").is_some() {
         return None;
     }
     let line: String = detail.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
@@ -170,6 +173,8 @@ fn classify(operation: &Operation, status: u16, code: Option<&str>, complete: bo
         404 => match operation {
             // Not even the account is there; nothing that an election could create.
             Operation::CreateContainer => Class::Refused,
+            #[cfg(doctor)]
+            Operation::LookAtAccount => Class::MissingContainer,
             // Put Blob needs only the container.
             Operation::CreateBlob | Operation::WriteAside { .. } => Class::MissingContainer,
             _ if code == Some("ContainerNotFound") => Class::MissingContainer,
@@ -191,6 +196,10 @@ fn expected_status(operation: &Operation) -> u16 {
         | Operation::Acquire { .. }
         | Operation::WriteAside { .. } => 201,
         Operation::Break { .. } => 202,
+        #[cfg(doctor)]
+        Operation::Delete { .. } => 202,
+        #[cfg(doctor)]
+        Operation::LookAtAccount => 200,
         Operation::Look { .. }
         | Operation::LookAside(_)
         | Operation::Renew { .. }

@@ -1,6 +1,7 @@
 //! The address of an account: origin and path prefix, checked without a URL library.
 
 use crate::prelude::*;
+use tenure_base::text::cut;
 
 /// Where an account's blobs are.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,17 +25,17 @@ impl Endpoint {
         if scheme != "http" && scheme != "https" {
             return Err(NO_ADDRESS);
         }
-        if rest.contains('?') {
+        if rest.as_bytes().contains(&b'?') {
             return Err("has a query (a part after ?)");
         }
-        if rest.contains('#') {
+        if rest.as_bytes().contains(&b'#') {
             return Err("has a fragment (a part after #)");
         }
         let (authority, path) = match rest.find('/') {
             Some(slash) => rest.split_at(slash),
             None => (rest, ""),
         };
-        if authority.contains('@') {
+        if authority.as_bytes().contains(&b'@') {
             return Err("has a user or password (a part before @)");
         }
         check_authority(authority)?;
@@ -58,7 +59,7 @@ impl Endpoint {
 
     /// The account's name, where the address tells it: not when it is a domain of one's own.
     pub fn named_account(&self) -> Option<String> {
-        if self.host().contains(".blob.") {
+        if cut(self.host(), ".blob.").is_some() {
             return self.host().split('.').next().map(Into::into);
         }
         (self.is_path_style() && !self.prefix.is_empty()).then(|| self.account())
@@ -73,7 +74,7 @@ impl Endpoint {
     pub fn is_path_style(&self) -> bool {
         let host = self.host();
         let number = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
-        host.starts_with('[') || !host.contains('.') || host.split('.').all(number)
+        host.starts_with('[') || !host.as_bytes().contains(&b'.') || host.split('.').all(number)
     }
 
     /// Whether requests do not leave this machine.
@@ -87,7 +88,7 @@ impl Endpoint {
     }
 
     pub(super) fn host(&self) -> &str {
-        let authority = self.origin.split_once("://").map_or("", |(_, authority)| authority);
+        let authority = cut(&self.origin, "://").map_or("", |(_, authority)| authority);
         match authority.strip_prefix('[') {
             Some(_) => authority.split_inclusive(']').next().unwrap_or_default(),
             None => authority.split(':').next().unwrap_or_default(),
@@ -96,7 +97,7 @@ impl Endpoint {
 
     /// Whether the port is spelled out.
     pub(super) fn has_port(&self) -> bool {
-        if self.origin.contains('[') {
+        if self.origin.as_bytes().contains(&b'[') {
             !self.origin.ends_with(']')
         } else {
             self.origin.matches(':').count() > 1

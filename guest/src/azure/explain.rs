@@ -44,7 +44,8 @@ impl Answer {
     fn meaning(&self, operation: &Operation) -> &'static str {
         let code = self.code.as_deref().unwrap_or("");
         match self.class {
-            Class::Done => "done",
+            // Told only when it is none: the answer is about somebody else's lease.
+            Class::Done => "it names another lease than ours, so it was not done for us",
             Class::MissingBlob => {
                 "the blob does not exist; if an election ran on it, somebody deleted it, and the \
                 next candidate creates it again"
@@ -227,7 +228,7 @@ mod tests {
     #[test]
     fn each_case_has_its_own_words() {
         let cases = [
-            (200, "", "done"),
+            (200, "", "another lease than ours"),
             (403, "AuthenticationFailed", "AccountKey"),
             (403, "AuthenticationFailed", "clock"),
             (403, "AuthorizationFailure", "Azurite"),

@@ -31,7 +31,7 @@ pub fn format(date: DateTime<Utc>) -> String {
 }
 
 /// Every request has a date or two: the formatting of the library takes several times as long.
-fn two_digits(text: &mut String, number: u32) {
+pub(super) fn two_digits(text: &mut String, number: u32) {
     for digit in [number / 10, number % 10] {
         text.push(char::from_digit(digit % 10, 10).unwrap_or('0'));
     }
@@ -58,7 +58,7 @@ pub fn parse(text: &str) -> Option<DateTime<Utc>> {
         .map(|date| date.and_utc())
 }
 
-fn digits(text: &str, length: usize) -> Option<u32> {
+pub(super) fn digits(text: &str, length: usize) -> Option<u32> {
     let only_digits = text.len() == length && text.bytes().all(|byte| byte.is_ascii_digit());
     if only_digits { text.parse().ok() } else { None }
 }

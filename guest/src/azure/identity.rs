@@ -4,18 +4,18 @@
 //! Azure VM*, *REST endpoint reference* of managed identities in App Service, *OAuth 2.0 client
 //! credentials flow*.
 
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-
 use super::endpoint::Endpoint;
 use super::operation::{Method, Request};
+use super::percent;
 use super::secret::Secret;
 use crate::prelude::*;
+use tenure_base::text::cut;
 
 /// What tokens are for. The same in every cloud.
 pub const AUDIENCE: &str = "https://storage.azure.com";
 
 /// What a form leaves as it is (RFC 3986, unreserved).
-const FORM: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+const FORM: &[u8] = b"-._~";
 
 /// The authority of the public cloud, and those of the others by the end of the storage host.
 const AUTHORITY: &str = "https://login.microsoftonline.com";
@@ -104,7 +104,7 @@ impl Identity {
                 proof: Proof::Secret(secret) | Proof::Assertion(secret), ..
             } => secret,
         };
-        text.contains(secret.reveal())
+        cut(text, secret.reveal()).is_some()
     }
 
     /// The request for a token.
@@ -130,7 +130,7 @@ impl Identity {
             ),
             Self::Application { authority, tenant, client, proof } => {
                 let body = form(client, proof);
-                let tenant = utf8_percent_encode(tenant, FORM);
+                let tenant = percent::encode(tenant, FORM);
                 (
                     format!("{}/{tenant}/oauth2/v2.0/token", authority.prefix),
                     vec![
@@ -148,8 +148,8 @@ impl Identity {
 }
 
 fn for_storage(client: Option<&str>) -> String {
-    let client = client.map(|client| format!("&client_id={}", utf8_percent_encode(client, FORM)));
-    let resource = utf8_percent_encode(AUDIENCE, FORM);
+    let client = client.map(|client| format!("&client_id={}", percent::encode(client, FORM)));
+    let resource = percent::encode(AUDIENCE, FORM);
     format!("&resource={resource}{}", client.unwrap_or_default())
 }
 
@@ -164,7 +164,7 @@ fn form(client: &str, proof: &Proof) -> String {
             .extend([("client_assertion", assertion.reveal()), ("client_assertion_type", BEARER)]),
     }
     let fields = fields.iter().map(|(name, value)| {
-        let value = utf8_percent_encode(value, FORM);
+        let value = percent::encode(value, FORM);
         format!("{name}={value}")
     });
     fields.collect::<Vec<_>>().join("&")

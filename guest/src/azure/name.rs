@@ -2,8 +2,8 @@
 
 use core::fmt;
 
+use super::percent;
 use crate::prelude::*;
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 /// A container and a blob in it, both by Azure's rules (REST: *Naming and referencing containers,
 /// blobs, and metadata*).
@@ -17,8 +17,7 @@ pub struct BlobName {
 const LONGEST: usize = 1024;
 
 /// What stays as it is in a path: RFC 3986 unreserved characters, and the slash.
-const ENCODED: &AsciiSet =
-    &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
+const KEPT: &[u8] = b"-._~/";
 
 /// What the longest name of a blob beside an election's ends with.
 const LONGEST_ASIDE: &str = ".notice";
@@ -106,7 +105,7 @@ fn encoded_path(parts: &[&str]) -> String {
     let mut path = String::new();
     for part in parts {
         path.push('/');
-        path.extend(utf8_percent_encode(part, ENCODED));
+        path.push_str(&percent::encode(part, KEPT));
     }
     path
 }

@@ -2,9 +2,6 @@
 
 use core::fmt;
 
-use chrono::{DateTime, Utc};
-use serde::{Deserialize, Serialize};
-
 use super::account::Account;
 use super::credential::Authorization;
 use super::http_date;
@@ -13,15 +10,19 @@ use super::metadata::Metadata;
 use super::name::{Aside, BlobName};
 use super::secret::Secret;
 use super::shared_key::{self, decoded_query, string_to_sign};
+use crate::memory::remember;
 use crate::prelude::*;
+use chrono::{DateTime, Utc};
 
 /// The service's version that every request asks for (`x-ms-version`). All Azurites in use know it.
 pub const API_VERSION: &str = "2021-12-02";
 
 /// One version of a blob's content and metadata, as the service writes it, with its quotes. Lease
 /// operations do not change it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ETag(pub String);
+
+remember!(struct ETag(text));
 
 /// One request to the service. Which answers count as done: [`super::answer::Class`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,6 +90,15 @@ pub enum Operation {
         /// As in a record.
         metadata: Metadata,
     },
+    /// *Delete Blob*, of the doctor's own blob. No election deletes anything.
+    #[cfg(doctor)]
+    Delete {
+        /// The id that holds the lease, if one does.
+        lease: Option<LeaseId>,
+    },
+    /// *Get Account Information* (HEAD), asked of the container.
+    #[cfg(doctor)]
+    LookAtAccount,
 }
 
 /// The methods that are used.
@@ -102,6 +112,9 @@ pub enum Method {
     Get,
     /// POST, for a token.
     Post,
+    /// DELETE.
+    #[cfg(doctor)]
+    Delete,
 }
 
 impl Method {
@@ -112,6 +125,8 @@ impl Method {
             Method::Put => "PUT",
             Method::Get => "GET",
             Method::Post => "POST",
+            #[cfg(doctor)]
+            Method::Delete => "DELETE",
         }
     }
 }
@@ -168,6 +183,10 @@ impl Operation {
             Operation::LookAside(Aside::Heir) => "look for heir",
             Operation::WriteAside { aside: Aside::Notice, .. } => "leave notice",
             Operation::WriteAside { aside: Aside::Heir, .. } => "come forward",
+            #[cfg(doctor)]
+            Operation::Delete { .. } => "delete blob",
+            #[cfg(doctor)]
+            Operation::LookAtAccount => "look at account",
         }
     }
 
@@ -189,6 +208,10 @@ impl Operation {
             Operation::CreateContainer => (Method::Put, blob.container_path()),
             Operation::LookAside(aside) => (Method::Head, blob.aside_path(*aside)),
             Operation::WriteAside { aside, .. } => (Method::Put, blob.aside_path(*aside)),
+            #[cfg(doctor)]
+            Operation::Delete { .. } => (Method::Delete, blob.path()),
+            #[cfg(doctor)]
+            Operation::LookAtAccount => (Method::Head, blob.container_path()),
             _ => (Method::Put, blob.path()),
         };
         let path = account.prefix().to_string() + &path;
@@ -197,7 +220,7 @@ impl Operation {
         let mut headers = Headers(Vec::with_capacity(12));
         // A date is for the signature; a SAS and a token have their own times.
         if matches!(authorization, Authorization::SharedKey(_)) {
-            headers.add("x-ms-date", http_date::format(date));
+            headers.add("x-ms-date", &http_date::format(date));
         }
         headers.add("x-ms-version", API_VERSION);
         if method == Method::Put {
@@ -235,6 +258,10 @@ impl Operation {
             | Operation::CreateBlob
             | Operation::LookAside(_)
             | Operation::WriteAside { .. } => "",
+            #[cfg(doctor)]
+            Operation::Delete { .. } => "",
+            #[cfg(doctor)]
+            Operation::LookAtAccount => "restype=account&comp=properties&",
             Operation::CreateContainer => "restype=container&",
             Operation::WriteMetadata { .. } => "comp=metadata&",
             Operation::Acquire { .. }
@@ -253,9 +280,17 @@ impl Operation {
         const IF_NONE_MATCH: &str = "if-none-match";
         const BLOB_TYPE: (&str, &str) = ("x-ms-blob-type", "BlockBlob");
         match self {
+            #[cfg(doctor)]
+            Operation::LookAtAccount => {}
+            #[cfg(doctor)]
+            Operation::Delete { lease } => {
+                if let Some(lease) = lease {
+                    headers.add(LEASE, &lease.to_string());
+                }
+            }
             Operation::Look { lease } => {
                 if let Some(lease) = lease {
-                    headers.add(LEASE, lease.to_string());
+                    headers.add(LEASE, &lease.to_string());
                 }
             }
             Operation::CreateContainer | Operation::LookAside(_) => {}
@@ -265,40 +300,40 @@ impl Operation {
             }
             Operation::Acquire { lease, seconds, if_match } => {
                 headers.add(ACTION, "acquire");
-                headers.add("x-ms-lease-duration", seconds.to_string());
-                headers.add(PROPOSED, lease.to_string());
+                headers.add("x-ms-lease-duration", &seconds.to_string());
+                headers.add(PROPOSED, &lease.to_string());
                 if let Some(ETag(etag)) = if_match {
-                    headers.add(IF_MATCH, etag.as_str());
+                    headers.add(IF_MATCH, etag);
                 }
             }
             Operation::Renew { lease } => {
                 headers.add(ACTION, "renew");
-                headers.add(LEASE, lease.to_string());
+                headers.add(LEASE, &lease.to_string());
             }
             Operation::Change { lease, to } => {
                 headers.add(ACTION, "change");
-                headers.add(LEASE, lease.to_string());
-                headers.add(PROPOSED, to.to_string());
+                headers.add(LEASE, &lease.to_string());
+                headers.add(PROPOSED, &to.to_string());
             }
             Operation::Release { lease } => {
                 headers.add(ACTION, "release");
-                headers.add(LEASE, lease.to_string());
+                headers.add(LEASE, &lease.to_string());
             }
             Operation::Break { period } => {
                 headers.add(ACTION, "break");
                 if let Some(period) = period {
-                    headers.add("x-ms-lease-break-period", period.to_string());
+                    headers.add("x-ms-lease-break-period", &period.to_string());
                 }
             }
             Operation::WriteMetadata { lease, if_match: ETag(etag), metadata } => {
-                headers.add(LEASE, lease.to_string());
-                headers.add(IF_MATCH, etag.as_str());
+                headers.add(LEASE, &lease.to_string());
+                headers.add(IF_MATCH, etag);
                 headers.add_all(metadata);
             }
             Operation::WriteAside { over, metadata, .. } => {
                 headers.add(BLOB_TYPE.0, BLOB_TYPE.1);
                 match over {
-                    Some(ETag(etag)) => headers.add(IF_MATCH, etag.as_str()),
+                    Some(ETag(etag)) => headers.add(IF_MATCH, etag),
                     None => headers.add(IF_NONE_MATCH, "*"),
                 }
                 headers.add_all(metadata);
@@ -310,13 +345,15 @@ impl Operation {
 struct Headers(Vec<(String, String)>);
 
 impl Headers {
-    fn add(&mut self, name: impl Into<String>, value: impl Into<String>) {
+    // In one place: there are very many headers.
+    #[inline(never)]
+    fn add(&mut self, name: &str, value: &str) {
         self.0.push((name.into(), value.into()));
     }
 
     fn add_all(&mut self, metadata: &Metadata) {
         for (name, value) in metadata.iter() {
-            self.add("x-ms-meta-".to_string() + name, value);
+            self.add(&("x-ms-meta-".to_string() + name), value);
         }
     }
 }
@@ -374,6 +411,9 @@ mod tests {
                 over: Some(etag()),
                 metadata: Metadata::default(),
             },
+            Operation::Delete { lease: None },
+            Operation::Delete { lease: Some(id(A)) },
+            Operation::LookAtAccount,
         ]
     }
 
@@ -440,6 +480,9 @@ mod tests {
                 "PUT /devstoreaccount1/leases/my%20leader.heir?timeout=3",
                 vec![("x-ms-blob-type", "BlockBlob"), ("if-match", "\"0x1\"")],
             ),
+            ("DELETE /devstoreaccount1/leases/my%20leader?timeout=3", vec![]),
+            ("DELETE /devstoreaccount1/leases/my%20leader?timeout=3", vec![("x-ms-lease-id", A)]),
+            ("HEAD /devstoreaccount1/leases?restype=account&comp=properties&timeout=3", vec![]),
         ];
         assert_eq!(all().len(), expected.len());
         for (operation, (line, own)) in all().iter().zip(expected) {

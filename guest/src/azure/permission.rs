@@ -27,6 +27,10 @@ impl Operation {
             | Operation::Release { .. }
             | Operation::WriteMetadata { .. } => ("w", "containers/blobs/write"),
             Operation::Break { .. } => ("w or d", "containers/blobs/write"),
+            #[cfg(doctor)]
+            Operation::Delete { .. } => ("d", "containers/blobs/delete"),
+            #[cfg(doctor)]
+            Operation::LookAtAccount => ("any, of an account SAS", "getInfo/action"),
         };
         Permission { letters, action }
     }
@@ -62,6 +66,9 @@ mod tests {
             },
             Operation::WriteAside { aside: Aside::Heir, over: None, metadata: Metadata::default() },
             Operation::WriteMetadata { lease, if_match, metadata: Metadata::default() },
+            Operation::Change { lease, to: lease },
+            Operation::Delete { lease: None },
+            Operation::LookAtAccount,
         ] {
             let Permission { letters, action } = operation.permission();
             let row = format!("| {} | {letters} | `{action}` |", operation.name());

@@ -1,10 +1,11 @@
 //! Shared access signatures: a query that somebody signed, and that is sent as it is (REST:
 //! *Create an account / a service / a user delegation SAS*).
 
-use chrono::{DateTime, SecondsFormat, Utc};
-use percent_encoding::percent_decode_str;
+use chrono::{DateTime, Timelike, Utc};
 
 use super::account::Problem;
+use super::percent;
+use super::rfc3339;
 use super::secret::Secret;
 use crate::prelude::*;
 
@@ -42,8 +43,7 @@ impl Sas {
 
     /// What people should know of the times between which it is good.
     pub fn times(&self, now: DateTime<Utc>) -> Option<String> {
-        let [start, expiry] = ["st", "se"].map(|name| self.get(name).and_then(time));
-        match (start, expiry) {
+        match self.bounds() {
             (_, Some(expiry)) if expiry <= now => Some(format!(
                 "the SAS has expired, at {}: every request will be refused",
                 told(expiry)
@@ -54,6 +54,18 @@ impl Sas {
             (_, Some(expiry)) => Some(format!("the SAS expires at {}", told(expiry))),
             (_, None) => None,
         }
+    }
+
+    /// From when on and until when it is good, as far as it says so.
+    pub fn bounds(&self) -> (Option<DateTime<Utc>>, Option<DateTime<Utc>>) {
+        let bound = |name| self.get(name).and_then(time);
+        (bound("st"), bound("se"))
+    }
+
+    /// Whether it is good for a single blob.
+    #[cfg(doctor)]
+    pub fn is_for_one_blob(&self) -> bool {
+        self.get("sr") == Some("b")
     }
 
     fn get(&self, name: &str) -> Option<&str> {
@@ -94,11 +106,11 @@ impl Sas {
         let letters = |name| self.get(name).unwrap_or_default();
         match (self.get("ss"), self.get("sr")) {
             (Some(services), _) => {
-                if !services.contains('b') {
+                if !services.as_bytes().contains(&b'b') {
                     let problem = "the account SAS is not for the Blob service (ss has no b)";
                     complain(problem.into(), "make one that is");
                 }
-                if !letters("srt").contains('o') {
+                if !letters("srt").as_bytes().contains(&b'o') {
                     let problem = "the account SAS is not for objects (srt has no o)";
                     complain(
                         problem.into(),
@@ -115,10 +127,10 @@ impl Sas {
         }
         // With a stored access policy (si) the permissions are the policy's.
         if self.get("si").is_none() {
-            let missing: Vec<_> = [("r", "read"), ("w", "write")]
+            let missing: Vec<_> = [(b'r', "read"), (b'w', "write")]
                 .into_iter()
-                .filter(|(letter, _)| !letters("sp").contains(letter))
-                .map(|(letter, name)| format!("{name} ({letter})"))
+                .filter(|(letter, _)| !letters("sp").as_bytes().contains(letter))
+                .map(|(letter, name)| format!("{name} ({})", char::from(letter)))
                 .collect();
             if !missing.is_empty() {
                 let problem = format!("the SAS does not permit to {}", missing.join(" and to "));
@@ -134,18 +146,19 @@ impl Sas {
 
 /// Reads the forms of ISO 8601 that a SAS may have.
 fn time(text: &str) -> Option<DateTime<Utc>> {
-    let text = percent_decode_str(text).decode_utf8().ok()?;
+    let text = String::from_utf8(percent::decode(text)).ok()?;
     // A day, or a time without seconds, is as good as its beginning.
     let whole = match text.len() {
         10 => format!("{text}T00:00:00Z"),
         17 => text.replace('Z', ":00Z"),
-        _ => text.into(),
+        _ => text,
     };
-    DateTime::parse_from_rfc3339(&whole).ok().map(|time| time.to_utc())
+    rfc3339::parse(&whole)
 }
 
+/// Without a part of a second, which no SAS has a use for.
 fn told(time: DateTime<Utc>) -> String {
-    time.to_rfc3339_opts(SecondsFormat::Secs, true)
+    rfc3339::format(time.with_nanosecond(0).unwrap_or(time))
 }
 
 #[cfg(test)]

@@ -2,15 +2,16 @@
 
 use core::fmt;
 
-use serde::{Deserialize, Serialize};
 use zeroize::Zeroize;
 
+use crate::memory::remember;
 use crate::prelude::*;
 
 /// A secret. `Debug` prints nothing of it; its memory is overwritten when it is dropped.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "String", into = "String")]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
+
+remember!(struct Secret(text));
 
 impl Secret {
     /// The text, to be sent and to be shown to nobody.
@@ -28,12 +29,6 @@ impl From<String> for Secret {
 impl From<&str> for Secret {
     fn from(text: &str) -> Self {
         String::from(text).into()
-    }
-}
-
-impl From<Secret> for String {
-    fn from(mut secret: Secret) -> Self {
-        core::mem::take(&mut secret.0)
     }
 }
 

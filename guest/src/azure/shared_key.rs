@@ -8,11 +8,11 @@ use alloc::borrow::Cow;
 use core::cmp::Ordering;
 use core::fmt;
 
+use super::percent::decode_text;
 use crate::prelude::*;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit, Mac};
-use percent_encoding::percent_decode_str;
 use sha2::Sha256;
 
 /// An account key. Validated when made; `Debug` prints nothing of it.
@@ -170,12 +170,11 @@ fn sorted<'a>(
 
 /// The part of an address after `?`, taken apart and percent-decoded. A `+` stays a `+`.
 pub fn decoded_query(query: &str) -> Vec<(String, String)> {
-    let decoded = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
     query
         .split('&')
         .filter(|piece| !piece.is_empty())
         .map(|piece| piece.split_once('=').unwrap_or((piece, "")))
-        .map(|(name, value)| (decoded(name), decoded(value)))
+        .map(|(name, value)| (decode_text(name), decode_text(value)))
         .collect()
 }
 

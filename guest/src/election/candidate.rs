@@ -7,9 +7,6 @@
 
 use core::time::Duration;
 
-use chrono::{DateTime, TimeDelta, Utc};
-use serde::{Deserialize, Serialize};
-
 use super::Moment;
 use super::chance::Chance;
 use super::chore::Chore;
@@ -35,11 +32,13 @@ use crate::azure::answer::{Answer, Class};
 use crate::azure::credential::{Credential, Pass};
 use crate::azure::lease_id::LeaseId;
 use crate::azure::operation::{Operation, Request};
+use crate::memory::{Recall, Remember, remember};
 use crate::mutants::mutant;
 use crate::prelude::*;
+use chrono::{DateTime, TimeDelta, Utc};
 
 /// The version of the memory; another one counts as no memory.
-const MEMORY: u8 = 5;
+const MEMORY: u8 = 6;
 
 /// No step sends more than this many requests before the host gets its turn.
 const MOST_REQUESTS: u32 = 16;
@@ -84,7 +83,7 @@ pub enum Todo {
 }
 
 /// All that a candidate remembers between two steps.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 pub(super) struct State {
     /// Tells this incarnation from others of the same name.
     pub nonce: u64,
@@ -109,8 +108,13 @@ pub(super) struct State {
     pub files: Files,
 }
 
+remember!(struct State {
+    nonce, service, phase, turn, following, leaving, health, told, keyring, leave_notice, files,
+    steering, heir, wish
+});
+
 /// Where a candidate stands in the protocol.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 #[allow(
     clippy::large_enum_variant,
     reason = "there is one, for the length of a step; smaller on wasm"
@@ -133,6 +137,17 @@ pub(super) enum Phase {
     /// Nothing more to do.
     Left,
 }
+
+remember!(enum Phase {
+    0 = Watching(watch),
+    1 = Creating { container, watch },
+    2 = Acquiring(attempt),
+    3 = Raising(raise),
+    4 = Holding(hold),
+    5 = Stopping { lease },
+    6 = Releasing(release),
+    7 = Left,
+} else Left);
 
 /// One call from the host.
 #[derive(Clone, Debug)]
@@ -483,6 +498,10 @@ pub(super) fn trouble(answer: &Answer, operation: &Operation, settings: &Setting
     let class = match answer.class {
         Class::Refused => TroubleClass::Refused,
         Class::MissingBlob | Class::MissingContainer => TroubleClass::Configuration,
+        // That does not pass.
+        Class::Conflict if answer.code.as_deref() == Some("BlobImmutableDueToPolicy") => {
+            TroubleClass::Configuration
+        }
         Class::Unavailable | Class::Conflict | Class::LeaseMismatch | Class::ConditionNotMet => {
             TroubleClass::Unavailable
         }
@@ -512,9 +531,7 @@ pub(super) fn patience(settings: &Settings) -> Duration {
 
 fn remember(state: &State) -> Vec<u8> {
     let mut memory = vec![MEMORY];
-    // Serialising these plain values into a vector cannot fail; if it did, the
-    // candidate would begin anew, which is safe.
-    memory.extend(postcard::to_allocvec(state).unwrap_or_default());
+    state.write(&mut memory);
     memory
 }
 
@@ -525,7 +542,7 @@ pub(super) fn remembered_files(memory: &[u8]) -> Option<Files> {
 
 fn recall(memory: &[u8]) -> Option<State> {
     match memory.split_first() {
-        Some((&MEMORY, state)) => postcard::from_bytes(state).ok(),
+        Some((&MEMORY, state)) => Recall::all(state),
         _ => None,
     }
 }

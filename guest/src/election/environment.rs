@@ -1,8 +1,7 @@
 //! Where settings come from: variables, and the files that some of them name.
 
-use serde::{Deserialize, Serialize};
-
 use crate::azure::secret::Secret;
+use crate::memory::remember;
 use crate::prelude::*;
 
 /// What a host gives.
@@ -40,8 +39,10 @@ impl<F: Fn(&str) -> Option<String>> Environment for F {
 }
 
 /// What files said, by their paths.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Files(Vec<(String, Secret)>);
+
+remember!(struct Files(texts));
 
 impl Files {
     pub(super) fn add(&mut self, path: String, text: Secret) {

@@ -12,7 +12,6 @@
 use core::time::Duration;
 
 use chrono::TimeDelta;
-use serde::{Deserialize, Serialize};
 
 use super::Moment;
 use super::candidate::{Phase, Step};
@@ -28,6 +27,7 @@ use crate::azure::answer::{Answer, Class, LeaseState, Properties};
 use crate::azure::lease_id::LeaseId;
 use crate::azure::metadata::Metadata;
 use crate::azure::name::Aside;
+use crate::memory::remember;
 use crate::mutants::mutant;
 use crate::prelude::*;
 
@@ -67,7 +67,7 @@ pub(super) struct Forward {
 }
 
 /// A follower that the leader named as its heir.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Heir {
     lease: LeaseId,
     /// That of the leader.
@@ -76,6 +76,8 @@ pub(super) struct Heir {
     forward: bool,
     until: Moment,
 }
+
+remember!(struct Heir { lease, term, forward, until });
 
 impl Forward {
     pub fn write(&self) -> Metadata {

@@ -1,9 +1,8 @@
 //! The leaders before the newest, as the record keeps them: few, and in few bytes.
 
-use serde::{Deserialize, Serialize};
-
 use super::record::{Incumbent, encoded};
 use super::service_clock::Timestamp;
+use crate::memory::remember;
 use crate::prelude::*;
 
 /// So many are kept.
@@ -13,8 +12,10 @@ const MOST: usize = 10;
 const MOST_BYTES: usize = 700;
 
 /// The leaders before the newest, the last one first.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct History(Vec<Incumbent>);
+
+remember!(struct History(leaders));
 
 impl History {
     /// Adds the newest, and forgets the oldest of too many.

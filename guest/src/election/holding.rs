@@ -2,8 +2,6 @@
 
 use core::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
 use super::Moment;
 use super::candidate::{Phase, Step, Wish, trouble};
 use super::chance::Chance;
@@ -21,6 +19,7 @@ use super::write::{Progress, Write};
 use crate::azure::answer::{Answer, Class};
 use crate::azure::lease_id::LeaseId;
 use crate::azure::operation::{ETag, Operation};
+use crate::memory::remember;
 use crate::mutants::{self, mutant};
 use crate::prelude::*;
 
@@ -40,7 +39,7 @@ const LONGEST_REST: Duration = Duration::from_secs(60);
 const LEAST_WRITE: Duration = Duration::from_secs(1);
 
 /// Leadership.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 pub(super) struct Hold {
     pub lease: LeaseId,
     pub valid_until: Moment,
@@ -62,12 +61,19 @@ pub(super) struct Hold {
     rest_until: Moment,
 }
 
+remember!(struct Hold {
+    lease, valid_until, look_for_notice, renew, record, etag, outcome_unwritten, write, claiming, won, look_for_heir,
+    rest_until
+});
+
 /// What is not on record of a turn that is claimed.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug)]
 struct Claim {
     for_value: bool,
     past_due: bool,
 }
+
+remember!(struct Claim { for_value, past_due });
 
 impl Hold {
     pub fn new(

@@ -33,6 +33,8 @@ mod write;
 
 pub use candidate::{Ask, Step, Todo};
 pub use chance::Chance;
+#[cfg(doctor)]
+pub(crate) use chance::lease_id as fresh_lease_id;
 pub use environment::{Environment, Files, Unreadable};
 pub use failure::{Failure, FailureKind};
 pub use history::History;

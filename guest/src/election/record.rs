@@ -5,8 +5,6 @@
 //! stand in the same place in every sort order. Values are percent-encoded ASCII.
 //! Fields that this version does not know are kept, because a write replaces all.
 
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
-use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::history::History;
@@ -14,6 +12,8 @@ use super::service_clock::Timestamp;
 use super::slots::Delivery;
 use crate::azure::metadata::Metadata;
 use crate::azure::name::BlobName;
+use crate::azure::percent;
+use crate::memory::remember;
 use crate::prelude::*;
 
 /// The format that this version writes, and the newest that it reads.
@@ -22,17 +22,16 @@ const FORMAT: u64 = 1;
 /// No more than half of what the service takes, so that there is room to grow.
 const MOST_BYTES: usize = 4096;
 
-const ENCODED: &AsciiSet =
-    &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b':').remove(b'/');
+const KEPT: &[u8] = b"-._~:/";
 
 /// A value as metadata holds it.
 pub(super) fn encoded(value: &str) -> String {
-    utf8_percent_encode(value, ENCODED).to_string()
+    percent::encode(value, KEPT)
 }
 
 /// A value of metadata, unless it is none of text.
 pub(super) fn decoded(value: &str) -> Option<String> {
-    Some(percent_decode_str(value).decode_utf8().ok()?.into_owned())
+    String::from_utf8(percent::decode(value)).ok()
 }
 
 mod field {
@@ -64,7 +63,7 @@ mod field {
 const MOST_VALUES: usize = 32;
 
 /// How a turn ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The handler returned ok.
     Succeeded,
@@ -79,6 +78,10 @@ pub enum Outcome {
     /// There are no attempts left.
     Abandoned,
 }
+
+remember!(enum Outcome {
+    0 = Succeeded, 1 = Failed, 2 = Trapped, 3 = TimedOut, 4 = CutOff, 5 = Abandoned
+} else Failed);
 
 impl Outcome {
     const ALL: [Self; 6] = [
@@ -112,7 +115,7 @@ impl Outcome {
 }
 
 /// The newest slot that was claimed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LastSlot {
     /// The scheduled instant.
     pub slot: Timestamp,
@@ -121,8 +124,10 @@ pub struct LastSlot {
     pub attempt: u32,
 }
 
+remember!(struct LastSlot { slot, attempt });
+
 /// The newest turn whose end was recorded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Finished {
     /// Its slot.
     pub slot: Timestamp,
@@ -130,8 +135,10 @@ pub struct Finished {
     pub outcome: Outcome,
 }
 
+remember!(struct Finished { slot, outcome });
+
 /// The newest turn for a value.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Started {
     /// The value that it ran for.
     pub value: String,
@@ -145,10 +152,14 @@ pub struct Started {
     pub outcome: Option<Outcome>,
 }
 
+remember!(struct Started { value, slot, attempt, delivery, outcome });
+
 /// Values that had their turn, the newest last: more than one, because a leader of an earlier
 /// release may come back. Kept as 64 bits of each; two that are confused are once in 10¹⁷.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Values(Vec<u64>);
+
+remember!(struct Values(hashes));
 
 impl Values {
     /// Whether `value` had its turn.
@@ -181,7 +192,7 @@ pub(super) fn fingerprint(text: &str) -> u64 {
 }
 
 /// Who leads, for others.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Incumbent {
     /// Its name; not unique.
     pub name: String,
@@ -193,8 +204,10 @@ pub struct Incumbent {
     pub address: Option<String>,
 }
 
+remember!(struct Incumbent { name, term, since, address });
+
 /// The record of an election.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Record {
     /// The newest term that was won.
     pub term: u64,
@@ -229,6 +242,11 @@ pub struct Record {
     /// Fields of other versions, kept as they are.
     pub unknown: Metadata,
 }
+
+remember!(struct Record {
+    term, leader, nonce, since, address, schedule, last, delivery, finished, started, values, unknown,
+    priority, heir, changes, history
+});
 
 /// Why metadata is no record of ours. The blob is then left untouched.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -267,33 +285,36 @@ impl Record {
         }
         let mut left = metadata.clone();
         left.remove(field::FORMAT);
-        let mut fields = Fields(left);
-        let slot = fields.optional(field::SLOT, Timestamp::parse)?;
-        let attempt = fields.optional(field::ATTEMPT, |text| text.parse().ok())?;
-        let finished = fields.optional(field::FINISHED, Timestamp::parse)?;
-        let outcome = fields.outcome(metadata, [field::FINISHED, field::OUTCOME])?;
-        let started = fields.started(metadata)?;
-        Ok(Some(Self {
-            // Room to rise for longer than any election lasts.
-            term: fields.required(field::TERM, |text| {
-                text.parse().ok().filter(|term| *term <= u64::MAX / 2)
-            })?,
-            leader: fields.required(field::LEADER, |text| Some(text.into()))?,
-            nonce: fields.required(field::NONCE, |text| u64::from_str_radix(text, 16).ok())?,
-            since: fields.required(field::SINCE, Timestamp::parse)?,
-            address: fields.optional(field::ADDRESS, |text| Some(text.into()))?,
-            schedule: fields.optional(field::SCHEDULE, |text| Some(text.into()))?,
+        let mut fields = Fields { left, garbled: None };
+        let slot = fields.instant(field::SLOT);
+        let attempt = fields.number(field::ATTEMPT);
+        let finished = fields.instant(field::FINISHED);
+        let outcome = fields.outcome(metadata, [field::FINISHED, field::OUTCOME]);
+        let started = fields.started(metadata);
+        // Room to rise for longer than any election lasts.
+        let term = |text: &str| text.parse().ok().filter(|term| *term <= u64::MAX / 2);
+        let record = Self {
+            term: fields.required(field::TERM, term),
+            leader: fields.required(field::LEADER, |text| Some(text.into())),
+            nonce: fields.required(field::NONCE, |text| u64::from_str_radix(text, 16).ok()),
+            since: fields.required(field::SINCE, Timestamp::parse),
+            address: fields.text(field::ADDRESS),
+            schedule: fields.text(field::SCHEDULE),
             last: slot.map(|slot| LastSlot { slot, attempt: attempt.unwrap_or(1) }),
-            delivery: fields.delivery(field::MAX_ATTEMPTS)?,
+            delivery: fields.delivery(field::MAX_ATTEMPTS),
             finished: finished.zip(outcome).map(|(slot, outcome)| Finished { slot, outcome }),
             started,
-            values: fields.optional(field::VALUES, Values::parse)?.unwrap_or_default(),
-            priority: fields.optional(field::PRIORITY, |text| text.parse().ok())?,
-            heir: fields.optional(field::HEIR, |text| Some(text.into()))?,
-            changes: fields.optional(field::CHANGES, |text| text.parse().ok())?.unwrap_or(0),
-            history: fields.optional(field::HISTORY, History::parse)?.unwrap_or_default(),
-            unknown: fields.0,
-        }))
+            values: fields.optional(field::VALUES, Values::parse).unwrap_or_default(),
+            priority: fields.number(field::PRIORITY),
+            heir: fields.text(field::HEIR),
+            changes: fields.optional(field::CHANGES, |text| text.parse().ok()).unwrap_or(0),
+            history: fields.optional(field::HISTORY, History::parse).unwrap_or_default(),
+            unknown: fields.left,
+        };
+        match fields.garbled {
+            Some(field) => Err(RecordError::Garbled(field)),
+            None => Ok(Some(record)),
+        }
     }
 
     /// Whether a blob is ours to lead with, and its record. One that is not stays untouched.
@@ -445,68 +466,85 @@ impl Record {
     }
 }
 
-/// Fields not yet taken.
-struct Fields(Metadata);
+/// Fields on their way into a record. What cannot be read is noted, and the whole refused at the end:
+/// to leave at each of so many fields would be a third more code.
+struct Fields {
+    /// Not yet taken.
+    left: Metadata,
+    /// The first that cannot be read.
+    garbled: Option<String>,
+}
 
 impl Fields {
-    fn decoded(&mut self, name: &str) -> Result<Option<String>, RecordError> {
-        let Some(value) = self.0.remove(name) else { return Ok(None) };
-        decoded(&value).map(Some).ok_or_else(|| RecordError::Garbled(name.into()))
+    fn garble(&mut self, name: &str, how: &str) {
+        self.garbled.get_or_insert_with(|| name.to_string() + how);
     }
 
-    fn optional<T>(
-        &mut self,
-        name: &str,
-        read: impl FnOnce(&str) -> Option<T>,
-    ) -> Result<Option<T>, RecordError> {
-        let Some(text) = self.decoded(name)? else { return Ok(None) };
-        read(&text).map(Some).ok_or_else(|| RecordError::Garbled(name.into()))
+    #[inline(never)]
+    fn text(&mut self, name: &str) -> Option<String> {
+        let text = decoded(&self.left.remove(name)?);
+        if text.is_none() {
+            self.garble(name, "");
+        }
+        text
+    }
+
+    fn optional<T>(&mut self, name: &str, read: impl FnOnce(&str) -> Option<T>) -> Option<T> {
+        let value = read(&self.text(name)?);
+        if value.is_none() {
+            self.garble(name, "");
+        }
+        value
+    }
+
+    #[inline(never)]
+    fn instant(&mut self, name: &str) -> Option<Timestamp> {
+        self.optional(name, Timestamp::parse)
+    }
+
+    #[inline(never)]
+    fn number(&mut self, name: &str) -> Option<u32> {
+        self.optional(name, |text| text.parse().ok())
     }
 
     /// An outcome. A word of a newer version is kept, and what goes with it in the other field.
-    fn outcome(
-        &mut self,
-        metadata: &Metadata,
-        kept: [&str; 2],
-    ) -> Result<Option<Outcome>, RecordError> {
-        let outcome = self.optional(kept[1], |word| Some(Outcome::parse(word)))?;
+    fn outcome(&mut self, metadata: &Metadata, kept: [&str; 2]) -> Option<Outcome> {
+        let outcome = self.optional(kept[1], |word| Some(Outcome::parse(word)));
         if let Some(None) = outcome {
             for name in kept {
                 if let Some(value) = metadata.get(name) {
-                    self.0.insert(name.into(), value.into());
+                    self.left.insert(name.into(), value.into());
                 }
             }
         }
-        Ok(outcome.flatten())
+        outcome.flatten()
     }
 
-    fn delivery(&mut self, name: &str) -> Result<Delivery, RecordError> {
-        let max_attempts = self.optional(name, |text| text.parse().ok())?;
+    fn delivery(&mut self, name: &str) -> Delivery {
         let at_least_once = |max_attempts| Delivery::AtLeastOnce { max_attempts };
-        Ok(max_attempts.map_or(Delivery::AtMostOnce, at_least_once))
+        self.number(name).map_or(Delivery::AtMostOnce, at_least_once)
     }
 
-    fn started(&mut self, metadata: &Metadata) -> Result<Option<Started>, RecordError> {
-        let value = self.decoded(field::VALUE)?;
-        let slot = self.optional(field::VALUE_SLOT, Timestamp::parse)?;
-        let attempt = self.optional(field::VALUE_ATTEMPT, |text| text.parse().ok())?;
-        let outcome = self.outcome(metadata, [field::VALUE_OUTCOME; 2])?;
-        let delivery = self.delivery(field::VALUE_MAX_ATTEMPTS)?;
-        Ok(value.zip(slot).map(|(value, slot)| Started {
+    fn started(&mut self, metadata: &Metadata) -> Option<Started> {
+        let value = self.text(field::VALUE);
+        let slot = self.instant(field::VALUE_SLOT);
+        let attempt = self.number(field::VALUE_ATTEMPT);
+        let outcome = self.outcome(metadata, [field::VALUE_OUTCOME; 2]);
+        let delivery = self.delivery(field::VALUE_MAX_ATTEMPTS);
+        value.zip(slot).map(|(value, slot)| Started {
             value,
             slot,
             attempt: attempt.unwrap_or(1),
             delivery,
             outcome,
-        }))
+        })
     }
 
-    fn required<T>(
-        &mut self,
-        name: &str,
-        read: impl FnOnce(&str) -> Option<T>,
-    ) -> Result<T, RecordError> {
-        self.optional(name, read)?.ok_or_else(|| RecordError::Garbled(format!("{name} (missing)")))
+    fn required<T: Default>(&mut self, name: &str, read: impl FnOnce(&str) -> Option<T>) -> T {
+        self.optional(name, read).unwrap_or_else(|| {
+            self.garble(name, " (missing)");
+            T::default()
+        })
     }
 }
 

@@ -2,8 +2,6 @@
 
 use core::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
 use super::Moment;
 use super::candidate::{Phase, Step, Wish, patience};
 use super::chance::Chance;
@@ -16,12 +14,13 @@ use super::write::Write;
 use crate::azure::answer::{Answer, Class};
 use crate::azure::lease_id::LeaseId;
 use crate::azure::operation::Operation;
+use crate::memory::remember;
 
 /// How long the last write of the record may keep the release waiting.
 const LAST_WRITE: Duration = Duration::from_secs(1);
 
 /// A lease that is to be given back.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 pub(super) struct Release {
     lease: LeaseId,
     /// The id that it is given to; none: it is released.
@@ -37,6 +36,8 @@ pub(super) struct Release {
     then: Moment,
     pub pace: Pace,
 }
+
+remember!(struct Release { lease, last_write, write_until, until, then, pace, heir });
 
 type Reply = Result<Answer, Failure>;
 

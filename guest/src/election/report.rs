@@ -3,12 +3,11 @@
 
 use core::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
 use super::record::{Incumbent, Outcome};
 use super::service_clock::Timestamp;
 use super::trouble::Trouble;
 use crate::azure::answer::Class;
+use crate::memory::remember;
 use crate::prelude::*;
 
 /// Leadership, and how long it may be acted upon.
@@ -60,7 +59,7 @@ pub struct Ending {
 }
 
 /// One run of the leader handler, for one slot.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Turn {
     /// The fencing token.
     pub term: u64,
@@ -77,6 +76,10 @@ pub struct Turn {
     /// The longest that the turn may take.
     pub time_limit: Option<Duration>,
 }
+
+remember!(struct Turn {
+    term, slot, value, attempt, past_due, valid_for, time_limit
+});
 
 /// What happened since the last step.
 #[derive(Clone, Debug, PartialEq, Eq)]

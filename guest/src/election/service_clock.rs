@@ -3,15 +3,17 @@
 
 use core::time::Duration;
 
-use chrono::{DateTime, SecondsFormat, Utc};
-use serde::{Deserialize, Serialize};
-
 use super::Moment;
+use crate::azure::rfc3339;
+use crate::memory::remember;
 use crate::prelude::*;
+use chrono::{DateTime, Utc};
 
 /// A point in time, in nanoseconds since 1970-01-01T00:00:00Z.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Timestamp(pub u64);
+
+remember!(struct Timestamp(nanos));
 
 impl Timestamp {
     /// Nothing before 1970 or after 2262 can be told; it becomes the nearest bound.
@@ -38,13 +40,12 @@ impl Timestamp {
 
     /// As RFC 3339 in UTC, with as many digits as it needs.
     pub fn to_rfc3339(self) -> String {
-        self.to_date().to_rfc3339_opts(SecondsFormat::AutoSi, true)
+        rfc3339::format(self.to_date())
     }
 
     /// Reads RFC 3339.
     pub fn parse(text: &str) -> Option<Self> {
-        let date = DateTime::parse_from_rfc3339(text).ok()?;
-        Some(Self::from_date(date.with_timezone(&Utc)))
+        rfc3339::parse(text).map(Self::from_date)
     }
 
     /// This instant, that much later.
@@ -84,14 +85,18 @@ const STEP_BACK: Duration = Duration::from_secs(5);
 /// only what the time is *at least*. The sharpest of these readings is kept; it
 /// never runs ahead of the service, and over some answers it falls behind by little
 /// more than the way back of one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ServiceClock(Option<Reading>);
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+remember!(struct ServiceClock(reading));
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Reading {
     time: Timestamp,
     at: Moment,
 }
+
+remember!(struct Reading { time, at });
 
 impl ServiceClock {
     /// Learns from the `Date` of an answer that arrived at `at`.

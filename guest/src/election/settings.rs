@@ -224,16 +224,16 @@ impl Settings {
         let mut reader = Reader::new(&environment, Some(ONE_SHOT_LEASE));
         let timers = [variable::EVERY, variable::CRON, variable::ON_START];
         if timers.iter().all(|name| reader.get(name).is_none()) {
-            let problem = "no timer is set, so there is never a turn to run".into();
+            let problem = "no timer is set, so there is never a turn to run";
             let advice = "set it like 10m or 24h, or TENURE_CRON: how often a turn is to run, however \
                           often this is called";
             reader.complain(variable::EVERY, problem, advice);
         }
         for setting in [variable::PRIORITY, variable::MAX_TENURE, variable::WARM_UP] {
             if reader.get(setting).is_some() {
-                let problem =
-                    "is for a candidate that lasts; each call is one whole turn here".into();
-                reader.complain(setting, problem, "leave it out, or use tenure run");
+                const PROBLEM: &str =
+                    "is for a candidate that lasts; each call is one whole turn here";
+                reader.complain(setting, PROBLEM, "leave it out, or use tenure run");
             }
         }
         reader.settings()
@@ -313,22 +313,34 @@ impl<'e> Reader<'e> {
         self.environment.variable(setting).filter(|value| !value.trim().is_empty())
     }
 
-    fn complain(&mut self, setting: &'static str, problem: String, advice: &str) {
-        self.complaints.push(Complaint { setting, problem, advice: advice.into() });
+    fn complain(&mut self, setting: &'static str, problem: impl AsRef<str>, advice: &str) {
+        self.note(setting, problem.as_ref(), advice);
+    }
+
+    /// The same of a value, which the problem follows.
+    #[inline(never)]
+    fn complain_of(&mut self, setting: &'static str, value: &str, problem: &str, advice: &str) {
+        self.note(setting, &format!("\"{}\"{problem}", shown(value)), advice);
+    }
+
+    // In one place: there are very many complaints.
+    #[inline(never)]
+    fn note(&mut self, setting: &'static str, problem: &str, advice: &str) {
+        let (problem, advice) = (problem.into(), advice.into());
+        self.complaints.push(Complaint { setting, problem, advice });
     }
 
     fn election(&mut self) -> Option<BlobName> {
         const ADVICE: &str = "name a container and a blob, for example leases/nightly-report";
         let Some(value) = self.get(variable::ELECTION) else {
-            self.complain(variable::ELECTION, "no election is named".into(), ADVICE);
+            self.complain(variable::ELECTION, "no election is named", ADVICE);
             return None;
         };
         match BlobName::parse(&value) {
             Ok(name) => Some(name),
             Err(problems) => {
                 for problem in problems {
-                    let problem = format!("\"{}\": {problem}", shown(&value));
-                    self.complain(variable::ELECTION, problem, ADVICE);
+                    self.complain_of(variable::ELECTION, &value, &format!(": {problem}"), ADVICE);
                 }
                 None
             }
@@ -342,7 +354,7 @@ impl<'e> Reader<'e> {
             self.complain(setting, problem, "shorten it; it is kept in the blob's metadata");
         }
         if value.chars().any(char::is_control) {
-            let problem = "holds control characters".to_string();
+            let problem = "holds control characters";
             self.complain(setting, problem, "leave them out: people see it on their terminals");
         }
         Some(value)
@@ -353,8 +365,8 @@ impl<'e> Reader<'e> {
         match parse_duration(&value) {
             Some(duration) => Some(duration),
             None => {
-                let problem = format!("\"{}\" is not a duration", shown(&value));
-                self.complain(setting, problem, "write it with its unit, like 15s, 500ms or 1h30m");
+                let advice = "write it with its unit, like 15s, 500ms or 1h30m";
+                self.complain_of(setting, &value, " is not a duration", advice);
                 None
             }
         }
@@ -457,9 +469,8 @@ impl<'e> Reader<'e> {
         let number = value.trim().parse().ok().filter(|number| range.contains(number));
         if number.is_none() {
             let (least, most) = (range.start(), range.end());
-            let problem =
-                format!("\"{}\" is not a whole number from {least} to {most}", shown(&value));
-            self.complain(setting, problem, advice);
+            let problem = format!(" is not a whole number from {least} to {most}");
+            self.complain_of(setting, &value, &problem, advice);
         }
         number
     }

@@ -6,8 +6,6 @@
 
 use core::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
 use super::Moment;
 use super::candidate::{Phase, Step};
 use super::heir::{LEADER_WAITS, QUICK, TO_COME};
@@ -15,11 +13,12 @@ use super::holding::Hold;
 use super::report::EndingReason;
 use super::trouble::TroubleClass;
 use crate::azure::lease_id::LeaseId;
+use crate::memory::remember;
 use crate::mutants::mutant;
 use crate::prelude::*;
 
 /// What was asked of a candidate.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Steering {
     /// Out of the race until it is resumed.
     paused: bool,
@@ -28,8 +27,10 @@ pub(super) struct Steering {
     giving_up: Option<GivingUp>,
 }
 
+remember!(struct Steering { paused, out_until, giving_up });
+
 /// How a leadership is to be given up.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 enum GivingUp {
     /// To whoever wins it.
     Resign,
@@ -39,8 +40,10 @@ enum GivingUp {
     HandOver(HandOver),
 }
 
+remember!(enum GivingUp { 0 = Resign, 1 = Rotate, 2 = HandOver(order) } else Resign);
+
 /// An order to hand over.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 pub(super) struct HandOver {
     /// The name of the heir.
     pub to: String,
@@ -51,6 +54,8 @@ pub(super) struct HandOver {
     /// Then it is in vain.
     until: Moment,
 }
+
+remember!(struct HandOver { to, heir, look, until });
 
 impl HandOver {
     /// When to look for the heir, which has to hear of it first.

@@ -31,6 +31,14 @@ pub struct Timings {
     pub request_timeout: Duration,
 }
 
+#[cfg(doctor)]
+impl Timings {
+    /// The longest time-out of a request that fits with the other periods.
+    pub fn longest_timeout(&self) -> Duration {
+        (self.lease.saturating_sub(self.margin + self.renew) / 2).saturating_sub(BACK_OFF)
+    }
+}
+
 /// Periods as they were set; what is not set follows from the lease.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Wanted {

@@ -2,12 +2,11 @@
 
 use core::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
 use super::Moment;
 use super::notice::Notice;
 use super::service_clock::Timestamp;
 use super::settings::Settings;
+use crate::memory::remember;
 use crate::prelude::*;
 
 /// How often the same trouble is told while it lasts.
@@ -21,7 +20,7 @@ const SEPARATE: &str =
     "give every job an election of its own (during a change of schedule this is normal)";
 
 /// What kind of thing went wrong.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TroubleClass {
     /// The blob or container cannot be used as it is.
     Configuration,
@@ -72,7 +71,7 @@ pub struct Trouble {
 
 impl Trouble {
     /// Two different schedules on one blob: most likely two jobs that share it by mistake.
-    pub(super) fn of_schedules(theirs: Option<&str>, settings: &Settings) -> Option<Self> {
+    pub(crate) fn of_schedules(theirs: Option<&str>, settings: &Settings) -> Option<Self> {
         let (theirs, ours) = (theirs?, settings.agenda.words()?);
         let election = &settings.election;
         let detail = format!(
@@ -93,7 +92,7 @@ impl Trouble {
     }
 
     /// A claimed slot that keeps all turns waiting.
-    pub(super) fn of_slot_ahead(slot: Timestamp) -> Self {
+    pub(crate) fn of_slot_ahead(slot: Timestamp) -> Self {
         let slot = slot.to_rfc3339();
         let detail = format!(
             "the last claimed slot, {slot}, lies in the future; no turn runs until then. If that is \
@@ -104,8 +103,10 @@ impl Trouble {
 }
 
 /// Which troubles were told lately.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Told(Vec<(u64, Moment)>);
+
+remember!(struct Told(lately));
 
 impl Told {
     /// Whether to tell this one now.

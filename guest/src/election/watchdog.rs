@@ -3,12 +3,11 @@
 
 use core::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
 use super::Moment;
 use super::chance::{Chance, jittered};
 use super::record::Outcome;
 use super::report::Turn;
+use crate::memory::remember;
 use crate::prelude::*;
 use tenure_base::duration::format_duration;
 
@@ -40,7 +39,7 @@ impl Watchdog {
 }
 
 /// How the work of this candidate went lately, in all of its tenancies.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Health {
     /// Turns in a row that did not succeed. One that was cut off tells nothing.
     failures: u32,
@@ -49,6 +48,8 @@ pub(super) struct Health {
     /// Out of the race until then.
     out_until: Moment,
 }
+
+remember!(struct Health { failures, cool_downs, out_until });
 
 impl Health {
     /// Reckons with the end of a turn. Some: the leadership must end, and the candidate stays

@@ -2,8 +2,6 @@
 
 use core::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
 use super::Moment;
 use super::candidate::{Phase, Step, Wish, patience};
 use super::chance::{Chance, lease_id};
@@ -18,6 +16,7 @@ use super::write::{Progress, Write};
 use crate::azure::answer::{Answer, Class, LeaseState};
 use crate::azure::lease_id::LeaseId;
 use crate::azure::operation::{ETag, Operation};
+use crate::memory::remember;
 use crate::mutants::{self, mutant};
 
 /// How often a candidate looks again at once, because the blob changed under it,
@@ -25,12 +24,14 @@ use crate::mutants::{self, mutant};
 const MOST_ROUNDS: u32 = 3;
 
 /// A candidate that looks now and then.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Watch {
     pub pace: Pace,
     /// Looks repeated at once so far.
     rounds: u32,
 }
+
+remember!(struct Watch { pace, rounds });
 
 impl Watch {
     pub fn at(next: Moment) -> Self {
@@ -51,7 +52,7 @@ const IT_EXISTS: [&str; 2] = ["BlobAlreadyExists", "LeaseIdMissing"];
 const SECOND: Duration = Duration::from_secs(1);
 
 /// One attempt to win a term, with a lease id of its own.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 pub(super) struct Attempt {
     pub lease: LeaseId,
     /// The blob as it was looked at; lease operations leave it alone.
@@ -65,6 +66,8 @@ pub(super) struct Attempt {
     rounds: u32,
 }
 
+remember!(struct Attempt { lease, etag, record, unsure, inherited, pace, rounds });
+
 impl Attempt {
     /// The lease is given to `lease` by the leader; what lasts of it is won by a renewal.
     pub fn inherited(lease: LeaseId, etag: ETag, record: Option<Record>, now: Moment) -> Self {
@@ -74,13 +77,15 @@ impl Attempt {
 }
 
 /// The lease is ours; the term is not raised yet.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 pub(super) struct Raise {
     pub lease: LeaseId,
     acquired: Moment,
     valid_until: Moment,
     write: Write,
 }
+
+remember!(struct Raise { lease, acquired, valid_until, write });
 
 impl Raise {
     /// When it is too late to lead by this lease.

@@ -1,16 +1,15 @@
 //! Writing the record: under the lease, with `If-Match`, and never in doubt for long.
 //! `protocol.md`, Winning 3 and Holding.
 
-use serde::{Deserialize, Serialize};
-
 use super::pace::Pace;
 use super::record::Record;
 use crate::azure::answer::{Answer, Class};
 use crate::azure::lease_id::LeaseId;
 use crate::azure::operation::{ETag, Operation};
+use crate::memory::remember;
 
 /// A record that is to be on the blob.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 pub(super) struct Write {
     pub record: Record,
     /// The blob as it was when this write was decided.
@@ -19,6 +18,8 @@ pub(super) struct Write {
     pub doubt: bool,
     pub pace: Pace,
 }
+
+remember!(struct Write { record, etag, doubt, pace });
 
 /// What an answer means for a write.
 #[derive(Debug, PartialEq, Eq)]

@@ -39,7 +39,7 @@ impl Route {
             "/healthz" => (Self::Health, READ),
             _ => return Err(Refusal::Path),
         };
-        match methods.split(", ").any(|known| known == method) {
+        match methods.split(',').any(|known| known.trim() == method) {
             true => Ok(route),
             false => Err(Refusal::Method(methods)),
         }

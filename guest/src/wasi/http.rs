@@ -5,16 +5,14 @@ use core::time::Duration;
 
 use wasip2::clocks::monotonic_clock::subscribe_duration;
 use wasip2::exports::http::incoming_handler::Guest;
-use wasip2::http::types::{
-    Fields, IncomingRequest, Method, OutgoingBody, OutgoingResponse, ResponseOutparam,
-};
+use wasip2::http::types::{Fields, IncomingRequest, Method, OutgoingResponse, ResponseOutparam};
 use wasip2::io::poll::poll;
 
 use super::clock::OwnClock;
 use super::convert::nanos;
 use super::host::Host;
 use super::invocation::Invocation;
-use super::{Component, look};
+use super::{Component, look, narrow};
 use crate::election::{Complaint, Keyring};
 use crate::entry::{self, Access, Admission, Answer, Refusal, Route};
 use crate::prelude::*;
@@ -140,7 +138,7 @@ fn respond(out: ResponseOutparam, answer: &Answer, more: More, with_body: bool) 
             let _ = stream.blocking_write_and_flush(piece);
         }
     }
-    let _ = OutgoingBody::finish(body, None);
+    narrow::finish(&body);
 }
 
 fn name(method: &Method) -> &str {

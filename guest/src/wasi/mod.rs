@@ -1,18 +1,25 @@
-//! The component: the WIT world `socket` or, with the feature `webhook`, `platform`, on standard WASI
-//! 0.2 and nothing else.
+//! The component: the WIT world `socket` or, with the feature `webhook`, `platform`, with the feature
+//! `doctor`, `doctor`, on standard WASI 0.2 and nothing else.
 //!
 //! Everything here only moves bytes and time. What to send and what an answer means is
 //! decided in [`crate::election`] and [`crate::azure`]; what a platform is answered, in
 //! [`crate::entry`].
 
 mod clock;
+#[cfg(not(feature = "doctor"))]
 mod command;
 mod convert;
+#[cfg(not(feature = "doctor"))]
 mod cron;
+#[cfg(feature = "doctor")]
+mod doctor;
 mod host;
+#[cfg(not(feature = "doctor"))]
 mod http;
+#[cfg(not(feature = "doctor"))]
 mod invocation;
-#[cfg(not(feature = "webhook"))]
+mod narrow;
+#[cfg(not(any(feature = "webhook", feature = "doctor")))]
 mod plugged;
 mod transport;
 #[cfg(feature = "webhook")]
@@ -36,7 +43,9 @@ mod bindings {
     #![allow(unsafe_code, missing_docs, clippy::all)]
     #[cfg(feature = "webhook")]
     wit_bindgen::generate!({ path: "../wit", world: "platform", generate_all });
-    #[cfg(not(feature = "webhook"))]
+    #[cfg(feature = "doctor")]
+    wit_bindgen::generate!({ path: "../wit", world: "doctor", generate_all });
+    #[cfg(not(any(feature = "webhook", feature = "doctor")))]
     wit_bindgen::generate!({ path: "../wit", world: "socket", generate_all });
     export!(Component with_types_in self);
     use super::Component;
@@ -60,7 +69,9 @@ struct Component;
 
 // The order of the exports is made afterwards, by the build or when a handler is plugged in: here it is
 // the linker's.
+#[cfg(not(feature = "doctor"))]
 wasip2::cli::command::export!(Component);
+#[cfg(not(feature = "doctor"))]
 wasip2::http::proxy::export!(Component);
 
 struct HostChance;

@@ -7,14 +7,13 @@
 use core::time::Duration;
 
 use wasip2::clocks::monotonic_clock::subscribe_duration;
-use wasip2::http::outgoing_handler::handle;
 use wasip2::http::types::{
-    ErrorCode, Fields, IncomingResponse, Method, OutgoingBody, OutgoingRequest, RequestOptions,
-    Scheme,
+    Fields, IncomingResponse, Method, OutgoingBody, OutgoingRequest, RequestOptions, Scheme,
 };
 use wasip2::io::poll::{Pollable, poll};
 
 use super::convert::nanos;
+use super::narrow::{self, Code};
 use crate::azure::operation::{self, Request};
 use crate::election::{Failure, FailureKind};
 use crate::prelude::*;
@@ -43,7 +42,7 @@ pub fn send(
         "" => None,
         text => Some((outgoing.body().map_err(|()| other("a body was refused"))?, text)),
     };
-    let answer = handle(outgoing, Some(options(timeout))).map_err(failure)?;
+    let answer = narrow::send(&outgoing, &options(timeout)).map_err(failure)?;
     // A host that refuses the request drops the body; the answer says why.
     let written = body.is_none_or(|(body, text)| write(body, text.as_bytes(), &deadline));
     let ready = answer.subscribe();
@@ -51,11 +50,11 @@ pub fn send(
         return Err(Failure { kind: FailureKind::Timeout, detail: String::new() });
     }
     drop(ready);
-    let response = match answer.get() {
-        Some(Ok(Ok(response))) => response,
-        Some(Ok(Err(code))) => return Err(failure(code)),
-        _ if !written => return Err(other("the request could not be written")),
-        Some(Err(())) | None => return Err(other("the host gave no answer")),
+    let response = match narrow::take(&answer) {
+        Some(Ok(response)) => response,
+        Some(Err(code)) => return Err(failure(code)),
+        None if !written => return Err(other("the request could not be written")),
+        None => return Err(other("the host gave no answer")),
     };
     let (status, headers) = (response.status(), response.headers().entries());
     let most = if is_empty(request, &headers) { 0 } else { wanted(status) };
@@ -81,7 +80,7 @@ fn write(body: OutgoingBody, mut bytes: &[u8], deadline: &Pollable) -> bool {
     }
     let flushed = stream.flush().is_ok() && wait(&ready, deadline);
     drop((ready, stream));
-    flushed && OutgoingBody::finish(body, None).is_ok()
+    flushed && narrow::finish(&body)
 }
 
 fn outgoing(request: &Request) -> Result<OutgoingRequest, Failure> {
@@ -95,6 +94,8 @@ fn outgoing(request: &Request) -> Result<OutgoingRequest, Failure> {
         operation::Method::Put => Method::Put,
         operation::Method::Get => Method::Get,
         operation::Method::Post => Method::Post,
+        #[cfg(doctor)]
+        operation::Method::Delete => Method::Delete,
     };
     let origin = &request.origin;
     let (scheme, authority) =
@@ -151,54 +152,65 @@ fn read(response: &IncomingResponse, most: usize, deadline: &Pollable) -> Vec<u8
     read
 }
 
-fn failure(code: ErrorCode) -> Failure {
-    let kind = match &code {
-        ErrorCode::ConnectionTimeout
-        | ErrorCode::ConnectionReadTimeout
-        | ErrorCode::ConnectionWriteTimeout
-        | ErrorCode::HttpResponseTimeout => FailureKind::Timeout,
-        ErrorCode::DnsTimeout | ErrorCode::DnsError(_) => FailureKind::Name,
-        ErrorCode::ConnectionRefused
-        | ErrorCode::DestinationNotFound
-        | ErrorCode::DestinationUnavailable
-        | ErrorCode::DestinationIpProhibited
-        | ErrorCode::DestinationIpUnroutable => FailureKind::Connect,
-        ErrorCode::ConnectionTerminated | ErrorCode::HttpResponseIncomplete => FailureKind::Reset,
-        ErrorCode::TlsProtocolError
-        | ErrorCode::TlsCertificateError
-        | ErrorCode::TlsAlertReceived(_) => FailureKind::Tls,
-        ErrorCode::HttpRequestDenied => FailureKind::Denied,
-        // What is wrong with a certificate has no case that could carry it.
-        ErrorCode::InternalError(Some(detail)) if detail.starts_with("TLS") => FailureKind::Tls,
-        _ => FailureKind::Other,
-    };
-    let detail = match code {
-        ErrorCode::InternalError(Some(detail)) => detail,
-        ErrorCode::DnsError(error) => error.rcode.unwrap_or_default(),
-        ErrorCode::TlsAlertReceived(alert) => alert.alert_message.unwrap_or_default(),
-        code if kind == FailureKind::Other => told(&code).into(),
-        _ => String::new(),
-    };
-    Failure { kind, detail }
-}
+const INVALID_REQUEST: &str = "the host takes the request for an invalid one";
+const INVALID_ANSWER: &str = "the answer is no valid HTTP";
 
-/// What a code means that fits no other kind. (`Debug` of all codes is 10 KB of component.)
-fn told(code: &ErrorCode) -> &'static str {
-    match code {
-        ErrorCode::InternalError(_) => "an internal error of the host",
-        ErrorCode::ConfigurationError => "the host is not configured to send requests",
-        ErrorCode::ConnectionLimitReached => "the host has too many connections",
-        ErrorCode::LoopDetected => "a proxy sent the request in a circle",
-        ErrorCode::HttpRequestLengthRequired
-        | ErrorCode::HttpRequestBodySize(_)
-        | ErrorCode::HttpRequestMethodInvalid
-        | ErrorCode::HttpRequestUriInvalid
-        | ErrorCode::HttpRequestUriTooLong
-        | ErrorCode::HttpRequestHeaderSectionSize(_)
-        | ErrorCode::HttpRequestHeaderSize(_)
-        | ErrorCode::HttpRequestTrailerSectionSize(_)
-        | ErrorCode::HttpRequestTrailerSize(_) => "the host takes the request for an invalid one",
-        _ => "the answer is no valid HTTP",
+/// The cases of `error-code` in their order: what kind of failure each is and, where its kind does not say
+/// it, what it means.
+const CODES: [(FailureKind, &str); 39] = [
+    (FailureKind::Name, ""),                                      // DNS-timeout
+    (FailureKind::Name, ""),                                      // DNS-error
+    (FailureKind::Connect, ""),                                   // destination-not-found
+    (FailureKind::Connect, ""),                                   // destination-unavailable
+    (FailureKind::Connect, ""),                                   // destination-IP-prohibited
+    (FailureKind::Connect, ""),                                   // destination-IP-unroutable
+    (FailureKind::Connect, ""),                                   // connection-refused
+    (FailureKind::Reset, ""),                                     // connection-terminated
+    (FailureKind::Timeout, ""),                                   // connection-timeout
+    (FailureKind::Timeout, ""),                                   // connection-read-timeout
+    (FailureKind::Timeout, ""),                                   // connection-write-timeout
+    (FailureKind::Other, "the host has too many connections"),    // connection-limit-reached
+    (FailureKind::Tls, ""),                                       // TLS-protocol-error
+    (FailureKind::Tls, ""),                                       // TLS-certificate-error
+    (FailureKind::Tls, ""),                                       // TLS-alert-received
+    (FailureKind::Denied, ""),                                    // HTTP-request-denied
+    (FailureKind::Other, INVALID_REQUEST),                        // HTTP-request-length-required
+    (FailureKind::Other, INVALID_REQUEST),                        // HTTP-request-body-size
+    (FailureKind::Other, INVALID_REQUEST),                        // HTTP-request-method-invalid
+    (FailureKind::Other, INVALID_REQUEST),                        // HTTP-request-URI-invalid
+    (FailureKind::Other, INVALID_REQUEST),                        // HTTP-request-URI-too-long
+    (FailureKind::Other, INVALID_REQUEST), // HTTP-request-header-section-size
+    (FailureKind::Other, INVALID_REQUEST), // HTTP-request-header-size
+    (FailureKind::Other, INVALID_REQUEST), // HTTP-request-trailer-section-size
+    (FailureKind::Other, INVALID_REQUEST), // HTTP-request-trailer-size
+    (FailureKind::Reset, ""),              // HTTP-response-incomplete
+    (FailureKind::Other, INVALID_ANSWER),  // HTTP-response-header-section-size
+    (FailureKind::Other, INVALID_ANSWER),  // HTTP-response-header-size
+    (FailureKind::Other, INVALID_ANSWER),  // HTTP-response-body-size
+    (FailureKind::Other, INVALID_ANSWER),  // HTTP-response-trailer-section-size
+    (FailureKind::Other, INVALID_ANSWER),  // HTTP-response-trailer-size
+    (FailureKind::Other, INVALID_ANSWER),  // HTTP-response-transfer-coding
+    (FailureKind::Other, INVALID_ANSWER),  // HTTP-response-content-coding
+    (FailureKind::Timeout, ""),            // HTTP-response-timeout
+    (FailureKind::Other, INVALID_ANSWER),  // HTTP-upgrade-failed
+    (FailureKind::Other, INVALID_ANSWER),  // HTTP-protocol-error
+    (FailureKind::Other, "a proxy sent the request in a circle"), // loop-detected
+    (FailureKind::Other, "the host is not configured to send requests"), // configuration-error
+    (FailureKind::Other, "an internal error of the host"), // internal-error
+];
+
+fn failure(code: Code) -> Failure {
+    let Code { case, detail } = code;
+    let known = CODES.get(usize::from(case)).copied();
+    let (kind, meaning) = known.unwrap_or((FailureKind::Other, INVALID_ANSWER));
+    let internal = usize::from(case) + 1 == CODES.len();
+    match detail.as_str() {
+        // What is wrong with a certificate has no case that could carry it.
+        text if internal && text.starts_with("TLS") => Failure { kind: FailureKind::Tls, detail },
+        text if !text.is_empty() && (internal || kind != FailureKind::Other) => {
+            Failure { kind, detail }
+        }
+        _ => Failure { kind, detail: meaning.into() },
     }
 }
 

@@ -2,12 +2,12 @@
 
 use core::time::Duration;
 
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use tenure_base::json::Object;
 
 use super::target::variable::URL;
 use super::target::{KEY_HEADER, Target};
 use crate::azure::operation::{Method, Request};
+use crate::azure::percent;
 use crate::election::{Failure, FailureKind, Turn};
 use crate::prelude::*;
 
@@ -97,7 +97,7 @@ fn is_success(status: u16) -> bool {
 fn key(turn: &Turn) -> String {
     let slot = turn.slot.to_rfc3339();
     match &turn.value {
-        Some(value) => format!("{slot}/{}", utf8_percent_encode(value, NON_ALPHANUMERIC)),
+        Some(value) => format!("{slot}/{}", percent::encode(value, b"")),
         None => slot,
     }
 }

@@ -116,7 +116,7 @@ fn split(url: Option<&str>) -> Result<(String, Secret), (&'static str, &'static 
     let (scheme, rest) = url.split_at_checked(begin).unwrap_or_default();
     let end = rest.find(['/', '?']).unwrap_or(rest.len());
     let (authority, path) = rest.split_at_checked(end).unwrap_or((rest, ""));
-    if authority.contains('@') {
+    if authority.as_bytes().contains(&b'@') {
         return Err(("has a user or password (a part before @)", LIKE));
     }
     check_authority(authority).map_err(|problem| (problem, LIKE))?;

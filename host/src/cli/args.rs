@@ -27,7 +27,10 @@ Examples:
     tenure run --election jobs/backup --cron '0 3 * * *' -- /usr/local/bin/backup --all
 
   Who leads?
-    tenure status --election jobs/nightly";
+    tenure status --election jobs/nightly
+
+  Why does nobody lead?
+    tenure doctor --election jobs/nightly";
 
 #[derive(Parser)]
 #[command(name = "tenure", version, about = ABOUT, after_help = EXAMPLES)]
@@ -43,6 +46,14 @@ pub(super) enum Command {
     Run(Box<RunArguments>),
     /// Shows who leads
     Status(StatusArguments),
+    /// Shows what changes: who leads, the lease, turns, troubles
+    Watch(WatchArguments),
+    /// Tries all that an election needs from this machine, and says what is wrong and what to do
+    #[command(after_help = DOCTOR_HELP)]
+    Doctor(LookArguments),
+    /// Shows who led, the newest first
+    #[command(after_help = HISTORY_HELP)]
+    History(LookArguments),
     /// Forgets a claimed slot that lies in the future and keeps all turns waiting
     ResetSlot(ResetSlotArguments),
     /// Makes the leader give up its leadership, so that another candidate takes over
@@ -213,7 +224,7 @@ pub(super) struct RunArguments {
     /// it is one of this machine's in the network [env: TENURE_ADDRESS]
     #[arg(long)]
     pub address: Option<String>,
-    /// Shows over HTTP whether this candidate runs (/healthz), is ready (/readyz, and /readyz?leader on the
+    /// Shows over HTTP a page of the election (/), whether this candidate runs (/healthz), is ready (/readyz, and /readyz?leader on the
     /// leader alone), who leads (/leader), and figures (/metrics); to read, for whoever reaches it
     /// [env: TENURE_LISTEN]
     #[arg(long, value_name = "ADDRESS:PORT")]
@@ -393,6 +404,61 @@ pub(super) struct StatusArguments {
     pub json: bool,
 }
 
+const WATCH_HELP: &str = "\
+It looks, and takes no part. Changes that come and go between two looks are not seen.
+
+It ends with SIGINT (Ctrl-C) or SIGTERM, or when nobody reads any more. Exit codes: 0 it was ended; 2
+something is wrong with the settings.";
+
+#[derive(Args)]
+#[command(after_help = WATCH_HELP)]
+pub(super) struct WatchArguments {
+    /// The election: a container and a blob in it [env: TENURE_ELECTION]
+    #[arg(long, value_name = "CONTAINER/BLOB")]
+    pub election: Option<String>,
+    /// From one look to the next, 200ms to 1h; default 2s
+    #[arg(long, value_name = "DURATION")]
+    pub interval: Option<String>,
+    /// The longest that one request may take; default 3s [env: TENURE_REQUEST_TIMEOUT]
+    #[arg(long, value_name = "DURATION")]
+    pub request_timeout: Option<String>,
+    #[command(flatten)]
+    pub storage: StorageArguments,
+    /// One JSON object per line instead of text
+    #[arg(long)]
+    pub json: bool,
+}
+
+const DOCTOR_HELP: &str = "\
+It connects to the storage account, and tries each request that a candidate sends on an empty blob of its
+own beside the election's, BLOB.doctor-…, which it removes. A credential that may not delete blobs
+leaves one of them, BLOB.doctor. A missing container is made, as a candidate would make it. The election
+itself is looked at, and not touched: run it while candidates run.
+
+Exit codes: 0 all is well; 1 there are warnings; 2 something failed, or a setting is wrong; 130 it was
+interrupted.";
+
+const HISTORY_HELP: &str = "\
+The record on the blob keeps the newest leaders, ten at most.
+
+Exit codes: 0 somebody led; 1 nobody ever did; 2 it could not be found out.";
+
+/// Of somebody who looks on, and takes no part.
+#[derive(Args)]
+pub(super) struct LookArguments {
+    /// The election: a container and a blob in it [env: TENURE_ELECTION]
+    #[arg(long, value_name = "CONTAINER/BLOB")]
+    pub election: Option<String>,
+    /// The longest that one request may take; default 3s [env: TENURE_REQUEST_TIMEOUT]
+    #[arg(long, value_name = "DURATION")]
+    pub request_timeout: Option<String>,
+    #[command(flatten)]
+    pub storage: StorageArguments,
+    /// One JSON object instead of text
+    #[arg(long)]
+    pub json: bool,
+}
+
 const COMPOSE_HELP: &str = "\
 The composed component runs one whole turn for each call: as a command (wasi:cli/run), as an HTTP
 server (POST /tick, GET /leader, GET /healthz) or by Spin's cron trigger. It is configured by the
@@ -432,9 +498,10 @@ pub(super) struct StoreArguments {
 }
 
 const DEMO_HELP: &str = "\
-Everything runs on this machine, on free ports of 127.0.0.1, and is gone afterwards.
+Everything runs on this machine, on free ports of 127.0.0.1, and is gone afterwards. The page can be
+looked at by whoever reaches it; its buttons take the token in the address that is printed.
 
-Exit codes: 0 all went well; 1 turns overlapped, or something did not happen; 2 it could not be
+Exit codes: 0 all went well, with --page until Ctrl-C; 1 turns overlapped, or something did not happen; 2 it could not be
 started; 130 it was interrupted.";
 
 #[derive(Args)]
@@ -444,6 +511,10 @@ pub(super) struct DemoArguments {
     #[arg(long, value_name = "NUMBER", default_value_t = 3)]
     #[arg(value_parser = clap::value_parser!(u8).range(2..=9))]
     pub candidates: u8,
+    /// Shows it on a page for a browser on this machine instead, where you kill, freeze and cut off
+    /// candidates yourself. Prints its address, and goes on until Ctrl-C
+    #[arg(long)]
+    pub page: bool,
 }
 
 const COMPLETIONS_HELP: &str = "\

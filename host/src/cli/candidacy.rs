@@ -86,7 +86,8 @@ impl Candidacy {
 
     /// Gets ready to contend. `changed` hears of everything that becomes different.
     pub(super) fn contender(self, clock: BootClock, changed: &Arc<Notify>) -> Contender {
-        let (log, noted, reading) = (self.log.clone(), self.log, clock.reading());
+        let (log, noted) = (self.log.clone(), self.log);
+        let (reading, told_at) = (clock.reading(), clock.reading());
         let (stepped, happened) = (self.board.clone(), self.board);
         let (reported, told) = (changed.clone(), changed.clone());
         let mut runner = Runner::new(self.elector, self.work.handler, clock)
@@ -95,7 +96,7 @@ impl Candidacy {
                 reported.notify_one();
             })
             .on_event(move |event| {
-                happened.happened(&event);
+                happened.happened(&event, told_at.now());
                 log.event(&event);
                 told.notify_one();
             });

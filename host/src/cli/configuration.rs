@@ -1,6 +1,9 @@
 //! From flags and variables to settings, keeping in mind where each came from.
 
-use super::args::{ResetSlotArguments, RunArguments, StatusArguments, StorageArguments};
+use super::args::{
+    LookArguments, ResetSlotArguments, RunArguments, StatusArguments, StorageArguments,
+    WatchArguments,
+};
 use super::complaint::{Complaint, shown};
 #[cfg(unix)]
 use super::stop_time;
@@ -106,9 +109,28 @@ impl Configuration {
     }
 
     pub(super) fn of_status(arguments: &StatusArguments) -> Self {
-        let mut this = Self::of(&arguments.storage);
-        this.flag(names::ELECTION, "--election", arguments.election.as_deref());
-        let request_timeout = arguments.request_timeout.as_deref();
+        let StatusArguments { election, request_timeout, storage, .. } = arguments;
+        Self::of_onlooker(election.as_deref(), request_timeout.as_deref(), storage)
+    }
+
+    pub(super) fn of_watch(arguments: &WatchArguments) -> Self {
+        let WatchArguments { election, request_timeout, storage, .. } = arguments;
+        Self::of_onlooker(election.as_deref(), request_timeout.as_deref(), storage)
+    }
+
+    pub(super) fn of_look(arguments: &LookArguments) -> Self {
+        let LookArguments { election, request_timeout, storage, .. } = arguments;
+        Self::of_onlooker(election.as_deref(), request_timeout.as_deref(), storage)
+    }
+
+    /// Of somebody who does not take part.
+    fn of_onlooker(
+        election: Option<&str>,
+        request_timeout: Option<&str>,
+        storage: &StorageArguments,
+    ) -> Self {
+        let mut this = Self::of(storage);
+        this.flag(names::ELECTION, "--election", election);
         this.flag(names::REQUEST_TIMEOUT, "--request-timeout", request_timeout);
         // What they go with may be given to `tenure run` as an option.
         let timer = [names::EVERY, names::CRON].iter().any(|n| this.settings.get(n).is_some());
@@ -318,6 +340,19 @@ impl Configuration {
             renew: read.timings.renew,
             turn_timeout: read.watchdog.turn_timeout,
         })
+    }
+
+    /// The timer as the record of a leader with these settings has it; none without one.
+    pub(super) fn schedule(&self) -> Option<String> {
+        let variable = |name: &str| match name {
+            names::ELECTION => Some("any/any".to_owned()),
+            names::CONNECTION_STRING => Some("UseDevelopmentStorage=true".to_owned()),
+            names::EVERY | names::CRON | names::TIME_ZONE => {
+                self.settings.get(name).map(str::to_owned)
+            }
+            _ => None,
+        };
+        tenure_guest::election::Settings::read(variable).ok()?.agenda.words()
     }
 
     /// Bytes of memory for a turn; none when it was not said, or is wrong.

@@ -1,45 +1,46 @@
 //! `tenure demo`: an election to watch. Real processes contend for a lease of the embedded store;
-//! one leader is killed, the next one is stopped, and others take over.
+//! one leader is killed, the next one is stopped, and others take over. With `--page` people do that
+//! themselves, in a browser.
 
 mod candidate;
+mod control;
 mod frame;
 mod heard;
 mod ink;
 mod judge;
 mod lane;
+mod link;
+mod live;
 mod note;
 mod picture;
 mod plot;
+mod resign;
 mod screen;
 #[cfg(test)]
 mod script;
 mod sink;
+mod stage;
+mod steer;
 mod story;
 mod summary;
+mod view;
 
 use super::args::DemoArguments;
 use super::complaint;
 use super::fail;
 use super::signals::Signals;
-use crate::store::{self, Store};
-use candidate::{Order, Setup};
+use candidate::Order;
 use chrono::Utc;
-use heard::Heard;
+use live::Live;
 use plot::{Action, Plot};
 use screen::Screen;
-use sink::Sink;
-use std::io::{self, Write as _};
-use std::net::{Ipv4Addr, SocketAddr};
+use stage::Stage;
+use std::io;
 use std::process::ExitCode;
 use std::time::Duration;
 use story::Story;
-use tempfile::NamedTempFile;
-use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
-
-/// The handler that the leaders run: `examples/rust`.
-const HANDLER: &[u8] = include_bytes!(env!("TENURE_EXAMPLE_HANDLER"));
 
 /// The most that can be told apart at a glance, and have a name.
 const NAMES: [&str; 9] = ["anna", "ben", "cleo", "dora", "emil", "finn", "gina", "hugo", "ida"];
@@ -74,9 +75,17 @@ pub(super) async fn demo(arguments: &DemoArguments) -> ExitCode {
     };
     let mut tasks = JoinSet::new();
     let names = NAMES.get(..usize::from(arguments.candidates)).unwrap_or(&NAMES);
-    let code = match Demo::prepare(names, &mut tasks).await {
-        Ok(mut demo) => demo.perform(&mut signals, &mut tasks).await,
-        Err(error) => return fail(format_args!("the demo could not be set up: {error}")),
+    let not_set_up = |error| fail(format_args!("the demo could not be set up: {error}"));
+    let code = if arguments.page {
+        match Live::start(names, &mut tasks).await {
+            Ok(live) => live.perform(&mut signals, &mut tasks).await,
+            Err(error) => return not_set_up(error),
+        }
+    } else {
+        match Demo::prepare(names, &mut tasks).await {
+            Ok(mut demo) => demo.perform(&mut signals, &mut tasks).await,
+            Err(error) => return not_set_up(error),
+        }
     };
     // Kills what is left of the candidates.
     tasks.shutdown().await;
@@ -87,47 +96,15 @@ pub(super) async fn demo(arguments: &DemoArguments) -> ExitCode {
 }
 
 struct Demo {
-    setup: Setup,
+    stage: Stage,
     story: Story,
     screen: Screen,
-    sink: Sink,
-    heard: mpsc::UnboundedReceiver<Heard>,
-    listener: mpsc::UnboundedSender<Heard>,
-    orders: Vec<Option<mpsc::UnboundedSender<Order>>>,
-    /// They live as long as the candidates.
-    _store: Store,
-    _handler: NamedTempFile,
 }
 
 impl Demo {
     async fn prepare(names: &[&'static str], tasks: &mut JoinSet<()>) -> io::Result<Self> {
-        let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        let store = store::run(any, Vec::new()).await?;
-        let (sink, address) = Sink::start(tasks).await?;
-        let mut handler =
-            tempfile::Builder::new().prefix("tenure-demo-").suffix(".wasm").tempfile()?;
-        handler.write_all(HANDLER)?;
-        handler.flush()?;
-        let setup = Setup {
-            program: std::env::current_exe()?,
-            handler: handler.path().to_owned(),
-            connection_string: store.connection_string(),
-            sink: address,
-            lease: "15s",
-            every: "2s",
-        };
-        let (listener, heard) = mpsc::unbounded_channel();
-        Ok(Self {
-            setup,
-            story: Story::new(Utc::now(), names, LEASE),
-            screen: Screen::new(),
-            sink,
-            heard,
-            listener,
-            orders: names.iter().map(|_| None).collect(),
-            _store: store,
-            _handler: handler,
-        })
+        let stage = Stage::build(names.len(), tasks).await?;
+        Ok(Self { stage, story: Story::new(Utc::now(), names, LEASE), screen: Screen::new() })
     }
 
     async fn perform(
@@ -142,7 +119,7 @@ impl Demo {
             complaint::print("\ntenure: interrupted; all candidates are ended\n");
             return Ok(ExitCode::from(INTERRUPTED));
         }
-        let overlapping = judge::overlapping(&self.story.turns, &self.sink.deliveries());
+        let overlapping = judge::overlapping(&self.story.turns, &self.stage.sink.deliveries());
         self.screen.print(&summary::table(&self.story, overlapping))?;
         let problem = match end {
             End::Late(what) => {
@@ -179,7 +156,7 @@ impl Demo {
                 () = tokio::time::sleep_until(limit) => {
                     return Ok(End::Late(plot.waits_for(&self.story)));
                 }
-                Some(heard) = self.heard.recv() => self.story.hear(heard),
+                Some(heard) = self.stage.heard.recv() => self.story.hear(heard),
                 _ = frames.tick() => {}
             }
         }
@@ -188,34 +165,23 @@ impl Demo {
     fn act(&mut self, action: Action, now: Duration, tasks: &mut JoinSet<()>) -> io::Result<()> {
         match action {
             Action::Start(who) => {
-                let name = self.story.name(who);
-                let orders = self.setup.start(who, name, self.listener.clone(), tasks)?;
-                if let Some(place) = self.orders.get_mut(who) {
-                    *place = Some(orders);
-                }
+                self.stage.start(who, self.story.name(who), tasks)?;
                 self.story.start(now, who);
             }
             Action::Kill(who) => {
                 self.story.kill(now, who);
-                self.order(who, Order::Kill);
+                self.stage.order(who, Order::Kill);
             }
             Action::Stop(who) => {
                 self.story.stop(now, who);
-                self.order(who, Order::Stop);
+                self.stage.order(who, Order::Stop);
             }
             Action::Finish => self.story.finish(now),
             Action::Dismiss(who) => {
                 self.story.dismiss(now, who);
-                self.order(who, Order::Stop);
+                self.stage.order(who, Order::Stop);
             }
         }
         Ok(())
-    }
-
-    fn order(&self, who: usize, order: Order) {
-        if let Some(Some(orders)) = self.orders.get(who) {
-            // It may have ended by itself, which is heard of.
-            let _ = orders.send(order);
-        }
     }
 }

@@ -212,8 +212,12 @@ fn json(
 
 /// A value as one line that holds nothing that a terminal obeys.
 pub(super) fn json_line(value: &impl Serialize) -> Option<String> {
-    let line = serde_json::to_string(value).ok()?;
-    Some(if line.contains(is_raw_control) { escaped(&line) } else { line })
+    serde_json::to_string(value).ok().map(without_controls)
+}
+
+/// A line of JSON with nothing in it that a terminal obeys.
+pub(super) fn without_controls(line: String) -> String {
+    if line.contains(is_raw_control) { escaped(&line) } else { line }
 }
 
 /// JSON leaves these as they are, and terminals obey some of them.

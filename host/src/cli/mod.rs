@@ -10,8 +10,10 @@ mod configuration;
 mod consent;
 mod control_token;
 mod demo;
+mod doctor;
 mod file;
 mod handler;
+mod history;
 mod log;
 mod manual;
 mod ready;
@@ -26,6 +28,7 @@ mod stop_time;
 mod store;
 mod supervisor;
 mod text;
+mod watch;
 #[cfg(unix)]
 mod watchdog;
 
@@ -50,6 +53,15 @@ pub fn main() -> ExitCode {
         }
         Command::Status(arguments) => {
             with_runtime(1, |runtime| runtime.block_on(status::status(&arguments)))
+        }
+        Command::Watch(arguments) => {
+            with_runtime(1, |runtime| runtime.block_on(watch::watch(&arguments)))
+        }
+        Command::History(arguments) => {
+            with_runtime(1, |runtime| runtime.block_on(history::history(&arguments)))
+        }
+        Command::Doctor(arguments) => {
+            with_runtime(1, |runtime| runtime.block_on(doctor::doctor(&arguments)))
         }
         Command::ResetSlot(arguments) => {
             with_runtime(1, |runtime| runtime.block_on(reset_slot::reset_slot(&arguments)))

@@ -81,6 +81,7 @@ mod tests {
             name: name.to_owned(),
             term: 7,
             address: None,
+            since: None,
         });
         Summary {
             election: "jobs/a".to_owned(),

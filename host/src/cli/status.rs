@@ -1,5 +1,7 @@
 //! `tenure status`: one look at an election.
 
+mod here;
+
 use super::args::StatusArguments;
 use super::complaint::{self, Complaint, printable};
 use super::configuration::Configuration;
@@ -10,6 +12,7 @@ use crate::contract::{
 };
 use crate::runner::{class_name, rfc3339};
 use crate::settings::names;
+use here::{Own, Remark};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -28,11 +31,21 @@ pub(super) async fn status(arguments: &StatusArguments) -> ExitCode {
     if !configuration.complaints.is_empty() {
         return complain(&configuration.complaints, arguments.json);
     }
+    let own = Own {
+        name: configuration.settings.get(names::NAME).map(str::to_owned),
+        schedule: configuration.schedule(),
+    };
+    let before = now();
     match component.inspect().await {
         Ok(Ok(snapshot)) => {
+            let remarks = here::remarks(&snapshot, &own, (before, now()));
             let text = match arguments.json {
-                true => as_json(&election, &snapshot).to_string() + "\n",
-                false => as_text(&election, &snapshot),
+                true => {
+                    let mut object = as_json(&election, &snapshot);
+                    object["here"] = json!(remarks);
+                    object.to_string() + "\n"
+                }
+                false => as_text(&election, &snapshot) + &here::rows(&remarks),
             };
             print(&text);
             ExitCode::from(if leader(&snapshot).is_some() { 0 } else { NOBODY })
@@ -42,7 +55,7 @@ pub(super) async fn status(arguments: &StatusArguments) -> ExitCode {
     }
 }
 
-fn complain(complaints: &[Complaint], json: bool) -> ExitCode {
+pub(super) fn complain(complaints: &[Complaint], json: bool) -> ExitCode {
     if json {
         print(&(json!({ "complaints": complaints }).to_string() + "\n"));
     }
@@ -50,17 +63,31 @@ fn complain(complaints: &[Complaint], json: bool) -> ExitCode {
     ExitCode::from(UNUSABLE)
 }
 
-fn could_not_ask(election: &str, trouble: &Trouble, json: bool) -> ExitCode {
+pub(super) fn could_not_ask(election: &str, trouble: &Trouble, json: bool) -> ExitCode {
     let class = class_name(trouble.class);
+    let meaning = here::meaning(trouble.class);
     if json {
+        let here = [Remark { class: "standing", detail: meaning.to_owned() }];
         let trouble = json!({ "class": class, "detail": trouble.detail });
-        print(&(json!({ "election": election, "trouble": trouble }).to_string() + "\n"));
+        let object = json!({ "election": election, "trouble": trouble, "here": here });
+        print(&(object.to_string() + "\n"));
     }
-    fail(format_args!("{election} could not be looked at ({class}): {}", trouble.detail))
+    let detail = printable(&trouble.detail);
+    fail(format_args!(
+        "{election} could not be looked at ({class}): {detail}\n\
+         here: {meaning}\n\
+         What each request meets, step by step: tenure doctor --election {election}"
+    ))
+}
+
+/// This machine's time of day, in nanoseconds since 1970.
+fn now() -> u64 {
+    let since = std::time::UNIX_EPOCH.elapsed().unwrap_or_default();
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Who leads: the one on record, as long as the lease is held.
-fn leader(snapshot: &Snapshot) -> Option<&Incumbent> {
+pub(super) fn leader(snapshot: &Snapshot) -> Option<&Incumbent> {
     let held = matches!(snapshot.lease, LeaseState::Leased | LeaseState::Breaking);
     snapshot.incumbent.as_ref().filter(|_| held)
 }
@@ -103,6 +130,8 @@ fn as_json(election: &str, snapshot: &Snapshot) -> Value {
         "finished": snapshot.finished.as_ref().map(finished),
         "started": snapshot.started.as_ref().map(started),
         "next_turn": snapshot.next_turn.map(rfc3339),
+        "changes": snapshot.changes,
+        "history": snapshot.history.iter().map(incumbent).collect::<Vec<_>>(),
         "asked_at": rfc3339(snapshot.asked_at),
     })
 }
@@ -128,6 +157,13 @@ fn as_text(election: &str, snapshot: &Snapshot) -> String {
         (None, Some(last)) => {
             row("leader", format!("nobody; the last one was {}, term {}", last.name, last.term));
         }
+    }
+    if let Some(before) = snapshot.history.first() {
+        let changes = match snapshot.changes {
+            1 => "1 change".to_owned(),
+            changes => format!("{changes} changes"),
+        };
+        row("before", format!("{}, term {} ({changes}: tenure history)", before.name, before.term));
     }
     if let Some(last) = &snapshot.last_slot {
         row("last slot", format!("{}{}", when(last.slot, snapshot.asked_at), again(last.attempt)));
@@ -167,7 +203,7 @@ fn when(then: u64, now: u64) -> String {
     format!("{} ({} ago)", rfc3339(then), humantime::format_duration(ago))
 }
 
-fn lease_name(state: LeaseState) -> &'static str {
+pub(super) fn lease_name(state: LeaseState) -> &'static str {
     match state {
         LeaseState::Absent => "absent",
         LeaseState::Available => "available",
@@ -178,7 +214,7 @@ fn lease_name(state: LeaseState) -> &'static str {
     }
 }
 
-fn outcome_name(outcome: Outcome) -> &'static str {
+pub(super) fn outcome_name(outcome: Outcome) -> &'static str {
     match outcome {
         Outcome::Succeeded => "succeeded",
         Outcome::Failed => "failed",
@@ -243,6 +279,13 @@ mod tests {
              finished   1970-01-01T00:00:55Z (10s ago), failed\n\
              next turn  1970-01-01T00:01:10Z (in 5s)\n"
         );
+        let ben = Incumbent { name: "ben".to_owned(), term: 6, since: 0, address: None };
+        let second = Snapshot { history: vec![ben], changes: 2, ..snapshot(LeaseState::Leased) };
+        let second = as_text("c/b", &second);
+        assert!(
+            second.contains("before     ben, term 6 (2 changes: tenure history)\n"),
+            "{second}"
+        );
         let nobody = as_text("c/b", &snapshot(LeaseState::Expired));
         assert!(nobody.contains("nobody; the last one was a, term 7\n"), "{nobody}");
     }
@@ -254,5 +297,6 @@ mod tests {
         assert_eq!(value["last_leader"]["term"], 7);
         assert_eq!(value["last_slot"]["slot"], "1970-01-01T00:01:00Z");
         assert_eq!(value["lease"], "expired");
+        assert_eq!((&value["history"], &value["changes"]), (&json!([]), &json!(0)));
     }
 }

@@ -19,6 +19,18 @@ pub(super) fn colour_wanted() -> bool {
     !set("NO_COLOR") && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
 }
 
+/// How wide the terminal is; none where there is none.
+#[cfg(unix)]
+pub(super) fn columns() -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
+    Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
+}
+
+#[cfg(not(unix))]
+pub(super) fn columns() -> Option<usize> {
+    None
+}
+
 /// One line, or none for what people need not see each time. `election` is which one of several, and how
 /// much room to give it.
 pub(super) fn line<Z: TimeZone<Offset: fmt::Display>>(

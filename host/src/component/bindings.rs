@@ -27,4 +27,17 @@ pub(crate) mod leader {
     });
 }
 
+/// The world of the doctor's component; only its types are used.
+pub(crate) mod doctor {
+    wasmtime::component::bindgen!({
+        path: "../wit",
+        inline: "
+            package tenure:host;
+            world doctor { export tenure:election/examination@0.1.0; }
+        ",
+        additional_derives: [PartialEq, Eq],
+        with: { "tenure:election/types": crate::component::bindings::values::tenure::election::types },
+    });
+}
+
 pub(crate) use values::tenure::election::types;

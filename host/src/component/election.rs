@@ -241,7 +241,20 @@ impl ElectionComponent {
         Ok(answer.map(Duration::from_nanos))
     }
 
-    async fn call<P, R>(
+    /// A function of another interface that the component exports.
+    pub(super) fn function(
+        &self,
+        interface: &str,
+        name: &str,
+    ) -> Result<ComponentExportIndex, ComponentError> {
+        let component = self.instance.component();
+        let found = component
+            .get_export_index(None, interface)
+            .and_then(|interface| component.get_export_index(Some(&interface), name));
+        found.ok_or_else(|| ComponentError::new(format!("{interface} lacks the function {name}")))
+    }
+
+    pub(super) async fn call<P, R>(
         &self,
         function: &ComponentExportIndex,
         arguments: P,

@@ -12,6 +12,7 @@ mod client;
 mod error;
 mod gate;
 mod permit;
+mod probe;
 mod resolver;
 mod term;
 #[cfg(test)]
@@ -24,5 +25,6 @@ pub use allow::{AllowList, InvalidOrigin};
 pub use authorities::{Authorities, InvalidAuthorities};
 pub(crate) use client::Clients;
 pub(crate) use gate::{Answers, Gate, Policy};
+pub(crate) use probe::{Reached, Unreached, probe};
 pub use term::{InvalidTermHeader, TermHeader};
 pub(crate) use turn::Outlet;

@@ -3,16 +3,21 @@
 
 use super::metrics::Metrics;
 use super::summary::LastTurn;
-use crate::contract::{ExchangeResult, Incumbent, Report, Standing};
-use crate::runner::{Event, class_name};
+use super::timeline::Timeline;
+use crate::contract::{ExchangeResult, Incumbent, Report, Standing, Trouble, TroubleClass};
+use crate::runner::{Event, class_name, rfc3339};
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::Serialize;
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use tokio::sync::watch;
 
 /// As many changes are kept in mind.
 const HISTORY: usize = 200;
+
+/// As many troubles, for the page.
+const TROUBLES: usize = 20;
 
 /// A loop that was not heard of for so long stands still: longer than the longest step.
 const STILL: Duration = Duration::from_secs(150);
@@ -29,17 +34,21 @@ pub struct Board {
     pub(super) election: String,
     state: Mutex<State>,
     pub(super) metrics: Metrics,
+    /// The word that something may have changed.
+    changed: watch::Sender<()>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+pub(super) struct State {
     /// When the loop was last heard of.
     heard: Duration,
     /// Requests in a row that the service did not answer as it does when all is well.
     failures: u32,
     /// The service has answered at least once.
     answered: bool,
-    role: Role,
+    pub(super) role: Role,
+    /// How long a leader may act right after a renewal.
+    pub(super) whole: Duration,
     /// To whom it hands over.
     heir: Option<String>,
     /// An operator keeps it out of the race.
@@ -49,7 +58,12 @@ struct State {
     stepped: bool,
     /// The turn that runs, or else the last one.
     turn: Option<LastTurn>,
-    history: VecDeque<Change>,
+    /// What keeps it from leading and from following.
+    blocked: Option<Told>,
+    pub(super) history: VecDeque<Change>,
+    /// When and what, also what is over.
+    pub(super) troubles: VecDeque<(Duration, String)>,
+    pub(super) timeline: Timeline,
 }
 
 /// What the candidate is in its election.
@@ -73,6 +87,9 @@ pub(crate) struct Leader {
     pub term: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
+    /// When it won, by the record.
+    #[serde(skip)]
+    pub since: Option<String>,
 }
 
 /// Something that went wrong.
@@ -82,11 +99,33 @@ pub(crate) struct Told {
     pub detail: String,
 }
 
+impl Told {
+    fn of(trouble: &Trouble) -> Self {
+        Self { class: class_name(trouble.class), detail: trouble.detail.clone() }
+    }
+}
+
+/// Whether a candidate with such a trouble cannot win while it lasts.
+fn keeps_out(class: TroubleClass) -> bool {
+    match class {
+        TroubleClass::Configuration
+        | TroubleClass::Refused
+        | TroubleClass::Clock
+        | TroubleClass::Unreachable
+        | TroubleClass::Unavailable
+        | TroubleClass::Nonsense => true,
+        TroubleClass::LeaseLost | TroubleClass::Schedule | TroubleClass::Work => false,
+    }
+}
+
 /// A change of leadership, as this candidate saw it.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Change {
     /// By this machine's clock.
     pub at: String,
+    /// The same by the clock of the candidate.
+    #[serde(skip)]
+    pub seen: Duration,
     /// `elected`, `stood-down` or `following`.
     pub event: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -114,10 +153,17 @@ impl Board {
             election: election.to_owned(),
             state: Mutex::new(state),
             metrics: Metrics::new(election, candidate),
+            changed: watch::Sender::new(()),
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    /// The word that there is something new to show.
+    pub(super) fn changes(&self) -> watch::Receiver<()> {
+        self.changed.subscribe()
+    }
+
+    /// The state, for whoever shows all of it.
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -126,6 +172,7 @@ impl Board {
         let mut state = self.state();
         state.heard = now;
         state.stepped = true;
+        state.timeline.requests.add(now, report.exchanges.len());
         for exchange in &report.exchanges {
             self.metrics.exchange(exchange);
             match exchange.result {
@@ -137,23 +184,36 @@ impl Board {
             }
         }
         if let Some(trouble) = report.trouble.last() {
-            let class = class_name(trouble.class);
-            state.trouble = Some(Told { class, detail: trouble.detail.clone() });
+            state.trouble = Some(Told::of(trouble));
         }
+        let state = &mut *state;
         state.heir.clone_from(&report.heir);
         state.role = match &report.standing {
-            Standing::Leading(tenancy) => Role::Leading {
-                term: tenancy.term,
-                until: taken_at + Duration::from_nanos(tenancy.valid_for),
-            },
+            Standing::Leading(tenancy) => {
+                let (term, valid_for) = (tenancy.term, Duration::from_nanos(tenancy.valid_for));
+                let same = matches!(state.role, Role::Leading { term: known, .. } if known == term);
+                state.whole = if same { state.whole.max(valid_for) } else { valid_for };
+                Role::Leading { term, until: taken_at + valid_for }
+            }
             Standing::Following(incumbent) => Role::Following(incumbent.as_ref().map(leader)),
             Standing::Undecided => Role::Undecided,
             Standing::Left => Role::Left,
         };
+        // A look may succeed, and what comes after it never: then nobody is known to lead. The same
+        // trouble is told once a minute only, so it is kept in mind until that ends.
+        match state.role {
+            Role::Undecided => {
+                let blocked = report.trouble.iter().rfind(|trouble| keeps_out(trouble.class));
+                state.blocked = blocked.map(Told::of).or(state.blocked.take());
+            }
+            _ => state.blocked = None,
+        }
+        state.timeline.stands(now, &self.candidate, &state.role);
+        self.changed.send_replace(());
     }
 
-    /// Takes an event of the runner.
-    pub fn happened(&self, event: &Event) {
+    /// Takes an event of the runner that happened at `now`, as the clock says.
+    pub fn happened(&self, event: &Event, now: Duration) {
         self.metrics.event(event);
         if *event == Event::Stopped {
             self.state().role = Role::Left;
@@ -161,6 +221,12 @@ impl Board {
         if let Some(turn) = LastTurn::of(event) {
             self.state().turn = Some(turn);
         }
+        self.state().remember(event, now);
+        self.note_change(event, now);
+        self.changed.send_replace(());
+    }
+
+    fn note_change(&self, event: &Event, seen: Duration) {
         if let Event::Ordered { order } = event {
             let mut state = self.state();
             state.paused = order == "pause" || (state.paused && order != "resume");
@@ -172,14 +238,15 @@ impl Board {
             Event::Following { leader, term } => ("following", leader.clone(), *term, None),
             _ => return,
         };
-        let at = now();
-        let mut state = self.state();
+        let at = wall_clock();
+        let state = &mut *self.state();
         if state.history.len() == HISTORY {
             state.history.pop_front();
         }
-        state.history.push_back(Change { at, event: name, leader, term, reason });
+        state.history.push_back(Change { at, seen, event: name, leader, term, reason });
         if name == "stood-down" {
             state.role = Role::Undecided;
+            state.timeline.stands(seen, &self.candidate, &state.role);
         }
     }
 
@@ -207,7 +274,7 @@ impl Board {
         self.state().turn.clone()
     }
 
-    /// Whether it could lead: the storage account answers.
+    /// Whether it could lead: the storage account answers, and lets it.
     pub(super) fn readiness(&self, now: Duration) -> Readiness {
         if !self.runs(now) {
             return Readiness::NotReady("the loop stands still".to_owned());
@@ -216,10 +283,11 @@ impl Board {
         if state.role == Role::Left {
             return Readiness::NotReady("it has left the election".to_owned());
         }
-        if state.answered && state.failures < FAILURES {
+        let answers = state.answered && state.failures < FAILURES;
+        if answers && state.blocked.is_none() {
             return Readiness::Ready;
         }
-        let why = match &state.trouble {
+        let why = match state.trouble.as_ref().filter(|_| !answers).or(state.blocked.as_ref()) {
             Some(Told { class, detail }) => format!("{class}: {detail}"),
             None if state.answered => "the storage account does not answer".to_owned(),
             None => "the storage account has not answered yet".to_owned(),
@@ -248,11 +316,35 @@ impl Board {
     }
 }
 
-fn leader(incumbent: &Incumbent) -> Leader {
-    let Incumbent { name, term, address, .. } = incumbent;
-    Leader { name: name.clone(), term: *term, address: address.clone() }
+impl State {
+    /// Takes note of turns and troubles.
+    fn remember(&mut self, event: &Event, now: Duration) {
+        let trouble = match event {
+            Event::TurnStarted { slot, .. } => return self.timeline.turn_started(now, slot),
+            Event::TurnEnded { slot, outcome, detail, .. } => {
+                self.timeline.turn_ended(slot, outcome);
+                if outcome == "succeeded" {
+                    return;
+                }
+                let detail = detail.as_ref().map(|text| format!(": {text}")).unwrap_or_default();
+                format!("The turn of {slot} {outcome}{detail}")
+            }
+            Event::Trouble { class, detail } => format!("{class}: {detail}"),
+            _ => return,
+        };
+        if self.troubles.len() == TROUBLES {
+            self.troubles.pop_front();
+        }
+        self.troubles.push_back((now, trouble));
+    }
 }
 
-fn now() -> String {
+fn leader(incumbent: &Incumbent) -> Leader {
+    let Incumbent { name, term, address, since } = incumbent;
+    let since = (*since > 0).then(|| rfc3339(*since));
+    Leader { name: name.clone(), term: *term, address: address.clone(), since }
+}
+
+fn wall_clock() -> String {
     DateTime::<Utc>::from(std::time::SystemTime::now()).to_rfc3339_opts(SecondsFormat::Millis, true)
 }

@@ -30,7 +30,7 @@ const LONGEST_NAME: usize = 128;
 pub struct Control {
     /// What operators show.
     pub token: ControlToken,
-    /// Read by the runner ([`run_with`](crate::Runner::run_with)).
+    /// Read by the runner ([`run_with`](crate::runner::Runner::run_with)).
     pub orders: mpsc::Sender<Order>,
 }
 
@@ -64,7 +64,7 @@ impl ControlToken {
     }
 
     /// Takes as long whatever is different.
-    fn is(&self, shown: &str) -> bool {
+    pub(crate) fn is(&self, shown: &str) -> bool {
         let (own, shown) = (self.0.as_bytes(), shown.as_bytes());
         let differs = own.iter().zip(shown).fold(0, |differs, (a, b)| differs | (a ^ b));
         own.len() == shown.len() && std::hint::black_box(differs) == 0

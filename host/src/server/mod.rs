@@ -2,6 +2,7 @@
 //!
 //! | request | answer |
 //! |---|---|
+//! | `GET /` | a page that shows all of this as it goes on; `GET /events` is what it lives on |
 //! | `GET /healthz` | 200 while the loop runs; 503 when it stands still |
 //! | `GET /readyz` | 200 when the storage account answers, so that this candidate could lead; else 503, and why |
 //! | `GET /readyz?leader` | 200 on the leader alone, so that a load balancer finds it |
@@ -20,10 +21,13 @@
 mod board;
 mod control;
 mod metrics;
-mod pages;
+pub(crate) mod page;
+pub(crate) mod pages;
+mod show;
 mod summary;
 #[cfg(test)]
 mod tests;
+mod timeline;
 
 pub use board::Board;
 #[cfg(test)]
@@ -82,7 +86,13 @@ impl Server {
         clock: &C,
     ) -> io::Result<Self> {
         let address = listener.local_addr()?;
+        // The page shows one election.
+        let page = candidates.first().map(|(board, _)| {
+            let source = show::source(board.clone(), clock.reading());
+            page::router(source)
+        });
         let app: Router = pages::router(candidates, &clock.reading());
+        let app = page.map_or(app.clone(), |page| app.merge(page));
         let task = tokio::spawn(async move {
             // It ends only with the task.
             let _ = axum::serve(listener, app).await;

@@ -2,6 +2,7 @@
 
 use super::board::{Board, Readiness, Role};
 use super::control::{self, Control};
+use super::page::view::millis;
 use crate::clock::Reading;
 use axum::Router;
 use axum::body::Body;
@@ -171,14 +172,11 @@ async fn metrics(State(faces): State<Faces>) -> Response<Body> {
         board.metrics.text(term, left, ready)
     };
     let texts: Vec<_> = faces.iter().map(text).collect();
-    let mut response = Response::new(Body::from(super::metrics::together(&texts)));
-    let kind = header::HeaderValue::from_static(super::metrics::CONTENT_TYPE);
-    response.headers_mut().insert(header::CONTENT_TYPE, kind);
-    response
+    shown(super::metrics::CONTENT_TYPE, super::metrics::together(&texts))
 }
 
 async fn nothing() -> Response<Body> {
-    let told = json!({ "error": "there is nothing here; try /leader, /readyz or /metrics" });
+    let told = json!({ "error": "there is nothing here; try /, /leader, /readyz or /metrics" });
     answer(StatusCode::NOT_FOUND, &told)
 }
 
@@ -187,16 +185,27 @@ async fn not_so(method: Method) -> Response<Body> {
     answer(StatusCode::METHOD_NOT_ALLOWED, &told)
 }
 
-fn refuse(why: &str) -> Response<Body> {
+pub(super) fn refuse(why: &str) -> Response<Body> {
     answer(StatusCode::SERVICE_UNAVAILABLE, &json!({ "status": "unavailable", "reason": why }))
 }
 
-pub(super) fn answer(status: StatusCode, told: &Value) -> Response<Body> {
-    let mut response = Response::new(Body::from(format!("{told}\n")));
+pub(crate) fn answer(status: StatusCode, told: &Value) -> Response<Body> {
+    let mut response = shown("application/json", format!("{told}\n"));
     *response.status_mut() = status;
+    response
+}
+
+/// A text that is what it is said to be, and true only now.
+pub(super) fn shown(kind: &'static str, text: impl Into<Body>) -> Response<Body> {
+    let mut response = Response::new(text.into());
     let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, header::HeaderValue::from_static("application/json"));
-    headers.insert(header::CACHE_CONTROL, header::HeaderValue::from_static("no-store"));
+    for (name, value) in [
+        (header::CONTENT_TYPE, kind),
+        (header::CACHE_CONTROL, "no-store"),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    ] {
+        headers.insert(name, header::HeaderValue::from_static(value));
+    }
     response
 }
 
@@ -212,8 +221,4 @@ fn value(uri: &Uri, word: &str) -> Option<String> {
         uri.query().unwrap_or_default().split('&').filter_map(|pair| pair.split_once('='));
     let (_, value) = words.find(|(name, _)| *name == word)?;
     Some(percent_encoding::percent_decode_str(value).decode_utf8_lossy().into_owned())
-}
-
-fn millis(span: Duration) -> u64 {
-    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }

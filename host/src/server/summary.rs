@@ -60,7 +60,7 @@ impl Board {
     pub(crate) fn summary(&self, now: Duration) -> Summary {
         let (standing, leader, valid_for) = match self.role(now) {
             Role::Leading { term, until } => {
-                let own = Leader { name: self.candidate.clone(), term, address: None };
+                let own = Leader { name: self.candidate.clone(), term, address: None, since: None };
                 ("leading", Some(own), Some(until.saturating_sub(now)))
             }
             Role::Following(leader) => ("following", leader, None),

@@ -9,13 +9,13 @@ use serde_json::Value;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-const NOW: Duration = Duration::from_secs(1_000_000);
+pub(super) const NOW: Duration = Duration::from_secs(1_000_000);
 
-fn seconds(seconds: u64) -> Duration {
+pub(super) fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-fn report(standing: Standing, results: &[ExchangeResult]) -> Report {
+pub(super) fn report(standing: Standing, results: &[ExchangeResult]) -> Report {
     let exchange = |result: &ExchangeResult| Exchange {
         what: "renew lease".to_owned(),
         result: *result,
@@ -35,11 +35,11 @@ fn report(standing: Standing, results: &[ExchangeResult]) -> Report {
     }
 }
 
-fn leading() -> Standing {
+pub(super) fn leading() -> Standing {
     Standing::Leading(Tenancy { term: 7, valid_for: 12_000_000_000 })
 }
 
-fn following(address: Option<&str>) -> Standing {
+pub(super) fn following(address: Option<&str>) -> Standing {
     Standing::Following(Some(Incumbent {
         name: "<script>".to_owned(),
         term: 6,
@@ -48,7 +48,7 @@ fn following(address: Option<&str>) -> Standing {
     }))
 }
 
-fn board() -> Board {
+pub(super) fn board() -> Board {
     Board::new("jobs/report", "ada", NOW)
 }
 
@@ -68,6 +68,33 @@ fn it_is_ready_as_long_as_the_service_answers() {
     ] {
         board.stepped(&report(Standing::Undecided, results), NOW, NOW);
         assert_eq!(board.readiness(NOW) == Readiness::Ready, ready, "{results:?}");
+    }
+}
+
+/// A look is answered, and the acquire after it refused, again and again.
+#[test]
+fn who_can_look_and_never_win_is_not_ready_until_somebody_leads() {
+    use ExchangeResult::{Declined, Done, Refused};
+    for (class, ready) in [
+        (TroubleClass::Refused, false),
+        (TroubleClass::Configuration, false),
+        (TroubleClass::Nonsense, false),
+        (TroubleClass::Work, true),
+        (TroubleClass::LeaseLost, true),
+    ] {
+        let board = board();
+        let mut refused = report(Standing::Undecided, &[Done, Refused]);
+        refused.trouble.push(Trouble { class, detail: "it needs w".to_owned() });
+        board.stepped(&refused, NOW, NOW);
+        // Not told again for a minute.
+        board.stepped(&report(Standing::Undecided, &[Done]), NOW, NOW);
+        let told = board.readiness(NOW);
+        assert_eq!(told == Readiness::Ready, ready, "{class:?}");
+        if let Readiness::NotReady(why) = told {
+            assert!(why.ends_with(": it needs w"), "{why}");
+        }
+        board.stepped(&report(following(None), &[Declined]), NOW, NOW);
+        assert_eq!(board.readiness(NOW), Readiness::Ready, "{class:?}");
     }
 }
 
@@ -97,7 +124,7 @@ fn a_loop_that_stands_still_is_neither_healthy_nor_ready() {
 fn a_loop_that_has_ended_does_not_stand_still() {
     let board = board();
     board.stepped(&report(leading(), &[ExchangeResult::Done]), NOW, NOW);
-    board.happened(&Event::Stopped);
+    board.happened(&Event::Stopped, NOW);
     let later = NOW + seconds(3600);
     assert!(board.runs(later));
     let left = Readiness::NotReady("it has left the election".to_owned());
@@ -113,12 +140,12 @@ fn a_summary_tells_of_the_turn_that_runs_and_then_of_the_last_one() {
     let (term, slot, attempt) = (7, "2026-11-20T08:36:55Z".to_owned(), 1);
     let started =
         Event::TurnStarted { term, slot: slot.clone(), value: None, attempt, past_due: false };
-    board.happened(&started);
+    board.happened(&started, NOW);
     let summary = board.summary(NOW + seconds(2));
     assert_eq!((summary.standing, summary.valid_for_ms), ("leading", Some(10_000)));
     assert_eq!(summary.turn.unwrap().outcome, None);
     let (outcome, detail) = ("failed".to_owned(), None);
-    board.happened(&Event::TurnEnded { term, slot, outcome, elapsed_ms: 40, detail });
+    board.happened(&Event::TurnEnded { term, slot, outcome, elapsed_ms: 40, detail }, NOW);
     let turn = board.summary(NOW).turn.unwrap();
     assert_eq!((turn.outcome.as_deref(), turn.elapsed_ms), (Some("failed"), Some(40)));
 }
@@ -178,7 +205,7 @@ async fn the_leader_is_found_by_asking_anybody() {
     }
 
     board.stepped(&report(leading(), &[ExchangeResult::Done]), clock.now(), clock.now());
-    board.happened(&Event::Elected { term: 7, valid_for_ms: 12_000 });
+    board.happened(&Event::Elected { term: 7, valid_for_ms: 12_000 }, clock.now());
     assert_eq!(get(&server, "GET /readyz?leader").await.0, 200);
     let body = told(get(&server, "GET /leader").await.2);
     assert_eq!((&body["leading"], &body["leader"]["term"]), (&Value::Bool(true), &Value::from(7)));
@@ -197,10 +224,13 @@ async fn figures_are_told_and_nothing_can_be_changed() {
     let server = serve(board.clone(), &clock).await;
     let results = [ExchangeResult::Done, ExchangeResult::Unanswered];
     board.stepped(&report(leading(), &results), clock.now(), clock.now());
-    board.happened(&Event::Elected { term: 7, valid_for_ms: 12_000 });
+    board.happened(&Event::Elected { term: 7, valid_for_ms: 12_000 }, clock.now());
     let (slot, outcome) = (String::new(), "succeeded".to_owned());
-    board.happened(&Event::TurnEnded { term: 7, slot, outcome, elapsed_ms: 40, detail: None });
-    board.happened(&Event::StoodDown { term: 7, reason: "left" });
+    board.happened(
+        &Event::TurnEnded { term: 7, slot, outcome, elapsed_ms: 40, detail: None },
+        clock.now(),
+    );
+    board.happened(&Event::StoodDown { term: 7, reason: "left" }, clock.now());
     board.stepped(&report(leading(), &[]), clock.now(), clock.now());
     let (status, _, text) = get(&server, "GET /metrics").await;
     assert_eq!(status, 200);
@@ -217,7 +247,7 @@ async fn figures_are_told_and_nothing_can_be_changed() {
         assert!(text.contains(&line), "{line} is not in {text}");
     }
     for (request, expected) in
-        [("POST /leader", 405), ("DELETE /healthz", 405), ("GET /", 404), ("GET /resigned", 404)]
+        [("POST /leader", 405), ("DELETE /healthz", 405), ("GET /resigned", 404)]
     {
         assert_eq!(get(&server, request).await.0, expected, "{request}");
     }

@@ -47,7 +47,10 @@ impl Address {
                     path.split_once('/').unwrap_or((path, ""))
                 }
             };
-        let container = query.iter().any(|(name, value)| name == "restype" && value == "container");
+        // Of an account one asks at any place, by its own name or that of a container.
+        let container = query.iter().any(|(name, value)| {
+            name == "restype" && matches!(value.as_str(), "container" | "account")
+        });
         let resource = resource(rest.strip_prefix('/').unwrap_or(rest), container);
         Address { account: account.to_owned(), path: path.to_owned(), query, resource }
     }
@@ -74,6 +77,14 @@ impl Address {
         let method = request.method.as_str();
         if !matches!(method, "GET" | "HEAD" | "PUT" | "DELETE") {
             return Err(Code::UnsupportedHttpVerb.into());
+        }
+        if self.parameter("restype") == Some("account") && comp == Some("properties") {
+            let looks = matches!(method, "GET" | "HEAD");
+            return if looks {
+                Ok(Verb::GetAccount)
+            } else {
+                Err(Code::UnsupportedHttpVerb.into())
+            };
         }
         let verb = match (self.resource.as_ref().map_err(|code| *code)?, method, comp) {
             (Resource::Container(_), "PUT", None) => Verb::CreateContainer,

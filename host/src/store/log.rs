@@ -10,6 +10,8 @@ const KEPT: usize = 10_000;
 /// An operation of the service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Verb {
+    /// Get Account Information.
+    GetAccount,
     /// Create Container.
     CreateContainer,
     /// Delete Container.
@@ -48,6 +50,7 @@ impl Verb {
     /// A short name in lower case, `set-metadata`.
     pub fn name(self) -> &'static str {
         match self {
+            Verb::GetAccount => "get-account",
             Verb::CreateContainer => "create-container",
             Verb::DeleteContainer => "delete-container",
             Verb::GetContainer => "get-container",

@@ -40,7 +40,7 @@ const SERVER: &str = "Windows-Azure-Blob/1.0 Microsoft-HTTPAPI/2.0";
 
 /// The blob service of some accounts, all of its state in memory.
 ///
-/// Plays: Create, Delete and Get Properties of a container; Put, Get, Head and Delete of a blob, its metadata,
+/// Plays: Get Account Information; Create, Delete and Get Properties of a container; Put, Get, Head and Delete of a blob, its metadata,
 /// properties, snapshots, and its lease. Takes Shared Key, and shared access signatures by an account's key. Left out:
 /// listing, blocks, pages, appending, copies, ranges, checksums, tags, tiers, versions, soft delete, container leases,
 /// stored access policies, user delegation keys, tokens.
@@ -168,6 +168,9 @@ impl Service {
         verb: Verb,
         request: &Request,
     ) -> Result<Response, Failure> {
+        if verb == Verb::GetAccount {
+            return Ok(account());
+        }
         let snapshot = address.parameter("snapshot");
         let (container, name) = match address.resource.as_ref().map_err(|code| *code)? {
             Resource::Account => return Err(Code::InvalidUri.into()),
@@ -200,7 +203,7 @@ impl Service {
             Verb::Acquire | Verb::Renew | Verb::Change | Verb::Release | Verb::Break => {
                 self.lease_blob(now, &place, name, snapshot, verb, request)
             }
-            Verb::Other => Err(Code::UnsupportedHttpVerb.into()),
+            Verb::GetAccount | Verb::Other => Err(Code::UnsupportedHttpVerb.into()),
         }
     }
 
@@ -213,6 +216,14 @@ impl Service {
         let container = self.containers.get_mut(place).ok_or(Code::ContainerNotFound)?;
         container.blobs.get_mut(name).ok_or(Code::BlobNotFound)
     }
+}
+
+/// What every account here is: the most usual kind.
+fn account() -> Response {
+    Response::new(200)
+        .with("x-ms-sku-name", "Standard_LRS")
+        .with("x-ms-account-kind", "StorageV2")
+        .with("x-ms-is-hns-enabled", "false")
 }
 
 /// Adds what every answer has. The version only where the service got so far as to know it.

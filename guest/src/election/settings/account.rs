@@ -4,19 +4,19 @@
 //! credentials the first in [`ORDER`] is taken: what names an account by itself before what needs
 //! one named, and what is given before what is asked for.
 
-use percent_encoding::percent_decode_str;
-
 use super::{Complaint, Reader, shown, variable};
-use crate::azure::account::{Account, is_account_name};
+use crate::azure::account::{Account, Problem, is_account_name};
 use crate::azure::credential::Credential;
 use crate::azure::endpoint::Endpoint;
 use crate::azure::identity::{IMDS, Identity, Proof, authority_for};
+use crate::azure::percent;
 use crate::azure::sas::Sas;
 use crate::azure::secret::Secret;
 use crate::azure::shared_key::Key;
 use crate::azure::token::is_token;
 use crate::election::environment::Unreadable;
 use crate::prelude::*;
+use tenure_base::text::cut;
 
 /// A way to be let in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub enum Kind {
 }
 
 /// The order of detection: what `TENURE_CREDENTIAL` calls it, and the variable that shows it.
-const ORDER: [(Kind, &str, &str); 8] = [
+static ORDER: [(Kind, &str, &str); 8] = [
     (Kind::ConnectionString, "connection-string", variable::CONNECTION_STRING),
     (Kind::SharedKey, "shared-key", variable::KEY),
     (Kind::Sas, "sas", variable::SAS_TOKEN),
@@ -44,7 +44,7 @@ const ORDER: [(Kind, &str, &str); 8] = [
 ];
 
 /// Secrets that may stand in a file, which `NAME_FILE` names, and is read again at each step.
-const IN_FILES: [(&str, &str); 6] = [
+static IN_FILES: [(&str, &str); 6] = [
     (variable::CONNECTION_STRING, "AZURE_STORAGE_CONNECTION_STRING_FILE"),
     (variable::KEY, "AZURE_STORAGE_KEY_FILE"),
     (variable::SECOND_KEY, "TENURE_SECOND_KEY_FILE"),
@@ -63,9 +63,14 @@ pub(super) struct Chosen {
     pub note: String,
 }
 
+/// The variable that names the file with that secret.
+fn file_of(secret: &str) -> Option<&'static str> {
+    IN_FILES.iter().find(|(known, _)| *known == secret).map(|(_, file)| *file)
+}
+
 /// The files that the variables name.
 pub(super) fn files(get: impl Fn(&str) -> Option<String>) -> Vec<String> {
-    let names = IN_FILES.into_iter().map(|(_, file)| file);
+    let names = IN_FILES.iter().map(|(_, file)| *file);
     names.chain([variable::FEDERATED_TOKEN_FILE]).filter_map(get).collect()
 }
 
@@ -76,7 +81,7 @@ pub(super) fn unusable(
 ) -> Vec<String> {
     let federated = (variable::FEDERATED_TOKEN_FILE, variable::FEDERATED_TOKEN_FILE);
     let about = |name: &str| complaints.iter().any(|complaint| complaint.setting == name);
-    let all = IN_FILES.into_iter().chain([federated]);
+    let all = IN_FILES.iter().chain([&federated]);
     let bad = all.filter(|(name, file)| about(name) || about(file));
     bad.filter_map(|(_, file)| get(file).map(|path| path.trim().into())).collect()
 }
@@ -90,10 +95,10 @@ impl Reader<'_> {
     pub(super) fn account(&mut self) -> Option<Chosen> {
         let forced = self.forced();
         let set: Vec<Kind> =
-            ORDER.into_iter().map(|(kind, ..)| kind).filter(|kind| self.is_set(*kind)).collect();
+            ORDER.iter().map(|(kind, ..)| *kind).filter(|kind| self.is_set(*kind)).collect();
         let Some(kind) = forced.or(set.first().copied()) else {
             if self.given(variable::CREDENTIAL).is_none() {
-                let problem = "no storage account is given".into();
+                let problem = "no storage account is given";
                 self.complain(variable::CONNECTION_STRING, problem, NO_ACCOUNT);
             }
             return None;
@@ -116,32 +121,31 @@ impl Reader<'_> {
 
     fn forced(&mut self) -> Option<Kind> {
         let wanted = self.given(variable::CREDENTIAL)?;
-        let found = ORDER.into_iter().find(|(_, name, _)| wanted.trim() == *name);
+        let found = ORDER.iter().find(|(_, name, _)| wanted.trim() == *name);
         if found.is_none() {
-            let names = ORDER.map(|(_, name, _)| name).join(", ");
-            let problem = "is none of the kinds of credential".into();
+            let names: Vec<_> = ORDER.iter().map(|(_, name, _)| *name).collect();
+            let names = names.join(", ");
+            let problem = "is none of the kinds of credential";
             self.complain(variable::CREDENTIAL, problem, &format!("choose one of: {names}"));
         }
-        found.map(|(kind, ..)| kind)
+        found.map(|(kind, ..)| *kind)
     }
 
     /// Whether there is something of that kind.
     fn is_set(&self, kind: Kind) -> bool {
-        let Some((.., name)) = ORDER.into_iter().find(|(known, ..)| *known == kind) else {
+        let Some((.., name)) = ORDER.iter().find(|(known, ..)| *known == kind) else {
             return false;
         };
-        let file = IN_FILES.into_iter().find(|(known, _)| *known == name);
         self.given(name).is_some()
-            || file.is_some_and(|(_, file)| self.given(file).is_some())
+            || file_of(name).is_some_and(|file| self.given(file).is_some())
             || (kind == Kind::Imds && self.given(variable::SERVICE_ENDPOINT).is_some())
     }
 
     /// A secret, from its variable or from the file that the other one names.
     fn secret(&mut self, name: &'static str) -> Option<Secret> {
         let given = self.given(name);
-        let file_name =
-            IN_FILES.into_iter().find(|(known, _)| *known == name).map(|(_, file)| file);
-        let Some((file_name, path)) = file_name.and_then(|name| Some((name, self.given(name)?)))
+        let Some((file_name, path)) =
+            file_of(name).and_then(|name| Some((name, self.given(name)?)))
         else {
             return given.map(|text| text.trim().into());
         };
@@ -190,12 +194,7 @@ impl Reader<'_> {
                 self.agree_on_endpoint(variable::CONNECTION_STRING, account.origin());
                 Some(account)
             }
-            Err(problems) => {
-                for problem in problems {
-                    self.complain(variable::CONNECTION_STRING, problem.problem, &problem.advice);
-                }
-                None
-            }
+            Err(problems) => self.complain_all(variable::CONNECTION_STRING, problems),
         }
     }
 
@@ -226,12 +225,7 @@ impl Reader<'_> {
         self.agree(variable::SERVICE_ENDPOINT, endpoint.named_account());
         match Account::at(name.as_deref(), endpoint, credential) {
             Ok(account) => Some(account),
-            Err(problems) => {
-                for problem in problems {
-                    self.complain(variable::SERVICE_ENDPOINT, problem.problem, &problem.advice);
-                }
-                None
-            }
+            Err(problems) => self.complain_all(variable::SERVICE_ENDPOINT, problems),
         }
     }
 
@@ -240,10 +234,9 @@ impl Reader<'_> {
         let given = self.given(variable::SERVICE_ENDPOINT);
         if let Some(name) = name.as_deref().filter(|name| given.is_none() && !is_account_name(name))
         {
-            let name = shown(name);
-            let problem =
-                format!("\"{name}\" is no account's name: 3 to 24 lower-case letters and digits");
-            self.complain(variable::ACCOUNT, problem, "the portal shows it as the page's title");
+            let problem = " is no account's name: 3 to 24 lower-case letters and digits";
+            let advice = "the portal shows it as the page's title";
+            self.complain_of(variable::ACCOUNT, name, problem, advice);
             return None;
         }
         let url = match (given, name) {
@@ -273,7 +266,7 @@ impl Reader<'_> {
         let Some(text) = self.secret(name) else { return self.missing(name) };
         let key = Key::from_base64(text.reveal());
         if key.is_none() {
-            let problem = "is no base64, so a part of it is missing or changed".into();
+            let problem = "is no base64, so a part of it is missing or changed";
             self.complain(name, problem, "copy it again from the account's page \"Access keys\"");
         }
         key
@@ -286,7 +279,7 @@ impl Reader<'_> {
         }
         let key = self.key(variable::SECOND_KEY);
         if account.is_some_and(|a| !matches!(a.credential(), Credential::SharedKey(..))) {
-            let problem = "is set, and no first key is used".into();
+            let problem = "is set, and no first key is used";
             self.complain(variable::SECOND_KEY, problem, "leave it out");
         }
         key
@@ -297,18 +290,13 @@ impl Reader<'_> {
             return (self.missing(variable::SAS_TOKEN), None);
         };
         let (address, token) = match text.reveal().split_once('?') {
-            Some((address, token)) if address.contains("://") => (Some(address), token),
+            Some((address, token)) if cut(address, "://").is_some() => (Some(address), token),
             _ => (None, text.reveal()),
         };
         let address = address.and_then(|address| self.sas_address(address));
         match Sas::parse(token) {
             Ok(sas) => (Some(sas), address),
-            Err(problems) => {
-                for problem in problems {
-                    self.complain(variable::SAS_TOKEN, problem.problem, &problem.advice);
-                }
-                (None, address)
-            }
+            Err(problems) => (self.complain_all(variable::SAS_TOKEN, problems), address),
         }
     }
 
@@ -331,13 +319,11 @@ impl Reader<'_> {
         let (prefix, rest) = segments.split_at(own.min(segments.len()));
         let election = self.given(variable::ELECTION).unwrap_or_default();
         let inside = rest.is_empty() || {
-            let place = rest.join("/");
-            let place = percent_decode_str(&place).decode_utf8_lossy();
-            let place = place.as_ref();
-            election == place || election.strip_prefix(place).is_some_and(|e| e.starts_with('/'))
+            let place = percent::decode_text(&rest.join("/"));
+            election == place || election.strip_prefix(&place).is_some_and(|e| e.starts_with('/'))
         };
         if !inside {
-            let problem = "the SAS is for another container or blob than the election's".into();
+            let problem = "the SAS is for another container or blob than the election's";
             self.complain(variable::SAS_TOKEN, problem, ADVICE);
         }
         let prefix = prefix.iter().map(|segment| format!("/{segment}")).collect();
@@ -350,7 +336,7 @@ impl Reader<'_> {
             return self.missing(variable::AUTH_TOKEN);
         };
         if !is_token(token.reveal()) {
-            let problem = "has characters that no token has".into();
+            let problem = "has characters that no token has";
             let advice = "take the accessToken of: az account get-access-token --resource \
                           https://storage.azure.com";
             self.complain(variable::AUTH_TOKEN, problem, advice);
@@ -373,7 +359,7 @@ impl Reader<'_> {
                 let header = self.given(variable::IDENTITY_HEADER);
                 let header = header.or_else(|| self.missing(variable::IDENTITY_HEADER));
                 if header.as_deref().is_some_and(|header| !is_token(header)) {
-                    let problem = "has characters that no header has".into();
+                    let problem = "has characters that no header has";
                     let advice = "take it as the platform sets it";
                     self.complain(variable::IDENTITY_HEADER, problem, advice);
                 }
@@ -381,7 +367,7 @@ impl Reader<'_> {
             }
             _ => {
                 let authority = match (self.given(variable::AUTHORITY_HOST), storage) {
-                    (Some(url), _) if url.contains("://") => url,
+                    (Some(url), _) if cut(&url, "://").is_some() => url,
                     (Some(host), _) => format!("https://{host}"),
                     (None, Some(storage)) => authority_for(storage).into(),
                     (None, None) => IMDS.into(), // Nothing comes of it: there is no account.
@@ -422,23 +408,37 @@ impl Reader<'_> {
         let leaves = name == variable::AUTHORITY_HOST && !endpoint.is_loopback();
         if leaves && !endpoint.origin.starts_with("https://") {
             let problem = "is plain http, and would show secrets to everybody on the way";
-            self.complain(name, problem.into(), "use an https:// address");
+            self.complain(name, problem, "use an https:// address");
         }
         Some(endpoint)
     }
 
+    fn complain_all<T>(&mut self, setting: &'static str, problems: Vec<Problem>) -> Option<T> {
+        let complaints = problems.into_iter().map(|Problem { problem, advice }| Complaint {
+            setting,
+            problem,
+            advice,
+        });
+        self.complaints.extend(complaints);
+        None
+    }
+
     /// Complains of a variable that the chosen credential needs, unless something was said of it.
     fn missing<T>(&mut self, name: &'static str) -> Option<T> {
-        let of_file = IN_FILES.into_iter().find(|(known, _)| *known == name).map(|(_, file)| file);
+        self.note_missing(name);
+        None
+    }
+
+    fn note_missing(&mut self, name: &'static str) {
+        let of_file = file_of(name);
         let said = self
             .complaints
             .iter()
             .any(|complaint| complaint.setting == name || of_file == Some(complaint.setting));
         if !said {
             let advice = "set it, or choose another credential with TENURE_CREDENTIAL";
-            self.complain(name, "is not set, and the credential needs it".into(), advice);
+            self.complain(name, "is not set, and the credential needs it", advice);
         }
-        None
     }
 
     /// Two variables must not mean two addresses: a private endpoint is set with intent.
@@ -458,7 +458,7 @@ impl Reader<'_> {
         let endpoint = address.and_then(|(address, _)| Endpoint::parse(address.trim()).ok());
         let other = endpoint.and_then(|endpoint| endpoint.named_account());
         if other.is_some_and(|other| other != account.name()) {
-            let problem = "is for another account than the credential that is used".into();
+            let problem = "is for another account than the credential that is used";
             self.complain(variable::SAS_TOKEN, problem, "leave one of the two out");
         }
     }
@@ -488,9 +488,9 @@ fn note(kind: Kind, forced: bool, set: &[Kind], account: &Account) -> String {
         (Kind::Imds, _) => "the managed identity of this machine (IMDS)",
     };
     let others = ORDER
-        .into_iter()
+        .iter()
         .filter(|(other, ..)| *other != kind && *other != Kind::Imds && set.contains(other));
-    let others: Vec<_> = others.map(|(.., variable)| variable).collect();
+    let others: Vec<_> = others.map(|(.., variable)| *variable).collect();
     let why = match (forced, others.as_slice()) {
         (true, _) => ", as TENURE_CREDENTIAL says".to_string(),
         (false, []) => String::new(),

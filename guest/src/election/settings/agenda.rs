@@ -82,7 +82,7 @@ impl Reader<'_> {
             self.complain(setting, problem, "leave out one of the two");
         }
         if self.lease.is_some() {
-            let problem = "each call is one whole turn here, and ends".into();
+            let problem = "each call is one whole turn here, and ends";
             self.complain(SETTING, problem, "set TENURE_EVERY or TENURE_CRON, or use tenure run");
         }
         true
@@ -135,8 +135,9 @@ impl Reader<'_> {
         }
         let zone = Zone::named(name);
         if zone.is_none() {
-            let problem = format!("\"{}\" is no time zone of IANA's {ZONES_OF}", shown(name));
-            self.complain(variable::TIME_ZONE, problem, "write it like Europe/Berlin, or UTC");
+            let problem = format!(" is no time zone of IANA's {ZONES_OF}");
+            let advice = "write it like Europe/Berlin, or UTC";
+            self.complain_of(variable::TIME_ZONE, name, &problem, advice);
         }
         zone
     }
@@ -170,16 +171,16 @@ impl Reader<'_> {
                 return Delivery::AtLeastOnce { max_attempts: attempts.unwrap_or(5) };
             }
             Some("at-most-once") | None if attempts.is_some() => {
-                let problem = "is set, but each slot is tried once".into();
+                let problem = "is set, but each slot is tried once";
                 let advice = "leave it out, or set TENURE_DELIVERY=at-least-once";
                 self.complain(variable::MAX_ATTEMPTS, problem, advice);
             }
             Some("at-most-once") | None => {}
             Some(other) => {
-                let problem = format!("\"{}\" is no rule of delivery", shown(other));
                 let advice = "choose at-most-once (a turn that went wrong is not repeated) or \
                               at-least-once (it is)";
-                self.complain(variable::DELIVERY, problem, advice);
+                let problem = " is no rule of delivery";
+                self.complain_of(variable::DELIVERY, other, problem, advice);
             }
         }
         Delivery::AtMostOnce
@@ -194,10 +195,10 @@ impl Reader<'_> {
             (Some("once"), None, None) => Missed::Once,
             (Some("all"), Some(Some(most)), None) => Missed::All(most),
             _ => {
-                let problem = format!("\"{}\" is no rule for missed slots", shown(&value));
                 let advice = "choose skip (they do not run), once (one turn for all of them), or \
                               all N (each, of more than N the newest; N from 1 to 1000)";
-                self.complain(variable::MISSED, problem, advice);
+                let problem = " is no rule for missed slots";
+                self.complain_of(variable::MISSED, &value, problem, advice);
                 Missed::Once
             }
         }

@@ -2,11 +2,10 @@
 
 use core::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
 use super::super::record::{LastSlot, Outcome, Record, Started, fingerprint};
 use super::super::service_clock::{Timestamp, nanos};
 use super::Schedule;
+use crate::memory::remember;
 use crate::mutants::mutant;
 use crate::prelude::*;
 
@@ -15,7 +14,7 @@ use crate::prelude::*;
 const AHEAD: Duration = Duration::from_secs(10);
 
 /// How often a slot is run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Delivery {
     /// Once, whatever becomes of the turn.
     #[default]
@@ -26,6 +25,10 @@ pub enum Delivery {
         max_attempts: u32,
     },
 }
+
+remember!(enum Delivery {
+    0 = AtMostOnce, 1 = AtLeastOnce { max_attempts }
+} else AtMostOnce);
 
 /// What becomes of slots at whose time nobody could claim them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -204,6 +204,9 @@ fn available(operation: &Operation, at: Moment) -> Reply {
         Operation::WriteMetadata { .. } => answer(operation, at, 200, &[("etag", "\"2\"")]),
         Operation::LookAside(_) => refusal(operation, at, 404, "BlobNotFound"),
         Operation::WriteAside { .. } => answer(operation, at, 201, &[("etag", "\"3\"")]),
+        Operation::Delete { .. } | Operation::LookAtAccount => {
+            panic!("no election asks for that: {operation:?}")
+        }
     }
 }
 

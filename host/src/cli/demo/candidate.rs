@@ -1,6 +1,7 @@
 //! A candidate of the demo: a process of this program, its log, and its end.
 
 use super::heard::{Heard, What, read};
+use crate::cli::control_token;
 use crate::settings::names;
 use chrono::Utc;
 use std::io;
@@ -16,7 +17,11 @@ use tokio::task::JoinSet;
 pub(super) struct Setup {
     pub program: PathBuf,
     pub handler: PathBuf,
-    pub connection_string: String,
+    pub election: &'static str,
+    /// How each of them reaches the store.
+    pub connection_strings: Vec<String>,
+    /// With it each of them listens, and obeys whoever has it.
+    pub control_token: Option<String>,
     pub sink: SocketAddr,
     /// Durations as for the command line.
     pub lease: &'static str,
@@ -30,12 +35,28 @@ pub(super) enum Order {
     Kill,
     /// SIGTERM: it leaves in good order.
     Stop,
+    /// SIGSTOP: it stands still, and does not know it.
+    Freeze,
+    /// SIGCONT.
+    Thaw,
 }
 
 impl Setup {
-    fn command(&self, name: &str) -> Command {
+    /// Puts an address of its own for each candidate in the place of the store's.
+    pub(super) fn lead_through(
+        &mut self,
+        store: SocketAddr,
+        addresses: impl Iterator<Item = SocketAddr>,
+    ) {
+        // What is signed is the path, not the host.
+        for (known, address) in self.connection_strings.iter_mut().zip(addresses) {
+            *known = known.replace(&store.to_string(), &address.to_string());
+        }
+    }
+
+    fn command(&self, who: usize, name: &str) -> Command {
         let mut command = Command::new(&self.program);
-        command.args(["run", "--election", "demo/report", "--log", "json", "--name", name]);
+        command.args(["run", "--election", self.election, "--log", "json", "--name", name]);
         command.args(["--every", self.every, "--lease", self.lease]);
         command.arg("--handler").arg(&self.handler);
         command.arg("--env").arg(format!("REPORT_URL=http://{}/turns", self.sink));
@@ -47,7 +68,12 @@ impl Setup {
                 command.env_remove(&name);
             }
         }
-        command.env(names::CONNECTION_STRING, &self.connection_string);
+        if let Some(connection_string) = self.connection_strings.get(who) {
+            command.env(names::CONNECTION_STRING, connection_string);
+        }
+        if let Some(token) = &self.control_token {
+            command.args(["--listen", "127.0.0.1:0"]).env(control_token::TOKEN, token);
+        }
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.kill_on_drop(true);
         command
@@ -61,7 +87,7 @@ impl Setup {
         heard: mpsc::UnboundedSender<Heard>,
         tasks: &mut JoinSet<()>,
     ) -> io::Result<mpsc::UnboundedSender<Order>> {
-        let child = self.command(name).spawn()?;
+        let child = self.command(who, name).spawn()?;
         let (orders, received) = mpsc::unbounded_channel();
         tasks.spawn(attend(child, who, received, heard));
         Ok(orders)
@@ -120,19 +146,34 @@ async fn next<R: tokio::io::AsyncRead + Unpin>(
 fn obey(child: &mut Child, order: Order) -> io::Result<()> {
     match order {
         Order::Kill => child.start_kill(),
-        Order::Stop => terminate(child),
+        Order::Stop => send(child, Signal::Terminate),
+        Order::Freeze => send(child, Signal::Stop),
+        Order::Thaw => send(child, Signal::Continue),
     }
 }
 
+/// What is sent to a candidate, by a name that every system has.
+#[derive(Clone, Copy)]
+enum Signal {
+    Terminate,
+    Stop,
+    Continue,
+}
+
 #[cfg(unix)]
-fn terminate(child: &Child) -> io::Result<()> {
-    use rustix::process::{Pid, Signal, kill_process};
+fn send(child: &Child, signal: Signal) -> io::Result<()> {
+    use rustix::process::{Pid, Signal as Number, kill_process};
+    let number = match signal {
+        Signal::Terminate => Number::TERM,
+        Signal::Stop => Number::STOP,
+        Signal::Continue => Number::CONT,
+    };
     // It has no number any more once its end was seen.
     let pid = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
-    pid.map_or(Ok(()), |pid| Ok(kill_process(pid, Signal::TERM)?))
+    pid.map_or(Ok(()), |pid| Ok(kill_process(pid, number)?))
 }
 
 #[cfg(not(unix))]
-fn terminate(_: &Child) -> io::Result<()> {
+fn send(_: &Child, _: Signal) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }

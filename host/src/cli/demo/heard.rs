@@ -20,6 +20,8 @@ pub(super) enum What {
     Words(String),
     /// The process is gone; how, in words.
     Ended(String),
+    /// It was asked to resign and did not agree; why.
+    NotResigned(String),
 }
 
 /// An event of a log, as far as the demo looks at it.
@@ -29,11 +31,16 @@ pub(super) enum Event {
     Following {
         leader: Option<String>,
     },
+    Note {
+        detail: String,
+    },
     Elected {
         term: u64,
+        valid_for_ms: u64,
     },
     Renewed {
         term: u64,
+        valid_for_ms: u64,
     },
     TurnStarted {
         term: u64,
@@ -103,7 +110,7 @@ mod tests {
     #[test]
     fn the_events_of_a_log_are_understood() {
         let elected = runner::Event::Elected { term: 7, valid_for_ms: 12_000 };
-        assert_eq!(event(&logged(&elected)), Event::Elected { term: 7 });
+        assert_eq!(event(&logged(&elected)), Event::Elected { term: 7, valid_for_ms: 12_000 });
         let ended = runner::Event::TurnEnded {
             term: 7,
             slot: "s".to_owned(),

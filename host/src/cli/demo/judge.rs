@@ -5,9 +5,14 @@ use super::sink::Delivery;
 use super::story::Turn;
 use std::collections::BTreeSet;
 
-/// The number of turns that should not have been: those that began while another one ran, that
-/// reached the sink after a turn of a later term, or that repeated a slot.
+/// The number of turns that should not have been.
 pub(super) fn overlapping(turns: &[Turn], deliveries: &[Delivery]) -> usize {
+    guilty(turns, deliveries).len()
+}
+
+/// The turns that should not have been, by term and slot: those that began while another one ran,
+/// that reached the sink after a turn of a later term, or that repeated a slot.
+pub(super) fn guilty(turns: &[Turn], deliveries: &[Delivery]) -> BTreeSet<(u64, String)> {
     let mut guilty = BTreeSet::new();
 
     let logged: Vec<_> = turns.iter().map(|t| (t.key(), t.began, t.ended)).collect();
@@ -25,7 +30,7 @@ pub(super) fn overlapping(turns: &[Turn], deliveries: &[Delivery]) -> usize {
         }
         highest = highest.max(delivery.term);
     }
-    guilty.len()
+    guilty.into_iter().map(|(term, slot)| (term, slot.to_owned())).collect()
 }
 
 /// Those that began before an earlier one had ended. What has no end goes on for ever.
@@ -65,7 +70,8 @@ mod tests {
             slot: slot.to_owned(),
             began: Duration::from_millis(began),
             ended: ended.map(Duration::from_millis),
-            done: ended.is_some(),
+            outcome: None,
+            halted: false,
         }
     }
 

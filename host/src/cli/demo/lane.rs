@@ -34,9 +34,32 @@ impl State {
     }
 }
 
+/// What keeps a candidate from acting, though it runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Hindrance {
+    /// Its process stands still.
+    Frozen,
+    /// It does not reach the store.
+    CutOff,
+}
+
+/// A hindrance, from when to when.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Spell {
+    pub what: Hindrance,
+    pub from: Duration,
+    /// None while it goes on.
+    pub to: Option<Duration>,
+}
+
 #[derive(Debug)]
 pub(super) struct Lane {
     pub name: &'static str,
+    /// Where it tells what it is, once it has said so.
+    pub listens: Option<String>,
+    /// Whether it was asked to give the lease back.
+    pub resigns: bool,
+    pub spells: Vec<Spell>,
     /// The states and since when, in order.
     history: Vec<(Duration, State)>,
     /// Whether its process is seen to have ended.
@@ -45,7 +68,56 @@ pub(super) struct Lane {
 
 impl Lane {
     pub(super) fn new(name: &'static str) -> Self {
-        Self { name, history: Vec::new(), ended: true }
+        Self {
+            name,
+            listens: None,
+            resigns: false,
+            spells: Vec::new(),
+            history: Vec::new(),
+            ended: true,
+        }
+    }
+
+    pub(super) fn hinder(&mut self, at: Duration, what: Hindrance) {
+        self.spells.push(Spell { what, from: at, to: None });
+    }
+
+    pub(super) fn free(&mut self, at: Duration, what: Hindrance) {
+        for spell in &mut self.spells {
+            if spell.what == what && spell.to.is_none() {
+                spell.to = Some(at);
+            }
+        }
+    }
+
+    pub(super) fn is_frozen(&self) -> bool {
+        self.is(Hindrance::Frozen)
+    }
+
+    pub(super) fn is_cut_off(&self) -> bool {
+        self.is(Hindrance::CutOff)
+    }
+
+    fn is(&self, what: Hindrance) -> bool {
+        self.spells.iter().any(|spell| spell.what == what && spell.to.is_none())
+    }
+
+    /// All states, each from when to when.
+    pub(super) fn states(&self) -> impl Iterator<Item = (State, Duration, Option<Duration>)> {
+        let ends = self.history.iter().skip(1).map(|(since, _)| Some(*since)).chain([None]);
+        self.history.iter().zip(ends).map(|((since, state), to)| (*state, *since, to))
+    }
+
+    /// Forgets what ended before `before`.
+    pub(super) fn forget(&mut self, before: Duration) {
+        self.spells.retain(|spell| spell.to.is_none_or(|to| to >= before));
+        let over = self.history.iter().skip(1).take_while(|(since, _)| *since < before).count();
+        self.history.drain(..over);
+    }
+
+    #[cfg(test)]
+    pub(super) fn size(&self) -> usize {
+        self.spells.len() + self.history.len()
     }
 
     pub(super) fn enter(&mut self, at: Duration, state: State) {

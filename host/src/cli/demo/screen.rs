@@ -25,6 +25,8 @@ pub(super) struct Screen {
     last: String,
     /// How many notes were written, line by line.
     written: usize,
+    /// Whether details are left out of them.
+    brief: bool,
 }
 
 impl Screen {
@@ -39,7 +41,15 @@ impl Screen {
             drawn: Vec::new(),
             last: String::new(),
             written: 0,
+            brief: false,
         }
+    }
+
+    /// Line by line, and without details: the picture is elsewhere.
+    pub(super) fn brief() -> Self {
+        let mut screen = Self::new();
+        (screen.live, screen.brief) = (false, true);
+        screen
     }
 
     /// Shows how things are now.
@@ -53,10 +63,12 @@ impl Screen {
             }
         }
         let mut text = String::new();
-        for note in story.notes.iter().skip(self.written) {
-            let _ = writeln!(text, "{}", told(note).render(self.colour));
+        for note in story.notes_since(self.written) {
+            if !(self.brief && note.kind == Kind::Detail) {
+                let _ = writeln!(text, "{}", told(note).render(self.colour));
+            }
         }
-        self.written = story.notes.len();
+        self.written = story.notes_told();
         self.put(&text)
     }
 

@@ -34,7 +34,11 @@ impl Story {
     }
 
     pub(super) fn elects(&mut self, at: u64, who: usize, term: u64) {
-        self.tells(at, who, What::Event(Event::Elected { term }));
+        self.tells(at, who, What::Event(Event::Elected { term, valid_for_ms: 12_000 }));
+    }
+
+    pub(super) fn renews(&mut self, at: u64, who: usize, term: u64) {
+        self.tells(at, who, What::Event(Event::Renewed { term, valid_for_ms: 12_000 }));
     }
 
     pub(super) fn follows(&mut self, at: u64, who: usize, leader: &str) {

@@ -30,7 +30,14 @@ pub(super) struct Delivery {
 }
 
 #[derive(Clone, Default)]
-pub(super) struct Sink(Arc<Mutex<Vec<Delivery>>>);
+pub(super) struct Sink(Arc<Mutex<Seen>>);
+
+#[derive(Default)]
+struct Seen {
+    entries: Vec<Delivery>,
+    /// How many came before them.
+    forgotten: usize,
+}
 
 impl Sink {
     /// Listens on a free port of this machine, in a task of `tasks`.
@@ -45,10 +52,20 @@ impl Sink {
 
     /// All that it saw, in the order of arrival.
     pub(super) fn deliveries(&self) -> Vec<Delivery> {
-        self.lock().clone()
+        self.lock().entries.clone()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Delivery>> {
+    /// Forgets what was done longer than `age` ago.
+    pub(super) fn forget(&self, age: Duration) {
+        let before = Utc::now() - age;
+        let mut seen = self.lock();
+        let old = |delivery: &&Delivery| delivery.ended.is_some_and(|ended| ended < before);
+        let old = seen.entries.iter().take_while(old).count();
+        seen.entries.drain(..old);
+        seen.forgotten += old;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Seen> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -77,8 +94,8 @@ impl Work {
     fn begin(sink: Sink, term: u64, slot: String) -> Self {
         let number = {
             let mut seen = sink.lock();
-            seen.push(Delivery { term, slot, began: Utc::now(), ended: None });
-            seen.len() - 1
+            seen.entries.push(Delivery { term, slot, began: Utc::now(), ended: None });
+            seen.forgotten + seen.entries.len() - 1
         };
         Self { sink, number }
     }
@@ -86,7 +103,9 @@ impl Work {
 
 impl Drop for Work {
     fn drop(&mut self) {
-        if let Some(delivery) = self.sink.lock().get_mut(self.number) {
+        let mut seen = self.sink.lock();
+        let place = self.number.checked_sub(seen.forgotten);
+        if let Some(delivery) = place.and_then(|place| seen.entries.get_mut(place)) {
             delivery.ended = Some(Utc::now());
         }
     }

@@ -1,10 +1,11 @@
 //! What has happened so far: from what was done to the candidates and what they said about it.
 
+mod steered;
 #[cfg(test)]
 mod tests;
 
 use super::heard::{Event, Heard, What};
-use super::lane::{Lane, State};
+use super::lane::{Hindrance, Lane, State};
 use super::note::{Kind, Note};
 use chrono::{DateTime, Utc};
 use std::time::Duration;
@@ -13,7 +14,7 @@ use std::time::Duration;
 #[derive(Debug)]
 pub(super) struct Story {
     origin: DateTime<Utc>,
-    lease: Duration,
+    pub lease: Duration,
     pub lanes: Vec<Lane>,
     pub turns: Vec<Turn>,
     pub tenancies: Vec<Tenancy>,
@@ -23,6 +24,8 @@ pub(super) struct Story {
     pub lost: usize,
     /// Why somebody else must take over now, and since when.
     vacancy: Option<(Cause, Duration)>,
+    /// How many notes there were before those that are kept.
+    notes_forgotten: usize,
 }
 
 /// A turn, by the log of the candidate that ran it.
@@ -34,14 +37,21 @@ pub(super) struct Turn {
     pub began: Duration,
     /// When it ended, or the process that ran it did.
     pub ended: Option<Duration>,
-    /// Whether it ended well.
-    pub done: bool,
+    /// As its log tells it; none when it does not.
+    pub outcome: Option<String>,
+    /// Whether its process was frozen meanwhile.
+    pub halted: bool,
 }
 
 impl Turn {
     /// Of all turns, this one.
     pub(super) fn key(&self) -> (u64, &str) {
         (self.term, &self.slot)
+    }
+
+    /// Whether it ended well.
+    pub(super) fn done(&self) -> bool {
+        self.outcome.as_deref() == Some("succeeded")
     }
 }
 
@@ -51,6 +61,8 @@ pub(super) struct Tenancy {
     pub who: usize,
     pub term: u64,
     pub since: Duration,
+    /// Until when the leader may act without another renewal.
+    pub valid_until: Duration,
     /// Until when the lease lasts without another renewal.
     pub lease_until: Duration,
     /// When, and how in words.
@@ -63,6 +75,12 @@ pub(super) enum Cause {
     Crash,
     /// The leader was asked to leave.
     Stop,
+    /// The leader was frozen.
+    Freeze,
+    /// The leader was cut off from the store.
+    Partition,
+    /// The leader was asked to give the lease back.
+    Resign,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,7 +102,18 @@ impl Story {
             notes: vec![Note::new(Duration::ZERO, Kind::Headline, text)],
             lost: 0,
             vacancy: None,
+            notes_forgotten: 0,
         }
+    }
+
+    /// How many notes there were so far.
+    pub(super) fn notes_told(&self) -> usize {
+        self.notes_forgotten + self.notes.len()
+    }
+
+    /// The notes after the first `number`, as far as they are kept.
+    pub(super) fn notes_since(&self, number: usize) -> impl Iterator<Item = &Note> {
+        self.notes.iter().skip(number.saturating_sub(self.notes_forgotten))
     }
 
     /// The time since the start.
@@ -106,7 +135,7 @@ impl Story {
     pub(super) fn start(&mut self, now: Duration, who: usize) {
         let Some(lane) = self.lanes.get_mut(who) else { return };
         lane.enter(now, State::Starting);
-        lane.ended = false;
+        (lane.ended, lane.listens, lane.resigns) = (false, None, false);
         if !self.tenancies.is_empty() {
             let text = format!("{} is started again, and follows from now on.", self.name(who));
             self.note(now, Kind::Detail, text);
@@ -114,13 +143,14 @@ impl Story {
     }
 
     pub(super) fn kill(&mut self, now: Duration, who: usize) {
-        self.doom(now, who, State::Killed, Cause::Crash);
-        let text = format!(
-            "{} is killed in the middle of a turn (SIGKILL). Nobody may take over before its \
-             lease has run out.",
-            self.name(who)
-        );
-        self.note(now, Kind::Headline, text);
+        let works = self.turns.iter().any(|turn| turn.who == who && turn.ended.is_none());
+        let leads = self.doom(now, who, State::Killed, Cause::Crash);
+        let during = if works { " in the middle of a turn" } else { "" };
+        let so = match leads {
+            true => "Nobody may take over before its lease has run out.",
+            false => "It only followed: nothing changes.",
+        };
+        self.headline(now, format!("{} is killed{during} (SIGKILL). {so}", self.name(who)));
     }
 
     pub(super) fn stop(&mut self, now: Duration, who: usize) {
@@ -156,6 +186,7 @@ impl Story {
                 self.note(at, Kind::Trouble, format!("{} says: {words}", self.name(who)));
             }
             What::Ended(how) => self.ended(who, at, &how),
+            What::NotResigned(why) => self.not_resigned(at, who, &why),
         }
     }
 
@@ -170,23 +201,32 @@ impl Story {
                 let leader = leader.as_deref().unwrap_or("somebody");
                 self.note(at, Kind::Detail, format!("{name} follows {leader}."));
             }
-            Event::Elected { term } => {
+            Event::Elected { term, valid_for_ms } => {
                 if !lane.may_end() {
                     lane.enter(at, State::Leads);
                 }
-                self.elected(who, at, term);
+                self.elected(who, at, term, Duration::from_millis(valid_for_ms));
             }
-            Event::Renewed { term } => {
-                let renewed = self.tenancies.iter_mut().rfind(|tenancy| tenancy.term == term);
-                if let Some(tenancy) = renewed {
-                    tenancy.lease_until = at + self.lease;
-                }
+            Event::Renewed { term, valid_for_ms } => {
+                self.renewed(at, term, Duration::from_millis(valid_for_ms));
+            }
+            Event::Note { detail } => {
+                let address = detail.strip_prefix("listening on http://");
+                lane.listens = address.map(str::to_owned).or(lane.listens.take());
             }
             Event::TurnStarted { term, slot, past_due } => {
                 let missed = if past_due { ", also for the slots that nobody ran" } else { "" };
                 let text = format!("{name} runs the turn of {}{missed}.", time_of(&slot));
                 self.note(at, Kind::Detail, text);
-                self.turns.push(Turn { who, term, slot, began: at, ended: None, done: false });
+                self.turns.push(Turn {
+                    who,
+                    term,
+                    slot,
+                    began: at,
+                    ended: None,
+                    outcome: None,
+                    halted: false,
+                });
             }
             Event::TurnEnded { term, slot, outcome, detail } => {
                 if outcome != "succeeded" {
@@ -196,15 +236,20 @@ impl Story {
                 }
                 let turn = self.turns.iter_mut().rfind(|turn| turn.key() == (term, &slot));
                 if let Some(turn) = turn {
-                    turn.ended = Some(at);
-                    turn.done = outcome == "succeeded";
+                    // Cut off on waking, it did nothing since it was frozen.
+                    if !(turn.halted && outcome == "cut-off") {
+                        turn.ended = Some(at);
+                    }
+                    turn.outcome = Some(outcome);
                 }
             }
             Event::StoodDown { term, reason } => {
                 let asked = lane.may_end();
                 if asked {
                     self.note(at, Kind::Detail, format!("{name} has released the lease."));
-                } else {
+                } else if let Some(text) = self.expected_end(at, who) {
+                    self.headline(at, text);
+                } else if let Some(lane) = self.lanes.get_mut(who) {
                     lane.enter(at, State::Follows);
                     let text = format!("{name} leads no longer, though nobody asked it: {reason}.");
                     self.note(at, Kind::Trouble, text);
@@ -222,7 +267,19 @@ impl Story {
         }
     }
 
-    fn elected(&mut self, who: usize, at: Duration, term: u64) {
+    fn renewed(&mut self, at: Duration, term: u64, valid_for: Duration) {
+        let renewed = self.tenancies.iter_mut().rfind(|tenancy| tenancy.term == term);
+        let Some(tenancy) = renewed else { return };
+        tenancy.valid_until = at + valid_for;
+        tenancy.lease_until = at + self.lease;
+        // It was not hindered for long enough.
+        let over = |(cause, since)| matches!(cause, Cause::Freeze | Cause::Partition) && since < at;
+        if self.vacancy.is_some_and(over) {
+            self.vacancy = None;
+        }
+    }
+
+    fn elected(&mut self, who: usize, at: Duration, term: u64, valid_for: Duration) {
         let name = self.name(who);
         let text = match self.vacancy.take() {
             Some((cause, since)) => {
@@ -231,6 +288,9 @@ impl Story {
                 let than = match cause {
                     Cause::Crash => "after the kill",
                     Cause::Stop => "after the signal",
+                    Cause::Freeze => "after it was frozen",
+                    Cause::Partition => "after it was cut off",
+                    Cause::Resign => "after it was given back",
                 };
                 format!(
                     "{name} takes over {:.1} s {than}, with a higher term: {term}.",
@@ -240,14 +300,17 @@ impl Story {
             None => format!("{name} leads, with term {term}. Only {name} runs the turns."),
         };
         self.note(at, Kind::Headline, text);
-        let lease_until = at + self.lease;
-        self.tenancies.push(Tenancy { who, term, since: at, lease_until, ended: None });
+        self.close(at, |_| true, "its time ran out");
+        let (valid_until, lease_until) = (at + valid_for, at + self.lease);
+        let since = at;
+        self.tenancies.push(Tenancy { who, term, since, valid_until, lease_until, ended: None });
     }
 
     fn ended(&mut self, who: usize, at: Duration, how: &str) {
         let name = self.name(who);
         let Some(lane) = self.lanes.get_mut(who) else { return };
         lane.ended = true;
+        lane.free(at, Hindrance::Frozen);
         let (asked, killed) = (lane.may_end(), lane.state() == Some(State::Killed));
         if !killed {
             lane.enter(at, if asked { State::Gone } else { State::Lost });
@@ -263,11 +326,12 @@ impl Story {
         self.close(at, |tenancy| tenancy.who == who, if killed { "killed" } else { how });
     }
 
-    fn doom(&mut self, now: Duration, who: usize, state: State, cause: Cause) {
+    /// The end of a candidate; whether it led.
+    fn doom(&mut self, now: Duration, who: usize, state: State, cause: Cause) -> bool {
         if let Some(lane) = self.lanes.get_mut(who) {
             lane.enter(now, state);
         }
-        self.vacancy = Some((cause, now));
+        self.vacate(now, who, cause)
     }
 
     fn close(&mut self, at: Duration, which: impl Fn(&Tenancy) -> bool, how: &str) {

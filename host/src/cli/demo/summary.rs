@@ -24,11 +24,14 @@ pub(super) fn table(story: &Story, overlapping: usize) -> Vec<Line> {
         let (name, why) = match take_over.cause {
             Cause::Crash => ("take-over after a crash", "the lease had to run out"),
             Cause::Stop => ("take-over after a stop", "the lease was released"),
+            Cause::Freeze => ("take-over after a freeze", "the lease had to run out"),
+            Cause::Partition => ("take-over after a cut", "the lease had to run out"),
+            Cause::Resign => ("take-over, resigned", "the lease was released"),
         };
         let seconds = format!("{:.1} s", take_over.after.as_secs_f64());
         lines.push(fact(name, &seconds, PLAIN, why));
     }
-    let cut_off = story.turns.iter().filter(|turn| !turn.done).count();
+    let cut_off = story.turns.iter().filter(|turn| !turn.done()).count();
     let cut_off = if cut_off == 0 { String::new() } else { format!("{cut_off} cut off") };
     lines.push(fact("turns run", &story.turns.len().to_string(), PLAIN, &cut_off));
     let style = if overlapping == 0 { GOOD } else { BAD };

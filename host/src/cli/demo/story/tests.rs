@@ -13,7 +13,7 @@ fn a_take_over_is_measured_from_the_kill() {
     story.dies(2_310, 0);
     assert_eq!(story.lost, 0);
     assert_eq!(story.turns[0].ended, Some(ms(2_310)));
-    assert!(!story.turns[0].done);
+    assert!(!story.turns[0].done());
     assert_eq!(story.tenancies[0].ended, Some((ms(2_310), "killed".to_owned())));
 
     story.elects(15_300, 1, 1015);
@@ -26,7 +26,7 @@ fn a_take_over_is_measured_from_the_kill() {
 #[test]
 fn a_renewal_moves_the_end_of_the_lease() {
     let mut story = started();
-    story.tells(4_000, 0, What::Event(Event::Renewed { term: 1000 }));
+    story.renews(4_000, 0, 1000);
     story.kill(ms(5_000), 0);
     assert_eq!(story.lease_left(ms(5_000)), Some(ms(14_000)));
 }
@@ -70,7 +70,7 @@ fn what_nobody_asked_for_is_trouble() {
     story.begins(2_000, 0, 1000);
     story.ends(2_100, 0, 1000, 2_000, "failed");
     told(&story, "anna: the turn of 00:00:02 failed");
-    assert!(!story.turns[0].done);
+    assert!(!story.turns[0].done());
     story.stands_down(3_000, 0, 1000, "lease-lost");
     told(&story, "anna leads no longer, though nobody asked it: lease-lost.");
     assert_eq!(story.leader(), None);

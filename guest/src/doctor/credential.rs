@@ -1,0 +1,75 @@
+//! With what requests are authorised, and for how long that will be good.
+
+use chrono::{DateTime, TimeDelta, Utc};
+
+use super::Finding;
+use crate::azure::credential::Credential;
+use crate::election::Settings;
+use crate::prelude::*;
+
+const CHECK: &str = "credential";
+
+/// One that ends earlier is likely to be forgotten.
+const SOON: TimeDelta = TimeDelta::days(7);
+
+/// What the settings say of it. `now` is the service's time, as far as it is known.
+pub(super) fn finding(settings: &Settings, now: DateTime<Utc>) -> Finding {
+    let notes = settings.needs(now).notes;
+    let told = notes.join("; ");
+    let told = told.strip_prefix("credential: ").unwrap_or(&told);
+    let Credential::Sas(sas) = settings.account.credential() else {
+        return Finding::good(CHECK, told);
+    };
+    match sas.bounds() {
+        (Some(start), _) if start > now => Finding::failed(
+            CHECK,
+            format!("{told}; wait until then, or make one with an earlier st (or none)"),
+        ),
+        (_, Some(expiry)) if expiry <= now => {
+            Finding::failed(CHECK, format!("{told}; make a new one"))
+        }
+        (_, Some(expiry)) if expiry < now + SOON => Finding::warning(
+            CHECK,
+            format!(
+                "{told}, which is soon: from then on nobody can lead; make a new one in time \
+                 (AZURE_STORAGE_SAS_TOKEN_FILE is read again while a candidate runs)"
+            ),
+        ),
+        _ => Finding::good(CHECK, told),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Verdict;
+    use super::*;
+
+    fn judged(sas: &str) -> Finding {
+        let text = format!(
+            "BlobEndpoint=http://127.0.0.1:1/acc;SharedAccessSignature={sas}&sv=1&sig=c2ln"
+        );
+        let settings = Settings::read(|name: &str| match name {
+            "TENURE_ELECTION" => Some("jobs/report".into()),
+            "AZURE_STORAGE_CONNECTION_STRING" => Some(text.clone()),
+            _ => None,
+        });
+        // 2026-01-10T00:00:00Z
+        finding(&settings.unwrap(), DateTime::from_timestamp(1_768_003_200, 0).unwrap())
+    }
+
+    #[test]
+    fn a_sas_is_judged_by_its_times() {
+        for (times, verdict, words) in [
+            ("se=2026-01-10T00:00:00Z", Verdict::Failed, "has expired"),
+            ("se=2026-01-16T23:59:59Z", Verdict::Warning, "which is soon"),
+            ("se=2026-01-17T00:00:00Z", Verdict::Good, "expires at 2026-01-17"),
+            ("st=2026-01-10T00:00:01Z&se=2027-01-01", Verdict::Failed, "not good before"),
+            ("si=policy", Verdict::Good, "the SAS in the connection string"),
+        ] {
+            let finding = judged(&format!("sr=c&sp=rcw&{times}"));
+            assert_eq!(finding.verdict, verdict, "{times}: {finding:?}");
+            assert!(finding.detail.contains(words), "{times}: {finding:?}");
+            assert!(!finding.detail.contains("c2ln"), "{finding:?}");
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! What the headers of the answers tell of the account.
+
+use super::Finding;
+use crate::azure::answer::Answer;
+use crate::prelude::*;
+
+/// The account that every emulator has, with a key that everybody knows.
+const EMULATOR: &str = "devstoreaccount1";
+
+/// How the emulator signs its answers.
+const AZURITE: &str = "Azurite";
+
+/// What was seen so far.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Facts {
+    server: Option<String>,
+    sku: Option<String>,
+    kind: Option<String>,
+    versions: bool,
+    soft_delete: bool,
+    immutable: bool,
+    legal_hold: bool,
+    /// Why the account told nothing of itself.
+    untold: Option<String>,
+}
+
+impl Facts {
+    /// Takes notice of the headers of an answer.
+    pub fn read(&mut self, headers: &[(String, Vec<u8>)]) {
+        for (name, value) in headers {
+            let Ok(value) = core::str::from_utf8(value) else { continue };
+            // What comes from afar is to be a word or two.
+            let word = || Some(value).filter(|value| is_plain(value)).map(String::from);
+            match name.to_ascii_lowercase().as_str() {
+                "server" => self.server = word().or(self.server.take()),
+                "x-ms-sku-name" => self.sku = word(),
+                "x-ms-account-kind" => self.kind = word(),
+                "x-ms-version-id" => self.versions = true,
+                // Of an answer to Delete Blob: what was deleted is kept.
+                "x-ms-delete-type-permanent" if value == "false" => self.soft_delete = true,
+                "x-ms-immutability-policy-until-date" => self.immutable = true,
+                "x-ms-legal-hold" if value == "true" => self.legal_hold = true,
+                _ => {}
+            }
+        }
+    }
+
+    /// Takes notice of a refusal.
+    pub fn refused(&mut self, answer: &Answer) {
+        self.immutable |= answer.code.as_deref() == Some("BlobImmutableDueToPolicy");
+    }
+
+    /// The account was asked for itself, and this is what it said.
+    pub fn asked(&mut self, is_told: bool, explained: String) {
+        self.untold = (!is_told).then_some(explained);
+    }
+
+    /// What there is to say beside its kind; nothing, in most cases.
+    pub fn findings(&self, account: &str) -> Vec<Finding> {
+        let mut findings: Vec<_> = self.emulator(account).into_iter().collect();
+        findings.extend(self.versioning());
+        findings.extend(self.protection());
+        findings
+    }
+
+    /// Its kind, and how it is replicated (REST: *Get Account Information*).
+    pub fn account(&self) -> Finding {
+        const CHECK: &str = "account";
+        let (Some(sku), Some(kind)) = (&self.sku, &self.kind) else {
+            let why = match &self.untold {
+                Some(why) => why.as_str(),
+                None => "the service did not say",
+            };
+            return Finding::unknown(CHECK, format!("its kind and replication are unknown: {why}"));
+        };
+        let told = format!("{sku}, {kind}");
+        if sku.contains("GRS") || sku.contains("GZRS") {
+            return Finding::warning(
+                CHECK,
+                format!(
+                    "{told}: geo-redundant, and a failover to the other region can be held up by a \
+                     lease that is held; use an LRS or ZRS account for elections"
+                ),
+            );
+        }
+        let no_block_blobs =
+            kind == "FileStorage" || (sku.starts_with("Premium") && kind != "BlockBlobStorage");
+        if no_block_blobs {
+            return Finding::failed(
+                CHECK,
+                format!(
+                    "{told}: this kind of account has no block blobs, of which an election is one; use \
+                     an account of kind StorageV2 (Standard) or BlockBlobStorage"
+                ),
+            );
+        }
+        Finding::good(CHECK, told)
+    }
+
+    fn emulator(&self, account: &str) -> Option<Finding> {
+        const CHECK: &str = "emulator";
+        let server = self.server.as_deref().filter(|server| server.starts_with(AZURITE));
+        let told = match server {
+            Some(server) => format!(
+                "this is an emulator ({server}): good for trying things out; it judges leases, dates and \
+                 rights otherwise than the service in places"
+            ),
+            None if account == EMULATOR => format!(
+                "the account is the emulators' own ({EMULATOR}), whose key everybody knows: good for \
+                 trying things out"
+            ),
+            None => return None,
+        };
+        Some(Finding::warning(CHECK, told))
+    }
+
+    fn versioning(&self) -> Option<Finding> {
+        self.versions.then(|| {
+            Finding::warning(
+                "versioning",
+                "each write of the record makes a version of the blob, which is kept and paid for, up to \
+                 one for every turn; have a lifecycle rule delete old versions, or use an account without \
+                 versioning",
+            )
+        })
+    }
+
+    fn protection(&self) -> Vec<Finding> {
+        let mut findings = Vec::new();
+        if self.immutable {
+            findings.push(Finding::failed(
+                "immutability",
+                "an immutability policy protects the blobs here, and the record of an election is \
+                 written again and again; use a container without one",
+            ));
+        }
+        if self.legal_hold {
+            findings.push(Finding::failed(
+                "legal hold",
+                "a legal hold protects the blobs here, and the record of an election is written again \
+                 and again; use a container without one",
+            ));
+        }
+        if self.soft_delete {
+            findings.push(Finding::good(
+                "soft delete",
+                "deleted blobs are kept for a while, this one of the doctor's too; the record of an \
+                 election is not deleted when it is written, so nothing piles up. Do not restore an \
+                 election's blob while candidates run",
+            ));
+        }
+        findings
+    }
+}
+
+fn is_plain(text: &str) -> bool {
+    (1..=80).contains(&text.len())
+        && text.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Verdict;
+    use super::*;
+
+    fn facts(headers: &[(&str, &str)]) -> Facts {
+        let mut facts = Facts::default();
+        let headers: Vec<_> = headers
+            .iter()
+            .map(|(name, value)| (name.to_string(), value.as_bytes().to_vec()))
+            .collect();
+        facts.read(&headers);
+        facts
+    }
+
+    #[test]
+    fn an_account_is_judged_by_its_kind_and_replication() {
+        for (sku, kind, verdict, words) in [
+            ("Standard_LRS", "StorageV2", Verdict::Good, "Standard_LRS, StorageV2"),
+            ("Standard_ZRS", "BlobStorage", Verdict::Good, ""),
+            ("Premium_ZRS", "BlockBlobStorage", Verdict::Good, ""),
+            ("Standard_GRS", "StorageV2", Verdict::Warning, "failover"),
+            ("Standard_RAGRS", "Storage", Verdict::Warning, "LRS or ZRS"),
+            ("Standard_RAGZRS", "StorageV2", Verdict::Warning, "geo-redundant"),
+            ("Premium_LRS", "StorageV2", Verdict::Failed, "no block blobs"),
+            ("Premium_LRS", "FileStorage", Verdict::Failed, "no block blobs"),
+            ("", "", Verdict::Unknown, "did not say"),
+            ("Standard\u{7f}LRS", "StorageV2", Verdict::Unknown, "did not say"),
+        ] {
+            let facts = facts(&[("x-ms-sku-name", sku), ("X-MS-Account-Kind", kind)]);
+            let finding = facts.account();
+            assert_eq!(finding.verdict, verdict, "{sku} {kind}: {finding:?}");
+            assert!(finding.detail.contains(words), "{sku} {kind}: {finding:?}");
+        }
+    }
+
+    #[test]
+    fn an_emulator_is_known_by_its_name_or_its_account() {
+        let azurite = facts(&[("server", "Azurite-Blob/3.37.0")]);
+        let service = facts(&[("Server", "Windows-Azure-Blob/1.0 Microsoft-HTTPAPI/2.0")]);
+        for (facts, account, emulates) in
+            [(&azurite, "acc", true), (&service, EMULATOR, true), (&service, "acc", false)]
+        {
+            let told =
+                facts.findings(account).into_iter().find(|finding| finding.check == "emulator");
+            assert_eq!(told.is_some(), emulates, "{account}");
+            assert!(told.is_none_or(|told| told.verdict == Verdict::Warning));
+        }
+    }
+
+    #[test]
+    fn what_is_kept_or_protected_is_told() {
+        for (header, check, verdict) in [
+            (("x-ms-version-id", "2026-01-01T00:00:00Z"), "versioning", Verdict::Warning),
+            (("x-ms-delete-type-permanent", "false"), "soft delete", Verdict::Good),
+            (("x-ms-immutability-policy-until-date", "x"), "immutability", Verdict::Failed),
+            (("x-ms-legal-hold", "true"), "legal hold", Verdict::Failed),
+        ] {
+            let findings = facts(&[header]).findings("acc");
+            let told: Vec<_> = findings.iter().map(|finding| finding.check).collect();
+            assert_eq!(told, [check]);
+            assert_eq!(findings[0].verdict, verdict);
+        }
+        let nothing =
+            facts(&[("x-ms-delete-type-permanent", "true"), ("x-ms-legal-hold", "false")]);
+        assert_eq!(nothing.findings("acc"), []);
+    }
+}

@@ -1,0 +1,496 @@
+//! Whole examinations against a service of values.
+
+use core::time::Duration;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use proptest::prelude::*;
+
+use super::*;
+use crate::azure::answer::Answer;
+use crate::azure::operation::{ETag, Operation};
+use crate::azure::{LeaseId, http_date};
+use crate::election::{Chance, Failure, FailureKind, Settings};
+
+const ELECTION: &str = "jobs/report";
+
+/// Nothing takes longer.
+const MOST_QUESTIONS: usize = 60;
+
+struct Counter(u64);
+
+impl Chance for Counter {
+    fn bits(&mut self) -> u64 {
+        self.0 += 1;
+        self.0.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    }
+}
+
+fn settings(connection_string: &str) -> Settings {
+    Settings::read(|name: &str| match name {
+        "TENURE_ELECTION" => Some(ELECTION.into()),
+        "AZURE_STORAGE_CONNECTION_STRING" => Some(connection_string.into()),
+        _ => None,
+    })
+    .unwrap()
+}
+
+fn with_key() -> Settings {
+    settings("AccountName=acc;AccountKey=c2VjcmV0")
+}
+
+type Told = Result<(u16, Vec<(&'static str, String)>), FailureKind>;
+
+fn refused(status: u16, code: &str) -> Option<Told> {
+    Some(Ok((status, vec![("x-ms-error-code", code.to_string())])))
+}
+
+/// A service with the doctor's blob alone.
+#[derive(Default)]
+struct Service {
+    /// Name, ETag and metadata of what is there.
+    blob: Option<(String, u32, bool)>,
+    lease: Option<LeaseId>,
+    container: bool,
+    /// Ahead of the machine's clock.
+    ahead: TimeDelta,
+    asked: Vec<Question>,
+}
+
+impl Service {
+    fn new() -> Self {
+        Self { container: true, ..Self::default() }
+    }
+
+    fn code(status: u16, code: &str) -> Told {
+        Ok((status, vec![("x-ms-error-code", code.to_string())]))
+    }
+
+    /// What the service would say.
+    fn say(&mut self, question: &Question) -> Told {
+        let name = question.blob.to_string();
+        let etag = |number: u32| ("etag", format!("\"{number}\""));
+        let held = |lease: &LeaseId| ("x-ms-lease-id", lease.to_string());
+        if !self.container && !matches!(question.operation, Operation::CreateContainer) {
+            return Self::code(404, "ContainerNotFound");
+        }
+        let there = self.blob.as_ref().is_some_and(|(known, ..)| *known == name);
+        match &question.operation {
+            Operation::CreateContainer => {
+                self.container = true;
+                Ok((201, vec![]))
+            }
+            Operation::LookAtAccount => Ok((
+                200,
+                vec![
+                    ("x-ms-sku-name", "Standard_LRS".to_string()),
+                    ("x-ms-account-kind", "StorageV2".to_string()),
+                ],
+            )),
+            Operation::CreateBlob if there => Self::code(409, "BlobAlreadyExists"),
+            Operation::CreateBlob => {
+                self.blob = Some((name, 1, false));
+                Ok((201, vec![etag(1)]))
+            }
+            _ if !there => Self::code(404, "BlobNotFound"),
+            Operation::Look { .. } => {
+                let (_, number, marked) = self.blob.clone().unwrap();
+                let state = if self.lease.is_some() { "leased" } else { "available" };
+                let mut headers = vec![etag(number), ("x-ms-lease-state", state.to_string())];
+                headers.extend(marked.then(|| ("x-ms-meta-doctor", "examined".to_string())));
+                Ok((200, headers))
+            }
+            Operation::Acquire { lease, .. } => match self.lease {
+                Some(other) if other != *lease => Self::code(409, "LeaseAlreadyPresent"),
+                _ => {
+                    self.lease = Some(*lease);
+                    Ok((201, vec![held(lease)]))
+                }
+            },
+            Operation::WriteMetadata { lease, if_match: ETag(wanted), .. } => {
+                let (_, number, marked) = self.blob.as_mut().unwrap();
+                if self.lease != Some(*lease) {
+                    return Self::code(412, "LeaseIdMismatchWithBlobOperation");
+                }
+                if *wanted != format!("\"{number}\"") {
+                    return Self::code(412, "ConditionNotMet");
+                }
+                (*number, *marked) = (*number + 1, true);
+                Ok((200, vec![etag(*number)]))
+            }
+            Operation::Delete { lease } => {
+                if self.lease != *lease {
+                    return Self::code(412, "LeaseIdMissing");
+                }
+                (self.blob, self.lease) = (None, None);
+                Ok((202, vec![]))
+            }
+            Operation::Break { .. } => {
+                self.lease = None;
+                Ok((202, vec![]))
+            }
+            // The same change again is one that was done.
+            Operation::Change { to, .. } if self.lease == Some(*to) => Ok((200, vec![held(to)])),
+            Operation::Renew { lease }
+            | Operation::Change { lease, .. }
+            | Operation::Release { lease }
+                if self.lease != Some(*lease) =>
+            {
+                Self::code(409, "LeaseIdMismatchWithLeaseOperation")
+            }
+            Operation::Renew { lease } => Ok((200, vec![held(lease)])),
+            Operation::Change { to, .. } => {
+                self.lease = Some(*to);
+                Ok((200, vec![held(to)]))
+            }
+            Operation::Release { .. } => {
+                self.lease = None;
+                Ok((200, vec![]))
+            }
+            other => panic!("the doctor never asks that: {other:?}"),
+        }
+    }
+
+    /// An examination, in which `other` may answer in the place of the service.
+    fn examine(
+        &mut self,
+        settings: &Settings,
+        mut other: impl FnMut(&Question, DateTime<Utc>) -> Option<Told>,
+    ) -> Vec<Finding> {
+        let start = DateTime::from_timestamp(1_800_000_000, 0).unwrap();
+        let (mut chance, mut now) = (Counter(0), Duration::ZERO);
+        let mut examination = Examination::begin(settings, &mut chance);
+        loop {
+            assert!(self.asked.len() < MOST_QUESTIONS, "it does not end: {:?}", self.asked);
+            let question = match examination.next(now) {
+                Todo::Rest => return examination.findings(start + now),
+                Todo::Fetch(_) => panic!("a key needs no token"),
+                Todo::Send(question) => *question,
+            };
+            let sent = now;
+            now += Duration::from_millis(20);
+            let told = other(&question, start + now + self.ahead);
+            let told = told.unwrap_or_else(|| self.say(&question));
+            let date = http_date::format(start + now + self.ahead);
+            let reply = match told {
+                Err(kind) => Err(Failure { kind, detail: String::new() }),
+                Ok((status, more)) => {
+                    let fixed = [("date", date), ("x-ms-request-id", "1".to_string())];
+                    let headers: Vec<_> = fixed
+                        .into_iter()
+                        .chain(more)
+                        .map(|(name, value)| (name.to_string(), value.into_bytes()))
+                        .collect();
+                    let answer = Answer::read(&question.operation, status, &headers);
+                    Ok(Reply { answer, headers })
+                }
+            };
+            self.asked.push(question);
+            examination.answered(sent, now, start + now, reply);
+        }
+    }
+
+    /// Nothing but looks at the election's blob.
+    fn judge_what_was_asked(&self) {
+        for Question { operation, blob, .. } in &self.asked {
+            let harmless = matches!(
+                operation,
+                Operation::Look { .. } | Operation::CreateContainer | Operation::LookAtAccount
+            );
+            assert!(harmless || blob.to_string() != ELECTION, "{operation:?}");
+        }
+    }
+}
+
+fn of<'f>(findings: &'f [Finding], check: &str) -> &'f Finding {
+    let found = findings.iter().find(|finding| finding.check == check);
+    found.unwrap_or_else(|| panic!("no {check}: {findings:#?}"))
+}
+
+fn checks(findings: &[Finding]) -> Vec<&str> {
+    findings.iter().map(|finding| finding.check).collect()
+}
+
+#[test]
+fn on_a_service_as_it_has_to_be_all_is_well_and_nothing_is_left() {
+    let mut service = Service::new();
+    let findings = service.examine(&with_key(), |_, _| None);
+    assert_eq!(
+        checks(&findings),
+        [
+            "credential",
+            "election",
+            "create blob",
+            "acquire lease",
+            "exclusion",
+            "write record",
+            "conditions",
+            "renew lease",
+            "change lease",
+            "release lease",
+            "break lease",
+            "delete blob",
+            "clock",
+            "round trips",
+            "account",
+        ]
+    );
+    assert!(findings.iter().all(|f| f.verdict == Verdict::Good), "{findings:#?}");
+    assert_eq!(service.blob, None);
+    service.judge_what_was_asked();
+    assert!(!format!("{findings:?}").contains("c2VjcmV0"));
+}
+
+/// Which of the doctor's requests these are.
+fn is(question: &Question, check: &str) -> bool {
+    question.operation.name() == check && question.blob.to_string() != ELECTION
+}
+
+#[test]
+fn each_permission_that_lacks_is_named_and_what_was_made_is_removed() {
+    for (check, letters, goes_on) in [
+        ("create blob", "c or w", false),
+        ("acquire lease", "w of a SAS", false),
+        ("write record", "w of a SAS", true),
+        ("renew lease", "containers/blobs/write", true),
+        ("change lease", "w of a SAS", true),
+        ("release lease", "w of a SAS", true),
+        ("break lease", "w or d", true),
+    ] {
+        let mut service = Service::new();
+        let findings = service.examine(&with_key(), |question, _| {
+            is(question, check).then(|| refused(403, "AuthorizationPermissionMismatch"))?
+        });
+        let finding = of(&findings, check);
+        assert_eq!(finding.verdict, Verdict::Failed, "{findings:#?}");
+        assert!(finding.detail.contains(letters), "{finding:?}");
+        assert_eq!(!checks(&findings).contains(&"not tried"), goes_on, "{findings:#?}");
+        assert_eq!(service.blob, None, "{check}: {findings:#?}");
+        service.judge_what_was_asked();
+    }
+}
+
+#[test]
+fn who_may_not_look_learns_which_permission_lacks_and_what_else_is_permitted() {
+    let mut service = Service::new();
+    let findings = service.examine(&with_key(), |question, _| {
+        matches!(question.operation, Operation::Look { .. })
+            .then(|| refused(403, "AuthorizationPermissionMismatch"))?
+    });
+    assert_eq!(of(&findings, "look at blob").verdict, Verdict::Failed);
+    assert!(of(&findings, "look at blob").detail.contains("containers/blobs/read"));
+    assert_eq!(of(&findings, "release lease").verdict, Verdict::Good);
+    assert_eq!(service.blob, None);
+}
+
+#[test]
+fn who_is_not_known_is_asked_nothing_more() {
+    for code in
+        ["AuthenticationFailed", "AuthorizationFailure", "KeyBasedAuthenticationNotPermitted"]
+    {
+        let mut service = Service::new();
+        let findings = service.examine(&with_key(), |_, _| refused(403, code));
+        assert_eq!(of(&findings, "look at blob").verdict, Verdict::Failed);
+        assert!(of(&findings, "look at blob").detail.contains(code), "{findings:#?}");
+        assert!(of(&findings, "not tried").detail.contains("everything else"));
+        assert_eq!(service.asked.len(), 1);
+    }
+}
+
+#[test]
+fn a_request_that_is_never_answered_ends_it_and_what_was_made_is_removed() {
+    for (check, left) in [
+        ("create blob", false),
+        ("look at blob", false),
+        ("acquire lease", false),
+        ("write record", false),
+        ("renew lease", false),
+        ("change lease", false),
+        ("release lease", false),
+        ("break lease", false),
+        ("delete blob", true),
+    ] {
+        let mut service = Service::new();
+        let mut made = false;
+        let findings = service.examine(&with_key(), |question, _| {
+            made |= matches!(question.operation, Operation::CreateBlob);
+            (is(question, check) && made).then_some(Err(FailureKind::Timeout))
+        });
+        let unanswered = service.asked.iter().filter(|question| is(question, check)).count();
+        let finding = of(&findings, check);
+        assert!(finding.verdict >= Verdict::Warning, "{check}: {finding:?}");
+        assert!(finding.detail.contains("did not answer in time"), "{check}: {finding:?}");
+        assert_eq!(finding.detail.contains("by hand"), left, "{check}: {finding:?}");
+        assert!((2..=4).contains(&unanswered), "{check}: {unanswered}");
+        assert_eq!(service.blob.is_some(), left, "{check}: {findings:#?}");
+    }
+}
+
+#[test]
+fn one_lost_answer_is_no_finding() {
+    for lost in 0..30 {
+        let (mut service, mut shadow) = (Service::new(), Service::new());
+        let mut count = 0;
+        let findings = service.examine(&with_key(), |question, _| {
+            count += 1;
+            let told = shadow.say(question);
+            // Done, and not heard of.
+            Some(if count == lost { Err(FailureKind::Reset) } else { told })
+        });
+        assert!(findings.iter().all(|f| f.verdict == Verdict::Good), "{lost}: {findings:#?}");
+        assert_eq!(shadow.blob, None, "{lost}");
+    }
+}
+
+#[test]
+fn a_service_that_does_not_keep_leases_apart_is_found_out() {
+    let mut service = Service::new();
+    let twice = service.examine(&with_key(), |question, _| match &question.operation {
+        Operation::Acquire { lease, .. } => {
+            Some(Ok((201, vec![("x-ms-lease-id", lease.to_string())])))
+        }
+        _ => None,
+    });
+    assert_eq!(of(&twice, "exclusion").verdict, Verdict::Failed);
+
+    let stale = Service::new().examine(&with_key(), |question, _| match &question.operation {
+        Operation::WriteMetadata { .. } => Some(Ok((200, vec![("etag", "\"7\"".into())]))),
+        _ => None,
+    });
+    assert_eq!(of(&stale, "conditions").verdict, Verdict::Failed);
+
+    let another = LeaseId::parse("aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee").unwrap();
+    let theirs = Service::new().examine(&with_key(), |question, _| match &question.operation {
+        Operation::Renew { .. } => Some(Ok((200, vec![("x-ms-lease-id", another.to_string())]))),
+        _ => None,
+    });
+    assert!(of(&theirs, "renew lease").detail.contains("another lease than ours"));
+    assert_eq!(of(&theirs, "renew lease").verdict, Verdict::Failed);
+}
+
+#[test]
+fn a_clock_that_is_far_off_is_told_and_the_rest_is_tried_by_the_services() {
+    let mut service = Service { ahead: TimeDelta::minutes(20), ..Service::new() };
+    let settings = with_key();
+    let findings = service.examine(&settings, |question, there| {
+        let sent = question.request(&settings, there - TimeDelta::minutes(20));
+        let (_, date) = sent.headers.iter().find(|(name, _)| name == "x-ms-date").unwrap();
+        let age = there - http_date::parse(date).unwrap();
+        (age > TimeDelta::minutes(15)).then(|| refused(403, "AuthenticationFailed"))?
+    });
+    assert_eq!(of(&findings, "clock").verdict, Verdict::Failed);
+    assert!(of(&findings, "clock").detail.contains("20m behind"), "{findings:#?}");
+    assert_eq!(of(&findings, "delete blob").verdict, Verdict::Good);
+}
+
+#[test]
+fn who_may_not_delete_leaves_one_blob_however_often_he_comes() {
+    let mut service = Service::new();
+    let no_delete = |question: &Question, _: DateTime<Utc>| {
+        matches!(question.operation, Operation::Delete { .. })
+            .then(|| refused(403, "AuthorizationPermissionMismatch"))?
+    };
+    for _ in 0..2 {
+        let findings = service.examine(&with_key(), no_delete);
+        assert!(findings.iter().all(|f| f.verdict == Verdict::Good), "{findings:#?}");
+        assert!(of(&findings, "delete blob").detail.contains("jobs/report.doctor stays"));
+        service.asked.clear();
+    }
+    assert_eq!(service.blob.as_ref().unwrap().0, "jobs/report.doctor");
+    assert_eq!(service.lease, None);
+}
+
+#[test]
+fn a_blob_of_somebody_else_is_left_alone() {
+    for header in [("x-ms-meta-owner", "somebody"), ("content-length", "5")] {
+        let mut service = Service::new();
+        let findings = service.examine(&with_key(), |question, _| match &question.operation {
+            Operation::Delete { .. } => refused(403, "AuthorizationPermissionMismatch"),
+            Operation::CreateBlob => refused(409, "BlobAlreadyExists"),
+            Operation::Look { .. } if question.blob.to_string() != ELECTION => Some(Ok((
+                200,
+                vec![
+                    ("etag", "\"1\"".into()),
+                    ("x-ms-lease-state", "available".into()),
+                    (header.0, header.1.into()),
+                ],
+            ))),
+            _ => None,
+        });
+        assert!(of(&findings, "permissions").detail.contains("somebody else's"), "{findings:#?}");
+        let touched =
+            service.asked.iter().filter(|q| is(q, "acquire lease") || is(q, "write record"));
+        assert_eq!(touched.count(), 0);
+        let deleted = service.asked.iter().filter(|q| is(q, "delete blob")).count();
+        assert_eq!(deleted, 1, "only asked whether it could");
+    }
+}
+
+#[test]
+fn a_missing_container_is_made_or_told() {
+    let mut service = Service::default();
+    let findings = service.examine(&with_key(), |_, _| None);
+    assert_eq!(of(&findings, "create container").verdict, Verdict::Good);
+    assert_eq!(of(&findings, "delete blob").verdict, Verdict::Good);
+
+    let findings = Service::default().examine(&with_key(), |question, _| {
+        matches!(question.operation, Operation::CreateContainer)
+            .then(|| refused(403, "AuthorizationResourceTypeMismatch"))?
+    });
+    let finding = of(&findings, "create container");
+    assert_eq!(finding.verdict, Verdict::Failed);
+    assert!(finding.detail.contains("the container jobs is missing"), "{finding:?}");
+}
+
+#[test]
+fn a_sas_for_the_one_blob_is_not_tried_beside_it() {
+    let one = "BlobEndpoint=https://acc.blob.core.windows.net;\
+               SharedAccessSignature=sv=2022-11-02&sr=b&sp=rw&se=2099-01-01&sig=c2ln";
+    let mut service = Service::new();
+    let findings = service.examine(&settings(one), |_, _| None);
+    assert_eq!(of(&findings, "permissions").verdict, Verdict::Unknown);
+    assert!(service.asked.iter().all(|question| question.blob.to_string() == ELECTION));
+    service.judge_what_was_asked();
+}
+
+#[test]
+fn a_blob_that_is_no_election_is_told() {
+    let findings = Service::new().examine(&with_key(), |question, _| {
+        let election = question.blob.to_string() == ELECTION;
+        (election && matches!(question.operation, Operation::Look { .. })).then(|| {
+            Ok((
+                200,
+                vec![
+                    ("etag", "\"1\"".into()),
+                    ("x-ms-lease-state", "available".into()),
+                    ("content-length", "7".into()),
+                ],
+            ))
+        })
+    });
+    assert_eq!(of(&findings, "election").verdict, Verdict::Failed);
+    assert!(of(&findings, "election").detail.contains("7 bytes"));
+    assert_eq!(of(&findings, "delete blob").verdict, Verdict::Good, "the rest is tried");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(500))]
+
+    #[test]
+    fn whatever_is_answered_it_ends_and_the_election_is_only_looked_at(
+        answers in proptest::collection::vec((0..14_usize, any::<bool>()), MOST_QUESTIONS)
+    ) {
+        let mut service = Service::new();
+        let mut count = 0;
+        service.examine(&with_key(), |_, _| {
+            let (which, honest) = answers[count % answers.len()];
+            count += 1;
+            let status = [200, 201, 202, 204, 301, 400, 401, 403, 404, 409, 412, 429, 503];
+            match status.get(which) {
+                _ if honest => None,
+                None => Some(Err(FailureKind::Reset)),
+                Some(status) => Some(Ok((*status, vec![("etag", "\"1\"".into())]))),
+            }
+        });
+        service.judge_what_was_asked();
+    }
+}

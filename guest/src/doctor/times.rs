@@ -1,0 +1,169 @@
+//! How long requests take, and whether the periods of the election fit them.
+
+use core::time::Duration;
+
+use super::Finding;
+use crate::election::Timings;
+use crate::prelude::*;
+use tenure_base::duration::format_duration;
+
+/// As many are measured.
+const MEASURED: usize = 10;
+
+/// The longest lease that the service grants, in seconds.
+const LONGEST_LEASE: u64 = 60;
+
+/// The longest time-out that may be set, in seconds.
+const LONGEST_TIMEOUT: u64 = 30;
+
+/// How long some requests took.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Times(Vec<Duration>);
+
+impl Times {
+    pub fn add(&mut self, took: Duration) {
+        self.0.push(took);
+    }
+
+    pub fn are_enough(&self) -> bool {
+        self.0.len() >= MEASURED
+    }
+
+    pub fn finding(mut self, timings: &Timings) -> Finding {
+        const CHECK: &str = "round trips";
+        self.0.sort_unstable();
+        let (Some(min), Some(max)) = (self.0.first().copied(), self.0.last().copied()) else {
+            return Finding::unknown(CHECK, "no request was answered in time");
+        };
+        let median = self.0.get(self.0.len() / 2).copied().unwrap_or(max);
+        let timeout = timings.request_timeout;
+        let figures = format!(
+            "{} requests took {} / {} / {} (min / median / max)",
+            self.0.len(),
+            short(min),
+            short(median),
+            short(max)
+        );
+        // Twice the slowest of a few: the next one may be slower.
+        if 2 * max <= timeout {
+            return Finding::good(
+                CHECK,
+                format!(
+                    "{figures}; a time-out of {}, a renewal every {} and a lease of {} are sound with \
+                     that",
+                    format_duration(timeout),
+                    format_duration(timings.renew),
+                    format_duration(timings.lease)
+                ),
+            );
+        }
+        Finding::warning(
+            CHECK,
+            format!(
+                "{figures}: too slow for a time-out of {}; {}",
+                format_duration(timeout),
+                advice(max, timings)
+            ),
+        )
+    }
+}
+
+/// Which periods would do.
+fn advice(slowest: Duration, timings: &Timings) -> String {
+    let timeout = u64::try_from((2 * slowest).as_millis().div_ceil(1_000)).unwrap_or(u64::MAX);
+    if Duration::from_secs(timeout) <= timings.longest_timeout() {
+        return format!("set --request-timeout {timeout}s, or use an account in a region nearby");
+    }
+    // A renewal after 4/15 of the lease, a margin of a fifth of it, and two more tries: 8/15 of it
+    // are left for these.
+    let lease = (15 * (2 * timeout.min(LONGEST_LEASE) + 1)).div_ceil(8).max(15);
+    match lease {
+        0..=LONGEST_LEASE if timeout <= LONGEST_TIMEOUT => format!(
+            "set --request-timeout {timeout}s and --lease {lease}s, or use an account in a region nearby"
+        ),
+        _ => "no lease is long enough for that; use an account in a region nearby".into(),
+    }
+}
+
+/// To three figures or so.
+pub(super) fn short(span: Duration) -> String {
+    let micros = span.as_micros();
+    match micros {
+        0..1_000 => format!("{micros} µs"),
+        1_000..100_000 => format!("{}.{} ms", micros / 1_000, micros % 1_000 / 100),
+        100_000..1_000_000 => format!("{} ms", micros / 1_000),
+        _ => format!("{}.{} s", micros / 1_000_000, micros % 1_000_000 / 100_000),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Verdict;
+    use super::*;
+
+    const DEFAULTS: Timings = Timings {
+        lease: Duration::from_secs(15),
+        margin: Duration::from_secs(3),
+        renew: Duration::from_secs(4),
+        poll: Duration::from_secs(4),
+        request_timeout: Duration::from_secs(3),
+    };
+
+    fn told(millis: &[u64], timings: &Timings) -> Finding {
+        let mut times = Times::default();
+        for millis in millis {
+            times.add(Duration::from_millis(*millis));
+        }
+        times.finding(timings)
+    }
+
+    #[test]
+    fn the_figures_are_shown_and_fast_ones_are_good() {
+        let finding = told(&[9, 1, 250, 3, 4], &DEFAULTS);
+        assert_eq!(finding.verdict, Verdict::Good);
+        assert!(
+            finding.detail.starts_with("5 requests took 1.0 ms / 4.0 ms / 250 ms"),
+            "{finding:?}"
+        );
+        assert_eq!(told(&[1_500], &DEFAULTS).verdict, Verdict::Good);
+    }
+
+    #[test]
+    fn slow_ones_are_told_which_periods_would_do() {
+        let longer = Timings { lease: Duration::from_secs(30), ..DEFAULTS };
+        for (millis, timings, words) in [
+            (1_501, &longer, "set --request-timeout 4s, or"),
+            (1_501, &DEFAULTS, "set --request-timeout 4s and --lease 17s"),
+            (7_500, &DEFAULTS, "set --request-timeout 15s and --lease 59s"),
+            (7_600, &DEFAULTS, "no lease is long enough"),
+        ] {
+            let finding = told(&[millis], timings);
+            assert_eq!(finding.verdict, Verdict::Warning, "{millis}: {finding:?}");
+            assert!(finding.detail.contains(words), "{millis}: {finding:?}");
+        }
+    }
+
+    #[test]
+    fn the_periods_that_are_advised_are_taken() {
+        for timeout in 2..=15_u64 {
+            let told = told(&[timeout * 500], &DEFAULTS).detail;
+            let Some((_, periods)) = told.split_once("set --request-timeout ") else { continue };
+            let mut words = periods.split(&[' ', ','][..]);
+            let timeout = words.next().unwrap().to_string();
+            let lease = words.nth(2).filter(|_| periods.contains("--lease")).map(str::to_string);
+            let settings = crate::election::Settings::read(|name: &str| match name {
+                "TENURE_ELECTION" => Some("jobs/report".into()),
+                "AZURE_STORAGE_CONNECTION_STRING" => Some("UseDevelopmentStorage=true".into()),
+                "TENURE_REQUEST_TIMEOUT" => Some(timeout.clone()),
+                "TENURE_LEASE" => lease.clone(),
+                _ => None,
+            });
+            assert!(settings.is_ok(), "{periods}: {settings:?}");
+        }
+    }
+
+    #[test]
+    fn no_answer_is_no_figure() {
+        assert_eq!(told(&[], &DEFAULTS).verdict, Verdict::Unknown);
+    }
+}

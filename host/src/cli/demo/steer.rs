@@ -1,0 +1,103 @@
+//! What people can do to a candidate from the page.
+
+use super::lane::{Lane, State};
+use super::story::Story;
+use std::time::Duration;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Act {
+    /// SIGKILL.
+    Kill,
+    /// A new process of that name.
+    Start,
+    /// SIGSTOP: the process stands still and does not know it.
+    Freeze,
+    /// SIGCONT.
+    Thaw,
+    /// It does not reach the store any more.
+    Partition,
+    Heal,
+    /// The leader is asked to give the lease back, and to go on as a follower.
+    Resign,
+}
+
+impl Act {
+    const ALL: [(Self, &'static str); 7] = [
+        (Self::Kill, "kill"),
+        (Self::Start, "start"),
+        (Self::Freeze, "freeze"),
+        (Self::Thaw, "thaw"),
+        (Self::Partition, "partition"),
+        (Self::Heal, "heal"),
+        (Self::Resign, "resign"),
+    ];
+
+    pub(super) fn read(word: &str) -> Option<Self> {
+        Self::ALL.iter().find(|(_, known)| *known == word).map(|(act, _)| *act)
+    }
+
+    pub(super) fn word(self) -> &'static str {
+        Self::ALL.iter().find(|(act, _)| *act == self).map_or("", |(_, word)| word)
+    }
+}
+
+impl Story {
+    /// What can be done to a candidate now.
+    pub(super) fn possible(&self, who: usize, now: Duration) -> Vec<Act> {
+        let Some(lane) = self.lanes.get(who) else { return Vec::new() };
+        let runs = runs(lane);
+        let frozen = lane.is_frozen();
+        let leads = self.holder(now) == Some(who);
+        let all = [
+            (Act::Kill, runs),
+            (Act::Start, lane.ended),
+            (Act::Freeze, runs && !frozen),
+            (Act::Thaw, runs && frozen),
+            (Act::Partition, !lane.is_cut_off()),
+            (Act::Heal, lane.is_cut_off()),
+            (Act::Resign, runs && leads && !frozen && lane.listens.is_some()),
+        ];
+        all.into_iter().filter(|(_, possible)| *possible).map(|(act, _)| act).collect()
+    }
+}
+
+fn runs(lane: &Lane) -> bool {
+    !lane.ended && !matches!(lane.state(), None | Some(State::Killed))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::script::{ms, started};
+    use super::*;
+
+    fn words(story: &Story, who: usize, now: u64) -> String {
+        let acts = story.possible(who, ms(now)).into_iter();
+        acts.map(Act::word).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn words_are_read_as_they_are_written() {
+        for (act, word) in Act::ALL {
+            assert_eq!((Act::read(word), act.word()), (Some(act), word));
+        }
+        assert_eq!(Act::read("Kill"), None);
+    }
+
+    #[test]
+    fn what_is_possible_depends_on_what_is() {
+        let mut story = started();
+        assert_eq!(words(&story, 0, 1_000), "kill freeze partition", "where it listens is unknown");
+        story.lanes[0].listens = Some("127.0.0.1:1".to_owned());
+        assert_eq!(words(&story, 0, 1_000), "kill freeze partition resign");
+        assert_eq!(words(&story, 1, 1_000), "kill freeze partition");
+        story.freeze(ms(1_000), 0);
+        assert_eq!(words(&story, 0, 1_000), "kill thaw partition");
+        story.partition(ms(1_100), 0);
+        assert_eq!(words(&story, 0, 1_100), "kill thaw heal");
+        story.kill(ms(1_200), 0);
+        assert_eq!(words(&story, 0, 1_200), "heal", "its end is not seen yet");
+        story.dies(1_210, 0);
+        assert_eq!(words(&story, 0, 1_300), "start heal");
+        assert_eq!(words(&story, 9, 1_300), "");
+    }
+}

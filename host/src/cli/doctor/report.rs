@@ -1,0 +1,200 @@
+//! Findings as lines for people, or as one object for programs.
+
+use super::exit_code;
+use crate::cli::complaint::printable;
+use crate::cli::print;
+use crate::cli::text::{colour_wanted, columns};
+use crate::component::{Finding, Verdict};
+use anstyle::{AnsiColor, Style};
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+use std::io::{IsTerminal, stdout};
+use std::process::ExitCode;
+
+/// The widest column of checks: `create container`.
+const CHECK: usize = 16;
+
+/// The column of verdicts.
+const VERDICT: usize = 7;
+
+/// Details begin there.
+const INDENT: usize = VERDICT + CHECK + 4;
+
+/// A terminal that is narrower breaks the lines by itself.
+const NARROWEST: usize = INDENT + 30;
+
+/// What was found so far.
+pub(super) struct Report {
+    election: String,
+    json: bool,
+    colour: bool,
+    width: Option<usize>,
+    findings: Vec<Finding>,
+}
+
+impl Report {
+    pub(super) fn begin(election: &str, json: bool) -> Self {
+        let terminal = stdout().is_terminal();
+        Self {
+            election: election.to_owned(),
+            json,
+            colour: terminal && colour_wanted(),
+            width: terminal.then(columns).flatten().filter(|width| *width >= NARROWEST),
+            findings: Vec::new(),
+        }
+    }
+
+    /// Takes findings; people see them at once.
+    pub(super) fn add(&mut self, findings: impl IntoIterator<Item = Finding>) {
+        for finding in findings {
+            if !self.json {
+                print(&line(&finding, self.colour, self.width));
+            }
+            self.findings.push(finding);
+        }
+    }
+
+    /// Says what it comes to.
+    pub(super) fn end(self) -> ExitCode {
+        let worst = worst(&self.findings);
+        let text = match self.json {
+            true => as_json(&self.election, &self.findings).to_string(),
+            false => format!("\n{}", summary(&self.findings)),
+        };
+        print(&(text + "\n"));
+        ExitCode::from(exit_code(worst))
+    }
+}
+
+fn worst(findings: &[Finding]) -> Verdict {
+    let rank = |finding: &&Finding| exit_code(finding.verdict);
+    findings.iter().max_by_key(rank).map_or(Verdict::Good, |finding| finding.verdict)
+}
+
+fn line(finding: &Finding, colour: bool, width: Option<usize>) -> String {
+    let style = match finding.verdict {
+        _ if !colour => Style::new(),
+        Verdict::Good => AnsiColor::Green.on_default(),
+        Verdict::Unknown => Style::new().dimmed(),
+        Verdict::Warning => AnsiColor::Yellow.on_default(),
+        Verdict::Failed => AnsiColor::Red.on_default().bold(),
+    };
+    let name = verdict_name(finding.verdict);
+    let check = printable(&finding.check);
+    let detail = broken(&printable(&finding.detail), width);
+    format!("{style}{name:<VERDICT$}{style:#}  {check:<CHECK$}  {detail}\n")
+}
+
+/// A text whose lines end before the terminal does.
+fn broken(text: &str, width: Option<usize>) -> String {
+    let Some(width) = width else { return text.to_owned() };
+    let mut lines = String::new();
+    let mut column = INDENT;
+    for word in text.split(' ') {
+        let length = word.chars().count();
+        if column > INDENT && column + 1 + length > width {
+            let _ = write!(lines, "\n{:INDENT$}", "");
+            column = INDENT;
+        } else if column > INDENT {
+            lines.push(' ');
+            column += 1;
+        }
+        lines.push_str(word);
+        column += length;
+    }
+    lines
+}
+
+fn summary(findings: &[Finding]) -> String {
+    let count = |verdict| findings.iter().filter(|finding| finding.verdict == verdict).count();
+    let counted = [
+        (count(Verdict::Failed), "failed"),
+        (count(Verdict::Warning), "warnings"),
+        (count(Verdict::Unknown), "unknown"),
+        (count(Verdict::Good), "ok"),
+    ];
+    let counted: Vec<_> = counted
+        .iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, name)| match (count, *name) {
+            (1, "warnings") => "1 warning".to_owned(),
+            (count, name) => format!("{count} {name}"),
+        })
+        .collect();
+    let meaning = match worst(findings) {
+        Verdict::Good | Verdict::Unknown => "a candidate can lead from this machine",
+        Verdict::Warning => "a candidate can lead from this machine; see the warnings",
+        Verdict::Failed => "a candidate cannot lead from this machine, or not for long",
+    };
+    format!("{}: {meaning}", counted.join(", "))
+}
+
+fn verdict_name(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Good => "ok",
+        Verdict::Unknown => "unknown",
+        Verdict::Warning => "warning",
+        Verdict::Failed => "failed",
+    }
+}
+
+fn as_json(election: &str, findings: &[Finding]) -> Value {
+    let finding = |finding: &Finding| {
+        json!({
+            "check": finding.check,
+            "verdict": verdict_name(finding.verdict),
+            "detail": finding.detail,
+        })
+    };
+    json!({
+        "election": election,
+        "verdict": verdict_name(worst(findings)),
+        "findings": findings.iter().map(finding).collect::<Vec<_>>(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::finding;
+    use super::*;
+
+    #[test]
+    fn a_line_is_aligned_and_breaks_before_the_terminal_does() {
+        let told = finding("clock", Verdict::Good, "a bb ccc dddd".to_owned());
+        let prefix = "ok       clock             ";
+        assert_eq!(line(&told, false, None), format!("{prefix}a bb ccc dddd\n"));
+        assert_eq!(prefix.len(), INDENT);
+        let narrow = line(&told, false, Some(INDENT + 8));
+        assert_eq!(narrow, format!("{prefix}a bb ccc\n{:INDENT$}dddd\n", ""));
+        assert!(line(&told, true, None).contains('\u{1b}'));
+    }
+
+    #[test]
+    fn nothing_that_a_terminal_obeys_gets_through() {
+        let told = finding("clock", Verdict::Failed, "a\u{1b}[31m\nb".to_owned());
+        assert_eq!(line(&told, false, None).matches(['\u{1b}', '\n']).count(), 1);
+    }
+
+    #[test]
+    fn the_worst_counts_and_what_is_unknown_is_no_harm() {
+        use Verdict::{Failed, Good, Unknown, Warning};
+        for (verdicts, code, words) in [
+            (vec![Good], 0, "1 ok: a candidate can lead"),
+            (vec![Good, Unknown], 0, "1 unknown, 1 ok"),
+            (vec![Warning, Good, Unknown], 1, "1 warning, 1 unknown, 1 ok"),
+            (vec![Warning, Failed, Warning, Good], 2, "1 failed, 2 warnings, 1 ok"),
+        ] {
+            let findings: Vec<_> =
+                verdicts.iter().map(|&v| finding("clock", v, String::new())).collect();
+            assert_eq!(exit_code(worst(&findings)), code, "{verdicts:?}");
+            assert!(summary(&findings).starts_with(words), "{}", summary(&findings));
+        }
+    }
+
+    #[test]
+    fn programs_get_one_object() {
+        let told = as_json("c/b", &[finding("clock", Verdict::Warning, "late".to_owned())]);
+        assert_eq!(told["verdict"], "warning");
+        assert_eq!(told["findings"][0]["check"], "clock");
+    }
+}

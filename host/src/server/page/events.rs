@@ -1,0 +1,109 @@
+//! The page's news, as server-sent events: a whole view at once, and again whenever something changed.
+//!
+//! Nothing is queued for a slow reader: a view is made when it can be sent. An unchanged view is sent
+//! now and then too: a comment would keep the connection alive as well, but the page could not see it,
+//! and would take silence for peace.
+
+use super::Source;
+use axum::response::sse::{Event, Sse};
+use axum::response::{IntoResponse, Response};
+use futures_util::stream::unfold;
+use std::convert::Infallible;
+use std::time::Duration;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::{Instant, sleep_until};
+
+/// Between two views at least.
+const SPACING: Duration = Duration::from_millis(250);
+
+/// Between two views at most. The page takes three times this for a lost connection.
+pub(super) const BEAT: Duration = Duration::from_secs(4);
+
+/// After so long the browser connects again.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// Views for one viewer, who gives its place back when it goes.
+pub(super) fn stream(source: Source, place: OwnedSemaphorePermit) -> Response {
+    let viewer = Viewer { source, shown: None, _place: place };
+    let events = unfold(viewer, |mut viewer| async {
+        let event = viewer.next().await?;
+        Some((Ok::<_, Infallible>(event), viewer))
+    });
+    Sse::new(events).into_response()
+}
+
+struct Viewer {
+    source: Source,
+    /// When it was last shown something.
+    shown: Option<Instant>,
+    _place: OwnedSemaphorePermit,
+}
+
+impl Viewer {
+    async fn next(&mut self) -> Option<Event> {
+        let mut event = Event::default();
+        if let Some(shown) = self.shown {
+            sleep_until(shown + SPACING).await;
+            tokio::select! {
+                changed = self.source.changed.changed() => changed.ok()?,
+                () = sleep_until(shown + BEAT) => {}
+            }
+        } else {
+            event = event.retry(RETRY);
+        }
+        self.source.changed.mark_unchanged();
+        self.shown = Some(Instant::now());
+        serde_json::to_string(&self.source.view()).ok().map(|view| event.data(view))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::view::View;
+    use super::*;
+    use http_body_util::BodyExt as _;
+    use std::sync::Arc;
+    use tokio::sync::{Semaphore, watch};
+
+    /// The election that is told in the next event, which begins in this way.
+    async fn told(response: &mut Response, start: &str) -> String {
+        let frame = response.body_mut().frame().await.unwrap().unwrap();
+        let text = String::from_utf8(frame.into_data().unwrap().to_vec()).unwrap();
+        let data = text.strip_prefix(start).unwrap_or_else(|| panic!("{text}"));
+        let view: serde_json::Value = serde_json::from_str(data.trim_end()).unwrap();
+        view["election"].as_str().unwrap().to_owned()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_newest_view_is_told_at_once_then_on_changes_and_now_and_then() {
+        let (election, changed) = watch::channel(String::from("a"));
+        let change = watch::Sender::new(());
+        let source = Source::new(
+            move || View { election: changed.borrow().clone(), ..View::default() },
+            change.subscribe(),
+        );
+        let places = Arc::new(Semaphore::new(1));
+        let place = places.clone().try_acquire_owned().unwrap();
+        let mut response = stream(source, place);
+        assert_eq!(response.headers()["content-type"], "text/event-stream");
+
+        let began = Instant::now();
+        assert_eq!(told(&mut response, "retry: 1000\ndata: ").await, "a");
+        assert_eq!(began.elapsed(), Duration::ZERO);
+        // A slow reader is told the newest only.
+        for name in ["b", "c"] {
+            election.send_replace(name.to_owned());
+            change.send_replace(());
+        }
+        assert_eq!(told(&mut response, "data: ").await, "c");
+        assert!((SPACING..2 * SPACING).contains(&began.elapsed()), "{:?}", began.elapsed());
+        // Nothing changes.
+        let silent = Instant::now();
+        assert_eq!(told(&mut response, "data: ").await, "c");
+        assert!((BEAT..BEAT + SPACING).contains(&silent.elapsed()), "{:?}", silent.elapsed());
+
+        assert_eq!(places.available_permits(), 0);
+        drop(response);
+        assert_eq!(places.available_permits(), 1);
+    }
+}

@@ -1,0 +1,100 @@
+//! The page at `/`: one file that shows an election as it goes on, and nothing from anywhere else.
+//!
+//! Its script and its style are the only ones that its browser runs: the policy names them by their
+//! hash, so that a name with markup in it could do nothing even if it were put in as markup.
+
+mod events;
+pub(crate) mod rate;
+#[cfg(test)]
+mod tests;
+pub(crate) mod view;
+
+use super::pages::{refuse, shown};
+use axum::Router;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderValue, Response, header};
+use axum::routing::get;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use sha2::{Digest as _, Sha256};
+use std::sync::{Arc, LazyLock};
+use tokio::sync::{Semaphore, watch};
+use view::View;
+
+/// So many may watch at a time.
+const VIEWERS: usize = 32;
+
+const STYLE: &str = include_str!("page.css");
+const SCRIPT: &str = include_str!("page.js");
+const FRAME: &str = include_str!("page.html");
+
+/// The page in one piece.
+static PAGE: LazyLock<String> =
+    LazyLock::new(|| FRAME.replace("/* STYLE */", STYLE).replace("/* SCRIPT */", SCRIPT));
+
+/// What its browser may do: run this script and this style, draw the icon that is in the page, and
+/// ask whoever it has the page from.
+static POLICY: LazyLock<String> = LazyLock::new(|| {
+    let hash = |text: &str| format!("'sha256-{}'", STANDARD.encode(Sha256::digest(text)));
+    format!(
+        "default-src 'none'; script-src {}; style-src {}; img-src data:; connect-src 'self'; \
+         frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+        hash(SCRIPT),
+        hash(STYLE),
+    )
+});
+
+/// Where views come from, and the word that there is a new one.
+#[derive(Clone)]
+pub(crate) struct Source {
+    view: Arc<dyn Fn() -> View + Send + Sync>,
+    changed: watch::Receiver<()>,
+}
+
+impl Source {
+    pub(crate) fn new(
+        view: impl Fn() -> View + Send + Sync + 'static,
+        changed: watch::Receiver<()>,
+    ) -> Self {
+        Self { view: Arc::new(view), changed }
+    }
+
+    fn view(&self) -> View {
+        (self.view)()
+    }
+}
+
+#[derive(Clone)]
+struct Face {
+    source: Source,
+    places: Arc<Semaphore>,
+}
+
+/// `/` and `/events`.
+pub(crate) fn router(source: Source) -> Router {
+    let places = Arc::new(Semaphore::new(VIEWERS));
+    Router::new()
+        .route("/", get(page))
+        .route("/events", get(events))
+        .with_state(Face { source, places })
+}
+
+async fn page() -> Response<Body> {
+    let mut response = shown("text/html; charset=utf-8", PAGE.as_str());
+    if let Ok(policy) = HeaderValue::from_str(&POLICY) {
+        response.headers_mut().insert(header::CONTENT_SECURITY_POLICY, policy);
+    }
+    let headers = response.headers_mut();
+    headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    headers.insert("cross-origin-opener-policy", HeaderValue::from_static("same-origin"));
+    headers.insert("cross-origin-resource-policy", HeaderValue::from_static("same-origin"));
+    response
+}
+
+async fn events(State(face): State<Face>) -> Response<Body> {
+    match face.places.try_acquire_owned() {
+        Ok(place) => events::stream(face.source, place),
+        Err(_) => refuse(&format!("{VIEWERS} viewers are watching, and no more are taken")),
+    }
+}

@@ -1,0 +1,46 @@
+//! How many requests there were lately.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// More requests in a minute are not counted.
+const MOST: usize = 600;
+
+/// The instants of the newest requests.
+#[derive(Debug, Default)]
+pub(crate) struct Rate(VecDeque<Duration>);
+
+impl Rate {
+    pub(crate) fn add(&mut self, now: Duration, requests: usize) {
+        for _ in 0..requests.min(MOST) {
+            if self.0.len() == MOST {
+                self.0.pop_front();
+            }
+            self.0.push_back(now);
+        }
+    }
+
+    pub(crate) fn per_minute(&self, now: Duration) -> usize {
+        self.0.iter().filter(|at| now.saturating_sub(**at) < MINUTE).count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_counted_for_a_minute_and_not_without_end() {
+        let s = Duration::from_secs;
+        let mut rate = Rate::default();
+        rate.add(s(20), 3);
+        rate.add(s(30), 1);
+        assert_eq!((rate.per_minute(s(79)), rate.per_minute(s(80))), (4, 1));
+        for _ in 0..3 {
+            rate.add(s(90), usize::MAX);
+        }
+        assert_eq!((rate.per_minute(s(90)), rate.0.len()), (MOST, MOST));
+    }
+}

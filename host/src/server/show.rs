@@ -1,0 +1,209 @@
+//! A board as the page shows it: one candidate, and whoever else it saw lead.
+
+use super::board::{Board, Change, Leader as Other, Role, State};
+use super::page::Source;
+use super::page::view::{
+    LANES, Lane, LastTurn, Leader, NOTES, Note, Validity, View, millis, short,
+};
+use crate::clock::Reading;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A trouble older than that is of no interest to somebody who looks now.
+const RECENT: Duration = Duration::from_secs(600);
+
+pub(super) fn source(board: Arc<Board>, clock: Reading) -> Source {
+    let changes = board.changes();
+    Source::new(move || view(&board, clock.now()), changes)
+}
+
+fn view(board: &Board, now: Duration) -> View {
+    let (role, runs) = (board.role(now), board.runs(now));
+    let state = board.state();
+    let ago = |at: Duration| now.saturating_sub(at);
+    let recent = state.troubles.iter().rev().filter(|(at, _)| ago(*at) < RECENT);
+    let still =
+        (!runs).then(|| Note::new(Duration::ZERO, "The loop of this candidate stands still."));
+    let troubles = recent.map(|(at, text)| Note::new(ago(*at), text));
+    let changes = state.history.iter().rev();
+    let changes =
+        changes.map(|change| Note::new(ago(change.seen), &told(change, &board.candidate)));
+    let last = state.timeline.last_turn();
+    View {
+        election: board.election.clone(),
+        told_by: Some(short(&board.candidate)),
+        leader: leader(board, &role, &state, now),
+        vacancy: None,
+        lanes: lanes(board, &role, &state, now),
+        last_turn: last.map(|turn| LastTurn {
+            slot: turn.slot.clone(),
+            outcome: turn.outcome.clone().unwrap_or_else(|| "running".to_owned()),
+            candidate: short(&board.candidate),
+            age_ms: millis(ago(turn.began)),
+        }),
+        changes: changes.take(NOTES).collect(),
+        troubles: still.into_iter().chain(troubles).take(NOTES).collect(),
+        overlapping: None,
+    }
+}
+
+fn leader(board: &Board, role: &Role, state: &State, now: Duration) -> Option<Leader> {
+    let seen =
+        state.timeline.leads_since().map_or(Duration::ZERO, |since| now.saturating_sub(since));
+    let seen_ms = millis(seen);
+    match role {
+        Role::Leading { term, until } => {
+            let left = until.saturating_sub(now);
+            let (left_ms, whole_ms) = (millis(left), millis(state.whole.max(left)));
+            Some(Leader {
+                name: short(&board.candidate),
+                term: *term,
+                since: None,
+                seen_ms,
+                validity: Some(Validity { left_ms, whole_ms }),
+            })
+        }
+        Role::Following(Some(Other { name, term, since, .. })) => {
+            let since = since.clone();
+            Some(Leader { name: short(name), term: *term, since, seen_ms, validity: None })
+        }
+        _ => None,
+    }
+}
+
+fn lanes(board: &Board, role: &Role, state: &State, now: Duration) -> Vec<Lane> {
+    let word = match role {
+        Role::Leading { .. } => "leads",
+        Role::Following(_) => "follows",
+        Role::Undecided => "looks",
+        Role::Left => "left",
+    };
+    let own = Lane {
+        name: short(&board.candidate),
+        state: word,
+        requests_per_minute: Some(state.timeline.requests.per_minute(now)),
+        spans: state.timeline.own(now),
+        turns: state.timeline.ticks(now),
+        ..Lane::default()
+    };
+    let leads = |name: &str| matches!(role, Role::Following(Some(other)) if other.name == name);
+    let others = state.timeline.others(now).into_iter().map(|(name, spans)| Lane {
+        name: short(name),
+        state: if leads(name) { "leads" } else { "led" },
+        spans,
+        ..Lane::default()
+    });
+    std::iter::once(own).chain(others).take(LANES).collect()
+}
+
+/// A change as a sentence.
+fn told(change: &Change, own: &str) -> String {
+    let name = change.leader.as_deref();
+    let with = change.term.map(|term| format!(", with term {term}")).unwrap_or_default();
+    match (change.event, name) {
+        ("stood-down", _) => {
+            let why = match change.reason.unwrap_or_default() {
+                "validity-ended" => "its time ran out before a renewal was answered",
+                "lease-lost" => "the lease was lost",
+                "left" => "it gave the lease back",
+                "work-failed" => "its work failed",
+                "resigned" => "it resigned",
+                "handed-over" => "it handed over",
+                other => other,
+            };
+            format!("{own} leads no longer: {why}.")
+        }
+        (_, Some(name)) => format!("{name} leads{with}."),
+        (_, None) => "Somebody else leads; the record does not tell who.".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::page::view::{Kind, WINDOW};
+    use super::super::tests::NOW;
+    use super::super::tests::{board, following, leading, report, seconds};
+    use super::*;
+    use crate::contract::ExchangeResult::{Declined, Done};
+    use crate::contract::Standing;
+    use crate::runner::Event;
+
+    #[test]
+    fn a_leader_with_a_turn_that_failed() {
+        let board = board();
+        board.stepped(&report(leading(), &[Done, Done]), NOW, NOW);
+        board.happened(&Event::Elected { term: 7, valid_for_ms: 12_000 }, NOW);
+        let (slot, outcome) = ("2000-01-01T00:00:00Z".to_owned(), "failed".to_owned());
+        let detail = Some("no paper".to_owned());
+        let started = Event::TurnStarted {
+            term: 7,
+            slot: slot.clone(),
+            value: None,
+            attempt: 1,
+            past_due: false,
+        };
+        board.happened(&started, NOW + seconds(1));
+        assert_eq!(view(&board, NOW + seconds(1)).last_turn.unwrap().outcome, "running");
+        let ended = Event::TurnEnded { term: 7, slot, outcome, elapsed_ms: 1_000, detail };
+        board.happened(&ended, NOW + seconds(2));
+
+        let seen = view(&board, NOW + seconds(3));
+        let leader = seen.leader.unwrap();
+        assert_eq!((leader.name.as_str(), leader.term, leader.seen_ms), ("ada", 7, 3_000));
+        assert_eq!(leader.validity.unwrap(), Validity { left_ms: 9_000, whole_ms: 12_000 });
+        let last = seen.last_turn.unwrap();
+        assert_eq!((last.outcome.as_str(), last.age_ms), ("failed", 2_000));
+        assert_eq!(seen.lanes[0].requests_per_minute, Some(2));
+        assert_eq!(seen.lanes[0].turns[0].outcome, "failed");
+        assert_eq!(seen.changes, [Note::new(seconds(3), "ada leads, with term 7.")]);
+        let trouble = "The turn of 2000-01-01T00:00:00Z failed: no paper";
+        assert_eq!(seen.troubles, [Note::new(seconds(1), trouble)]);
+        // A renewal makes the bar whole again, by the same measure.
+        board.stepped(&report(leading(), &[Done]), NOW + seconds(4), NOW + seconds(4));
+        let validity = view(&board, NOW + seconds(4)).leader.unwrap().validity.unwrap();
+        assert_eq!((validity.left_ms, validity.whole_ms), (12_000, 12_000));
+        // Without one, nobody leads.
+        assert_eq!(view(&board, NOW + seconds(16)).leader, None);
+        assert_eq!(view(&board, NOW + seconds(900)).troubles.len(), 1, "the loop stands still");
+    }
+
+    #[test]
+    fn a_follower_tells_of_the_leader_that_it_sees_and_of_those_before() {
+        let board = board();
+        board.stepped(&report(leading(), &[Done]), NOW, NOW);
+        board.happened(&Event::StoodDown { term: 7, reason: "lease-lost" }, NOW + seconds(2));
+        board.stepped(&report(following(None), &[Declined]), NOW + seconds(3), NOW + seconds(3));
+        let seen = view(&board, NOW + seconds(5));
+        let leader = seen.leader.unwrap();
+        assert_eq!((leader.name.as_str(), leader.term, leader.seen_ms), ("<script>", 6, 2_000));
+        assert_eq!(leader.validity, None, "only the leader knows");
+        let lanes: Vec<_> =
+            seen.lanes.iter().map(|lane| (lane.name.as_str(), lane.state)).collect();
+        assert_eq!(lanes, [("ada", "follows"), ("<script>", "leads")]);
+        let own: Vec<_> = seen.lanes[0].spans.iter().map(|span| (span.kind, span.to_ms)).collect();
+        assert_eq!(own, [(Kind::Leads, Some(3_000)), (Kind::Follows, None)]);
+        assert_eq!(seen.changes[0].text, "ada leads no longer: the lease was lost.");
+
+        board.stepped(&report(Standing::Undecided, &[]), NOW + seconds(6), NOW + seconds(6));
+        let seen = view(&board, NOW + seconds(7));
+        assert_eq!((seen.leader, seen.lanes[1].state), (None, "led"));
+        assert!(view(&board, NOW + WINDOW + seconds(7)).lanes.len() == 1, "out of sight");
+    }
+
+    #[test]
+    fn a_view_stays_small_whatever_happens() {
+        let board = Board::new("jobs/report", &"n".repeat(10_000), NOW);
+        for number in 0..1_000 {
+            let now = NOW + Duration::from_millis(number);
+            let slot = "s".repeat(10_000);
+            let started =
+                Event::TurnStarted { term: 7, slot, value: None, attempt: 1, past_due: false };
+            board.happened(&started, now);
+            let detail = "d".repeat(10_000);
+            board.happened(&Event::Trouble { class: "work", detail }, now);
+            board.happened(&Event::Following { leader: Some("x".repeat(9_000)), term: None }, now);
+        }
+        let text = serde_json::to_string(&view(&board, NOW + seconds(1))).unwrap();
+        assert!(text.len() < 30_000, "{}", text.len());
+    }
+}

@@ -1,0 +1,230 @@
+//! A real browser: Chromium without a window, driven over WebDriver.
+
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt, BufReader, Lines};
+use tokio::process::{Child, ChildStdout, Command};
+
+use crate::tools;
+
+const ADVICE: &str = "on Debian, as root: apt-get install -y chromium chromium-driver";
+
+/// How WebDriver names an element in JSON.
+const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
+
+const STARTS_WITHIN: Duration = Duration::from_secs(60);
+
+/// Between two looks at a page.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// A process and all that it started, which end with it at the latest when it is dropped.
+#[derive(Debug)]
+pub struct Family {
+    child: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Family {
+    /// Starts a process whose standard output is read by [`line`](Self::line).
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub fn spawn(command: &mut Command) -> Result<Self> {
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).process_group(0);
+        let mut child = command.spawn()?;
+        let stdout = child.stdout.take().context("no standard output")?;
+        Ok(Self { child, lines: BufReader::new(stdout).lines() })
+    }
+
+    /// The part of the next line with this beginning that follows it. Other lines are left out.
+    ///
+    /// # Errors
+    /// It ends, or says nothing of the kind in time.
+    pub async fn line(&mut self, beginning: &str) -> Result<String> {
+        let found = async {
+            while let Some(line) = self.lines.next_line().await? {
+                if let Some(rest) = line.strip_prefix(beginning) {
+                    return Ok(rest.to_owned());
+                }
+            }
+            bail!("it ended before it said \"{beginning}\"")
+        };
+        tokio::time::timeout(STARTS_WITHIN, found).await.context("it does not say so")?
+    }
+
+    /// Ends the process itself as Ctrl-C does, and returns all else that it says.
+    ///
+    /// # Errors
+    /// It does not end in time.
+    pub async fn interrupt(mut self) -> Result<(ExitStatus, String)> {
+        kill_process(self.id()?, Signal::INT)?;
+        let rest = async {
+            let mut rest = String::new();
+            while let Some(line) = self.lines.next_line().await? {
+                rest.push_str(&line);
+                rest.push('\n');
+            }
+            Ok((self.child.wait().await?, rest))
+        };
+        tokio::time::timeout(STARTS_WITHIN, rest).await.context("it does not end")?
+    }
+
+    fn id(&self) -> Result<Pid> {
+        let id = self.child.id().context("it has ended")?;
+        Pid::from_raw(i32::try_from(id)?).context("no process id")
+    }
+}
+
+impl Drop for Family {
+    fn drop(&mut self) {
+        if let Ok(id) = self.id() {
+            // All of them may be gone.
+            let _ = kill_process_group(id, Signal::KILL);
+        }
+    }
+}
+
+/// A window of Chromium with a profile of its own.
+#[derive(Debug)]
+pub struct Browser {
+    client: reqwest::Client,
+    session: String,
+    _driver: Family,
+    _profile: TempDir,
+}
+
+impl Browser {
+    /// Starts one.
+    ///
+    /// # Errors
+    /// It is not installed, or does not start.
+    pub async fn start() -> Result<Self> {
+        tools::need("chromedriver", ADVICE)?;
+        let mut command = Command::new("chromedriver");
+        let mut driver = Family::spawn(command.arg("--port=0").stderr(Stdio::null()))?;
+        let port = driver.line("ChromeDriver was started successfully on port ").await?;
+        let origin = format!("http://127.0.0.1:{}", port.trim_end_matches('.'));
+
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let client = reqwest::Client::builder().no_proxy().timeout(STARTS_WITHIN).build()?;
+        let profile = TempDir::new()?;
+        // Without its sandbox, which takes rights that containers and root do not have: it sees
+        // nothing but these pages.
+        let arguments = json!([
+            "--headless=new",
+            "--no-sandbox",
+            "--disable-dev-shm-usage",
+            "--disable-background-networking",
+            "--window-size=1280,800",
+            format!("--user-data-dir={}", profile.path().display()),
+        ]);
+        let options = json!({ "goog:chromeOptions": { "args": arguments } });
+        let capabilities = json!({ "capabilities": { "alwaysMatch": options } });
+        let started = send(&client, format!("{origin}/session"), &capabilities).await;
+        let started = started.with_context(|| format!("Chromium does not start: {ADVICE}"))?;
+        let session = started["sessionId"].as_str().context("no session")?;
+        let session = format!("{origin}/session/{session}");
+        Ok(Self { client, session, _driver: driver, _profile: profile })
+    }
+
+    /// Goes to a page.
+    ///
+    /// # Errors
+    /// It cannot be loaded.
+    pub async fn open(&self, url: &str) -> Result<()> {
+        self.post("url", &json!({ "url": url })).await.map(drop)
+    }
+
+    /// What the body of a function returns in the page. It sees `arguments`.
+    ///
+    /// # Errors
+    /// It throws.
+    pub async fn run(&self, script: &str, arguments: Value) -> Result<Value> {
+        self.post("execute/sync", &json!({ "script": script, "args": arguments })).await
+    }
+
+    /// What it gives to the last of its `arguments`, a function, sooner or later.
+    ///
+    /// # Errors
+    /// It throws, or does not.
+    pub async fn run_async(&self, script: &str, arguments: Value) -> Result<Value> {
+        self.post("execute/async", &json!({ "script": script, "args": arguments })).await
+    }
+
+    /// Waits until an expression is true in the page.
+    ///
+    /// # Errors
+    /// It is not within `limit`; then with the text of the page.
+    pub async fn until(&self, expression: &str, limit: Duration) -> Result<()> {
+        let script = format!("return Boolean({expression})");
+        let holds = async {
+            while self.run(&script, json!([])).await? != json!(true) {
+                tokio::time::sleep(LOOK).await;
+            }
+            anyhow::Ok(())
+        };
+        if let Ok(result) = tokio::time::timeout(limit, holds).await {
+            return result;
+        }
+        let page = self.run("return document.body.innerText", json!([])).await?;
+        bail!("not within {limit:?}: {expression}\n{}", page.as_str().unwrap_or_default())
+    }
+
+    /// Clicks as a person does: the element must be in sight, and nothing in front of it.
+    ///
+    /// # Errors
+    /// There is no such element, or it cannot be clicked.
+    pub async fn click(&self, selector: &str) -> Result<()> {
+        let wanted = json!({ "using": "css selector", "value": selector });
+        let found = self.post("element", &wanted).await?;
+        let id = found[ELEMENT].as_str().with_context(|| format!("no {selector}"))?;
+        self.post(&format!("element/{id}/click"), &json!({})).await.map(drop)
+    }
+
+    /// Presses a key, as WebDriver names it: U+E004 is Tab.
+    ///
+    /// # Errors
+    /// The browser does not.
+    pub async fn press(&self, key: char) -> Result<()> {
+        let [down, up] =
+            ["keyDown", "keyUp"].map(|kind| json!({ "type": kind, "value": key.to_string() }));
+        let keys = json!({ "type": "key", "id": "keyboard", "actions": [down, up] });
+        self.post("actions", &json!({ "actions": [keys] })).await.map(drop)
+    }
+
+    /// Plays a window of this size, for somebody who likes it `dark` or `light`.
+    ///
+    /// # Errors
+    /// The browser does not.
+    pub async fn play(&self, width: u32, height: u32, scheme: &str) -> Result<()> {
+        let phone = width < 500;
+        let size =
+            json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": phone });
+        let scheme = json!({ "features": [{ "name": "prefers-color-scheme", "value": scheme }] });
+        for (command, parameters) in
+            [("Emulation.setDeviceMetricsOverride", size), ("Emulation.setEmulatedMedia", scheme)]
+        {
+            let order = json!({ "cmd": command, "params": parameters });
+            self.post("goog/cdp/execute", &order).await?;
+        }
+        Ok(())
+    }
+
+    async fn post(&self, path: &str, body: &Value) -> Result<Value> {
+        send(&self.client, format!("{}/{path}", self.session), body).await
+    }
+}
+
+async fn send(client: &reqwest::Client, url: String, body: &Value) -> Result<Value> {
+    let text = body.to_string();
+    let answer = client.post(url).body(text).send().await?;
+    let status = answer.status();
+    let told: Value = serde_json::from_str(&answer.text().await?)?;
+    ensure!(status.is_success(), "{}", told["value"]["message"]);
+    Ok(told["value"].clone())
+}

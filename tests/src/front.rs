@@ -1,0 +1,163 @@
+//! The embedded store behind a front that answers some requests in its place: with every refusal and
+//! nonsense that a service, or something on the way to it, can give.
+
+use std::future::pending;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Mutex};
+
+use anyhow::Result;
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::extract::State;
+use axum::response::Response as Answered;
+use chrono::TimeDelta;
+use http::StatusCode;
+use tenure::store::{Account, Request, Response, Service, system_clock};
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+
+/// Bytes of a request's body. Requests here have none.
+const MOST: usize = 64 * 1024;
+
+/// What becomes of a request that the store does not get.
+#[derive(Clone, Debug)]
+pub enum Instead {
+    /// The service answers with this status and code, and does nothing.
+    Code(u16, &'static str),
+    /// A lease operation that is done, and answered with the lease of somebody else.
+    AnotherLease(u16),
+    /// Something that is no Blob service answers.
+    Page(u16),
+    /// Nobody answers.
+    Nothing,
+}
+
+type Rule = Arc<dyn Fn(&Request) -> Option<Instead> + Send + Sync>;
+
+/// A front. It ends when it is dropped.
+pub struct Front {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    task: JoinHandle<std::io::Result<()>>,
+}
+
+struct Shared {
+    service: Mutex<Service>,
+    rule: Mutex<Rule>,
+    /// The store's clock is ahead of this machine's by so much.
+    ahead: Mutex<TimeDelta>,
+}
+
+impl Front {
+    /// In front of an empty store with an account that is no emulator's. It passes everything on.
+    ///
+    /// # Errors
+    /// It cannot listen.
+    pub async fn start() -> Result<Self> {
+        let account = Account::new("troubles", &["dHJvdWJsZXM="])?;
+        let shared = Arc::new(Shared {
+            service: Mutex::new(Service::new(vec![account], 1)),
+            rule: Mutex::new(Arc::new(|_| None)),
+            ahead: Mutex::default(),
+        });
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let address = listener.local_addr()?;
+        let app = Router::new().fallback(answer).with_state(Arc::clone(&shared));
+        let task = tokio::spawn(async move { axum::serve(listener, app).await });
+        Ok(Self { address, shared, task })
+    }
+
+    /// How to reach it, with the account's key.
+    #[must_use]
+    pub fn connection_string(&self) -> String {
+        let service = self.shared.service.lock().unwrap();
+        service.accounts()[0].connection_string(self.address)
+    }
+
+    /// From now on it decides by this.
+    pub fn set(&self, rule: impl Fn(&Request) -> Option<Instead> + Send + Sync + 'static) {
+        *self.shared.rule.lock().unwrap() = Arc::new(rule);
+    }
+
+    /// From now on the store's clock is ahead by so much.
+    pub fn set_ahead(&self, ahead: TimeDelta) {
+        *self.shared.ahead.lock().unwrap() = ahead;
+    }
+
+    /// Looks at the store, or changes it.
+    pub fn with<T>(&self, does: impl FnOnce(&mut Service) -> T) -> T {
+        does(&mut self.shared.service.lock().unwrap())
+    }
+}
+
+impl Drop for Front {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// What a request asks for, in a word or two: `acquire`, `look`, `create-blob`.
+#[must_use]
+pub fn asks(request: &Request) -> &'static str {
+    let query = request.target.split_once('?').map_or("", |(_, query)| query);
+    let has = |pair: &str| query.split('&').any(|known| known == pair);
+    match (request.method.as_str(), request.header("x-ms-lease-action")) {
+        (_, Some("acquire")) => "acquire",
+        (_, Some("renew")) => "renew",
+        (_, Some("change")) => "change",
+        (_, Some("release")) => "release",
+        (_, Some(_)) => "break",
+        ("HEAD", _) if has("restype=account") => "account",
+        ("HEAD", _) => "look",
+        ("DELETE", _) => "delete",
+        _ if has("restype=container") => "create-container",
+        _ if has("comp=metadata") => "write",
+        _ => "create-blob",
+    }
+}
+
+async fn answer(
+    State(shared): State<Arc<Shared>>,
+    request: axum::extract::Request,
+) -> Answered<Body> {
+    let (head, body) = request.into_parts();
+    let body = to_bytes(body, MOST).await.unwrap_or_default();
+    let request = Request::from_http(&head, body);
+    let rule = Arc::clone(&shared.rule.lock().unwrap());
+    let instead = rule(&request);
+    if matches!(instead, Some(Instead::Nothing)) {
+        return pending().await;
+    }
+    let mut now = system_clock();
+    now.wall += *shared.ahead.lock().unwrap();
+    let honest = || shared.service.lock().unwrap().handle(now, &request);
+    let fixed = |status, more: &[(&str, &str)]| Response {
+        status,
+        headers: more
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .chain([
+                ("Date".to_owned(), tenure_guest::azure::http_date::format(now.wall)),
+                ("Content-Length".to_owned(), "0".to_owned()),
+            ])
+            .collect(),
+        ..Response::default()
+    };
+    let answer = match instead {
+        None => honest(),
+        Some(Instead::Nothing) => return pending().await,
+        Some(Instead::Code(status, code)) => {
+            fixed(status, &[("x-ms-error-code", code), ("x-ms-request-id", "front")])
+        }
+        Some(Instead::AnotherLease(status)) => {
+            let lease = ("x-ms-lease-id", "aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee");
+            fixed(status, &[lease, ("x-ms-request-id", "front")])
+        }
+        Some(Instead::Page(status)) => {
+            let mut answered = Answered::new(Body::from("<html>Welcome to the hotel</html>"));
+            *answered.status_mut() = StatusCode::from_u16(status).unwrap();
+            return answered;
+        }
+    };
+    answer.into_http().map(Body::from)
+}
