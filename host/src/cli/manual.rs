@@ -74,7 +74,15 @@ fn with_notes(page: &str) -> String {
         text.push_str(if line == ".SH EXTRA" { ".SH NOTES" } else { line });
         text.push('\n');
     }
-    text
+    text.chars().map(character).collect()
+}
+
+/// Not every formatter reads UTF-8.
+fn character(c: char) -> String {
+    match c.is_ascii() {
+        true => c.to_string(),
+        false => format!("\\[u{:04X}]", u32::from(c)),
+    }
 }
 
 /// The program without what is not for people.
@@ -128,8 +136,8 @@ mod tests {
 
     #[test]
     fn examples_stay_as_they_are() {
-        let page = ".SH EXTRA\nText\n  one\n  two\nText\n.SH VERSION\n  x\n";
-        let expected = ".SH NOTES\nText\n.nf\n  one\n  two\n.fi\nText\n.SH VERSION\n  x\n";
+        let page = ".SH EXTRA\nText…\n  one\n  two\nText\n.SH VERSION\n  x\n";
+        let expected = ".SH NOTES\nText\\[u2026]\n.nf\n  one\n  two\n.fi\nText\n.SH VERSION\n  x\n";
         assert_eq!(with_notes(page), expected);
     }
 }
