@@ -23,6 +23,7 @@ mod store;
 mod text;
 #[cfg(unix)]
 mod watchdog;
+mod webhook;
 
 use args::{Arguments, Command, TargetArguments};
 use clap::Parser;

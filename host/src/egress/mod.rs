@@ -24,5 +24,6 @@ pub use allow::{AllowList, InvalidOrigin};
 pub use authorities::{Authorities, InvalidAuthorities};
 pub(crate) use client::Clients;
 pub(crate) use gate::{Answers, Gate, Policy};
+pub(crate) use resolver::Names;
 pub use term::{InvalidTermHeader, TermHeader};
 pub(crate) use turn::Outlet;
