@@ -5,7 +5,7 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::io::ErrorKind;
-use std::process::{Output, Stdio};
+use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
@@ -239,19 +239,25 @@ fn refused(arguments: &[&str], variables: &[(&str, &str)]) -> String {
     let address = listener.local_addr().unwrap();
     let store =
         format!("AccountName=a;AccountKey=c2VjcmV0LWtleQ==;BlobEndpoint=http://{address}/a");
-    let Output { status, stderr, .. } = std::process::Command::new(PROGRAM)
+    let mut command = Command::new(PROGRAM);
+    command
         .args(["run", "--election", "jobs/a"])
         .args(arguments)
         .envs(variables.iter().copied())
-        .env("AZURE_STORAGE_CONNECTION_STRING", store)
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
-    let said = String::from_utf8(stderr).unwrap();
+        .env("AZURE_STORAGE_CONNECTION_STRING", store);
+    let (status, said) = ended(command);
     assert_eq!(status.code(), Some(2), "{said}");
     assert_eq!(listener.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
     assert!(!said.contains(SECRET), "{said}");
     said
+}
+
+/// How a command ends that should do so at once, and what it said.
+#[tokio::main(flavor = "current_thread")]
+async fn ended(mut command: Command) -> (ExitStatus, String) {
+    let output = command.stdin(Stdio::null()).kill_on_drop(true).output();
+    let output = tokio::time::timeout(SOON, output).await.expect("it ends").unwrap();
+    (output.status, String::from_utf8(output.stderr).unwrap())
 }
 
 /// A good URL with a secret.

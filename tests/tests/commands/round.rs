@@ -58,7 +58,7 @@ where
         let work = if number % 2 == 0 { Work::WhileLeading } else { Work::Slots };
         running.spawn(async move {
             let mut round = fault(Round::at_work(number, work).await).await;
-            round.witness.releases_were_late_enough(&round);
+            round.releases_were_late_enough();
             let left = round.new.terminate(SOON).await.unwrap();
             assert!(left.success(), "{round}");
         });
@@ -104,6 +104,7 @@ impl Round {
     /// Waits for the successor's work. Nothing of the leader's runs any more.
     pub async fn is_succeeded(&mut self) {
         self.is_followed_by_a_later_term().await;
+        self.releases_were_late_enough();
         assert_eq!(self.alive(), [], "{self}");
         let (overlap, stale) = self.stage.sink.overlap();
         assert_eq!(stale, 0, "stale beats arrived for {overlap:?}: {self}");
@@ -139,6 +140,12 @@ impl Round {
         assert!(left > 0, "{left} ms: {self}");
     }
 
+    /// Nothing of the leader's work lived when a release of its went out.
+    fn releases_were_late_enough(&self) {
+        let alive = self.witness.releases.lock().unwrap();
+        assert!(alive.iter().all(|count| *count == 0), "alive at each release: {alive:?}: {self}");
+    }
+
     /// How many releases the leader has sent.
     pub fn releases(&self) -> usize {
         self.witness.releases.lock().unwrap().len()
@@ -162,11 +169,6 @@ impl Witness {
             let alive = family.iter().filter(|pid| is_alive(**pid)).count();
             self.releases.lock().unwrap().push(alive);
         }
-    }
-
-    fn releases_were_late_enough(&self, round: &Round) {
-        let alive = self.releases.lock().unwrap();
-        assert!(alive.iter().all(|count| *count == 0), "alive at each release: {alive:?}: {round}");
     }
 }
 

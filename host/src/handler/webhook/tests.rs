@@ -39,6 +39,12 @@ async fn listen() -> (TcpListener, u16) {
     (listener, port)
 }
 
+/// The outcomes of a turn and of its server.
+async fn both<T, S>(turn: impl Future<Output = T>, server: impl Future<Output = S>) -> (T, S) {
+    let both = async { tokio::join!(turn, server) };
+    timeout(SOON, both).await.expect("they meet")
+}
+
 /// The whole request.
 async fn hear(peer: &mut TcpStream) -> String {
     let mut heard = String::new();
@@ -61,7 +67,7 @@ async fn answered(path: &str, answer: &str) -> (TurnEnd, String) {
         peer.write_all(answer.as_bytes()).await.unwrap();
         heard
     };
-    tokio::join!(handler.on_tick(turn(), for_ever()), serve)
+    both(handler.on_tick(turn(), for_ever()), serve).await
 }
 
 #[tokio::test]
@@ -117,11 +123,13 @@ async fn a_call_is_given_up_at_its_own_time_and_not_when_the_turn_was_first_vali
     let serve = async {
         let (mut peer, _) = listener.accept().await.unwrap();
         hear(&mut peer).await;
+        // Longer than that.
+        tokio::time::sleep(Duration::from_millis(50)).await;
         peer.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await.unwrap();
         peer
     };
     let short = Turn { valid_for: 1, ..turn() };
-    let (end, _) = tokio::join!(handler.on_tick(short, for_ever()), serve);
+    let (end, _) = both(handler.on_tick(short, for_ever()), serve).await;
     assert_eq!(end, TurnEnd::Succeeded);
 }
 
@@ -130,10 +138,11 @@ async fn who_cannot_be_called_is_told() {
     let (listener, port) = listen().await;
     let url = format!("http://127.0.0.1:{port}/S3CRETS3CRET");
     let handler = handler(&url, "");
-    let (end, ()) = tokio::join!(handler.on_tick(turn(), for_ever()), async {
+    let (end, ()) = both(handler.on_tick(turn(), for_ever()), async {
         drop(listener.accept().await.unwrap());
         drop(listener);
-    });
+    })
+    .await;
     let failed = |text: &str| TurnEnd::Failed(format!("TENURE_HANDLER_URL {text}"));
     assert_eq!(end, failed("closed the connection before it answered"));
     let end = handler.on_tick(turn(), for_ever()).await;
