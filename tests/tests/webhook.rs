@@ -33,22 +33,22 @@ const SECRET: &str = "TGVha2VkUGF0aA";
 /// One call: the headers and the turn.
 type Call = (HeaderMap, Value);
 
+/// All calls, and how many there are.
+type Calls = Arc<(Mutex<Vec<Call>>, watch::Sender<usize>)>;
+
 /// Takes every call, and says where to it was when it is to fail.
 struct Receiver {
     port: u16,
-    calls: Arc<(Mutex<Vec<Call>>, watch::Sender<usize>)>,
+    calls: Calls,
 }
 
 impl Receiver {
     async fn start(status: StatusCode) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let calls = Arc::new((Mutex::default(), watch::Sender::new(0)));
+        let calls: Calls = Arc::new((Mutex::default(), watch::Sender::new(0)));
         let take =
-            async move |State(calls): State<Arc<(Mutex<Vec<Call>>, watch::Sender<usize>)>>,
-                        uri: Uri,
-                        headers: HeaderMap,
-                        body: Bytes| {
+            async move |State(calls): State<Calls>, uri: Uri, headers: HeaderMap, body: Bytes| {
                 let turn = serde_json::from_slice(&body).unwrap();
                 let mut all = calls.0.lock().unwrap();
                 all.push((headers, turn));
