@@ -28,6 +28,8 @@ pub struct Beat {
     pub slot: u64,
     /// Its number within the turn.
     pub beat: u64,
+    /// The process that sent it; 0 when that did not say.
+    pub pid: u64,
 }
 
 #[derive(Debug)]
@@ -124,8 +126,9 @@ impl Drop for Sink {
 async fn take(State(beats): State<Arc<Beats>>, Json(json): Json<Value>) {
     let number = |name: &str| json[name].as_u64().unwrap_or_default();
     let (term, slot, beat) = (number("term"), number("slot"), number("beat"));
+    let pid = number("pid");
     let mut all = beats.all.lock().unwrap();
-    all.push(Beat { at: Instant::now(), wall: Utc::now(), term, slot, beat });
+    all.push(Beat { at: Instant::now(), wall: Utc::now(), term, slot, beat, pid });
     beats.count.send_replace(all.len());
 }
 
@@ -151,7 +154,7 @@ mod tests {
         let (began, wall) = (Instant::now(), Utc::now());
         let beat = |&(ms, term): &(u64, u64)| {
             let after = Duration::from_millis(ms);
-            Beat { at: began + after, wall: wall + after, term, slot: 0, beat: 0 }
+            Beat { at: began + after, wall: wall + after, term, slot: 0, beat: 0, pid: 0 }
         };
         arrivals.iter().map(beat).collect()
     }

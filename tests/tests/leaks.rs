@@ -117,6 +117,8 @@ fn secrets_in_the_wrong_variable_are_not_shown() {
         "TENURE_STOP_TIME",
         "TENURE_TERM_HEADER",
         "TENURE_CA_FILE",
+        "TENURE_HANDLER_URL",
+        "TENURE_HANDLER_TIMEOUT",
     ];
     for name in variables {
         for (of, secret) in secrets("http://127.0.0.1:1") {
@@ -137,6 +139,8 @@ fn secrets_in_the_wrong_option_are_not_shown() {
         "--connection-string-file",
         "--ca-file",
         "--handler",
+        "--webhook",
+        "--webhook-timeout",
         "--lease",
         "--every",
         "--cron",

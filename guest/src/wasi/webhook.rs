@@ -4,7 +4,7 @@ use super::host::Host;
 use super::transport;
 use crate::election::{Complaint, Turn};
 use crate::prelude::*;
-use crate::webhook::{Call, Target, judge, wanted};
+use crate::webhook::{Call, Target, wanted};
 
 /// The URL, and how it is called.
 pub struct Work(Target);
@@ -17,7 +17,7 @@ impl Work {
     pub fn run(&self, turn: Turn) -> Result<(), String> {
         let call = Call::of(&turn, &self.0);
         match transport::send(&call.request, call.timeout, wanted) {
-            Ok(answer) => judge(answer.status, &answer.body),
+            Ok(answer) => call.judge(answer.status, &answer.body),
             Err(failure) => Err(call.failed(&failure)),
         }
     }

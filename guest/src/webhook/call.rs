@@ -14,11 +14,14 @@ use crate::prelude::*;
 /// Of an answer that is an error, so many bytes are shown at most.
 const MOST_SHOWN: usize = 300;
 
+/// So long a part of a URL may be a secret.
+const SECRET: usize = 8;
+
 /// One POST request. There is no `Debug`: the path may be the permission to call it.
 pub struct Call {
     /// It carries the turn as JSON.
     pub request: Request,
-    /// The longest that all of it may take.
+    /// The longest that all of it may take. A host that renews the lease beside the call may put that off.
     pub timeout: Duration,
 }
 
@@ -59,13 +62,40 @@ impl Call {
             FailureKind::Denied => "is not among the hosts that this component may speak to",
             FailureKind::Other => "could not be called",
         };
-        // A host that quotes the path would show what may be a secret.
-        let path = &self.request.path_and_query;
-        let quoted = path.len() > 1 && failure.detail.contains(path.as_str());
         match failure.detail.as_str() {
-            detail if !detail.is_empty() && !quoted => format!("{URL} {what} ({detail})"),
+            detail if !detail.is_empty() && !self.is_quoted_by(detail) => {
+                format!("{URL} {what} ({detail})")
+            }
             _ => format!("{URL} {what}"),
         }
+    }
+
+    /// What a status means, and the beginning of the answer's body.
+    ///
+    /// # Errors
+    /// It is none of those that mean success.
+    pub fn judge(&self, status: u16, beginning: &[u8]) -> Result<(), String> {
+        if is_success(status) {
+            return Ok(());
+        }
+        let text = String::from_utf8_lossy(beginning.get(..MOST_SHOWN).unwrap_or(beginning));
+        let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        let said = match text.trim() {
+            "" => String::new(),
+            text if self.is_quoted_by(text) => ", in words that repeat the URL".into(),
+            text => format!(": {text}"),
+        };
+        Err(format!("{URL} answered {status}{said}"))
+    }
+
+    /// Whether a text shows what of the path or the query may be a secret: all of them, or a longer part, in
+    /// whatever way it is escaped. Only the part's beginning counts, since the text may be cut.
+    fn is_quoted_by(&self, text: &str) -> bool {
+        let path = self.request.path_and_query.as_str();
+        let (shown, parts) = (percent::decode_text(text), percent::decode_text(path));
+        let mut parts = parts.split(|c: char| !c.is_ascii_alphanumeric());
+        (path.len() > 1 && text.contains(path))
+            || parts.any(|part| part.get(..SECRET).is_some_and(|part| shown.contains(part)))
     }
 }
 
@@ -73,20 +103,6 @@ impl Call {
 #[must_use]
 pub fn wanted(status: u16) -> usize {
     if is_success(status) { 0 } else { MOST_SHOWN }
-}
-
-/// What a status means, and the beginning of the answer's body.
-///
-/// # Errors
-/// It is none of those that mean success.
-pub fn judge(status: u16, beginning: &[u8]) -> Result<(), String> {
-    if is_success(status) {
-        return Ok(());
-    }
-    let text = String::from_utf8_lossy(beginning.get(..MOST_SHOWN).unwrap_or(beginning));
-    let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-    let colon = if text.trim().is_empty() { "" } else { ": " };
-    Err(format!("{URL} answered {status}{colon}{}", text.trim()))
 }
 
 fn is_success(status: u16) -> bool {
@@ -189,12 +205,32 @@ mod tests {
 
     #[test]
     fn only_2xx_is_success() {
+        let call = Call::of(&turn(), &target(""));
+        let judge = |status, beginning: &[u8]| call.judge(status, beginning);
         assert!(judge(204, b"").is_ok());
         assert_eq!(judge(302, b"").unwrap_err(), "TENURE_HANDLER_URL answered 302");
         let error = judge(500, &[b'x'; 4096]).unwrap_err();
         assert!(error.len() < MOST_SHOWN + 50, "{error}");
         assert_eq!(judge(503, b"a\nb").unwrap_err(), "TENURE_HANDLER_URL answered 503: a b");
         assert_eq!([200, 299, 199, 300].map(wanted), [0, 0, MOST_SHOWN, MOST_SHOWN]);
+    }
+
+    #[test]
+    fn an_answer_that_repeats_the_url_is_not_shown() {
+        let mut call = Call::of(&turn(), &target(""));
+        call.request.path_and_query = "/hooks/a?sig=Ab%2BSecretSecret&b=1".into();
+        for quotes in [
+            "Cannot POST /hooks/a?sig=Ab%2BSecretSecret&b=1",
+            "&lt;/hooks/a?sig=Ab+SecretSecret&amp;b=1&gt;",
+            "wrong sig: SecretSec",
+            "sig%3DAb%252BSecretSecret",
+        ] {
+            let told = call.judge(404, quotes.as_bytes()).unwrap_err();
+            let hidden = "TENURE_HANDLER_URL answered 404, in words that repeat the URL";
+            assert_eq!(told, hidden, "{quotes}");
+        }
+        let told = call.judge(404, b"no hooks of a today").unwrap_err();
+        assert_eq!(told, "TENURE_HANDLER_URL answered 404: no hooks of a today");
     }
 
     #[test]

@@ -1,10 +1,10 @@
-//! The work that is built into `tenure.wasm`: each turn is one POST to `TENURE_HANDLER_URL`, with
-//! the turn as JSON.
+//! The work that is built into `tenure.wasm`, and that `tenure run --webhook` does: each turn is one POST
+//! to `TENURE_HANDLER_URL`, with the turn as JSON.
 //!
 //! | variable | meaning |
 //! |---|---|
 //! | `TENURE_HANDLER_URL` | where to, `http://` or `https://` |
-//! | `TENURE_HANDLER_TIMEOUT` | the longest that the call may take; never longer than the turn is valid |
+//! | `TENURE_HANDLER_TIMEOUT` | the longest that the call may take; in one invocation never longer than the turn is valid |
 //! | `TENURE_TERM_HEADER` | the header that carries the term; default `tenure-term` |
 //!
 //! They are judged with all other settings, before anything is sent: a slot that was claimed for work
@@ -18,5 +18,5 @@
 mod call;
 mod target;
 
-pub use call::{Call, judge, wanted};
+pub use call::{Call, wanted};
 pub use target::{RESERVED, Target, variable};

@@ -102,6 +102,23 @@ impl Target {
     }
 }
 
+impl Target {
+    /// Scheme, host and port, like `https://example.com:8443`. All of the URL that may be shown.
+    pub fn origin(&self) -> &str {
+        &self.origin
+    }
+
+    /// The longest that a call may take, if it is set.
+    pub fn timeout(&self) -> Option<Duration> {
+        self.timeout
+    }
+
+    /// The name of the header that carries the term, in lower case.
+    pub fn term_header(&self) -> &str {
+        &self.term_header
+    }
+}
+
 /// Origin, and path with query. Otherwise what is wrong, and what to do.
 fn split(url: Option<&str>) -> Result<(String, Secret), (&'static str, &'static str)> {
     const LIKE: &str = "set it like https://example.com/tick";

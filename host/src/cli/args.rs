@@ -94,6 +94,16 @@ that it started are told to end (SIGTERM) the stop time before the leadership en
 second before it; what it leaves running when it ends is killed too. A turn that was told to end
 counts as cut off, or timed out, whatever its exit code. Give the term to whatever it writes to.
 
+Or each turn is one POST to a URL, with the turn as JSON:
+
+  tenure run --election jobs/report --every 1h --webhook https://example.com/tick
+
+Any 2xx is success; everything else, redirects too, is a failed turn, and nothing but --delivery
+at-least-once repeats it. The headers tenure-term and idempotency-key tell the term, and the turn
+across its attempts. When the leadership ends the connection is cut, but what the receiver has begun
+goes on: nobody here can stop it. So it must refuse a term smaller than one that it has seen. Names of
+this machine are allowed, for a sidecar at http://localhost:3000/.
+
 Durations are written with their unit: 500ms, 15s, 1h30m.
 
 Every option that names a variable can be set by it; the command line wins. The storage account and
@@ -165,6 +175,15 @@ pub(super) struct RunArguments {
     /// The work of the leader: a component that exports tenure:election/leader-handler
     #[arg(long, value_name = "FILE")]
     pub handler: Option<PathBuf>,
+    /// The work of the leader in the place of --handler: each turn is one POST to this URL, http:// or https://,
+    /// with the turn as JSON. A secret in it is better put into the variable: other users can read arguments
+    /// [env: TENURE_HANDLER_URL]
+    #[arg(long, value_name = "URL")]
+    pub webhook: Option<String>,
+    /// The longest that a call of --webhook may take: then it is a failed turn. Default: it may take as long
+    /// as the turn [env: TENURE_HANDLER_TIMEOUT]
+    #[arg(long, value_name = "DURATION")]
+    pub webhook_timeout: Option<String>,
     /// How long before the end of the leadership a command is told to end, 1s or more; the lease must have
     /// room for it beside the margin and a renewal; default 3s [env: TENURE_STOP_TIME]
     #[arg(long, value_name = "DURATION")]
@@ -238,8 +257,8 @@ pub(super) struct RunArguments {
     /// Addresses of this machine only as addresses, not by name. Repeatable
     #[arg(long, value_name = "HOST")]
     pub allow_host: Vec<String>,
-    /// The header that carries the term in each request of the handler, for sinks that refuse an
-    /// earlier leader; default tenure-term [env: TENURE_TERM_HEADER]
+    /// The header that carries the term in each request of the handler, and in that of --webhook, for sinks
+    /// that refuse an earlier leader; default tenure-term [env: TENURE_TERM_HEADER]
     #[arg(long, value_name = "NAME")]
     pub term_header: Option<String>,
     /// The memory that a turn may take, 1MiB to 4GiB; a handler that needs more traps. Default 256MiB

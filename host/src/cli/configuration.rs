@@ -146,6 +146,11 @@ impl Configuration {
         this
     }
 
+    /// Whether the work is to last as long as the leadership.
+    pub(super) fn while_leading(&self) -> bool {
+        self.settings.get(names::WHILE_LEADING).is_some_and(|value| value.trim() == "true")
+    }
+
     fn clear(&mut self, settings: &[&str]) {
         for setting in settings {
             self.settings.set(setting, "");
@@ -176,7 +181,7 @@ impl Configuration {
     fn of(storage: &StorageArguments) -> Self {
         let mut this = Self { settings: Settings::from_env(), ..Self::default() };
         // The host's business alone.
-        this.clear(&[control_token::TOKEN]);
+        this.clear(&[control_token::TOKEN, tenure_guest::webhook::variable::URL]);
         if let Some(file) = &storage.connection_string_file {
             this.connection_string(file);
         }

@@ -1,11 +1,13 @@
-//! The work of `tenure run`: a component, or any program.
+//! The work of `tenure run`: a component, a webhook, or any program.
 
 use super::args::RunArguments;
 use super::complaint::{Complaint, shown};
 use super::configuration::Configuration;
 use super::log::Log;
+use super::webhook;
 use crate::clock::BootClock;
 use crate::component::Engine;
+use crate::handler::webhook::WebhookHandler;
 use crate::handler::{ComponentHandler, Handler, LineSink, MEMORY_LIMIT, Options};
 use crate::runner::Event;
 use std::path::Path;
@@ -13,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const ADVICE: &str = "name a component that exports tenure:election/leader-handler, or give a \
-                      program and its arguments after --";
+                      URL with --webhook, or a program and its arguments after --";
 
 /// A handler, and what follows from its kind.
 pub(super) struct Work {
@@ -33,21 +35,16 @@ pub(super) fn of_run(
     let log = log.clone();
     let output: LineSink =
         Arc::new(move |stream, line| log.event(&Event::Handler { line, stream }));
-    match (&arguments.handler, arguments.command.is_empty()) {
-        (Some(file), true) => component(engine, clock, arguments, file, configuration, output),
-        (None, false) => command(clock, arguments, configuration, output),
-        (Some(_), false) => {
-            // What else is wrong is told all the same.
-            judge_both(arguments, configuration);
-            configuration.complaints.push(Complaint::new(
-                "--handler",
-                "both a component and a command are given, and a leader has one work only",
-                "leave out one of them",
-            ));
-            None
+    let asked = webhook::asked_by(arguments);
+    let command_given = !arguments.command.is_empty();
+    match (&arguments.handler, asked, command_given) {
+        (Some(file), None, false) => {
+            component(engine, clock, arguments, file, configuration, output)
         }
-        (None, true) => {
-            judge_both(arguments, configuration);
+        (None, Some(asked_by), false) => post(arguments, asked_by, configuration),
+        (None, None, true) => command(clock, arguments, configuration, output),
+        (None, None, false) => {
+            judge_all(arguments, configuration);
             configuration.complaints.push(Complaint::new(
                 "--handler",
                 "no handler is given, so a leader would have nothing to do",
@@ -55,13 +52,84 @@ pub(super) fn of_run(
             ));
             None
         }
+        (file, asked_by, _) => {
+            // What else is wrong is told all the same.
+            judge_all(arguments, configuration);
+            let kinds = [
+                file.as_ref().map(|_| ("--handler", "a component")),
+                asked_by.map(|asked_by| (asked_by, "a webhook")),
+                command_given.then_some(("-- COMMAND", "a command")),
+            ];
+            let (sources, kinds): (Vec<_>, Vec<_>) = kinds.into_iter().flatten().unzip();
+            let kinds = kinds.join(" and ");
+            configuration.complaints.push(Complaint::new(
+                sources.join(", "),
+                format!("{kinds} are given, and a leader has one work only"),
+                "leave out all but one of them",
+            ));
+            None
+        }
     }
 }
 
-fn judge_both(arguments: &RunArguments, configuration: &mut Configuration) {
+fn judge_all(arguments: &RunArguments, configuration: &mut Configuration) {
     configuration.handler_env(&arguments.env);
     let _ = of_component(arguments, configuration);
     configuration.stop_time(arguments.stop_time.as_deref());
+    if webhook::asked_by(arguments).is_some() {
+        configuration.complaints.extend(webhook::target(arguments).err().unwrap_or_default());
+    }
+}
+
+/// Complains about each flag that is given, although it is not for this kind of work.
+fn refuse(configuration: &mut Configuration, flags: &[(&str, bool)], problem: &str, advice: &str) {
+    for (flag, _) in flags.iter().filter(|(_, given)| *given) {
+        configuration.complaints.push(Complaint::new(*flag, problem, advice));
+    }
+}
+
+/// Each turn is one POST.
+fn post(
+    arguments: &RunArguments,
+    asked_by: &str,
+    configuration: &mut Configuration,
+) -> Option<Work> {
+    refuse(
+        configuration,
+        &[
+            ("--allow-host", !arguments.allow_host.is_empty()),
+            ("--env", !arguments.env.is_empty()),
+            ("--memory-limit", arguments.memory_limit.is_some()),
+            ("--stop-time", arguments.stop_time.is_some()),
+        ],
+        "this is for a component or a command; a webhook is one request, and its work is elsewhere",
+        "leave it out, or give the work with --handler or after --",
+    );
+    if configuration.while_leading() {
+        configuration.complaints.push(Complaint::new(
+            "--while-leading",
+            "a call of a webhook is no work that lasts as long as the leadership",
+            "give a timer like --every 1m, or a program after -- instead of the webhook",
+        ));
+    }
+    let target = match webhook::target(arguments) {
+        Ok(target) => target,
+        Err(complaints) => {
+            configuration.complaints.extend(complaints);
+            return None;
+        }
+    };
+    match WebhookHandler::new(target) {
+        Ok(handler) => Some(Work { handler: Box::new(handler), grace: None }),
+        Err(_) => {
+            configuration.complaints.push(Complaint::new(
+                asked_by,
+                "names a host that is neither a name nor an address",
+                "write it like https://example.com/tick",
+            ));
+            None
+        }
+    }
 }
 
 /// What only a component is given.
@@ -71,6 +139,16 @@ fn of_component(arguments: &RunArguments, configuration: &mut Configuration) -> 
     let memory_limit = configuration.memory_limit(arguments.memory_limit.as_deref());
     let memory_limit = memory_limit.unwrap_or(MEMORY_LIMIT);
     Options { allow, term_header, memory_limit, ..Options::default() }
+}
+
+/// What only a webhook is given.
+fn refuse_call_time(arguments: &RunArguments, configuration: &mut Configuration) {
+    refuse(
+        configuration,
+        &[("--webhook-timeout", arguments.webhook_timeout.is_some())],
+        "this is for a webhook",
+        "leave it out, or use --turn-timeout",
+    );
 }
 
 fn component(
@@ -83,13 +161,13 @@ fn component(
 ) -> Option<Work> {
     let options = of_component(arguments, configuration);
     let env = configuration.handler_env(&arguments.env);
-    if arguments.stop_time.is_some() {
-        configuration.complaints.push(Complaint::new(
-            "--stop-time",
-            "this is for a command; a component is stopped at once when its time is over",
-            "leave it out, or give a command after -- instead of --handler",
-        ));
-    }
+    refuse(
+        configuration,
+        &[("--stop-time", arguments.stop_time.is_some())],
+        "this is for a command; a component is stopped at once when its time is over",
+        "leave it out, or give a command after -- instead of --handler",
+    );
+    refuse_call_time(arguments, configuration);
     let options = Options { env, output: Some(output), ..options };
     match ComponentHandler::from_file(engine, file, options, clock) {
         Ok(handler) => Some(Work { handler: Box::new(handler), grace: None }),
@@ -112,18 +190,17 @@ fn command(
     output: LineSink,
 ) -> Option<Work> {
     use crate::handler::command::{CommandHandler, STOP_TIME, Settings};
-    let for_components = [
-        ("--allow-host", !arguments.allow_host.is_empty()),
-        ("--term-header", arguments.term_header.is_some()),
-        ("--memory-limit", arguments.memory_limit.is_some()),
-    ];
-    for (flag, _) in for_components.into_iter().filter(|(_, given)| *given) {
-        configuration.complaints.push(Complaint::new(
-            flag,
-            "this is for a component; a command reaches, sends and takes whatever this user may",
-            "leave it out, or give a component with --handler instead of the command",
-        ));
-    }
+    refuse(
+        configuration,
+        &[
+            ("--allow-host", !arguments.allow_host.is_empty()),
+            ("--term-header", arguments.term_header.is_some()),
+            ("--memory-limit", arguments.memory_limit.is_some()),
+        ],
+        "this is for a component; a command reaches, sends and takes whatever this user may",
+        "leave it out, or give a component with --handler instead of the command",
+    );
+    refuse_call_time(arguments, configuration);
     let env = configuration.handler_env(&arguments.env);
     let stop_time = configuration.stop_time(arguments.stop_time.as_deref()).unwrap_or(STOP_TIME);
     let settings = Settings { env, stop_time, output };

@@ -31,6 +31,7 @@ mod text;
 mod watch;
 #[cfg(unix)]
 mod watchdog;
+mod webhook;
 
 use args::{Arguments, Command, TargetArguments};
 use clap::{CommandFactory as _, FromArgMatches as _};

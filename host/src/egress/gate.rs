@@ -66,7 +66,7 @@ impl Gate {
     }
 
     /// Takes its place in the queue in this call, and sends when the future is driven.
-    pub(super) fn send(
+    pub(crate) fn send(
         self,
         request: http::Request<WasiBody>,
         options: RequestOptions,

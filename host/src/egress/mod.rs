@@ -26,5 +26,6 @@ pub use authorities::{Authorities, InvalidAuthorities};
 pub(crate) use client::Clients;
 pub(crate) use gate::{Answers, Gate, Policy};
 pub(crate) use probe::{Reached, Unreached, probe};
+pub(crate) use resolver::Names;
 pub use term::{InvalidTermHeader, TermHeader};
 pub(crate) use turn::Outlet;

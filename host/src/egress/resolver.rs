@@ -7,14 +7,19 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::task::{Context, Poll};
 use tower_service::Service;
 
-/// Resolves names, but not to this machine or its link. Else an allowed name could be pointed
-/// at the machine's identity endpoint.
-#[derive(Clone)]
-pub(super) struct PublicOnly;
+/// Whom names may stand for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Names {
+    /// Nobody on this machine or its link: for code that chooses its URLs. Else an allowed name could
+    /// be pointed at the machine's identity endpoint.
+    OfOthers,
+    /// Anybody: for the URL of an operator.
+    OfAll,
+}
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-impl Service<Name> for PublicOnly {
+impl Service<Name> for Names {
     type Response = std::vec::IntoIter<SocketAddr>;
     type Error = BoxError;
     type Future = BoxFuture<'static, Result<Self::Response, BoxError>>;
@@ -24,9 +29,11 @@ impl Service<Name> for PublicOnly {
     }
 
     fn call(&mut self, name: Name) -> Self::Future {
+        let names = *self;
+        let prohibits = move |found: &SocketAddr| names == Self::OfOthers && is_local(found.ip());
         Box::pin(async move {
             let found = tokio::net::lookup_host((name.as_str(), 0)).await.map_err(Unresolved)?;
-            let (local, public): (Vec<_>, Vec<_>) = found.partition(|found| is_local(found.ip()));
+            let (local, public): (Vec<_>, Vec<_>) = found.partition(prohibits);
             if public.is_empty() && !local.is_empty() {
                 return Err(Prohibited { name: name.as_str().to_owned() }.into());
             }
@@ -87,10 +94,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_name_of_this_machine_is_refused() {
-        let Err(error) = PublicOnly.call("localhost".parse().unwrap()).await else {
+    async fn a_name_of_this_machine_is_refused_unless_an_operator_gave_it() {
+        let localhost = || "localhost".parse::<Name>().unwrap();
+        let Err(error) = Names::OfOthers.call(localhost()).await else {
             panic!("localhost must be refused");
         };
         assert!(error.is::<Prohibited>(), "{error}");
+        let found = Names::OfAll.call(localhost()).await.unwrap();
+        assert!(found.map(|found| found.ip()).any(is_local));
     }
 }

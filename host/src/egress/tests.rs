@@ -7,7 +7,7 @@ mod wire;
 
 use super::gate::{Answers, Gate, Policy};
 use super::turn::{AT_A_TIME, Connections};
-use super::{AllowList, Outlet, TermHeader};
+use super::{AllowList, Names, Outlet, TermHeader};
 use crate::Deadline;
 use crate::clock::{BootClock, Clock};
 use axum::extract::{ConnectInfo, Request, State};
@@ -80,7 +80,7 @@ fn component_gate(allow: impl ToString) -> Gate {
 
 /// The gate of a turn of term 7, and what keeps the turn open.
 fn turn_gate(allow: impl ToString, lease: Deadline) -> (Gate, Connections) {
-    let connections = Outlet::new(TermHeader::default()).open(7, lease);
+    let connections = Outlet::new(TermHeader::default(), Names::OfOthers).open(7, lease);
     let policy = policy(&allow.to_string(), Answers::Streamed(1000));
     (Gate::of_turn(policy, &connections), connections)
 }

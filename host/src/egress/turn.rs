@@ -2,7 +2,7 @@
 
 use super::client::{CONNECT, USER_AGENT};
 use super::permit::{Permit, Revoke};
-use super::resolver::PublicOnly;
+use super::resolver::Names;
 use super::wire::Wire;
 use super::{Authorities, TermHeader, tls};
 use crate::deadline::Deadline;
@@ -37,7 +37,7 @@ pub(super) const AT_A_TIME: usize = 64;
 /// What all turns of a handler have in common.
 pub(crate) struct Outlet {
     term: TermHeader,
-    tcp: HttpConnector<PublicOnly>,
+    tcp: HttpConnector<Names>,
     /// Made when it is first needed, and then kept: a TLS session can be resumed in another turn.
     pub(super) tls: Tls,
 }
@@ -63,8 +63,8 @@ pub(super) struct Courier {
 }
 
 impl Outlet {
-    pub(crate) fn new(term: TermHeader) -> Self {
-        let mut tcp = HttpConnector::new_with_resolver(PublicOnly);
+    pub(crate) fn new(term: TermHeader, names: Names) -> Self {
+        let mut tcp = HttpConnector::new_with_resolver(names);
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
         tcp.set_connect_timeout(Some(CONNECT));
@@ -124,7 +124,7 @@ impl Courier {
 /// Makes connections that write under the permit.
 #[derive(Clone)]
 struct Connector {
-    tcp: HttpConnector<PublicOnly>,
+    tcp: HttpConnector<Names>,
     tls: Tls,
     permit: Permit,
 }

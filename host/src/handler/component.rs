@@ -7,7 +7,7 @@ use crate::Deadline;
 use crate::clock::{Clock, Reading};
 use crate::component::{self, Context, Engine, Grant, Output, leader};
 use crate::contract::Turn;
-use crate::egress::{AllowList, Answers, Gate, Outlet, Policy, TermHeader};
+use crate::egress::{AllowList, Answers, Gate, Names, Outlet, Policy, TermHeader};
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
@@ -130,7 +130,7 @@ impl ComponentHandler {
             world,
             env: options.env,
             policy: Arc::new(policy),
-            outlet: Outlet::new(options.term_header),
+            outlet: Outlet::new(options.term_header, Names::OfOthers),
             output: options.output,
             memory_limit: options.memory_limit,
             clock: clock.reading(),

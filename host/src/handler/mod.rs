@@ -9,6 +9,7 @@ pub(crate) mod secrets;
 #[cfg(test)]
 mod tests;
 mod trap;
+pub(crate) mod webhook;
 
 pub use component::{ComponentHandler, InvalidHandler, MEMORY_LIMIT, Options};
 pub use function::{FunctionHandler, from_fn};

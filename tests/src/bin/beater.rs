@@ -46,7 +46,8 @@ fn post(beat: u64) -> Result<()> {
     let variable = |name: &'static str| std::env::var(name).context(name);
     let slot = DateTime::parse_from_rfc3339(&variable("TENURE_SLOT")?)?;
     let slot = slot.timestamp_nanos_opt().context("a slot of this time")?;
-    let body = format!(r#"{{"term":{},"slot":{slot},"beat":{beat}}}"#, variable("TENURE_TERM")?);
+    let (term, pid) = (variable("TENURE_TERM")?, std::process::id());
+    let body = format!(r#"{{"term":{term},"slot":{slot},"beat":{beat},"pid":{pid}}}"#);
     let at = variable("BEAT_AT")?;
     let mut sink = TcpStream::connect(&at)?;
     write!(

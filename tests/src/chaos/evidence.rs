@@ -65,7 +65,8 @@ impl Evidence {
 
 /// Until when each term was valid: the latest of what its events said. Nobody has to have
 /// stopped earlier than that.
-fn validity(lines: &[Line]) -> BTreeMap<u64, DateTime<Utc>> {
+#[must_use]
+pub fn validity(lines: &[Line]) -> BTreeMap<u64, DateTime<Utc>> {
     let mut ends = BTreeMap::new();
     for line in lines.iter().filter(|line| matches!(line.name(), "elected" | "renewed")) {
         let said = line.event["timestamp"].as_str().unwrap_or_default();
@@ -100,7 +101,7 @@ mod tests {
         let began = Instant::now();
         let beat = |&(ms, term): &(i64, u64)| {
             let after = Duration::from_millis(ms.try_into().unwrap());
-            Beat { at: began + after, wall: at(ms), term, slot: 0, beat: 0 }
+            Beat { at: began + after, wall: at(ms), term, slot: 0, beat: 0, pid: 0 }
         };
         arrivals.iter().map(beat).collect()
     }

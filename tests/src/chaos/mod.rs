@@ -10,7 +10,7 @@ mod plan;
 mod round;
 mod scene;
 
-pub use evidence::{Case, Evidence};
+pub use evidence::{Case, Evidence, validity};
 pub use plan::{Blow, Fault, Plan, Whom};
 pub use round::round;
 pub use scene::{Kind, Setting};

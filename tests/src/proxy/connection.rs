@@ -11,6 +11,7 @@ use tokio::net::tcp::{ReadHalf, WriteHalf};
 use tokio::sync::watch;
 use tokio::time::sleep;
 
+use super::Witness;
 use super::mode::{Fate, Mode, Way};
 
 /// Passes bytes both ways until both sides are done, or until the connection has to go.
@@ -18,6 +19,7 @@ pub(super) async fn connect(
     mut client: TcpStream,
     to: SocketAddr,
     mut mode: watch::Receiver<Mode>,
+    witness: Witness,
 ) {
     let Ok(mut server) = TcpStream::connect(to).await else {
         return reset(&client);
@@ -31,8 +33,8 @@ pub(super) async fn connect(
     let ended = {
         let (from_client, to_client) = client.split();
         let (from_server, to_server) = server.split();
-        let requests = pump(from_client, to_server, Way::Request, mode.clone(), &lossy);
-        let answers = pump(from_server, to_client, Way::Answer, mode.clone(), &lossy);
+        let requests = pump(from_client, to_server, Way::Request, mode.clone(), &lossy, &*witness);
+        let answers = pump(from_server, to_client, Way::Answer, mode.clone(), &lossy, &|_| {});
         tokio::select! {
             biased;
             _ = mode.wait_for(is_over) => false,
@@ -56,6 +58,7 @@ async fn pump(
     way: Way,
     mut mode: watch::Receiver<Mode>,
     lossy: &AtomicBool,
+    witness: &(dyn Fn(&[u8]) + Send + Sync),
 ) -> io::Result<()> {
     let mut buffer = vec![0; 16 * 1024];
     let mut lost = false;
@@ -65,6 +68,7 @@ async fn pump(
             return to.shutdown().await;
         }
         let bytes = &buffer[..count];
+        witness(bytes);
         let fate = mode.borrow_and_update().fate(way);
         match fate {
             _ if lost => {}

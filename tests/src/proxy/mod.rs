@@ -8,6 +8,7 @@ mod connection;
 mod mode;
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use tenure_guest::azure::Account;
@@ -17,6 +18,9 @@ use tokio::task::{JoinHandle, JoinSet};
 
 use connection::connect;
 pub use mode::Mode;
+
+/// Sees what a client sends, before anything becomes of it.
+pub(crate) type Witness = Arc<dyn Fn(&[u8]) + Send + Sync>;
 
 /// A proxy in front of one server. It ends, with all its connections, when it is dropped.
 #[derive(Debug)]
@@ -32,10 +36,14 @@ impl Proxy {
     /// # Errors
     /// It cannot listen.
     pub async fn start(to: SocketAddr) -> Result<Self> {
+        Self::start_with(to, Arc::new(|_| {})).await
+    }
+
+    async fn start_with(to: SocketAddr, witness: Witness) -> Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
         let mode = watch::Sender::new(Mode::Pass);
-        let server = tokio::spawn(serve(listener, to, mode.subscribe()));
+        let server = tokio::spawn(serve(listener, to, mode.subscribe(), witness));
         Ok(Self { address, mode, server })
     }
 
@@ -45,11 +53,23 @@ impl Proxy {
     /// # Errors
     /// The connection string is wrong, or it cannot listen.
     pub async fn of_store(connection_string: &str) -> Result<(Self, String)> {
+        Self::of_store_with(connection_string, |_| {}).await
+    }
+
+    /// The same. `witness` is called with the bytes of requests, whatever then becomes of them.
+    ///
+    /// # Errors
+    /// As [`of_store`](Self::of_store).
+    pub async fn of_store_with(
+        connection_string: &str,
+        witness: impl Fn(&[u8]) + Send + Sync + 'static,
+    ) -> Result<(Self, String)> {
         let account = Account::from_connection_string(connection_string);
         let account = account.ok().context("this is no connection string")?;
         let origin = account.origin();
         let host = origin.strip_prefix("http://").context("only plain HTTP can be proxied")?;
-        let proxy = Self::start(host.parse().context("no address with a port")?).await?;
+        let to = host.parse().context("no address with a port")?;
+        let proxy = Self::start_with(to, Arc::new(witness)).await?;
         let through = connection_string.replace(origin, &format!("http://{}", proxy.address));
         Ok((proxy, through))
     }
@@ -66,7 +86,12 @@ impl Drop for Proxy {
     }
 }
 
-async fn serve(listener: TcpListener, to: SocketAddr, mode: watch::Receiver<Mode>) {
+async fn serve(
+    listener: TcpListener,
+    to: SocketAddr,
+    mode: watch::Receiver<Mode>,
+    witness: Witness,
+) {
     let mut connections = JoinSet::new();
     let mut accepts = mode.clone();
     loop {
@@ -75,7 +100,7 @@ async fn serve(listener: TcpListener, to: SocketAddr, mode: watch::Receiver<Mode
             biased;
             _ = accepts.wait_for(|mode| !mode.accepts()) => {}
             accepted = listener.accept() => if let Ok((client, _)) = accepted {
-                connections.spawn(connect(client, to, mode.clone()));
+                connections.spawn(connect(client, to, mode.clone(), witness.clone()));
             },
             Some(_) = connections.join_next() => {}
         }

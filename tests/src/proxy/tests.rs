@@ -165,3 +165,22 @@ async fn answers_trickle_until_the_fault_ends() {
     proxy.set(Mode::Pass);
     assert_eq!(timeout(SOON, answer(&mut client, "our")).await.unwrap(), "our");
 }
+
+#[tokio::test]
+async fn a_witness_sees_requests_that_never_arrive_and_no_answers() {
+    let (told, mut seen) = watch::channel(String::new());
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let witness = move |bytes: &[u8]| {
+        told.send_modify(|all| all.push_str(std::str::from_utf8(bytes).unwrap()));
+    };
+    let to = listener.local_addr().unwrap();
+    let proxy = Proxy::start_with(to, Arc::new(witness)).await.unwrap();
+    let mut client = client(&proxy).await;
+    say(&mut client, "one").await;
+    let (mut server, _) = listener.accept().await.unwrap();
+    say(&mut server, "answer").await;
+    assert_eq!(answer(&mut client, "answer").await, "answer");
+    proxy.set(Mode::Drop);
+    say(&mut client, "two").await;
+    hears(&mut seen, "onetwo").await;
+}

@@ -80,21 +80,8 @@ async fn a_command_that_runs_long_lives_on_renewals() {
 #[cfg(target_os = "linux")]
 mod unwatched {
     use super::*;
-    use rustix::process::{Pid, Signal, kill_process};
-    use tenure_tests::Candidate;
-
-    /// The only child of a candidate.
-    fn watchdog(candidate: &Candidate) -> Pid {
-        let runner = candidate.id().unwrap().as_raw_nonzero().get().to_string();
-        let parent = |process: &std::path::Path| {
-            let stat = std::fs::read_to_string(process.join("stat")).ok()?;
-            let rest = stat.rsplit_once(')')?.1.to_owned();
-            rest.split_whitespace().nth(1).map(str::to_owned)
-        };
-        let mut processes = std::fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().path());
-        let child = processes.find(|process| parent(process).as_ref() == Some(&runner)).unwrap();
-        Pid::from_raw(child.file_name().unwrap().to_str().unwrap().parse().unwrap()).unwrap()
-    }
+    use crate::processes::watchdog;
+    use rustix::process::{Signal, kill_process};
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
     async fn a_command_does_not_outlive_its_watchdog() {

@@ -6,6 +6,8 @@
 
 mod ends;
 mod faults;
+mod processes;
+mod round;
 mod settings;
 mod stage;
 mod turns;

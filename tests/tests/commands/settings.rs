@@ -49,7 +49,7 @@ fn a_command_that_cannot_be_run_is_told_before_anything_is_sent() {
 #[test]
 fn a_leader_has_one_work() {
     let said = refused(&["--handler", BEAT_HANDLER, "--", "true"], &[]);
-    assert!(said.contains("both a component and a command"), "{said}");
+    assert!(said.contains("a component and a command are given"), "{said}");
     let said = refused(&[], &[]);
     assert!(said.contains("--handler") && said.contains("after --"), "{said}");
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use rustix::process::Pid;
 use tenure_tests::{Beat, Candidate, Group, Line, Sink, Store};
 
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_tenure-under-test");
@@ -40,11 +41,14 @@ impl Stage {
         tokio::time::timeout(SOON, beat).await.expect("it beats")
     }
 
-    /// Waits until all of a beating family has beaten under this term.
-    pub async fn family_beats(&self, term: u64) {
+    /// Waits until all of a beating family has beaten under this term, and tells who it is.
+    pub async fn family_beats(&self, term: u64) -> Vec<Pid> {
+        let mut family = Vec::new();
         for whose in 0..=if KIN == "stray" { 2 } else { 1 } {
-            self.beat_of(term, whose).await;
+            let pid = self.beat_of(term, whose).await.pid;
+            family.push(Pid::from_raw(pid.try_into().unwrap()).unwrap());
         }
+        family
     }
 
     pub fn last_beat_of(&self, term: u64) -> Beat {

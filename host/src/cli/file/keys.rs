@@ -12,13 +12,13 @@ pub(super) const OF_PROCESS: [&str; 3] = ["control-token-file", "listen", "log"]
 
 /// Keys that tell one election from the others. With several of them in a file they stand there
 /// alone, not on the command line and in no variable.
-pub(super) const OF_ONE: [&str; 6] =
-    ["election", "every", "cron", "while-leading", "handler", "command"];
+pub(super) const OF_ONE: [&str; 7] =
+    ["election", "every", "cron", "while-leading", "handler", "command", "webhook"];
 
 /// Keys that take the place of each other. Where one is set, the others of its group count no more
 /// if they are set in a weaker place.
 pub(super) const INSTEAD: [&[&str]; 2] =
-    [&["every", "cron", "while-leading"], &["handler", "command"]];
+    [&["every", "cron", "while-leading"], &["handler", "command", "webhook"]];
 
 /// One key.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! Every request of a turn carries its term.
 
-use super::{Answers, Gate, Outlet, for_ever, policy};
+use super::{Answers, Gate, Names, Outlet, for_ever, policy};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Empty};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -11,7 +11,7 @@ use wasmtime_wasi_http::RequestOptions;
 async fn arrives(header: &str, headers: &[(&'static str, &'static str)]) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let connections = Outlet::new(header.parse().unwrap()).open(7, for_ever());
+    let connections = Outlet::new(header.parse().unwrap(), Names::OfOthers).open(7, for_ever());
     let gate = Gate::of_turn(policy(&address.to_string(), Answers::Streamed(0)), &connections);
     let body = Empty::<Bytes>::new().map_err(|never| match never {}).boxed_unsync();
     let mut request = http::Request::get(format!("http://{address}/")).body(body).unwrap();

@@ -2,7 +2,7 @@
 
 use super::super::turn::Connections;
 use super::super::{Authorities, Clients};
-use super::{Answers, Gate, Outlet, TermHeader, for_ever, policy, send};
+use super::{Answers, Gate, Names, Outlet, TermHeader, for_ever, policy, send};
 use http::StatusCode;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::pki_types::PrivateKeyDer;
@@ -72,7 +72,7 @@ fn turn(outlet: &Outlet, server: &Server, term: u64) -> (Gate, Connections) {
 #[tokio::test]
 async fn a_session_is_resumed_by_the_next_turn() {
     let server = server().await;
-    let outlet = Outlet::new(TermHeader::default());
+    let outlet = Outlet::new(TermHeader::default(), Names::OfOthers);
     outlet.tls.set(Ok(Arc::new(server.client.clone()))).unwrap();
     let url = format!("https://{}/", server.address);
     for term in [7, 8] {
@@ -111,7 +111,7 @@ async fn the_component_trusts_whom_it_is_told_to_trust() {
 async fn who_is_not_trusted_is_told_nothing() {
     let server = server().await;
     // Trusts what the platform trusts.
-    let outlet = Outlet::new(TermHeader::default());
+    let outlet = Outlet::new(TermHeader::default(), Names::OfOthers);
     let (gate, _connections) = turn(&outlet, &server, 7);
     let refused = send(&gate, &format!("https://{}/", server.address), "").await;
     assert!(refused.is_err_and(|error| format!("{error:?}").contains("TLS: ")));

@@ -1,0 +1,43 @@
+//! What the kernel knows of processes that are nobody's children here.
+
+use rustix::process::Pid;
+#[cfg(target_os = "linux")]
+use tenure_tests::Candidate;
+
+/// Whether it runs, or would when it is let: who is dead and not reaped yet does not.
+pub fn is_alive(pid: Pid) -> bool {
+    #[cfg(target_os = "linux")]
+    let alive = fields(pid.as_raw_nonzero().get()).is_some_and(|(state, _)| !"ZX".contains(&state));
+    #[cfg(not(target_os = "linux"))]
+    let alive = rustix::process::test_kill_process(pid).is_ok();
+    alive
+}
+
+/// The only child of a candidate.
+#[cfg(target_os = "linux")]
+pub fn watchdog(candidate: &Candidate) -> Pid {
+    let runner = candidate.id().unwrap().as_raw_nonzero().get();
+    let processes = std::fs::read_dir("/proc").unwrap();
+    let mut ids = processes.filter_map(|entry| entry.unwrap().file_name().to_str()?.parse().ok());
+    let child = ids.find(|id| fields(*id).is_some_and(|(_, parent)| parent == runner));
+    Pid::from_raw(child.unwrap()).unwrap()
+}
+
+/// Waits until it is dead.
+#[cfg(target_os = "linux")]
+pub async fn dead(pid: Pid) {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    use rustix::process::{PidfdFlags, pidfd_open};
+    let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) else { return };
+    let limit = Timespec { tv_sec: 60, tv_nsec: 0 };
+    let wait = move || poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&limit)).unwrap();
+    assert_eq!(tokio::task::spawn_blocking(wait).await.unwrap(), 1, "{pid:?} lives");
+}
+
+/// The state of a process, and its parent.
+#[cfg(target_os = "linux")]
+fn fields(id: i32) -> Option<(String, i32)> {
+    let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+    Some((fields.next()?.to_owned(), fields.next()?.parse().ok()?))
+}
