@@ -12,7 +12,7 @@ use prometheus_client::registry::Registry;
 use std::borrow::Cow;
 use std::sync::Mutex;
 use std::sync::PoisonError;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// The type of the text: OpenMetrics.
@@ -91,6 +91,11 @@ pub(super) struct Metrics {
     renewals: Histogram,
     turns: Family<Outcome, Counter>,
     turn_time: Histogram,
+    /// A turn has begun, and not ended.
+    works: AtomicBool,
+    late: Counter,
+    refused: Counter,
+    preempted: Counter,
     troubles: Family<Class, Counter>,
 }
 
@@ -112,6 +117,10 @@ impl Metrics {
             turns: Family::default(),
             // 10 ms to 3 h.
             turn_time: Histogram::new(exponential_buckets(0.01, 4.0, 11)),
+            works: AtomicBool::default(),
+            late: Counter::default(),
+            refused: Counter::default(),
+            preempted: Counter::default(),
             troubles: Family::default(),
             registry: Mutex::new(Registry::default()),
         };
@@ -137,6 +146,21 @@ impl Metrics {
         );
         registry.register("turns", "Turns by their outcome", this.turns.clone());
         registry.register("turn_seconds", "How long turns took", this.turn_time.clone());
+        registry.register(
+            "turns_past_due",
+            "Turns that came late, or stood for slots that were missed",
+            this.late.clone(),
+        );
+        registry.register(
+            "turns_refused",
+            "Turns that were claimed and did not begin, since their time was over",
+            this.refused.clone(),
+        );
+        registry.register(
+            "preemptions",
+            "Turns that were stopped: at their time limit, or when the leadership ended",
+            this.preempted.clone(),
+        );
         registry.register("troubles", "Troubles that were told, by class", this.troubles.clone());
         *this.registry.lock().unwrap_or_else(PoisonError::into_inner) = registry;
         this
@@ -162,7 +186,16 @@ impl Metrics {
         match event {
             Event::Elected { .. } => drop(self.elected.inc()),
             Event::StoodDown { .. } => drop(self.stood_down.inc()),
+            Event::TurnStarted { past_due, .. } => {
+                self.works.store(true, Ordering::Relaxed);
+                self.late.inc_by(u64::from(*past_due));
+            }
             Event::TurnEnded { outcome, elapsed_ms, .. } => {
+                match (self.works.swap(false, Ordering::Relaxed), outcome.as_str()) {
+                    (false, _) => drop(self.refused.inc()),
+                    (true, "cut-off" | "timed-out") => drop(self.preempted.inc()),
+                    (true, _) => {}
+                }
                 self.turns.get_or_create(&Outcome { outcome: outcome.clone() }).inc();
                 self.turn_time.observe(Duration::from_millis(*elapsed_ms).as_secs_f64());
             }

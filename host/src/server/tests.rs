@@ -385,3 +385,42 @@ async fn without_a_token_nobody_steers() {
     assert_eq!(status, 403);
     assert!(told.contains("--control-token-file"), "{told}");
 }
+
+#[test]
+fn turns_that_were_late_refused_or_stopped_are_counted() {
+    let board = board();
+    let begins = |past_due| Event::TurnStarted {
+        term: 7,
+        slot: "s".to_owned(),
+        value: None,
+        attempt: 1,
+        past_due,
+    };
+    let ends = |outcome: &str| Event::TurnEnded {
+        term: 7,
+        slot: "s".to_owned(),
+        outcome: outcome.to_owned(),
+        elapsed_ms: 0,
+        detail: None,
+    };
+    for event in [
+        begins(true),
+        ends("succeeded"),
+        begins(false),
+        ends("cut-off"),
+        begins(false),
+        ends("timed-out"),
+        // Claimed, and never begun.
+        ends("cut-off"),
+    ] {
+        board.happened(&event, NOW);
+    }
+    let text = board.metrics.text(None, Duration::ZERO, true);
+    for (name, count) in [("turns_past_due", 1), ("turns_refused", 1), ("preemptions", 2)] {
+        let counted = |line: &str| {
+            line.starts_with(&format!("tenure_{name}_total"))
+                && line.ends_with(&format!("}} {count}"))
+        };
+        assert!(text.lines().any(counted), "{name}: {text}");
+    }
+}

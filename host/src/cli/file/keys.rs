@@ -121,7 +121,12 @@ mod tests {
         let credential = "connection-string-file";
         for Key { name, variables, .. } in keys() {
             let owner = if name == credential { "AZURE_STORAGE" } else { "TENURE" };
-            let own = format!("{owner}_{}", name.replace('-', "_").to_uppercase());
+            let own = match name.as_str() {
+                // Named as the component for platforms has them.
+                "webhook" => "TENURE_HANDLER_URL".to_owned(),
+                "webhook-timeout" => "TENURE_HANDLER_TIMEOUT".to_owned(),
+                name => format!("{owner}_{}", name.replace('-', "_").to_uppercase()),
+            };
             // What a file holds can be in a variable too.
             let content = own.trim_end_matches("_FILE");
             let known = |variable: &String| *variable == own || *variable == content;
