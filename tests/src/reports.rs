@@ -90,12 +90,14 @@ impl Reports {
         self.all()
     }
 
-    /// How often each slot was reported.
+    /// How often each slot was reported. That of a turn for a value may be the same instant as one of
+    /// the timer; it is another turn.
     #[must_use]
     pub fn slots(&self) -> BTreeMap<String, usize> {
         let mut slots = BTreeMap::new();
         for report in self.all() {
-            *slots.entry(report.slot()).or_default() += 1;
+            let value = report.json["value"].as_str().unwrap_or_default();
+            *slots.entry(format!("{} {value}", report.slot())).or_default() += 1;
         }
         slots
     }

@@ -182,13 +182,6 @@ async fn ten_invocations_at_once_take_one_turn_per_slot() {
     let succeeded = told.iter().filter(|told| outcome(told) == "succeeded").count();
     assert_eq!(scene.judge(), succeeded);
     assert!(succeeded > 1, "{told:#?}");
-    println!(
-        "DIST {:?}",
-        told.iter().fold(BTreeMap::new(), |mut m, t| {
-            *m.entry(outcome(t)).or_insert(0) += 1;
-            m
-        })
-    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
