@@ -131,12 +131,13 @@ impl Step<'_> {
         }
         if record.heir.as_ref() == Some(&self.settings.name) {
             let before = self.state.heir.filter(|heir| heir.term == record.term);
-            if before.is_none() {
-                let lease = lease_id(chance);
+            if before.is_none_or(|heir| now >= heir.until) {
+                // The same id again, or what it left before would be taken for another's.
+                let lease = before.map_or_else(|| lease_id(chance), |heir| heir.lease);
                 let until = now + HEIR_WAITS;
                 self.state.heir = Some(Heir { lease, term: record.term, forward: false, until });
             }
-            if before.is_none_or(|heir| !heir.forward && now < heir.until) {
+            if self.state.heir.is_some_and(|heir| !heir.forward) {
                 self.chore = Chore::Look(Aside::Heir);
             }
             return;

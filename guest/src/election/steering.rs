@@ -135,6 +135,10 @@ impl Step<'_> {
             let detail = "it was to hand over its leadership, but it does not lead";
             return self.tell(TroubleClass::Work, detail.into(), now);
         };
+        if self.gives_up() {
+            let detail = "it was to hand over its leadership, which it gives up already";
+            return self.tell(TroubleClass::Work, detail.into(), now);
+        }
         if to == self.settings.name {
             let detail = "it was to hand over its leadership to itself";
             return self.tell(TroubleClass::Work, detail.into(), now);

@@ -305,3 +305,31 @@ fn without_priorities_nobody_looks_for_an_heir() {
     let own = scene.hand_over("first");
     assert_eq!(own.trouble.len(), 1);
 }
+
+#[test]
+fn an_heir_that_was_called_in_vain_comes_when_it_is_called_again() {
+    let every = [(variable::EVERY, "1s")];
+    let mut scene = Scene::new(vec![named("first", &every), named("second", &every)]);
+    scene.hand_over("second");
+    // The turn does not end in the 45 s that the leader gives it; then the order is repeated at once,
+    // and the heir has not seen that it was called off.
+    while !scene.troubles.iter().any(|(_, trouble)| trouble.detail.contains("did not end in time"))
+    {
+        scene.run(millis(100));
+    }
+    scene.hand_over("second");
+    scene.run(seconds(20));
+    scene.step(0, Some(Event::TurnEnded(Outcome::CutOff)));
+    scene.run(seconds(3));
+    assert_eq!(scene.leader().as_deref(), Some("second"));
+}
+
+#[test]
+fn who_gives_its_leadership_up_already_does_not_hand_it_over() {
+    let every = [(variable::EVERY, "1s")];
+    let mut scene = Scene::new(vec![named("first", &every), named("second", &every)]);
+    scene.step(0, Some(Event::Pause));
+    let report = scene.hand_over("nobody");
+    assert!(report.trouble[0].detail.contains("gives up already"), "{report:?}");
+    assert!(report.wind_down);
+}
