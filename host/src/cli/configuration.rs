@@ -1,8 +1,8 @@
 //! From flags and variables to settings, keeping in mind where each came from.
 
 use super::args::{
-    LookArguments, ResetSlotArguments, RunArguments, StatusArguments, StorageArguments,
-    WatchArguments,
+    ElectionArguments, LookArguments, LookTimes, ResetSlotArguments, RunArguments,
+    StorageArguments, WatchArguments,
 };
 use super::complaint::{Complaint, shown};
 #[cfg(unix)]
@@ -17,6 +17,7 @@ use crate::handler::command;
 use crate::server::{ControlToken, Server};
 use crate::settings::{Settings, default_name, names};
 use bytesize::ByteSize;
+use clap::Args;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
@@ -108,29 +109,18 @@ impl Configuration {
         this
     }
 
-    pub(super) fn of_status(arguments: &StatusArguments) -> Self {
-        let StatusArguments { election, request_timeout, storage, .. } = arguments;
-        Self::of_onlooker(election.as_deref(), request_timeout.as_deref(), storage)
+    pub(super) fn of_look(arguments: &LookArguments) -> Self {
+        Self::of_onlooker(&arguments.target, &arguments.target.between)
     }
 
     pub(super) fn of_watch(arguments: &WatchArguments) -> Self {
-        let WatchArguments { election, request_timeout, storage, .. } = arguments;
-        Self::of_onlooker(election.as_deref(), request_timeout.as_deref(), storage)
-    }
-
-    pub(super) fn of_look(arguments: &LookArguments) -> Self {
-        let LookArguments { election, request_timeout, storage, .. } = arguments;
-        Self::of_onlooker(election.as_deref(), request_timeout.as_deref(), storage)
+        Self::of_onlooker(&arguments.target, &arguments.target.between.look)
     }
 
     /// Of somebody who does not take part.
-    fn of_onlooker(
-        election: Option<&str>,
-        request_timeout: Option<&str>,
-        storage: &StorageArguments,
-    ) -> Self {
-        let mut this = Self::of(storage);
-        this.flag(names::ELECTION, "--election", election);
+    fn of_onlooker(target: &ElectionArguments<impl Args>, times: &LookTimes) -> Self {
+        let mut this = Self::of_election(target);
+        let request_timeout = times.request_timeout.as_deref();
         this.flag(names::REQUEST_TIMEOUT, "--request-timeout", request_timeout);
         // What they go with may be given to `tenure run` as an option.
         let timer = [names::EVERY, names::CRON].iter().any(|n| this.settings.get(n).is_some());
@@ -158,8 +148,7 @@ impl Configuration {
     }
 
     pub(super) fn of_reset_slot(arguments: &ResetSlotArguments) -> Self {
-        let mut this = Self::of(&arguments.storage);
-        this.flag(names::ELECTION, "--election", arguments.election.as_deref());
+        let mut this = Self::of_election(&arguments.target);
         this.settings.set(names::NAME, "tenure reset-slot");
         // It has no turns of its own, and is to win before the others look again.
         this.clear(&TURNS);
@@ -170,11 +159,16 @@ impl Configuration {
     }
 
     /// For an operator who looks at an election, and takes no part.
-    pub(super) fn of_operator(election: Option<&str>, storage: &StorageArguments) -> Self {
-        let mut this = Self::of(storage);
-        this.flag(names::ELECTION, "--election", election);
+    pub(super) fn of_operator(target: &ElectionArguments<impl Args>) -> Self {
+        let mut this = Self::of_election(target);
         this.clear(&TURNS);
         this.clear(&[names::EVERY, names::CRON, names::ON_START, names::WHILE_LEADING]);
+        this
+    }
+
+    fn of_election(target: &ElectionArguments<impl Args>) -> Self {
+        let mut this = Self::of(&target.storage);
+        this.flag(names::ELECTION, "--election", target.election.as_deref());
         this
     }
 

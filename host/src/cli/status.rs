@@ -2,7 +2,7 @@
 
 mod here;
 
-use super::args::StatusArguments;
+use super::args::LookArguments;
 use super::complaint::{self, Complaint, printable};
 use super::configuration::Configuration;
 use super::{UNUSABLE, fail, print};
@@ -21,8 +21,8 @@ use std::time::Duration;
 /// Nobody leads.
 const NOBODY: u8 = 1;
 
-pub(super) async fn status(arguments: &StatusArguments) -> ExitCode {
-    let mut configuration = Configuration::of_status(arguments);
+pub(super) async fn status(arguments: &LookArguments) -> ExitCode {
+    let mut configuration = Configuration::of_look(arguments);
     let election = configuration.settings.get(names::ELECTION).unwrap_or_default().to_owned();
     let component = match configuration.component(&BootClock::new()).await {
         Ok(component) => component,
