@@ -116,6 +116,7 @@ impl Elector for Script {
             value: None,
             attempt: 1,
             past_due: false,
+            missed: 0,
             valid_for,
             time_limit: None,
         };

@@ -71,9 +71,10 @@ remember!(struct Hold {
 struct Claim {
     for_value: bool,
     past_due: bool,
+    missed: u32,
 }
 
-remember!(struct Claim { for_value, past_due });
+remember!(struct Claim { for_value, past_due, missed });
 
 impl Hold {
     pub fn new(
@@ -156,8 +157,8 @@ pub(super) fn put_outcome(record: &mut Record, for_value: bool, outcome: Outcome
 
 /// Puts the claim of a turn into the record.
 fn put_claim(record: &mut Record, task: Task, delivery: Delivery) -> Claim {
-    let Task { slot, value, attempt, past_due } = task;
-    let claim = Claim { for_value: value.is_some(), past_due };
+    let Task { slot, value, attempt, past_due, missed } = task;
+    let claim = Claim { for_value: value.is_some(), past_due, missed };
     match value {
         Some(value) => {
             // Another attempt is made under the rule of the first one.
@@ -278,6 +279,7 @@ impl Step<'_> {
             value,
             attempt,
             past_due: claim.past_due,
+            missed: claim.missed,
             valid_for: hold.valid_until.saturating_sub(self.started),
             time_limit: self.settings.watchdog.turn_timeout,
         };

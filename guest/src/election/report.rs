@@ -71,6 +71,8 @@ pub struct Turn {
     pub attempt: u32,
     /// It comes late, or stands for earlier slots that were missed.
     pub past_due: bool,
+    /// So many slots before this one have no turn, and never will.
+    pub missed: u32,
     /// As [`Tenancy::valid_for`].
     pub valid_for: Duration,
     /// The longest that the turn may take.
@@ -78,7 +80,7 @@ pub struct Turn {
 }
 
 remember!(struct Turn {
-    term, slot, value, attempt, past_due, valid_for, time_limit
+    term, slot, value, attempt, past_due, missed, valid_for, time_limit
 });
 
 /// What happened since the last step.

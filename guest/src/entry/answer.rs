@@ -46,7 +46,8 @@ pub fn turned(turned: &Turned) -> Answer {
         object = object
             .with("value", turn.value.as_ref())
             .with("attempt", u64::from(turn.attempt))
-            .with("past_due", turn.past_due);
+            .with("past_due", turn.past_due)
+            .with("missed", u64::from(turn.missed));
     }
     if let Some(recorded) = turned.recorded {
         object = object.with("recorded", recorded);
@@ -188,6 +189,7 @@ mod tests {
             value: None,
             attempt: 2,
             past_due: true,
+            missed: 3,
             valid_for: Duration::ZERO,
             time_limit: None,
         };
@@ -205,7 +207,7 @@ mod tests {
         let expected = json!({
             "leading": true, "term": 9, "slot": "2026-11-20T07:00:00Z", "ran": true,
             "outcome": "failed", "next": "2026-11-20T07:10:00Z", "value": null, "attempt": 2,
-            "past_due": true, "recorded": true, "error": "\"no\"",
+            "past_due": true, "missed": 3, "recorded": true, "error": "\"no\"",
             "trouble": [{ "class": "clock", "detail": "late" }],
         });
         assert_eq!(read(&turned), expected);

@@ -87,6 +87,7 @@ impl From<Turn> for wit::Turn {
             value: turn.value,
             attempt: turn.attempt,
             past_due: turn.past_due,
+            missed: turn.missed,
             valid_for: nanos(turn.valid_for),
             time_limit: turn.time_limit.map(nanos),
         }

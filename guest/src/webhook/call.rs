@@ -125,6 +125,7 @@ fn body(turn: &Turn, valid_for: Duration) -> String {
         .with("value", turn.value.as_ref())
         .with("attempt", u64::from(turn.attempt))
         .with("past_due", turn.past_due)
+        .with("missed", u64::from(turn.missed))
         .with("valid_for_ms", u64::try_from(valid_for.as_millis()).unwrap_or(u64::MAX))
         .end()
 }
@@ -142,6 +143,7 @@ mod tests {
             value: None,
             attempt: 2,
             past_due: true,
+            missed: 3,
             valid_for: Duration::from_millis(40_500),
             time_limit: None,
         }
@@ -169,7 +171,7 @@ mod tests {
         let json: serde_json::Value = serde_json::from_str(body.reveal()).unwrap();
         let expected = json!({
             "term": 7, "slot": "2026-11-20T07:00:00Z", "value": null, "attempt": 2,
-            "past_due": true, "valid_for_ms": 40_500,
+            "past_due": true, "missed": 3, "valid_for_ms": 40_500,
         });
         assert_eq!(json, expected);
         let length = body.reveal().len().to_string();

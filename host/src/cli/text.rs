@@ -65,14 +65,19 @@ fn words(event: &Event) -> Option<(Style, &'static str, String)> {
             (GREEN, "elected", format!("term {term}, valid for {}", time(*valid_for_ms)))
         }
         Event::Renewed { .. } => return None,
-        Event::TurnStarted { slot, value, attempt, past_due, .. } => {
+        Event::TurnStarted { slot, value, attempt, past_due, missed, .. } => {
             let value = value.as_ref().map(|value| format!(", for {value}")).unwrap_or_default();
             let attempt = match attempt {
                 1 => String::new(),
                 again => format!(", attempt {again}"),
             };
             let late = if *past_due { ", past due" } else { "" };
-            (PLAIN, "turn", format!("{slot}{value}{attempt}{late}"))
+            let missed = match missed {
+                0 => String::new(),
+                1 => ", after 1 slot without a turn".to_owned(),
+                some => format!(", after {some} slots without a turn"),
+            };
+            (PLAIN, "turn", format!("{slot}{value}{attempt}{late}{missed}"))
         }
         Event::TurnEnded { slot, outcome, elapsed_ms, detail, .. } => {
             let style = if outcome == "succeeded" { PLAIN } else { YELLOW };

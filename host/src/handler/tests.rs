@@ -18,6 +18,7 @@ const TURN: Turn = Turn {
     value: None,
     attempt: 1,
     past_due: false,
+    missed: 0,
     valid_for: 1_000_000_000,
     time_limit: None,
 };

@@ -105,6 +105,7 @@ fn known(turn: Turn) -> election::Turn {
         value: turn.value,
         attempt: turn.attempt,
         past_due: turn.past_due,
+        missed: turn.missed,
         valid_for: Duration::from_nanos(turn.valid_for),
         time_limit: turn.time_limit.map(Duration::from_nanos),
     }

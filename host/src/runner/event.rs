@@ -51,6 +51,8 @@ pub enum Event {
         attempt: u32,
         /// Whether it comes late, or stands for missed slots too.
         past_due: bool,
+        /// So many slots before this one have no turn, and never will; counted up to 1000.
+        missed: u32,
     },
     /// A turn of the handler is over: nothing of it runs any more.
     TurnEnded {
@@ -105,6 +107,7 @@ impl Event {
             value: turn.value.clone(),
             attempt: turn.attempt,
             past_due: turn.past_due,
+            missed: turn.missed,
         }
     }
 
@@ -185,12 +188,13 @@ mod tests {
             value: None,
             attempt: 1,
             past_due: false,
+            missed: 0,
             valid_for: 1,
             time_limit: None,
         };
         assert_eq!(
             json(Event::turn_started(&turn)),
-            r#"{"event":"turn-started","term":7,"slot":"1970-01-01T00:00:01.500Z","attempt":1,"past_due":false}"#
+            r#"{"event":"turn-started","term":7,"slot":"1970-01-01T00:00:01.500Z","attempt":1,"past_due":false,"missed":0}"#
         );
         assert_eq!(
             json(Event::turn_ended(&turn, &TurnEnd::CutOff, Duration::from_millis(3))),

@@ -119,7 +119,16 @@ fn left(term: u64) -> Reply {
 
 fn turn(term: u64) -> Turn {
     let (valid_for, time_limit) = (12 * SECOND, None);
-    Turn { term, slot: 0, value: None, attempt: 1, past_due: false, valid_for, time_limit }
+    Turn {
+        term,
+        slot: 0,
+        value: None,
+        attempt: 1,
+        past_due: false,
+        missed: 0,
+        valid_for,
+        time_limit,
+    }
 }
 
 fn trap() -> Reply {

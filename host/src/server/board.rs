@@ -183,6 +183,9 @@ impl Board {
                 _ => state.failures += 1,
             }
         }
+        if let Some(turn) = &report.run {
+            self.metrics.claimed(turn);
+        }
         if let Some(trouble) = report.trouble.last() {
             state.trouble = Some(Told::of(trouble));
         }

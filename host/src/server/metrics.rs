@@ -1,6 +1,6 @@
 //! Figures in the text format of Prometheus.
 
-use crate::contract::{Exchange, ExchangeResult};
+use crate::contract::{Exchange, ExchangeResult, Turn};
 use crate::runner::Event;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
@@ -94,6 +94,7 @@ pub(super) struct Metrics {
     /// A turn has begun, and not ended.
     works: AtomicBool,
     late: Counter,
+    missed: Counter,
     refused: Counter,
     preempted: Counter,
     troubles: Family<Class, Counter>,
@@ -119,6 +120,7 @@ impl Metrics {
             turn_time: Histogram::new(exponential_buckets(0.01, 4.0, 11)),
             works: AtomicBool::default(),
             late: Counter::default(),
+            missed: Counter::default(),
             refused: Counter::default(),
             preempted: Counter::default(),
             troubles: Family::default(),
@@ -152,6 +154,11 @@ impl Metrics {
             this.late.clone(),
         );
         registry.register(
+            "slots_missed",
+            "Slots that had no turn and never will, as the leader found them that claimed the next one",
+            this.missed.clone(),
+        );
+        registry.register(
             "turns_refused",
             "Turns that were claimed and did not begin, since their time was over",
             this.refused.clone(),
@@ -180,6 +187,11 @@ impl Metrics {
         if exchange.what == RENEWAL && result != "unanswered" {
             self.renewals.observe(Duration::from_nanos(exchange.took).as_secs_f64());
         }
+    }
+
+    /// A turn was claimed, whether it begins or not.
+    pub(super) fn claimed(&self, turn: &Turn) {
+        self.missed.inc_by(u64::from(turn.missed));
     }
 
     pub(super) fn event(&self, event: &Event) {

@@ -141,6 +141,7 @@ mod tests {
             value: None,
             attempt: 1,
             past_due: false,
+            missed: 0,
         };
         board.happened(&started, NOW + seconds(1));
         assert_eq!(view(&board, NOW + seconds(1)).last_turn.unwrap().outcome, "running");
@@ -196,8 +197,14 @@ mod tests {
         for number in 0..1_000 {
             let now = NOW + Duration::from_millis(number);
             let slot = "s".repeat(10_000);
-            let started =
-                Event::TurnStarted { term: 7, slot, value: None, attempt: 1, past_due: false };
+            let started = Event::TurnStarted {
+                term: 7,
+                slot,
+                value: None,
+                attempt: 1,
+                past_due: false,
+                missed: 0,
+            };
             board.happened(&started, now);
             let detail = "d".repeat(10_000);
             board.happened(&Event::Trouble { class: "work", detail }, now);

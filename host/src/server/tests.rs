@@ -3,6 +3,7 @@ use super::*;
 use crate::clock::BootClock;
 use crate::contract::{
     Exchange, ExchangeResult, Incumbent, Memory, Report, Standing, Tenancy, Trouble, TroubleClass,
+    Turn,
 };
 use crate::runner::{Event, Order};
 use serde_json::Value;
@@ -138,8 +139,14 @@ fn a_summary_tells_of_the_turn_that_runs_and_then_of_the_last_one() {
     assert!(!board.summary(NOW).begun);
     board.stepped(&report(leading(), &[ExchangeResult::Done]), NOW, NOW);
     let (term, slot, attempt) = (7, "2026-11-20T08:36:55Z".to_owned(), 1);
-    let started =
-        Event::TurnStarted { term, slot: slot.clone(), value: None, attempt, past_due: false };
+    let started = Event::TurnStarted {
+        term,
+        slot: slot.clone(),
+        value: None,
+        attempt,
+        past_due: false,
+        missed: 0,
+    };
     board.happened(&started, NOW);
     let summary = board.summary(NOW + seconds(2));
     assert_eq!((summary.standing, summary.valid_for_ms), ("leading", Some(10_000)));
@@ -395,6 +402,7 @@ fn turns_that_were_late_refused_or_stopped_are_counted() {
         value: None,
         attempt: 1,
         past_due,
+        missed: 0,
     };
     let ends = |outcome: &str| Event::TurnEnded {
         term: 7,
@@ -415,8 +423,22 @@ fn turns_that_were_late_refused_or_stopped_are_counted() {
     ] {
         board.happened(&event, NOW);
     }
+    // The claim of the last one told of slots before it: also that of a turn that never begins.
+    let turn = Turn {
+        term: 7,
+        slot: 0,
+        value: None,
+        attempt: 1,
+        past_due: true,
+        missed: 4,
+        valid_for: 0,
+        time_limit: None,
+    };
+    board.stepped(&Report { run: Some(turn), ..report(Standing::Undecided, &[]) }, NOW, NOW);
     let text = board.metrics.text(None, Duration::ZERO, true);
-    for (name, count) in [("turns_past_due", 1), ("turns_refused", 1), ("preemptions", 2)] {
+    for (name, count) in
+        [("turns_past_due", 1), ("slots_missed", 4), ("turns_refused", 1), ("preemptions", 2)]
+    {
         let counted = |line: &str| {
             line.starts_with(&format!("tenure_{name}_total"))
                 && line.ends_with(&format!("}} {count}"))

@@ -57,6 +57,7 @@ pub fn report(report: core::Report) -> wit::Report {
             value: turn.value,
             attempt: turn.attempt,
             past_due: turn.past_due,
+            missed: turn.missed,
             valid_for: nanos(turn.valid_for),
             time_limit: turn.time_limit.map(nanos),
         }),

@@ -22,6 +22,7 @@ pub const TURN: Turn = Turn {
     value: None,
     attempt: 1,
     past_due: false,
+    missed: 0,
     valid_for: 1_000_000_000,
     time_limit: None,
 };

@@ -13,6 +13,9 @@ use crate::prelude::*;
 /// readings of two candidates can differ.
 const AHEAD: Duration = Duration::from_secs(10);
 
+/// Up to how many slots without a turn are counted: those of each second are many in a week.
+const MOST_COUNTED: usize = 1000;
+
 /// How often a slot is run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Delivery {
@@ -70,6 +73,8 @@ pub struct Task {
     pub attempt: u32,
     /// It comes late, or stands for earlier slots that were missed.
     pub past_due: bool,
+    /// So many slots since the last claimed one get no turn; at most [`MOST_COUNTED`].
+    pub missed: u32,
 }
 
 /// What the agenda says at one instant.
@@ -159,7 +164,7 @@ impl Agenda {
         let value = self.on_start.as_ref()?;
         let task = |value: &str, slot, attempt| {
             let value = Some(value.into());
-            Task { slot, value, attempt, past_due: self.is_late(slot, now) }
+            Task { slot, value, attempt, past_due: self.is_late(slot, now), missed: 0 }
         };
         let newest = record.started.as_ref().and_then(|newest| {
             let Started { value: of, slot, attempt, delivery, outcome } = newest;
@@ -188,6 +193,7 @@ impl Agenda {
             value: None,
             attempt,
             past_due: self.is_late(last.slot, now),
+            missed: 0,
         })
     }
 
@@ -209,7 +215,8 @@ impl Agenda {
         };
         let stands_for_others = self.missed == Missed::Once && slot > first;
         let past_due = slot < newest || stands_for_others || self.is_late(slot, now);
-        Due::Now(Task { slot, value: None, attempt: 1, past_due })
+        let missed = schedule.between(last.slot, slot).take(MOST_COUNTED).count() as u32;
+        Due::Now(Task { slot, value: None, attempt: 1, past_due, missed })
     }
 
     /// Slots up to this one are due at `now`.
@@ -229,7 +236,8 @@ fn of_the_term(now: Timestamp, last: LastSlot) -> Due {
     }
     // Later than any before, also where the service's clock went back a little.
     let slot = now.max(last.slot.plus(Duration::from_millis(1)));
-    Due::Now(Task { slot: slot.to_whole_millis(), value: None, attempt: 1, past_due: false })
+    let slot = slot.to_whole_millis();
+    Due::Now(Task { slot, value: None, attempt: 1, past_due: false, missed: 0 })
 }
 
 /// What comes after an attempt that was claimed under this rule.

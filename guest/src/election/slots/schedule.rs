@@ -88,6 +88,12 @@ impl Schedule {
             }
         }
     }
+
+    /// The slots later than `then` and earlier than `until`, the first ones first.
+    pub fn between(&self, then: Timestamp, until: Timestamp) -> impl Iterator<Item = Timestamp> {
+        core::iter::successors(self.next(then), |slot| self.next(*slot))
+            .take_while(move |slot| *slot < until)
+    }
 }
 
 impl Every {

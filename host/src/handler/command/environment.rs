@@ -71,6 +71,7 @@ mod tests {
             value: None,
             attempt: 2,
             past_due: false,
+            missed: 0,
             valid_for: 1,
             time_limit: None,
         };

@@ -15,6 +15,7 @@ fn turn() -> Turn {
         value: None,
         attempt: 1,
         past_due: false,
+        missed: 0,
         valid_for: 1_000_000_000,
         time_limit: None,
     }
@@ -87,7 +88,7 @@ async fn a_turn_is_posted_to_a_name_of_this_machine_with_its_term() {
     }
     assert_eq!(
         body,
-        r#"{"term":7,"slot":"1970-01-01T00:00:01.500Z","value":null,"attempt":1,"past_due":false,"valid_for_ms":1000}"#
+        r#"{"term":7,"slot":"1970-01-01T00:00:01.500Z","value":null,"attempt":1,"past_due":false,"missed":0,"valid_for_ms":1000}"#
     );
 }
 

@@ -1,6 +1,8 @@
 use super::super::super::record::Finished;
 use super::super::{Cron, Zone};
 use super::*;
+use proptest::prelude::*;
+use proptest::sample::select;
 
 fn at(text: &str) -> Timestamp {
     Timestamp::parse(&format!("2026-11-20T{text}Z")).unwrap()
@@ -40,7 +42,12 @@ fn finished(slot: &str, attempt: u32, outcome: Outcome) -> Record {
 }
 
 fn now(slot: &str, attempt: u32, past_due: bool) -> Due {
-    Due::Now(Task { slot: at(slot), value: None, attempt, past_due })
+    now_after(0, slot, attempt, past_due)
+}
+
+/// The same, after so many slots that get no turn.
+fn now_after(missed: u32, slot: &str, attempt: u32, past_due: bool) -> Due {
+    Due::Now(Task { slot: at(slot), value: None, attempt, past_due, missed })
 }
 
 #[test]
@@ -91,12 +98,12 @@ fn missed_slots_run_as_the_rule_says() {
         assert_eq!(due(missed, "07:01:59"), now("07:01:00", 1, false), "{missed:?}");
     }
     // Three are due.
-    assert_eq!(due(Missed::Once, "07:03:10"), now("07:03:00", 1, true));
-    assert_eq!(due(Missed::Skip, "07:03:10"), now("07:03:00", 1, false));
+    assert_eq!(due(Missed::Once, "07:03:10"), now_after(2, "07:03:00", 1, true));
+    assert_eq!(due(Missed::Skip, "07:03:10"), now_after(2, "07:03:00", 1, false));
     assert_eq!(due(Missed::All(9), "07:03:10"), now("07:01:00", 1, true));
     assert_eq!(due(Missed::All(3), "07:03:10"), now("07:01:00", 1, true));
-    assert_eq!(due(Missed::All(2), "07:03:10"), now("07:02:00", 1, true));
-    assert_eq!(due(Missed::All(1), "07:03:10"), now("07:03:00", 1, false));
+    assert_eq!(due(Missed::All(2), "07:03:10"), now_after(1, "07:02:00", 1, true));
+    assert_eq!(due(Missed::All(1), "07:03:10"), now_after(2, "07:03:00", 1, false));
 }
 
 #[test]
@@ -147,7 +154,7 @@ fn at_least_once_runs_the_last_slot_until_a_turn_succeeds() {
     assert_eq!(agenda.due(time, &record), now("07:00:10", 2, false));
     for outcome in [Outcome::Succeeded, Outcome::Abandoned] {
         let due = agenda.due(time, &ended("07:00:05", 1, outcome));
-        assert_eq!(due, now("07:00:20", 1, true), "{outcome:?}");
+        assert_eq!(due, now_after(2, "07:00:20", 1, true), "{outcome:?}");
     }
 }
 
@@ -156,7 +163,7 @@ fn a_claim_keeps_its_rule_whoever_leads() {
     let (once, again) = (every(5), at_least_once(5));
     let time = at("07:00:21");
     // Claimed at most once: not even a leader with the other rule runs it again.
-    assert_eq!(again.due(time, &claimed(&once, "07:00:05", 1)), now("07:00:20", 1, true));
+    assert_eq!(again.due(time, &claimed(&once, "07:00:05", 1)), now_after(2, "07:00:20", 1, true));
     // Claimed at least once: also a leader with the other rule does.
     assert_eq!(once.due(time, &claimed(&again, "07:00:05", 1)), now("07:00:05", 2, false));
 }
@@ -164,7 +171,7 @@ fn a_claim_keeps_its_rule_whoever_leads() {
 #[test]
 fn a_slot_is_abandoned_after_its_last_attempt() {
     let agenda = at_least_once(5);
-    let spent = Task { slot: at("07:00:05"), value: None, attempt: 3, past_due: false };
+    let spent = Task { slot: at("07:00:05"), value: None, attempt: 3, past_due: false, missed: 0 };
     let failed = finished("07:00:05", 3, Outcome::Failed);
     let failed = Record { delivery: agenda.delivery, ..failed };
     for record in [claimed(&agenda, "07:00:05", 3), failed] {
@@ -228,7 +235,7 @@ fn a_value_is_tried_until_it_succeeded_or_another_one_comes() {
 }
 
 fn for_value(value: &str, slot: &str, attempt: u32) -> Task {
-    Task { slot: at(slot), value: Some(value.into()), attempt, past_due: false }
+    Task { slot: at(slot), value: Some(value.into()), attempt, past_due: false, missed: 0 }
 }
 
 fn started(value: &str, attempt: u32, delivery: Delivery) -> Started {
@@ -243,7 +250,7 @@ fn jitter_delays_the_turn_and_not_the_slot() {
     assert_eq!(due("07:00:06.999"), Due::In(Duration::from_millis(1)));
     assert_eq!(due("07:00:07"), now("07:00:05", 1, false));
     assert_eq!(due("07:00:11.9"), now("07:00:05", 1, false));
-    assert_eq!(due("07:00:12"), now("07:00:10", 1, true));
+    assert_eq!(due("07:00:12"), now_after(1, "07:00:10", 1, true));
     let begun = agenda.begin(at("07:00:06"));
     assert_eq!(begun.slot, at("07:00:00"), "07:00:05 is not due yet");
 }
@@ -267,4 +274,39 @@ fn the_next_turn_is_at_once_or_when_a_slot_comes() {
     assert_eq!(agenda.next(time, &last("07:00:00", 1)), Some(at("07:01:00")));
     let nothing = Agenda { schedule: None, ..every(5) };
     assert_eq!(nothing.next(time, &last("07:00:00", 1)), None);
+}
+
+proptest! {
+    /// Each slot up to the newest claim has its own turn or is counted by that of a later one,
+    /// whatever the rule, however long nobody led.
+    #[test]
+    fn a_slot_is_claimed_or_counted_as_missed(
+        gaps in proptest::collection::vec(0_u64..900, 1..30),
+        missed in select(vec![Missed::Skip, Missed::Once, Missed::All(1), Missed::All(4)]),
+        cron in proptest::bool::ANY,
+    ) {
+        let each_minute = Box::new(Cron::parse("* * * * *").unwrap());
+        let by_cron = Some(Schedule::Cron(each_minute, Zone::UTC));
+        let schedule = if cron { by_cron } else { every(60).schedule };
+        let agenda = Agenda { schedule, missed, tolerance: seconds(20), ..every(60) };
+        let mut time = at("07:00:10");
+        let first = agenda.begin(time);
+        let mut record = Record { last: Some(first), ..Record::default() };
+        let (mut newest, mut told) = (first.slot, 0);
+        for gap in gaps {
+            time = time.plus(seconds(gap));
+            while let Due::Now(task) = agenda.due(time, &record) {
+                told += 1 + u64::from(task.missed);
+                newest = task.slot;
+                record.last = Some(LastSlot { slot: newest, attempt: 1 });
+            }
+        }
+        prop_assert_eq!(newest.since(first.slot), seconds(60 * told));
+    }
+}
+
+#[test]
+fn slots_without_a_turn_are_counted_up_to_a_thousand() {
+    let due = every(1).due(at("09:00:00"), &last("07:00:00", 1));
+    assert_eq!(due, now_after(1000, "09:00:00", 1, true));
 }
