@@ -1,7 +1,7 @@
 //! Where settings came from, for the complaints of the component.
 
 use super::Configuration;
-use crate::cli::complaint::Complaint;
+use crate::cli::complaint::{Complaint, reworded};
 use crate::contract;
 use crate::settings::names;
 
@@ -20,8 +20,16 @@ impl Configuration {
                     _ => complaint.setting,
                 },
             };
-            self.complaints.push(Complaint::new(source, complaint.problem, complaint.advice));
+            // The other setting of two that do not go together is called as it was given, too.
+            let problem = reworded(&complaint.problem, |word| self.typed(word));
+            self.complaints.push(Complaint::new(source, problem, complaint.advice));
         }
+    }
+
+    /// The flag that gave a setting; none when it comes from a variable.
+    fn typed(&self, setting: &str) -> Option<String> {
+        let (_, source) = self.origins.iter().find(|(known, _)| *known == setting)?;
+        source.split(' ').next().filter(|flag| !flag.is_empty()).map(str::to_owned)
     }
 }
 

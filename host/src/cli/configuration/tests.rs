@@ -27,6 +27,58 @@ fn a_complaint_names_where_the_value_came_from() {
     assert_eq!(sources, ["--lease 5s", "TENURE_RENEW", "--election, or TENURE_ELECTION"]);
 }
 
+/// What the component says of these, given as flags and as variables.
+fn told(flags: &[(&'static str, &'static str, &str)], variables: &[(&str, &str)]) -> Vec<String> {
+    let mut configuration = Configuration::default();
+    for (name, value) in variables {
+        configuration.settings.set(name, *value);
+    }
+    for (setting, flag, value) in flags {
+        configuration.flag(setting, flag, Some(value));
+    }
+    let settings = configuration.settings.clone();
+    let read = tenure_guest::election::Settings::read(|name: &str| match name {
+        names::ELECTION => Some("any/any".to_owned()),
+        names::CONNECTION_STRING => Some("UseDevelopmentStorage=true".to_owned()),
+        _ => settings.get(name).map(str::to_owned),
+    });
+    configuration.add(read.err().unwrap_or_default().into_iter().map(of_component).collect());
+    let told = configuration.complaints.iter().map(|c| format!("{}: {}", c.source, c.problem));
+    told.collect()
+}
+
+fn of_component(complaint: tenure_guest::election::Complaint) -> contract::Complaint {
+    contract::Complaint {
+        setting: complaint.setting.to_owned(),
+        problem: complaint.problem,
+        advice: complaint.advice,
+    }
+}
+
+#[test]
+fn a_conflict_names_both_settings_as_they_were_given() {
+    let flag = (names::WHILE_LEADING, "--while-leading", "true");
+    for (name, option, value) in [
+        (names::EVERY, "--every", "5s"),
+        (names::CRON, "--cron", "* * * * *"),
+        (names::MISSED, "--missed", "skip"),
+        (names::TURN_TIMEOUT, "--turn-timeout", "5m"),
+    ] {
+        let of_flags = told(&[flag, (name, option, value)], &[]);
+        let problem = "is set beside --while-leading, which has no timer";
+        assert_eq!(of_flags, [format!("{option} {value}: {problem}")]);
+        assert_eq!(told(&[flag], &[(name, value)]), [format!("{name}: {problem}")]);
+        let variable = [(names::WHILE_LEADING, "true")];
+        let problem = "is set beside TENURE_WHILE_LEADING, which has no timer";
+        assert_eq!(
+            told(&[(name, option, value)], &variable),
+            [format!("{option} {value}: {problem}")]
+        );
+    }
+    let (every, cron) = ((names::EVERY, "--every", "5s"), (names::CRON, "--cron", "* * * * *"));
+    assert_eq!(told(&[every, cron], &[]), ["--cron * * * * *: is set beside --every"]);
+}
+
 #[test]
 fn a_file_is_named_to_the_component_by_its_whole_path() {
     let mut configuration = Configuration::default();
