@@ -83,6 +83,9 @@ impl fmt::Debug for ControlToken {
     }
 }
 
+/// What is ordered there, and not read.
+pub(super) const ORDERS: [&str; 4] = ["/resign", "/transfer", "/pause", "/resume"];
+
 pub(super) fn routes() -> Router<Faces> {
     Router::new()
         .route("/resign", post(resign))

@@ -13,7 +13,7 @@
 //!
 //! With several elections in one process, `/healthz` and `/readyz` are about all of them, and so is
 //! `/metrics`, by the label `election`; `?election=container/blob` chooses one, and `/leader`, `/history` and
-//! `/readyz?leader` ask for that.
+//! `/readyz?leader` ask for that. One that is not in the process is 404 everywhere.
 //!
 //! Whoever reaches the listener may read all of it. It holds no secret. Only with the token of a
 //! [`Control`] can a candidate be steered: `POST /resign`, `/transfer?to=NAME`, `/pause`, `/resume`.
@@ -36,7 +36,6 @@ pub use control::{Control, ControlToken};
 pub(crate) use summary::{LastTurn, Summary};
 
 use crate::clock::Clock;
-use axum::Router;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -90,7 +89,8 @@ impl Server {
             (board.election.clone(), show::source(board.clone(), clock.reading()))
         };
         let sources = candidates.iter().map(|(board, _)| source(board)).collect();
-        let app: Router = pages::router(candidates, &clock.reading()).merge(page::router(sources));
+        let pages = pages::router(candidates, &clock.reading());
+        let app = pages::with_refusals(pages.merge(page::router(sources)));
         let task = tokio::spawn(async move {
             // It ends only with the task.
             let _ = axum::serve(listener, app).await;

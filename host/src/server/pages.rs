@@ -43,13 +43,22 @@ fn choose<'f>(faces: &'f [Face], uri: &Uri) -> Result<&'f Face, Box<Response<Bod
         (Some(named), faces) => faces.iter().find(|face| face.board.election == *named),
     };
     found.ok_or_else(|| {
-        let elections: Vec<_> = faces.iter().map(|face| &face.board.election).collect();
-        let (status, error) = match named {
-            Some(_) => (StatusCode::NOT_FOUND, "no candidate of that election is here"),
-            None => (StatusCode::BAD_REQUEST, "choose one: ?election=container/blob"),
-        };
-        Box::new(answer(status, &json!({ "error": error, "elections": elections })))
+        let elections: Vec<_> = faces.iter().map(|face| face.board.election.as_str()).collect();
+        Box::new(match named {
+            Some(_) => unknown(&elections),
+            None => {
+                let error = "choose one: ?election=container/blob";
+                let told = json!({ "error": error, "elections": elections });
+                answer(StatusCode::BAD_REQUEST, &told)
+            }
+        })
     })
+}
+
+/// The answer to whoever names an election that is none of these.
+pub(super) fn unknown(elections: &[&str]) -> Response<Body> {
+    let error = "no candidate of that election is here";
+    answer(StatusCode::NOT_FOUND, &json!({ "error": error, "elections": elections }))
 }
 
 pub(super) fn router(candidates: Vec<(Arc<Board>, Option<Control>)>, clock: &Reading) -> Router {
@@ -62,26 +71,42 @@ pub(super) fn router(candidates: Vec<(Arc<Board>, Option<Control>)>, clock: &Rea
         .route("/leader", get(leader))
         .route("/history", get(history))
         .route("/metrics", get(metrics))
-        .fallback(nothing)
-        .method_not_allowed_fallback(not_so)
         .with_state(faces)
 }
 
-async fn healthz(State(faces): State<Faces>) -> Response<Body> {
-    match faces.iter().find(|face| !face.board.runs(face.clock.now())) {
+/// What is not there, or not so, is told like all else.
+pub(super) fn with_refusals(all: Router) -> Router {
+    all.fallback(nothing).method_not_allowed_fallback(not_so)
+}
+
+/// What is shown of several elections at once, unless one is named.
+fn named<'f>(faces: &'f Faces, uri: &Uri) -> Result<&'f [Face], Box<Response<Body>>> {
+    match has(uri, "election") {
+        true => choose(faces, uri).map(std::slice::from_ref),
+        false => Ok(faces),
+    }
+}
+
+async fn healthz(State(faces): State<Faces>, uri: Uri) -> Response<Body> {
+    let asked = match named(&faces, &uri) {
+        Ok(asked) => asked,
+        Err(refusal) => return *refusal,
+    };
+    match asked.iter().find(|face| !face.board.runs(face.clock.now())) {
         None => answer(StatusCode::OK, &json!({ "status": "ok" })),
         Some(face) => refuse(&about(&faces, face, "the loop stands still")),
     }
 }
 
 async fn readyz(State(faces): State<Faces>, uri: Uri) -> Response<Body> {
-    // Of one election when one is named, or when there is a leader to be found; else of all.
-    let asked = match has(&uri, "election") || has(&uri, "leader") {
-        true => match choose(&faces, &uri) {
-            Ok(face) => std::slice::from_ref(face),
-            Err(refusal) => return *refusal,
-        },
-        false => &*faces,
+    // Also when there is a leader to be found, it is asked of one.
+    let asked = match has(&uri, "leader") {
+        true => choose(&faces, &uri).map(std::slice::from_ref),
+        false => named(&faces, &uri),
+    };
+    let asked = match asked {
+        Ok(asked) => asked,
+        Err(refusal) => return *refusal,
     };
     let mut leads = false;
     for face in asked {
@@ -161,7 +186,11 @@ async fn history(face: Face) -> Response<Body> {
     answer(StatusCode::OK, &told)
 }
 
-async fn metrics(State(faces): State<Faces>) -> Response<Body> {
+async fn metrics(State(faces): State<Faces>, uri: Uri) -> Response<Body> {
+    let asked = match named(&faces, &uri) {
+        Ok(asked) => asked,
+        Err(refusal) => return *refusal,
+    };
     let text = |Face { board, clock, .. }: &Face| {
         let now = clock.now();
         let (term, left) = match board.role(now) {
@@ -171,18 +200,23 @@ async fn metrics(State(faces): State<Faces>) -> Response<Body> {
         let ready = board.readiness(now) == Readiness::Ready;
         board.metrics.text(term, left, ready)
     };
-    let texts: Vec<_> = faces.iter().map(text).collect();
+    let texts: Vec<_> = asked.iter().map(text).collect();
     shown(super::metrics::CONTENT_TYPE, super::metrics::together(&texts))
 }
 
 async fn nothing() -> Response<Body> {
-    let told = json!({ "error": "there is nothing here; try /, /leader, /readyz or /metrics" });
+    let told = json!({
+        "error": "there is nothing here; try /, /healthz, /readyz, /leader, /history or /metrics"
+    });
     answer(StatusCode::NOT_FOUND, &told)
 }
 
-async fn not_so(method: Method) -> Response<Body> {
-    let told = json!({ "error": format!("this can be read, and nothing else: not {method}") });
-    answer(StatusCode::METHOD_NOT_ALLOWED, &told)
+async fn not_so(method: Method, uri: Uri) -> Response<Body> {
+    let why = match control::ORDERS.contains(&uri.path()) {
+        true => format!("send it as POST, not {method}"),
+        false => format!("this can be read, and nothing else: not {method}"),
+    };
+    answer(StatusCode::METHOD_NOT_ALLOWED, &json!({ "error": why }))
 }
 
 pub(super) fn refuse(why: &str) -> Response<Body> {

@@ -258,6 +258,17 @@ async fn figures_are_told_and_nothing_can_be_changed() {
     {
         assert_eq!(get(&server, request).await.0, expected, "{request}");
     }
+    for (request, words) in [
+        ("GET /pause", "send it as POST, not GET"),
+        ("OPTIONS /resign", "send it as POST"),
+        ("POST /leader", "this can be read"),
+        ("DELETE /", "this can be read"),
+        ("POST /events", "this can be read"),
+        ("GET /resigned", "/healthz"),
+    ] {
+        let (_, _, told) = get(&server, request).await;
+        assert!(told.contains(words), "{request}: {told}");
+    }
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ pub(crate) mod rate;
 mod tests;
 pub(crate) mod view;
 
-use super::pages::{refuse, shown, value};
+use super::pages::{refuse, shown, unknown, value};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::State;
@@ -81,7 +81,10 @@ pub(crate) fn router(sources: Vec<(String, Source)>) -> Router {
         .with_state(Face { sources, places })
 }
 
-async fn page() -> Response<Body> {
+async fn page(State(face): State<Face>, uri: Uri) -> Response<Body> {
+    if let Err(refusal) = chosen(&face, &uri) {
+        return *refusal;
+    }
     let mut response = shown("text/html; charset=utf-8", PAGE.as_str());
     if let Ok(policy) = HeaderValue::from_str(&POLICY) {
         response.headers_mut().insert(header::CONTENT_SECURITY_POLICY, policy);
@@ -93,14 +96,23 @@ async fn page() -> Response<Body> {
     response
 }
 
-async fn events(State(face): State<Face>, uri: Uri) -> Response<Body> {
-    let named = value(&uri, "election");
+/// The election that the query names, or else the first.
+fn chosen<'f>(face: &'f Face, uri: &Uri) -> Result<&'f Source, Box<Response<Body>>> {
+    let named = value(uri, "election");
     let is_meant = |(election, _): &&(String, Source)| named.as_ref().is_none_or(|n| n == election);
-    let Some((_, source)) = face.sources.iter().find(is_meant) else {
-        return refuse("no candidate of that election is here");
+    let found = face.sources.iter().find(is_meant).map(|(_, source)| source);
+    let elections =
+        || face.sources.iter().map(|(election, _)| election.as_str()).collect::<Vec<_>>();
+    found.ok_or_else(|| Box::new(unknown(&elections())))
+}
+
+async fn events(State(face): State<Face>, uri: Uri) -> Response<Body> {
+    let source = match chosen(&face, &uri) {
+        Ok(source) => source.clone(),
+        Err(refusal) => return *refusal,
     };
     match face.places.try_acquire_owned() {
-        Ok(place) => events::stream(source.clone(), place),
+        Ok(place) => events::stream(source, place),
         Err(_) => refuse(&format!("{VIEWERS} viewers are watching, and no more are taken")),
     }
 }
