@@ -31,6 +31,8 @@ pub(super) struct Sayings<'a> {
     /// Whether a variable is set.
     pub variable: &'a dyn Fn(&str) -> bool,
     pub election: Option<&'a Section>,
+    /// Whether the file has others too.
+    pub several: bool,
     pub defaults: &'a Section,
 }
 
@@ -38,6 +40,10 @@ impl Sayings<'_> {
     /// Puts it all together.
     pub(super) fn merge(&self) -> Result<Told, Complaint> {
         let mut origins = Origins::at(&self.election.unwrap_or(self.defaults).place);
+        origins.several = self.several;
+        for section in self.election.into_iter().chain([self.defaults]) {
+            origins.garbled.extend_from_slice(&section.garbled);
+        }
         let mut arguments: Vec<OsString> = Vec::new();
         let mut command: Vec<OsString> = Vec::new();
         for key in self.keys {

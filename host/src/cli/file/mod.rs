@@ -34,8 +34,6 @@ pub(super) struct Elections {
     pub complaints: Vec<Complaint>,
     /// The options that stand on the command line.
     given: Vec<String>,
-    /// Something in the file makes no sense, and is missing for that reason.
-    faulty: bool,
 }
 
 impl Elections {
@@ -73,11 +71,12 @@ impl Elections {
             |key: &&Key| command_line.value_source(&key.id) == Some(ValueSource::CommandLine);
         let given = keys.iter().filter(on_command_line).map(|key| key.name.clone()).collect();
         let complaints = content.complaints;
-        let mut this = Self { told: Vec::new(), faulty: !complaints.is_empty(), complaints, given };
+        let mut this = Self { told: Vec::new(), complaints, given };
         if content.broken {
             return this;
         }
-        if content.elections.len() > 1 {
+        let several = content.elections.len() > 1;
+        if several {
             this.refuse_of_one(&keys, variable);
         }
         let sections = match content.elections.as_slice() {
@@ -86,7 +85,9 @@ impl Elections {
         };
         for election in sections {
             let defaults = &content.defaults;
-            match (Sayings { keys: &keys, command_line, variable, election, defaults }.merge()) {
+            let sayings =
+                Sayings { keys: &keys, command_line, variable, election, several, defaults };
+            match sayings.merge() {
                 Ok(told) => this.told.push(told),
                 Err(complaint) => this.complaints.push(complaint),
             }
@@ -135,7 +136,7 @@ impl Elections {
     /// Adds what is wrong with the settings of one election.
     pub(super) fn complain(&mut self, origins: &Origins, complaints: Vec<Complaint>) {
         for complaint in complaints {
-            if self.faulty && origins.is_missing(&complaint, &self.given) {
+            if origins.is_garbled(&complaint, &self.given) {
                 continue;
             }
             let complaint = origins.located(complaint, &self.given);

@@ -1,5 +1,6 @@
 //! Which values come from the file, so that complaints name the place.
 
+use super::keys::{INSTEAD, OF_ONE};
 use super::parse::{Entry, Value};
 use crate::cli::complaint::{Complaint, reworded, shown};
 
@@ -8,6 +9,10 @@ use crate::cli::complaint::{Complaint, reworded, shown};
 pub(in crate::cli) struct Origins {
     /// Where the election begins; empty without a file.
     pub(super) place: String,
+    /// Whether the file has other elections too.
+    pub(super) several: bool,
+    /// Keys that the file has in a way that makes no sense.
+    pub(super) garbled: Vec<String>,
     entries: Vec<Placed>,
 }
 
@@ -21,7 +26,7 @@ struct Placed {
 
 impl Origins {
     pub(super) fn at(place: &str) -> Self {
-        Self { place: place.to_owned(), entries: Vec::new() }
+        Self { place: place.to_owned(), ..Self::default() }
     }
 
     pub(super) fn add(&mut self, Entry { key, place, values }: &Entry) {
@@ -42,6 +47,8 @@ impl Origins {
         let source = match self.entries.iter().find(|placed| placed.key == key) {
             Some(placed) => placed.source(value),
             None if given.iter().any(|given| given == key) => return complaint,
+            // No variable can say it for one of several.
+            None if self.several && OF_ONE.contains(&key) => format!("{}: {key}", self.place),
             None => format!("{}: {}", self.place, complaint.source.trim_start_matches('-')),
         };
         Complaint { source, ..complaint }
@@ -53,13 +60,20 @@ impl Origins {
         self.entries.iter().any(|placed| placed.key == key).then(|| key.to_owned())
     }
 
-    /// Whether a complaint is that something is set nowhere.
-    pub(in crate::cli) fn is_missing(&self, complaint: &Complaint, given: &[String]) -> bool {
+    /// Whether a complaint is that something is set nowhere, and what the file has of it is complained
+    /// about already.
+    pub(in crate::cli) fn is_garbled(&self, complaint: &Complaint, given: &[String]) -> bool {
         let Some((key, _)) = option(&complaint.source) else { return false };
-        !self.place.is_empty()
+        self.garbled.iter().any(|garbled| stands_for(garbled, key))
             && !given.iter().any(|given| given == key)
             && !self.entries.iter().any(|placed| placed.key == key)
     }
+}
+
+/// Whether a key would do where another one is missed.
+fn stands_for(garbled: &str, missed: &str) -> bool {
+    let together = |group: &&[&str]| group.contains(&garbled) && group.contains(&missed);
+    garbled == missed || INSTEAD.iter().any(together) || (garbled, missed) == ("on-start", "every")
 }
 
 impl Placed {
@@ -124,8 +138,14 @@ mod tests {
             assert_eq!(complaint.source, located, "{source}");
             let missing = ["--every", "--election, or TENURE_ELECTION"].contains(&source);
             let complaint = Complaint::new(source, "", "");
-            assert_eq!(origins.is_missing(&complaint, &given), missing, "{source}");
+            assert!(!origins.is_garbled(&complaint, &given), "{source}");
+            origins.garbled = vec!["cron".to_owned(), "election".to_owned(), "lease".to_owned()];
+            assert_eq!(origins.is_garbled(&complaint, &given), missing, "{source}");
+            origins.garbled.clear();
         }
+        origins.several = true;
+        let complaint = Complaint::new("--election, or TENURE_ELECTION", "", "");
+        assert_eq!(origins.located(complaint, &given).source, "t.toml:1:1: election");
     }
 
     #[test]
@@ -146,6 +166,6 @@ mod tests {
     fn without_a_file_nothing_changes() {
         let complaint = Complaint::new("--lease 5s", "", "");
         assert_eq!(Origins::default().located(complaint.clone(), &[]), complaint);
-        assert!(!Origins::default().is_missing(&complaint, &[]));
+        assert!(!Origins::default().is_garbled(&complaint, &[]));
     }
 }

@@ -20,6 +20,8 @@ pub(super) struct Section {
     /// Where it begins; the file itself for the keys above all elections.
     pub place: String,
     pub entries: Vec<Entry>,
+    /// Keys that are not among them because what stands there makes no sense.
+    pub garbled: Vec<String>,
 }
 
 /// A key with its value. A list has several, an option without a value none.
@@ -58,7 +60,7 @@ pub(super) struct Content {
 
 /// Reads all of it, and complains of all that is wrong.
 pub(super) fn parse(source: &Source, keys: &[Key]) -> Content {
-    let mut reader = Reader { source, keys, complaints: Vec::new() };
+    let mut reader = Reader { source, keys, complaints: Vec::new(), garbled: Vec::new() };
     let (table, errors) = DeTable::parse_recoverable(&source.text);
     let broken = !errors.is_empty();
     for error in errors {
@@ -81,6 +83,8 @@ struct Reader<'a> {
     keys: &'a [Key],
     /// With the byte that each is about.
     complaints: Vec<(usize, Complaint)>,
+    /// Of the section that is read.
+    garbled: Vec<String>,
 }
 
 impl Reader<'_> {
@@ -99,16 +103,34 @@ impl Reader<'_> {
             match (key.get_ref().as_ref(), value.get_ref()) {
                 ("election", DeValue::Array(tables)) => {
                     content.elections = self.elections(value.span(), tables);
+                    content.defaults.garbled.append(&mut self.garbled);
                 }
-                ("election", DeValue::Table(_)) => self.complain(
-                    key.span().start,
-                    Some("election"),
-                    "this is one table, and there may be several elections",
-                    "write it with two brackets: [[election]]",
-                ),
-                _ => content.defaults.entries.extend(self.entry(key, value, true)),
+                ("election", DeValue::Table(entries)) => {
+                    let at = key.span().start;
+                    self.complain(
+                        at,
+                        Some("election"),
+                        "this is one table, and there may be several elections",
+                        "write it with two brackets: [[election]]",
+                    );
+                    content.elections = vec![self.section(at, entries)];
+                }
+                _ => {
+                    let entry = self.entry(key, value, true);
+                    content.defaults.entries.extend(entry);
+                    content.defaults.garbled.append(&mut self.garbled);
+                }
             }
         }
+    }
+
+    fn section(&mut self, at: usize, entries: &DeTable<'_>) -> Section {
+        let mut section = Section { place: self.source.place(at), ..Section::default() };
+        for (key, value) in entries {
+            section.entries.extend(self.entry(key, value, false));
+        }
+        section.garbled = std::mem::take(&mut self.garbled);
+        section
     }
 
     fn elections(&mut self, span: Range<usize>, tables: &[Spanned<DeValue<'_>>]) -> Vec<Section> {
@@ -134,12 +156,10 @@ impl Reader<'_> {
                 );
                 continue;
             };
-            let place = self.source.place(at);
-            let mut section = Section { place, entries: Vec::new() };
-            for (key, value) in entries {
-                section.entries.extend(self.entry(key, value, false));
-            }
-            sections.push(section);
+            sections.push(self.section(at, entries));
+        }
+        if sections.is_empty() {
+            self.garbled.push("election".to_owned());
         }
         sections
     }
@@ -160,7 +180,10 @@ impl Reader<'_> {
             self.complain(at, Some(name), problem, "set it above the first [[election]]");
             return None;
         }
-        let values = self.values(known, value)?;
+        let Some(values) = self.values(known, value) else {
+            self.garbled.push(name.to_owned());
+            return None;
+        };
         Some(Entry { key: name.to_owned(), place: self.source.place(at), values })
     }
 
@@ -168,15 +191,20 @@ impl Reader<'_> {
         let file = format!("{name}-file");
         if self.keys.iter().any(|key| key.name == file) {
             let advice = format!("name a file that holds it: {file} = \"…\"");
+            self.garbled.push(file);
             return self.complain(at, Some(name), "a secret must not stand in this file", &advice);
         }
         if let Some(advice) = secret::advice(name) {
+            self.garbled.push("connection-string-file".to_owned());
             return self.complain(at, Some(name), "a secret must not stand in this file", &advice);
         }
         let likeness = |key: &Key| strsim::jaro_winkler(&key.name, &name.to_lowercase());
         let nearest = self.keys.iter().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
         let advice = match nearest.filter(|key| likeness(key) >= CLOSE) {
-            Some(key) => format!("did you mean {}? {HELP}", key.name),
+            Some(key) => {
+                self.garbled.push(key.name.clone());
+                format!("did you mean {}? {HELP}", key.name)
+            }
             None => HELP.to_owned(),
         };
         self.complain(at, Some(name), "there is no such key", &advice);

@@ -130,6 +130,17 @@ fn what_the_settings_lack_is_told_with_its_election_unless_the_file_explains_it(
     let file = "[[election]]\nelection = \"a/a\"\n[[election]]\nelection = \"b/b\"\n";
     assert_eq!(tell(file), ["t.toml:1:1: every", "A", "--lease 1s", "t.toml:3:1: every"]);
     assert_eq!(tell("evry = \"5s\"\n"), ["t.toml:1:1: evry", "A", "--lease 1s"]);
+    assert_eq!(tell("cron = 5\n"), ["t.toml:1:8: cron", "A", "--lease 1s"]);
+    // What is wrong elsewhere explains nothing.
+    let other = "nmae = \"a\"\n[[election]]\nevery = 5\n[[election]]\n";
+    assert_eq!(
+        tell(other),
+        ["t.toml:1:1: nmae", "t.toml:3:9: every", "A", "--lease 1s", "t.toml:4:1: every"]
+    );
+    assert_eq!(
+        tell("[election]\n"),
+        ["t.toml:1:2: election", "t.toml:1:2: every", "A", "--lease 1s"]
+    );
 }
 
 #[test]
