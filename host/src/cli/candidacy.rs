@@ -7,11 +7,12 @@ use super::log::Log;
 use super::ready;
 use crate::clock::{BootClock, Clock as _};
 use crate::component::{CheckError, ElectionComponent, Engine};
-use crate::runner::{Event, Order, Runner};
+use crate::runner::{Event, GRACE, Order, Runner};
 use crate::server::{Board, Control, ControlToken};
 use crate::settings::names;
 use std::sync::Arc;
 use std::time::Duration;
+use tenure_base::duration::format_duration;
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
 
@@ -38,6 +39,9 @@ pub(super) struct Contender {
     orders: mpsc::Receiver<Order>,
     /// Asks whether this process can work.
     readiness: Option<JoinHandle<()>>,
+    /// Unless it is the usual one.
+    grace: Option<Duration>,
+    log: Log,
 }
 
 impl Candidacy {
@@ -86,7 +90,7 @@ impl Candidacy {
 
     /// Gets ready to contend. `changed` hears of everything that becomes different.
     pub(super) fn contender(self, clock: BootClock, changed: &Arc<Notify>) -> Contender {
-        let (log, noted) = (self.log.clone(), self.log);
+        let (log, noted, own_log) = (self.log.clone(), self.log.clone(), self.log);
         let (reading, told_at) = (clock.reading(), clock.reading());
         let (stepped, happened) = (self.board.clone(), self.board);
         let (reported, told) = (changed.clone(), changed.clone());
@@ -100,7 +104,8 @@ impl Candidacy {
                 log.event(&event);
                 told.notify_one();
             });
-        if let Some(grace) = self.grace.or(self.work.grace) {
+        let grace = self.grace.or(self.work.grace);
+        if let Some(grace) = grace {
             runner = runner.grace(grace);
         }
         let order = self.order;
@@ -109,14 +114,21 @@ impl Candidacy {
             let _ = order.try_send(Order::Pause);
             tokio::spawn(ready::wait(command, order.clone(), move |event| noted.event(&event)))
         });
-        Contender { runner, orders: self.orders, readiness }
+        Contender { runner, orders: self.orders, readiness, grace, log: own_log }
     }
 }
 
 impl Contender {
     /// Contends until `leave` completes, and has left.
     pub(super) async fn run(&mut self, leave: impl Future<Output = ()>) {
-        self.runner.run_with(leave, &mut self.orders).await;
+        let Self { runner, orders, grace, log, .. } = self;
+        let leave = async {
+            leave.await;
+            let grace = format_duration(grace.unwrap_or(GRACE));
+            let order = format!("leave; a turn that runs may go on for {grace}");
+            log.event(&Event::Ordered { order });
+        };
+        runner.run_with(leave, orders).await;
     }
 
     /// Lets go of the log.

@@ -29,7 +29,7 @@ use tokio::sync::mpsc;
 use turn::RunningTurn;
 
 /// How long a turn may go on when the candidate leaves, unless it is told otherwise.
-const GRACE: Duration = Duration::from_secs(1);
+pub(crate) const GRACE: Duration = Duration::from_secs(1);
 
 /// The longest that a step may take: far more than its requests may.
 const STEP_LIMIT: Duration = Duration::from_secs(120);
