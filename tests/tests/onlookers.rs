@@ -95,8 +95,29 @@ async fn an_interval_that_cannot_be_is_told_with_the_rest() {
     assert!(said.contains("--interval 1ms") && said.contains("--election nothing"), "{said}");
 }
 
+#[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn status_says_why_this_machine_does_not_lead() {
+async fn what_cannot_be_written_is_no_success() {
+    let (store, sink) = (Store::embedded().await.unwrap(), Sink::start().await.unwrap());
+    let group = Group::new(PROGRAM, &store, &sink);
+    group.warm_up().await.unwrap();
+    for arguments in
+        [&["status"][..], &["status", "--json"], &["history"], &["doctor", "--json"], &["watch"]]
+    {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let mut command = Command::new(PROGRAM);
+        command.args(arguments).args(["--election", &group.election]).stdin(Stdio::null());
+        group.access.give(&mut command);
+        let output = command.stdout(full).kill_on_drop(true).output();
+        let output = tokio::time::timeout(SOON, output).await.unwrap().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
+        assert_eq!(said.matches("standard output cannot be written: ").count(), 1, "{said}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn status_says_what_there_is_to_know_of_this_machine() {
     let (store, sink) = (Store::embedded().await.unwrap(), Sink::start().await.unwrap());
     let group = Group::new(PROGRAM, &store, &sink);
     group.warm_up().await.unwrap();
@@ -115,7 +136,7 @@ async fn status_says_why_this_machine_does_not_lead() {
     ada.event("turn-ended", SOON).await;
     let (code, said) = status(&[("TENURE_NAME", "ben"), ("TENURE_EVERY", "1h")]).await;
     assert_eq!(code, Some(0), "{said}");
-    assert!(said.contains("here       ben is not leader, because ada holds the lease"), "{said}");
+    assert!(said.contains("keeps ben from taking over when ada is gone"), "{said}");
     assert!(said.contains("the settings here say \"every 1h\""), "{said}");
     let (_, said) = status(&[("TENURE_NAME", "ada"), ("TENURE_EVERY", "2s")]).await;
     assert!(

@@ -3,7 +3,8 @@
 use super::args::BreakArguments;
 use super::complaint::{self, Complaint, printable, shown};
 use super::configuration::Configuration;
-use super::{UNUSABLE, consent, fail, print};
+use super::look::NO_ELECTION;
+use super::{UNUSABLE, consent, fail, say};
 use crate::clock::BootClock;
 use crate::contract::{LeaseState, Snapshot, Trouble};
 use crate::runner::class_name;
@@ -43,12 +44,11 @@ pub(super) async fn break_lease(arguments: &BreakArguments) -> ExitCode {
     };
     match seen.lease {
         LeaseState::Absent => {
-            let told = "there is no such election: no candidate ever ran, or its blob was deleted";
-            return fail(format_args!("{}: {told}", printable(&election)));
+            return fail(format_args!("{}: {NO_ELECTION}", printable(&election)));
         }
         LeaseState::Leased | LeaseState::Breaking => {}
         LeaseState::Available | LeaseState::Expired | LeaseState::Broken => {
-            print("Nobody holds the lease; nothing was changed.\n");
+            say("Nobody holds the lease; nothing was changed.\n");
             return ExitCode::SUCCESS;
         }
     }
@@ -58,8 +58,8 @@ pub(super) async fn break_lease(arguments: &BreakArguments) -> ExitCode {
         return fail(why);
     }
     match component.break_lease(period).await {
-        Ok(Ok(left)) if left.is_zero() => print("The lease is broken; anybody can win it now.\n"),
-        Ok(Ok(left)) => print(&format!(
+        Ok(Ok(left)) if left.is_zero() => say("The lease is broken; anybody can win it now.\n"),
+        Ok(Ok(left)) => say(&format!(
             "The lease is broken; it is held for {} still, then anybody can win it.\n",
             format_duration(left)
         )),

@@ -1,5 +1,6 @@
 //! What is wrong with the settings, in the words of those who set them.
 
+use super::text::{columns, wrapped};
 use std::fmt::{self, Write as _};
 use std::io::Write as _;
 use tenure_base::secret::looks_secret;
@@ -83,9 +84,11 @@ fn spelt_out(c: char) -> String {
     }
 }
 
-/// Writes to standard error. Nobody reading it is no reason to fail.
+/// Writes to standard error; on a terminal, lines end at a word. Nobody reading it is no reason to
+/// fail.
 pub(super) fn print(text: impl fmt::Display) {
-    let _ = write!(std::io::stderr(), "{text}");
+    let mut out = std::io::stderr();
+    let _ = write!(out, "{}", wrapped(&text.to_string(), columns(&out)));
 }
 
 #[cfg(test)]

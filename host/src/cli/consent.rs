@@ -1,6 +1,7 @@
 //! Asking before something is done that cannot be undone.
 
-use std::io::{IsTerminal, Write as _, stderr, stdin};
+use super::complaint;
+use std::io::{IsTerminal, stdin};
 
 /// Asks on the terminal. `what` is what will happen, in sentences.
 ///
@@ -11,7 +12,7 @@ pub(super) fn ask(what: &str) -> Result<(), String> {
     if !stdin().is_terminal() {
         return Err(format!("{what} Nobody is there to agree. Say --yes"));
     }
-    let _ = write!(stderr(), "{what}\nGo on? [y/N] ");
+    complaint::print(format_args!("{what}\nGo on? [y/N] "));
     let mut answer = String::new();
     let _ = stdin().read_line(&mut answer);
     match answer.trim().to_ascii_lowercase().as_str() {

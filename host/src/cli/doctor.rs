@@ -7,7 +7,7 @@ use super::args::LookArguments;
 use super::complaint;
 use super::configuration::Configuration;
 use super::signals::Signals;
-use super::status::complain;
+use super::status::slot_ahead;
 use super::{UNUSABLE, fail};
 use crate::clock::BootClock;
 use crate::component::{CheckError, Doctor, Engine, Finding, Verdict};
@@ -39,7 +39,7 @@ pub(super) async fn doctor(arguments: &LookArguments) -> ExitCode {
         }
     };
     if !configuration.complaints.is_empty() {
-        return complain(&configuration.complaints, arguments.json);
+        return report::complain(&election, &configuration.complaints, arguments.json);
     }
     let mut report = Report::begin(&election, arguments.json);
     report.add([finding("settings", Verdict::Good, "nothing to complain about".to_owned())]);
@@ -56,7 +56,15 @@ pub(super) async fn doctor(arguments: &LookArguments) -> ExitCode {
         Some(Err(error)) => return fail(error),
         None => return ExitCode::from(IMPATIENT),
     }
+    report.add(slot(&mut configuration).await);
     report.end()
+}
+
+/// A claimed slot that keeps all turns waiting. Why there is nothing to see is told already.
+async fn slot(configuration: &mut Configuration) -> Option<Finding> {
+    let component = configuration.component(&BootClock::new()).await.ok()?;
+    let seen = component.inspect().await.ok()?.ok()?;
+    slot_ahead(&seen).map(|told| finding("last slot", Verdict::Warning, told))
 }
 
 /// A first signal waits until the blob is removed that the doctor made; a second one does not.

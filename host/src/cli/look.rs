@@ -9,6 +9,10 @@ use crate::contract::Snapshot;
 use crate::settings::names;
 use std::process::ExitCode;
 
+/// What an absent blob means to those who would change something in its election.
+pub(super) const NO_ELECTION: &str =
+    "there is no such election: no candidate ever ran, or its blob was deleted";
+
 /// What was seen, and by whom.
 pub(super) struct Look {
     pub election: String,

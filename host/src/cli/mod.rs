@@ -36,17 +36,30 @@ mod webhook;
 
 use args::{Arguments, Command, TargetArguments};
 use clap::{CommandFactory as _, FromArgMatches as _};
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 use steer::Verb;
 use tokio::runtime::{Builder, Runtime};
 
 /// The program was used wrongly, or could not do what it was asked for.
 const UNUSABLE: u8 = 2;
 
+/// Something that should be on standard output could not be written.
+static UNWRITTEN: AtomicBool = AtomicBool::new(false);
+
 /// Runs the program with the arguments and the environment of this process.
 pub fn main() -> ExitCode {
-    let given = Arguments::command().get_matches();
+    let code = obey();
+    match UNWRITTEN.load(Ordering::Relaxed) {
+        true => ExitCode::from(UNUSABLE),
+        false => code,
+    }
+}
+
+fn obey() -> ExitCode {
+    let given = Arguments::command().try_get_matches();
+    let given = given.unwrap_or_else(|error| args::advised(error).exit());
     let command = Arguments::from_arg_matches(&given).unwrap_or_else(|error| error.exit()).command;
     match command {
         Command::Run(arguments) => {
@@ -105,10 +118,26 @@ fn with_runtime(workers: usize, program: impl FnOnce(&Runtime) -> ExitCode) -> E
     }
 }
 
-/// Writes to standard output. Nobody reading it is no reason to fail.
+/// Writes to standard output. Nobody reading it is no reason to fail; anything else is told, and is
+/// the exit code.
 fn print(text: &str) {
-    let mut out = std::io::stdout();
-    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    let mut out = io::stdout();
+    if let Err(error) = out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        unwritten(&error);
+    }
+}
+
+/// The same for sentences: on a terminal, lines end at a word.
+fn say(text: &str) {
+    print(&text::wrapped(text, text::columns(io::stdout())));
+}
+
+/// Tells once that standard output cannot be written.
+fn unwritten(error: &io::Error) {
+    let nobody_reads = error.kind() == io::ErrorKind::BrokenPipe;
+    if !nobody_reads && !UNWRITTEN.swap(true, Ordering::Relaxed) {
+        fail(format_args!("standard output cannot be written: {error}"));
+    }
 }
 
 /// Says why, and ends with the exit code for it.

@@ -3,10 +3,11 @@
 use super::args::ResetSlotArguments;
 use super::complaint::{self, printable};
 use super::configuration::Configuration;
-use super::{UNUSABLE, consent, fail};
+use super::look::NO_ELECTION;
+use super::{UNUSABLE, consent, fail, say};
 use crate::clock::{BootClock, Clock};
 use crate::component::ElectionComponent;
-use crate::contract::{Event, Memory, Report, Snapshot, Standing, Started, Trouble};
+use crate::contract::{Event, LeaseState, Memory, Report, Snapshot, Standing, Started, Trouble};
 use crate::runner::{class_name, rfc3339};
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -38,10 +39,10 @@ pub(super) async fn reset_slot(arguments: &ResetSlotArguments) -> ExitCode {
     let operator = Operator { component, clock };
     match operator.ask_and_reset(arguments.yes).await {
         Ok(done) => {
-            println!("{done}");
+            say(&format!("{done}\n"));
             ExitCode::SUCCESS
         }
-        Err(Stop::Disagreed(why)) => {
+        Err(Stop::Unusable(why)) => {
             complaint::print(format_args!("tenure: {why}\n"));
             ExitCode::from(UNUSABLE)
         }
@@ -54,7 +55,8 @@ pub(super) async fn reset_slot(arguments: &ResetSlotArguments) -> ExitCode {
 
 /// Why the slot was not reset.
 enum Stop {
-    Disagreed(String),
+    /// There is nothing to do it on, or nobody agreed to it.
+    Unusable(String),
     Failed(String),
 }
 
@@ -66,11 +68,14 @@ struct Operator {
 impl Operator {
     async fn ask_and_reset(&self, yes: bool) -> Result<String, Stop> {
         let seen = self.look().await?;
+        if seen.lease == LeaseState::Absent {
+            return Err(Stop::Unusable(NO_ELECTION.to_owned()));
+        }
         let Some(slot) = ahead(&seen) else {
             return Ok("No slot lies in the future; nothing was changed.".to_owned());
         };
         if !yes {
-            consent::ask(&consequences(&slot, &seen)).map_err(Stop::Disagreed)?;
+            consent::ask(&consequences(&slot, &seen)).map_err(Stop::Unusable)?;
         }
         for _ in 0..TRIES {
             let broken = self.component.break_lease(None).await.map_err(failed)?;

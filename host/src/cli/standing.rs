@@ -8,6 +8,7 @@ use super::signals::StatusSignal;
 use crate::clock::{BootClock, Clock as _};
 use crate::server::{Board, LastTurn, Summary};
 use std::fmt::Write as _;
+use std::io::{Write as _, stderr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,8 +27,12 @@ pub(super) async fn on_signal(
             Format::Text => text(&summary),
             Format::Json => log::json_line(&summary).unwrap_or_default() + "\n",
         });
-        let between = if format == Format::Text { "\n" } else { "" };
-        complaint::print(texts.collect::<Vec<_>>().join(between));
+        let texts: Vec<_> = texts.collect();
+        match format {
+            Format::Text => complaint::print(texts.join("\n")),
+            // Its lines must stay as they are. Nobody reading them is no reason to fail.
+            Format::Json => drop(stderr().write_all(texts.concat().as_bytes())),
+        }
     }
 }
 

@@ -5,15 +5,16 @@ mod here;
 use super::args::LookArguments;
 use super::complaint::{self, Complaint, printable};
 use super::look::{Look, look};
+use super::text::{broken, columns};
 use super::{UNUSABLE, fail, print};
 use crate::contract::{
     Finished, Incumbent, LastSlot, LeaseState, Outcome, Snapshot, Started, Trouble,
 };
 use crate::runner::{class_name, rfc3339};
 use crate::settings::names;
+pub(super) use here::slot_ahead;
 use here::{Own, Remark};
 use serde_json::{Value, json};
-use std::fmt::Write as _;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -36,7 +37,10 @@ pub(super) async fn status(arguments: &LookArguments) -> ExitCode {
             object["here"] = json!(remarks);
             object.to_string() + "\n"
         }
-        false => as_text(&election, &snapshot) + &here::rows(&remarks),
+        false => {
+            let width = columns(std::io::stdout());
+            as_text(&election, &snapshot, width) + &here::rows(&remarks, width)
+        }
     };
     print(&text);
     ExitCode::from(if leader(&snapshot).is_some() { 0 } else { NOBODY })
@@ -117,12 +121,15 @@ fn as_json(election: &str, snapshot: &Snapshot) -> Value {
     })
 }
 
-fn as_text(election: &str, snapshot: &Snapshot) -> String {
+/// One of the rows for people, on a terminal of some width.
+fn row(name: &str, value: &str, width: Option<usize>) -> String {
+    // Names and addresses are what somebody wrote on the blob.
+    format!("{name:<10} {}\n", broken(&printable(value), 11, width))
+}
+
+fn as_text(election: &str, snapshot: &Snapshot, width: Option<usize>) -> String {
     let mut text = String::new();
-    let mut row = |name: &str, value: String| {
-        // Names and addresses are what somebody wrote on the blob.
-        let _ = writeln!(text, "{name:<10} {}", printable(&value));
-    };
+    let mut row = |name: &str, value: String| text.push_str(&row(name, &value, width));
     row("election", election.to_owned());
     row("lease", lease_name(snapshot.lease).to_owned());
     match (leader(snapshot), &snapshot.incumbent) {
@@ -160,12 +167,7 @@ fn as_text(election: &str, snapshot: &Snapshot) -> String {
         row("started", format!("for {value} at {slot}{attempt}, {outcome}"));
     }
     if let Some(next) = snapshot.next_turn {
-        let wait =
-            Duration::from_secs(next.saturating_sub(snapshot.asked_at).div_ceil(1_000_000_000));
-        let wait = match wait.is_zero() {
-            true => "now".to_owned(),
-            false => format!("in {}", humantime::format_duration(wait)),
-        };
+        let wait = ahead(next, snapshot.asked_at).unwrap_or_else(|| "now".to_owned());
         row("next turn", format!("{} ({wait})", rfc3339(next)));
     }
     text
@@ -178,10 +180,19 @@ fn again(attempt: u32) -> String {
     }
 }
 
-/// An instant, and how long ago it was in whole seconds.
+/// An instant, and how long ago it was or will be in whole seconds.
 fn when(then: u64, now: u64) -> String {
-    let ago = Duration::from_secs(now.saturating_sub(then) / 1_000_000_000);
-    format!("{} ({} ago)", rfc3339(then), humantime::format_duration(ago))
+    let distance = ahead(then, now).unwrap_or_else(|| {
+        let ago = Duration::from_secs(now.saturating_sub(then) / 1_000_000_000);
+        format!("{} ago", humantime::format_duration(ago))
+    });
+    format!("{} ({distance})", rfc3339(then))
+}
+
+/// How long it is until an instant; none when that is past.
+fn ahead(then: u64, now: u64) -> Option<String> {
+    let wait = Duration::from_secs(then.saturating_sub(now).div_ceil(1_000_000_000));
+    (!wait.is_zero()).then(|| format!("in {}", humantime::format_duration(wait)))
 }
 
 pub(super) fn lease_name(state: LeaseState) -> &'static str {
@@ -250,7 +261,7 @@ mod tests {
     #[test]
     fn text_for_people() {
         assert_eq!(
-            as_text("c/b", &snapshot(LeaseState::Leased)),
+            as_text("c/b", &snapshot(LeaseState::Leased), None),
             "election   c/b\n\
              lease      leased\n\
              leader     a\n\
@@ -262,13 +273,22 @@ mod tests {
         );
         let ben = Incumbent { name: "ben".to_owned(), term: 6, since: 0, address: None };
         let second = Snapshot { history: vec![ben], changes: 2, ..snapshot(LeaseState::Leased) };
-        let second = as_text("c/b", &second);
+        let second = as_text("c/b", &second, None);
         assert!(
             second.contains("before     ben, term 6 (2 changes: tenure history)\n"),
             "{second}"
         );
-        let nobody = as_text("c/b", &snapshot(LeaseState::Expired));
+        let nobody = as_text("c/b", &snapshot(LeaseState::Expired), None);
         assert!(nobody.contains("nobody; the last one was a, term 7\n"), "{nobody}");
+    }
+
+    #[test]
+    fn what_lies_in_the_future_is_not_past() {
+        let slot = LastSlot { slot: 265 * SECOND, attempt: 2 };
+        let ahead = Snapshot { last_slot: Some(slot), ..snapshot(LeaseState::Leased) };
+        let told = as_text("c/b", &ahead, None);
+        let row = "last slot  1970-01-01T00:04:25Z (in 3m 20s), attempt 2\n";
+        assert!(told.contains(row), "{told}");
     }
 
     #[test]

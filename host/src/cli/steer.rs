@@ -3,7 +3,8 @@
 use super::args::{ListenerArguments, TargetArguments};
 use super::complaint::{self, Complaint, printable, shown};
 use super::configuration::Configuration;
-use super::{UNUSABLE, control_token, fail, print};
+use super::look::NO_ELECTION;
+use super::{UNUSABLE, control_token, fail, say};
 use crate::clock::BootClock;
 use crate::contract::{LeaseState, Snapshot};
 use crate::egress::Clients;
@@ -43,10 +44,6 @@ impl Verb {
             Self::Resume => "resume",
         }
     }
-
-    fn is_for_the_leader(&self) -> bool {
-        matches!(self, Self::Resign | Self::Transfer(_))
-    }
 }
 
 pub(super) async fn steer(verb: &Verb, target: &TargetArguments) -> ExitCode {
@@ -60,13 +57,7 @@ pub(super) async fn steer(verb: &Verb, target: &TargetArguments) -> ExitCode {
             None
         }
     });
-    if target.at.is_none() && !verb.is_for_the_leader() {
-        let problem = "it is not said which candidate is meant";
-        let advice = "give the address of its listener, like --at http://10.0.0.4:8080";
-        configuration.complaints.push(Complaint::new("--at", problem, advice));
-    }
-    let asks = target.at.is_none() && verb.is_for_the_leader();
-    let component = match asks {
+    let component = match target.at.is_none() {
         true => match configuration.component(&BootClock::new()).await {
             Ok(component) => Some(component),
             Err(failure) => return fail(failure),
@@ -93,7 +84,7 @@ pub(super) async fn steer(verb: &Verb, target: &TargetArguments) -> ExitCode {
     let election = configuration.settings.get(names::ELECTION).map(str::to_owned);
     match (Operator { clients, at, token, election }).order(verb).await {
         Ok(done) => {
-            print(&format!("{done}\n"));
+            say(&format!("{done}\n"));
             ExitCode::SUCCESS
         }
         Err(Stop::Refused(why)) => fail(why),
@@ -135,9 +126,7 @@ fn listener(source: &str, text: &str) -> Result<Url, Complaint> {
 /// Where the leader takes orders.
 fn leaders_listener(seen: &Snapshot) -> Result<Url, String> {
     if seen.lease == LeaseState::Absent {
-        return Err(
-            "there is no such election: no candidate ever ran, or its blob was deleted".to_owned()
-        );
+        return Err(NO_ELECTION.to_owned());
     }
     let held = matches!(seen.lease, LeaseState::Leased | LeaseState::Breaking);
     let Some(leader) = seen.incumbent.as_ref().filter(|_| held) else {
@@ -180,7 +169,8 @@ impl Operator {
         let (status, told) = self.send(reqwest::Method::POST, url).await.map_err(Stop::Refused)?;
         if status != 202 {
             let why = told["error"].as_str().map_or_else(|| format!("HTTP {status}"), printable);
-            return Err(Stop::Refused(format!("{who} at {}: {why}", self.at)));
+            let leader = elsewhere(&told["leader"]);
+            return Err(Stop::Refused(format!("{who} at {}: {why}{leader}", self.at)));
         }
         match verb {
             Verb::Pause => Ok(format!("{who} is paused; resume it, or it stays out of the race.")),
@@ -256,8 +246,14 @@ impl Operator {
         match told.get("candidate") {
             Some(_) if status == 200 => Ok(told),
             _ if told["elections"].is_array() => {
-                let why = printable(told["error"].as_str().unwrap_or_default());
-                Err(format!("the listener at {}: {why}", self.at))
+                let there = told["elections"].as_array().into_iter().flatten();
+                let there: Vec<_> = there.filter_map(Value::as_str).map(printable).collect();
+                let (why, advice) = match &self.election {
+                    Some(named) => (format!("no candidate of {} is", shown(named)), "give"),
+                    None => ("several elections are".to_owned(), "add"),
+                };
+                let there = there.join(", or ");
+                Err(format!("{why} at {}; {advice} --election {there}", self.at))
             }
             _ => Err(format!("{} is no listener of a candidate (HTTP {status})", self.at)),
         }
@@ -279,6 +275,13 @@ impl Operator {
         let body = response.bytes().await.map_err(unreached)?;
         Ok((status, serde_json::from_slice(&body).unwrap_or_default()))
     }
+}
+
+/// Who leads instead, as far as that is known.
+fn elsewhere(leader: &Value) -> String {
+    let Some(name) = leader["name"].as_str() else { return String::new() };
+    let at = leader["address"].as_str().map(|at| format!(" at {}", printable(at)));
+    format!("; {} leads{}", printable(name), at.unwrap_or_default())
 }
 
 /// An error with all that led to it, in one line.

@@ -5,10 +5,10 @@ mod change;
 use super::args::WatchArguments;
 use super::complaint::{Complaint, shown};
 use super::configuration::Configuration;
-use super::fail;
 use super::signals::Signals;
 use super::status::complain;
-use super::text::colour_wanted;
+use super::text::{colour_wanted, columns};
+use super::{fail, unwritten};
 use crate::clock::{BootClock, Clock};
 use crate::component::ElectionComponent;
 use crate::settings::names;
@@ -59,7 +59,7 @@ pub(super) async fn watch(arguments: &WatchArguments) -> ExitCode {
     }
 }
 
-/// Until nobody reads any more.
+/// Until nobody reads any more, or nothing can be written.
 async fn look_on(
     component: &ElectionComponent,
     clock: &BootClock,
@@ -71,7 +71,8 @@ async fn look_on(
         let began = clock.now();
         let seen = component.inspect().await.map_err(|error| error.to_string())?;
         for change in watcher.see(seen) {
-            if page.write(&change).is_err() {
+            if let Err(error) = page.write(&change) {
+                unwritten(&error);
                 return Ok(());
             }
         }
@@ -106,7 +107,7 @@ impl<'a> Page<'a> {
         let now = Utc::now();
         let line = match self.json {
             true => self.as_json(now, change)?,
-            false => change.line(&now.with_timezone(&Local), self.colour),
+            false => change.line(&now.with_timezone(&Local), self.colour, columns(io::stdout())),
         };
         let mut out = io::stdout();
         writeln!(out, "{line}").and_then(|()| out.flush())

@@ -54,6 +54,10 @@ async fn each_election_has_its_own_candidate_and_all_are_left_together() {
     }
     assert_eq!(get(format!("{address}/readyz")).await.0, 200);
     assert_eq!(get(format!("{address}/leader")).await.0, 400);
+    for path in ["", "events", "healthz", "readyz", "leader", "history", "metrics"] {
+        let (status, told) = get(format!("{address}/{path}?election=no/where")).await;
+        assert_eq!((status, &told["elections"][1]), (404, &Value::from(second.as_str())), "{path}");
+    }
 
     process.signal(Signal::USR1).unwrap();
     let told = standing(&process, 2).await;
@@ -67,6 +71,12 @@ async fn each_election_has_its_own_candidate_and_all_are_left_together() {
 
     // An order reaches the candidate of its election, and no other.
     let mut order = Command::new(PROGRAM);
+    order.args(["pause", "--at", &address, "--control-token-file"]).arg(&token);
+    let refused = order.output().await.unwrap();
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+    let told = String::from_utf8_lossy(&refused.stderr);
+    assert!(told.contains(&format!("add --election {first}, or {second}")), "{told}");
+    let mut order = Command::new(PROGRAM);
     order.args(["pause", "--election", &first, "--at", &address]);
     order.arg("--control-token-file").arg(&token);
     group.access.give(&mut order);
@@ -79,6 +89,8 @@ async fn each_election_has_its_own_candidate_and_all_are_left_together() {
     let status = process.terminate(SOON).await.unwrap();
     assert_eq!(status.code(), Some(0), "{}", process.transcript());
     let lines = process.lines();
+    let told = lines.iter().rfind(|line| of(&second, "ordered")(line)).unwrap();
+    assert_eq!(told.event["order"], "leave; a turn that runs may go on for 1s");
     let ended = lines.iter().find(|line| of(&second, "stood-down")(line)).unwrap();
     assert_eq!(ended.event["reason"], "left", "{}", process.transcript());
     for election in [&first, &second] {

@@ -19,7 +19,8 @@ async fn nothing_changes_by_mistake() {
     let election = stage.group.election.as_str();
     let elsewhere = format!("{election}-elsewhere");
     for (arguments, words) in [
-        (vec!["pause"], "which candidate is meant"),
+        (vec!["pause"], "--at <URL>"),
+        (vec!["resume", "--election", election], "--at <URL>"),
         (vec!["resign", "--at", "localhost:1"], "no http:// or https:// address"),
         (vec!["resign", "--at", &gone], "cannot be reached"),
         (vec!["resign", "--at", &at, "--control-token-file", short], "fewer than 16"),
@@ -27,7 +28,9 @@ async fn nothing_changes_by_mistake() {
         (vec!["resign", "--at", &at, "--control-token-file", "/no/such/file"], "cannot be read"),
         (vec!["resign", "--election", &elsewhere], "no such election"),
         (vec!["break", "--election", &elsewhere, "--yes"], "no such election"),
+        (vec!["reset-slot", "--election", &elsewhere, "--yes"], "no such election"),
         (vec!["break", "--election", election, "--period", "61s", "--yes"], "longer than 60s"),
+        (vec!["break", "--election", election, "--period", "-5s", "--yes"], "is no duration"),
         (vec!["resign", "--election", election], "no address on record"),
         (vec!["transfer", "--to", "ada", "--at", &at], "leads already"),
         (vec!["transfer", "--to", "", "--at", &at], "name the heir"),

@@ -15,7 +15,7 @@ async fn a_leader_that_resigns_makes_way() {
     // One that does not lead has nothing to give up.
     let again = stage.order(&candidates[0], &["resign"]).await;
     assert_eq!(code(&again), 2, "{}", said(&again));
-    assert!(said(&again).contains("does not lead"), "{}", said(&again));
+    assert!(said(&again).contains("does not lead; ben leads"), "{}", said(&again));
     assert_eq!(stage.sink.overlap().1, 0);
 }
 

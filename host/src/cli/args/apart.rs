@@ -5,14 +5,14 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 const COMPOSE_HELP: &str = "\
-The composed component runs one whole turn for each call: as a command (wasi:cli/run), as an HTTP
-server (POST /tick, GET /leader, GET /healthz) or by Spin's cron trigger. It is configured by the
-variables TENURE_ELECTION, AZURE_STORAGE_CONNECTION_STRING, TENURE_EVERY or TENURE_CRON and the
+The composed component runs one whole turn for each call: as a command (wasi:cli/run), as an HTTP \
+server (POST /tick, GET /leader, GET /healthz) or by Spin's cron trigger. It is configured by the \
+variables TENURE_ELECTION, AZURE_STORAGE_CONNECTION_STRING, TENURE_EVERY or TENURE_CRON and the \
 others; over HTTP, TENURE_TICK_TOKEN too. The handler sees none of them.
 
-Nothing renews the lease beside a turn there: it is 60 s long, and a turn that takes longer than
-48 s is reported as overran. A handler that traps takes the whole instance with it: its slot stays
-claimed, and the lease runs out instead of being released.
+Nothing renews the lease beside a turn there: it is 60 s long, and a turn that takes longer than \
+48 s is reported as overran. A handler that traps takes the whole instance with it: its slot \
+stays claimed, and the lease runs out instead of being released.
 
 Exit codes: 0 it is written; 2 it is not.";
 
@@ -31,7 +31,7 @@ pub(in crate::cli) struct ComposeArguments {
 }
 
 const STORE_HELP: &str = "\
-It knows one account, that of the emulators: clients reach it on port 10000 with the connection
+It knows one account, that of the emulators: clients reach it on port 10000 with the connection \
 string UseDevelopmentStorage=true. All it holds is lost when it ends.";
 
 #[derive(Args)]
@@ -43,11 +43,11 @@ pub(in crate::cli) struct StoreArguments {
 }
 
 const DEMO_HELP: &str = "\
-Everything runs on this machine, on free ports of 127.0.0.1, and is gone afterwards. The page can be
-looked at by whoever reaches it; its buttons take the token in the address that is printed.
+Everything runs on this machine, on free ports of 127.0.0.1, and is gone afterwards. The page can \
+be looked at by whoever reaches it; its buttons take the token in the address that is printed.
 
-Exit codes: 0 all went well, with --page until Ctrl-C; 1 turns overlapped, or something did not happen; 2 it could not be
-started; 130 it was interrupted.";
+Exit codes: 0 all went well, with --page until Ctrl-C; 1 turns overlapped, or something did not \
+happen; 2 it could not be started; 130 it was interrupted.";
 
 #[derive(Args)]
 #[command(after_help = DEMO_HELP)]

@@ -7,13 +7,13 @@ pub(super) const STATUS_HELP: &str = "\
 Exit codes: 0 somebody leads; 1 nobody does; 2 it could not be found out.";
 
 pub(super) const DOCTOR_HELP: &str = "\
-It connects to the storage account, and tries each request that a candidate sends on an empty blob
-of its own beside the election's, BLOB.doctor-…, which it removes. A credential that may not delete
-blobs leaves one of them, BLOB.doctor. A missing container is made, as a candidate would make it.
-The election itself is looked at, and not touched: run it while candidates run.
+It connects to the storage account, and tries each request that a candidate sends on an empty \
+blob of its own beside the election's, BLOB.doctor-…, which it removes. A credential that may not \
+delete blobs leaves one of them, BLOB.doctor. A missing container is made, as a candidate would \
+make it. The election itself is looked at, and not touched: run it while candidates run.
 
-Exit codes: 0 all is well; 1 there are warnings; 2 something failed, or a setting is wrong; 130 it
-was interrupted.";
+Exit codes: 0 all is well; 1 there are warnings; 2 something failed, or a setting is wrong; 130 \
+it was interrupted.";
 
 pub(super) const HISTORY_HELP: &str = "\
 The record on the blob keeps the newest leaders, ten at most.
@@ -40,8 +40,8 @@ pub(in crate::cli) struct LookTimes {
 const WATCH_HELP: &str = "\
 It looks, and takes no part. Changes that come and go between two looks are not seen.
 
-It ends with SIGINT (Ctrl-C) or SIGTERM, or when nobody reads any more. Exit codes: 0 it was ended; 2
-something is wrong with the settings.";
+It ends with SIGINT (Ctrl-C) or SIGTERM, or when nobody reads any more. Exit codes: 0 it was \
+ended; 2 something is wrong with the settings.";
 
 #[derive(Args)]
 #[command(after_help = WATCH_HELP)]

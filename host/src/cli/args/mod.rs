@@ -16,9 +16,10 @@ pub(super) use run::WatchdogArguments;
 pub(super) use run::{Format, RunArguments};
 pub(super) use steer::{BreakArguments, ListenerArguments, ResetSlotArguments, TargetArguments};
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Parser, Subcommand};
 use look::{DOCTOR_HELP, HISTORY_HELP, STATUS_HELP};
-use steer::{SteerArguments, TransferArguments};
+use steer::{PauseArguments, SteerArguments, TransferArguments};
 
 const ABOUT: &str = "Elects one leader among many with a lease on an Azure blob, and runs the \
 leader's work only there.";
@@ -77,9 +78,9 @@ pub(super) enum Command {
     /// Has the leader hand over to a candidate of your choice, with no gap for a third one
     Transfer(TransferArguments),
     /// Keeps one candidate out of the race until it is resumed; a leader resigns
-    Pause(SteerArguments),
+    Pause(PauseArguments),
     /// Lets a paused candidate contend again
-    Resume(SteerArguments),
+    Resume(PauseArguments),
     /// Breaks the lease, whoever holds it, reachable or not
     Break(BreakArguments),
     /// Makes one component of the election and a handler, for Spin, wasmCloud and other platforms
@@ -98,6 +99,20 @@ pub(super) enum Command {
     Demo(DemoArguments),
 }
 
+/// What clap says against a command line, with a tip where a program was meant as the work.
+pub(super) fn advised(mut error: clap::Error) -> clap::Error {
+    let usage = error.get(ContextKind::Usage).map(ToString::to_string).unwrap_or_default();
+    let bare = |value: &ContextValue| !value.to_string().starts_with('-');
+    if error.kind() == ErrorKind::UnknownArgument
+        && usage.contains("tenure run")
+        && error.get(ContextKind::InvalidArg).is_some_and(bare)
+    {
+        let tip = "put -- before a command".to_owned().into();
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip]));
+    }
+    error
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -106,5 +121,45 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Arguments::command().debug_assert();
+    }
+
+    fn refused(line: &str) -> String {
+        let error = Arguments::command().try_get_matches_from(line.split(' ')).unwrap_err();
+        advised(error).to_string()
+    }
+
+    #[test]
+    fn a_command_without_its_dashes_is_told_of_them() {
+        let tip = "put -- before a command";
+        let told = refused("tenure run --election jobs/x --every 5s true --all");
+        assert!(told.contains("unexpected argument 'true'") && told.contains(tip), "{told}");
+        for other in ["tenure run --evry 5s", "tenure status true"] {
+            assert!(!refused(other).contains(tip), "{other}");
+        }
+    }
+
+    #[test]
+    fn who_is_paused_must_be_said() {
+        for verb in ["pause", "resume"] {
+            let told = refused(&format!("tenure {verb} --election jobs/x"));
+            assert!(told.contains("required") && told.contains("--at <URL>"), "{told}");
+            let help = refused(&format!("tenure {verb} --help"));
+            assert!(help.contains("--at <URL>") && !help.contains("default: the"), "{help}");
+        }
+        let help = refused("tenure resign --help");
+        assert!(help.contains("default: the address of the leader"), "{help}");
+    }
+
+    /// Else lines break twice on a terminal that is narrower than they are.
+    #[test]
+    fn paragraphs_of_help_have_one_line() {
+        let program = Arguments::command();
+        for command in program.get_subcommands() {
+            let notes = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            for paragraph in notes.split("\n\n") {
+                let mut more = paragraph.lines().skip(1);
+                assert!(more.all(|line| line.starts_with("  ")), "{}", command.get_name());
+            }
+        }
     }
 }

@@ -10,40 +10,41 @@ Instead of --handler, any program can be the work; it is started anew for each t
 
   tenure run --election jobs/backup --cron '0 3 * * *' -- /usr/local/bin/backup --all
 
-It sees this environment without AZURE_*, IDENTITY_*, MSI_* and TENURE_*, what --env adds, and
-TENURE_TERM, TENURE_SLOT, TENURE_ATTEMPT, TENURE_VALUE (of --on-start) and TENURE_DEADLINE, the time
-at which it is killed unless a renewal puts that off, as most do. Exit code 0 is success. It and all
-that it started are told to end (SIGTERM) the stop time before the leadership ends, and killed half a
-second before it; what it leaves running when it ends is killed too. A turn that was told to end
-counts as cut off, or timed out, whatever its exit code. Give the term to whatever it writes to.
+It sees this environment without AZURE_*, IDENTITY_*, MSI_* and TENURE_*, what --env adds, and \
+TENURE_TERM, TENURE_SLOT, TENURE_ATTEMPT, TENURE_VALUE (of --on-start) and TENURE_DEADLINE, the \
+time at which it is killed unless a renewal puts that off, as most do. Exit code 0 is success. It \
+and all that it started are told to end (SIGTERM) the stop time before the leadership ends, and \
+killed half a second before it; what it leaves running when it ends is killed too. A turn that \
+was told to end counts as cut off, or timed out, whatever its exit code. Give the term to \
+whatever it writes to.
 
 Or each turn is one POST to a URL, with the turn as JSON:
 
   tenure run --election jobs/report --every 1h --webhook https://example.com/tick
 
-Any 2xx is success; everything else, redirects too, is a failed turn, and nothing but --delivery
-at-least-once repeats it. The headers tenure-term and idempotency-key tell the term, and the turn
-across its attempts. When the leadership ends the connection is cut, but what the receiver has begun
-goes on: nobody here can stop it. So it must refuse a term smaller than one that it has seen. Names of
-this machine are allowed, for a sidecar at http://localhost:3000/.
+Any 2xx is success; everything else, redirects too, is a failed turn, and nothing but --delivery \
+at-least-once repeats it. The headers tenure-term and idempotency-key tell the term, and the turn \
+across its attempts. When the leadership ends the connection is cut, but what the receiver has \
+begun goes on: nobody here can stop it. So it must refuse a term smaller than one that it has \
+seen. Names of this machine are allowed, for a sidecar at http://localhost:3000/.
 
 Durations are written with their unit: 500ms, 15s, 1h30m.
 
-Every option that names a variable can be set by it; the command line wins. The storage account and
-its credential come from the variables that Azure's own tools know, never from an argument:
-AZURE_STORAGE_CONNECTION_STRING; or AZURE_STORAGE_ACCOUNT with AZURE_STORAGE_KEY,
-AZURE_STORAGE_SAS_TOKEN, AZURE_STORAGE_AUTH_TOKEN, an application (AZURE_CLIENT_SECRET), or else the
-identity of the workload or the machine. The first of these that is set is used, and the log begins
-with which; TENURE_CREDENTIAL forces one. NAME_FILE instead of a secret's NAME names a file that
-holds it, and is read again every few seconds.
+Every option that names a variable can be set by it; the command line wins. The storage account \
+and its credential come from the variables that Azure's own tools know, never from an argument: \
+AZURE_STORAGE_CONNECTION_STRING; or AZURE_STORAGE_ACCOUNT with AZURE_STORAGE_KEY, \
+AZURE_STORAGE_SAS_TOKEN, AZURE_STORAGE_AUTH_TOKEN, an application (AZURE_CLIENT_SECRET), or else \
+the identity of the workload or the machine. The first of these that is set is used, and the log \
+begins with which; TENURE_CREDENTIAL forces one. NAME_FILE instead of a secret's NAME names a \
+file that holds it, and is read again every few seconds.
 
-On SIGTERM or SIGINT it begins no new turn, lets the running one end within the grace or stops it,
-releases the lease and ends; a second signal does not wait for that. On SIGUSR1 it writes to
-standard error what it is at the moment. systemd is told when it is ready, what it is, and that it
-still makes progress (Type=notify, WatchdogSec=).
+On SIGTERM or SIGINT it begins no new turn, lets the running one end within the grace or stops \
+it, releases the lease and ends; a second signal does not wait for that. On SIGUSR1 it writes to \
+standard error what it is at the moment. systemd is told when it is ready, what it is, and that \
+it still makes progress (Type=notify, WatchdogSec=).
 
-Exit codes: 0 the candidate left; 1 a second signal ended it; 2 something was wrong with the
-settings, and nothing was sent. Nothing else ends it: what goes wrong later is told, and tried
+Exit codes: 0 the candidate left; 1 a second signal ended it; 2 something was wrong with the \
+settings, and nothing was sent. Nothing else ends it: what goes wrong later is told, and tried \
 again.";
 
 #[derive(Args)]

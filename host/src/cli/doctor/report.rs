@@ -1,13 +1,12 @@
 //! Findings as lines for people, or as one object for programs.
 
-use super::exit_code;
-use crate::cli::complaint::printable;
-use crate::cli::print;
-use crate::cli::text::{colour_wanted, columns};
+use super::{exit_code, finding};
+use crate::cli::complaint::{self, Complaint, printable};
+use crate::cli::text::{broken, colour_wanted, columns};
+use crate::cli::{UNUSABLE, print};
 use crate::component::{Finding, Verdict};
 use anstyle::{AnsiColor, Style};
 use serde_json::{Value, json};
-use std::fmt::Write as _;
 use std::io::{IsTerminal, stdout};
 use std::process::ExitCode;
 
@@ -19,9 +18,6 @@ const VERDICT: usize = 7;
 
 /// Details begin there.
 const INDENT: usize = VERDICT + CHECK + 4;
-
-/// A terminal that is narrower breaks the lines by itself.
-const NARROWEST: usize = INDENT + 30;
 
 /// What was found so far.
 pub(super) struct Report {
@@ -39,7 +35,7 @@ impl Report {
             election: election.to_owned(),
             json,
             colour: terminal && colour_wanted(),
-            width: terminal.then(columns).flatten().filter(|width| *width >= NARROWEST),
+            width: columns(stdout()),
             findings: Vec::new(),
         }
     }
@@ -66,6 +62,24 @@ impl Report {
     }
 }
 
+/// What is found when settings are wrong, and nothing was tried for that reason.
+pub(super) fn complain(election: &str, complaints: &[Complaint], json: bool) -> ExitCode {
+    if json {
+        print(&(refused(election, complaints).to_string() + "\n"));
+    }
+    complaint::print(complaint::report(complaints));
+    ExitCode::from(UNUSABLE)
+}
+
+fn refused(election: &str, complaints: &[Complaint]) -> Value {
+    let found = |Complaint { source, problem, advice }: &Complaint| {
+        finding("settings", Verdict::Failed, format!("{source}: {problem}; {advice}"))
+    };
+    let mut object = as_json(election, &complaints.iter().map(found).collect::<Vec<_>>());
+    object["complaints"] = json!(complaints);
+    object
+}
+
 fn worst(findings: &[Finding]) -> Verdict {
     let rank = |finding: &&Finding| exit_code(finding.verdict);
     findings.iter().max_by_key(rank).map_or(Verdict::Good, |finding| finding.verdict)
@@ -81,28 +95,8 @@ fn line(finding: &Finding, colour: bool, width: Option<usize>) -> String {
     };
     let name = verdict_name(finding.verdict);
     let check = printable(&finding.check);
-    let detail = broken(&printable(&finding.detail), width);
+    let detail = broken(&printable(&finding.detail), INDENT, width);
     format!("{style}{name:<VERDICT$}{style:#}  {check:<CHECK$}  {detail}\n")
-}
-
-/// A text whose lines end before the terminal does.
-fn broken(text: &str, width: Option<usize>) -> String {
-    let Some(width) = width else { return text.to_owned() };
-    let mut lines = String::new();
-    let mut column = INDENT;
-    for word in text.split(' ') {
-        let length = word.chars().count();
-        if column > INDENT && column + 1 + length > width {
-            let _ = write!(lines, "\n{:INDENT$}", "");
-            column = INDENT;
-        } else if column > INDENT {
-            lines.push(' ');
-            column += 1;
-        }
-        lines.push_str(word);
-        column += length;
-    }
-    lines
 }
 
 fn summary(findings: &[Finding]) -> String {
@@ -155,17 +149,18 @@ fn as_json(election: &str, findings: &[Finding]) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use super::super::finding;
     use super::*;
 
     #[test]
     fn a_line_is_aligned_and_breaks_before_the_terminal_does() {
-        let told = finding("clock", Verdict::Good, "a bb ccc dddd".to_owned());
+        let words = "a bb ccc dddd a bb ccc dddd abc";
+        let told = finding("clock", Verdict::Good, words.to_owned());
         let prefix = "ok       clock             ";
-        assert_eq!(line(&told, false, None), format!("{prefix}a bb ccc dddd\n"));
+        assert_eq!(line(&told, false, None), format!("{prefix}{words}\n"));
         assert_eq!(prefix.len(), INDENT);
-        let narrow = line(&told, false, Some(INDENT + 8));
-        assert_eq!(narrow, format!("{prefix}a bb ccc\n{:INDENT$}dddd\n", ""));
+        let narrow = line(&told, false, Some(INDENT + 30));
+        let (first, second) = words.split_at(words.len() - 3);
+        assert_eq!(narrow, format!("{prefix}{}\n{:INDENT$}{second}\n", first.trim_end(), ""));
         assert!(line(&told, true, None).contains('\u{1b}'));
     }
 
@@ -196,5 +191,10 @@ mod tests {
         let told = as_json("c/b", &[finding("clock", Verdict::Warning, "late".to_owned())]);
         assert_eq!(told["verdict"], "warning");
         assert_eq!(told["findings"][0]["check"], "clock");
+        let wrong = [Complaint::new("--lease 5s", "too short", "give 15s")];
+        let told = refused("c/b", &wrong);
+        assert_eq!((&told["verdict"], &told["election"]), (&json!("failed"), &json!("c/b")));
+        assert_eq!(told["findings"][0]["detail"], "--lease 5s: too short; give 15s");
+        assert_eq!(told["complaints"][0]["source"], "--lease 5s");
     }
 }

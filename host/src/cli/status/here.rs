@@ -1,12 +1,10 @@
-//! What there is to say about this machine: why no candidate on it leads, and what of its settings and its
-//! clock does not fit the election.
+//! What there is to say about this machine: what keeps a candidate on it from leading, and what of its
+//! settings and its clock does not fit the election.
 
-use super::leader;
-use crate::cli::complaint::printable;
+use super::{leader, row};
 use crate::contract::{LeaseState, Snapshot, TroubleClass};
 use crate::runner::rfc3339;
 use serde::Serialize;
-use std::fmt::Write as _;
 use std::time::Duration;
 
 /// As much is nothing: the service may be as far off itself.
@@ -34,15 +32,8 @@ pub(super) fn remarks(snapshot: &Snapshot, own: &Own, (before, after): (u64, u64
     let mut remarks = Vec::new();
     let mut say = |class, detail| remarks.push(Remark { class, detail });
     say("standing", standing(snapshot, own));
-    if let Some(by) = snapshot.ahead {
-        let slot = rfc3339(snapshot.asked_at.saturating_add(by));
-        say(
-            "schedule",
-            format!(
-                "the last claimed slot, {slot}, lies in the future, and no turn runs until then; if \
-                 that is a mistake, run: tenure reset-slot"
-            ),
-        );
+    if let Some(told) = slot_ahead(snapshot) {
+        say("schedule", told);
     }
     if let (Some(theirs), Some(ours)) = (&snapshot.schedule, &own.schedule)
         && theirs != ours
@@ -61,17 +52,24 @@ pub(super) fn remarks(snapshot: &Snapshot, own: &Own, (before, after): (u64, u64
     remarks
 }
 
-/// As rows below the others.
-pub(super) fn rows(remarks: &[Remark]) -> String {
-    let mut text = String::new();
-    for (number, Remark { detail, .. }) in remarks.iter().enumerate() {
-        let name = if number == 0 { "here" } else { "" };
-        let _ = writeln!(text, "{name:<10} {}", printable(detail));
-    }
-    text
+/// What a claimed slot that lies in the future means.
+pub(in crate::cli) fn slot_ahead(snapshot: &Snapshot) -> Option<String> {
+    let slot = rfc3339(snapshot.asked_at.saturating_add(snapshot.ahead?));
+    Some(format!(
+        "the last claimed slot, {slot}, lies in the future, and no turn runs until then; if that is a \
+         mistake, run: tenure reset-slot"
+    ))
 }
 
-/// What a candidate with these settings is, and why it does not lead.
+/// As rows below the others.
+pub(super) fn rows(remarks: &[Remark], width: Option<usize>) -> String {
+    let row = |(number, Remark { detail, .. }): (usize, &Remark)| {
+        row(if number == 0 { "here" } else { "" }, detail, width)
+    };
+    remarks.iter().enumerate().map(row).collect()
+}
+
+/// What a candidate with these settings is, and what keeps it from leading.
 fn standing(snapshot: &Snapshot, own: &Own) -> String {
     const LOGS: &str = "the logs of the candidates say why; tenure doctor tries it from here";
     let me = own.name.as_deref();
@@ -80,7 +78,7 @@ fn standing(snapshot: &Snapshot, own: &Own) -> String {
             format!("the candidate {} of this machine's settings leads", leader.name)
         }
         (Some(leader), _) => format!(
-            "{} is not leader, because {} holds the lease; who follows takes over when it is free",
+            "nothing seen from here keeps {} from taking over when {} is gone",
             me.unwrap_or("a candidate on this machine"),
             leader.name
         ),
@@ -180,8 +178,16 @@ mod tests {
         let ada = Own { name: Some("ada".to_owned()), schedule: None };
         let ben = Own { name: Some("ben".to_owned()), schedule: None };
         for (lease, own, words) in [
-            (LeaseState::Leased, &Own::default(), "is not leader, because ben holds the lease"),
-            (LeaseState::Leased, &ada, "ada is not leader, because ben holds the lease"),
+            (
+                LeaseState::Leased,
+                &Own::default(),
+                "candidate on this machine from taking over when ben is gone",
+            ),
+            (
+                LeaseState::Leased,
+                &ada,
+                "nothing seen from here keeps ada from taking over when ben is gone",
+            ),
             (LeaseState::Breaking, &ben, "ben of this machine's settings leads"),
             (LeaseState::Available, &ada, "no candidate runs, or none of them can win"),
             (LeaseState::Expired, &ada, "tenure doctor"),
@@ -206,7 +212,7 @@ mod tests {
         let ahead = Snapshot { ahead: Some(60 * SECOND), ..snapshot(LeaseState::Leased) };
         let ahead = said(&ahead, &Own::default());
         assert!(ahead[1].detail.contains("tenure reset-slot"), "{ahead:?}");
-        assert_eq!(rows(&ahead).lines().filter(|line| line.starts_with("here")).count(), 1);
+        assert_eq!(rows(&ahead, None).lines().filter(|line| line.starts_with("here")).count(), 1);
     }
 
     #[test]

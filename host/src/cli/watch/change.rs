@@ -2,12 +2,16 @@
 
 use crate::cli::complaint::printable;
 use crate::cli::status::{leader, lease_name, outcome_name};
+use crate::cli::text::broken;
 use crate::contract::{Snapshot, Trouble};
 use crate::runner::{class_name, rfc3339};
 use anstyle::{AnsiColor, Style};
 use chrono::{DateTime, TimeZone};
 use serde::Serialize;
 use std::fmt;
+
+/// Texts begin there, behind the time and the name.
+const INDENT: usize = 24;
 
 /// One change. Serialized with its name in `event`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -125,13 +129,14 @@ impl Change {
         &self,
         now: &DateTime<Z>,
         colour: bool,
+        width: Option<usize>,
     ) -> String {
         let (style, name, text) = self.words();
         let (dim, style) =
             if colour { (Style::new().dimmed(), style) } else { (Style::new(), Style::new()) };
         let time = now.format("%H:%M:%S%.3f");
         // Names and texts are what somebody wrote on the blob, or answered.
-        let text = printable(&text);
+        let text = broken(&printable(&text), INDENT, width);
         format!("{dim}{time}{dim:#}  {style}{name:<8}{style:#}  {text}").trim_end().to_owned()
     }
 
@@ -204,7 +209,7 @@ mod tests {
     }
 
     fn lines(changes: &[Change]) -> Vec<String> {
-        let line = |change: &Change| change.line(&DateTime::<Utc>::UNIX_EPOCH, false);
+        let line = |change: &Change| change.line(&DateTime::<Utc>::UNIX_EPOCH, false, None);
         changes.iter().map(|change| line(change)[14..].to_owned()).collect()
     }
 
@@ -287,9 +292,10 @@ mod tests {
     #[test]
     fn nothing_that_a_terminal_obeys_gets_through() {
         let change = Change::Nobody { last: Some("a\u{1b}[31m\nb".to_owned()) };
-        let line = change.line(&DateTime::<Utc>::UNIX_EPOCH, false);
+        let line = change.line(&DateTime::<Utc>::UNIX_EPOCH, false, None);
         assert!(!line.contains(['\u{1b}', '\n']), "{line:?}");
-        assert!(change.line(&DateTime::<Utc>::UNIX_EPOCH, true).contains('\u{1b}'));
+        assert_eq!(line.find("nobody"), Some(INDENT));
+        assert!(change.line(&DateTime::<Utc>::UNIX_EPOCH, true, None).contains('\u{1b}'));
     }
 
     #[test]
