@@ -270,6 +270,9 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
         }
         if report.wind_down {
             self.wind_down();
+        } else if let (None, Some(turn)) = (self.leaving, &mut self.turn) {
+            // Nobody came to take over: it goes on as long as it leads.
+            turn.take_back_grace();
         }
         (self.runner.reports)(&report, taken_at);
         self.narrator.tell(&report, self.now().saturating_sub(taken_at), &*events);

@@ -85,6 +85,23 @@ fn who_leaves_takes_no_orders() {
     assert!(!seen.iter().any(|line| line.contains("resign")), "{seen:?}");
 }
 
+#[test]
+fn a_turn_goes_on_when_its_leadership_is_not_given_up_after_all() {
+    let seen = play_with_orders(
+        ordered(1, Order::HandOver("b".to_owned())),
+        3,
+        6,
+        20,
+        [
+            leading(7).run(turn(7)),
+            winding_down(7).again_in(1),
+            // Nobody came.
+            leading(7).again_in(100),
+        ],
+    );
+    assert!(seen.contains(&"6 turn succeeded".to_owned()), "{seen:?}");
+}
+
 /// Plays a candidate that is ready when there is no order.
 fn play_unready(
     acts: impl IntoIterator<Item = (u64, Option<Order>)>,
