@@ -38,7 +38,7 @@ use crate::prelude::*;
 use chrono::{DateTime, TimeDelta, Utc};
 
 /// The version of the memory; another one counts as no memory.
-const MEMORY: u8 = 6;
+const MEMORY: u8 = 7;
 
 /// No step sends more than this many requests before the host gets its turn.
 const MOST_REQUESTS: u32 = 16;
@@ -389,7 +389,8 @@ impl<'s> Step<'s> {
         let out = self.state.health.turn_ended(outcome, watchdog, now, chance);
         let Some(span) = out else {
             // What was to last as long as the leadership came to its end.
-            if self.settings.agenda.is_one_turn_a_term() && turn.value.is_none() {
+            let last = self.settings.agenda.is_one_turn_a_term() && turn.value.is_none();
+            if last && !self.gives_up() {
                 self.resign();
             }
             return;
@@ -412,10 +413,16 @@ impl<'s> Step<'s> {
             Phase::Raising(raise) => Some(raise.lease),
             Phase::Stopping { lease } => *lease,
             Phase::Releasing(_) => return,
-            Phase::Watching(_) | Phase::Creating { .. } | Phase::Left => None,
+            // The leader may have given it the lease, or be about to.
+            Phase::Watching(_) => self.heir_id(now),
+            Phase::Creating { .. } | Phase::Left => None,
         };
+        let withdraws = matches!(self.state.phase, Phase::Watching(_));
         self.state.following = None;
         self.state.phase = self.release(lease, now, now);
+        if let Phase::Releasing(release) = &mut self.state.phase {
+            release.withdraws = withdraws;
+        }
     }
 
     /// Tells a trouble, unless it was told lately.
