@@ -53,7 +53,8 @@ async fn a_command_that_nobody_told_of_is_looked_for_until_it_is_found() {
     let lease = Deadline::new(clock.reading(), Duration::ZERO);
     let script = "read go; setsid sleep 60 & wait $!";
     let mut shell = Command::new("sh");
-    let mut shell = shell.args(["-c", script]).stdin(Stdio::piped()).spawn().unwrap();
+    shell.args(["-c", script]).stdin(Stdio::piped()).stderr(Stdio::null());
+    let mut shell = shell.spawn().unwrap();
     let (ours, mut theirs) = UnixStream::pair().unwrap();
     let mut kept = kept(&lease, id(&shell), None);
     let listening = tokio::spawn(async move {
