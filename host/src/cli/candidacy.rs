@@ -13,7 +13,7 @@ use crate::settings::names;
 use std::sync::Arc;
 use std::time::Duration;
 use tenure_base::duration::format_duration;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinHandle;
 
 /// So many orders of operators may wait.
@@ -108,12 +108,13 @@ impl Candidacy {
         if let Some(grace) = grace {
             runner = runner.grace(grace);
         }
-        let order = self.order;
-        let readiness = self.ready_cmd.map(|command| {
-            // Before the first step, so that it does not contend meanwhile.
-            let _ = order.try_send(Order::Pause);
-            tokio::spawn(ready::wait(command, order.clone(), move |event| noted.event(&event)))
-        });
+        let mut readiness = None;
+        if let Some(command) = self.ready_cmd {
+            let ready = watch::Sender::new(false);
+            runner = runner.when_ready(ready.subscribe());
+            let asking = ready::wait(command, ready, move |event| noted.event(&event));
+            readiness = Some(tokio::spawn(asking));
+        }
         Contender { runner, orders: self.orders, readiness, grace, log: own_log }
     }
 }

@@ -83,7 +83,7 @@ pub enum Event {
         /// What happened, and what to do about it.
         detail: String,
     },
-    /// An operator ordered something, over the listener or by a signal; or the candidate gets ready.
+    /// An operator ordered something, over the listener or by a signal.
     Ordered {
         /// `resign`, `hand over to NAME`, `pause` or `resume`. The program `tenure` tells here, too, that
         /// it was told to end: `leave`, and what is left to a turn.
