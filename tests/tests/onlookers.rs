@@ -108,8 +108,8 @@ async fn what_cannot_be_written_is_no_success() {
         let mut command = Command::new(PROGRAM);
         command.args(arguments).args(["--election", &group.election]).stdin(Stdio::null());
         group.access.give(&mut command);
-        let output = command.stdout(full).kill_on_drop(true).output();
-        let output = tokio::time::timeout(SOON, output).await.unwrap().unwrap();
+        let child = command.stdout(full).stderr(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
+        let output = tokio::time::timeout(SOON, child.wait_with_output()).await.unwrap().unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
         assert_eq!(said.matches("standard output cannot be written: ").count(), 1, "{said}");

@@ -1,10 +1,9 @@
 //! `tenure store`: the embedded blob store, until a signal.
 
 use super::args::StoreArguments;
-use super::fail;
 use super::signals::Signals;
+use super::{fail, print};
 use crate::store;
-use std::io::Write as _;
 use std::process::ExitCode;
 
 pub(super) async fn store(arguments: &StoreArguments) -> ExitCode {
@@ -18,14 +17,11 @@ pub(super) async fn store(arguments: &StoreArguments) -> ExitCode {
             return fail(format_args!("{} cannot be listened on: {error}", arguments.listen));
         }
     };
-    let mut out = std::io::stdout();
-    let _ = writeln!(
-        out,
-        "listening on {}\nAZURE_STORAGE_CONNECTION_STRING='{}'",
+    print(&format!(
+        "listening on {}\nAZURE_STORAGE_CONNECTION_STRING='{}'\n",
         store.address(),
         store.connection_string()
-    );
-    let _ = out.flush();
+    ));
     signals.next().await;
     store.stop().await;
     ExitCode::SUCCESS
