@@ -3,6 +3,7 @@
 //! Its script and its style are the only ones that its browser runs: the policy names them by their
 //! hash, so that a name with markup in it could do nothing even if it were put in as markup.
 
+mod elections;
 mod events;
 pub(crate) mod rate;
 #[cfg(test)]
@@ -29,7 +30,12 @@ const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 const FRAME: &str = include_str!("page.html");
 
-/// The page in one piece.
+/// What is different from one election to another: the query of links, and the links to the others. The
+/// latter is put in last: no name becomes a part of the page that is looked for.
+const QUERY: &str = "<!-- QUERY -->";
+const ELECTIONS: &str = "<!-- ELECTIONS -->\n";
+
+/// The page in one piece, but for these.
 static PAGE: LazyLock<String> =
     LazyLock::new(|| FRAME.replace("/* STYLE */", STYLE).replace("/* SCRIPT */", SCRIPT));
 
@@ -81,8 +87,25 @@ pub(crate) fn router(sources: Vec<(String, Source)>) -> Router {
         .with_state(Face { sources, places })
 }
 
-async fn page() -> Response<Body> {
-    let mut response = shown("text/html; charset=utf-8", PAGE.as_str());
+impl Face {
+    /// The election that the query names, or else the first.
+    fn chosen(&self, uri: &Uri) -> Option<&(String, Source)> {
+        let named = value(uri, "election");
+        self.sources.iter().find(|(election, _)| named.as_ref().is_none_or(|n| n == election))
+    }
+
+    fn page(&self, uri: &Uri) -> String {
+        let elections: Vec<_> = self.sources.iter().map(|(election, _)| &**election).collect();
+        let chosen = self.chosen(uri).map(|(election, _)| &**election);
+        // The only one goes without saying, to the other paths too.
+        let query = chosen.filter(|_| elections.len() > 1).map(elections::query);
+        PAGE.replace(QUERY, &query.unwrap_or_default())
+            .replace(ELECTIONS, &elections::links(&elections, chosen))
+    }
+}
+
+async fn page(State(face): State<Face>, uri: Uri) -> Response<Body> {
+    let mut response = shown("text/html; charset=utf-8", face.page(&uri));
     if let Ok(policy) = HeaderValue::from_str(&POLICY) {
         response.headers_mut().insert(header::CONTENT_SECURITY_POLICY, policy);
     }
@@ -94,13 +117,11 @@ async fn page() -> Response<Body> {
 }
 
 async fn events(State(face): State<Face>, uri: Uri) -> Response<Body> {
-    let named = value(&uri, "election");
-    let is_meant = |(election, _): &&(String, Source)| named.as_ref().is_none_or(|n| n == election);
-    let Some((_, source)) = face.sources.iter().find(is_meant) else {
+    let Some((_, source)) = face.chosen(&uri).cloned() else {
         return refuse("no candidate of that election is here");
     };
     match face.places.try_acquire_owned() {
-        Ok(place) => events::stream(source.clone(), place),
+        Ok(place) => events::stream(source, place),
         Err(_) => refuse(&format!("{VIEWERS} viewers are watching, and no more are taken")),
     }
 }
