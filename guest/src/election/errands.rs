@@ -18,7 +18,7 @@ use super::keyring::{ASK, Fetch, Fetched, Keyring, LEAST_FETCH, LONGEST_FETCH};
 use super::notice::{self, Notice};
 use super::report::{Exchange, ExchangeResult};
 use super::trouble::{Trouble, TroubleClass};
-use crate::azure::answer::{Answer, Class};
+use crate::azure::answer::Answer;
 use crate::azure::credential::Pass;
 use crate::azure::name::Aside;
 use crate::azure::operation::Operation;
@@ -191,13 +191,8 @@ impl Step<'_> {
                     self.tell(trouble.class, trouble.detail, now);
                 }
             }
-            (Aside::Heir, _) => {
-                let left = matches!(self.chore, Chore::Leave { .. });
-                self.chore_answered(answer);
-                if left && answer.is_some_and(|answer| answer.class == Class::Done) {
-                    self.came_forward(now);
-                }
-            }
+            (Aside::Heir, Phase::Releasing(release)) => release.withdraws = false,
+            (Aside::Heir, _) => self.stood_forward(answer, now),
             (Aside::Notice, _) => {
                 self.state.leave_notice = now + notice::EVERY;
                 self.chore_answered(answer);

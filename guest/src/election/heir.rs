@@ -1,10 +1,15 @@
 //! Handing over to a named heir. `protocol.md`, Handing over.
 //!
 //! The leader names the heir in the record. The candidate of that name comes forward: beside the
-//! election's blob it leaves the lease id by which it will lead. The leader sees it there, brings its
-//! work to an end, and gives its lease to that id. The heir asks whether its id holds the lease,
-//! renews it, and raises the term as after any acquisition. The lease is never free in between, so
-//! that no third candidate can win it.
+//! election's blob it leaves the lease id by which it will lead, and leaves it anew every few seconds
+//! as long as it is named. The leader sees it there, brings its work to an end, and gives its lease to
+//! that id, if it saw it there just before. The heir asks whether its id holds the lease, renews it,
+//! and raises the term as after any acquisition. The lease is never free in between, so that no third
+//! candidate can win it.
+//!
+//! An id that was left may be given the lease as long as it is fresh, and somewhat longer. So the heir
+//! looks for it all that time, also when it was paused meanwhile or is not named any more; one that
+//! leaves takes its word back.
 //!
 //! A follower of higher priority than the leader's comes forward too, without a lease id: the leader
 //! then names it as its heir.
@@ -27,6 +32,7 @@ use crate::azure::answer::{Answer, Class, LeaseState, Properties};
 use crate::azure::lease_id::LeaseId;
 use crate::azure::metadata::Metadata;
 use crate::azure::name::Aside;
+use crate::azure::operation::{ETag, Operation};
 use crate::memory::remember;
 use crate::mutants::mutant;
 use crate::prelude::*;
@@ -34,10 +40,17 @@ use crate::prelude::*;
 /// How often the leader looks for the heir that it named, and the heir for its lease.
 pub(super) const QUICK: Duration = Duration::from_millis(500);
 
-/// How long an heir that came forward looks for its lease.
-const HEIR_WAITS: Duration = Duration::from_secs(60);
+/// How long after it came forward, or did so anew, an heir looks for its lease: while the leader may
+/// believe that it stands there, and send the change again and again.
+const HEIR_LOOKS: Duration = Duration::from_secs(60);
 
-/// How long after it saw the heir a leader still hands over: within what the heir waits.
+/// How often an heir comes forward anew, and looks who leads and whom that one names.
+const ANEW: Duration = Duration::from_secs(4);
+
+/// An heir that came forward longer ago may be gone.
+const HERE: TimeDelta = TimeDelta::seconds(15);
+
+/// How long after it saw the heir a leader still waits for the end of its work.
 pub(super) const LEADER_WAITS: Duration = Duration::from_secs(45);
 
 /// How long a leader waits for the heir to come forward, beside two polls.
@@ -70,14 +83,18 @@ pub(super) struct Forward {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Heir {
     lease: LeaseId,
-    /// That of the leader.
+    /// That of the leader. The id is the same as long as the term: another one would be taken for
+    /// that of another candidate of this name.
     term: u64,
-    /// It came forward, and looks whether its id holds the lease.
-    forward: bool,
+    /// The leader named it when it was looked at last.
+    named: bool,
+    /// Until then it looks whether its id holds the lease.
     until: Moment,
+    /// When to look at the election as any follower does.
+    plain: Moment,
 }
 
-remember!(struct Heir { lease, term, forward, until });
+remember!(struct Heir { lease, term, named, until, plain });
 
 impl Forward {
     pub fn write(&self) -> Metadata {
@@ -107,14 +124,12 @@ impl Forward {
         notice::is_a_candidates(properties).then_some(forward)
     }
 
-    fn seen(answer: &Answer) -> Option<Self> {
-        Self::read(answer.properties.as_ref()?)
-    }
-
-    fn is_fresh(answer: &Answer) -> bool {
-        let age =
-            answer.date.zip(answer.modified).map(|(now, then)| now.signed_duration_since(then));
-        age.is_some_and(|age| age.abs() < FRESH)
+    /// An heir's word holds shorter than a wish.
+    fn fresh(answer: &Answer) -> Option<Self> {
+        let seen = Self::read(answer.properties.as_ref()?)?;
+        let age = answer.date?.signed_duration_since(answer.modified?);
+        let most = if seen.called.is_some() { HERE } else { FRESH };
+        (age.abs() < most).then_some(seen)
     }
 }
 
@@ -124,68 +139,99 @@ type Reply = Result<Answer, Failure>;
 impl Step<'_> {
     /// Comes forward when the leader named this candidate as its heir, or has a lower priority.
     pub(super) fn come_forward(&mut self, record: &Record, now: Moment, chance: &mut dyn Chance) {
-        let remembers = !self.settings.one_shot;
-        if !remembers || self.stays_out(now) || !self.settings.election.may_have_asides() {
-            self.state.heir = None;
-            return;
-        }
-        if record.heir.as_ref() == Some(&self.settings.name) {
-            let before = self.state.heir.filter(|heir| heir.term == record.term);
-            if before.is_none_or(|heir| now >= heir.until) {
-                // The same id again, or what it left before would be taken for another's.
-                let lease = before.map_or_else(|| lease_id(chance), |heir| heir.lease);
-                let until = now + HEIR_WAITS;
-                self.state.heir = Some(Heir { lease, term: record.term, forward: false, until });
-            }
-            if self.state.heir.is_some_and(|heir| !heir.forward) {
-                self.chore = Chore::Look(Aside::Heir);
-            }
-            return;
-        }
-        self.state.heir = None;
+        let one_shot = self.settings.one_shot;
+        let able = !one_shot && !self.stays_out(now) && self.settings.election.may_have_asides();
+        let named = able && record.heir.as_ref() == Some(&self.settings.name);
+        let term = record.term;
+        let before = self.state.heir.filter(|heir| heir.term == term);
+        let new = || {
+            let (until, plain) = (Moment::ZERO, Moment::ZERO);
+            Heir { lease: lease_id(chance), term, named, until, plain }
+        };
+        self.state.heir = match before {
+            Some(heir) => Some(Heir { named, ..heir }),
+            None => named.then(new),
+        };
         let lower = record.priority.zip(self.settings.priority).is_some_and(|(its, our)| its < our);
-        if lower && self.state.wish <= now {
+        let wishes = able && lower && record.heir.is_none() && self.state.wish <= now;
+        if wishes {
             self.state.wish = now + PRIORITY_EVERY;
+        }
+        if named || wishes {
             self.chore = Chore::Look(Aside::Heir);
+        }
+    }
+
+    /// When a follower looks again.
+    pub(super) fn next_look(&mut self, now: Moment, chance: &mut dyn Chance) -> Moment {
+        let anew = now + ANEW.min(self.settings.timings.poll);
+        match &mut self.state.heir {
+            Some(heir) if now < heir.until => {
+                heir.plain = anew;
+                if self.chore == Chore::None { now + QUICK } else { anew }
+            }
+            _ => self.next_poll(now, chance),
         }
     }
 
     /// What this candidate tells when it comes forward.
     pub(super) fn forward(&self) -> Option<Forward> {
         let (heir, priority) = (self.state.heir, self.settings.priority);
-        let called = heir.map(|heir| (heir.lease, heir.term));
+        let called = heir.filter(|heir| heir.named).map(|heir| (heir.lease, heir.term));
         let candidate = self.settings.name.clone();
         (called.is_some() || priority.is_some()).then_some(Forward { candidate, priority, called })
     }
 
     /// Whether nobody else stands where this candidate would: another one of its name that the
-    /// leader may be giving its lease to, or one of a higher priority.
+    /// leader may be giving its lease to; for one that only wishes to lead, any heir, and whoever has a
+    /// higher priority.
     pub(super) fn may_come_forward(&mut self, answer: &Answer) -> bool {
-        let Some(other) = Forward::seen(answer).filter(|_| Forward::is_fresh(answer)) else {
-            return true;
-        };
-        match self.state.heir {
+        let Some(other) = Forward::fresh(answer) else { return true };
+        match self.state.heir.filter(|heir| heir.named) {
             Some(heir) => !other.called.is_some_and(|(lease, term)| {
                 term == heir.term && lease != heir.lease && other.candidate == self.settings.name
             }),
-            None => other.priority.is_none_or(|priority| Some(priority) <= self.settings.priority),
+            None => other.called.is_none() && other.priority <= self.settings.priority,
         }
     }
 
-    /// It stands there now.
-    pub(super) fn came_forward(&mut self, now: Moment) {
+    /// Takes the answer to a request about where it comes forward.
+    pub(super) fn stood_forward(&mut self, answer: Option<&Answer>, now: Moment) {
+        let leaves = matches!(self.chore, Chore::Leave { .. });
+        self.chore_answered(answer);
         let (Some(heir), Phase::Watching(watch)) = (&mut self.state.heir, &mut self.state.phase)
         else {
             return;
         };
-        heir.forward = true;
-        watch.pace.next = now + QUICK;
+        let unknown = answer.is_none_or(|answer| {
+            matches!(answer.class, Class::Done | Class::Unavailable | Class::Nonsense)
+        });
+        if leaves && heir.named && unknown {
+            // What was not answered may be there too.
+            heir.until = now + HEIR_LOOKS;
+            heir.plain = now + ANEW.min(self.settings.timings.poll);
+        }
+        if self.chore == Chore::None && now < heir.until {
+            watch.pace.next = now + QUICK;
+        }
     }
 
-    /// The id of an heir that looks whether it holds the lease.
+    /// The id by which this candidate may be given the lease.
     pub(super) fn heir_id(&self, now: Moment) -> Option<LeaseId> {
-        let heir = self.state.heir.filter(|heir| heir.forward && now < heir.until)?;
-        Some(heir.lease)
+        Some(self.state.heir.filter(|heir| now < heir.until)?.lease)
+    }
+
+    /// With which id to look at the blob: an heir's own, to learn whether it holds the lease.
+    pub(super) fn look_as(&self, now: Moment) -> Option<LeaseId> {
+        self.state.heir.filter(|heir| now < heir.plain).and_then(|_| self.heir_id(now))
+    }
+
+    /// What takes back that this candidate came forward.
+    pub(super) fn withdrawal(&self) -> Operation {
+        let candidate = self.settings.name.clone();
+        let metadata = Forward { candidate, priority: None, called: None }.write();
+        // Whoever stands there now comes forward anew.
+        Operation::WriteAside { aside: Aside::Heir, over: Some(ETag("*".into())), metadata }
     }
 
     /// Takes the answer to that look.
@@ -202,8 +248,14 @@ impl Step<'_> {
             held.then(|| Attempt::inherited(lease, etag, record, now))
         });
         match (inherited, reply) {
+            // It was paused meanwhile.
+            (Some(_), _) if self.stays_out(now) => {
+                self.state.heir = None;
+                self.release(Some(lease), now, now + self.settings.timings.poll / 2)
+            }
             (Some(attempt), _) => {
                 (self.state.heir, self.state.following) = (None, None);
+                self.state.steering.settle();
                 if mutant!(HeirDoesNotRenew) {
                     return self.raise_term(attempt, now, now);
                 }
@@ -211,10 +263,14 @@ impl Step<'_> {
             }
             // The leader has it still; or nobody can tell now.
             (None, Ok(answer)) if waits(answer) => Phase::Watching(Watch::at(now + QUICK)),
-            (None, Err(_)) => Phase::Watching(Watch::at(now + QUICK)),
+            (None, Ok(Answer { class: Class::Unavailable | Class::Nonsense, .. }) | Err(_)) => {
+                Phase::Watching(Watch::at(now + QUICK))
+            }
             // Whatever it is, a look like any other finds out.
             (None, Ok(_)) => {
-                self.state.heir = None;
+                if let Some(heir) = &mut self.state.heir {
+                    heir.plain = now;
+                }
                 Phase::Watching(Watch::at(now))
             }
         }
@@ -235,19 +291,17 @@ impl Step<'_> {
     pub(super) fn looked_for_heir(&mut self, answer: Option<&Answer>, now: Moment) {
         let (own, priority) = (&self.settings.name, self.settings.priority);
         let Phase::Holding(hold) = &mut self.state.phase else { return };
-        let seen = answer.and_then(|answer| Some((Forward::seen(answer)?, answer)));
+        let known = answer.filter(|a| matches!(a.class, Class::Done | Class::MissingBlob));
+        let seen = known.and_then(Forward::fresh);
         if let Some(order) = self.state.steering.hand_over_mut() {
-            let here = seen.and_then(|(seen, _)| {
+            let here = seen.and_then(|seen| {
                 let (lease, term) = seen.called?;
                 (seen.candidate == order.to && term == hold.term()).then_some(lease)
             });
-            return order.looked(here, now);
+            return order.looked(known.map(|_| here), now);
         }
         hold.look_for_heir = now + PRIORITY_EVERY;
-        let better = seen.filter(|(seen, answer)| {
-            seen.priority > priority && seen.candidate != *own && Forward::is_fresh(answer)
-        });
-        if let Some((seen, _)) = better {
+        if let Some(seen) = seen.filter(|s| s.priority > priority && s.candidate != *own) {
             self.hand_over(seen.candidate, now);
         }
     }

@@ -110,6 +110,12 @@ impl Hold {
         self.record.term
     }
 
+    /// Whether a turn of the schedule was claimed since the count began: in this term, where there is
+    /// one for each.
+    pub fn has_worked(&self) -> bool {
+        self.record.last.is_some_and(|last| last.attempt > 0)
+    }
+
     /// Whether a write of the record is under way that is worth waiting for: one that failed once may
     /// do so for ever.
     pub fn writes(&self) -> bool {

@@ -25,6 +25,8 @@ pub(super) struct Release {
     lease: LeaseId,
     /// The id that it is given to; none: it is released.
     heir: Option<LeaseId>,
+    /// This candidate came forward as an heir, and takes that back first.
+    pub withdraws: bool,
     /// The outcome of the last turn, to be put on record before: others want to know it.
     last_write: Option<Write>,
     /// That write has to be answered by then: so long the lease is certainly ours. A turn that
@@ -37,7 +39,7 @@ pub(super) struct Release {
     pub pace: Pace,
 }
 
-remember!(struct Release { lease, last_write, write_until, until, then, pace, heir });
+remember!(struct Release { lease, last_write, write_until, until, then, pace, heir, withdraws });
 
 type Reply = Result<Answer, Failure>;
 
@@ -67,8 +69,16 @@ impl Step<'_> {
         let last_write = hold.last_write(now);
         let until = now + self.settings.timings.lease;
         let pace = Pace::at(now);
-        self.state.phase =
-            Phase::Releasing(Release { lease, heir, last_write, write_until, until, then, pace });
+        self.state.phase = Phase::Releasing(Release {
+            lease,
+            heir,
+            withdraws: false,
+            last_write,
+            write_until,
+            until,
+            then,
+            pace,
+        });
     }
 
     /// Leaves after a turn that ended later than the leadership, in an invocation of its own: its
@@ -86,10 +96,10 @@ impl Step<'_> {
             Some(lease) => {
                 let until = now + self.settings.timings.lease;
                 let (pace, last_write, write_until) = (Pace::at(now), None, now);
-                let heir = None;
                 Phase::Releasing(Release {
                     lease,
-                    heir,
+                    heir: None,
+                    withdraws: false,
                     last_write,
                     write_until,
                     until,
@@ -114,6 +124,10 @@ impl Step<'_> {
             return None;
         }
         let (lease, timeout) = (release.lease, self.settings.timings.request_timeout);
+        if release.withdraws {
+            let timeout = timeout.min(LAST_WRITE);
+            return Some(Wish { operation: self.withdrawal(), timeout });
+        }
         // Under a lease that is certainly ours until the answer is there, or not at all.
         if now + LAST_WRITE >= release.write_until {
             release.last_write = None;

@@ -47,28 +47,43 @@ remember!(enum GivingUp { 0 = Resign, 1 = Rotate, 2 = HandOver(order) } else Res
 pub(super) struct HandOver {
     /// The name of the heir.
     pub to: String,
-    /// The heir that came forward.
+    /// The heir that stands there, as far as is known.
     heir: Option<LeaseId>,
+    /// When it was seen there last.
+    seen: Moment,
     /// No look for it before.
     look: Moment,
     /// Then it is in vain.
     until: Moment,
 }
 
-remember!(struct HandOver { to, heir, look, until });
+remember!(struct HandOver { to, heir, seen, look, until });
+
+/// The lease is given to no heir that was seen longer ago.
+const JUST_SEEN: Duration = Duration::from_secs(2);
 
 impl HandOver {
     /// When to look for the heir, which has to hear of it first.
     pub fn looks_at(&self, hold: &Hold) -> Option<Moment> {
-        (self.heir.is_none() && hold.names(Some(&self.to))).then_some(self.look)
+        hold.names(Some(&self.to)).then_some(self.look)
     }
 
-    /// Takes what a look has shown.
-    pub fn looked(&mut self, heir: Option<LeaseId>, now: Moment) {
+    /// Takes what a look has shown: who stands there; none, when it told nothing.
+    pub fn looked(&mut self, here: Option<Option<LeaseId>>, now: Moment) {
         self.look = now + QUICK;
+        let Some(heir) = here else { return };
         if heir.is_some() {
-            (self.heir, self.until) = (heir, now + LEADER_WAITS);
+            if self.seen == Moment::ZERO {
+                self.until = now + LEADER_WAITS;
+            }
+            self.seen = now;
         }
+        self.heir = heir;
+    }
+
+    /// Whether the lease may be given to the heir.
+    fn is_ready(&self, now: Moment) -> bool {
+        self.heir.is_some() && now <= self.seen + JUST_SEEN
     }
 }
 
@@ -104,6 +119,11 @@ impl Steering {
             Some(GivingUp::HandOver(order)) => order.heir.is_some(),
         }
     }
+
+    /// Whether nothing more has to be known before the leadership is given up.
+    fn is_ready(&self, now: Moment) -> bool {
+        self.is_final() && self.hand_over().is_none_or(|order| order.is_ready(now))
+    }
 }
 
 impl Step<'_> {
@@ -131,25 +151,23 @@ impl Step<'_> {
 
     /// Hands over to the candidate of that name.
     pub(super) fn hand_over(&mut self, to: String, now: Moment) {
-        let Phase::Holding(_) = self.state.phase else {
-            let detail = "it was to hand over its leadership, but it does not lead";
-            return self.tell(TroubleClass::Work, detail.into(), now);
+        let (works, configured) = (TroubleClass::Work, TroubleClass::Configuration);
+        let refusal = match self.state.phase {
+            Phase::Holding(_) if self.gives_up() => {
+                Some((works, "it gives up its leadership already"))
+            }
+            Phase::Holding(_) if to == self.settings.name => Some((works, "the heir is itself")),
+            Phase::Holding(_) if !self.settings.election.may_have_asides() => {
+                Some((configured, "the blob's name is too long for that of another one beside it"))
+            }
+            Phase::Holding(_) => None,
+            _ => Some((works, "it does not lead")),
         };
-        if self.gives_up() {
-            let detail = "it was to hand over its leadership, which it gives up already";
-            return self.tell(TroubleClass::Work, detail.into(), now);
-        }
-        if to == self.settings.name {
-            let detail = "it was to hand over its leadership to itself";
-            return self.tell(TroubleClass::Work, detail.into(), now);
-        }
-        if !self.settings.election.may_have_asides() {
-            let detail = "the leadership cannot be handed over: the name of the blob is too long for \
-                          another one beside it, at which the heir could come forward";
-            return self.tell(TroubleClass::Configuration, detail.into(), now);
+        if let Some((class, why)) = refusal {
+            return self.tell(class, String::from("cannot hand over: ") + why, now);
         }
         let until = now + 2 * self.settings.timings.poll + TO_COME;
-        let order = HandOver { to, heir: None, look: now, until };
+        let order = HandOver { to, heir: None, seen: Moment::ZERO, look: now, until };
         self.state.steering.giving_up = Some(GivingUp::HandOver(order));
     }
 
@@ -178,12 +196,15 @@ impl Step<'_> {
             && now >= order.until
         {
             let (to, came) = (order.to.clone(), order.heir.is_some());
-            steering.giving_up = None;
+            // Work that is one turn for the whole leadership may have come to its end already.
+            let worked = self.settings.agenda.is_one_turn_a_term() && hold.has_worked();
+            let over = worked && self.state.turn.is_none();
+            steering.giving_up = over.then_some(GivingUp::Resign);
             self.in_vain(&to, came, now);
             return false;
         }
         let stopped = self.state.turn.is_none() || mutant!(HandOverBeforeStop);
-        if !steering.is_final() || !stopped || hold.writes() {
+        if !steering.is_ready(now) || !stopped || hold.writes() {
             return false;
         }
         match steering.giving_up.take() {
@@ -201,11 +222,12 @@ impl Step<'_> {
 
     /// When a leader has to be called for that at the latest.
     pub(super) fn next_in_steering(&self, hold: &Hold, now: Moment) -> Option<Moment> {
-        if self.gives_up() && self.state.turn.is_none() && !hold.writes() {
+        let steering = &self.state.steering;
+        if steering.is_ready(now) && self.state.turn.is_none() && !hold.writes() {
             return Some(now);
         }
-        let order = self.state.steering.hand_over().map(|order| order.until);
-        let rotates = self.settings.max_tenure.filter(|_| !self.gives_up());
+        let order = steering.hand_over().map(|order| order.until);
+        let rotates = self.settings.max_tenure.filter(|_| steering.giving_up.is_none());
         let rotates = rotates.map(|most: Duration| hold.won + most);
         [order, rotates].into_iter().flatten().min()
     }

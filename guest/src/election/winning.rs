@@ -105,7 +105,7 @@ impl Step<'_> {
     /// 1. Look, or create what is not there.
     pub(super) fn look(&mut self, now: Moment) -> Option<Wish> {
         let (operation, watch) = match &self.state.phase {
-            Phase::Watching(watch) => (Operation::Look { lease: self.heir_id(now) }, watch),
+            Phase::Watching(watch) => (Operation::Look { lease: self.look_as(now) }, watch),
             Phase::Creating { container: false, watch } => (Operation::CreateBlob, watch),
             Phase::Creating { container: true, watch } => (Operation::CreateContainer, watch),
             _ => return None,
@@ -154,13 +154,12 @@ impl Step<'_> {
                             self.come_forward(record, now, chance);
                         }
                         self.state.following = Some(others.as_ref().map(Record::incumbent));
-                        Phase::Watching(Watch::at(self.next_poll(now, chance)))
+                        Phase::Watching(Watch::at(self.next_look(now, chance)))
                     }
                     _ if self.state.service.now(now).is_none() => {
                         self.tell(TroubleClass::Nonsense, NO_DATE.into(), now);
                         Phase::Watching(Watch::at(self.next_poll(now, chance)))
                     }
-                    _ if self.stays_out(now) => self.stay_out(now, chance),
                     LeaseState::Available | LeaseState::Expired | LeaseState::Broken => {
                         self.attempt(etag.clone(), record, watch.rounds, now, chance)
                     }
@@ -293,7 +292,13 @@ impl Step<'_> {
         now: Moment,
         chance: &mut dyn Chance,
     ) -> Phase {
+        if self.stays_out(now) {
+            return self.stay_out(now, chance);
+        }
         self.state.following = None;
+        // What was asked of it in an attempt that came to nothing is over; and an heir's id too.
+        self.state.steering.settle();
+        self.state.heir = None;
         let (lease, pace) = (lease_id(chance), Pace::at(now));
         let (unsure, inherited) = (false, false);
         Phase::Acquiring(Attempt { lease, etag, record, unsure, inherited, pace, rounds })

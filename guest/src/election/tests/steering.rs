@@ -145,3 +145,22 @@ fn a_write_that_is_refused_does_not_keep_it_from_resigning() {
     }
     assert!(ended);
 }
+
+#[test]
+fn an_order_to_resign_is_over_when_the_attempt_that_it_was_for_is() {
+    let mut candidate = Candidate::new(&[]);
+    let busy = |o: &Operation, at| match o {
+        Operation::Acquire { .. } => refusal(o, at, 503, "ServerBusy"),
+        _ => available(o, at),
+    };
+    candidate.step(None, busy);
+    assert_eq!(candidate.verbs().last(), Some(&"acquire lease"));
+    candidate.now += seconds(1);
+    candidate.step(Some(Event::Resign), |o, at| refusal(o, at, 409, "LeaseAlreadyPresent"));
+    // Somebody else was faster. Much later it wins, and goes on leading.
+    candidate.now += seconds(3600);
+    candidate.lead();
+    candidate.now += seconds(1);
+    let report = candidate.step(None, available);
+    assert!(matches!(report.standing, Standing::Leading(_)), "{report:?}");
+}
