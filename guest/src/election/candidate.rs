@@ -3,7 +3,11 @@
 //! This file holds what a candidate remembers, and leads requests and answers to the
 //! part that knows what they mean: `winning` until the term is raised, `holding` from then on
 //! until the work is to stop, `releasing` until the lease is given back. What is done in between, in
-//! spare time, is in `errands`.
+//! spare time, is in `errands`; what the host is told, in `telling`.
+
+mod telling;
+
+pub(super) use telling::trouble;
 
 use core::time::Duration;
 
@@ -18,18 +22,16 @@ use super::keyring::{Fetch, Keyring};
 use super::one_turn::Prospect;
 use super::record::{Incumbent, Outcome};
 use super::releasing::Release;
-use super::report::{
-    Ending, EndingReason, Event, Exchange, ExchangeResult, Report, Standing, Tenancy, Turn,
-};
+use super::report::{Ending, EndingReason, Event, Exchange, ExchangeResult, Report, Turn};
 use super::service_clock::{ServiceClock, Timestamp};
-use super::settings::{Complaint, Settings};
+use super::settings::Settings;
 use super::steering::Steering;
 use super::timings::BACK_OFF;
 use super::trouble::{Told, Trouble, TroubleClass};
 use super::watchdog::Health;
 use super::winning::{Attempt, Raise, Watch};
 use crate::azure::answer::{Answer, Class};
-use crate::azure::credential::{Credential, Pass};
+use crate::azure::credential::Pass;
 use crate::azure::lease_id::LeaseId;
 use crate::azure::operation::{Operation, Request};
 use crate::memory::{Recall, Remember, remember};
@@ -45,9 +47,6 @@ const MOST_REQUESTS: u32 = 16;
 
 /// A clock that is further off than this explains a refused signature.
 const SKEW: TimeDelta = TimeDelta::minutes(5);
-
-/// How soon to be called while the host has not seen the handler stopped.
-const STOPPING: Duration = Duration::from_secs(1);
 
 /// A request to send.
 #[derive(Clone, Debug)]
@@ -275,17 +274,6 @@ impl<'s> Step<'s> {
         }
     }
 
-    /// Tells that the settings cannot be read any more, and those from before are used.
-    pub fn complain(&mut self, complaints: &[Complaint], now: Moment) {
-        if !complaints.is_empty() {
-            let detail = format!(
-                "{}. What was read before is used until then",
-                Complaint::sentences(complaints)
-            );
-            self.tell(TroubleClass::Configuration, detail, now);
-        }
-    }
-
     /// The time to sign with: the service's own, once it is known, so that a wrong
     /// clock of this machine (`wall`) does no harm.
     pub fn date(&self, now: Moment, wall: DateTime<Utc>) -> DateTime<Utc> {
@@ -418,104 +406,12 @@ impl<'s> Step<'s> {
         self.state.phase = self.release(lease, now, now);
     }
 
-    /// Tells a trouble, unless it was told lately.
-    pub(super) fn tell(&mut self, class: TroubleClass, detail: String, now: Moment) {
-        let trouble = Trouble { class, detail };
-        if self.state.told.is_news(&trouble, now) {
-            self.trouble.push(trouble);
-        }
-    }
-
-    /// Tells that a request was not answered, or not as hoped.
-    pub(super) fn tell_reply(
-        &mut self,
-        operation: &Operation,
-        reply: &Result<Answer, Failure>,
-        now: Moment,
-    ) {
-        let origin = self.settings.account.origin();
-        let trouble = match reply {
-            Err(failure) => failure.trouble(operation.name(), origin),
-            Ok(answer) => trouble(answer, operation, self.settings),
-        };
-        self.tell(trouble.class, trouble.detail, now);
-    }
-
     /// Between two tries of a follower, or after one of its requests failed.
     pub(super) fn next_poll(&self, now: Moment, chance: &mut dyn Chance) -> Moment {
         let rarely =
             if mutant!(RareLooks) { 4 * self.settings.timings.lease } else { Duration::ZERO };
         now + super::chance::jittered(self.settings.timings.poll, chance) + rarely
     }
-
-    fn report(&mut self, now: Moment) -> Report {
-        self.check_schedule(now);
-        if let (Some(run), Phase::Holding(hold)) = (&mut self.run, &self.state.phase) {
-            // The lease may have been renewed since the claim.
-            run.valid_for = hold.valid_until.saturating_sub(self.started);
-        }
-        let timings = &self.settings.timings;
-        let next = match &self.state.phase {
-            _ if self.requests == MOST_REQUESTS => now + BACK_OFF,
-            Phase::Watching(watch) | Phase::Creating { watch, .. } => watch.pace.next,
-            Phase::Acquiring(attempt) => attempt.pace.next,
-            Phase::Raising(raise) => raise.next(),
-            Phase::Holding(hold) => self.next_in_tenancy(hold, now),
-            Phase::Stopping { .. } if self.ending.is_some() => now,
-            Phase::Stopping { .. } => now + STOPPING,
-            Phase::Releasing(release) => release.pace.next,
-            Phase::Left => now + timings.lease,
-        };
-        let next = self.with_files(self.with_errands(next, now), now);
-        let standing = match &self.state.phase {
-            Phase::Holding(hold) => Standing::Leading(Tenancy {
-                term: hold.term(),
-                valid_for: hold.valid_until.saturating_sub(self.started),
-            }),
-            Phase::Left => Standing::Left,
-            _ => match &self.state.following {
-                Some(incumbent) => Standing::Following(incumbent.clone()),
-                None => Standing::Undecided,
-            },
-        };
-        Report {
-            memory: remember(&self.state),
-            standing,
-            ending: self.ending,
-            renewed: self.renewed,
-            wind_down: self.winds_down(),
-            heir: self.state.steering.hand_over().map(|order| order.to.clone()),
-            run: self.run.take(),
-            trouble: core::mem::take(&mut self.trouble),
-            exchanges: core::mem::take(&mut self.exchanges),
-            again_in: next.saturating_sub(self.started),
-        }
-    }
-}
-
-/// An answer that is not as hoped, for people.
-pub(super) fn trouble(answer: &Answer, operation: &Operation, settings: &Settings) -> Trouble {
-    let class = match answer.class {
-        Class::Refused => TroubleClass::Refused,
-        Class::MissingBlob | Class::MissingContainer => TroubleClass::Configuration,
-        // That does not pass.
-        Class::Conflict if answer.code.as_deref() == Some("BlobImmutableDueToPolicy") => {
-            TroubleClass::Configuration
-        }
-        Class::Unavailable | Class::Conflict | Class::LeaseMismatch | Class::ConditionNotMet => {
-            TroubleClass::Unavailable
-        }
-        Class::Done | Class::Nonsense => TroubleClass::Nonsense,
-    };
-    let mut detail = answer.explain(operation, &settings.election, settings.account.name());
-    if let (Class::Refused, Credential::Sas(sas), Some(now)) =
-        (answer.class, settings.account.credential(), answer.date)
-        && let Some(times) = sas.times(now)
-    {
-        detail.push_str("; ");
-        detail.push_str(&times);
-    }
-    Trouble { class, detail }
 }
 
 /// What a phase has to send.

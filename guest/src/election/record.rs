@@ -5,7 +5,17 @@
 //! stand in the same place in every sort order. Values are percent-encoded ASCII.
 //! Fields that this version does not know are kept, because a write replaces all.
 
-use sha2::{Digest, Sha256};
+mod field;
+#[cfg(test)]
+mod tests;
+mod turns;
+mod values;
+
+pub use turns::{Finished, LastSlot, Outcome, Started};
+pub use values::Values;
+pub(super) use values::fingerprint;
+
+use field::Fields;
 
 use super::history::History;
 use super::service_clock::Timestamp;
@@ -32,163 +42,6 @@ pub(super) fn encoded(value: &str) -> String {
 /// A value of metadata, unless it is none of text.
 pub(super) fn decoded(value: &str) -> Option<String> {
     String::from_utf8(percent::decode(value)).ok()
-}
-
-mod field {
-    pub const FORMAT: &str = "tenureformat";
-    pub const TERM: &str = "tenureterm";
-    pub const LEADER: &str = "tenureleader";
-    pub const NONCE: &str = "tenurenonce";
-    pub const SINCE: &str = "tenuresince";
-    pub const ADDRESS: &str = "tenureaddress";
-    pub const SCHEDULE: &str = "tenureschedule";
-    pub const SLOT: &str = "tenureslot";
-    pub const ATTEMPT: &str = "tenureattempt";
-    pub const MAX_ATTEMPTS: &str = "tenureslotattempts";
-    pub const FINISHED: &str = "tenurefinished";
-    pub const OUTCOME: &str = "tenureoutcome";
-    pub const VALUE: &str = "tenurevalue";
-    pub const VALUE_SLOT: &str = "tenurevalueslot";
-    pub const VALUE_ATTEMPT: &str = "tenurevalueattempt";
-    pub const VALUE_MAX_ATTEMPTS: &str = "tenurevalueattempts";
-    pub const VALUE_OUTCOME: &str = "tenurevalueoutcome";
-    pub const VALUES: &str = "tenurevalues";
-    pub const PRIORITY: &str = "tenurepriority";
-    pub const HEIR: &str = "tenureheir";
-    pub const CHANGES: &str = "tenurechanges";
-    pub const HISTORY: &str = "tenurehistory";
-}
-
-/// So many values are remembered, so that none of them runs again.
-const MOST_VALUES: usize = 32;
-
-/// How a turn ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// The handler returned ok.
-    Succeeded,
-    /// The handler returned an error.
-    Failed,
-    /// The handler trapped, panicked, or could not be started.
-    Trapped,
-    /// The host stopped it at its time limit.
-    TimedOut,
-    /// The host cut it off.
-    CutOff,
-    /// There are no attempts left.
-    Abandoned,
-}
-
-remember!(enum Outcome {
-    0 = Succeeded, 1 = Failed, 2 = Trapped, 3 = TimedOut, 4 = CutOff, 5 = Abandoned
-} else Failed);
-
-impl Outcome {
-    const ALL: [Self; 6] = [
-        Self::Succeeded,
-        Self::Failed,
-        Self::Trapped,
-        Self::TimedOut,
-        Self::CutOff,
-        Self::Abandoned,
-    ];
-
-    /// Whether at-least-once delivery is done with a slot that ended so.
-    pub(super) fn is_final(self) -> bool {
-        matches!(self, Self::Succeeded | Self::Abandoned)
-    }
-
-    fn word(self) -> &'static str {
-        match self {
-            Self::Succeeded => "succeeded",
-            Self::Failed => "failed",
-            Self::Trapped => "trapped",
-            Self::TimedOut => "timed-out",
-            Self::CutOff => "cut-off",
-            Self::Abandoned => "abandoned",
-        }
-    }
-
-    fn parse(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|outcome| outcome.word() == word)
-    }
-}
-
-/// The newest slot that was claimed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LastSlot {
-    /// The scheduled instant.
-    pub slot: Timestamp,
-    /// How often it was tried; 0 for the slot with which the count began, which
-    /// lay before the first leader and was never run.
-    pub attempt: u32,
-}
-
-remember!(struct LastSlot { slot, attempt });
-
-/// The newest turn whose end was recorded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Finished {
-    /// Its slot.
-    pub slot: Timestamp,
-    /// How it ended.
-    pub outcome: Outcome,
-}
-
-remember!(struct Finished { slot, outcome });
-
-/// The newest turn for a value.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Started {
-    /// The value that it ran for.
-    pub value: String,
-    /// When it was claimed first.
-    pub slot: Timestamp,
-    /// How often it was tried.
-    pub attempt: u32,
-    /// The rule under which it was claimed.
-    pub delivery: Delivery,
-    /// How the newest attempt ended, where that is on record.
-    pub outcome: Option<Outcome>,
-}
-
-remember!(struct Started { value, slot, attempt, delivery, outcome });
-
-/// Values that had their turn, the newest last: more than one, because a leader of an earlier
-/// release may come back. Kept as 64 bits of each; two that are confused are once in 10¹⁷.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Values(Vec<u64>);
-
-remember!(struct Values(hashes));
-
-impl Values {
-    /// Whether `value` had its turn.
-    pub fn contain(&self, value: &str) -> bool {
-        self.0.contains(&fingerprint(value))
-    }
-
-    /// Adds one, and forgets the oldest of too many.
-    pub fn add(&mut self, value: &str) {
-        self.0.retain(|known| *known != fingerprint(value));
-        self.0.push(fingerprint(value));
-        let excess = self.0.len().saturating_sub(MOST_VALUES);
-        self.0.drain(..excess);
-    }
-
-    fn parse(text: &str) -> Option<Self> {
-        let value = |word| u64::from_str_radix(word, 16).ok();
-        text.split('.').map(value).collect::<Option<_>>().map(Self)
-    }
-
-    fn write(&self) -> String {
-        self.0.iter().map(|value| format!("{value:016x}")).collect::<Vec<_>>().join(".")
-    }
-}
-
-/// The first 64 bits of the SHA-256.
-pub(super) fn fingerprint(text: &str) -> u64 {
-    let hash = Sha256::digest(text.as_bytes());
-    hash.iter().take(8).fold(0, |bits, byte| bits << 8 | u64::from(*byte))
 }
 
 /// Who leads, for others.
@@ -465,88 +318,3 @@ impl Record {
         }
     }
 }
-
-/// Fields on their way into a record. What cannot be read is noted, and the whole refused at the end:
-/// to leave at each of so many fields would be a third more code.
-struct Fields {
-    /// Not yet taken.
-    left: Metadata,
-    /// The first that cannot be read.
-    garbled: Option<String>,
-}
-
-impl Fields {
-    fn garble(&mut self, name: &str, how: &str) {
-        self.garbled.get_or_insert_with(|| name.to_string() + how);
-    }
-
-    #[inline(never)]
-    fn text(&mut self, name: &str) -> Option<String> {
-        let text = decoded(&self.left.remove(name)?);
-        if text.is_none() {
-            self.garble(name, "");
-        }
-        text
-    }
-
-    fn optional<T>(&mut self, name: &str, read: impl FnOnce(&str) -> Option<T>) -> Option<T> {
-        let value = read(&self.text(name)?);
-        if value.is_none() {
-            self.garble(name, "");
-        }
-        value
-    }
-
-    #[inline(never)]
-    fn instant(&mut self, name: &str) -> Option<Timestamp> {
-        self.optional(name, Timestamp::parse)
-    }
-
-    #[inline(never)]
-    fn number(&mut self, name: &str) -> Option<u32> {
-        self.optional(name, |text| text.parse().ok())
-    }
-
-    /// An outcome. A word of a newer version is kept, and what goes with it in the other field.
-    fn outcome(&mut self, metadata: &Metadata, kept: [&str; 2]) -> Option<Outcome> {
-        let outcome = self.optional(kept[1], |word| Some(Outcome::parse(word)));
-        if let Some(None) = outcome {
-            for name in kept {
-                if let Some(value) = metadata.get(name) {
-                    self.left.insert(name.into(), value.into());
-                }
-            }
-        }
-        outcome.flatten()
-    }
-
-    fn delivery(&mut self, name: &str) -> Delivery {
-        let at_least_once = |max_attempts| Delivery::AtLeastOnce { max_attempts };
-        self.number(name).map_or(Delivery::AtMostOnce, at_least_once)
-    }
-
-    fn started(&mut self, metadata: &Metadata) -> Option<Started> {
-        let value = self.text(field::VALUE);
-        let slot = self.instant(field::VALUE_SLOT);
-        let attempt = self.number(field::VALUE_ATTEMPT);
-        let outcome = self.outcome(metadata, [field::VALUE_OUTCOME; 2]);
-        let delivery = self.delivery(field::VALUE_MAX_ATTEMPTS);
-        value.zip(slot).map(|(value, slot)| Started {
-            value,
-            slot,
-            attempt: attempt.unwrap_or(1),
-            delivery,
-            outcome,
-        })
-    }
-
-    fn required<T: Default>(&mut self, name: &str, read: impl FnOnce(&str) -> Option<T>) -> T {
-        self.optional(name, read).unwrap_or_else(|| {
-            self.garble(name, " (missing)");
-            T::default()
-        })
-    }
-}
-
-#[cfg(test)]
-mod tests;

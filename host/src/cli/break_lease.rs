@@ -19,9 +19,8 @@ const NOT_DONE: u8 = 1;
 const LONGEST: Duration = Duration::from_secs(60);
 
 pub(super) async fn break_lease(arguments: &BreakArguments) -> ExitCode {
-    let election = arguments.election.as_deref();
-    let mut configuration = Configuration::of_operator(election, &arguments.storage);
-    let period = arguments.period.as_deref().and_then(|text| match period(text) {
+    let mut configuration = Configuration::of_operator(&arguments.target);
+    let period = arguments.target.between.period.as_deref().and_then(|text| match period(text) {
         Ok(period) => Some(period),
         Err(complaint) => {
             configuration.complaints.push(complaint);

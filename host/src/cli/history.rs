@@ -2,13 +2,11 @@
 
 use super::args::LookArguments;
 use super::complaint::printable;
-use super::configuration::Configuration;
-use super::status::{complain, could_not_ask, leader};
-use super::{fail, print};
-use crate::clock::BootClock;
+use super::look::{Look, look};
+use super::print;
+use super::status::leader;
 use crate::contract::{Incumbent, Snapshot};
 use crate::runner::rfc3339;
-use crate::settings::names;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -18,26 +16,15 @@ use std::time::Duration;
 const NOBODY: u8 = 1;
 
 pub(super) async fn history(arguments: &LookArguments) -> ExitCode {
-    let mut configuration = Configuration::of_look(arguments);
-    let election = configuration.settings.get(names::ELECTION).unwrap_or_default().to_owned();
-    let component = match configuration.component(&BootClock::new()).await {
-        Ok(component) => component,
-        Err(failure) => return fail(failure),
+    let Look { election, snapshot, .. } = match look(arguments).await {
+        Ok(look) => look,
+        Err(code) => return code,
     };
-    if !configuration.complaints.is_empty() {
-        return complain(&configuration.complaints, arguments.json);
-    }
-    match component.inspect().await {
-        Ok(Ok(snapshot)) => {
-            print(&match arguments.json {
-                true => as_json(&election, &snapshot).to_string() + "\n",
-                false => as_text(&snapshot),
-            });
-            ExitCode::from(if snapshot.incumbent.is_some() { 0 } else { NOBODY })
-        }
-        Ok(Err(trouble)) => could_not_ask(&election, &trouble, arguments.json),
-        Err(error) => fail(error),
-    }
+    print(&match arguments.json {
+        true => as_json(&election, &snapshot).to_string() + "\n",
+        false => as_text(&snapshot),
+    });
+    ExitCode::from(if snapshot.incumbent.is_some() { 0 } else { NOBODY })
 }
 
 /// The newest leader and those before it.

@@ -15,6 +15,7 @@ mod file;
 mod handler;
 mod history;
 mod log;
+mod look;
 mod manual;
 mod ready;
 mod reset_slot;

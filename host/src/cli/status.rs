@@ -2,11 +2,10 @@
 
 mod here;
 
-use super::args::StatusArguments;
+use super::args::LookArguments;
 use super::complaint::{self, Complaint, printable};
-use super::configuration::Configuration;
+use super::look::{Look, look};
 use super::{UNUSABLE, fail, print};
-use crate::clock::BootClock;
 use crate::contract::{
     Finished, Incumbent, LastSlot, LeaseState, Outcome, Snapshot, Started, Trouble,
 };
@@ -21,38 +20,26 @@ use std::time::Duration;
 /// Nobody leads.
 const NOBODY: u8 = 1;
 
-pub(super) async fn status(arguments: &StatusArguments) -> ExitCode {
-    let mut configuration = Configuration::of_status(arguments);
-    let election = configuration.settings.get(names::ELECTION).unwrap_or_default().to_owned();
-    let component = match configuration.component(&BootClock::new()).await {
-        Ok(component) => component,
-        Err(failure) => return fail(failure),
+pub(super) async fn status(arguments: &LookArguments) -> ExitCode {
+    let Look { election, snapshot, configuration, within } = match look(arguments).await {
+        Ok(look) => look,
+        Err(code) => return code,
     };
-    if !configuration.complaints.is_empty() {
-        return complain(&configuration.complaints, arguments.json);
-    }
     let own = Own {
         name: configuration.settings.get(names::NAME).map(str::to_owned),
         schedule: configuration.schedule(),
     };
-    let before = now();
-    match component.inspect().await {
-        Ok(Ok(snapshot)) => {
-            let remarks = here::remarks(&snapshot, &own, (before, now()));
-            let text = match arguments.json {
-                true => {
-                    let mut object = as_json(&election, &snapshot);
-                    object["here"] = json!(remarks);
-                    object.to_string() + "\n"
-                }
-                false => as_text(&election, &snapshot) + &here::rows(&remarks),
-            };
-            print(&text);
-            ExitCode::from(if leader(&snapshot).is_some() { 0 } else { NOBODY })
+    let remarks = here::remarks(&snapshot, &own, within);
+    let text = match arguments.json {
+        true => {
+            let mut object = as_json(&election, &snapshot);
+            object["here"] = json!(remarks);
+            object.to_string() + "\n"
         }
-        Ok(Err(trouble)) => could_not_ask(&election, &trouble, arguments.json),
-        Err(error) => fail(error),
-    }
+        false => as_text(&election, &snapshot) + &here::rows(&remarks),
+    };
+    print(&text);
+    ExitCode::from(if leader(&snapshot).is_some() { 0 } else { NOBODY })
 }
 
 pub(super) fn complain(complaints: &[Complaint], json: bool) -> ExitCode {
@@ -78,12 +65,6 @@ pub(super) fn could_not_ask(election: &str, trouble: &Trouble, json: bool) -> Ex
          here: {meaning}\n\
          What each request meets, step by step: tenure doctor --election {election}"
     ))
-}
-
-/// This machine's time of day, in nanoseconds since 1970.
-fn now() -> u64 {
-    let since = std::time::UNIX_EPOCH.elapsed().unwrap_or_default();
-    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Who leads: the one on record, as long as the lease is held.

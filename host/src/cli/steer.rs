@@ -1,6 +1,6 @@
 //! `tenure resign`, `transfer`, `pause` and `resume`: orders to a candidate, over its listener.
 
-use super::args::TargetArguments;
+use super::args::{ListenerArguments, TargetArguments};
 use super::complaint::{self, Complaint, printable, shown};
 use super::configuration::Configuration;
 use super::{UNUSABLE, control_token, fail, print};
@@ -50,7 +50,8 @@ impl Verb {
 }
 
 pub(super) async fn steer(verb: &Verb, target: &TargetArguments) -> ExitCode {
-    let mut configuration = Configuration::of_operator(target.election.as_deref(), &target.storage);
+    let mut configuration = Configuration::of_operator(target);
+    let target = &target.between;
     let token = token(target, &mut configuration.complaints);
     let at = target.at.as_deref().and_then(|at| match listener("--at", at) {
         Ok(url) => Some(url),
@@ -103,7 +104,7 @@ pub(super) async fn steer(verb: &Verb, target: &TargetArguments) -> ExitCode {
     }
 }
 
-fn token(target: &TargetArguments, complaints: &mut Vec<Complaint>) -> Option<ControlToken> {
+fn token(target: &ListenerArguments, complaints: &mut Vec<Complaint>) -> Option<ControlToken> {
     match control_token::read(target.control_token_file.as_deref()) {
         Ok(Some(token)) => return Some(token),
         Ok(None) => complaints.push(Complaint::new(

@@ -37,7 +37,7 @@ pub(super) async fn watch(arguments: &WatchArguments) -> ExitCode {
         Ok(component) => component,
         Err(failure) => return fail(failure),
     };
-    let interval = match interval(arguments.interval.as_deref()) {
+    let interval = match interval(arguments.target.between.interval.as_deref()) {
         Ok(interval) => interval,
         Err(complaint) => {
             configuration.complaints.push(complaint);

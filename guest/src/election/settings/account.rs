@@ -4,18 +4,24 @@
 //! credentials the first in [`ORDER`] is taken: what names an account by itself before what needs
 //! one named, and what is given before what is asked for.
 
-use super::{Complaint, Reader, shown, variable};
+mod files;
+mod identity;
+#[cfg(test)]
+mod tests;
+
+pub(super) use files::{files, unusable};
+
+use super::{Complaint, Reader, variable};
 use crate::azure::account::{Account, Problem, is_account_name};
 use crate::azure::credential::Credential;
 use crate::azure::endpoint::Endpoint;
-use crate::azure::identity::{IMDS, Identity, Proof, authority_for};
 use crate::azure::percent;
 use crate::azure::sas::Sas;
 use crate::azure::secret::Secret;
 use crate::azure::shared_key::Key;
 use crate::azure::token::is_token;
-use crate::election::environment::Unreadable;
 use crate::prelude::*;
+use files::file_of;
 use tenure_base::text::cut;
 
 /// A way to be let in.
@@ -43,16 +49,6 @@ static ORDER: [(Kind, &str, &str); 8] = [
     (Kind::Imds, "imds", variable::ACCOUNT),
 ];
 
-/// Secrets that may stand in a file, which `NAME_FILE` names, and is read again at each step.
-static IN_FILES: [(&str, &str); 6] = [
-    (variable::CONNECTION_STRING, "AZURE_STORAGE_CONNECTION_STRING_FILE"),
-    (variable::KEY, "AZURE_STORAGE_KEY_FILE"),
-    (variable::SECOND_KEY, "TENURE_SECOND_KEY_FILE"),
-    (variable::SAS_TOKEN, "AZURE_STORAGE_SAS_TOKEN_FILE"),
-    (variable::AUTH_TOKEN, "AZURE_STORAGE_AUTH_TOKEN_FILE"),
-    (variable::CLIENT_SECRET, "AZURE_CLIENT_SECRET_FILE"),
-];
-
 const NO_ACCOUNT: &str = "set AZURE_STORAGE_CONNECTION_STRING (Azure portal: Access keys; UseDevelopmentStorage=true for \
      Azurite on its usual port), or AZURE_STORAGE_ACCOUNT to the account's name, with \
      AZURE_STORAGE_KEY, AZURE_STORAGE_SAS_TOKEN or an identity of Microsoft Entra ID";
@@ -61,29 +57,6 @@ const NO_ACCOUNT: &str = "set AZURE_STORAGE_CONNECTION_STRING (Azure portal: Acc
 pub(super) struct Chosen {
     pub account: Account,
     pub note: String,
-}
-
-/// The variable that names the file with that secret.
-fn file_of(secret: &str) -> Option<&'static str> {
-    IN_FILES.iter().find(|(known, _)| *known == secret).map(|(_, file)| *file)
-}
-
-/// The files that the variables name.
-pub(super) fn files(get: impl Fn(&str) -> Option<String>) -> Vec<String> {
-    let names = IN_FILES.iter().map(|(_, file)| *file);
-    names.chain([variable::FEDERATED_TOKEN_FILE]).filter_map(get).collect()
-}
-
-/// The files that complaints are about.
-pub(super) fn unusable(
-    complaints: &[Complaint],
-    get: impl Fn(&str) -> Option<String>,
-) -> Vec<String> {
-    let federated = (variable::FEDERATED_TOKEN_FILE, variable::FEDERATED_TOKEN_FILE);
-    let about = |name: &str| complaints.iter().any(|complaint| complaint.setting == name);
-    let all = IN_FILES.iter().chain([&federated]);
-    let bad = all.filter(|(name, file)| about(name) || about(file));
-    bad.filter_map(|(_, file)| get(file).map(|path| path.trim().into())).collect()
 }
 
 impl Reader<'_> {
@@ -139,46 +112,6 @@ impl Reader<'_> {
         self.given(name).is_some()
             || file_of(name).is_some_and(|file| self.given(file).is_some())
             || (kind == Kind::Imds && self.given(variable::SERVICE_ENDPOINT).is_some())
-    }
-
-    /// A secret, from its variable or from the file that the other one names.
-    fn secret(&mut self, name: &'static str) -> Option<Secret> {
-        let given = self.given(name);
-        let Some((file_name, path)) =
-            file_of(name).and_then(|name| Some((name, self.given(name)?)))
-        else {
-            return given.map(|text| text.trim().into());
-        };
-        if given.is_some() {
-            let problem = format!("is set beside {name}");
-            self.complain(file_name, problem, "keep one of the two");
-        }
-        self.file(file_name, path)
-    }
-
-    fn file(&mut self, name: &'static str, path: String) -> Option<Secret> {
-        let (problem, advice) = match self.environment.file(&path) {
-            Ok(text) if text.reveal().trim().is_empty() => ("is empty", "write the secret into it"),
-            Ok(text) => {
-                // Some editors begin a file with a byte order mark.
-                let trimmed = text.reveal().trim_start_matches('\u{feff}').trim().into();
-                self.files.add(path, text);
-                return Some(trimmed);
-            }
-            Err(Unreadable::NotGranted) => (
-                "cannot be read: this host gives no directory to the component that it is in",
-                "let the host open it (wasmtime: --dir), or set the secret in a variable",
-            ),
-            Err(Unreadable::Missing) => (
-                "is not there or may not be read",
-                "check the path, the permissions, and that links do not lead out of its directory",
-            ),
-            Err(Unreadable::NoText) => {
-                ("is no text, or larger than 64 KiB", "let it hold the secret alone")
-            }
-        };
-        self.complain(name, format!("the file {} {problem}", shown(&path)), advice);
-        None
     }
 
     fn by_connection_string(&mut self) -> Option<Account> {
@@ -345,74 +278,6 @@ impl Reader<'_> {
         Some(token)
     }
 
-    fn identity(&mut self, kind: Kind, storage: Option<&Endpoint>) -> Option<Identity> {
-        let client = self.given(variable::CLIENT_ID);
-        match kind {
-            Kind::Imds => {
-                let url = self.given(variable::IMDS_HOST).unwrap_or_else(|| IMDS.into());
-                let endpoint = self.url(variable::IMDS_HOST, &url)?;
-                Some(Identity::Imds { endpoint, client })
-            }
-            Kind::IdentityEndpoint => {
-                let url = self.given(variable::IDENTITY_ENDPOINT);
-                let url = url.and_then(|url| self.url(variable::IDENTITY_ENDPOINT, &url));
-                let header = self.given(variable::IDENTITY_HEADER);
-                let header = header.or_else(|| self.missing(variable::IDENTITY_HEADER));
-                if header.as_deref().is_some_and(|header| !is_token(header)) {
-                    let problem = "has characters that no header has";
-                    let advice = "take it as the platform sets it";
-                    self.complain(variable::IDENTITY_HEADER, problem, advice);
-                }
-                Some(Identity::Endpoint { endpoint: url?, header: header?.into(), client })
-            }
-            _ => {
-                let authority = match (self.given(variable::AUTHORITY_HOST), storage) {
-                    (Some(url), _) if cut(&url, "://").is_some() => url,
-                    (Some(host), _) => format!("https://{host}"),
-                    (None, Some(storage)) => authority_for(storage).into(),
-                    (None, None) => IMDS.into(), // Nothing comes of it: there is no account.
-                };
-                let authority = self.url(variable::AUTHORITY_HOST, &authority);
-                let [tenant, client] = [variable::TENANT_ID, variable::CLIENT_ID].map(|name| {
-                    let id = self.given(name);
-                    id.or_else(|| self.missing(name))
-                });
-                let proof = if kind == Kind::ClientSecret {
-                    let secret = self.secret(variable::CLIENT_SECRET);
-                    secret.or_else(|| self.missing(variable::CLIENT_SECRET)).map(Proof::Secret)
-                } else {
-                    let path = self.given(variable::FEDERATED_TOKEN_FILE);
-                    let path = path.or_else(|| self.missing(variable::FEDERATED_TOKEN_FILE))?;
-                    self.file(variable::FEDERATED_TOKEN_FILE, path).map(Proof::Assertion)
-                };
-                let authority = authority?;
-                Some(Identity::Application {
-                    authority,
-                    tenant: tenant?,
-                    client: client?,
-                    proof: proof?,
-                })
-            }
-        }
-    }
-
-    /// The address of an identity endpoint.
-    fn url(&mut self, name: &'static str, url: &str) -> Option<Endpoint> {
-        let endpoint = Endpoint::parse(url.trim());
-        let endpoint = endpoint.map_err(|reason| {
-            let advice = "take it as the platform sets it, or leave it out";
-            self.complain(name, format!("it {reason}"), advice);
-        });
-        let endpoint = endpoint.ok()?;
-        // The endpoints of managed identities are on the machine itself, and have no TLS.
-        let leaves = name == variable::AUTHORITY_HOST && !endpoint.is_loopback();
-        if leaves && !endpoint.origin.starts_with("https://") {
-            let problem = "is plain http, and would show secrets to everybody on the way";
-            self.complain(name, problem, "use an https:// address");
-        }
-        Some(endpoint)
-    }
-
     fn complain_all<T>(&mut self, setting: &'static str, problems: Vec<Problem>) -> Option<T> {
         let complaints = problems.into_iter().map(|Problem { problem, advice }| Complaint {
             setting,
@@ -500,6 +365,3 @@ fn note(kind: Kind, forced: bool, set: &[Kind], account: &Account) -> String {
     };
     format!("credential: {what}{why}")
 }
-
-#[cfg(test)]
-mod tests;

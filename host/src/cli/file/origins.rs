@@ -1,7 +1,7 @@
 //! Which values come from the file, so that complaints name the place.
 
 use super::parse::{Entry, Value};
-use crate::cli::complaint::{Complaint, shown};
+use crate::cli::complaint::{Complaint, reworded, shown};
 
 /// Where the values of an election stand.
 #[derive(Debug, Default)]
@@ -36,6 +36,8 @@ impl Origins {
         if self.place.is_empty() {
             return complaint;
         }
+        let problem = reworded(&complaint.problem, |word| self.key(word));
+        let complaint = Complaint { problem, ..complaint };
         let Some((key, value)) = option(&complaint.source) else { return complaint };
         let source = match self.entries.iter().find(|placed| placed.key == key) {
             Some(placed) => placed.source(value),
@@ -43,6 +45,12 @@ impl Origins {
             None => format!("{}: {}", self.place, complaint.source.trim_start_matches('-')),
         };
         Complaint { source, ..complaint }
+    }
+
+    /// The key of an option, where the file sets it.
+    fn key(&self, flag: &str) -> Option<String> {
+        let key = flag.strip_prefix("--")?;
+        self.entries.iter().any(|placed| placed.key == key).then(|| key.to_owned())
     }
 
     /// Whether a complaint is that something is set nowhere.
@@ -118,6 +126,20 @@ mod tests {
             let complaint = Complaint::new(source, "", "");
             assert_eq!(origins.is_missing(&complaint, &given), missing, "{source}");
         }
+    }
+
+    #[test]
+    fn a_complaint_names_another_key_as_the_file_has_it() {
+        let mut origins = Origins::at("t.toml:1:1");
+        origins.add(&entry("jitter", vec![value("5s", 9)]));
+        origins.add(&entry("while-leading", vec![value("true", 9)]));
+        let problem = |source, problem| {
+            origins.located(Complaint::new(source, problem, ""), &["every".to_owned()]).problem
+        };
+        let said = problem("--jitter 5s", "is set beside --while-leading, which has no timer");
+        assert_eq!(said, "is set beside while-leading, which has no timer");
+        let said = problem("TENURE_CRON", "is set beside --every");
+        assert_eq!(said, "is set beside --every");
     }
 
     #[test]

@@ -1,0 +1,127 @@
+//! What a step tells the host: its report, and troubles.
+
+use core::time::Duration;
+
+use super::super::Moment;
+use super::super::failure::Failure;
+use super::super::report::{Report, Standing, Tenancy};
+use super::super::settings::{Complaint, Settings};
+use super::super::timings::BACK_OFF;
+use super::super::trouble::{Trouble, TroubleClass};
+use super::{MOST_REQUESTS, Phase, Step, remember};
+use crate::azure::answer::{Answer, Class};
+use crate::azure::credential::Credential;
+use crate::azure::operation::Operation;
+use crate::prelude::*;
+
+/// How soon to be called while the host has not seen the handler stopped.
+const STOPPING: Duration = Duration::from_secs(1);
+
+impl Step<'_> {
+    /// Tells that the settings cannot be read any more, and those from before are used.
+    pub fn complain(&mut self, complaints: &[Complaint], now: Moment) {
+        if !complaints.is_empty() {
+            let detail = format!(
+                "{}. What was read before is used until then",
+                Complaint::sentences(complaints)
+            );
+            self.tell(TroubleClass::Configuration, detail, now);
+        }
+    }
+
+    /// Tells a trouble, unless it was told lately.
+    pub(in crate::election) fn tell(&mut self, class: TroubleClass, detail: String, now: Moment) {
+        let trouble = Trouble { class, detail };
+        if self.state.told.is_news(&trouble, now) {
+            self.trouble.push(trouble);
+        }
+    }
+
+    /// Tells that a request was not answered, or not as hoped.
+    pub(in crate::election) fn tell_reply(
+        &mut self,
+        operation: &Operation,
+        reply: &Result<Answer, Failure>,
+        now: Moment,
+    ) {
+        let origin = self.settings.account.origin();
+        let trouble = match reply {
+            Err(failure) => failure.trouble(operation.name(), origin),
+            Ok(answer) => trouble(answer, operation, self.settings),
+        };
+        self.tell(trouble.class, trouble.detail, now);
+    }
+
+    pub(super) fn report(&mut self, now: Moment) -> Report {
+        self.check_schedule(now);
+        if let (Some(run), Phase::Holding(hold)) = (&mut self.run, &self.state.phase) {
+            // The lease may have been renewed since the claim.
+            run.valid_for = hold.valid_until.saturating_sub(self.started);
+        }
+        let timings = &self.settings.timings;
+        let next = match &self.state.phase {
+            _ if self.requests == MOST_REQUESTS => now + BACK_OFF,
+            Phase::Watching(watch) | Phase::Creating { watch, .. } => watch.pace.next,
+            Phase::Acquiring(attempt) => attempt.pace.next,
+            Phase::Raising(raise) => raise.next(),
+            Phase::Holding(hold) => self.next_in_tenancy(hold, now),
+            Phase::Stopping { .. } if self.ending.is_some() => now,
+            Phase::Stopping { .. } => now + STOPPING,
+            Phase::Releasing(release) => release.pace.next,
+            Phase::Left => now + timings.lease,
+        };
+        let next = self.with_files(self.with_errands(next, now), now);
+        let standing = match &self.state.phase {
+            Phase::Holding(hold) => Standing::Leading(Tenancy {
+                term: hold.term(),
+                valid_for: hold.valid_until.saturating_sub(self.started),
+            }),
+            Phase::Left => Standing::Left,
+            _ => match &self.state.following {
+                Some(incumbent) => Standing::Following(incumbent.clone()),
+                None => Standing::Undecided,
+            },
+        };
+        Report {
+            memory: remember(&self.state),
+            standing,
+            ending: self.ending,
+            renewed: self.renewed,
+            wind_down: self.winds_down(),
+            heir: self.state.steering.hand_over().map(|order| order.to.clone()),
+            run: self.run.take(),
+            trouble: core::mem::take(&mut self.trouble),
+            exchanges: core::mem::take(&mut self.exchanges),
+            again_in: next.saturating_sub(self.started),
+        }
+    }
+}
+
+/// An answer that is not as hoped, for people.
+pub(in crate::election) fn trouble(
+    answer: &Answer,
+    operation: &Operation,
+    settings: &Settings,
+) -> Trouble {
+    let class = match answer.class {
+        Class::Refused => TroubleClass::Refused,
+        Class::MissingBlob | Class::MissingContainer => TroubleClass::Configuration,
+        // That does not pass.
+        Class::Conflict if answer.code.as_deref() == Some("BlobImmutableDueToPolicy") => {
+            TroubleClass::Configuration
+        }
+        Class::Unavailable | Class::Conflict | Class::LeaseMismatch | Class::ConditionNotMet => {
+            TroubleClass::Unavailable
+        }
+        Class::Done | Class::Nonsense => TroubleClass::Nonsense,
+    };
+    let mut detail = answer.explain(operation, &settings.election, settings.account.name());
+    if let (Class::Refused, Credential::Sas(sas), Some(now)) =
+        (answer.class, settings.account.credential(), answer.date)
+        && let Some(times) = sas.times(now)
+    {
+        detail.push_str("; ");
+        detail.push_str(&times);
+    }
+    Trouble { class, detail }
+}

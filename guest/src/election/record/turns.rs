@@ -1,0 +1,98 @@
+//! What the record tells of turns.
+
+use super::super::service_clock::Timestamp;
+use super::super::slots::Delivery;
+use crate::memory::remember;
+use crate::prelude::*;
+
+/// How a turn ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The handler returned ok.
+    Succeeded,
+    /// The handler returned an error.
+    Failed,
+    /// The handler trapped, panicked, or could not be started.
+    Trapped,
+    /// The host stopped it at its time limit.
+    TimedOut,
+    /// The host cut it off.
+    CutOff,
+    /// There are no attempts left.
+    Abandoned,
+}
+
+remember!(enum Outcome {
+    0 = Succeeded, 1 = Failed, 2 = Trapped, 3 = TimedOut, 4 = CutOff, 5 = Abandoned
+} else Failed);
+
+impl Outcome {
+    pub(super) const ALL: [Self; 6] = [
+        Self::Succeeded,
+        Self::Failed,
+        Self::Trapped,
+        Self::TimedOut,
+        Self::CutOff,
+        Self::Abandoned,
+    ];
+
+    /// Whether at-least-once delivery is done with a slot that ended so.
+    pub(in crate::election) fn is_final(self) -> bool {
+        matches!(self, Self::Succeeded | Self::Abandoned)
+    }
+
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::Succeeded => "succeeded",
+            Self::Failed => "failed",
+            Self::Trapped => "trapped",
+            Self::TimedOut => "timed-out",
+            Self::CutOff => "cut-off",
+            Self::Abandoned => "abandoned",
+        }
+    }
+
+    pub(super) fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|outcome| outcome.word() == word)
+    }
+}
+
+/// The newest slot that was claimed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LastSlot {
+    /// The scheduled instant.
+    pub slot: Timestamp,
+    /// How often it was tried; 0 for the slot with which the count began, which
+    /// lay before the first leader and was never run.
+    pub attempt: u32,
+}
+
+remember!(struct LastSlot { slot, attempt });
+
+/// The newest turn whose end was recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Finished {
+    /// Its slot.
+    pub slot: Timestamp,
+    /// How it ended.
+    pub outcome: Outcome,
+}
+
+remember!(struct Finished { slot, outcome });
+
+/// The newest turn for a value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Started {
+    /// The value that it ran for.
+    pub value: String,
+    /// When it was claimed first.
+    pub slot: Timestamp,
+    /// How often it was tried.
+    pub attempt: u32,
+    /// The rule under which it was claimed.
+    pub delivery: Delivery,
+    /// How the newest attempt ended, where that is on record.
+    pub outcome: Option<Outcome>,
+}
+
+remember!(struct Started { value, slot, attempt, delivery, outcome });

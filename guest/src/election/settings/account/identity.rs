@@ -1,0 +1,79 @@
+//! What the environment says of an identity of Microsoft Entra ID.
+
+use super::super::{Reader, variable};
+use super::Kind;
+use crate::azure::endpoint::Endpoint;
+use crate::azure::identity::{IMDS, Identity, Proof, authority_for};
+use crate::azure::token::is_token;
+use crate::prelude::*;
+use tenure_base::text::cut;
+
+impl Reader<'_> {
+    pub(super) fn identity(&mut self, kind: Kind, storage: Option<&Endpoint>) -> Option<Identity> {
+        let client = self.given(variable::CLIENT_ID);
+        match kind {
+            Kind::Imds => {
+                let url = self.given(variable::IMDS_HOST).unwrap_or_else(|| IMDS.into());
+                let endpoint = self.url(variable::IMDS_HOST, &url)?;
+                Some(Identity::Imds { endpoint, client })
+            }
+            Kind::IdentityEndpoint => {
+                let url = self.given(variable::IDENTITY_ENDPOINT);
+                let url = url.and_then(|url| self.url(variable::IDENTITY_ENDPOINT, &url));
+                let header = self.given(variable::IDENTITY_HEADER);
+                let header = header.or_else(|| self.missing(variable::IDENTITY_HEADER));
+                if header.as_deref().is_some_and(|header| !is_token(header)) {
+                    let problem = "has characters that no header has";
+                    let advice = "take it as the platform sets it";
+                    self.complain(variable::IDENTITY_HEADER, problem, advice);
+                }
+                Some(Identity::Endpoint { endpoint: url?, header: header?.into(), client })
+            }
+            _ => {
+                let authority = match (self.given(variable::AUTHORITY_HOST), storage) {
+                    (Some(url), _) if cut(&url, "://").is_some() => url,
+                    (Some(host), _) => format!("https://{host}"),
+                    (None, Some(storage)) => authority_for(storage).into(),
+                    (None, None) => IMDS.into(), // Nothing comes of it: there is no account.
+                };
+                let authority = self.url(variable::AUTHORITY_HOST, &authority);
+                let [tenant, client] = [variable::TENANT_ID, variable::CLIENT_ID].map(|name| {
+                    let id = self.given(name);
+                    id.or_else(|| self.missing(name))
+                });
+                let proof = if kind == Kind::ClientSecret {
+                    let secret = self.secret(variable::CLIENT_SECRET);
+                    secret.or_else(|| self.missing(variable::CLIENT_SECRET)).map(Proof::Secret)
+                } else {
+                    let path = self.given(variable::FEDERATED_TOKEN_FILE);
+                    let path = path.or_else(|| self.missing(variable::FEDERATED_TOKEN_FILE))?;
+                    self.file(variable::FEDERATED_TOKEN_FILE, path).map(Proof::Assertion)
+                };
+                let authority = authority?;
+                Some(Identity::Application {
+                    authority,
+                    tenant: tenant?,
+                    client: client?,
+                    proof: proof?,
+                })
+            }
+        }
+    }
+
+    /// The address of an identity endpoint.
+    fn url(&mut self, name: &'static str, url: &str) -> Option<Endpoint> {
+        let endpoint = Endpoint::parse(url.trim());
+        let endpoint = endpoint.map_err(|reason| {
+            let advice = "take it as the platform sets it, or leave it out";
+            self.complain(name, format!("it {reason}"), advice);
+        });
+        let endpoint = endpoint.ok()?;
+        // The endpoints of managed identities are on the machine itself, and have no TLS.
+        let leaves = name == variable::AUTHORITY_HOST && !endpoint.is_loopback();
+        if leaves && !endpoint.origin.starts_with("https://") {
+            let problem = "is plain http, and would show secrets to everybody on the way";
+            self.complain(name, problem, "use an https:// address");
+        }
+        Some(endpoint)
+    }
+}
