@@ -4,6 +4,9 @@
 #![cfg(unix)]
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+#[path = "webhook/trust.rs"]
+mod trust;
+
 use std::io::ErrorKind;
 use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, OnceLock};

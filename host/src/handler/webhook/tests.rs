@@ -27,7 +27,7 @@ fn handler(url: &str, timeout: &str) -> WebhookHandler {
         "TENURE_HANDLER_TIMEOUT" => Some(timeout.to_owned()),
         _ => None,
     };
-    WebhookHandler::new(Target::read(variable).unwrap()).unwrap()
+    WebhookHandler::new(Target::read(variable).unwrap(), Authorities::default()).unwrap()
 }
 
 fn for_ever() -> Deadline {
