@@ -123,8 +123,7 @@ fn refused(status: u16, code: &str) -> &'static str {
         (403, "AuthenticationFailed") => {
             "the signature or token was refused; check that AccountKey is this account's key and was not \
             rotated, that the SAS has begun and has not expired, or that the token is for \
-            https://storage.azure.com and of the account's directory, and that this machine's clock is \
-            right to a few minutes"
+            https://storage.azure.com and of the account's directory; and this machine's clock"
         }
         (403, "AuthorizationFailure") => {
             "access was refused; on Azure a network rule of the account keeps this machine out \

@@ -98,10 +98,9 @@ remember!(struct Heir { lease, term, named, until, plain });
 
 impl Forward {
     pub fn write(&self) -> Metadata {
-        let mut metadata = Metadata::from_iter([(CANDIDATE, encoded(&self.candidate))]);
-        let mut put = |name: &str, value: String| {
-            metadata.insert(name.into(), value);
-        };
+        let mut metadata = Metadata::default();
+        let mut put = |name: &str, value: String| metadata.insert(name.into(), value);
+        put(CANDIDATE, encoded(&self.candidate));
         if let Some(priority) = self.priority {
             put(PRIORITY, priority.to_string());
         }
@@ -164,13 +163,14 @@ impl Step<'_> {
 
     /// When a follower looks again.
     pub(super) fn next_look(&mut self, now: Moment, chance: &mut dyn Chance) -> Moment {
-        let anew = now + ANEW.min(self.settings.timings.poll);
+        let next = self.next_poll(now, chance);
         match &mut self.state.heir {
             Some(heir) if now < heir.until => {
-                heir.plain = anew;
-                if self.chore == Chore::None { now + QUICK } else { anew }
+                heir.plain = next.min(now + ANEW);
+                // Soon, once it came forward anew.
+                if self.chore == Chore::None { now + QUICK } else { heir.plain }
             }
-            _ => self.next_poll(now, chance),
+            _ => next,
         }
     }
 
@@ -209,7 +209,7 @@ impl Step<'_> {
         if leaves && heir.named && unknown {
             // What was not answered may be there too.
             heir.until = now + HEIR_LOOKS;
-            heir.plain = now + ANEW.min(self.settings.timings.poll);
+            heir.plain = now + ANEW;
         }
         if self.chore == Chore::None && now < heir.until {
             watch.pace.next = now + QUICK;

@@ -214,13 +214,8 @@ fn told(no: &NoToken, identity: &Identity) -> Trouble {
 
 fn advice(identity: &Identity) -> &'static str {
     match identity {
-        Identity::Imds { .. } => {
-            "the machine needs a managed identity, and AZURE_CLIENT_ID must name one of its identities \
-             where it has several"
-        }
-        Identity::Endpoint { .. } => {
-            "the app needs a managed identity, and AZURE_CLIENT_ID must name one of its identities where \
-             it has several"
+        Identity::Imds { .. } | Identity::Endpoint { .. } => {
+            "this machine or app needs a managed identity; of several, AZURE_CLIENT_ID names one"
         }
         Identity::Application { .. } => {
             "AZURE_TENANT_ID, AZURE_CLIENT_ID, and the secret or the federated credential of the \

@@ -48,8 +48,10 @@ impl Notice {
     }
 
     pub fn write(&self) -> Metadata {
-        let fields = [(CANDIDATE, &self.candidate), (SCHEDULE, &self.schedule)];
-        Metadata::from_iter(fields.map(|(name, value)| (name, encoded(value))))
+        let mut metadata = Metadata::default();
+        metadata.insert(CANDIDATE.into(), encoded(&self.candidate));
+        metadata.insert(SCHEDULE.into(), encoded(&self.schedule));
+        metadata
     }
 
     fn read(properties: &Properties) -> Option<Self> {

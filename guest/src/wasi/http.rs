@@ -49,8 +49,7 @@ fn answer(request: &IncomingRequest, method: &Method) -> (Answer, More) {
         (Route::Tick, invocation) => return tick(request, &host, invocation),
         (Route::Resign, _) => entry::refused(
             501,
-            "nothing is kept between two calls, so there is no leadership to resign from: each \
-             turn releases the lease itself",
+            "nothing is kept between two calls: each turn releases the lease itself",
         ),
         (_, Err(complaints)) => entry::named(&complaints),
         (Route::Leader, Ok(invocation)) => {

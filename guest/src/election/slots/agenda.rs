@@ -14,7 +14,7 @@ use crate::prelude::*;
 const AHEAD: Duration = Duration::from_secs(10);
 
 /// Up to how many slots without a turn are counted: those of each second are many in a week.
-const MOST_COUNTED: usize = 1000;
+const MOST_COUNTED: u32 = 1000;
 
 /// How often a slot is run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -215,7 +215,7 @@ impl Agenda {
         };
         let stands_for_others = self.missed == Missed::Once && slot > first;
         let past_due = slot < newest || stands_for_others || self.is_late(slot, now);
-        let missed = schedule.between(last.slot, slot).take(MOST_COUNTED).count() as u32;
+        let missed = schedule.count(last.slot, slot, MOST_COUNTED);
         Due::Now(Task { slot, value: None, attempt: 1, past_due, missed })
     }
 

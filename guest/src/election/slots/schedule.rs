@@ -89,10 +89,16 @@ impl Schedule {
         }
     }
 
-    /// The slots later than `then` and earlier than `until`, the first ones first.
-    pub fn between(&self, then: Timestamp, until: Timestamp) -> impl Iterator<Item = Timestamp> {
-        core::iter::successors(self.next(then), |slot| self.next(*slot))
-            .take_while(move |slot| *slot < until)
+    /// How many slots are later than `then` and earlier than `until`, up to `most`.
+    pub fn count(&self, mut then: Timestamp, until: Timestamp, most: u32) -> u32 {
+        let mut count = 0;
+        while let Some(slot) = self.next(then)
+            && slot < until
+            && count < most
+        {
+            (then, count) = (slot, count + 1);
+        }
+        count
     }
 }
 
