@@ -7,6 +7,7 @@
 //!   that the leader had sent before.
 //! - Release: `poll + 4 round trips` from when the store took it. No D: a request that comes late
 //!   finds the record changed.
+//! - Change to an heir: the same. The heir stands there, and asks for its lease twice a second.
 //! - After the calm somebody leads, and everybody who lives then has its turn in the finale.
 
 use super::super::fault::Step;
@@ -84,13 +85,18 @@ fn crash(history: &History, wins: &[Win], index: usize, who: Who) -> Option<Loss
 
 fn release(history: &History, wins: &[Win], index: usize) -> Option<Loss> {
     let entry = history.entries[index];
-    let asked = history.carried_out(entry.what).filter(|asked| asked.step == Step::Release)?;
+    let asked = history.carried_out(entry.what)?;
+    let how = match asked.step {
+        Step::Release => "released",
+        Step::HandOver => "handed over",
+        _ => return None,
+    };
     let win = leader_at(wins, index).filter(|win| win.lease == asked.lease)?;
     if lost_between(history, win.entry, index) {
         return None;
     }
     let most = takes_over(history);
-    Some(Loss { at: entry.at, who: asked.who, most, how: "released" })
+    Some(Loss { at: entry.at, who: asked.who, most, how })
 }
 
 /// A poll, on a clock that is 1 % slow, and four round trips.
