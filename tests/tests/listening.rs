@@ -2,9 +2,10 @@
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use std::net::TcpListener;
+use std::io::Write as _;
+use std::net::{TcpListener, TcpStream};
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tenure_tests::{BEAT_HANDLER, Candidate, Group, Sink, Store};
@@ -85,6 +86,37 @@ async fn anybody_finds_the_leader_and_a_store_that_is_away_is_seen() {
     assert_eq!((events.first(), events.last()), (Some(&"following"), Some(&"elected")));
     follower.terminate(SOON).await.unwrap();
     drop(store);
+}
+
+/// The process that holds the lease needs a descriptor now and then too.
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_leads_on_whoever_connects_and_asks_nothing() {
+    use rustix::process::{Resource, Rlimit, prlimit};
+    let (store, sink) = (Store::embedded().await.unwrap(), Sink::start().await.unwrap());
+    let group = Group::new(PROGRAM, &store, &sink);
+    group.warm_up().await.unwrap();
+    let mut leader = group.start("ada", &LISTEN).unwrap();
+    leader.event("elected", SOON).await;
+    let few = Rlimit { current: Some(200), maximum: Some(200) };
+    prlimit(Some(leader.id().unwrap()), Resource::Nofile, few).unwrap();
+    let url = address(&leader).await;
+    let host = url.trim_start_matches("http://").to_owned();
+    let host = host.trim_end_matches('/');
+    let mut silent = Vec::new();
+    for _ in 0..300 {
+        let mut stream = TcpStream::connect(host).unwrap();
+        stream.write_all(b"GET /healthz HT").unwrap();
+        silent.push(stream);
+    }
+    // Longer than one validity.
+    let at = Instant::now() + Duration::from_secs(14);
+    let late = leader.line("turn", 0, SOON, |line| line.name() == "turn-ended" && line.at >= at);
+    assert_eq!(late.await.event["outcome"], "succeeded", "{}", leader.transcript());
+    assert_eq!(leader.count("trouble"), 0, "{}", leader.transcript());
+    until(&format!("{url}/healthz"), 200).await;
+    assert_eq!(leader.count("elected"), 1, "{}", leader.transcript());
+    leader.terminate(SOON).await.unwrap();
 }
 
 #[test]

@@ -12,7 +12,7 @@ use crate::server::{Board, Control, ControlToken};
 use crate::settings::names;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinHandle;
 
 /// So many orders of operators may wait.
@@ -103,12 +103,13 @@ impl Candidacy {
         if let Some(grace) = self.grace.or(self.work.grace) {
             runner = runner.grace(grace);
         }
-        let order = self.order;
-        let readiness = self.ready_cmd.map(|command| {
-            // Before the first step, so that it does not contend meanwhile.
-            let _ = order.try_send(Order::Pause);
-            tokio::spawn(ready::wait(command, order.clone(), move |event| noted.event(&event)))
-        });
+        let mut readiness = None;
+        if let Some(command) = self.ready_cmd {
+            let ready = watch::Sender::new(false);
+            runner = runner.when_ready(ready.subscribe());
+            let asking = ready::wait(command, ready, move |event| noted.event(&event));
+            readiness = Some(tokio::spawn(asking));
+        }
         Contender { runner, orders: self.orders, readiness }
     }
 }

@@ -27,8 +27,10 @@ pub(super) struct Candidate<'a, E, C> {
     word: Option<Word>,
     /// To be told after that, one in each step.
     orders: VecDeque<Word>,
-    /// An operator had it pause. An elector that begins anew does not know it.
+    /// An operator had it pause.
     paused: bool,
+    /// Its process can work.
+    ready: bool,
     pub(super) turn: Option<RunningTurn>,
     /// When the next step is due.
     next: Duration,
@@ -42,12 +44,15 @@ pub(super) struct Candidate<'a, E, C> {
 
 impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
     pub(super) fn new(runner: &'a Runner<E, C>) -> Self {
+        let ready = runner.is_ready();
         Self {
             runner,
             memory: None,
             word: None,
-            orders: VecDeque::new(),
+            // With the first step, so that it does not contend meanwhile.
+            orders: (!ready).then_some(Word::Pause).into_iter().collect(),
             paused: false,
+            ready,
             turn: None,
             next: runner.clock.now(),
             leaving: None,
@@ -175,13 +180,40 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
         if self.leaving.is_some() {
             return;
         }
+        self.tell(Event::Ordered { order: order.to_string() });
         match order {
             Order::Pause => self.paused = true,
             Order::Resume => self.paused = false,
             Order::Resign | Order::HandOver(_) => {}
         }
-        self.orders.push_back(order.word());
-        self.tell(Event::Ordered { order: order.to_string() });
+        if order == Order::Resume && self.is_held() {
+            let detail = "no operator keeps it out of the race any more, but it is not ready yet";
+            self.tell(Event::Note { detail: detail.to_owned() });
+        } else {
+            self.orders.push_back(order.word());
+        }
+    }
+
+    /// Whether it waits for its process.
+    pub(super) fn gets_ready(&self) -> bool {
+        !self.ready && self.leaving.is_none()
+    }
+
+    /// Its process can work from now on.
+    pub(super) fn becomes_ready(&mut self) {
+        self.ready = true;
+        let detail = if self.paused {
+            "ready, but an operator keeps it out of the race"
+        } else {
+            self.orders.push_back(Word::Resume);
+            "ready, and so in the race"
+        };
+        self.tell(Event::Note { detail: detail.to_owned() });
+    }
+
+    /// Whether it stays out of the race. An elector that begins anew does not know it.
+    fn is_held(&self) -> bool {
+        self.paused || !self.ready
     }
 
     /// The leadership is about to be given up, after the turn that runs.
@@ -228,7 +260,7 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
                 self.memory = None;
                 self.word = None;
                 self.orders.clear();
-                self.orders.extend(self.paused.then_some(Word::Pause));
+                self.orders.extend(self.is_held().then_some(Word::Pause));
                 self.next = self.now() + AFTER_FAILURE;
                 return;
             }
@@ -238,6 +270,9 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
         }
         if report.wind_down {
             self.wind_down();
+        } else if let (None, Some(turn)) = (self.leaving, &mut self.turn) {
+            // Nobody came to take over: it goes on as long as it leads.
+            turn.take_back_grace();
         }
         (self.runner.reports)(&report, taken_at);
         self.narrator.tell(&report, self.now().saturating_sub(taken_at), &*events);

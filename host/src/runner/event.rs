@@ -83,7 +83,7 @@ pub enum Event {
         /// What happened, and what to do about it.
         detail: String,
     },
-    /// An operator ordered something, over the listener; or the candidate gets ready.
+    /// An operator ordered something, over the listener.
     Ordered {
         /// `resign`, `hand over to NAME`, `pause` or `resume`.
         order: String,

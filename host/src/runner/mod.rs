@@ -25,7 +25,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::select;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use turn::RunningTurn;
 
 /// How long a turn may go on when the candidate leaves, unless it is told otherwise.
@@ -43,6 +43,7 @@ pub struct Runner<E, C> {
     handler: Arc<dyn Handler>,
     clock: C,
     grace: Duration,
+    ready: watch::Receiver<bool>,
     events: Arc<dyn Fn(Event) + Send + Sync>,
     reports: Arc<Observer>,
 }
@@ -55,6 +56,7 @@ impl<E: Elector, C: Clock> Runner<E, C> {
             handler: Arc::new(handler),
             clock,
             grace: GRACE,
+            ready: watch::Sender::new(true).subscribe(),
             events: Arc::new(|_| {}),
             reports: Arc::new(|_, _| {}),
         }
@@ -67,6 +69,17 @@ impl<E: Elector, C: Clock> Runner<E, C> {
     pub fn grace(mut self, grace: Duration) -> Self {
         self.grace = grace;
         self
+    }
+
+    /// Stays out of the race until `ready` is true for the first time, whatever operators order.
+    #[must_use]
+    pub fn when_ready(mut self, ready: watch::Receiver<bool>) -> Self {
+        self.ready = ready;
+        self
+    }
+
+    fn is_ready(&self) -> bool {
+        *self.ready.borrow()
     }
 
     /// Calls `events` with each [`Event`], at once and in order. It must not block.
@@ -116,6 +129,7 @@ impl<E: Elector, C: Clock> Runner<E, C> {
         orders: &mut mpsc::Receiver<Order>,
     ) {
         let mut leave = pin!(leave);
+        let mut ready = pin!(becomes_true(self.ready.clone()));
         let mut step: Option<Step<'_>> = None;
         loop {
             // Before anything else, whatever woke the loop.
@@ -130,6 +144,7 @@ impl<E: Elector, C: Clock> Runner<E, C> {
             let happened = select! {
                 biased;
                 () = &mut leave, if !candidate.is_leaving() => Happened::Leave,
+                () = &mut ready, if candidate.gets_ready() => Happened::Ready,
                 Some(order) = orders.recv() => Happened::Ordered(order),
                 end = seen_stopped(&mut candidate.turn) => Happened::TurnEnded(end),
                 result = finished(&mut step) => Happened::Stepped(Box::new(result)),
@@ -138,6 +153,7 @@ impl<E: Elector, C: Clock> Runner<E, C> {
             candidate.enforce();
             match happened {
                 Happened::Leave => candidate.leave(),
+                Happened::Ready => candidate.becomes_ready(),
                 Happened::Ordered(order) => candidate.ordered(order),
                 Happened::TurnEnded(end) => candidate.turn_ended(end),
                 Happened::Stepped(result) => {
@@ -175,9 +191,17 @@ struct Step<'a> {
 
 enum Happened {
     Leave,
+    Ready,
     Ordered(Order),
     TurnEnded(TurnEnd),
     Stepped(Box<Result<Report, ComponentError>>),
+}
+
+/// Never completes when nobody is left to say so.
+async fn becomes_true(mut ready: watch::Receiver<bool>) {
+    if ready.wait_for(|ready| *ready).await.is_err() {
+        std::future::pending().await
+    }
 }
 
 async fn finished(step: &mut Option<Step<'_>>) -> Result<Report, ComponentError> {

@@ -13,7 +13,7 @@ pub enum Order {
     HandOver(String),
     /// Stay out of the race until [`Resume`](Order::Resume); a leader resigns.
     Pause,
-    /// Contend again.
+    /// Contend again, unless its process is not ready.
     Resume,
 }
 

@@ -15,7 +15,7 @@ use crate::handler::{BoxFuture, Handler, TurnEnd};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -47,6 +47,7 @@ impl Log {
             Event::StoodDown { term, reason } => self.add(format!("stood down {term} {reason}")),
             Event::Trouble { class, .. } => self.add(format!("trouble {class}")),
             Event::Ordered { order } => self.add(format!("ordered {order}")),
+            Event::Note { detail } => self.add(format!("note {detail}")),
             Event::Stopped => self.add("stopped"),
             _ => {}
         }

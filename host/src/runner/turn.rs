@@ -98,6 +98,12 @@ impl RunningTurn {
         self.move_deadline();
     }
 
+    /// The candidate goes on leading: the turn need not end for its sake.
+    pub(super) fn take_back_grace(&mut self) {
+        self.grace = None;
+        self.move_deadline();
+    }
+
     fn move_deadline(&mut self) {
         if self.order.is_none() {
             self.deadline.set(earliest(self.valid_until, self.time_limit, self.grace));

@@ -15,9 +15,11 @@
 //! `/metrics`, by the label `election`; `?election=container/blob` chooses one, and `/leader`, `/history` and
 //! `/readyz?leader` ask for that.
 //!
-//! Whoever reaches the listener may read all of it. It holds no secret. Only with the token of a
+//! Whoever reaches the listener may read all of it. It holds no secret. It takes 128 connections at a time, and
+//! closes those on which nothing gets on for 10 s. Only with the token of a
 //! [`Control`] can a candidate be steered: `POST /resign`, `/transfer?to=NAME`, `/pause`, `/resume`.
 
+mod accept;
 mod board;
 mod control;
 mod metrics;
@@ -91,10 +93,7 @@ impl Server {
         };
         let sources = candidates.iter().map(|(board, _)| source(board)).collect();
         let app: Router = pages::router(candidates, &clock.reading()).merge(page::router(sources));
-        let task = tokio::spawn(async move {
-            // It ends only with the task.
-            let _ = axum::serve(listener, app).await;
-        });
+        let task = tokio::spawn(accept::accept(listener, app, accept::Limits::default()));
         Ok(Self { address, task })
     }
 

@@ -67,15 +67,18 @@ async fn a_candidate_that_is_not_ready_stays_out() {
     let flag = ready.path().join("ready");
     let command = format!("test -z \"$AZURE_STORAGE_CONNECTION_STRING\" -a -e {}", flag.display());
     let first = stage.start("ada", &["--ready-cmd", &command]);
-    let waits = |line: &tenure_tests::Line| {
-        line.event["detail"].as_str().is_some_and(|d| d.contains("not ready yet"))
+    let notes = |words: &'static str| {
+        move |line: &tenure_tests::Line| {
+            line.event["detail"].as_str().is_some_and(|detail| detail.contains(words))
+        }
     };
-    first.line("note", 0, SOON, waits).await;
+    first.line("note", 0, SOON, notes("not ready yet")).await;
+    // Until then nobody leads.
     let mut second = stage.start("ben", &[]);
     second.event("elected", SOON).await;
     std::fs::write(&flag, "").unwrap();
-    let resumed = |line: &tenure_tests::Line| line.event["order"] == "resume";
-    first.line("resume", 0, SOON, resumed).await;
+    first.line("note", 0, SOON, notes("ready, and so in the race")).await;
+    assert_eq!(first.count("elected"), 0, "{}", first.transcript());
     second.terminate(SOON).await.unwrap();
     first.event("elected", SOON).await;
 }

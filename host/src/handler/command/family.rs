@@ -64,13 +64,20 @@ impl Family {
 
     /// Asks all of the group to end. Who is stopped must go on, or it does not hear that.
     pub(super) fn tell(&self) {
-        let _ = kill_process_group(self.leader, Signal::TERM);
-        let _ = kill_process_group(self.leader, Signal::CONT);
+        self.send(Signal::TERM);
+        self.send(Signal::CONT);
     }
 
     /// Kills all of the group at once. None of it can start anything that survives this.
     pub(super) fn kill(&self) {
-        let _ = kill_process_group(self.leader, Signal::KILL);
+        self.send(Signal::KILL);
+    }
+
+    /// Once the leader was reaped its group was killed, and the number may be another's.
+    fn send(&self, signal: Signal) {
+        if self.ended.is_none() {
+            let _ = kill_process_group(self.leader, signal);
+        }
     }
 
     /// Whether nothing of it runs any more. What the command leaves behind when it ends is killed
@@ -88,7 +95,7 @@ impl Family {
             }
             if !over {
                 // It ended in between. What is left of its group, if anything, keeps the number.
-                self.kill();
+                let _ = kill_process_group(self.leader, Signal::KILL);
             }
         }
         kill_adopted();
@@ -136,5 +143,22 @@ fn kill_adopted() {
     for child in children_of(rustix::process::getpid()) {
         // A child that nobody reaped keeps its number.
         let _ = kill_process(child, Signal::KILL);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_that_may_be_anothers_is_sent_nothing() {
+        let mut other = Command::new("cat").stdin(Stdio::piped()).process_group(0).spawn().unwrap();
+        let leader = Pid::from_raw(other.id().try_into().unwrap()).unwrap();
+        let family = Family { leader, ended: Some(Ended::Exit(0)) };
+        family.tell();
+        family.kill();
+        // It ends by itself, at the end of its input.
+        drop(other.stdin.take());
+        assert!(other.wait().unwrap().success());
     }
 }

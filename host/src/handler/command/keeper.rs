@@ -110,14 +110,13 @@ impl Kept {
         let clock = BootClock::new();
         let (reports, mut words) = socket.into_split();
         let mut reports = BufReader::new(reports).lines();
+        let mut unsent = Vec::new();
         let mut stopping = false;
         loop {
             let at = self.lease.at();
-            if at != self.told && !stopping {
+            if at != self.told && unsent.is_empty() {
                 self.told = at;
-                let line = words::until(on_shared_clock(&self.lease));
-                // One that cannot be told kills at the instant that it knows of.
-                let _ = words.write_all(line.as_bytes()).await;
+                unsent = words::until(on_shared_clock(&self.lease)).into_bytes();
             }
             let last_chance = match stopping {
                 true => self.last_chance,
@@ -141,24 +140,32 @@ impl Kept {
                     // The end of the stream is the order.
                     let _ = words.shutdown().await;
                 }
-                () = self.lease.moved_from(self.told), if !stopping => {}
+                () = self.lease.moved_from(at), if !stopping => {}
                 () = sleep_until(&clock, last_chance) => {
                     // Nobody has reaped it: the number is still its own.
-                    self.kill();
-                    self.overdue = !stopping;
-                    (stopping, self.last_chance) = (true, None);
+                    let again = (!self.kill()).then(|| clock.now() + PATIENCE);
+                    self.overdue |= !stopping;
+                    (stopping, self.last_chance) = (true, again);
                     let _ = words.shutdown().await;
+                }
+                // Nobody waits for a watchdog that stands still and reads nothing: it kills at the
+                // instant that it knows of.
+                written = words.write(&unsent), if !stopping && !unsent.is_empty() => {
+                    let written = written.unwrap_or(unsent.len());
+                    unsent.drain(..written);
                 }
             }
         }
     }
 
-    fn kill(&self) {
-        // The watchdog may stand still before it could tell which group it started.
+    /// False: there is no group yet, and it is to be looked for again.
+    fn kill(&self) -> bool {
+        // The watchdog may stand still before it could tell which group it started, or has started
+        // it, and its child before it leads a group.
         let started = || children_of(self.watchdog?).into_iter().next();
-        if let Some(group) = self.group.or_else(started) {
-            let _ = kill_process_group(group, Signal::KILL);
-        }
+        let group = self.group.or_else(started);
+        let killed = group.is_some_and(|group| kill_process_group(group, Signal::KILL).is_ok());
+        killed || self.group.is_some()
     }
 
     /// Without its watchdog the command must not run. What it started has another parent by now,
@@ -243,3 +250,6 @@ async fn hand_on(stream: Option<impl AsyncRead + Unpin>, mut lines: Lines) {
         lines.write(&bytes[..read]);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -84,3 +84,104 @@ fn who_leaves_takes_no_orders() {
     let seen = play_with_orders(ordered(2, Order::Resign), 3, 100, 1, [leading(7).run(turn(7))]);
     assert!(!seen.iter().any(|line| line.contains("resign")), "{seen:?}");
 }
+
+#[test]
+fn a_turn_goes_on_when_its_leadership_is_not_given_up_after_all() {
+    let seen = play_with_orders(
+        ordered(1, Order::HandOver("b".to_owned())),
+        3,
+        6,
+        20,
+        [
+            leading(7).run(turn(7)),
+            winding_down(7).again_in(1),
+            // Nobody came.
+            leading(7).again_in(100),
+        ],
+    );
+    assert!(seen.contains(&"6 turn succeeded".to_owned()), "{seen:?}");
+}
+
+/// Plays a candidate that is ready when there is no order.
+fn play_unready(
+    acts: impl IntoIterator<Item = (u64, Option<Order>)>,
+    replies: impl IntoIterator<Item = Reply>,
+) -> Vec<String> {
+    let replies = Mutex::new(replies.into_iter().collect());
+    VirtualClock::run(async |clock| {
+        let log = Log { clock: clock.clone(), lines: Arc::default() };
+        let elector = Script { replies, log: log.clone() };
+        let work = Work { lasts: seconds(1), log: log.clone() };
+        let (ready, told) = (watch::Sender::new(false), log.clone());
+        let runner = Runner::new(elector, work, clock.clone())
+            .when_ready(ready.subscribe())
+            .on_event(move |event| told.event(&event));
+        let (order, mut orders) = mpsc::channel(8);
+        let acting = async {
+            for (at, act) in acts {
+                clock.sleep_until(seconds(at)).await;
+                match act {
+                    Some(what) => order.send(what).await.unwrap(),
+                    None => drop(ready.send_replace(true)),
+                }
+            }
+            clock.sleep_until(seconds(9)).await;
+        };
+        runner.run_with(acting, &mut orders).await;
+        log.read()
+    })
+}
+
+fn idle() -> Reply {
+    reply(Standing::Undecided).again_in(100)
+}
+
+#[test]
+fn who_is_not_ready_does_not_contend_even_in_its_first_step() {
+    let seen = play_unready([(2, None)], [idle(), idle()]);
+    assert_eq!(
+        seen,
+        [
+            "0 step as new: pause",
+            "2 note ready, and so in the race",
+            "2 step: resume",
+            "9 step: leave",
+            "9 stopped",
+        ]
+    );
+}
+
+#[test]
+fn the_pause_of_an_operator_outlasts_getting_ready() {
+    let acts = [(1, Some(Order::Pause)), (2, None), (3, Some(Order::Resume))];
+    let seen = play_unready(acts, [idle(), idle(), idle()]);
+    assert_eq!(
+        seen[1..6],
+        [
+            "1 ordered pause",
+            "1 step: pause",
+            "2 note ready, but an operator keeps it out of the race",
+            "3 ordered resume",
+            "3 step: resume",
+        ]
+    );
+}
+
+#[test]
+fn who_is_not_ready_stays_out_whatever_is_ordered_and_whatever_fails() {
+    let acts = [(1, Some(Order::Resume)), (2, Some(Order::Resign))];
+    let seen = play_unready(acts, [idle(), trap(), idle()]);
+    assert_eq!(
+        seen[1..],
+        [
+            "1 ordered resume",
+            "1 note no operator keeps it out of the race any more, but it is not ready yet",
+            "2 ordered resign",
+            "2 step: resign",
+            "2 trouble component",
+            "3 step as new: pause",
+            "9 step: leave",
+            "9 stopped",
+        ]
+    );
+}

@@ -19,12 +19,16 @@ const SPACING: Duration = Duration::from_millis(250);
 /// Between two views at most. The page takes three times this for a lost connection.
 pub(super) const BEAT: Duration = Duration::from_secs(4);
 
+/// After so long a viewer gives its place back, and the browser asks for it anew: one that reads
+/// nothing is not told from others before the system's buffers are full.
+const LIFE: Duration = Duration::from_secs(60 * 60);
+
 /// After so long the browser connects again.
 const RETRY: Duration = Duration::from_secs(1);
 
 /// Views for one viewer, who gives its place back when it goes.
 pub(super) fn stream(source: Source, place: OwnedSemaphorePermit) -> Response {
-    let viewer = Viewer { source, shown: None, _place: place };
+    let viewer = Viewer { source, began: Instant::now(), shown: None, _place: place };
     let events = unfold(viewer, |mut viewer| async {
         let event = viewer.next().await?;
         Some((Ok::<_, Infallible>(event), viewer))
@@ -34,6 +38,7 @@ pub(super) fn stream(source: Source, place: OwnedSemaphorePermit) -> Response {
 
 struct Viewer {
     source: Source,
+    began: Instant,
     /// When it was last shown something.
     shown: Option<Instant>,
     _place: OwnedSemaphorePermit,
@@ -41,6 +46,9 @@ struct Viewer {
 
 impl Viewer {
     async fn next(&mut self) -> Option<Event> {
+        if self.began.elapsed() >= LIFE {
+            return None;
+        }
         let mut event = Event::default();
         if let Some(shown) = self.shown {
             sleep_until(shown + SPACING).await;
@@ -103,7 +111,9 @@ mod tests {
         assert!((BEAT..BEAT + SPACING).contains(&silent.elapsed()), "{:?}", silent.elapsed());
 
         assert_eq!(places.available_permits(), 0);
-        drop(response);
+        // Nobody has the place for good.
+        while response.body_mut().frame().await.is_some() {}
+        assert!((LIFE..LIFE + BEAT).contains(&began.elapsed()), "{:?}", began.elapsed());
         assert_eq!(places.available_permits(), 1);
     }
 }

@@ -1,0 +1,70 @@
+//! A runner beside a watchdog that stands still.
+
+use super::*;
+use std::os::unix::process::ExitStatusExt as _;
+
+const SOON: Duration = Duration::from_secs(30);
+
+/// The number of a process that was just started.
+fn id(process: &Child) -> Option<Pid> {
+    process.id().and_then(|id| Pid::from_raw(id.try_into().unwrap()))
+}
+
+fn kept(lease: &Deadline, watchdog: Option<Pid>, group: Option<Pid>) -> Kept {
+    let (lease, told) = (lease.clone(), lease.at());
+    Kept { lease, watchdog, group, told, last_chance: None, overdue: false }
+}
+
+/// What the runner makes of it when the watchdog goes on at last.
+async fn goes_on(mut watchdog: UnixStream, runner: impl Future<Output = Fate>) {
+    let gone = Gone { ended: None, told: false };
+    watchdog.write_all(Report::Gone(gone).line().as_bytes()).await.unwrap();
+    // Killed from here, because its time was over.
+    assert_eq!(runner.await, Fate::Gone(Gone { told: true, ..gone }));
+}
+
+#[tokio::test]
+async fn a_watchdog_that_reads_no_renewals_does_not_keep_a_command_alive() {
+    let clock = BootClock::new();
+    let lease = Deadline::new(clock.reading(), clock.now() + SOON);
+    let mut command = Command::new("sleep").arg("60").process_group(0).spawn().unwrap();
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    let mut kept = kept(&lease, None, id(&command));
+    let listening = tokio::spawn(async move {
+        let (_stop, mut stopped) = oneshot::channel();
+        kept.listen(ours, &mut stopped).await
+    });
+    // Far more than the socket takes.
+    for _ in 0..5_000 {
+        lease.set(lease.at() + Duration::from_millis(1));
+        tokio::task::yield_now().await;
+    }
+    lease.set(Duration::ZERO);
+    let ended = timeout(SOON, command.wait()).await.expect("it is killed").unwrap();
+    assert_eq!(ended.signal(), Some(9));
+    goes_on(theirs, async { listening.await.unwrap() }).await;
+}
+
+/// It stood still before it had started the command, and does so again right after.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_command_that_nobody_told_of_is_looked_for_until_it_is_found() {
+    let clock = BootClock::new();
+    let lease = Deadline::new(clock.reading(), Duration::ZERO);
+    let script = "read go; setsid sleep 60 & wait $!";
+    let mut shell = Command::new("sh");
+    shell.args(["-c", script]).stdin(Stdio::piped()).stderr(Stdio::null());
+    let mut shell = shell.spawn().unwrap();
+    let (ours, mut theirs) = UnixStream::pair().unwrap();
+    let mut kept = kept(&lease, id(&shell), None);
+    let listening = tokio::spawn(async move {
+        let (_stop, mut stopped) = oneshot::channel();
+        kept.listen(ours, &mut stopped).await
+    });
+    // The order to kill, which is given when nothing was found.
+    assert_eq!(theirs.read(&mut [0]).await.unwrap(), 0);
+    shell.stdin.take().unwrap().write_all(b"go\n").await.unwrap();
+    let ended = timeout(SOON, shell.wait()).await.expect("its child is killed").unwrap();
+    assert_eq!(ended.code(), Some(128 + 9));
+    goes_on(theirs, async { listening.await.unwrap() }).await;
+}
