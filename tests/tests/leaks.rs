@@ -119,6 +119,7 @@ fn secrets_in_the_wrong_variable_are_not_shown() {
         "TENURE_CA_FILE",
         "TENURE_HANDLER_URL",
         "TENURE_HANDLER_TIMEOUT",
+        "TENURE_HANDLER_CA_FILE",
     ];
     for name in variables {
         for (of, secret) in secrets("http://127.0.0.1:1") {
@@ -141,6 +142,7 @@ fn secrets_in_the_wrong_option_are_not_shown() {
         "--handler",
         "--webhook",
         "--webhook-timeout",
+        "--webhook-ca-file",
         "--lease",
         "--every",
         "--cron",

@@ -4,6 +4,9 @@
 #![cfg(unix)]
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+#[path = "webhook/trust.rs"]
+mod trust;
+
 use std::io::ErrorKind;
 use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -146,10 +149,34 @@ async fn calls_that_fail_are_failed_turns_and_end_the_leadership() {
     let ended = candidate.event("turn-ended", SOON).await.event;
     assert_eq!(ended["outcome"], "failed");
     // The answer quotes the URL.
-    let detail = "TENURE_HANDLER_URL answered 502, in words that repeat the URL";
+    let detail = "the webhook answered 502, in words that repeat the URL";
     assert_eq!(ended["detail"], detail);
     assert_eq!(receiver.calls(2).await.len(), 2);
     no_secret(&candidate);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_that_fails_is_told_in_the_same_words_whatever_named_the_url() {
+    let (_store, group) = stage().await;
+    let receiver = Receiver::start(StatusCode::BAD_GATEWAY).await;
+    let (url, folder) = (receiver.url(), tempfile::tempdir().unwrap());
+    let file = folder.path().join("tenure.toml");
+    std::fs::write(&file, format!("webhook = \"{url}\"\n")).unwrap();
+    let of = |name: &str| Group { election: format!("{}-{name}", group.election), ..group.clone() };
+    let mut by_variable = command(&of("variable"), "ada", &[]);
+    by_variable.env("TENURE_HANDLER_URL", &url);
+    let all = [
+        command(&of("option"), "ada", &["--webhook", &url]),
+        command(&of("file"), "ada", &["--config", file.to_str().unwrap()]),
+        by_variable,
+    ];
+    for command in all {
+        let candidate = Candidate::spawn("ada", command).unwrap();
+        let ended = candidate.event("turn-ended", SOON).await.event;
+        let detail = "the webhook answered 502, in words that repeat the URL";
+        assert_eq!(ended["detail"], detail, "{}", candidate.transcript());
+        no_secret(&candidate);
+    }
 }
 
 /// A call that is never answered: the connection, as it is at the moment.
@@ -225,7 +252,7 @@ async fn a_call_that_takes_too_long_fails_its_turn_and_a_turn_that_does_ends_the
     let candidate = start(&group, "ada", &["--webhook", &url, "--webhook-timeout", "300ms"]);
     let ended = candidate.event("turn-ended", SOON).await.event;
     assert_eq!(ended["outcome"], "failed");
-    assert_eq!(ended["detail"], "TENURE_HANDLER_URL did not answer within 300 ms");
+    assert_eq!(ended["detail"], "the webhook did not answer within 300 ms");
     group.election.push_str("-2");
     let candidate = start(&group, "ben", &["--webhook", &url, "--turn-timeout", "300ms"]);
     assert_eq!(candidate.event("turn-ended", SOON).await.event["outcome"], "timed-out");

@@ -29,8 +29,8 @@ use crate::prelude::*;
 /// The format that this version writes, and the newest that it reads.
 const FORMAT: u64 = 1;
 
-/// No more than half of what the service takes, so that there is room to grow.
-const MOST_BYTES: usize = 4096;
+/// As much as the service takes: names and addresses with no ASCII in them fill more than half of it.
+const MOST_BYTES: usize = 8192;
 
 const KEPT: &[u8] = b"-._~:/";
 
@@ -134,7 +134,7 @@ impl Record {
         }
         if metadata.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>() > MOST_BYTES
         {
-            return Err(RecordError::Garbled("its size (over 4 KiB)".into()));
+            return Err(RecordError::Garbled("its size (over 8 KiB)".into()));
         }
         let mut left = metadata.clone();
         left.remove(field::FORMAT);

@@ -4,12 +4,14 @@ use core::time::Duration;
 
 use tenure_base::json::Object;
 
-use super::target::variable::URL;
 use super::target::{KEY_HEADER, Target};
 use crate::azure::operation::{Method, Request};
 use crate::azure::percent;
 use crate::election::{Failure, FailureKind, Turn};
 use crate::prelude::*;
+
+/// What is called. Not the variable: in the runner an option or a file may have named it.
+const WHO: &str = "the webhook";
 
 /// Of an answer that is an error, so many bytes are shown at most.
 const MOST_SHOWN: usize = 300;
@@ -53,7 +55,7 @@ impl Call {
     pub fn failed(&self, failure: &Failure) -> String {
         let what = match failure.kind {
             FailureKind::Timeout => {
-                return format!("{URL} did not answer within {} ms", self.timeout.as_millis());
+                return format!("{WHO} did not answer within {} ms", self.timeout.as_millis());
             }
             FailureKind::Name => "has a name that is not resolved",
             FailureKind::Connect => "cannot be connected to",
@@ -64,9 +66,9 @@ impl Call {
         };
         match failure.detail.as_str() {
             detail if !detail.is_empty() && !self.is_quoted_by(detail) => {
-                format!("{URL} {what} ({detail})")
+                format!("{WHO} {what} ({detail})")
             }
-            _ => format!("{URL} {what}"),
+            _ => format!("{WHO} {what}"),
         }
     }
 
@@ -85,7 +87,7 @@ impl Call {
             text if self.is_quoted_by(text) => ", in words that repeat the URL".into(),
             text => format!(": {text}"),
         };
-        Err(format!("{URL} answered {status}{said}"))
+        Err(format!("{WHO} answered {status}{said}"))
     }
 
     /// Whether a text shows what of the path or the query may be a secret: all of them, or a longer part, in
@@ -210,10 +212,10 @@ mod tests {
         let call = Call::of(&turn(), &target(""));
         let judge = |status, beginning: &[u8]| call.judge(status, beginning);
         assert!(judge(204, b"").is_ok());
-        assert_eq!(judge(302, b"").unwrap_err(), "TENURE_HANDLER_URL answered 302");
+        assert_eq!(judge(302, b"").unwrap_err(), "the webhook answered 302");
         let error = judge(500, &[b'x'; 4096]).unwrap_err();
         assert!(error.len() < MOST_SHOWN + 50, "{error}");
-        assert_eq!(judge(503, b"a\nb").unwrap_err(), "TENURE_HANDLER_URL answered 503: a b");
+        assert_eq!(judge(503, b"a\nb").unwrap_err(), "the webhook answered 503: a b");
         assert_eq!([200, 299, 199, 300].map(wanted), [0, 0, MOST_SHOWN, MOST_SHOWN]);
     }
 
@@ -228,11 +230,11 @@ mod tests {
             "sig%3DAb%252BSecretSecret",
         ] {
             let told = call.judge(404, quotes.as_bytes()).unwrap_err();
-            let hidden = "TENURE_HANDLER_URL answered 404, in words that repeat the URL";
+            let hidden = "the webhook answered 404, in words that repeat the URL";
             assert_eq!(told, hidden, "{quotes}");
         }
         let told = call.judge(404, b"no hooks of a today").unwrap_err();
-        assert_eq!(told, "TENURE_HANDLER_URL answered 404: no hooks of a today");
+        assert_eq!(told, "the webhook answered 404: no hooks of a today");
     }
 
     #[test]
@@ -240,10 +242,10 @@ mod tests {
         let call = Call::of(&turn(), &target("20ms"));
         let told = |kind, detail: &str| call.failed(&Failure { kind, detail: detail.into() });
         for (kind, detail, text) in [
-            (FailureKind::Timeout, "", "TENURE_HANDLER_URL did not answer within 20 ms"),
-            (FailureKind::Connect, "", "TENURE_HANDLER_URL cannot be connected to"),
-            (FailureKind::Other, "no luck", "TENURE_HANDLER_URL could not be called (no luck)"),
-            (FailureKind::Other, "GET /a?b=S3CRET", "TENURE_HANDLER_URL could not be called"),
+            (FailureKind::Timeout, "", "the webhook did not answer within 20 ms"),
+            (FailureKind::Connect, "", "the webhook cannot be connected to"),
+            (FailureKind::Other, "no luck", "the webhook could not be called (no luck)"),
+            (FailureKind::Other, "GET /a?b=S3CRET", "the webhook could not be called"),
         ] {
             assert_eq!(told(kind, detail), text);
         }

@@ -1,29 +1,44 @@
-//! `--ca-file`: whom to trust beside the platform's authorities.
+//! `--ca-file` and `--webhook-ca-file`: whom to trust beside the platform's authorities.
 
 use super::complaint::{Complaint, shown};
 use crate::egress::Authorities;
 use std::path::{Path, PathBuf};
 
-/// The variable of `--ca-file`. It is the host's business alone.
-pub(super) const CA_FILE: &str = "TENURE_CA_FILE";
+/// An option that names authorities. It is the host's business alone.
+#[derive(Clone, Copy)]
+pub(super) struct CaFile {
+    flag: &'static str,
+    variable: &'static str,
+}
+
+/// For the storage account, and whoever gives out tokens for it.
+pub(super) const STORAGE: CaFile = CaFile { flag: "--ca-file", variable: "TENURE_CA_FILE" };
+
+/// For the webhook.
+pub(super) const WEBHOOK: CaFile =
+    CaFile { flag: "--webhook-ca-file", variable: "TENURE_HANDLER_CA_FILE" };
 
 const ADVICE: &str = "name a readable file of certificates in PEM form, each one between \
                       -----BEGIN CERTIFICATE----- and -----END CERTIFICATE-----";
 
-/// The authorities that the flag or else the variable names; none when neither is given.
-///
-/// # Errors
-///
-/// The file cannot be read, or holds none.
-pub(super) fn authorities(flag: Option<&Path>) -> Result<Authorities, Complaint> {
-    let variable = || std::env::var_os(CA_FILE).filter(|value| !value.is_empty());
-    let (source, file) = match (flag, variable()) {
-        (Some(file), _) => (format!("--ca-file {}", told(file)), file.to_owned()),
-        (None, Some(value)) => (CA_FILE.to_owned(), PathBuf::from(value)),
-        (None, None) => return Ok(Authorities::default()),
-    };
-    read(&file)
-        .map_err(|problem| Complaint::new(source, format!("\"{}\" {problem}", told(&file)), ADVICE))
+impl CaFile {
+    /// The authorities that the flag, `given` or not, or else the variable names; none when neither
+    /// is given.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read, or holds none.
+    pub(super) fn authorities(self, given: Option<&Path>) -> Result<Authorities, Complaint> {
+        let variable = || std::env::var_os(self.variable).filter(|value| !value.is_empty());
+        let (source, file) = match (given, variable()) {
+            (Some(file), _) => (format!("{} {}", self.flag, told(file)), file.to_owned()),
+            (None, Some(value)) => (self.variable.to_owned(), PathBuf::from(value)),
+            (None, None) => return Ok(Authorities::default()),
+        };
+        read(&file).map_err(|problem| {
+            Complaint::new(source, format!("\"{}\" {problem}", told(&file)), ADVICE)
+        })
+    }
 }
 
 fn read(file: &Path) -> Result<Authorities, String> {
@@ -48,8 +63,8 @@ mod tests {
     #[test]
     fn a_file_of_certificates_is_taken() {
         let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
-        authorities(Some(file(&made.cert.pem()).path())).unwrap();
-        authorities(None).unwrap();
+        STORAGE.authorities(Some(file(&made.cert.pem()).path())).unwrap();
+        STORAGE.authorities(None).unwrap();
     }
 
     #[test]
@@ -60,13 +75,15 @@ mod tests {
             (file("-----BEGIN CERTIFICATE-----\nZm9yIHlvdXIgZXllcyBvbmx5\n"), "is damaged"),
         ];
         for (file, problem) in &cases {
-            let complaint = authorities(Some(file.path())).unwrap_err();
-            assert_eq!(complaint.source, format!("--ca-file {}", file.path().display()));
-            assert!(complaint.problem.contains(problem), "{complaint:?}");
-            assert!(!format!("{complaint:?}").contains("Zm9y"), "{complaint:?}");
+            for of in [STORAGE, WEBHOOK] {
+                let complaint = of.authorities(Some(file.path())).unwrap_err();
+                assert_eq!(complaint.source, format!("{} {}", of.flag, file.path().display()));
+                assert!(complaint.problem.contains(problem), "{complaint:?}");
+                assert!(!format!("{complaint:?}").contains("Zm9y"), "{complaint:?}");
+            }
         }
         for missing in ["/no/such/file", "/"] {
-            let complaint = authorities(Some(Path::new(missing))).unwrap_err();
+            let complaint = STORAGE.authorities(Some(Path::new(missing))).unwrap_err();
             let problem = format!("\"{missing}\" cannot be read: ");
             assert!(complaint.problem.starts_with(&problem), "{complaint:?}");
         }

@@ -76,8 +76,12 @@ fn judge_all(arguments: &RunArguments, configuration: &mut Configuration) {
     configuration.handler_env(&arguments.env);
     let _ = of_component(arguments, configuration);
     configuration.stop_time(arguments.stop_time.as_deref());
-    if webhook::asked_by(arguments).is_some() {
-        configuration.complaints.extend(webhook::target(arguments).err().unwrap_or_default());
+    match webhook::asked_by(arguments) {
+        Some(_) => {
+            let wrong = webhook::settings(arguments).err().unwrap_or_default();
+            configuration.complaints.extend(wrong);
+        }
+        None => refuse_of_webhook(arguments, configuration),
     }
 }
 
@@ -112,14 +116,14 @@ fn post(
             "give a timer like --every 1m, or a program after -- instead of the webhook",
         ));
     }
-    let target = match webhook::target(arguments) {
-        Ok(target) => target,
+    let (target, authorities) = match webhook::settings(arguments) {
+        Ok(settings) => settings,
         Err(complaints) => {
             configuration.complaints.extend(complaints);
             return None;
         }
     };
-    match WebhookHandler::new(target) {
+    match WebhookHandler::new(target, authorities) {
         Ok(handler) => Some(Work { handler: Box::new(handler), grace: None }),
         Err(_) => {
             configuration.complaints.push(Complaint::new(
@@ -142,12 +146,18 @@ fn of_component(arguments: &RunArguments, configuration: &mut Configuration) -> 
 }
 
 /// What only a webhook is given.
-fn refuse_call_time(arguments: &RunArguments, configuration: &mut Configuration) {
+fn refuse_of_webhook(arguments: &RunArguments, configuration: &mut Configuration) {
     refuse(
         configuration,
         &[("--webhook-timeout", arguments.webhook_timeout.is_some())],
         "this is for a webhook",
         "leave it out, or use --turn-timeout",
+    );
+    refuse(
+        configuration,
+        &[("--webhook-ca-file", arguments.webhook_ca_file.is_some())],
+        "this is for a webhook",
+        "leave it out, or give a URL with --webhook",
     );
 }
 
@@ -167,7 +177,7 @@ fn component(
         "this is for a command; a component is stopped at once when its time is over",
         "leave it out, or give a command after -- instead of --handler",
     );
-    refuse_call_time(arguments, configuration);
+    refuse_of_webhook(arguments, configuration);
     let options = Options { env, output: Some(output), ..options };
     match ComponentHandler::from_file(engine, file, options, clock) {
         Ok(handler) => Some(Work { handler: Box::new(handler), grace: None }),
@@ -200,7 +210,7 @@ fn command(
         "this is for a component; a command reaches, sends and takes whatever this user may",
         "leave it out, or give a component with --handler instead of the command",
     );
-    refuse_call_time(arguments, configuration);
+    refuse_of_webhook(arguments, configuration);
     let env = configuration.handler_env(&arguments.env);
     let stop_time = configuration.stop_time(arguments.stop_time.as_deref()).unwrap_or(STOP_TIME);
     let settings = Settings { env, stop_time, output };

@@ -1,7 +1,9 @@
 //! `--webhook`: where turns are posted to.
 
 use super::args::RunArguments;
+use super::ca_file;
 use super::complaint::Complaint;
+use crate::egress::Authorities;
 use tenure_guest::webhook::{Target, variable};
 
 /// The flags, and the variables that say the same.
@@ -22,12 +24,27 @@ pub(super) fn asked_by(arguments: &RunArguments) -> Option<&'static str> {
     }
 }
 
+/// Where to, and who is trusted there beside the platform's authorities.
+///
+/// # Errors
+///
+/// All that is wrong.
+pub(super) fn settings(arguments: &RunArguments) -> Result<(Target, Authorities), Vec<Complaint>> {
+    let authorities = ca_file::WEBHOOK.authorities(arguments.webhook_ca_file.as_deref());
+    match (target(arguments), authorities) {
+        (Ok(target), Ok(authorities)) => Ok((target, authorities)),
+        (target, authorities) => {
+            Err(target.err().into_iter().flatten().chain(authorities.err()).collect())
+        }
+    }
+}
+
 /// Where to, and how; by the same rules as in `tenure.wasm`.
 ///
 /// # Errors
 ///
 /// All that is wrong. Without values: a URL may hold a secret.
-pub(super) fn target(arguments: &RunArguments) -> Result<Target, Vec<Complaint>> {
+fn target(arguments: &RunArguments) -> Result<Target, Vec<Complaint>> {
     let flags = flags(arguments);
     let of = |name: &str| flags.iter().find(|(variable, ..)| *variable == name);
     let value = |name: &str| match of(name) {

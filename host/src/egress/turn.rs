@@ -38,6 +38,8 @@ pub(super) const AT_A_TIME: usize = 64;
 pub(crate) struct Outlet {
     term: TermHeader,
     tcp: HttpConnector<Names>,
+    /// Who is trusted beside whom the platform trusts.
+    authorities: Arc<Authorities>,
     /// Made when it is first needed, and then kept: a TLS session can be resumed in another turn.
     pub(super) tls: Tls,
 }
@@ -68,14 +70,23 @@ impl Outlet {
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
         tcp.set_connect_timeout(Some(CONNECT));
-        Self { term, tcp, tls: Arc::default() }
+        Self { term, tcp, authorities: Arc::default(), tls: Arc::default() }
+    }
+
+    /// Trusts `authorities` beside the platform's.
+    pub(crate) fn trusting(self, authorities: Authorities) -> Self {
+        Self { authorities: Arc::new(authorities), ..self }
     }
 
     /// Lets a turn of `term` send while its lease holds.
     pub(crate) fn open(&self, term: u64, lease: Deadline) -> Connections {
         let (permit, revoke) = Permit::new(lease);
-        let connector =
-            Connector { tcp: self.tcp.clone(), tls: self.tls.clone(), permit: permit.clone() };
+        let connector = Connector {
+            tcp: self.tcp.clone(),
+            authorities: self.authorities.clone(),
+            tls: self.tls.clone(),
+            permit: permit.clone(),
+        };
         let client = Client::builder(UntilRevoked(permit.clone()))
             // What could not be sent is for the handler to decide about.
             .retry_canceled_requests(false)
@@ -125,6 +136,7 @@ impl Courier {
 #[derive(Clone)]
 struct Connector {
     tcp: HttpConnector<Names>,
+    authorities: Arc<Authorities>,
     tls: Tls,
     permit: Permit,
 }
@@ -138,7 +150,7 @@ impl Connector {
         if to.scheme() != Some(&Scheme::HTTPS) {
             return Ok(TokioIo::new(Box::new(wire)));
         }
-        let config = self.tls.get_or_init(|| match tls::trusting(&Authorities::default()) {
+        let config = self.tls.get_or_init(|| match tls::trusting(&self.authorities) {
             Ok(config) => Ok(Arc::new(config)),
             Err(error) => Err(format!("TLS: {error}")),
         });

@@ -11,7 +11,7 @@ mod tests;
 use super::{BoxFuture, Handler, TurnEnd};
 use crate::Deadline;
 use crate::contract::Turn;
-use crate::egress::{AllowList, Answers, Gate, InvalidOrigin, Names, Outlet, Policy};
+use crate::egress::{AllowList, Answers, Authorities, Gate, InvalidOrigin, Names, Outlet, Policy};
 use bytes::Bytes;
 use http::uri::InvalidUri;
 use http::{HeaderName, HeaderValue, Method, Request};
@@ -38,10 +38,12 @@ pub(crate) struct WebhookHandler {
 }
 
 impl WebhookHandler {
+    /// Trusts `authorities` beside whom the platform trusts.
+    ///
     /// # Errors
     ///
     /// When the host in the URL can be none, an address with five numbers for example.
-    pub(crate) fn new(target: Target) -> Result<Self, InvalidOrigin> {
+    pub(crate) fn new(target: Target, authorities: Authorities) -> Result<Self, InvalidOrigin> {
         let mut allow = AllowList::default();
         allow.allow(target.origin())?;
         let policy = Policy {
@@ -54,7 +56,7 @@ impl WebhookHandler {
         // It was judged together with the URL.
         let term_header = target.term_header().parse().unwrap_or_default();
         // A sidecar is reached by `localhost`.
-        let outlet = Outlet::new(term_header, Names::OfAll);
+        let outlet = Outlet::new(term_header, Names::OfAll).trusting(authorities);
         Ok(Self { target, policy: Arc::new(policy), outlet })
     }
 

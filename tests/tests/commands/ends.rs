@@ -80,18 +80,31 @@ async fn a_command_that_runs_long_lives_on_renewals() {
 #[cfg(target_os = "linux")]
 mod unwatched {
     use super::*;
-    use crate::processes::watchdog;
-    use rustix::process::{Signal, kill_process};
+    use crate::processes::{is_alive, watchdog};
+    use rustix::process::{Pid, Signal, kill_process};
+    use std::time::Instant;
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
     async fn a_command_does_not_outlive_its_watchdog() {
         let stage = Stage::new().await;
         let candidate = stage.start("ada", &[], &[BEATER, "kin"]);
         let term = candidate.event("turn-started", SOON).await.term();
-        stage.beat_of(term, 1).await;
+        let mut family = Vec::new();
+        for whose in [0, 1] {
+            let pid = stage.beat_of(term, whose).await.pid;
+            family.push(Pid::from_raw(pid.try_into().unwrap()).unwrap());
+        }
+        assert!(family.iter().all(|pid| is_alive(*pid)), "the command and its child run");
+        let killed = Instant::now();
         kill_process(watchdog(&candidate), Signal::KILL).unwrap();
         let ended = turn_ended(&candidate, 0).await;
         assert_eq!(ended.event["outcome"], "trapped", "{}", candidate.transcript());
+        let detail = ended.event["detail"].as_str().unwrap();
+        assert!(detail.contains("killed the process that watches over the command"), "{detail}");
+        assert!(!family.iter().any(|pid| is_alive(*pid)), "all are dead before the turn is over");
+        // Long before the validity ends.
+        let after = ended.at.saturating_duration_since(killed);
+        assert!(after < Duration::from_secs(2), "{after:?}");
         let after = stage.last_beat_of(term).at.saturating_duration_since(ended.at);
         assert!(after < Duration::from_millis(100), "{after:?}");
     }

@@ -54,7 +54,8 @@ async fn each_election_has_its_own_candidate_and_all_are_left_together() {
     }
     assert_eq!(get(format!("{address}/readyz")).await.0, 200);
     assert_eq!(get(format!("{address}/leader")).await.0, 400);
-    for path in ["", "events", "healthz", "readyz", "leader", "history", "metrics"] {
+    assert_eq!(get(format!("{address}/?election=no/where")).await.0, 404);
+    for path in ["events", "healthz", "readyz", "leader", "history", "metrics"] {
         let (status, told) = get(format!("{address}/{path}?election=no/where")).await;
         assert_eq!((status, &told["elections"][1]), (404, &Value::from(second.as_str())), "{path}");
     }

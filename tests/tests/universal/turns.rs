@@ -89,7 +89,7 @@ async fn a_failed_turn_is_an_error_of_the_server_and_repeated_only_where_that_is
         world.endpoint.answer_with(StatusCode::BAD_GATEWAY);
         let answer = tick(&world.replica("a")).await;
         assert_eq!((answer.status, &answer.json["outcome"]), (500, &json!("failed")), "{answer:?}");
-        assert_eq!(answer.json["error"], "TENURE_HANDLER_URL answered 502");
+        assert_eq!(answer.json["error"], "the webhook answered 502");
         world.endpoint.answer_with(StatusCode::OK);
         let again = tick(&world.replica("b")).await;
         assert_eq!(again.status, 200, "{again:?}");
@@ -156,7 +156,7 @@ async fn an_endpoint_that_takes_too_long_is_waited_for_no_longer() {
     world.begin().await;
     let answer = tick(&world.replica("a")).await;
     assert_eq!((answer.status, &answer.json["outcome"]), (500, &json!("failed")));
-    assert_eq!(answer.json["error"], "TENURE_HANDLER_URL did not answer within 20 ms");
+    assert_eq!(answer.json["error"], "the webhook did not answer within 20 ms");
 }
 
 #[tokio::test]

@@ -47,6 +47,35 @@ fn reads_what_it_writes_and_keeps_unknown_fields() {
     assert_eq!(written.get("tenureleader"), Some("web%201/%C3%BC%3D%C3%9F%3B%25"));
 }
 
+/// Every text as long as the settings let it be, and none of its bytes one that is kept as it is.
+#[test]
+fn the_largest_record_is_read_too() {
+    let text = |bytes: usize| "ü".repeat(bytes / 2);
+    let mut largest = Record {
+        term: 1 << 40,
+        leader: text(128),
+        nonce: u64::MAX,
+        address: Some(text(256)),
+        schedule: Some(format!("cron {} America/Argentina/Buenos_Aires", "* ".repeat(128))),
+        heir: Some(text(128)),
+        values: Values(vec![u64::MAX; 32]),
+        changes: u64::MAX,
+        unknown: Metadata::default(),
+        ..record()
+    };
+    largest.started = largest.started.map(|started| Started { value: text(128), ..started });
+    for term in 0..20 {
+        largest.term -= 1;
+        largest.leader = format!("{}{term:02}", text(126));
+        largest.enter_history();
+    }
+    assert!(!largest.history.leaders().is_empty());
+    let written = largest.write();
+    let size: usize = written.iter().map(|(name, value)| name.len() + value.len()).sum();
+    assert!((4_000..6_000).contains(&size), "{size}");
+    assert_eq!(Record::read(&written), Ok(Some(largest)));
+}
+
 #[test]
 fn every_outcome_is_read_as_it_was_written() {
     for outcome in Outcome::ALL {
@@ -132,7 +161,7 @@ fn refuses_what_is_not_its_own() {
         ("tenurevalues", "1.two"),
         ("tenureslotattempts", "some"),
         ("tenurevalueattempts", "-1"),
-        ("tenurelater", &"x".repeat(4096)),
+        ("tenurelater", &"x".repeat(8192)),
     ] {
         let mut garbled = record().write();
         garbled.insert(name.into(), value.into());

@@ -108,6 +108,10 @@ pub(in crate::cli) struct RunArguments {
     /// as the turn [env: TENURE_HANDLER_TIMEOUT]
     #[arg(long, value_name = "DURATION")]
     pub webhook_timeout: Option<String>,
+    /// Certificates in PEM form that are trusted beside the platform's, for --webhook alone
+    /// [env: TENURE_HANDLER_CA_FILE]
+    #[arg(long, value_name = "FILE")]
+    pub webhook_ca_file: Option<PathBuf>,
     /// How long before the end of the leadership a command is told to end, 1s or more; the lease must have
     /// room for it beside the margin and a renewal; default 3s [env: TENURE_STOP_TIME]
     #[arg(long, value_name = "DURATION")]

@@ -147,7 +147,7 @@ impl Configuration {
         if let Some(file) = &storage.connection_string_file {
             this.connection_string(file);
         }
-        match ca_file::authorities(storage.ca_file.as_deref()) {
+        match ca_file::STORAGE.authorities(storage.ca_file.as_deref()) {
             Ok(authorities) => this.authorities = authorities,
             Err(complaint) => this.complaints.push(complaint),
         }

@@ -125,6 +125,7 @@ mod tests {
                 // Named as the component for platforms has them.
                 "webhook" => "TENURE_HANDLER_URL".to_owned(),
                 "webhook-timeout" => "TENURE_HANDLER_TIMEOUT".to_owned(),
+                "webhook-ca-file" => "TENURE_HANDLER_CA_FILE".to_owned(),
                 name => format!("{owner}_{}", name.replace('-', "_").to_uppercase()),
             };
             // What a file holds can be in a variable too.
@@ -145,6 +146,7 @@ mod tests {
             ("lease", Shape::Duration),
             ("handler", Shape::File),
             ("ca-file", Shape::File),
+            ("webhook-ca-file", Shape::File),
             ("max-attempts", Shape::Number),
             ("log", Shape::OneOf(vec!["text".to_owned(), "json".to_owned()])),
             ("while-leading", Shape::Switch),

@@ -108,6 +108,23 @@ async fn the_component_trusts_whom_it_is_told_to_trust() {
 }
 
 #[tokio::test]
+async fn a_turn_trusts_whom_its_outlet_is_told_to_trust() {
+    let (server, other) = (server().await, server().await);
+    let url = format!("https://{}/", server.address);
+    let outlet = |pem: &str| {
+        let authorities = Authorities::from_pem(pem.as_bytes()).unwrap();
+        Outlet::new(TermHeader::default(), Names::OfOthers).trusting(authorities)
+    };
+    let (gate, _connections) = turn(&outlet(&other.authority), &server, 7);
+    let refused = send(&gate, &url, "").await.unwrap_err();
+    assert!(format!("{refused:?}").contains("TLS: "), "{refused:?}");
+    assert!(server.seen.lock().unwrap().is_empty());
+    let (gate, _connections) = turn(&outlet(&server.authority), &server, 7);
+    let answer = send(&gate, &url, "").await.unwrap();
+    assert_eq!(answer, (StatusCode::OK, "ok".to_owned()));
+}
+
+#[tokio::test]
 async fn who_is_not_trusted_is_told_nothing() {
     let server = server().await;
     // Trusts what the platform trusts.

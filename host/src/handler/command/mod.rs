@@ -11,6 +11,15 @@
 //! does so at once when the socket ends: because the turn is over, or the runner is. So a runner
 //! that is killed, or stands still, takes its work with it. The margin of the lease is not needed.
 //!
+//! A watchdog that is killed is missed at once, since the socket ends then too: the runner kills the
+//! group, and the turn has trapped. What has left the group is not found any more.
+//!
+//! Only when both are killed in the same moment, and the command is not, nobody ends it. The kernel
+//! could (`PR_SET_PDEATHSIG`), but that is asked for between fork and exec: by unsafe code, or by one
+//! more program in between, with a way of its own to tell what cannot be started. And it would reach
+//! the command alone, not what that has started. Who kills so kills a whole cgroup, as systemd and
+//! container engines do.
+//!
 //! What the command leaves running when it ends is killed too: the turn is over when nothing of it
 //! runs any more.
 

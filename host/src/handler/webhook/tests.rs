@@ -27,7 +27,7 @@ fn handler(url: &str, timeout: &str) -> WebhookHandler {
         "TENURE_HANDLER_TIMEOUT" => Some(timeout.to_owned()),
         _ => None,
     };
-    WebhookHandler::new(Target::read(variable).unwrap()).unwrap()
+    WebhookHandler::new(Target::read(variable).unwrap(), Authorities::default()).unwrap()
 }
 
 fn for_ever() -> Deadline {
@@ -94,7 +94,7 @@ async fn a_turn_is_posted_to_a_name_of_this_machine_with_its_term() {
 
 #[tokio::test]
 async fn what_is_not_2xx_is_a_failed_turn_with_the_beginning_of_the_answer() {
-    let failed = |text: &str| TurnEnd::Failed(format!("TENURE_HANDLER_URL answered {text}"));
+    let failed = |text: &str| TurnEnd::Failed(format!("the webhook answered {text}"));
     let busy = "HTTP/1.1 503 Busy\r\ncontent-length: 4\r\n\r\nbusy";
     assert_eq!(answered("/", busy).await.0, failed("503: busy"));
     // The rest never comes.
@@ -107,14 +107,14 @@ async fn what_is_not_2xx_is_a_failed_turn_with_the_beginning_of_the_answer() {
     assert_eq!(end, failed("404, in words that repeat the URL"));
     let (end, _) = answered("/", "nonsense").await;
     let TurnEnd::Failed(text) = end else { panic!("{end:?}") };
-    assert!(text.starts_with("TENURE_HANDLER_URL could not be called ("), "{text}");
+    assert!(text.starts_with("the webhook could not be called ("), "{text}");
 }
 
 #[tokio::test]
 async fn a_call_is_given_up_at_its_own_time_and_not_when_the_turn_was_first_valid_until() {
     let (listener, port) = listen().await;
     let slow = handler(&format!("http://127.0.0.1:{port}/"), "30ms");
-    let late = "TENURE_HANDLER_URL did not answer within 30 ms".to_owned();
+    let late = "the webhook did not answer within 30 ms".to_owned();
     assert_eq!(slow.on_tick(turn(), for_ever()).await, TurnEnd::Failed(late));
     let (mut given_up, _) = listener.accept().await.unwrap();
     let mut all = Vec::new();
@@ -144,7 +144,7 @@ async fn who_cannot_be_called_is_told() {
         drop(listener);
     })
     .await;
-    let failed = |text: &str| TurnEnd::Failed(format!("TENURE_HANDLER_URL {text}"));
+    let failed = |text: &str| TurnEnd::Failed(format!("the webhook {text}"));
     assert_eq!(end, failed("closed the connection before it answered"));
     let end = handler.on_tick(turn(), for_ever()).await;
     assert_eq!(end, failed("cannot be connected to"));

@@ -3,6 +3,7 @@
 //! Its script and its style are the only ones that its browser runs: the policy names them by their
 //! hash, so that a name with markup in it could do nothing even if it were put in as markup.
 
+mod elections;
 mod events;
 pub(crate) mod rate;
 #[cfg(test)]
@@ -13,7 +14,7 @@ use super::pages::{refuse, shown, unknown, value};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::{HeaderValue, Response, Uri, header};
+use axum::http::{HeaderValue, Response, StatusCode, Uri, header};
 use axum::routing::get;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -29,7 +30,12 @@ const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 const FRAME: &str = include_str!("page.html");
 
-/// The page in one piece.
+/// What is different from one election to another: the query of links, and the links to the others. The
+/// latter is put in last: no name becomes a part of the page that is looked for.
+const QUERY: &str = "<!-- QUERY -->";
+const ELECTIONS: &str = "<!-- ELECTIONS -->\n";
+
+/// The page in one piece, but for these.
 static PAGE: LazyLock<String> =
     LazyLock::new(|| FRAME.replace("/* STYLE */", STYLE).replace("/* SCRIPT */", SCRIPT));
 
@@ -81,11 +87,33 @@ pub(crate) fn router(sources: Vec<(String, Source)>) -> Router {
         .with_state(Face { sources, places })
 }
 
-async fn page(State(face): State<Face>, uri: Uri) -> Response<Body> {
-    if let Err(refusal) = chosen(&face, &uri) {
-        return *refusal;
+impl Face {
+    fn elections(&self) -> Vec<&str> {
+        self.sources.iter().map(|(election, _)| &**election).collect()
     }
-    let mut response = shown("text/html; charset=utf-8", PAGE.as_str());
+
+    /// The election that the query names, or else the first.
+    fn chosen(&self, uri: &Uri) -> Option<&(String, Source)> {
+        let named = value(uri, "election");
+        self.sources.iter().find(|(election, _)| named.as_ref().is_none_or(|n| n == election))
+    }
+
+    fn page(&self, uri: &Uri) -> String {
+        let elections = self.elections();
+        let chosen = self.chosen(uri).map(|(election, _)| &**election);
+        // The only one goes without saying, to the other paths too.
+        let query = chosen.filter(|_| elections.len() > 1).map(elections::query);
+        PAGE.replace(QUERY, &query.unwrap_or_default())
+            .replace(ELECTIONS, &elections::links(&elections, chosen))
+    }
+}
+
+async fn page(State(face): State<Face>, uri: Uri) -> Response<Body> {
+    let mut response = shown("text/html; charset=utf-8", face.page(&uri));
+    if face.chosen(&uri).is_none() {
+        // It links to those that are here.
+        *response.status_mut() = StatusCode::NOT_FOUND;
+    }
     if let Ok(policy) = HeaderValue::from_str(&POLICY) {
         response.headers_mut().insert(header::CONTENT_SECURITY_POLICY, policy);
     }
@@ -96,20 +124,9 @@ async fn page(State(face): State<Face>, uri: Uri) -> Response<Body> {
     response
 }
 
-/// The election that the query names, or else the first.
-fn chosen<'f>(face: &'f Face, uri: &Uri) -> Result<&'f Source, Box<Response<Body>>> {
-    let named = value(uri, "election");
-    let is_meant = |(election, _): &&(String, Source)| named.as_ref().is_none_or(|n| n == election);
-    let found = face.sources.iter().find(is_meant).map(|(_, source)| source);
-    let elections =
-        || face.sources.iter().map(|(election, _)| election.as_str()).collect::<Vec<_>>();
-    found.ok_or_else(|| Box::new(unknown(&elections())))
-}
-
 async fn events(State(face): State<Face>, uri: Uri) -> Response<Body> {
-    let source = match chosen(&face, &uri) {
-        Ok(source) => source.clone(),
-        Err(refusal) => return *refusal,
+    let Some((_, source)) = face.chosen(&uri).cloned() else {
+        return unknown(&face.elections());
     };
     match face.places.try_acquire_owned() {
         Ok(place) => events::stream(source, place),

@@ -384,6 +384,14 @@ async function act(name, action) {
 
 // ---- Begin
 
+// Of many elections, the one that is shown is in sight in their list, below a part of the one before.
+function showOwnElection() {
+  const own = document.querySelector(".elections [aria-current]");
+  const list = own?.closest(".elections");
+  if (list) list.scrollTop = own.offsetTop - list.offsetTop - 40;
+}
+
+showOwnElection();
 showLegend();
 connect();
 requestAnimationFrame(animate);

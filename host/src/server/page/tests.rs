@@ -51,6 +51,7 @@ async fn the_page_is_one_file_that_may_run_its_own_script_and_nothing_else() {
         assert!(policy.contains(&format!("{directive} 'sha256-{hash}';")), "{tag}: {policy}");
     }
     assert!(page.contains("<noscript>") && page.contains("href=\"/leader\""));
+    assert!(!page.contains("<nav") && !page.contains("<!--"), "there is one election");
     for outside in ["http://", "https://", "//cdn", "@import", "innerHTML"] {
         let found = page.replace("http://www.w3.org/2000/svg", "").contains(outside);
         assert!(!found, "{outside}");
@@ -79,9 +80,32 @@ async fn the_first_event_is_a_view_and_the_33rd_viewer_is_turned_away_until_one_
 #[tokio::test]
 async fn of_several_elections_the_query_chooses_one() {
     let mut app = router(vec![("a/1".to_owned(), source()), ("b/2".to_owned(), source())]);
-    for (path, status) in
-        [("/events", 200), ("/events?election=b%2F2", 200), ("/events?election=c/3", 404)]
-    {
+    for (path, status) in [
+        ("/events", 200),
+        ("/events?election=b%2F2", 200),
+        ("/events?election=c/3", 404),
+        ("/?election=c/3", 404),
+    ] {
         assert_eq!(get(&mut app, path).await.status(), status, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn of_several_elections_the_page_links_to_all_and_marks_its_own() {
+    let script = "a/<script>alert(1)</script>";
+    let mut app = router(vec![(script.to_owned(), source()), ("b/2".to_owned(), source())]);
+    for (path, own) in
+        [("/", "a/%3Cscript%3E"), ("/?election=b%2F2", "b/2"), ("/?election=c/3", "")]
+    {
+        let page = text(get(&mut app, path).await).await;
+        let marked: Vec<_> =
+            page.lines().filter(|line| line.contains("aria-current=\"page\"")).collect();
+        assert_eq!(marked.len(), usize::from(!own.is_empty()), "{path}: {marked:?}");
+        assert_eq!(page.matches("href=\"/?election=").count(), 2, "{path}");
+        assert_eq!(page.matches("<script").count(), 1, "{path}: its own");
+        if !own.is_empty() {
+            assert!(marked[0].contains(&format!("href=\"/?election={own}")), "{path}: {marked:?}");
+            assert!(page.contains(&format!("href=\"/leader?election={own}")), "{path}");
+        }
     }
 }
