@@ -2,7 +2,7 @@
 
 use tenure_tests::Candidate;
 
-use super::stage::{SOON, Stage, event};
+use super::stage::{SOON, Stage, code, event, said};
 
 /// Says that it runs, under which term, and that it was told to end.
 const DAEMON: &str = "trap 'echo told to end; exit 0' TERM; echo term $TENURE_TERM; \
@@ -53,4 +53,26 @@ async fn when_it_fails_another_candidate_takes_over() {
     let second = daemon(&stage, "ben", &[], DAEMON);
     assert_eq!(event(&first, "stood-down", 0).await.event["reason"], "work-failed");
     second.event("elected", SOON).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn it_is_handed_over_with_nobody_in_between() {
+    let stage = Stage::embedded().await;
+    let token = stage.token.path().to_str().unwrap().to_owned();
+    let listens = ["--listen", "127.0.0.1:0", "--control-token-file", &token];
+    let first = daemon(&stage, "ada", &listens, DAEMON);
+    let term = first.event("elected", SOON).await.term();
+    says(&first, &format!("term {term}"), 0).await;
+    let others = ["ben", "cleo"].map(|name| daemon(&stage, name, &[], DAEMON));
+    for other in &others {
+        other.event("following", SOON).await;
+    }
+    let order = stage.order(&first, &["transfer", "--to", "cleo"]).await;
+    assert_eq!(code(&order), 0, "{}", said(&order));
+    says(&first, "told to end", 0).await;
+    assert_eq!(event(&first, "stood-down", 0).await.event["reason"], "handed-over");
+    let next = others[1].event("elected", SOON).await.term();
+    says(&others[1], &format!("term {next}"), 0).await;
+    assert!(next > term);
+    assert_eq!((others[0].count("elected"), first.count("elected")), (0, 1));
 }
