@@ -33,7 +33,7 @@ use super::winning::{Attempt, Raise, Watch};
 use crate::azure::answer::{Answer, Class};
 use crate::azure::credential::Pass;
 use crate::azure::lease_id::LeaseId;
-use crate::azure::operation::{Operation, Request};
+use crate::azure::operation::{ETag, Operation, Request};
 use crate::memory::{Recall, Remember, remember};
 use crate::mutants::mutant;
 use crate::prelude::*;
@@ -97,6 +97,8 @@ pub(super) struct State {
     pub steering: Steering,
     /// A follower that the leader named as its heir.
     pub heir: Option<Heir>,
+    /// What this candidate left when it came forward, when that was answered.
+    pub word: Option<ETag>,
     /// A follower of higher priority does not come forward before.
     pub wish: Moment,
     pub told: Told,
@@ -109,7 +111,7 @@ pub(super) struct State {
 
 remember!(struct State {
     nonce, service, phase, turn, following, leaving, health, told, keyring, leave_notice, files,
-    steering, heir, wish
+    steering, heir, word, wish
 });
 
 /// Where a candidate stands in the protocol.
@@ -192,6 +194,7 @@ impl<'s> Step<'s> {
                 health: Health::default(),
                 steering: Steering::new(elapsed + settings.warm_up),
                 heir: None,
+                word: None,
                 wish: Moment::ZERO,
                 told: Told::default(),
                 keyring: Keyring::default(),
@@ -378,7 +381,7 @@ impl<'s> Step<'s> {
         let Some(span) = out else {
             // What was to last as long as the leadership came to its end.
             let last = self.settings.agenda.is_one_turn_a_term() && turn.value.is_none();
-            if last && !self.gives_up() {
+            if last && self.state.steering.hand_over().is_none() {
                 self.resign();
             }
             return;
@@ -401,16 +404,13 @@ impl<'s> Step<'s> {
             Phase::Raising(raise) => Some(raise.lease),
             Phase::Stopping { lease } => *lease,
             Phase::Releasing(_) => return,
-            // The leader may have given it the lease, or be about to.
-            Phase::Watching(_) => self.heir_id(now),
-            Phase::Creating { .. } | Phase::Left => None,
+            Phase::Watching(_) | Phase::Creating { .. } | Phase::Left => None,
         };
-        let withdraws = matches!(self.state.phase, Phase::Watching(_));
         self.state.following = None;
-        self.state.phase = self.release(lease, now, now);
-        if let Phase::Releasing(release) = &mut self.state.phase {
-            release.withdraws = withdraws;
-        }
+        self.state.phase = match lease {
+            Some(lease) => self.release(Some(lease), now, now),
+            None => self.leave_as_follower(now),
+        };
     }
 
     /// Between two tries of a follower, or after one of its requests failed.

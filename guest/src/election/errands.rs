@@ -30,11 +30,11 @@ const LONGEST_EARLY: Duration = Duration::from_secs(3);
 const READ_AGAIN: Duration = Duration::from_secs(4);
 
 /// The least time that a request about a notice is given.
-const LEAST_NOTICE: Duration = Duration::from_millis(200);
+pub(super) const LEAST_NOTICE: Duration = Duration::from_millis(200);
 
 /// The longest that one may take: what happens meanwhile, the end of a turn or a wish to leave,
 /// waits for it.
-const LONGEST_NOTICE: Duration = Duration::from_secs(1);
+pub(super) const LONGEST_NOTICE: Duration = Duration::from_secs(1);
 
 impl Step<'_> {
     /// Begins with what an earlier look had in hand.
@@ -191,7 +191,7 @@ impl Step<'_> {
                     self.tell(trouble.class, trouble.detail, now);
                 }
             }
-            (Aside::Heir, Phase::Releasing(release)) => release.withdraws = false,
+            (Aside::Heir, Phase::Releasing(release)) => release.withdraws = None,
             (Aside::Heir, _) => self.stood_forward(answer, now),
             (Aside::Notice, _) => {
                 self.state.leave_notice = now + notice::EVERY;

@@ -22,6 +22,7 @@ use super::Moment;
 use super::candidate::{Phase, Step};
 use super::chance::{Chance, lease_id};
 use super::chore::Chore;
+use super::errands::{LEAST_NOTICE, LONGEST_NOTICE};
 use super::failure::Failure;
 use super::holding::Hold;
 use super::notice::{self, CANDIDATE};
@@ -46,6 +47,9 @@ const HEIR_LOOKS: Duration = Duration::from_secs(60);
 
 /// How often an heir comes forward anew, and looks who leads and whom that one names.
 const ANEW: Duration = Duration::from_secs(4);
+
+/// As long as a follower's two requests about a blob beside the election's may take.
+const FOR_A_CHORE: Duration = LONGEST_NOTICE.saturating_mul(2).saturating_add(LEAST_NOTICE);
 
 /// An heir that came forward longer ago may be gone.
 const HERE: TimeDelta = TimeDelta::seconds(15);
@@ -161,14 +165,17 @@ impl Step<'_> {
         }
     }
 
-    /// When a follower looks again.
+    /// When a follower looks again: not before there was time for its chore, and soon when it may be
+    /// given the lease.
     pub(super) fn next_look(&mut self, now: Moment, chance: &mut dyn Chance) -> Moment {
         let next = self.next_poll(now, chance);
+        if self.chore != Chore::None {
+            return next.max(now + FOR_A_CHORE);
+        }
         match &mut self.state.heir {
             Some(heir) if now < heir.until => {
-                heir.plain = next.min(now + ANEW);
-                // Soon, once it came forward anew.
-                if self.chore == Chore::None { now + QUICK } else { heir.plain }
+                heir.plain = now + ANEW;
+                now + QUICK
             }
             _ => next,
         }
@@ -209,9 +216,10 @@ impl Step<'_> {
         if leaves && heir.named && unknown {
             // What was not answered may be there too.
             heir.until = now + HEIR_LOOKS;
-            heir.plain = now + ANEW;
+            self.state.word = answer.and_then(|answer| answer.etag.clone());
         }
         if self.chore == Chore::None && now < heir.until {
+            heir.plain = now + ANEW;
             watch.pace.next = now + QUICK;
         }
     }
@@ -226,12 +234,11 @@ impl Step<'_> {
         self.state.heir.filter(|heir| now < heir.plain).and_then(|_| self.heir_id(now))
     }
 
-    /// What takes back that this candidate came forward.
-    pub(super) fn withdrawal(&self) -> Operation {
+    /// What takes back that this candidate came forward, unless somebody else stands there now.
+    pub(super) fn withdrawal(&self, word: ETag) -> Operation {
         let candidate = self.settings.name.clone();
         let metadata = Forward { candidate, priority: None, called: None }.write();
-        // Whoever stands there now comes forward anew.
-        Operation::WriteAside { aside: Aside::Heir, over: Some(ETag("*".into())), metadata }
+        Operation::WriteAside { aside: Aside::Heir, over: Some(word), metadata }
     }
 
     /// Takes the answer to that look.

@@ -13,8 +13,11 @@ use super::winning::Watch;
 use super::write::Write;
 use crate::azure::answer::{Answer, Class};
 use crate::azure::lease_id::LeaseId;
-use crate::azure::operation::Operation;
+use crate::azure::operation::{ETag, Operation};
 use crate::memory::remember;
+
+/// How long an heir that leaves tries to give back what it was perhaps given.
+const PERHAPS_OURS: Duration = Duration::from_secs(3);
 
 /// How long the last write of the record may keep the release waiting.
 const LAST_WRITE: Duration = Duration::from_secs(1);
@@ -25,8 +28,8 @@ pub(super) struct Release {
     lease: LeaseId,
     /// The id that it is given to; none: it is released.
     heir: Option<LeaseId>,
-    /// This candidate came forward as an heir, and takes that back first.
-    pub withdraws: bool,
+    /// What this candidate left when it came forward as an heir, and takes back first.
+    pub withdraws: Option<ETag>,
     /// The outcome of the last turn, to be put on record before: others want to know it.
     last_write: Option<Write>,
     /// That write has to be answered by then: so long the lease is certainly ours. A turn that
@@ -72,7 +75,7 @@ impl Step<'_> {
         self.state.phase = Phase::Releasing(Release {
             lease,
             heir,
-            withdraws: false,
+            withdraws: None,
             last_write,
             write_until,
             until,
@@ -99,7 +102,7 @@ impl Step<'_> {
                 Phase::Releasing(Release {
                     lease,
                     heir: None,
-                    withdraws: false,
+                    withdraws: None,
                     last_write,
                     write_until,
                     until,
@@ -110,6 +113,16 @@ impl Step<'_> {
             None if self.state.leaving => Phase::Left,
             None => Phase::Watching(Watch::at(then)),
         }
+    }
+
+    /// Leaves as one that does not lead; the leader may have given it the lease as its heir.
+    pub(super) fn leave_as_follower(&mut self, now: Moment) -> Phase {
+        let mut phase = self.release(self.heir_id(now), now, now);
+        if let Phase::Releasing(release) = &mut phase {
+            release.withdraws = self.state.word.take();
+            release.until = now + PERHAPS_OURS;
+        }
+        phase
     }
 
     pub(super) fn send_release(&mut self, now: Moment) -> Option<Wish> {
@@ -124,9 +137,9 @@ impl Step<'_> {
             return None;
         }
         let (lease, timeout) = (release.lease, self.settings.timings.request_timeout);
-        if release.withdraws {
+        if let Some(word) = release.withdraws.clone() {
             let timeout = timeout.min(LAST_WRITE);
-            return Some(Wish { operation: self.withdrawal(), timeout });
+            return Some(Wish { operation: self.withdrawal(word), timeout });
         }
         // Under a lease that is certainly ours until the answer is there, or not at all.
         if now + LAST_WRITE >= release.write_until {

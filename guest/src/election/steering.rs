@@ -197,7 +197,7 @@ impl Step<'_> {
         if let Some(order) = steering.hand_over()
             && now >= order.until
         {
-            let (to, came) = (order.to.clone(), order.heir.is_some());
+            let (to, came) = (order.to.clone(), order.seen > Moment::ZERO);
             // Work that is one turn for the whole leadership may have come to its end already.
             let worked = self.settings.agenda.is_one_turn_a_term() && hold.has_worked();
             let over = worked && self.state.turn.is_none();

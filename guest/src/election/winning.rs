@@ -264,7 +264,7 @@ impl Step<'_> {
         }
         self.tell_reply(operation, reply, now);
         let failures = watch.pace.failures.saturating_add(1);
-        let mut pace = Pace { next: self.next_poll(now, chance), failures };
+        let mut pace = Pace { next: self.next_look(now, chance), failures };
         let refused = reply.as_ref().is_ok_and(|answer| answer.class == Class::Refused);
         if mutant!(StopsWhenRefused) && refused {
             pace.next = Moment::MAX;

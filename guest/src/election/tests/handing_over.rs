@@ -10,6 +10,8 @@ struct Service {
     record: Metadata,
     version: u32,
     heir: Option<(Metadata, Moment)>,
+    /// The tag of what stands there.
+    word: u32,
     /// Each id that ever held the lease, in order.
     held: Vec<LeaseId>,
     /// Nothing may be written beside the blob.
@@ -17,6 +19,8 @@ struct Service {
     looks_for_heir: u32,
     /// So many looks of an heir are answered that the service is busy.
     busy: u32,
+    /// The same of looks without a lease id.
+    busy_for_followers: u32,
     /// The leader cannot see who stands beside the blob.
     hides_heirs: bool,
 }
@@ -34,6 +38,10 @@ impl Service {
         match operation {
             Operation::Look { lease: Some(_) } if self.busy > 0 => {
                 self.busy -= 1;
+                refusal(operation, at, 503, "ServerBusy")
+            }
+            Operation::Look { lease: None } if self.busy_for_followers > 0 => {
+                self.busy_for_followers -= 1;
                 refusal(operation, at, 503, "ServerBusy")
             }
             Operation::Look { lease: Some(lease) } if self.holder != Some(*lease) => {
@@ -75,7 +83,8 @@ impl Service {
                 self.looks_for_heir += 1;
                 match &self.heir {
                     Some((metadata, when)) => {
-                        look(operation, at, "available", ("etag", "\"h\""), metadata, *when)
+                        let tag = format!("\"h{}\"", self.word);
+                        look(operation, at, "available", ("etag", &tag), metadata, *when)
                     }
                     None => refusal(operation, at, 404, "BlobNotFound"),
                 }
@@ -83,9 +92,17 @@ impl Service {
             Operation::WriteAside { .. } if self.forbids_asides => {
                 refusal(operation, at, 403, "AuthorizationPermissionMismatch")
             }
+            Operation::WriteAside { over, .. }
+                if over.as_ref().is_none_or(|tag| tag.0 != "*")
+                    && over.as_ref().map(|tag| tag.0.clone())
+                        != self.heir.as_ref().map(|_| format!("\"h{}\"", self.word)) =>
+            {
+                refusal(operation, at, 412, "ConditionNotMet")
+            }
             Operation::WriteAside { aside: Aside::Heir, metadata, .. } => {
                 self.heir = Some((metadata.clone(), at));
-                answer(operation, at, 201, &[("etag", "\"h\"")])
+                self.word += 1;
+                answer(operation, at, 201, &[("etag", &format!("\"h{}\"", self.word))])
             }
             other => refusal(other, at, 409, "LeaseIdMismatchWithLeaseOperation"),
         }
@@ -360,9 +377,14 @@ fn waiting_for_the_turn(more: &[(&str, &'static str)]) -> Scene {
     let names = ["first", "second", "third"];
     let mut scene = Scene::new(names.map(|name| named(name, &variables)).into());
     scene.hand_over("second");
-    scene.run(seconds(6));
-    assert!(scene.step(0, None).wind_down, "it saw the heir");
-    scene
+    // The heir hears of it when it looks.
+    for _ in 0..60 {
+        scene.run(millis(500));
+        if scene.step(0, None).wind_down {
+            return scene;
+        }
+    }
+    panic!("it never saw the heir: {:?}", scene.troubles);
 }
 
 impl Scene {
@@ -523,4 +545,73 @@ fn a_wish_to_lead_does_not_displace_an_heir() {
     scene.turn_ends(Outcome::CutOff);
     scene.run(seconds(2));
     assert_eq!(scene.leader().as_deref(), Some("second"));
+}
+
+#[test]
+fn an_heir_that_polls_often_finds_its_lease_too() {
+    let mut scene = waiting_for_the_turn(&[(variable::EVERY, "1s"), (variable::POLL, "500ms")]);
+    scene.step(1, Some(Event::Pause));
+    scene.run(seconds(2));
+    scene.turn_ends(Outcome::CutOff);
+    scene.run(seconds(5));
+    assert_eq!(scene.service.held[1..].len(), 2, "given to the heir, which gave it back");
+    assert!(scene.leader().is_some());
+}
+
+#[test]
+fn an_heir_that_polls_often_has_time_to_come_forward() {
+    let variables = [(variable::POLL, "500ms")];
+    let mut scene = Scene::new(vec![named("first", &variables), named("second", &variables)]);
+    scene.candidates[1].0.slow = Some(("look for heir", millis(450)));
+    scene.hand_over("second");
+    scene.run(seconds(5));
+    assert_eq!(scene.leader().as_deref(), Some("second"));
+}
+
+#[test]
+fn an_heir_that_polls_seldom_looks_on_when_the_service_is_busy() {
+    let mut scene = waiting_for_the_turn(&[(variable::EVERY, "1s"), (variable::POLL, "20s")]);
+    scene.service.busy_for_followers = 4;
+    scene.run(seconds(9));
+    scene.turn_ends(Outcome::CutOff);
+    scene.run(seconds(2));
+    assert_eq!(scene.leader().as_deref(), Some("second"));
+}
+
+#[test]
+fn an_order_outlasts_a_moment_without_an_heir() {
+    let mut scene = waiting_for_the_turn(&[(variable::WHILE_LEADING, "true")]);
+    scene.service.heir = None;
+    scene.run(millis(700));
+    let report = scene.turn_ends(Outcome::Succeeded);
+    assert_eq!(report.ending, None);
+    scene.run(seconds(8));
+    assert_eq!(scene.endings[0].1.reason, EndingReason::HandedOver);
+    assert_eq!(scene.leader().as_deref(), Some("second"));
+}
+
+#[test]
+fn an_heir_that_leaves_takes_back_nobody_elses_word() {
+    let mut scene = waiting_for_the_turn(&[]);
+    let (word, when) = scene.service.heir.clone().unwrap();
+    scene.service.heir = Some((word.clone(), when));
+    scene.service.word += 1;
+    scene.step(1, Some(Event::Leave(None)));
+    assert_eq!(scene.service.heir.unwrap().0, word);
+}
+
+#[test]
+fn an_heir_leaves_soon_when_nothing_is_answered() {
+    let mut scene = waiting_for_the_turn(&[]);
+    let (second, ..) = &mut scene.candidates[1];
+    let began = second.now;
+    let mut event = Some(Event::Leave(None));
+    loop {
+        let report = second.step(event.take(), |_, _| failure(FailureKind::Connect));
+        if report.standing == Standing::Left {
+            break;
+        }
+        second.now += report.again_in.max(millis(10));
+    }
+    assert!(second.now - began < seconds(5), "{:?}", second.now - began);
 }
