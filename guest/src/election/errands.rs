@@ -191,7 +191,6 @@ impl Step<'_> {
                     self.tell(trouble.class, trouble.detail, now);
                 }
             }
-            (Aside::Heir, Phase::Releasing(release)) => release.withdraws = None,
             (Aside::Heir, _) => self.stood_forward(answer, now),
             (Aside::Notice, _) => {
                 self.state.leave_notice = now + notice::EVERY;

@@ -146,15 +146,14 @@ impl Step<'_> {
         let able = !one_shot && !self.stays_out(now) && self.settings.election.may_have_asides();
         let named = able && record.heir.as_ref() == Some(&self.settings.name);
         let term = record.term;
-        let before = self.state.heir.filter(|heir| heir.term == term);
-        let new = || {
-            let (until, plain) = (Moment::ZERO, Moment::ZERO);
-            Heir { lease: lease_id(chance), term, named, until, plain }
-        };
-        self.state.heir = match before {
-            Some(heir) => Some(Heir { named, ..heir }),
-            None => named.then(new),
-        };
+        self.state.heir = self.state.heir.filter(|heir| heir.term == term);
+        if named && self.state.heir.is_none() {
+            let (lease, until, plain) = (lease_id(chance), Moment::ZERO, Moment::ZERO);
+            self.state.heir = Some(Heir { lease, term, named, until, plain });
+        }
+        if let Some(heir) = &mut self.state.heir {
+            heir.named = named;
+        }
         let lower = record.priority.zip(self.settings.priority).is_some_and(|(its, our)| its < our);
         let wishes = able && lower && record.heir.is_none() && self.state.wish <= now;
         if wishes {
@@ -258,7 +257,7 @@ impl Step<'_> {
             // It was paused meanwhile.
             (Some(_), _) if self.stays_out(now) => {
                 self.state.heir = None;
-                self.release(Some(lease), now, now + self.settings.timings.poll / 2)
+                self.give_back(lease, now)
             }
             (Some(attempt), _) => {
                 (self.state.heir, self.state.following) = (None, None);
@@ -321,8 +320,8 @@ impl Step<'_> {
         let why = match came {
             true => "the work did not end in time",
             false => {
-                "no candidate of that name came forward. See whether one runs, is not paused, and \
-                 may write beside the blob"
+                "no candidate of that name came forward; is one running, not paused, and permitted to \
+                 write beside the blob?"
             }
         };
         let detail = format!("not handed over to \"{to}\", this one goes on leading: {why}");

@@ -28,8 +28,8 @@ pub(super) struct Release {
     lease: LeaseId,
     /// The id that it is given to; none: it is released.
     heir: Option<LeaseId>,
-    /// What this candidate left when it came forward as an heir, and takes back first.
-    pub withdraws: Option<ETag>,
+    /// What this candidate left when it came forward as an heir, and takes back first, in one try.
+    withdraws: Option<ETag>,
     /// The outcome of the last turn, to be put on record before: others want to know it.
     last_write: Option<Write>,
     /// That write has to be answered by then: so long the lease is certainly ours. A turn that
@@ -70,18 +70,12 @@ impl Step<'_> {
         let (lease, write_until) = (hold.lease, hold.valid_until);
         self.ending = Some(Ending { term: hold.term(), reason });
         let last_write = hold.last_write(now);
-        let until = now + self.settings.timings.lease;
-        let pace = Pace::at(now);
-        self.state.phase = Phase::Releasing(Release {
-            lease,
-            heir,
-            withdraws: None,
-            last_write,
-            write_until,
-            until,
-            then,
-            pace,
-        });
+        let mut phase = self.release(Some(lease), now, then);
+        if let Phase::Releasing(release) = &mut phase {
+            (release.heir, release.last_write, release.write_until) =
+                (heir, last_write, write_until);
+        }
+        self.state.phase = phase;
     }
 
     /// Leaves after a turn that ended later than the leadership, in an invocation of its own: its
@@ -96,20 +90,16 @@ impl Step<'_> {
     /// Gives a lease back, if there is one; then leaves, or contends again at `then`.
     pub(super) fn release(&self, lease: Option<LeaseId>, now: Moment, then: Moment) -> Phase {
         match lease {
-            Some(lease) => {
-                let until = now + self.settings.timings.lease;
-                let (pace, last_write, write_until) = (Pace::at(now), None, now);
-                Phase::Releasing(Release {
-                    lease,
-                    heir: None,
-                    withdraws: None,
-                    last_write,
-                    write_until,
-                    until,
-                    then,
-                    pace,
-                })
-            }
+            Some(lease) => Phase::Releasing(Release {
+                lease,
+                heir: None,
+                withdraws: None,
+                last_write: None,
+                write_until: now,
+                until: now + self.settings.timings.lease,
+                then,
+                pace: Pace::at(now),
+            }),
             None if self.state.leaving => Phase::Left,
             None => Phase::Watching(Watch::at(then)),
         }
@@ -137,7 +127,7 @@ impl Step<'_> {
             return None;
         }
         let (lease, timeout) = (release.lease, self.settings.timings.request_timeout);
-        if let Some(word) = release.withdraws.clone() {
+        if let Some(word) = release.withdraws.take() {
             let timeout = timeout.min(LAST_WRITE);
             return Some(Wish { operation: self.withdrawal(word), timeout });
         }

@@ -104,7 +104,7 @@ pub mod variable {
     pub const IMDS_HOST: &str = "AZURE_POD_IDENTITY_AUTHORITY_HOST";
 }
 
-pub(super) const LONGEST_NAME: usize = 128;
+const LONGEST_NAME: usize = 128;
 const LONGEST_ADDRESS: usize = 256;
 
 const TURN_TIMEOUT: RangeInclusive<Duration> =

@@ -11,7 +11,6 @@ use super::candidate::{Phase, Step};
 use super::heir::{LEADER_WAITS, QUICK, TO_COME};
 use super::holding::Hold;
 use super::report::EndingReason;
-use super::settings::LONGEST_NAME;
 use super::trouble::TroubleClass;
 use crate::azure::lease_id::LeaseId;
 use crate::memory::remember;
@@ -157,7 +156,6 @@ impl Step<'_> {
             Phase::Holding(_) if self.gives_up() => {
                 Some((works, "it gives up its leadership already"))
             }
-            Phase::Holding(_) if to.len() > LONGEST_NAME => Some((works, "no name is so long")),
             Phase::Holding(_) if to == self.settings.name => Some((works, "the heir is itself")),
             Phase::Holding(_) if !self.settings.election.may_have_asides() => {
                 Some((configured, "the blob's name is too long for that of another one beside it"))

@@ -39,9 +39,6 @@ impl Watch {
     }
 }
 
-const NO_DATE: &str = "the service's answers carry no date, so that no term can be told; check for \
-                       a proxy that removes the headers Date or x-ms-request-id";
-
 /// Codes with which another candidate's lease answers an acquire.
 const RACE_LOST: [&str; 2] = ["LeaseAlreadyPresent", "LeaseIsBreakingAndCannotBeAcquired"];
 
@@ -157,7 +154,7 @@ impl Step<'_> {
                         Phase::Watching(Watch::at(self.next_look(now, chance)))
                     }
                     _ if self.state.service.now(now).is_none() => {
-                        self.tell(TroubleClass::Nonsense, NO_DATE.into(), now);
+                        self.tell_no_date(now);
                         Phase::Watching(Watch::at(self.next_poll(now, chance)))
                     }
                     LeaseState::Available | LeaseState::Expired | LeaseState::Broken => {
@@ -172,6 +169,14 @@ impl Step<'_> {
             (Class::MissingContainer, ..) => Phase::Creating { container: true, watch },
             _ => self.look_later(watch, operation, reply, now, chance),
         }
+    }
+
+    /// Without the service's time there is no term.
+    #[inline(never)]
+    fn tell_no_date(&mut self, now: Moment) {
+        let detail = "the service's answers carry no date, so no term can be told; see whether a proxy \
+                      removes the headers Date or x-ms-request-id";
+        self.tell(TroubleClass::Nonsense, detail.into(), now);
     }
 
     /// Nobody leads, but this candidate leaves the lease to the others for now.
@@ -232,7 +237,7 @@ impl Step<'_> {
     }
 
     /// Gives back the lease of an attempt that came to nothing.
-    fn give_back(&self, lease: LeaseId, now: Moment) -> Phase {
+    pub(super) fn give_back(&self, lease: LeaseId, now: Moment) -> Phase {
         self.release(Some(lease), now, now + self.settings.timings.poll / 2)
     }
 
@@ -374,7 +379,7 @@ impl Step<'_> {
     pub(super) fn raise_term(&mut self, attempt: Attempt, sent: Moment, now: Moment) -> Phase {
         let timings = &self.settings.timings;
         let Some(since) = self.state.service.now(now) else {
-            self.tell(TroubleClass::Nonsense, NO_DATE.into(), now);
+            self.tell_no_date(now);
             return self.give_back(attempt.lease, now);
         };
         // Without a record the second is waited out, under the lease: see `next_record`.
