@@ -73,7 +73,7 @@ pub struct Task {
     pub attempt: u32,
     /// It comes late, or stands for earlier slots that were missed.
     pub past_due: bool,
-    /// So many slots since the last claimed one get no turn; at most [`MOST_COUNTED`].
+    /// So many slots since the last claimed one get no turn; counted up to 1000.
     pub missed: u32,
 }
 
