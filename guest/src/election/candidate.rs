@@ -40,7 +40,7 @@ use crate::prelude::*;
 use chrono::{DateTime, TimeDelta, Utc};
 
 /// The version of the memory; another one counts as no memory.
-const MEMORY: u8 = 7;
+const MEMORY: u8 = 8;
 
 /// No step sends more than this many requests before the host gets its turn.
 const MOST_REQUESTS: u32 = 16;

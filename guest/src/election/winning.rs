@@ -57,19 +57,17 @@ pub(super) struct Attempt {
     record: Option<Record>,
     /// A request of this attempt may have been carried out unseen.
     pub unsure: bool,
-    /// The lease was given to this id by the leader before.
-    inherited: bool,
     pub pace: Pace,
     rounds: u32,
 }
 
-remember!(struct Attempt { lease, etag, record, unsure, inherited, pace, rounds });
+remember!(struct Attempt { lease, etag, record, unsure, pace, rounds });
 
 impl Attempt {
-    /// The lease is given to `lease` by the leader; what lasts of it is won by a renewal.
+    /// The lease is given to `lease` by the leader. It is acquired anew by its holder, which gives it
+    /// the length that this candidate reckons with; a renewal would leave it the leader's.
     pub fn inherited(lease: LeaseId, etag: ETag, record: Option<Record>, now: Moment) -> Self {
-        let (unsure, inherited, pace) = (true, true, Pace::at(now));
-        Self { lease, etag, record, unsure, inherited, pace, rounds: MOST_ROUNDS }
+        Self { lease, etag, record, unsure: true, pace: Pace::at(now), rounds: MOST_ROUNDS }
     }
 }
 
@@ -305,8 +303,7 @@ impl Step<'_> {
         self.state.steering.settle();
         self.state.heir = None;
         let (lease, pace) = (lease_id(chance), Pace::at(now));
-        let (unsure, inherited) = (false, false);
-        Phase::Acquiring(Attempt { lease, etag, record, unsure, inherited, pace, rounds })
+        Phase::Acquiring(Attempt { lease, etag, record, unsure: false, pace, rounds })
     }
 
     /// 2. Acquire with the attempt's lease id.
@@ -316,14 +313,10 @@ impl Step<'_> {
     pub(super) fn acquire(&mut self, now: Moment) -> Option<Wish> {
         let Phase::Acquiring(attempt) = &self.state.phase else { return None };
         let timings = &self.settings.timings;
-        let lease = attempt.lease;
-        let operation = match attempt.inherited {
-            true => Operation::Renew { lease },
-            false => Operation::Acquire {
-                lease,
-                seconds: u32::try_from(timings.lease.as_secs()).unwrap_or(u32::MAX),
-                if_match: (!mutant!(AcquireWithoutCondition)).then(|| attempt.etag.clone()),
-            },
+        let operation = Operation::Acquire {
+            lease: attempt.lease,
+            seconds: u32::try_from(timings.lease.as_secs()).unwrap_or(u32::MAX),
+            if_match: (!mutant!(AcquireWithoutCondition)).then(|| attempt.etag.clone()),
         };
         (attempt.pace.next <= now).then_some(Wish { operation, timeout: timings.request_timeout })
     }

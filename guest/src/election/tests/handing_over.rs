@@ -12,6 +12,8 @@ struct Service {
     heir: Option<(Metadata, Moment)>,
     /// The tag of what stands there.
     word: u32,
+    /// For how long it was acquired last.
+    seconds: u32,
     /// Each id that ever held the lease, in order.
     held: Vec<LeaseId>,
     /// Nothing may be written beside the blob.
@@ -51,10 +53,15 @@ impl Service {
                 let state = if self.holder.is_some() { "leased" } else { "available" };
                 look(operation, at, state, etag, &self.record, at)
             }
+            Operation::Acquire { lease, seconds, .. } if self.holder == Some(*lease) => {
+                self.seconds = *seconds;
+                answer(operation, at, 201, &[("x-ms-lease-id", &lease.to_string()), etag])
+            }
             Operation::Acquire { .. } if self.holder.is_some() => {
                 refusal(operation, at, 409, "LeaseAlreadyPresent")
             }
-            Operation::Acquire { lease, .. } => {
+            Operation::Acquire { lease, seconds, .. } => {
+                self.seconds = *seconds;
                 self.hold(*lease);
                 answer(operation, at, 201, &[("x-ms-lease-id", &lease.to_string()), etag])
             }
@@ -614,4 +621,16 @@ fn an_heir_leaves_soon_when_nothing_is_answered() {
         second.now += report.again_in.max(millis(10));
     }
     assert!(second.now - began < seconds(5), "{:?}", second.now - began);
+}
+
+#[test]
+fn the_lease_lasts_as_long_as_the_heir_reckons_with() {
+    let first = named("first", &[]);
+    let second = named("second", &[(variable::LEASE, "60s")]);
+    let mut scene = Scene::new(vec![first, second]);
+    assert_eq!(scene.service.seconds, 15);
+    scene.hand_over("second");
+    scene.run(seconds(8));
+    assert_eq!(scene.leader().as_deref(), Some("second"));
+    assert_eq!((scene.service.seconds, scene.service.held.len()), (60, 2));
 }
