@@ -51,8 +51,9 @@ const ANEW: Duration = Duration::from_secs(4);
 /// As long as a follower's two requests about a blob beside the election's may take.
 const FOR_A_CHORE: Duration = LONGEST_NOTICE.saturating_mul(2).saturating_add(LEAST_NOTICE);
 
-/// An heir that came forward longer ago may be gone.
-const HERE: TimeDelta = TimeDelta::seconds(15);
+/// An heir that came forward longer ago may be gone: it does so anew every four seconds, and three
+/// requests may take three more.
+const HERE: TimeDelta = TimeDelta::seconds(9);
 
 /// How long after it saw the heir a leader still waits for the end of its work.
 pub(super) const LEADER_WAITS: Duration = Duration::from_secs(45);
