@@ -16,6 +16,9 @@ use crate::azure::lease_id::LeaseId;
 use crate::azure::operation::{ETag, Operation};
 use crate::memory::remember;
 
+/// How long the lease is offered to an heir that was seen before.
+const HEIR_IS_THERE: Duration = Duration::from_secs(4);
+
 /// How long an heir that leaves tries to give back what it was perhaps given.
 const PERHAPS_OURS: Duration = Duration::from_secs(3);
 
@@ -130,6 +133,10 @@ impl Step<'_> {
         if let Some(word) = release.withdraws.take() {
             let timeout = timeout.min(LAST_WRITE);
             return Some(Wish { operation: self.withdrawal(word), timeout });
+        }
+        if now + self.settings.timings.lease > release.until + HEIR_IS_THERE {
+            // It may be gone by now. Had the change been done, this would find another holder.
+            release.heir = None;
         }
         // Under a lease that is certainly ours until the answer is there, or not at all.
         if now + LAST_WRITE >= release.write_until {

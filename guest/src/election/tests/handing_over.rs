@@ -23,6 +23,8 @@ struct Service {
     busy: u32,
     /// The same of looks without a lease id.
     busy_for_followers: u32,
+    /// No change of the lease arrives.
+    loses_changes: bool,
     /// The leader cannot see who stands beside the blob.
     hides_heirs: bool,
 }
@@ -68,6 +70,7 @@ impl Service {
             Operation::Renew { lease } if self.holder == Some(*lease) => {
                 answer(operation, at, 200, &[("x-ms-lease-id", &lease.to_string()), etag])
             }
+            Operation::Change { .. } if self.loses_changes => failure(FailureKind::Reset),
             Operation::Change { lease, to } if self.holder == Some(*lease) => {
                 self.hold(*to);
                 answer(operation, at, 200, &[("x-ms-lease-id", &to.to_string()), etag])
@@ -578,8 +581,8 @@ fn an_heir_that_polls_often_has_time_to_come_forward() {
 #[test]
 fn an_heir_that_polls_seldom_looks_on_when_the_service_is_busy() {
     let mut scene = waiting_for_the_turn(&[(variable::EVERY, "1s"), (variable::POLL, "20s")]);
-    scene.service.busy_for_followers = 4;
-    scene.run(seconds(9));
+    scene.service.busy_for_followers = 2;
+    scene.run(seconds(5));
     scene.turn_ends(Outcome::CutOff);
     scene.run(seconds(2));
     assert_eq!(scene.leader().as_deref(), Some("second"));
@@ -633,4 +636,14 @@ fn the_lease_lasts_as_long_as_the_heir_reckons_with() {
     scene.run(seconds(8));
     assert_eq!(scene.leader().as_deref(), Some("second"));
     assert_eq!((scene.service.seconds, scene.service.held.len()), (60, 2));
+}
+
+#[test]
+fn a_lease_that_cannot_be_given_in_time_is_released_to_anybody() {
+    let mut scene = waiting_for_the_turn(&[]);
+    scene.service.loses_changes = true;
+    scene.turn_ends(Outcome::CutOff);
+    scene.candidates.remove(1);
+    scene.run(seconds(12));
+    assert!(scene.leader().is_some());
 }
