@@ -4,8 +4,8 @@
 //! election's blob it leaves the lease id by which it will lead, and leaves it anew every few seconds
 //! as long as it is named. The leader sees it there, brings its work to an end, and gives its lease to
 //! that id, if it saw it there just before. The heir asks whether its id holds the lease, acquires it
-//! anew by that id, for as long as its own settings say, and raises the term as after any acquisition. The lease is never free in between, so that no third
-//! candidate can win it.
+//! anew by that id, for as long as its own settings say, and raises the term as after any acquisition.
+//! The lease is never free in between, so that no third candidate can win it.
 //!
 //! An id that was left may be given the lease as long as it is fresh, and somewhat longer. So the heir
 //! looks for it all that time, also when it was paused meanwhile or is not named any more; one that
