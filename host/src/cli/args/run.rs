@@ -38,7 +38,7 @@ the identity of the workload or the machine. The first of these that is set is u
 begins with which; TENURE_CREDENTIAL forces one. NAME_FILE instead of a secret's NAME names a \
 file that holds it, and is read again every few seconds.
 
-On SIGTERM or SIGINT it begins no new turn, lets the running one end within the grace or stops \
+On SIGTERM, SIGINT or SIGHUP it begins no new turn, lets the running one end within the grace or stops \
 it, releases the lease and ends; a second signal does not wait for that. On SIGUSR1 it writes to \
 standard error what it is at the moment. systemd is told when it is ready, what it is, and that \
 it still makes progress (Type=notify, WatchdogSec=).
