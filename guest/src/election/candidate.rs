@@ -40,7 +40,7 @@ use crate::prelude::*;
 use chrono::{DateTime, TimeDelta, Utc};
 
 /// The version of the memory; another one counts as no memory.
-const MEMORY: u8 = 8;
+const MEMORY: u8 = 9;
 
 /// No step sends more than this many requests before the host gets its turn.
 const MOST_REQUESTS: u32 = 16;
@@ -305,7 +305,7 @@ impl<'s> Step<'s> {
             // Not even the service's time is learnt from it.
             return self.ran_errand(aside, &reply, now);
         }
-        let signed_by_wall = self.state.service.now(now).is_none();
+        let signed_by_wall = self.state.service.estimate(now).is_none();
         if let Ok(Answer { date: Some(date), .. }) = &reply {
             self.state.service.learn(*date, now);
         }

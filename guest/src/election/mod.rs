@@ -25,6 +25,7 @@ mod settings;
 mod slots;
 mod snapshot;
 mod steering;
+mod text;
 mod timings;
 mod trouble;
 mod watchdog;

@@ -1,9 +1,11 @@
 //! The candidate, driven by values: every answer is scripted, time only moves when told.
 
+mod clocks;
 mod credentials;
 mod deliveries;
 mod handing_over;
 mod holding;
+mod hostile;
 mod leaving;
 mod memories;
 mod notices;
