@@ -379,3 +379,17 @@ fn what_needs_a_candidate_that_lasts_is_refused() {
     let settings: Vec<_> = complaints.iter().map(|complaint| complaint.setting).collect();
     assert_eq!(settings, [variable::PRIORITY, variable::MAX_TENURE, variable::WARM_UP]);
 }
+
+#[test]
+fn a_lease_does_not_last_longer_because_the_wall_clock_went_back() {
+    let mut blob = Blob::with_record(before());
+    let mut invocation = Invocation::at(Moment::ZERO, 1, EVERY_10M);
+    // Set forward by an hour when it begins, and back while the handler runs for ten minutes.
+    let mut time = OwnTime::begin(Duration::ZERO, instant(seconds(0)));
+    invocation.now = time.read(millis(1), instant(seconds(3_600)));
+    invocation.turn = OneTurn::begin(invocation.settings, invocation.now);
+    let ended = time.read(seconds(600), instant(seconds(600)));
+    invocation.work.0 = ended.saturating_sub(invocation.now);
+    let turned = invocation.all(&mut blob);
+    assert_eq!(turned.course, Course::Overran, "{turned:?}");
+}
