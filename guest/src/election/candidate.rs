@@ -20,6 +20,7 @@ use super::heir::Heir;
 use super::holding::Hold;
 use super::keyring::{Fetch, Keyring};
 use super::one_turn::Prospect;
+use super::postponed;
 use super::record::{Incumbent, Outcome};
 use super::releasing::Release;
 use super::report::{Ending, EndingReason, Event, Exchange, ExchangeResult, Report, Turn};
@@ -182,9 +183,10 @@ impl<'s> Step<'s> {
         event: Option<Event>,
         chance: &mut dyn Chance,
     ) -> Self {
+        let (events, memory) = memory.map(postponed::split).unwrap_or_default();
         let mut step = Self {
             settings,
-            state: memory.and_then(recall).unwrap_or_else(|| State {
+            state: recall(&memory).unwrap_or_else(|| State {
                 nonce: chance.bits(),
                 service: ServiceClock::default(),
                 phase: Phase::Watching(Watch::at(elapsed)),
@@ -214,16 +216,8 @@ impl<'s> Step<'s> {
             tell_now: false,
         };
         step.state.files = settings.files.clone();
-        match event {
-            Some(Event::TurnEnded(outcome)) => step.turn_ended(outcome, elapsed, chance),
-            Some(Event::Leave(outcome)) => step.leave(outcome, elapsed),
-            Some(Event::LeaveLate(outcome)) => step.leave_late(outcome, elapsed),
-            Some(Event::ResetSlot) => step.reset_slot(elapsed),
-            Some(Event::Resign) => step.resign(),
-            Some(Event::HandOver(to)) => step.hand_over(to, elapsed),
-            Some(Event::Pause) => step.pause(),
-            Some(Event::Resume) => step.resume(),
-            None => {}
+        for event in events.into_iter().chain(event) {
+            step.take(event, elapsed, chance);
         }
         let running = step.state.turn.as_ref().filter(|_| !mutant!(ReleaseBeforeStop));
         if let (Phase::Stopping { lease }, None) = (&step.state.phase, running) {
@@ -233,6 +227,20 @@ impl<'s> Step<'s> {
             step.state.phase = step.release(*lease, elapsed, elapsed + pause);
         }
         step
+    }
+
+    /// Takes what happened since the last step.
+    fn take(&mut self, event: Event, now: Moment, chance: &mut dyn Chance) {
+        match event {
+            Event::TurnEnded(outcome) => self.turn_ended(outcome, now, chance),
+            Event::Leave(outcome) => self.leave(outcome, now),
+            Event::LeaveLate(outcome) => self.leave_late(outcome, now),
+            Event::ResetSlot => self.reset_slot(now),
+            Event::Resign => self.resign(),
+            Event::HandOver(to) => self.hand_over(to, now),
+            Event::Pause => self.pause(),
+            Event::Resume => self.resume(),
+        }
     }
 
     /// What to do at `now`.
@@ -440,7 +448,12 @@ fn remember(state: &State) -> Vec<u8> {
 
 /// What the files said when they were last good.
 pub(super) fn remembered_files(memory: &[u8]) -> Option<Files> {
-    recall(memory).map(|state| state.files)
+    recall(&postponed::split(memory).1).map(|state| state.files)
+}
+
+/// Whether this is the memory of a step.
+pub(super) fn recalls(memory: &[u8]) -> bool {
+    recall(memory).is_some()
 }
 
 fn recall(memory: &[u8]) -> Option<State> {

@@ -185,8 +185,9 @@ impl Settings {
         Reader::new(&environment, None).settings()
     }
 
-    /// The same for a candidate that has a memory: where a file cannot be used, because it is just being
-    /// replaced or replaced wrongly, it is what it last was. The complaints are told beside that.
+    /// The same for a candidate that has a memory: where the settings cannot be used, because a file is just
+    /// being replaced or replaced wrongly, all files are what they were when they last could. The
+    /// complaints are told beside that.
     ///
     /// # Errors
     /// As [`Settings::read`].
@@ -200,8 +201,7 @@ impl Settings {
             (Err(complaints), None) => return Err(complaints),
             (Err(complaints), Some(files)) => (complaints, files),
         };
-        let unusable = account::unusable(&complaints, |name| environment.variable(name));
-        let remembered = Remembered { environment: &environment, files: &files, unusable };
+        let remembered = Remembered { environment: &environment, files: &files };
         match Reader::new(&remembered, None).settings() {
             Ok(settings) => Ok((settings, complaints)),
             Err(_) => Err(complaints),

@@ -285,3 +285,14 @@ fn an_heir_that_a_leader_of_an_earlier_term_named_is_none() {
     assert_eq!(candidate.verbs(), ["look at blob"], "it does not come forward");
     assert_eq!(Record { term: 11, ..record }.write().get("tenureheir"), None);
 }
+
+#[test]
+fn an_order_to_hand_over_to_a_name_that_no_candidate_has_is_refused() {
+    for name in ["x".repeat(129), "ev\nil".into(), " ".into()] {
+        let mut leader = Candidate::new(&[]);
+        leader.lead();
+        let report = leader.step(Some(Event::HandOver(name)), available);
+        assert!(report.trouble[0].detail.contains("no candidate can have that name"), "{report:?}");
+        assert_eq!((leader.verbs(), report.heir), (vec![], None));
+    }
+}

@@ -3,6 +3,7 @@
 mod clocks;
 mod credentials;
 mod deliveries;
+mod files;
 mod handing_over;
 mod holding;
 mod hostile;
