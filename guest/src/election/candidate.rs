@@ -19,6 +19,7 @@ use super::failure::Failure;
 use super::heir::Heir;
 use super::holding::Hold;
 use super::keyring::{Fetch, Keyring};
+use super::next_record::Began;
 use super::one_turn::Prospect;
 use super::postponed;
 use super::record::{Incumbent, Outcome};
@@ -108,11 +109,13 @@ pub(super) struct State {
     pub leave_notice: Moment,
     /// What the files of the settings said when they were last good.
     pub files: Files,
+    /// The newest turns that the host was given.
+    pub began: Began,
 }
 
 remember!(struct State {
     nonce, service, phase, turn, following, leaving, health, told, keyring, leave_notice, files,
-    steering, heir, word, wish
+    steering, heir, word, wish, began
 });
 
 /// Where a candidate stands in the protocol.
@@ -202,6 +205,7 @@ impl<'s> Step<'s> {
                 keyring: Keyring::default(),
                 leave_notice: Moment::ZERO,
                 files: Files::default(),
+                began: Began::default(),
             }),
             started: elapsed,
             ending: None,

@@ -173,6 +173,7 @@ fn put_claim(record: &mut Record, task: Task, delivery: Delivery) -> Claim {
             record.start(Started { value, slot, attempt, delivery, outcome: None });
         }
         None => {
+            record.forget_unbegun(slot);
             record.last = Some(LastSlot { slot, attempt });
             if attempt == 1 {
                 record.delivery = delivery;

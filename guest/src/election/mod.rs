@@ -14,6 +14,7 @@ mod heir;
 mod history;
 mod holding;
 mod keyring;
+mod next_record;
 mod notice;
 mod one_turn;
 mod own_time;

@@ -295,6 +295,12 @@ impl Record {
         self.last = Some(LastSlot { slot: earliest.max(begin.slot), attempt: 0 });
     }
 
+    /// Forgets that a turn of this slot never began: it is claimed again, and may begin.
+    pub(super) fn forget_unbegun(&mut self, slot: Timestamp) {
+        let unbegun = Finished { slot, outcome: Outcome::NotStarted };
+        self.finished = self.finished.filter(|finished| *finished != unbegun);
+    }
+
     /// Claims the turn for a value.
     pub(super) fn start(&mut self, started: Started) {
         // A word of a newer version was about another claim.

@@ -9,7 +9,6 @@ use super::failure::Failure;
 use super::holding::Hold;
 use super::pace::Pace;
 use super::record::{Judged, Record, Unusable};
-use super::service_clock::Timestamp;
 use super::timings::BACK_OFF;
 use super::trouble::{Trouble, TroubleClass};
 use super::write::{Progress, Write};
@@ -426,46 +425,6 @@ impl Step<'_> {
         let since = if mutant!(ValidityFromAnswer) { now } else { sent };
         let valid_until = since + timings.lease - timings.margin;
         Phase::Raising(Raise { lease: attempt.lease, acquired: sent, valid_until, write })
-    }
-
-    /// What is to be on the blob when this candidate leads. The term survives the loss of the
-    /// record, because it is at least the service's time in seconds.
-    ///
-    /// Where there is no record, a leader of this very second may have been forgotten: the term
-    /// is one higher than its own could be, and the second is over before the next
-    /// candidate that finds no record can acquire.
-    fn next_record(&self, before: Option<Record>, since: Timestamp) -> Record {
-        let agenda = &self.settings.agenda;
-        let time = if mutant!(TermFromRecordAlone) { 0 } else { since.seconds() };
-        let least = match &before {
-            Some(before) => before.term.max(time),
-            None => time.saturating_add(1),
-        };
-        let mut before = before.unwrap_or_default();
-        if let Some(schedule) = &agenda.schedule {
-            // The slots of another schedule were not this one's to run.
-            let other = before.schedule.as_ref().is_some_and(|words| *words != schedule.words());
-            let begin = agenda.begin(since);
-            let earlier = before.last.is_none_or(|last| other && last.slot < begin.slot);
-            if agenda.is_one_turn_a_term() {
-                before.begin_anew(begin);
-            } else if earlier && before.is_done() {
-                before.last = Some(begin);
-            }
-        }
-        before.enter_history();
-        Record {
-            changes: before.changes.saturating_add(1),
-            priority: self.settings.priority,
-            heir: None,
-            term: least.saturating_add(1),
-            leader: self.settings.name.clone(),
-            nonce: self.state.nonce,
-            since: since.to_whole_millis(),
-            address: self.settings.address.clone(),
-            schedule: agenda.words().or(before.schedule),
-            ..before
-        }
     }
 
     pub(super) fn raise(&mut self, now: Moment) -> Option<Wish> {

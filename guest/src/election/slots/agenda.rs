@@ -257,6 +257,7 @@ fn next_attempt(
         Delivery::AtMostOnce if !mutant!(RunsAgain) => None,
         _ if mutant!(UnfinishedIsLeft) => None,
         _ if outcome.is_some_and(Outcome::is_final) => None,
+        _ if outcome == Some(Outcome::NotStarted) => Some(Due::Now(task(attempt))),
         Delivery::AtLeastOnce { max_attempts }
             if attempt >= max_attempts && !mutant!(NeverAbandoned) =>
         {

@@ -1,5 +1,6 @@
 //! The candidate, driven by values: every answer is scripted, time only moves when told.
 
+mod attempts;
 mod clocks;
 mod credentials;
 mod deliveries;

@@ -6,7 +6,7 @@ const EVERY_10M: &[(&str, &str)] = &[(variable::EVERY, "10m")];
 
 /// The blob and its lease.
 #[derive(Default)]
-struct Blob {
+pub(super) struct Blob {
     metadata: Option<Metadata>,
     etag: u32,
     /// Who holds it, and until when.
@@ -26,7 +26,7 @@ impl Blob {
         self.lease.filter(|(_, until)| at < *until).map(|(lease, _)| lease)
     }
 
-    fn answer(&mut self, operation: &Operation, at: Moment) -> Reply {
+    pub(super) fn answer(&mut self, operation: &Operation, at: Moment) -> Reply {
         self.asked.push(operation.name());
         if self.refused == Some(operation.name()) {
             return refusal(operation, at, 403, "AuthorizationFailure");
@@ -69,7 +69,14 @@ impl Blob {
                 self.lease = None;
                 done(200, lease)
             }
-            Operation::Release { .. } => refusal(operation, at, 409, "LeaseIdMismatch"),
+            Operation::Renew { lease } if holder == Some(*lease) => {
+                self.lease = Some((*lease, at + seconds(15)));
+                done(200, lease)
+            }
+            Operation::Release { .. } | Operation::Renew { .. } => {
+                refusal(operation, at, 409, "LeaseIdMismatch")
+            }
+            Operation::LookAside(_) => refusal(operation, at, 404, "BlobNotFound"),
             other => panic!("{other:?}"),
         }
     }
@@ -80,7 +87,7 @@ impl Blob {
         Ok(answer)
     }
 
-    fn record(&self) -> Record {
+    pub(super) fn record(&self) -> Record {
         Record::read(self.metadata.as_ref().unwrap()).unwrap().unwrap()
     }
 }
