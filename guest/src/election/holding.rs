@@ -15,9 +15,11 @@ use super::service_clock::{Timestamp, nanos};
 use super::slots::{Agenda, Delivery, Due, Task};
 use super::timings::BACK_OFF;
 use super::trouble::{Trouble, TroubleClass};
+use super::watchdog::Health;
 use super::write::{Progress, Write};
 use crate::azure::answer::{Answer, Class};
 use crate::azure::lease_id::LeaseId;
+use crate::azure::metadata::Metadata;
 use crate::azure::operation::{ETag, Operation};
 use crate::memory::remember;
 use crate::mutants::{self, mutant};
@@ -35,8 +37,12 @@ const STUCK: Duration = Duration::from_secs(30);
 const REST: Duration = Duration::from_secs(1);
 const LONGEST_REST: Duration = Duration::from_secs(60);
 
-/// A record write is given this long at least, also when a renewal is due before.
-const LEAST_WRITE: Duration = Duration::from_secs(1);
+/// A leader whose claims and outcomes do not get on record for so many leases makes way.
+const STALLED_LEASES: u32 = 2;
+
+/// So long after a renewal was answered no other one is due: where renewals take longer than the time
+/// between them, a record write goes out in this gap.
+const GAP: Duration = Duration::from_millis(250);
 
 /// Leadership.
 #[derive(Clone, Debug)]
@@ -54,17 +60,32 @@ pub(super) struct Hold {
     record: Record,
     etag: ETag,
     outcome_unwritten: bool,
+    /// What was to be written when that was decided last. It is decided anew before each try, unless a
+    /// try is in doubt: a look tells first whether that one was applied.
     write: Option<Write>,
     /// This write claims a turn.
     claiming: Option<Claim>,
+    /// When the first claim or outcome was sent that did not get on record, if none did since.
+    stalled: Option<Moment>,
+    /// An operator wants a claimed slot that lies in the future forgotten.
+    resets_slot: bool,
     /// A slot that went wrong is not tried again before.
     rest_until: Moment,
 }
 
 remember!(struct Hold {
     lease, valid_until, look_for_notice, renew, record, etag, outcome_unwritten, write, claiming, won, look_for_heir,
-    rest_until
+    rest_until, stalled, resets_slot
 });
+
+/// A record to be written.
+struct Wanted {
+    record: Record,
+    /// It claims a turn.
+    claim: Option<Claim>,
+    /// It is the end of this one.
+    abandoned: Option<Task>,
+}
 
 /// What is not on record of a turn that is claimed.
 #[derive(Clone, Copy, Debug)]
@@ -97,6 +118,8 @@ impl Hold {
             outcome_unwritten: false,
             write: None,
             claiming: None,
+            stalled: None,
+            resets_slot: false,
             rest_until: Moment::ZERO,
         }
     }
@@ -116,15 +139,38 @@ impl Hold {
         self.record.last.is_some_and(|last| last.attempt > 0)
     }
 
-    /// Whether a write of the record is under way that is worth waiting for: one that failed once may
-    /// do so for ever.
-    pub fn writes(&self) -> bool {
-        self.write.as_ref().is_some_and(|write| write.pace.failures == 0)
+    /// Whether the record on the blob names this heir, as far as is known.
+    pub fn names(&self, heir: Option<&str>) -> bool {
+        self.record.heir.as_deref() == heir
     }
 
-    /// Whether the record on the blob names this heir.
-    pub fn names(&self, heir: Option<&str>) -> bool {
-        self.write.is_none() && self.record.heir.as_deref() == heir
+    /// Takes what a look found on the blob, where the write is not. What is there was written by this
+    /// leader, perhaps by an earlier try that was applied late; only the outcome of the newest turn
+    /// may be missing. Anything else is an older state that somebody restored: it is written over.
+    fn found(&mut self, found: Option<Box<Record>>, etag: ETag) {
+        self.etag = etag;
+        let Some(found) = found else {
+            self.record.unknown = Metadata::default();
+            self.outcome_unwritten = true;
+            return;
+        };
+        let own = (found.term, found.nonce) == (self.record.term, self.record.nonce);
+        if !own {
+            (self.record.unknown, self.record.heir) = (found.unknown, found.heir);
+            self.outcome_unwritten = true;
+            return;
+        }
+        let mut record = *found.clone();
+        if record.last == self.record.last {
+            record.finished = self.record.finished;
+        }
+        if let (Some(there), Some(ours)) = (&mut record.started, &self.record.started)
+            && (&there.value, there.attempt) == (&ours.value, ours.attempt)
+        {
+            there.outcome = ours.outcome;
+        }
+        self.outcome_unwritten = record.turns() != found.turns();
+        self.record = record;
     }
 
     /// Takes the end of a turn that was claimed under this lease.
@@ -142,10 +188,10 @@ impl Hold {
     }
 
     /// The write of an outcome that is not on the blob yet, while the service answers and no other write
-    /// is under way.
+    /// is in doubt.
     pub fn last_write(&self, now: Moment) -> Option<Write> {
-        let settled = self.write.is_none() && self.renew.failures == 0;
-        (self.outcome_unwritten && settled)
+        let doubt = self.write.as_ref().is_some_and(|write| write.doubt);
+        (self.outcome_unwritten && !doubt && self.renew.failures == 0)
             .then(|| Write::new(self.record.clone(), self.etag.clone(), Pace::at(now)))
     }
 }
@@ -202,50 +248,64 @@ impl Step<'_> {
         if hold.renew.next <= now {
             return Some(Wish { operation: Operation::Renew { lease: hold.lease }, timeout });
         }
-        if hold.write.is_none() {
-            self.decide_write(now);
+        if hold.renew.failures > 0 {
+            return None; // Its next try comes soon, and a turn would soon be cut off.
         }
+        self.decide_write(now);
         let Phase::Holding(hold) = &self.state.phase else { return None };
         let write = hold.write.as_ref().filter(|write| write.pace.next <= now)?;
-        let timeout = timeout.min(LEAST_WRITE.max(hold.renew.next.saturating_sub(now)));
+        let timeout = self.settings.timings.for_a_write(now, hold.renew.next, hold.valid_until);
         let operation = write.operation(hold.lease);
         let operation = mutants::unconditional(mutant!(ClaimWithoutCondition), operation);
         Some(Wish { operation, timeout })
     }
 
-    /// Claims a slot that is due, or records how a turn ended. Never while a turn runs, and
-    /// never while a renewal is in trouble: the turn would soon be cut off.
-    fn decide_write(&mut self, now: Moment) {
-        let turn_runs = self.state.turn.is_some();
-        // What is named to the others may be so at any time.
+    /// What is to be on record now; none: what is there. A slot that is due is claimed, the end of a turn
+    /// recorded, but not while a turn runs; a successor is named at any time. Once a claim or an outcome
+    /// did not get through, a leader tries until a write does, also when nothing else is to be written.
+    fn wanted(&self, hold: &Hold, now: Moment) -> Option<Wanted> {
+        let idle = self.state.turn.is_none();
         let heir = self.state.steering.hand_over().map(|order| order.to.clone());
-        let due = self.due(now).filter(|_| !turn_runs && !self.gives_up());
-        let complete = !turn_runs && self.outcome_is_to_be_written(due.as_ref());
-        let Phase::Holding(hold) = &mut self.state.phase else { return };
-        if hold.renew.failures > 0 {
-            return;
-        }
+        let due = self.due(now).filter(|_| idle && !self.gives_up());
+        let complete = idle && self.outcome_is_to_be_written(due.as_ref());
         let names = hold.names(heir.as_deref());
         let mut record = Record { heir, ..hold.record.clone() };
-        let mut abandoned = None;
+        let (mut claim, mut abandoned) = (None, None);
         match due {
             Some(Due::Now(task)) => {
-                let delivery = self.settings.agenda.delivery;
-                hold.claiming = Some(put_claim(&mut record, task, delivery));
+                claim = Some(put_claim(&mut record, task, self.settings.agenda.delivery));
             }
             Some(Due::Abandon(task)) => {
                 put_outcome(&mut record, task.value.is_some(), Outcome::Abandoned);
                 abandoned = Some(task);
             }
-            _ if complete || !names => {}
-            _ => return,
+            Some(Due::Ahead(_)) if hold.resets_slot => {
+                record.last = Some(self.settings.agenda.begin(self.slot_time(now)?));
+            }
+            _ if complete || !names || hold.stalled.is_some() => {}
+            _ => return None,
         }
-        if let (true, Some(claim)) = (mutant!(ClaimNotAwaited), hold.claiming) {
+        Some(Wanted { record, claim, abandoned })
+    }
+
+    /// Decides what to write, unless it has to be known first what became of the last try.
+    fn decide_write(&mut self, now: Moment) {
+        let Phase::Holding(hold) = &self.state.phase else { return };
+        if hold.write.as_ref().is_some_and(|write| write.doubt || write.pace.next > now) {
+            return;
+        }
+        let wanted = self.wanted(hold, now);
+        let Phase::Holding(hold) = &mut self.state.phase else { return };
+        let pace = hold.write.take().map_or(Pace::at(now), |write| write.pace);
+        hold.claiming = None;
+        let Some(Wanted { record, claim, abandoned }) = wanted else { return };
+        hold.claiming = claim;
+        if let (true, Some(claim)) = (mutant!(ClaimNotAwaited), claim) {
             hold.record = record;
             let hold = hold.clone();
             return self.start_turn(&hold, claim);
         }
-        hold.write = Some(Write::new(record, hold.etag.clone(), Pace::at(now)));
+        hold.write = Some(Write::new(record, hold.etag.clone(), pace));
         if let Some(Task { slot, value, attempt, .. }) = abandoned {
             let what = match value {
                 Some(value) => format!("the turn for the value \"{value}\""),
@@ -297,13 +357,7 @@ impl Step<'_> {
     pub(super) fn reset_slot(&mut self, now: Moment) {
         let Some(time) = self.slot_time(now) else { return };
         let Phase::Holding(hold) = &mut self.state.phase else { return };
-        // A write under way is the turn of a value, or its outcome: the operator asks again.
-        if hold.write.is_some() || Agenda::ahead(time, &hold.record).is_none() {
-            return;
-        }
-        let last = Some(self.settings.agenda.begin(time));
-        let record = Record { last, ..hold.record.clone() };
-        hold.write = Some(Write::new(record, hold.etag.clone(), Pace::at(now)));
+        hold.resets_slot = Agenda::ahead(time, &hold.record).is_some();
     }
 
     /// Tells of a schedule that cannot be followed.
@@ -349,18 +403,15 @@ impl Step<'_> {
 
     /// When a leader has to be called again at the latest.
     pub(super) fn next_in_tenancy(&self, hold: &Hold, now: Moment) -> Moment {
-        let due = self.due(now).filter(|_| !self.gives_up());
-        let heir = self.state.steering.hand_over().map(|order| order.to.as_str());
-        let work = match (&hold.write, &due) {
+        let idle = self.state.turn.is_none();
+        let due = self.due(now).filter(|_| idle && !self.gives_up());
+        let work = match (&hold.write, due) {
+            _ if hold.renew.failures > 0 => None,
             (Some(write), _) => Some(write.pace.next),
-            (None, _) if hold.renew.failures > 0 => None,
-            (None, _) if !hold.names(heir) => Some(now),
-            (None, _) if self.state.turn.is_some() => None,
-            (None, Some(Due::Now(_) | Due::Abandon(_))) => Some(now),
-            (None, due) if self.outcome_is_to_be_written(due.as_ref()) => Some(now),
-            (None, Some(Due::In(wait))) => Some(now + *wait),
-            (None, Some(Due::Ahead(by))) => Some(now + (*by).min(STUCK)),
-            (None, Some(Due::Nothing) | None) => None,
+            (None, _) if self.wanted(hold, now).is_some() => Some(now),
+            (None, Some(Due::In(wait))) => Some(now + wait),
+            (None, Some(Due::Ahead(by))) => Some(now + by.min(STUCK)),
+            (None, _) => None,
         };
         let next = hold.renew.next.min(hold.valid_until);
         let steered = self.next_in_steering(hold, now);
@@ -377,7 +428,7 @@ impl Step<'_> {
     ) -> Phase {
         match operation {
             Operation::Renew { .. } => self.renewal(hold, operation, reply, (sent, now), chance),
-            _ => self.written(hold, operation, reply, now, chance),
+            _ => self.written(hold, operation, reply, (sent, now), chance),
         }
     }
 
@@ -408,7 +459,9 @@ impl Step<'_> {
                 // Up to an eighth early, so that the answers come at all phases of a second:
                 // their dates have whole seconds, and the service's clock is read from them.
                 let early = chance.bits() % nanos(timings.renew / 8);
-                hold.renew = Pace::at(sent + timings.renew - Duration::from_nanos(early));
+                let next = sent + timings.renew - Duration::from_nanos(early);
+                let gap = GAP.min(timings.beside_renewals(now, hold.valid_until));
+                hold.renew = Pace::at(next.max(now + gap));
                 (self.renewed, self.tell_now) = (true, true);
                 Phase::Holding(hold)
             }
@@ -437,7 +490,7 @@ impl Step<'_> {
         mut hold: Hold,
         operation: &Operation,
         reply: &Reply,
-        now: Moment,
+        (sent, now): (Moment, Moment),
         chance: &mut dyn Chance,
     ) -> Phase {
         let Some(mut write) = hold.write.take() else { return Phase::Holding(hold) };
@@ -445,18 +498,28 @@ impl Step<'_> {
             Progress::Done(etag) => {
                 hold.etag = etag;
                 hold.record = write.record;
-                hold.outcome_unwritten = false;
+                (hold.outcome_unwritten, hold.stalled, hold.resets_slot) = (false, None, false);
+                if let Some(order) = self.state.steering.hand_over_mut() {
+                    order.named(hold.record.heir.as_deref(), (sent, now), &self.settings.timings);
+                }
                 if let Some(claim) = hold.claiming.take() {
                     self.start_turn(&hold, claim);
                 }
                 return Phase::Holding(hold);
             }
-            Progress::Onward => write.pace.next = now,
+            Progress::NotApplied(found, etag) => {
+                hold.found(found.clone(), etag.clone());
+                write.begin_again(found, etag, now);
+            }
             Progress::Again => {
                 if write.pace.failures > 0 {
                     self.tell_reply(operation, reply, now);
                 }
                 write.pace.failed(now, BACK_OFF, chance);
+                let of_work = hold.outcome_unwritten || write.record.turns() != hold.record.turns();
+                if of_work && self.state.turn.is_none() {
+                    hold.stalled.get_or_insert(sent);
+                }
             }
             Progress::LeaseLost => return self.lose(&hold, operation, reply, now),
             Progress::Outdone => {
@@ -467,7 +530,24 @@ impl Step<'_> {
             }
         }
         hold.write = Some(write);
-        Phase::Holding(hold)
+        self.unless_stalled(hold, now, chance)
+    }
+
+    /// Gives up a leadership without work that gets through: none for two leases since the first try. A
+    /// try and the renewal before it may be under way then, so that this is known at the latest two
+    /// request time-outs and a back-off later.
+    fn unless_stalled(&mut self, hold: Hold, now: Moment, chance: &mut dyn Chance) -> Phase {
+        let stalled = hold.stalled.map(|since| now.saturating_sub(since));
+        let most = STALLED_LEASES * self.settings.timings.lease;
+        let stalled = stalled.filter(|stalled| *stalled >= most);
+        self.state.phase = Phase::Holding(hold);
+        if let Some(stalled) = stalled {
+            let span = self.state.health.cool_down(&self.settings.watchdog, now, chance);
+            self.tell(TroubleClass::Work, Health::explain_stall(stalled, span), now);
+            let then = now + self.settings.timings.poll / 2;
+            self.step_down(EndingReason::WorkFailed, now, then, None);
+        }
+        core::mem::replace(&mut self.state.phase, Phase::Left)
     }
 
     /// The service says that the lease is gone: there is nothing to release.

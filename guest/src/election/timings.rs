@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 
+use super::Moment;
 use crate::prelude::*;
 use tenure_base::duration::format_duration;
 
@@ -12,6 +13,9 @@ const LONGEST_LEASE: Duration = Duration::from_secs(60);
 const SHORTEST_POLL: Duration = Duration::from_millis(500);
 const SHORTEST_TIMEOUT: Duration = Duration::from_secs(1);
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// A record write is given this long at least, also when a renewal is due before.
+const LEAST_WRITE: Duration = Duration::from_secs(1);
 
 /// How long a holder waits at most between two attempts at the same request.
 pub(super) const BACK_OFF: Duration = Duration::from_millis(500);
@@ -29,6 +33,35 @@ pub struct Timings {
     pub poll: Duration,
     /// The longest that one request may take.
     pub request_timeout: Duration,
+}
+
+impl Timings {
+    /// How long a leader may wait at `now` for the answer to a request that is no renewal, so that
+    /// afterwards there is time for two tries of a renewal before `valid_until`. The second one follows
+    /// the first at once. Never more than the request time-out.
+    ///
+    /// With a round trip of `r`, a renewal that was sent at 0 is answered at `r`. The request that goes
+    /// out then is given `lease − margin − r − 2 × time-out`. That is enough for its own round trip as
+    /// long as `r ≤ (lease − margin − 2 × time-out) / 2`: with the defaults (15 − 3 − 6) / 2 = 3 s, the
+    /// whole time-out.
+    pub(super) fn beside_renewals(&self, now: Moment, valid_until: Moment) -> Duration {
+        let left = valid_until.saturating_sub(now);
+        left.saturating_sub(2 * self.request_timeout).min(self.request_timeout)
+    }
+
+    /// How long a record write, or the look that tells what became of it, may take at `now`: what
+    /// [`Timings::beside_renewals`] leaves, the time until `renewal` is due, or a second, whichever is
+    /// longest.
+    pub(super) fn for_a_write(
+        &self,
+        now: Moment,
+        renewal: Moment,
+        valid_until: Moment,
+    ) -> Duration {
+        let least = LEAST_WRITE.max(renewal.saturating_sub(now));
+        let left = valid_until.saturating_sub(now);
+        self.beside_renewals(now, valid_until).max(least).min(self.request_timeout).min(left)
+    }
 }
 
 #[cfg(doctor)]

@@ -78,9 +78,11 @@ pub(super) struct Raise {
     acquired: Moment,
     valid_until: Moment,
     write: Write,
+    /// How long the candidate stays out of the race when the term cannot be raised.
+    stays_out: Duration,
 }
 
-remember!(struct Raise { lease, acquired, valid_until, write });
+remember!(struct Raise { lease, acquired, valid_until, write, stays_out });
 
 impl Raise {
     /// When it is too late to lead by this lease.
@@ -381,7 +383,8 @@ impl Step<'_> {
         let write = Write::new(record, attempt.etag, Pace::at(now + wait));
         let since = if mutant!(ValidityFromAnswer) { now } else { sent };
         let valid_until = since + timings.lease - timings.margin;
-        Phase::Raising(Raise { lease: attempt.lease, acquired: sent, valid_until, write })
+        let (lease, stays_out) = (attempt.lease, Duration::ZERO);
+        Phase::Raising(Raise { lease, acquired: sent, valid_until, write, stays_out })
     }
 
     /// What is to be on the blob when this candidate leads. The term survives the loss of the
@@ -429,6 +432,7 @@ impl Step<'_> {
         let (lease, left) = (raise.lease, raise.valid_until.saturating_sub(now));
         if left.is_zero() {
             // 4. One that cannot finish inside its validity releases.
+            self.state.health.not_raised(now + raise.stays_out);
             self.state.phase = self.give_back(lease, now);
             return self.send_release(now);
         }
@@ -456,12 +460,13 @@ impl Step<'_> {
                     return self.give_back(lease, now);
                 }
                 self.tell_now = true;
+                self.state.health.raised();
                 let renew = Pace::at(raise.acquired + self.settings.timings.renew);
                 let (record, won) = (raise.write.record, raise.acquired);
                 Phase::Holding(Hold::new(lease, valid_until, renew, record, etag, won))
             }
-            Progress::Onward => {
-                raise.write.pace.next = now;
+            Progress::NotApplied(found, etag) => {
+                raise.write.begin_again(found, etag, now);
                 Phase::Raising(raise)
             }
             Progress::Again => {
@@ -469,6 +474,7 @@ impl Step<'_> {
                     self.tell_reply(operation, reply, now);
                 }
                 raise.write.pace.failed(now, BACK_OFF, chance);
+                raise.stays_out = self.state.health.out_after_raise(self.settings, chance);
                 Phase::Raising(raise)
             }
             // Released also when the service says that it is lost: that harms nobody.

@@ -8,6 +8,8 @@ mod leaving;
 mod memories;
 mod notices;
 mod one_turn;
+mod progress;
+mod slow;
 mod steering;
 mod turns;
 mod watchdog;
