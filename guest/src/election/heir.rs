@@ -20,6 +20,7 @@ use super::Moment;
 use super::candidate::{Phase, Step};
 use super::chance::{Chance, lease_id};
 use super::chore::Chore;
+use super::damping::Row;
 use super::errands::LEAST_NOTICE;
 use super::failure::Failure;
 use super::holding::Hold;
@@ -215,11 +216,7 @@ impl Step<'_> {
     }
 
     /// Takes the answer to a request about where it comes forward.
-    pub(super) fn stood_forward(
-        &mut self,
-        answer: Option<&Answer>,
-        (sent, now): (Moment, Moment),
-    ) {
+    pub(super) fn stood_forward(&mut self, answer: Option<&Answer>, (sent, now): (Moment, Moment)) {
         let leaves = matches!(self.chore, Chore::Leave { .. });
         self.chore_answered(answer, now.saturating_sub(sent));
         let poll = self.settings.timings.poll;
@@ -331,9 +328,34 @@ impl Step<'_> {
             return order.looked(known.map(|_| here), now);
         }
         hold.look_for_heir = now + PRIORITY_EVERY;
-        if let Some(seen) = seen.filter(|s| s.priority > priority && s.candidate != *own) {
-            self.hand_over(seen.candidate, now);
+        let higher = seen.filter(|seen| seen.priority > priority && seen.candidate != *own);
+        if let Some(Forward { candidate, .. }) = higher
+            && !self.is_to_wait(&candidate, now)
+        {
+            self.hand_over(candidate, now);
         }
+    }
+
+    /// Whether a candidate of higher priority is not handed the leadership yet, because it did not keep
+    /// it. That is told. One that handed it to this leader itself did keep it.
+    fn is_to_wait(&mut self, candidate: &str, now: Moment) -> bool {
+        let Phase::Holding(hold) = &mut self.state.phase else { return false };
+        let row = hold.short_leaderships(candidate, self.settings.max_tenure);
+        let Some((Row { count, until }, time)) = row.zip(self.state.service.now(now)) else {
+            return false;
+        };
+        let left = until.since(time);
+        hold.look_for_heir = now + left.clamp(PRIORITY_EVERY, AFTER_IN_VAIN);
+        if !left.is_zero() {
+            let until = until.to_rfc3339();
+            let detail = format!(
+                "\"{candidate}\" has a higher priority, but is not handed the leadership before {until}: \
+                 {count} of its leaderships in a row ended soon; see why it does not keep it. An order \
+                 to hand over is carried out at once"
+            );
+            self.tell(TroubleClass::Order, detail, now);
+        }
+        !left.is_zero()
     }
 
     /// Nothing came of an order to hand over: the leadership goes on.

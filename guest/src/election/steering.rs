@@ -90,7 +90,12 @@ impl HandOver {
 
     /// The record names this heir since the write that was `sent` was answered: from now on it has the
     /// time to come.
-    pub fn named(&mut self, on_record: Option<&str>, (sent, now): (Moment, Moment), timings: &Timings) {
+    pub fn named(
+        &mut self,
+        on_record: Option<&str>,
+        (sent, now): (Moment, Moment),
+        timings: &Timings,
+    ) {
         if !self.named && on_record == Some(&self.to) {
             self.named = true;
             self.until = self.until.max(now + time_to_come(timings, now.saturating_sub(sent)));

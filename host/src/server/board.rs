@@ -114,7 +114,10 @@ fn keeps_out(class: TroubleClass) -> bool {
         | TroubleClass::Unreachable
         | TroubleClass::Unavailable
         | TroubleClass::Nonsense => true,
-        TroubleClass::LeaseLost | TroubleClass::Schedule | TroubleClass::Work => false,
+        TroubleClass::LeaseLost
+        | TroubleClass::Schedule
+        | TroubleClass::Work
+        | TroubleClass::Order => false,
     }
 }
 

@@ -8,6 +8,7 @@ mod leaving;
 mod memories;
 mod notices;
 mod one_turn;
+mod priority;
 mod progress;
 mod slow;
 mod steering;

@@ -21,8 +21,6 @@ pub(super) struct Runner {
     events: VecDeque<Event>,
     turn_ends: Option<Moment>,
     pub standing: Standing,
-    /// It is dead until then.
-    pub dead_until: Moment,
 }
 
 /// A request that is under way.
@@ -75,7 +73,6 @@ impl World {
             events: VecDeque::new(),
             turn_ends: None,
             standing: Standing::Undecided,
-            dead_until: Moment::ZERO,
         });
         let runners = runners.collect();
         let mut service = Service::default();
@@ -117,7 +114,7 @@ impl World {
         let runner = &mut self.runners[index];
         (runner.memory, runner.step, runner.asked) = (None, None, None);
         (runner.turn_ends, runner.standing) = (None, Standing::Undecided);
-        (runner.due, runner.dead_until) = (until, until);
+        runner.due = until;
         runner.events.clear();
     }
 
@@ -206,11 +203,8 @@ impl World {
         if matches!(report.standing, Standing::Leading(_)) && !led {
             self.wins.push((name.clone(), now));
         }
-        runner.due = if runner.events.is_empty() {
-            now.max(runner.began + report.again_in)
-        } else {
-            now
-        };
+        runner.due =
+            if runner.events.is_empty() { now.max(runner.began + report.again_in) } else { now };
         runner.memory = Some(report.memory);
         runner.standing = report.standing;
         if let Some(turn) = report.run {
