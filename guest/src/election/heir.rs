@@ -54,6 +54,9 @@ const ANEW: Duration = Duration::from_secs(4);
 const HERE: Duration = Duration::from_secs(9);
 const FOR_REQUESTS: Duration = Duration::from_secs(3);
 
+/// But not longer than an heir certainly looks for its lease: see [`HEIR_LOOKS`].
+const LONGEST_HERE: Duration = Duration::from_secs(30);
+
 /// From one coming forward to the next an heir asks for its lease, looks who leads, looks at the blob
 /// beside and writes there.
 const REQUESTS: u32 = 4;
@@ -140,6 +143,7 @@ impl Forward {
         let seen = Self::read(answer.properties.as_ref()?)?;
         let age = answer.date?.signed_duration_since(answer.modified?);
         let here = HERE - FOR_REQUESTS + FOR_REQUESTS.max(REQUESTS * took);
+        let here = here.min(LONGEST_HERE);
         let most = if seen.called.is_some() { here } else { FRESH };
         (age.abs().to_std().ok()? < most).then_some(seen)
     }
@@ -379,7 +383,7 @@ impl Step<'_> {
             InVain::WentAway => "the candidate of that name was there, and is not any more",
             InVain::WorkWentOn => "the work did not end in time",
         };
-        let detail = format!("not handed over to \"{to}\", this one goes on leading: {why}");
+        let detail = format!("not handed over to \"{to}\", the leader goes on: {why}");
         self.tell(TroubleClass::Order, detail, now);
     }
 }

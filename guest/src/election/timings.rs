@@ -264,4 +264,23 @@ mod tests {
         assert!(breach.advice.starts_with("renew every 5s or less"), "{breach:?}");
         assert!(Wanted { renew: seconds(5.0), ..Wanted::default() }.judge().is_ok());
     }
+
+    #[test]
+    fn a_write_has_the_whole_timeout_while_two_tries_of_a_renewal_still_fit() {
+        let timings = Wanted::default().judge().unwrap();
+        let at = Duration::from_millis;
+        // Sent at 0, so valid until 12 s; the next renewal is due at 4 s.
+        let given = |now| timings.for_a_write(at(now), at(4_000), at(12_000));
+        for round_trip in [0, 1_000, 1_700, 2_500, 3_000] {
+            assert_eq!(given(round_trip), at(3_000), "{round_trip}");
+        }
+        assert_eq!(given(3_500), at(2_500), "as long as leaves time for both tries");
+        assert_eq!(given(5_500), at(1_000), "at least a second");
+        assert_eq!(given(11_500), at(500), "and never longer than the validity");
+        // Settings with which no more fits: the time until the next renewal, as ever.
+        let close = Timings { request_timeout: at(3_500), ..timings };
+        assert_eq!(close.for_a_write(at(2_000), at(4_000), at(12_000)), at(3_000));
+        assert_eq!(close.for_a_write(at(3_400), at(4_000), at(12_000)), at(1_600));
+        assert_eq!(close.beside_renewals(at(6_000), at(12_000)), Duration::ZERO);
+    }
 }
