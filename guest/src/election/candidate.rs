@@ -315,7 +315,7 @@ impl<'s> Step<'s> {
         self.exchanges.push(Exchange { what: operation.name(), result, took });
         if let Operation::LookAside(aside) | Operation::WriteAside { aside, .. } = operation {
             // Not even the service's time is learnt from it.
-            return self.ran_errand(aside, &reply, now);
+            return self.ran_errand(aside, &reply, (sent, now));
         }
         let signed_by_wall = self.state.service.estimate(now).is_none();
         if let Ok(Answer { date: Some(date), .. }) = &reply {
