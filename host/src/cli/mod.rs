@@ -58,6 +58,10 @@ pub fn main() -> ExitCode {
 }
 
 fn obey() -> ExitCode {
+    // Whoever started this may have left files and sockets open, which are nothing to the commands
+    // that are started here.
+    #[cfg(unix)]
+    close_fds::set_fds_cloexec(3, &[]);
     let given = Arguments::command().try_get_matches();
     let given = given.unwrap_or_else(|error| args::advised(error).exit());
     let command = Arguments::from_arg_matches(&given).unwrap_or_else(|error| error.exit()).command;
