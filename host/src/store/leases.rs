@@ -81,7 +81,7 @@ impl Service {
         request: &Request,
     ) -> Result<Response, Failure> {
         let action = Action::read(verb, request)?;
-        let conditions = Conditions::read(request)?;
+        let conditions = Conditions::of_write(request)?;
         if snapshot.is_some() {
             return Err(Code::InvalidOperation.into());
         }
