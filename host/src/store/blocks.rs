@@ -20,12 +20,15 @@ const MAX_ID: usize = 64;
 /// How many blocks a blob may have, put and not yet in it included (the service's limits are 50 000 and 100 000).
 const MAX_BLOCKS: usize = 50_000;
 
+/// The largest blob made of blocks. One list may name a block many times, so it needs a limit.
+const MAX_BLOB: usize = 16 * MAX_BODY;
+
 /// A block that was put: its id as sent, and its bytes.
 pub(super) type Block = (String, Bytes);
 
 /// Where a block list takes a block from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum From {
+enum Source {
     Committed,
     Uncommitted,
     /// The blocks that were put, then those of the blob.
@@ -158,7 +161,7 @@ impl Service {
 fn assembled(
     container: &Container,
     name: &str,
-    wanted: &[(From, String)],
+    wanted: &[(Source, String)],
 ) -> Result<Body, Failure> {
     let staged: &[Block] = container.staged.get(name).map_or(&[], Vec::as_slice);
     let of_blob: Vec<Block> = match container.blobs.get(name).map(|blob| &blob.current.body) {
@@ -173,9 +176,9 @@ fn assembled(
     let (mut bytes, mut blocks) = (BytesMut::new(), Vec::new());
     for (from, id) in wanted {
         let sources: &[&[Block]] = match from {
-            From::Committed => &[&of_blob],
-            From::Uncommitted => &[staged],
-            From::Latest => &[staged, &of_blob],
+            Source::Committed => &[&of_blob],
+            Source::Uncommitted => &[staged],
+            Source::Latest => &[staged, &of_blob],
         };
         let mut all = sources.iter().copied().flatten();
         let (_, block) = all.find(|(known, _)| known == id).ok_or(Code::InvalidBlockList)?;
@@ -188,11 +191,8 @@ fn assembled(
     Ok(Body::Block(bytes.freeze(), blocks))
 }
 
-/// The largest blob made of blocks. One list may name a block many times, so it needs a limit.
-const MAX_BLOB: usize = 16 * MAX_BODY;
-
 /// `<BlockList><Latest>ID</Latest>…</BlockList>`.
-fn read_list(body: &[u8]) -> Result<Vec<(From, String)>, Failure> {
+fn read_list(body: &[u8]) -> Result<Vec<(Source, String)>, Failure> {
     let wrong = || Failure::from(Code::InvalidXmlDocument);
     let text = std::str::from_utf8(body).map_err(|_| wrong())?;
     let mut reader = Reader::from_str(text.trim_start_matches('\u{feff}'));
@@ -227,9 +227,9 @@ fn read_list(body: &[u8]) -> Result<Vec<(From, String)>, Failure> {
             }
             Event::End(_) => {
                 let from = match path.pop().as_deref() {
-                    Some("Committed") => Some(From::Committed),
-                    Some("Uncommitted") => Some(From::Uncommitted),
-                    Some("Latest") => Some(From::Latest),
+                    Some("Committed") => Some(Source::Committed),
+                    Some("Uncommitted") => Some(Source::Uncommitted),
+                    Some("Latest") => Some(Source::Latest),
                     _ => None,
                 };
                 let id = std::mem::take(&mut id).trim().to_owned();
@@ -249,7 +249,7 @@ fn read_list(body: &[u8]) -> Result<Vec<(From, String)>, Failure> {
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> Result<Vec<(From, String)>, Code> {
+    fn read(text: &str) -> Result<Vec<(Source, String)>, Code> {
         read_list(text.as_bytes()).map_err(|failure| failure.code)
     }
 
@@ -258,9 +258,9 @@ mod tests {
         let text = "\u{feff}<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<BlockList>\n \
             <Latest>YQ==</Latest><Committed> Yg== </Committed><Uncommitted>Yw==</Uncommitted>\n</BlockList>";
         let expected = [
-            (From::Latest, "YQ==".to_owned()),
-            (From::Committed, "Yg==".to_owned()),
-            (From::Uncommitted, "Yw==".to_owned()),
+            (Source::Latest, "YQ==".to_owned()),
+            (Source::Committed, "Yg==".to_owned()),
+            (Source::Uncommitted, "Yw==".to_owned()),
         ];
         assert_eq!(read(text).unwrap(), expected);
         assert_eq!(read("<BlockList/>").unwrap(), []);

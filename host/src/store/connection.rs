@@ -31,8 +31,11 @@ const MAX_HEAD: usize = 64 * 1024;
 /// How much is still read of a client that sends what was refused: closed before, it would not see the answer.
 const MAX_REST: usize = 4 * MAX_BODY;
 
-/// How much is read or written at once.
+/// How much is written at once.
 const STEP: usize = 64 * 1024;
+
+/// For how much there is room at least when something is read.
+const LEAST: usize = 8 * 1024;
 
 /// Why no request comes of what arrived.
 enum End {
@@ -46,6 +49,17 @@ impl From<io::Error> for End {
     fn from(_: io::Error) -> End {
         End::Gone
     }
+}
+
+/// What follows an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Then {
+    /// The next request.
+    Next,
+    /// Nothing.
+    End,
+    /// Nothing, but the client has not sent all of its request.
+    Drain,
 }
 
 /// A body, or of one that is too large what is needed to refuse it.
@@ -62,18 +76,18 @@ pub(super) async fn converse(socket: TcpStream, face: Face, mut stop: watch::Rec
             next = wire.head() => next,
             _ = stop.wait_for(|stop| *stop) => return,
         };
-        let (answered, last) = match next {
+        let answered = match next {
             Ok(head) => wire.request(head, &face, &stop).await,
-            Err(end) => (Err(end), true),
+            Err(end) => Err(end),
         };
         match answered {
-            Ok(()) if !last => {}
-            Ok(()) => return wire.close().await,
-            Err(End::Gone) => return,
+            Ok(Then::Next) => {}
+            Ok(Then::End) | Err(End::Gone) => return,
+            Ok(Then::Drain) => return wire.drain().await,
             Err(End::Refused(status)) => {
                 let response = Response::new(status.as_u16()).with("Content-Length", "0");
                 if wire.write(&answer_head(&response, true)).await.is_ok() {
-                    wire.close().await;
+                    wire.drain().await;
                 }
                 return;
             }
@@ -110,19 +124,18 @@ impl Wire {
         timeout(HEAD_TIME, whole).await.unwrap_or(Err(End::Refused(StatusCode::REQUEST_TIMEOUT)))
     }
 
-    /// Reads what belongs to the request and answers it. Also: whether it was the last one.
+    /// Reads what belongs to the request and answers it.
     async fn request(
         &mut self,
         head: Head,
         face: &Face,
         stop: &watch::Receiver<bool>,
-    ) -> (Result<(), End>, bool) {
+    ) -> Result<Then, End> {
         let mut request = head.request;
-        let mut last = head.last;
-        match self.body(head.framing, head.waits).await {
-            Ok(Body::Whole(body)) => request.body = body,
-            Ok(Body::TooLarge(body)) => (request.body, last) = (body, true),
-            Err(end) => return (Err(end), true),
+        let mut then = if head.last { Then::End } else { Then::Next };
+        match self.body(head.framing, head.waits).await? {
+            Body::Whole(body) => request.body = body,
+            Body::TooLarge(body) => (request.body, then) = (body, Then::Drain),
         }
         let response = {
             let mut service = face.service.lock().unwrap_or_else(PoisonError::into_inner);
@@ -130,8 +143,11 @@ impl Wire {
             let now = (face.clock)();
             service.handle(now, &request)
         };
-        last |= *stop.borrow();
-        (self.answer(&response, last).await, last)
+        if then == Then::Next && *stop.borrow() {
+            then = Then::End;
+        }
+        self.answer(&response, then != Then::Next).await?;
+        Ok(then)
     }
 
     async fn body(&mut self, framing: Framing, waits: bool) -> Result<Body, End> {
@@ -181,12 +197,18 @@ impl Wire {
         while self.arrived.len() < count {
             self.more(SILENT_TIME).await?;
         }
-        Ok(self.arrived.split_to(count).freeze())
+        // A copy: what is kept of it for long must not keep all else that arrived with it.
+        let bytes = Bytes::copy_from_slice(&self.arrived[..count]);
+        self.arrived.advance(count);
+        if self.arrived.is_empty() {
+            self.arrived = BytesMut::new();
+        }
+        Ok(bytes)
     }
 
     /// Waits for more to arrive.
     async fn more(&mut self, time: Duration) -> Result<(), End> {
-        self.arrived.reserve(STEP);
+        self.arrived.reserve(LEAST);
         match timeout(time, self.socket.read_buf(&mut self.arrived)).await {
             Ok(Ok(0) | Err(_)) => Err(End::Gone),
             Ok(Ok(_)) => Ok(()),
@@ -211,7 +233,7 @@ impl Wire {
     }
 
     /// Says that nothing follows, and reads for a while what the client still sends.
-    async fn close(&mut self) {
+    async fn drain(&mut self) {
         if self.socket.shutdown().await.is_err() {
             return;
         }

@@ -245,6 +245,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
         comp: "block",
         parameters: &["blockid"],
         headers: &[&["Content-MD5"], LEASE_ID],
+        right: ('o', "cw"),
         ..BLOB
     },
     Operation {
@@ -252,6 +253,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
         title: "Put Block List",
         comp: "blocklist",
         headers: &[&["Content-MD5"], PROPERTIES, METADATA, LEASE_ID, CONDITIONS],
+        right: ('o', "cw"),
         ..BLOB
     },
     Operation {

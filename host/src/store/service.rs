@@ -186,7 +186,8 @@ impl Service {
             return Err(Code::InvalidOperation.into());
         }
         // Not documented: whether a condition of the request is judged before this. Rights come first everywhere.
-        if matches!(verb, Verb::PutBlob | Verb::PutBlockList) && self.blob(&place, name).is_ok() {
+        let overwrites = matches!(verb, Verb::PutBlob | Verb::PutBlock | Verb::PutBlockList);
+        if overwrites && self.blob(&place, name).is_ok() {
             access.permit_overwrite()?;
         }
         match verb {
