@@ -95,8 +95,7 @@ const ACCOUNT: Operation = Operation {
 };
 const CONTAINER: Operation = Operation { on: On::Container, right: ('c', ""), ..ACCOUNT };
 const BLOB: Operation = Operation { on: On::Blob, methods: PUT, right: ('o', "w"), ..ACCOUNT };
-const LEASE_BLOB: Operation =
-    Operation { comp: "lease", parameters: &["snapshot"], headers: &[LEASE, CONDITIONS], ..BLOB };
+const LEASE_BLOB: Operation = Operation { comp: "lease", headers: &[LEASE, CONDITIONS], ..BLOB };
 
 /// Everything that is played.
 pub(super) const OPERATIONS: &[Operation] = &[
@@ -166,7 +165,6 @@ pub(super) const OPERATIONS: &[Operation] = &[
     Operation {
         verb: Verb::PutBlob,
         title: "Put Blob",
-        parameters: &["snapshot"],
         headers: &[
             &["Content-MD5", "x-ms-blob-content-length", "x-ms-blob-type"],
             PROPERTIES,
@@ -218,7 +216,6 @@ pub(super) const OPERATIONS: &[Operation] = &[
         verb: Verb::SetMetadata,
         title: "Set Blob Metadata",
         comp: "metadata",
-        parameters: &["snapshot"],
         headers: &[METADATA, LEASE_ID, CONDITIONS],
         ..BLOB
     },
@@ -226,7 +223,6 @@ pub(super) const OPERATIONS: &[Operation] = &[
         verb: Verb::SetProperties,
         title: "Set Blob Properties",
         comp: "properties",
-        parameters: &["snapshot"],
         headers: &[PROPERTIES, LEASE_ID, CONDITIONS],
         ..BLOB
     },
@@ -234,7 +230,6 @@ pub(super) const OPERATIONS: &[Operation] = &[
         verb: Verb::Snapshot,
         title: "Snapshot Blob",
         comp: "snapshot",
-        parameters: &["snapshot"],
         headers: &[METADATA, LEASE_ID, CONDITIONS],
         right: ('o', "cw"),
         ..BLOB
@@ -353,7 +348,8 @@ impl Operation {
         if first.action.is_empty() { Ok(first) } else { leasing(request) }
     }
 
-    /// Refuses what has an effect that the store does not play, and conditions where there are none.
+    /// Refuses what has an effect that the store does not play, conditions where there are none, and what cannot be
+    /// done to a snapshot.
     pub(super) fn judge(
         &self,
         address: &Address,
@@ -367,6 +363,9 @@ impl Operation {
             let known = contains(ALWAYS, name)
                 || contains(self.parameters, name)
                 || (overrides && contains(OVERRIDES, name));
+            if !known && name.eq_ignore_ascii_case("snapshot") {
+                return Err(Code::InvalidOperation.into());
+            }
             if !known && !name.is_empty() {
                 return Err(Failure::not_played(&format!("the parameter {name} of {title}")));
             }

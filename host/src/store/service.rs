@@ -178,13 +178,6 @@ impl Service {
             Resource::Blob(container, blob) => (container, blob.as_str()),
         };
         let place = (address.account.clone(), container.clone());
-        let unchangeable = matches!(
-            verb,
-            Verb::PutBlob | Verb::SetMetadata | Verb::SetProperties | Verb::Snapshot
-        );
-        if unchangeable && snapshot.is_some() {
-            return Err(Code::InvalidOperation.into());
-        }
         // Not documented: whether a condition of the request is judged before this. Rights come first everywhere.
         let overwrites = matches!(verb, Verb::PutBlob | Verb::PutBlock | Verb::PutBlockList);
         if overwrites && self.blob(&place, name).is_ok() {
@@ -214,7 +207,7 @@ impl Service {
                 self.get_block_list(now, &place, name, kind, request)
             }
             Verb::Acquire | Verb::Renew | Verb::Change | Verb::Release | Verb::Break => {
-                self.lease_blob(now, &place, name, snapshot, verb, request)
+                self.lease_blob(now, &place, name, verb, request)
             }
             Verb::GetAccount | Verb::ListContainers | Verb::Other => {
                 Err(Code::UnsupportedHttpVerb.into())

@@ -121,7 +121,9 @@ fn what_is_not_played_is_refused_by_name() {
     let at = |query: &str| format!("{blob}?{query}");
     let of = |query: &str| format!("{container}&{query}");
     let account = |query: &str| format!("/devstoreaccount1/?{query}");
-    let rows: Vec<(&str, String, Vec<(&str, &str)>, &str)> = vec![
+    // Method, address, headers, and what the message must name.
+    type Row = (&'static str, String, Vec<(&'static str, &'static str)>, &'static str);
+    let rows: Vec<Row> = vec![
         ("PUT", blob.clone(), vec![("x-ms-copy-source", "http://x/y")], "x-ms-copy-source"),
         ("PUT", blob.clone(), vec![kind, ("x-ms-copy-source", "http://x/y")], "x-ms-copy-source"),
         ("PUT", blob.clone(), vec![kind, ("x-ms-tags", "a=b")], "x-ms-tags"),
