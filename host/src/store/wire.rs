@@ -106,6 +106,13 @@ impl Response {
         self
     }
 
+    /// With a document as its body.
+    pub(super) fn with_xml(mut self, xml: String) -> Response {
+        self.body = Bytes::from(xml);
+        let length = self.body.len().to_string();
+        self.with("Content-Length", length).with("Content-Type", "application/xml")
+    }
+
     /// The value of a header.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers
