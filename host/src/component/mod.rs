@@ -9,6 +9,7 @@ mod examination;
 mod limits;
 mod outgoing;
 mod output;
+mod places;
 mod surroundings;
 #[cfg(test)]
 mod tests;

@@ -3,6 +3,7 @@
 mod leaving;
 mod orders;
 mod stopping;
+mod waiting;
 
 use super::{Candidate, Elector, Event, Order, Runner, seen_stopped};
 use crate::Deadline;

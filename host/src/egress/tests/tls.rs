@@ -90,7 +90,7 @@ async fn a_session_is_resumed_by_the_next_turn() {
 fn component(server: &Server, pem: &str) -> Gate {
     let authorities = Authorities::from_pem(pem.as_bytes()).unwrap();
     let policy = policy(&server.address.to_string(), Answers::Collected(1000));
-    Gate::pooled(policy, Arc::new(Clients::for_component(authorities).anew()))
+    Gate::pooled(policy, Arc::new(Clients::for_component(authorities)))
 }
 
 #[tokio::test]
