@@ -180,7 +180,9 @@ impl ElectionComponent {
     /// needs a [`check`](ElectionComponent::check) afterwards, like a new one.
     #[must_use]
     pub fn trusting(mut self, authorities: Authorities) -> Self {
-        self.clients = Arc::new(Clients::for_component(authorities));
+        if !self.clients.trust(&authorities) {
+            self.clients = Arc::new(Clients::for_component(authorities));
+        }
         // What was granted before does not know them.
         self.granted = OnceLock::new();
         self

@@ -31,6 +31,11 @@ impl Clients {
         Self { authorities, ..Self::default() }
     }
 
+    /// Whether they trust nobody but `authorities` beside whom the platform trusts, and all of these.
+    pub(crate) fn trust(&self, authorities: &Authorities) -> bool {
+        self.authorities == *authorities
+    }
+
     /// The client for a scheme.
     pub(crate) fn get(&self, scheme: &str) -> Result<&reqwest::Client, String> {
         let client = match scheme {

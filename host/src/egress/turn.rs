@@ -20,6 +20,7 @@ use rustls::pki_types::ServerName;
 use std::future::ready;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
+use tenure_guest::webhook::{ELECTION_HEADER, election_value};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
@@ -56,10 +57,10 @@ pub(crate) struct Connections {
     _revoke: Revoke,
 }
 
-/// Sends the requests of one turn, stamped with its term.
+/// Sends the requests of one turn, stamped with its term and its election.
 pub(super) struct Courier {
     client: Client<Connector, Full<Bytes>>,
-    stamp: (HeaderName, HeaderValue),
+    stamps: [(HeaderName, HeaderValue); 2],
     pub(super) permit: Permit,
     places: Arc<Semaphore>,
 }
@@ -78,8 +79,8 @@ impl Outlet {
         Self { authorities: Arc::new(authorities), ..self }
     }
 
-    /// Lets a turn of `term` send while its lease holds.
-    pub(crate) fn open(&self, term: u64, lease: Deadline) -> Connections {
+    /// Lets a turn of `election` under `term` send while its lease holds.
+    pub(crate) fn open(&self, term: u64, election: &str, lease: Deadline) -> Connections {
         let (permit, revoke) = Permit::new(lease);
         let connector = Connector {
             tcp: self.tcp.clone(),
@@ -92,10 +93,16 @@ impl Outlet {
             .retry_canceled_requests(false)
             .pool_max_idle_per_host(IDLE_PER_HOST)
             .build(connector);
-        let stamp = (self.term.name().clone(), term.into());
+        // Its characters are those that a header may have.
+        let election = HeaderValue::try_from(election_value(election));
+        let election = election.unwrap_or(HeaderValue::from_static(""));
+        let stamps = [
+            (self.term.name().clone(), term.into()),
+            (HeaderName::from_static(ELECTION_HEADER), election),
+        ];
         let courier = Arc::new(Courier {
             client,
-            stamp,
+            stamps,
             permit,
             places: Arc::new(Semaphore::new(AT_A_TIME)),
         });
@@ -125,9 +132,10 @@ impl Courier {
         // It could tell a proxy to take the stamp away.
         headers.remove(CONNECTION);
         headers.entry(http::header::USER_AGENT).or_insert(HeaderValue::from_static(USER_AGENT));
-        let (name, value) = self.stamp.clone();
-        // Whatever the handler put there.
-        headers.insert(name, value);
+        for (name, value) in self.stamps.clone() {
+            // Whatever the handler put there.
+            headers.insert(name, value);
+        }
         self.client.request(request).await
     }
 }

@@ -35,8 +35,8 @@ pub struct Options {
     /// Where it may send requests to. Names that resolve to this machine or its link are refused
     /// all the same: these are allowed by address only.
     pub allow: AllowList,
-    /// The header that carries the term in each of its requests. What it puts there itself is
-    /// replaced.
+    /// The header that carries the term in each of its requests; `tenure-election` carries the
+    /// election. What it puts there itself is replaced.
     pub term_header: TermHeader,
     /// Called with each line that it writes to standard output and standard error, and with what
     /// the host has to say about its requests (`tenure: …`).
@@ -163,7 +163,7 @@ impl ComponentHandler {
     }
 
     async fn run(&self, turn: Turn, lease: &Deadline) -> wasmtime::Result<Result<(), String>> {
-        let connections = self.outlet.open(turn.term, lease.clone());
+        let connections = self.outlet.open(turn.term, &turn.election, lease.clone());
         let gate = Gate::of_turn(self.policy.clone(), &connections);
         let mut store = self.store(lease, gate);
         // Dropped when the turn ends, however it ends, and before the store: with that go the

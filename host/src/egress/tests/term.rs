@@ -11,7 +11,8 @@ use wasmtime_wasi_http::RequestOptions;
 async fn arrives(header: &str, headers: &[(&'static str, &'static str)]) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let connections = Outlet::new(header.parse().unwrap(), Names::OfOthers).open(7, for_ever());
+    let connections =
+        Outlet::new(header.parse().unwrap(), Names::OfOthers).open(7, "jobs/ü", for_ever());
     let gate = Gate::of_turn(policy(&address.to_string(), Answers::Streamed(0)), &connections);
     let body = Empty::<Bytes>::new().map_err(|never| match never {}).boxed_unsync();
     let mut request = http::Request::get(format!("http://{address}/")).body(body).unwrap();
@@ -39,6 +40,17 @@ async fn whatever_the_guest_put_there() {
         assert_eq!(head.matches("tenure-term:").count(), 1, "{head}");
         assert!(head.contains("\r\ntenure-term: 7\r\n"), "{head}");
         assert_eq!(head.contains("\r\nx: y\r\n"), !headers.is_empty(), "{head}");
+    }
+}
+
+#[tokio::test]
+async fn with_the_election_whose_term_it_is() {
+    for headers in [&[][..], &[("tenure-election", "jobs/other"), ("Tenure-Election", "no/other")]]
+    {
+        let head = arrives("tenure-term", headers).await;
+        assert_eq!(head.matches("tenure-election:").count(), 1, "{head}");
+        // The name has more than a header may have.
+        assert!(head.contains("\r\ntenure-election: jobs/%C3%BC\r\n"), "{head}");
     }
 }
 

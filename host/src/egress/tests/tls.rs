@@ -64,7 +64,7 @@ async fn server() -> Server {
 }
 
 fn turn(outlet: &Outlet, server: &Server, term: u64) -> (Gate, Connections) {
-    let connections = outlet.open(term, for_ever());
+    let connections = outlet.open(term, "jobs/report", for_ever());
     let policy = policy(&server.address.to_string(), Answers::Streamed(1000));
     (Gate::of_turn(policy, &connections), connections)
 }
