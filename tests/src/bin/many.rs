@@ -78,7 +78,15 @@ async fn hold(arguments: &Arguments) -> Result<ExitCode> {
 
     while led(&process.lines()).len() < arguments.elections {
         ensure!(process.is_alive(), "it ended: {}", process.errors());
-        ensure!(began.elapsed() < GIVE_UP, "not all are led: {}", process.errors());
+        if began.elapsed() > GIVE_UP {
+            let lines = process.lines();
+            let Counts { renewals, lost, troubles, .. } = counts(&lines);
+            bail!(
+                "{} are led after {GIVE_UP:?}, with {renewals} renewals, {lost} leaderships lost and \
+                 these troubles: {troubles:?}",
+                led(&lines).len()
+            );
+        }
         sleep(Duration::from_secs(1)).await;
     }
     let all_led = began.elapsed();
