@@ -32,6 +32,7 @@ mod steering;
 mod text;
 mod timings;
 mod trouble;
+mod turn_id;
 mod watchdog;
 mod winning;
 mod write;
@@ -58,6 +59,7 @@ pub use slots::{
 pub use snapshot::{LeaseState, Snapshot, broken};
 pub use timings::Timings;
 pub use trouble::{Trouble, TroubleClass};
+pub use turn_id::TurnId;
 pub use watchdog::Watchdog;
 
 /// An instant of a candidate: the time since the origin of its `elapsed`.

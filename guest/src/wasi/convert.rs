@@ -5,7 +5,7 @@ use core::time::Duration;
 use super::bindings::tenure::election::types as wit;
 use crate::election::{
     Complaint, EndingReason, Event, Exchange, ExchangeResult, Incumbent, LeaseState, Needs,
-    Outcome, Report, Snapshot, Standing, Trouble, TroubleClass, Turn,
+    Outcome, Report, Settings, Snapshot, Standing, Trouble, TroubleClass, Turn, TurnId,
 };
 
 pub fn nanos(span: Duration) -> u64 {
@@ -81,18 +81,20 @@ impl From<Incumbent> for wit::Incumbent {
     }
 }
 
-impl From<Turn> for wit::Turn {
-    fn from(turn: Turn) -> Self {
-        Self {
-            term: turn.term,
-            slot: turn.slot.0,
-            value: turn.value,
-            attempt: turn.attempt,
-            past_due: turn.past_due,
-            missed: turn.missed,
-            valid_for: nanos(turn.valid_for),
-            time_limit: turn.time_limit.map(nanos),
-        }
+/// A turn of the election that the settings name.
+pub fn turn(turn: Turn, settings: &Settings) -> wit::Turn {
+    let id = TurnId::of(&turn, settings);
+    wit::Turn {
+        election: id.election,
+        key: id.key,
+        term: turn.term,
+        slot: turn.slot.0,
+        value: turn.value,
+        attempt: turn.attempt,
+        past_due: turn.past_due,
+        missed: turn.missed,
+        valid_for: nanos(turn.valid_for),
+        time_limit: turn.time_limit.map(nanos),
     }
 }
 
@@ -128,40 +130,37 @@ impl From<Exchange> for wit::Exchange {
     }
 }
 
-impl From<Report> for wit::Report {
-    fn from(report: Report) -> Self {
-        Self {
-            memory: report.memory,
-            standing: match report.standing {
-                Standing::Leading(tenancy) => wit::Standing::Leading(wit::Tenancy {
-                    term: tenancy.term,
-                    valid_for: nanos(tenancy.valid_for),
-                }),
-                Standing::Following(incumbent) => {
-                    wit::Standing::Following(incumbent.map(Into::into))
-                }
-                Standing::Undecided => wit::Standing::Undecided,
-                Standing::Left => wit::Standing::Left,
-            },
-            ending: report.ending.map(|ending| wit::Ending {
-                term: ending.term,
-                reason: match ending.reason {
-                    EndingReason::ValidityEnded => wit::EndingReason::ValidityEnded,
-                    EndingReason::LeaseLost => wit::EndingReason::LeaseLost,
-                    EndingReason::Left => wit::EndingReason::Left,
-                    EndingReason::WorkFailed => wit::EndingReason::WorkFailed,
-                    EndingReason::Resigned => wit::EndingReason::Resigned,
-                    EndingReason::HandedOver => wit::EndingReason::HandedOver,
-                },
+/// What a step of a candidate with these settings came to.
+pub fn report(report: Report, settings: &Settings) -> wit::Report {
+    wit::Report {
+        memory: report.memory,
+        standing: match report.standing {
+            Standing::Leading(tenancy) => wit::Standing::Leading(wit::Tenancy {
+                term: tenancy.term,
+                valid_for: nanos(tenancy.valid_for),
             }),
-            renewed: report.renewed,
-            wind_down: report.wind_down,
-            heir: report.heir,
-            run: report.run.map(Into::into),
-            trouble: report.trouble.into_iter().map(Into::into).collect(),
-            exchanges: report.exchanges.into_iter().map(Into::into).collect(),
-            again_in: nanos(report.again_in),
-        }
+            Standing::Following(incumbent) => wit::Standing::Following(incumbent.map(Into::into)),
+            Standing::Undecided => wit::Standing::Undecided,
+            Standing::Left => wit::Standing::Left,
+        },
+        ending: report.ending.map(|ending| wit::Ending {
+            term: ending.term,
+            reason: match ending.reason {
+                EndingReason::ValidityEnded => wit::EndingReason::ValidityEnded,
+                EndingReason::LeaseLost => wit::EndingReason::LeaseLost,
+                EndingReason::Left => wit::EndingReason::Left,
+                EndingReason::WorkFailed => wit::EndingReason::WorkFailed,
+                EndingReason::Resigned => wit::EndingReason::Resigned,
+                EndingReason::HandedOver => wit::EndingReason::HandedOver,
+            },
+        }),
+        renewed: report.renewed,
+        wind_down: report.wind_down,
+        heir: report.heir,
+        run: report.run.map(|run| turn(run, settings)),
+        trouble: report.trouble.into_iter().map(Into::into).collect(),
+        exchanges: report.exchanges.into_iter().map(Into::into).collect(),
+        again_in: nanos(report.again_in),
     }
 }
 

@@ -109,7 +109,7 @@ impl Guest for Component {
         let mut step =
             Step::begin(&settings, memory.as_deref(), clock.started(), event, &mut chance);
         step.complain(&complaints, clock.started());
-        drive(&mut step, &settings, &|| clock.now()).into()
+        convert::report(drive(&mut step, &settings, &|| clock.now()), &settings)
     }
 
     fn inspect() -> Result<wit::Snapshot, wit::Trouble> {

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tenure_base::duration::format_duration;
 use tokio::sync::{Notify, mpsc, watch};
-use tokio::task::JoinHandle;
+use tokio::task::JoinSet;
 
 /// So many orders of operators may wait.
 const ORDERS: usize = 8;
@@ -38,20 +38,22 @@ pub(super) struct Contender {
     runner: Runner<ElectionComponent, BootClock>,
     orders: mpsc::Receiver<Order>,
     /// Asks whether this process can work.
-    readiness: Option<JoinHandle<()>>,
+    readiness: JoinSet<()>,
     /// Unless it is the usual one.
     grace: Option<Duration>,
     log: Log,
 }
 
 impl Candidacy {
-    /// Judges the settings; none when there is something to complain about. Sends nothing.
+    /// Judges the settings; none when there is something to complain about. Sends nothing. The
+    /// candidate is another one on `component`.
     ///
     /// # Errors
     ///
     /// Why there can be no candidate, whatever the settings are.
     pub(super) async fn judge(
         engine: &Engine,
+        component: &ElectionComponent,
         clock: &BootClock,
         arguments: &RunArguments,
         configuration: &mut Configuration,
@@ -61,7 +63,7 @@ impl Candidacy {
         let grace = configuration.grace(arguments.grace.as_deref());
         let ready_cmd = configuration.ready_cmd(arguments.ready_cmd.as_deref());
         let settings = configuration.settings.clone();
-        let elector = ElectionComponent::new(engine, settings, clock).map_err(|e| e.to_string())?;
+        let elector = component.for_candidate(settings, clock);
         let elector = elector.trusting(configuration.authorities.clone());
         let mut notes = Vec::new();
         match elector.check().await {
@@ -82,9 +84,9 @@ impl Candidacy {
     }
 
     /// Tells of itself, and what concerns all.
-    pub(super) fn begin(&self, also: Option<&str>) {
-        for detail in self.notes.iter().map(String::as_str).chain(also) {
-            self.log.event(&Event::Note { detail: detail.to_owned() });
+    pub(super) fn begin(&self, also: Vec<String>) {
+        for detail in self.notes.iter().cloned().chain(also) {
+            self.log.event(&Event::Note { detail });
         }
     }
 
@@ -108,12 +110,12 @@ impl Candidacy {
         if let Some(grace) = grace {
             runner = runner.grace(grace);
         }
-        let mut readiness = None;
+        let mut readiness = JoinSet::new();
         if let Some(command) = self.ready_cmd {
             let ready = watch::Sender::new(false);
             runner = runner.when_ready(ready.subscribe());
             let asking = ready::wait(command, ready, move |event| noted.event(&event));
-            readiness = Some(tokio::spawn(asking));
+            readiness.spawn(asking);
         }
         Contender { runner, orders: self.orders, readiness, grace, log: own_log }
     }
@@ -133,11 +135,8 @@ impl Contender {
     }
 
     /// Lets go of the log.
-    pub(super) async fn end(self) {
-        if let Some(readiness) = self.readiness {
-            readiness.abort();
-            let _ = readiness.await;
-        }
+    pub(super) async fn end(mut self) {
+        self.readiness.shutdown().await;
     }
 }
 

@@ -10,6 +10,7 @@ mod configuration;
 mod consent;
 mod control_token;
 mod demo;
+mod descriptors;
 mod doctor;
 mod file;
 mod handler;

@@ -4,23 +4,23 @@ use super::args::RunArguments;
 use super::candidacy::Candidacy;
 use super::complaint;
 use super::configuration::Configuration;
+use super::descriptors;
 use super::file::{Elections, Told};
 use super::log::Log;
 use super::signals::{Signals, StatusSignal};
 use super::supervisor;
 use super::{UNUSABLE, fail, standing};
 use crate::clock::BootClock;
-use crate::component::Engine;
+use crate::component::{ComponentError, ElectionComponent, Engine};
 use crate::server::{Board, Server};
-use crate::settings::names;
+use crate::settings::{Settings, names};
 use clap::ArgMatches;
-use std::pin::Pin;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::{Duration, Instant};
 use tokio::select;
 use tokio::sync::{Notify, watch};
+use tokio::task::JoinSet;
 
 /// A second signal did not wait for the lease to be released.
 const IMPATIENT: u8 = 1;
@@ -57,6 +57,11 @@ pub(super) async fn run(arguments: RunArguments, given: &ArgMatches) -> ExitCode
     };
     let logs = logs(&log, &configurations);
     drop(log);
+    let short = descriptors::make_room(told.len());
+    let component = match component(&engine, &clock, &configurations) {
+        Ok(component) => component,
+        Err(error) => return fail(error),
+    };
     let (mut listener, mut control) = (None, None);
     if let Some(first) = configurations.first_mut() {
         listener = first.listener(listen).await;
@@ -67,11 +72,13 @@ pub(super) async fn run(arguments: RunArguments, given: &ArgMatches) -> ExitCode
         told.iter().zip(configurations).zip(logs)
     {
         configuration.default_address(listener.as_ref());
-        match Candidacy::judge(&engine, &clock, arguments, &mut configuration, log).await {
+        let configuration = &mut configuration;
+        let judged = Candidacy::judge(&engine, &component, &clock, arguments, configuration, log);
+        match judged.await {
             Ok(candidacy) => candidacies.extend(candidacy),
             Err(problem) => return fail(problem),
         }
-        elections.complain(origins, configuration.complaints);
+        elections.complain(origins, std::mem::take(&mut configuration.complaints));
     }
     // One that cannot begin means that none does.
     if !elections.complaints.is_empty() || candidacies.len() < told.len() {
@@ -85,11 +92,12 @@ pub(super) async fn run(arguments: RunArguments, given: &ArgMatches) -> ExitCode
         Ok(server) => server,
         Err(error) => return fail(error),
     };
-    let mut also = server.as_ref().map(|s| format!("listening on http://{}", s.address()));
+    let listening = server.as_ref().map(|s| format!("listening on http://{}", s.address()));
+    let mut also: Vec<_> = listening.into_iter().chain(short).collect();
     let changed = Arc::new(Notify::new());
     let mut contenders = Vec::new();
     for candidacy in candidacies {
-        candidacy.begin(also.take().as_deref());
+        candidacy.begin(std::mem::take(&mut also));
         contenders.push(candidacy.contender(clock.clone(), &changed));
     }
     let asked = watch::Sender::new(false);
@@ -103,27 +111,47 @@ pub(super) async fn run(arguments: RunArguments, given: &ArgMatches) -> ExitCode
             signals.next().await;
         }
     };
-    let candidates = contenders.iter_mut().map(|contender| {
+    // Tasks of their own, so that what happens in one election is no work for the others.
+    let mut candidates = JoinSet::new();
+    for mut contender in contenders {
         let mut asked = asked.subscribe();
-        let leave = async move {
-            // The sender outlives it.
-            let _ = asked.wait_for(|asked| *asked).await;
-        };
-        Box::pin(contender.run(leave)) as Pin<Box<dyn Future<Output = ()>>>
-    });
+        candidates.spawn(async move {
+            contender.run(async { drop(asked.wait_for(|asked| *asked).await) }).await;
+            contender.end().await;
+        });
+    }
     let code = select! {
-        () = all(candidates.collect()) => ExitCode::SUCCESS,
+        () = all(&mut candidates) => ExitCode::SUCCESS,
         () = insisted => ExitCode::from(IMPATIENT),
         () = standing::on_signal(&mut status, &boards, &clock, format) => ExitCode::SUCCESS,
         () = supervisor::keep_informed(&boards, &clock, &changed, &asked) => ExitCode::SUCCESS,
     };
     drop(server);
     // The last clones of the log go with them.
-    for contender in contenders {
-        contender.end().await;
-    }
+    candidates.shutdown().await;
     written.wait();
     code
+}
+
+/// Ends when all of them have ended.
+async fn all(candidates: &mut JoinSet<()>) {
+    while let Some(ended) = candidates.join_next().await {
+        if let Some(panic) = ended.err().and_then(|error| error.try_into_panic().ok()) {
+            std::panic::resume_unwind(panic);
+        }
+    }
+}
+
+/// The component that all candidates of this process share.
+fn component(
+    engine: &Engine,
+    clock: &BootClock,
+    configurations: &[Configuration],
+) -> Result<ElectionComponent, ComponentError> {
+    let component = ElectionComponent::new(engine, Settings::new(), clock)?;
+    // Those who trust the same servers share their connections too.
+    let authorities = configurations.first().map(|first| first.authorities.clone());
+    Ok(component.trusting(authorities.unwrap_or_default()))
 }
 
 fn refuse(elections: &Elections) -> ExitCode {
@@ -138,30 +166,4 @@ fn logs(log: &Log, configurations: &[Configuration]) -> Vec<Log> {
     let elections: Vec<_> = elections.filter(|_| configurations.len() > 1).collect();
     let candidates = configurations.iter().map(|c| setting(c, names::NAME));
     log.shared(&candidates.collect::<Vec<_>>(), &elections)
-}
-
-/// Ends when all of them have ended.
-async fn all(mut futures: Vec<Pin<Box<dyn Future<Output = ()> + '_>>>) {
-    std::future::poll_fn(|context| {
-        futures.retain_mut(|future| future.as_mut().poll(context).is_pending());
-        if futures.is_empty() { Poll::Ready(()) } else { Poll::Pending }
-    })
-    .await;
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn all_have_ended_when_the_last_one_has() {
-        let (first, second) = (Notify::new(), Notify::new());
-        first.notify_one();
-        let futures: Vec<Pin<Box<dyn Future<Output = ()> + '_>>> =
-            vec![Box::pin(first.notified()), Box::pin(second.notified())];
-        let mut both = std::pin::pin!(all(futures));
-        assert!(std::future::poll_fn(|c| Poll::Ready(both.as_mut().poll(c).is_pending())).await);
-        second.notify_one();
-        both.await;
-    }
 }

@@ -6,6 +6,7 @@
 //! - The election component, which gets a new instance for each step, has memory and stacks
 //!   that are used again: to map new ones takes longer than most steps.
 
+use super::places::{Place, Places, Urgency};
 use crate::Deadline;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,9 +25,8 @@ const TICK: Duration = Duration::from_millis(10);
 /// The same for a guest that is still there after its deadline.
 const OVERDUE: Duration = Duration::from_millis(1);
 
-/// Instances of the election component that there may be at a time, for a process that embeds
-/// several candidates.
-const BRIEF: u32 = 64;
+/// Calls of the election component at a time. More of them wait for a [place](Places).
+const PLACES: u16 = 64;
 
 /// Bytes of an instance that stay mapped when it ends.
 const RESIDENT: usize = 1024 * 1024;
@@ -38,6 +38,7 @@ pub struct Engine {
     wasmtime: wasmtime::Engine,
     /// For the election component: small, many times a minute.
     brief: wasmtime::Engine,
+    places: Arc<Places>,
     /// None: guests are never interrupted.
     ticker: Option<Arc<Ticker>>,
 }
@@ -68,7 +69,8 @@ impl Engine {
         // Where so much address space is not to be had, memory is mapped anew for each step.
         let brief = wasmtime::Engine::new(&config).unwrap_or_else(|_| wasmtime.clone());
         let ticker = Arc::new(Ticker::start([wasmtime.weak(), brief.weak()])?);
-        Ok(Self { wasmtime, brief, ticker: Some(ticker) })
+        let places = Places::new(PLACES.into());
+        Ok(Self { wasmtime, brief, places, ticker: Some(ticker) })
     }
 
     /// This engine for a simulation: what runs on it from now on is never interrupted, since
@@ -82,6 +84,11 @@ impl Engine {
     /// The engine for components that run briefly and often.
     pub(crate) fn brief(&self) -> Self {
         Self { wasmtime: self.brief.clone(), ..self.clone() }
+    }
+
+    /// Waits until one more call may begin on the [brief](Self::brief) engine. Kept until it is over.
+    pub(super) async fn place(&self, urgency: Urgency) -> Place {
+        self.places.get(urgency).await
     }
 
     pub(crate) fn wasmtime(&self) -> &wasmtime::Engine {
@@ -104,12 +111,13 @@ impl std::fmt::Debug for Engine {
 
 /// Linux tells which pages were written to, so only these are cleaned.
 fn pool() -> InstanceAllocationStrategy {
+    let places = u32::from(PLACES);
     let mut pool = PoolingAllocationConfig::new();
-    pool.total_component_instances(BRIEF)
-        .total_core_instances(4 * BRIEF)
-        .total_memories(BRIEF)
-        .total_tables(4 * BRIEF)
-        .total_stacks(BRIEF)
+    pool.total_component_instances(places)
+        .total_core_instances(4 * places)
+        .total_memories(places)
+        .total_tables(4 * places)
+        .total_stacks(places)
         .linear_memory_keep_resident(RESIDENT)
         .table_keep_resident(RESIDENT)
         .pagemap_scan(Enabled::Auto);

@@ -10,6 +10,7 @@ mod holdings;
 mod limits;
 mod outgoing;
 mod output;
+mod places;
 mod surroundings;
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,7 @@
 //! The component that ships, against the embedded store.
 
+mod many;
+
 use super::{CheckError, ElectionComponent, Engine, Network, NetworkFailure, Surroundings};
 use crate::clock::virtual_time::VirtualClock;
 use crate::clock::{BootClock, Clock};
@@ -115,22 +117,26 @@ impl Network for Wireless {
     }
 }
 
+/// Around a candidate: this network, and randomness that begins with `seed`.
+fn surroundings(network: impl Network + 'static, seed: u64) -> Surroundings {
+    let bits = AtomicU64::new(seed);
+    Surroundings {
+        wall: Arc::new(|| Duration::from_secs(NOW)),
+        random: Arc::new(move || bits.fetch_add(1, Ordering::Relaxed)),
+        network: Arc::new(network),
+    }
+}
+
 /// The memory of a candidate that has found nobody to lead.
 fn first_memory(engine: &Engine, seed: u64) -> Memory {
     VirtualClock::run(async |clock| {
         let network = Wireless(Mutex::new(Service::new(vec![Account::emulator()], 1)));
-        let bits = AtomicU64::new(seed);
-        let surroundings = Surroundings {
-            wall: Arc::new(|| Duration::from_secs(NOW)),
-            random: Arc::new(move || bits.fetch_add(1, Ordering::Relaxed)),
-            network: Arc::new(network),
-        };
         let settings = Settings::new()
             .with(names::ELECTION, "tests/component")
             .with(names::EVERY, "1h")
             .with(names::CONNECTION_STRING, "UseDevelopmentStorage=true");
         let component = ElectionComponent::new(engine, settings, &clock).unwrap();
-        let component = component.in_surroundings(surroundings);
+        let component = component.in_surroundings(surroundings(network, seed));
         let report = component.step(None, clock.now(), None).await.unwrap();
         assert!(report.trouble.is_empty(), "{:?}", report.trouble);
         report.memory

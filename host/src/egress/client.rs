@@ -13,6 +13,10 @@ pub(super) const USER_AGENT: &str = concat!("tenure/", env!("CARGO_PKG_VERSION")
 /// Unused connections are kept for this long: longer than any interval between renewals.
 const IDLE: Duration = Duration::from_secs(90);
 
+/// So many of them to one host: each election sends one request at a time, and so many steps there
+/// are at a time.
+const IDLE_PER_HOST: usize = 64;
+
 /// One pool of connections, whose TLS half is made when it is first needed.
 #[derive(Default)]
 pub(crate) struct Clients {
@@ -27,9 +31,9 @@ impl Clients {
         Self { authorities, ..Self::default() }
     }
 
-    /// Others that trust the same.
-    pub(crate) fn anew(&self) -> Self {
-        Self::for_component(self.authorities.clone())
+    /// Whether they trust nobody but `authorities` beside whom the platform trusts, and all of these.
+    pub(crate) fn trust(&self, authorities: &Authorities) -> bool {
+        self.authorities == *authorities
     }
 
     /// The client for a scheme.
@@ -53,8 +57,7 @@ fn build(config: Result<rustls::ClientConfig, rustls::Error>) -> Result<reqwest:
         .tcp_nodelay(true)
         .connect_timeout(CONNECT)
         .pool_idle_timeout(IDLE)
-        // The component sends one request at a time.
-        .pool_max_idle_per_host(1)
+        .pool_max_idle_per_host(IDLE_PER_HOST)
         .tls_backend_preconfigured(config.map_err(|error| format!("TLS: {error}"))?)
         .build()
         .map_err(|error| error.to_string())

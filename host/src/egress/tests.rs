@@ -78,7 +78,8 @@ fn component_gate(allow: impl ToString) -> Gate {
 
 /// The gate of a turn of term 7, and what keeps the turn open.
 fn turn_gate(allow: impl ToString, lease: Deadline) -> (Gate, Connections) {
-    let connections = Outlet::new(TermHeader::default(), Names::OfOthers).open(7, lease);
+    let connections =
+        Outlet::new(TermHeader::default(), Names::OfOthers).open(7, "jobs/report", lease);
     let policy = policy(&allow.to_string(), Answers::Streamed(1000));
     (Gate::of_turn(policy, &connections, Arc::new(|_| {}), Budget::unlimited()), connections)
 }

@@ -4,6 +4,7 @@ use super::client::{CONNECT, USER_AGENT};
 use super::lookup::{Directory, Lookups, Machine, Place};
 use super::permit::{Permit, Revoke};
 use super::resolver::Names;
+use super::term::reads_as;
 use super::wire::Wire;
 use super::{Authorities, TermHeader, tls};
 use crate::deadline::Deadline;
@@ -21,6 +22,7 @@ use rustls::pki_types::ServerName;
 use std::future::ready;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
+use tenure_guest::webhook::{ELECTION_HEADER, election_value};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
@@ -60,10 +62,10 @@ pub(crate) struct Connections {
     _revoke: Revoke,
 }
 
-/// Sends the requests of one turn, stamped with its term.
+/// Sends the requests of one turn, stamped with its term and its election.
 pub(super) struct Courier {
     client: Client<Connector, Full<Bytes>>,
-    stamp: (TermHeader, HeaderValue),
+    stamps: [(HeaderName, HeaderValue); 2],
     pub(super) permit: Permit,
     places: Arc<Semaphore>,
 }
@@ -91,8 +93,8 @@ impl Outlet {
         Self { authorities: Arc::new(authorities), ..self }
     }
 
-    /// Lets a turn of `term` send while its lease holds.
-    pub(crate) fn open(&self, term: u64, lease: Deadline) -> Connections {
+    /// Lets a turn of `election` under `term` send while its lease holds.
+    pub(crate) fn open(&self, term: u64, election: &str, lease: Deadline) -> Connections {
         let (permit, revoke) = Permit::new(lease);
         let connector = Connector {
             tcp: self.tcp.clone(),
@@ -106,10 +108,16 @@ impl Outlet {
             .pool_max_idle_per_host(IDLE_PER_HOST)
             .http1_max_buf_size(READ_AHEAD)
             .build(connector);
-        let stamp = (self.term.clone(), term.into());
+        // Its characters are those that a header may have.
+        let election = HeaderValue::try_from(election_value(election));
+        let election = election.unwrap_or(HeaderValue::from_static(""));
+        let stamps = [
+            (self.term.name().clone(), term.into()),
+            (HeaderName::from_static(ELECTION_HEADER), election),
+        ];
         let courier = Arc::new(Courier {
             client,
-            stamp,
+            stamps,
             permit,
             places: Arc::new(Semaphore::new(AT_A_TIME)),
         });
@@ -140,13 +148,15 @@ impl Courier {
         // It could tell a proxy to take the stamp away.
         headers.remove(CONNECTION);
         headers.entry(http::header::USER_AGENT).or_insert(HeaderValue::from_static(USER_AGENT));
-        let (stamp, value) = &self.stamp;
-        // Whatever the handler put there, and what its server may take for it.
-        let forged: Vec<_> = headers.keys().filter(|name| stamp.reads_as(name)).cloned().collect();
-        for name in forged {
-            headers.remove(name);
+        for (stamp, value) in &self.stamps {
+            // Whatever the handler put there, and what its server may take for it.
+            let forged: Vec<_> =
+                headers.keys().filter(|name| reads_as(stamp, name)).cloned().collect();
+            for name in forged {
+                headers.remove(name);
+            }
+            headers.insert(stamp.clone(), value.clone());
         }
-        headers.insert(stamp.name().clone(), value.clone());
         PLACE.scope(place, self.client.request(request)).await
     }
 }

@@ -39,8 +39,8 @@ pub struct Options {
     /// Where it may send requests to. Names that resolve to an address of this machine, of its link or
     /// of its platform are refused all the same: these are allowed by address only.
     pub allow: AllowList,
-    /// The header that carries the term in each of its requests. What it puts there itself is
-    /// replaced.
+    /// The header that carries the term in each of its requests; `tenure-election` carries the
+    /// election. What it puts there itself is replaced.
     pub term_header: TermHeader,
     /// Called with each line that it writes to standard output and standard error, and with what
     /// the host has to say about its requests (`tenure: …`).
@@ -167,7 +167,7 @@ impl ComponentHandler {
     }
 
     async fn run(&self, turn: Turn, lease: &Deadline) -> wasmtime::Result<Result<(), String>> {
-        let connections = self.outlet.open(turn.term, lease.clone());
+        let connections = self.outlet.open(turn.term, &turn.election, lease.clone());
         let lines = self.lines.turn();
         let tell = Arc::new(lines.of_host());
         let budget = Budget::new((self.memory_limit / 2).max(LEAST_BUDGET));

@@ -3,6 +3,7 @@
 mod leaving;
 mod orders;
 mod stopping;
+mod waiting;
 
 use super::{Candidate, Elector, Event, Order, Runner, seen_stopped};
 use crate::Deadline;
@@ -121,6 +122,8 @@ fn left(term: u64) -> Reply {
 fn turn(term: u64) -> Turn {
     let (valid_for, time_limit) = (12 * SECOND, None);
     Turn {
+        election: String::new(),
+        key: String::new(),
         term,
         slot: 0,
         value: None,

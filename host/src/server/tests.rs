@@ -437,6 +437,8 @@ fn turns_that_were_late_refused_or_stopped_are_counted() {
     }
     // The claim of the last one told of slots before it: also that of a turn that never begins.
     let turn = Turn {
+        election: String::new(),
+        key: String::new(),
         term: 7,
         slot: 0,
         value: None,

@@ -53,6 +53,9 @@ pub fn report(report: core::Report) -> wit::Report {
         wind_down: report.wind_down,
         heir: report.heir,
         run: report.run.map(|turn| wit::Turn {
+            // There is one election in a world.
+            election: String::new(),
+            key: String::new(),
             term: turn.term,
             slot: turn.slot.0,
             value: turn.value,

@@ -35,6 +35,10 @@ async fn a_command_runs_once_per_slot_and_sees_its_turn_but_no_secret() {
         };
         seen.iter().find_map(value).unwrap_or_else(|| panic!("no {name}: {seen:?}"))
     };
+    assert_eq!(of("TENURE_ELECTION"), stage.group.election);
+    let slot = started.event["slot"].as_str().unwrap();
+    let key = format!("devstoreaccount1/{}/{slot}", stage.group.election);
+    assert_eq!(of("TENURE_IDEMPOTENCY_KEY"), key);
     assert_eq!(of("TENURE_TERM"), started.term().to_string());
     assert_eq!(of("TENURE_SLOT"), started.event["slot"]);
     assert_eq!(of("TENURE_ATTEMPT"), "1");

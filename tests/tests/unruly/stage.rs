@@ -17,6 +17,8 @@ use tokio::time::timeout;
 use super::clock::JumpingClock;
 
 pub const TURN: Turn = Turn {
+    election: String::new(),
+    key: String::new(),
     term: 7,
     slot: 0,
     value: None,

@@ -11,7 +11,8 @@ use wasmtime_wasi_http::RequestOptions;
 async fn arrives(header: &str, headers: &[(&'static str, &'static str)]) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let connections = Outlet::new(header.parse().unwrap(), Names::OfOthers).open(7, for_ever());
+    let connections =
+        Outlet::new(header.parse().unwrap(), Names::OfOthers).open(7, "jobs/ü", for_ever());
     let gate = Gate::of_turn(
         policy(&address.to_string(), Answers::Streamed(0)),
         &connections,
@@ -58,6 +59,17 @@ async fn beside_nothing_that_a_server_may_take_for_it() {
     assert!(head.contains("\r\ntenure-term: 7\r\n") && head.contains("\r\nx_y: z\r\n"), "{head}");
     let head = arrives("x_fence", &[("x-fence", "forged")]).await;
     assert!(head.contains("\r\nx_fence: 7\r\n") && !head.contains("forged"), "{head}");
+}
+
+#[tokio::test]
+async fn with_the_election_whose_term_it_is() {
+    for headers in [&[][..], &[("tenure-election", "jobs/other"), ("Tenure_Election", "no/other")]]
+    {
+        let head = arrives("tenure-term", headers).await;
+        assert_eq!(head.matches("tenure-election:").count(), 1, "{head}");
+        // The name has more than a header may have.
+        assert!(head.contains("\r\ntenure-election: jobs/%C3%BC\r\n"), "{head}");
+    }
 }
 
 #[tokio::test]
