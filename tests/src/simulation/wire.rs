@@ -90,15 +90,17 @@ impl Wire {
         Asked { who, step, lease, write }
     }
 
-    /// The first write under a lease raises the term, one with another slot or attempt claims it, and one
-    /// that tells of another turn's end records an outcome. The same again is the same again.
+    /// The first write under a lease raises the term, one with another slot or attempt claims it, or one
+    /// that takes up a turn that never began, and one that tells of another turn's end records an
+    /// outcome. The same again is the same again.
     fn writes(&mut self, lease: u128, claim: Claim, finished: String) -> Step {
         let Some(stage) = self.0.get_mut(&lease) else {
             let stage = Stage { claim, finished, step: Step::Raise };
             self.0.insert(lease, stage);
             return Step::Raise;
         };
-        if stage.claim != claim {
+        let unbegun = |ended: &str| ended.contains("not-started");
+        if stage.claim != claim || (unbegun(&stage.finished) && !unbegun(&finished)) {
             (stage.claim, stage.step) = (claim, Step::Claim);
         } else if stage.finished != finished {
             stage.step = Step::Outcome;

@@ -97,12 +97,17 @@ impl Judge<'_> {
         match asked.step {
             Step::Claim => {
                 let (value, slot, attempt) = write.value;
-                let before = self.newest.as_ref().map(|(_, before)| before.value);
-                let claim = match before == Some(write.value) {
-                    true => (write.slot, write.attempt, None),
-                    false => (slot, attempt, Some(value)),
-                };
-                self.claimed.insert((asked.who, write.term, claim), index);
+                let before = self.newest.as_ref().map(|(_, before)| before);
+                let same_value = before.is_some_and(|before| before.value == write.value);
+                let same_slot = before.is_some_and(|before| {
+                    (before.slot, before.attempt) == (write.slot, write.attempt)
+                });
+                // Where both are what they were, one that never began is taken up again.
+                let scheduled = same_value.then_some((write.slot, write.attempt, None));
+                let of_value = (!same_value || same_slot).then_some((slot, attempt, Some(value)));
+                for claim in scheduled.into_iter().chain(of_value) {
+                    self.claimed.insert((asked.who, write.term, claim), index);
+                }
             }
             Step::Raise => self.won = at,
             _ => {}
