@@ -29,6 +29,12 @@ pub trait Clock: Clone + Send + Sync + 'static {
 pub struct Reading(Arc<dyn Fn() -> Duration + Send + Sync>);
 
 impl Reading {
+    /// A clock of a test's own.
+    #[cfg(test)]
+    pub(crate) fn of(now: impl Fn() -> Duration + Send + Sync + 'static) -> Self {
+        Self(Arc::new(now))
+    }
+
     /// The time that has passed since the origin of the clock.
     pub fn now(&self) -> Duration {
         (self.0)()

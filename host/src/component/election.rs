@@ -9,7 +9,9 @@ use super::surroundings::{Carrier, Surroundings};
 use crate::clock::{Clock, Reading};
 use crate::compose::LEADER_HANDLER;
 use crate::contract::{Complaint, Event, Memory, Needs, Report, Snapshot, Trouble};
-use crate::egress::{AllowList, Answers, Authorities, Clients, Gate, InvalidOrigin, Policy};
+use crate::egress::{
+    AllowList, Answers, Authorities, Budget, Clients, Gate, InvalidOrigin, Policy,
+};
 use crate::settings::{Settings, names};
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -296,6 +298,7 @@ impl ElectionComponent {
                 clock: self.clock.clone(),
                 gate,
                 memory: MEMORY,
+                budget: Budget::unlimited(),
                 deadline: None,
                 surroundings: self.surroundings.as_ref(),
             },
@@ -303,12 +306,7 @@ impl ElectionComponent {
     }
 
     fn gate(&self, allow: AllowList) -> Gate {
-        let policy = Policy {
-            allow,
-            patience: PATIENCE,
-            answers: Answers::Collected(ANSWER),
-            refused: Box::new(|_| {}),
-        };
+        let policy = Policy { allow, patience: PATIENCE, answers: Answers::Collected(ANSWER) };
         Gate::pooled(Arc::new(policy), self.clients.clone())
     }
 }

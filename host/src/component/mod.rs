@@ -6,6 +6,7 @@ mod election;
 mod engine;
 mod error;
 mod examination;
+mod holdings;
 mod limits;
 mod outgoing;
 mod output;

@@ -1,6 +1,7 @@
 //! The outgoing HTTP of one turn: connections of its own, which end with it.
 
 use super::client::{CONNECT, USER_AGENT};
+use super::lookup::{Directory, Lookups, Machine, Place};
 use super::permit::{Permit, Revoke};
 use super::resolver::Names;
 use super::wire::Wire;
@@ -8,7 +9,7 @@ use super::{Authorities, TermHeader, tls};
 use crate::deadline::Deadline;
 use crate::handler::BoxFuture;
 use bytes::Bytes;
-use http::header::{CONNECTION, HOST, HeaderName, HeaderValue};
+use http::header::{CONNECTION, HOST, HeaderValue};
 use http::{Uri, uri::Scheme};
 use http_body_util::Full;
 use hyper::body::Incoming;
@@ -21,7 +22,7 @@ use std::future::ready;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tower_service::Service;
@@ -34,10 +35,13 @@ const IDLE_PER_HOST: usize = 4;
 /// nor the host of memory for bodies.
 pub(super) const AT_A_TIME: usize = 64;
 
+/// Bytes that are read of a connection before they are taken: no head of an answer is longer.
+pub(super) const READ_AHEAD: usize = 128 * 1024;
+
 /// What all turns of a handler have in common.
 pub(crate) struct Outlet {
     term: TermHeader,
-    tcp: HttpConnector<Names>,
+    tcp: HttpConnector<Lookups>,
     /// Who is trusted beside whom the platform trusts.
     authorities: Arc<Authorities>,
     /// Made when it is first needed, and then kept: a TLS session can be resumed in another turn.
@@ -45,7 +49,7 @@ pub(crate) struct Outlet {
 }
 
 /// Waits until there is room for one more request.
-pub(super) type Queued = BoxFuture<'static, Option<OwnedSemaphorePermit>>;
+pub(super) type Queued = BoxFuture<'static, Option<Place>>;
 
 type Tls = Arc<OnceLock<Result<Arc<ClientConfig>, String>>>;
 
@@ -59,14 +63,23 @@ pub(crate) struct Connections {
 /// Sends the requests of one turn, stamped with its term.
 pub(super) struct Courier {
     client: Client<Connector, Full<Bytes>>,
-    stamp: (HeaderName, HeaderValue),
+    stamp: (TermHeader, HeaderValue),
     pub(super) permit: Permit,
     places: Arc<Semaphore>,
 }
 
 impl Outlet {
     pub(crate) fn new(term: TermHeader, names: Names) -> Self {
-        let mut tcp = HttpConnector::new_with_resolver(names);
+        Self::with_directory(term, names, Machine)
+    }
+
+    /// Asks `directory` about names and addresses.
+    pub(super) fn with_directory(
+        term: TermHeader,
+        names: Names,
+        directory: impl Directory,
+    ) -> Self {
+        let mut tcp = HttpConnector::new_with_resolver(Lookups::new(names, directory));
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
         tcp.set_connect_timeout(Some(CONNECT));
@@ -91,8 +104,9 @@ impl Outlet {
             // What could not be sent is for the handler to decide about.
             .retry_canceled_requests(false)
             .pool_max_idle_per_host(IDLE_PER_HOST)
+            .http1_max_buf_size(READ_AHEAD)
             .build(connector);
-        let stamp = (self.term.name().clone(), term.into());
+        let stamp = (self.term.clone(), term.into());
         let courier = Arc::new(Courier {
             client,
             stamp,
@@ -110,14 +124,15 @@ impl Courier {
         let mut queued = Box::pin(self.places.clone().acquire_owned());
         match queued.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             // The semaphore is never closed.
-            Poll::Ready(place) => Box::pin(ready(place.ok())),
-            Poll::Pending => Box::pin(async { queued.await.ok() }),
+            Poll::Ready(place) => Box::pin(ready(place.ok().map(Arc::new))),
+            Poll::Pending => Box::pin(async { queued.await.ok().map(Arc::new) }),
         }
     }
 
     pub(super) async fn send(
         &self,
         mut request: http::Request<Full<Bytes>>,
+        place: Option<Place>,
     ) -> Result<http::Response<Incoming>, legacy::Error> {
         let headers = request.headers_mut();
         // The client sets it from the URL.
@@ -125,17 +140,31 @@ impl Courier {
         // It could tell a proxy to take the stamp away.
         headers.remove(CONNECTION);
         headers.entry(http::header::USER_AGENT).or_insert(HeaderValue::from_static(USER_AGENT));
-        let (name, value) = self.stamp.clone();
-        // Whatever the handler put there.
-        headers.insert(name, value);
-        self.client.request(request).await
+        let (stamp, value) = &self.stamp;
+        // Whatever the handler put there, and what its server may take for it.
+        let forged: Vec<_> = headers.keys().filter(|name| stamp.reads_as(name)).cloned().collect();
+        for name in forged {
+            headers.remove(name);
+        }
+        headers.insert(stamp.name().clone(), value.clone());
+        PLACE.scope(place, self.client.request(request)).await
     }
+}
+
+tokio::task_local! {
+    /// The place of the request that this task sends: the client calls its connector without it.
+    static PLACE: Option<Place>;
+}
+
+/// The place of the request that this call is made for.
+pub(super) fn place() -> Option<Place> {
+    PLACE.try_with(Clone::clone).ok().flatten()
 }
 
 /// Makes connections that write under the permit.
 #[derive(Clone)]
 struct Connector {
-    tcp: HttpConnector<Names>,
+    tcp: HttpConnector<Lookups>,
     authorities: Arc<Authorities>,
     tls: Tls,
     permit: Permit,

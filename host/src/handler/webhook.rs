@@ -11,7 +11,9 @@ mod tests;
 use super::{BoxFuture, Handler, TurnEnd};
 use crate::Deadline;
 use crate::contract::Turn;
-use crate::egress::{AllowList, Answers, Authorities, Gate, InvalidOrigin, Names, Outlet, Policy};
+use crate::egress::{
+    AllowList, Answers, Authorities, Budget, Gate, InvalidOrigin, Names, Outlet, Policy,
+};
 use bytes::Bytes;
 use http::uri::InvalidUri;
 use http::{HeaderName, HeaderValue, Method, Request};
@@ -46,13 +48,7 @@ impl WebhookHandler {
     pub(crate) fn new(target: Target, authorities: Authorities) -> Result<Self, InvalidOrigin> {
         let mut allow = AllowList::default();
         allow.allow(target.origin())?;
-        let policy = Policy {
-            allow,
-            patience: PATIENCE,
-            answers: Answers::Streamed(u64::MAX),
-            // Nothing is: the one URL is allowed.
-            refused: Box::new(|_| {}),
-        };
+        let policy = Policy { allow, patience: PATIENCE, answers: Answers::Streamed(u64::MAX) };
         // It was judged together with the URL.
         let term_header = target.term_header().parse().unwrap_or_default();
         // A sidecar is reached by `localhost`.
@@ -66,7 +62,9 @@ impl WebhookHandler {
         // Its lease is renewed meanwhile: only what was set for the call ends it here.
         let call = Call { timeout: self.target.timeout().unwrap_or(PATIENCE), ..call };
         let connections = self.outlet.open(term, lease.clone());
-        let gate = Gate::of_turn(self.policy.clone(), &connections);
+        // Nothing is refused: the one URL is allowed.
+        let (tell, budget) = (Arc::new(|_| {}), Budget::unlimited());
+        let gate = Gate::of_turn(self.policy.clone(), &connections, tell, budget);
         let request = request(&call).map_err(|_| call.failed(&other("the URL is none")))?;
         let sent = timeout(call.timeout, gate.send(request, RequestOptions::default())).await;
         let answer = match sent {

@@ -182,14 +182,15 @@ pub(in crate::cli) struct RunArguments {
     #[arg(long, value_name = "FILE")]
     pub control_token_file: Option<PathBuf>,
     /// A host that the handler may send requests to: HOST, HOST:PORT or SCHEME://HOST[:PORT].
-    /// Addresses of this machine only as addresses, not by name. Repeatable
+    /// Addresses of this machine, its link and its platform only as addresses, not by name. Repeatable
     #[arg(long, value_name = "HOST")]
     pub allow_host: Vec<String>,
     /// The header that carries the term in each request of the handler, and in that of --webhook, for sinks
     /// that refuse an earlier leader; default tenure-term [env: TENURE_TERM_HEADER]
     #[arg(long, value_name = "NAME")]
     pub term_header: Option<String>,
-    /// The memory that a turn may take, 1MiB to 4GiB; a handler that needs more traps. Default 256MiB
+    /// The memory that a turn may take, 1MiB to 4GiB; a handler that needs more traps. For its requests
+    /// the host holds at most half as much beside it, or 16 MiB. Default 256MiB
     /// [env: TENURE_MEMORY_LIMIT]
     #[arg(long, value_name = "SIZE")]
     pub memory_limit: Option<String>,
