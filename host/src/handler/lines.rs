@@ -137,15 +137,16 @@ impl Tally {
         if now.saturating_sub(minute.began) >= MINUTE {
             *minute = Minute { began: now, bytes: 0 };
         }
-        let limit = match () {
-            () if self.over || self.lines == LINES => Some(format!("of {LINES} lines a turn")),
-            () if self.bytes + size > BYTES => Some(format!("of {} MiB a turn", BYTES / MIB)),
-            () if minute.bytes + size > BYTES_A_MINUTE => {
-                // Also for a shorter line: what is left out has a beginning and an end.
-                minute.bytes = BYTES_A_MINUTE;
-                Some(format!("of {} MiB a minute", BYTES_A_MINUTE / MIB))
-            }
-            () => None,
+        let limit = if self.over || self.lines == LINES {
+            Some(format!("of {LINES} lines a turn"))
+        } else if self.bytes + size > BYTES {
+            Some(format!("of {} MiB a turn", BYTES / MIB))
+        } else if minute.bytes + size > BYTES_A_MINUTE {
+            // Also for a shorter line: what is left out has a beginning and an end.
+            minute.bytes = BYTES_A_MINUTE;
+            Some(format!("of {} MiB a minute", BYTES_A_MINUTE / MIB))
+        } else {
+            None
         };
         let Some(limit) = limit else {
             let missing = self.missing();
