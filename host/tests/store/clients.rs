@@ -435,3 +435,24 @@ fn listing_needs_its_own_permission() {
     assert_eq!(list(of("s"), "l", containers), (200, None));
     assert_eq!(list(of("c"), "l", containers), refused("AuthorizationResourceTypeMismatch"));
 }
+
+#[test]
+fn to_create_is_not_to_overwrite_in_blocks_either() {
+    let mut store = store();
+    let expires = store.now().wall + chrono::TimeDelta::hours(1);
+    let terms = Terms::new(Scope::Container("box".to_owned()), "c", expires);
+    let token = Account::emulator().sas(KeyName::Key1, &terms).unwrap();
+    let mut send = |name: &str, query: &str, body: &str| {
+        let mut request = Request::new("PUT", &format!("{BOX}/{name}?{query}&{}", token.query()))
+            .with("Content-Length", &body.len().to_string());
+        request.body = body.to_owned().into();
+        let answer = store.send(&request);
+        (answer.status, answer.code().map(str::to_owned))
+    };
+    let list = "<BlockList><Latest>YQ==</Latest></BlockList>";
+    assert_eq!(send("new", "comp=block&blockid=YQ%3D%3D", "x"), (201, None));
+    assert_eq!(send("new", "comp=blocklist", list), (201, None));
+    let refused = (403, Some("UnauthorizedBlobOverwrite".to_owned()));
+    assert_eq!(send("new", "comp=block&blockid=YQ%3D%3D", "x"), refused);
+    assert_eq!(send("blob", "comp=blocklist", list), refused);
+}
