@@ -1,7 +1,7 @@
 //! One election of `tenure run`, judged and ready to begin.
 
 use super::args::RunArguments;
-use super::configuration::Configuration;
+use super::configuration::{Configuration, Vocabulary};
 use super::handler::{self, Work};
 use super::log::Log;
 use super::ready;
@@ -28,6 +28,7 @@ pub(super) struct Candidacy {
     /// What people should know at the start.
     notes: Vec<String>,
     log: Log,
+    vocabulary: Vocabulary,
     pub board: Arc<Board>,
     order: mpsc::Sender<Order>,
     orders: mpsc::Receiver<Order>,
@@ -72,10 +73,21 @@ impl Candidacy {
             Err(CheckError::Component(error)) => return Err(error.to_string()),
         }
         let board = Arc::new(board(configuration, clock));
+        notes.extend(configuration.exposed());
         let (order, orders) = mpsc::channel(ORDERS);
-        let with =
-            |work| Self { elector, work, grace, ready_cmd, notes, log, board, order, orders };
-        Ok(work.map(with))
+        let vocabulary = configuration.vocabulary();
+        Ok(work.map(|work| Self {
+            elector,
+            work,
+            grace,
+            ready_cmd,
+            notes,
+            log,
+            vocabulary,
+            board,
+            order,
+            orders,
+        }))
     }
 
     /// What operators with this token reach it by.
@@ -84,14 +96,15 @@ impl Candidacy {
     }
 
     /// Tells of itself, and what concerns all.
-    pub(super) fn begin(&self, also: Vec<String>) {
-        for detail in self.notes.iter().cloned().chain(also) {
-            self.log.event(&Event::Note { detail });
+    pub(super) fn begin(&self, also: &[String]) {
+        for detail in self.notes.iter().chain(also) {
+            self.log.event(&Event::Note { detail: detail.clone() });
         }
     }
 
     /// Gets ready to contend. `changed` hears of everything that becomes different.
     pub(super) fn contender(self, clock: BootClock, changed: &Arc<Notify>) -> Contender {
+        let vocabulary = self.vocabulary;
         let (log, noted, own_log) = (self.log.clone(), self.log.clone(), self.log);
         let (reading, told_at) = (clock.reading(), clock.reading());
         let (stepped, happened) = (self.board.clone(), self.board);
@@ -101,7 +114,10 @@ impl Candidacy {
                 stepped.stepped(report, taken_at, reading.now());
                 reported.notify_one();
             })
-            .on_event(move |event| {
+            .on_event(move |mut event| {
+                if let Event::Trouble { detail, .. } = &mut event {
+                    *detail = vocabulary.translate(detail);
+                }
                 happened.happened(&event, told_at.now());
                 log.event(&event);
                 told.notify_one();

@@ -12,6 +12,7 @@ mod control_token;
 mod demo;
 mod descriptors;
 mod doctor;
+mod exposed;
 mod file;
 mod handler;
 mod history;
@@ -30,15 +31,18 @@ mod stop_time;
 mod store;
 mod supervisor;
 mod text;
+mod variables;
 mod watch;
 #[cfg(unix)]
 mod watchdog;
 mod webhook;
 
+use crate::component::Engine;
 use args::{Arguments, Command, TargetArguments};
 use clap::{CommandFactory as _, FromArgMatches as _};
 use std::io::{self, Write as _};
 use std::process::ExitCode;
+use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 use steer::Verb;
 use tokio::runtime::{Builder, Runtime};
@@ -109,6 +113,17 @@ fn obey() -> ExitCode {
 
 fn steer(verb: &Verb, target: &TargetArguments) -> ExitCode {
     with_runtime(1, |runtime| runtime.block_on(steer::steer(verb, target)))
+}
+
+/// The engine of a command that keeps no log. Where it goes without a cache for safety's sake, that is told.
+fn engine() -> Result<Engine, String> {
+    let engine = Engine::new();
+    let engine = engine.map_err(|e| format!("WebAssembly cannot be run here: {e:#}"))?;
+    if let Some(why) = engine.uncached() {
+        static TOLD: Once = Once::new();
+        TOLD.call_once(|| complaint::print(format_args!("tenure: warning: {why}\n")));
+    }
+    Ok(engine)
 }
 
 fn with_runtime(workers: usize, program: impl FnOnce(&Runtime) -> ExitCode) -> ExitCode {

@@ -9,10 +9,10 @@ use super::file::{Elections, Told};
 use super::log::Log;
 use super::signals::{Signals, StatusSignal};
 use super::supervisor;
-use super::{UNUSABLE, fail, standing};
+use super::{UNUSABLE, control_token, fail, standing};
 use crate::clock::BootClock;
 use crate::component::{ComponentError, ElectionComponent, Engine};
-use crate::server::{Board, Server};
+use crate::server::{Board, Hosts, Server};
 use crate::settings::{Settings, names};
 use clap::ArgMatches;
 use std::process::ExitCode;
@@ -46,8 +46,8 @@ pub(super) async fn run(arguments: RunArguments, given: &ArgMatches) -> ExitCode
     let told = std::mem::take(&mut elections.told);
     let Some(first) = told.first() else { return refuse(&elections) };
     // What holds for the process is the same in each of them.
-    let (format, listen) = (first.arguments.log, first.arguments.listen.as_deref());
-    let token = first.arguments.control_token_file.as_deref();
+    let of_process = &first.arguments;
+    let format = of_process.log;
 
     let mut configurations: Vec<_> =
         told.iter().map(|told| Configuration::of_run(&told.arguments)).collect();
@@ -62,11 +62,16 @@ pub(super) async fn run(arguments: RunArguments, given: &ArgMatches) -> ExitCode
         Ok(component) => component,
         Err(error) => return fail(error),
     };
-    let (mut listener, mut control) = (None, None);
+    let (mut listener, mut probes, mut control) = (None, None, None);
+    let mut hosts = Hosts::default();
     if let Some(first) = configurations.first_mut() {
-        listener = first.listener(listen).await;
+        listener = first.listener(of_process.listen.as_deref()).await;
+        probes = first.health_listener(of_process.health_listen.as_deref()).await;
+        hosts = first.hosts(of_process.listen_host.as_deref(), listener.is_some());
+        let token = of_process.control_token_file.as_deref();
         control = first.control_token(token, listener.is_some());
     }
+    configurations.iter().filter_map(Configuration::host_on_record).for_each(|h| hosts.add(&h));
     let mut candidacies = Vec::new();
     for ((Told { arguments, origins }, mut configuration), log) in
         told.iter().zip(configurations).zip(logs)
@@ -87,17 +92,25 @@ pub(super) async fn run(arguments: RunArguments, given: &ArgMatches) -> ExitCode
 
     let boards: Vec<Arc<Board>> = candidacies.iter().map(|c| c.board.clone()).collect();
     let shown = candidacies.iter().map(|c| (c.board.clone(), c.control(control.as_ref())));
-    let serve = |listener| Server::serve_all(listener, shown.collect(), &clock);
-    let server = match listener.map(serve).transpose() {
-        Ok(server) => server,
-        Err(error) => return fail(error),
+    let serve = |listener| Server::serve_all(listener, shown.collect(), &clock, hosts);
+    let answer = |listener| Server::probes(listener, boards.clone(), &clock);
+    let served = (listener.map(serve).transpose(), probes.map(answer).transpose());
+    let (server, probes) = match served {
+        (Ok(server), Ok(probes)) => (server, probes),
+        (Err(error), _) | (_, Err(error)) => return fail(error),
     };
-    let listening = server.as_ref().map(|s| format!("listening on http://{}", s.address()));
-    let mut also: Vec<_> = listening.into_iter().chain(short).collect();
+    let at = |server: &Option<Server>, words| {
+        server.as_ref().map(|server| format!("{words} on http://{}", server.address()))
+    };
+    let mut also: Vec<String> = engine.uncached().map(str::to_owned).into_iter().collect();
+    also.extend(control_token::exposed(of_process.control_token_file.as_deref()));
+    also.extend(at(&server, "listening"));
+    also.extend(at(&probes, "answering probes"));
+    also.extend(short);
     let changed = Arc::new(Notify::new());
     let mut contenders = Vec::new();
     for candidacy in candidacies {
-        candidacy.begin(std::mem::take(&mut also));
+        candidacy.begin(&std::mem::take(&mut also));
         contenders.push(candidacy.contender(clock.clone(), &changed));
     }
     let asked = watch::Sender::new(false);
@@ -126,7 +139,7 @@ pub(super) async fn run(arguments: RunArguments, given: &ArgMatches) -> ExitCode
         () = standing::on_signal(&mut status, &boards, &clock, format) => ExitCode::SUCCESS,
         () = supervisor::keep_informed(&boards, &clock, &changed, &asked) => ExitCode::SUCCESS,
     };
-    drop(server);
+    drop((server, probes));
     // The last clones of the log go with them.
     candidates.shutdown().await;
     written.wait();

@@ -1,6 +1,7 @@
 //! WebAssembly: the engine, and the election component on it.
 
 mod bindings;
+mod cache;
 mod context;
 mod election;
 mod engine;

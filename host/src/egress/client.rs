@@ -46,6 +46,25 @@ impl Clients {
     }
 }
 
+/// The whole body of an answer, of `most` bytes at most.
+pub(crate) async fn whole(mut response: reqwest::Response, most: usize) -> Result<Vec<u8>, Unread> {
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await.map_err(Unread::Failed)? {
+        if body.len() + chunk.len() > most {
+            return Err(Unread::TooLong);
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(body)
+}
+
+/// Why there is no body of an answer.
+#[derive(Debug)]
+pub(crate) enum Unread {
+    Failed(reqwest::Error),
+    TooLong,
+}
+
 fn build(config: Result<rustls::ClientConfig, rustls::Error>) -> Result<reqwest::Client, String> {
     reqwest::Client::builder()
         .http1_only()

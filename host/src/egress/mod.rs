@@ -26,7 +26,7 @@ mod wire;
 pub use allow::{AllowList, InvalidOrigin};
 pub use authorities::{Authorities, InvalidAuthorities};
 pub(crate) use budget::{Budget, FIELDS, OPEN_BODY, weight};
-pub(crate) use client::Clients;
+pub(crate) use client::{Clients, Unread, whole};
 pub(crate) use gate::{Answers, Gate, Policy};
 pub(crate) use probe::{Reached, Unreached, probe};
 pub(crate) use resolver::Names;

@@ -62,6 +62,8 @@ pub(super) struct State {
     stepped: bool,
     /// The turn that runs, or else the last one.
     turn: Option<LastTurn>,
+    /// So many turns in a row did not succeed.
+    failed_turns: u32,
     pub(super) history: VecDeque<Change>,
     /// When and what, also what is over.
     pub(super) troubles: VecDeque<(Duration, String)>,
@@ -233,7 +235,13 @@ impl Board {
             self.state().role = Role::Left;
         }
         if let Some(turn) = LastTurn::of(event) {
-            self.state().turn = Some(turn);
+            let mut state = self.state();
+            state.failed_turns = match turn.outcome.as_deref() {
+                Some("succeeded") => 0,
+                Some(_) => state.failed_turns.saturating_add(1),
+                None => state.failed_turns,
+            };
+            state.turn = Some(turn);
         }
         self.state().remember(event, now);
         self.note_change(event, now);
@@ -286,6 +294,11 @@ impl Board {
     /// The turn that runs, or else the last one.
     pub(super) fn turn(&self) -> Option<LastTurn> {
         self.state().turn.clone()
+    }
+
+    /// So many turns in a row, up to the last one, did not succeed.
+    pub(super) fn failed_turns(&self) -> u32 {
+        self.state().failed_turns
     }
 
     /// Whether it could lead: the storage account answers, and lets it.

@@ -176,6 +176,15 @@ pub(in crate::cli) struct RunArguments {
     /// [env: TENURE_LISTEN]
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub listen: Option<String>,
+    /// Names by which --listen may be asked, separated by commas, beside addresses, --address, this machine's
+    /// name and names that the public DNS does not have, like those of services in a cluster; * for all
+    /// [env: TENURE_LISTEN_HOST]
+    #[arg(long, value_name = "NAMES")]
+    pub listen_host: Option<String>,
+    /// Another address for probes: /healthz and /readyz, and nothing else, so that they are answered whoever
+    /// asks at --listen [env: TENURE_HEALTH_LISTEN]
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub health_listen: Option<String>,
     /// A file with the token by which operators steer this candidate on --listen: POST /resign,
     /// /transfer?to=NAME, /pause, /resume. Without one nobody can [env: TENURE_CONTROL_TOKEN_FILE, or the
     /// token itself in TENURE_CONTROL_TOKEN]
