@@ -20,6 +20,8 @@ pub struct Process {
     pub over: bool,
     /// It was asked to leave.
     pub leaving: bool,
+    /// Its next step fails, or the one that it is in.
+    pub step_fails: bool,
     /// Takes orders of operators.
     pub orders: Option<mpsc::Sender<Order>>,
     /// Where it was last.
@@ -61,6 +63,7 @@ impl Process {
             paused: false,
             over: false,
             leaving: false,
+            step_fails: false,
             orders: None,
             step: Step::Look,
             waiting: 0,

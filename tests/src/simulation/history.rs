@@ -36,6 +36,10 @@ pub struct History {
     pub rules: Rules,
     /// The service's wall clock at the beginning, in nanoseconds since 1970.
     pub epoch: u64,
+    /// When that clock stepped, and by how many milliseconds.
+    pub steps: Vec<(Millis, i64)>,
+    /// Leaders resign, or make way for others, of their own accord.
+    pub rotates: bool,
 }
 
 /// What is fixed about an incarnation.
@@ -62,6 +66,8 @@ pub struct Periods {
     pub poll: Millis,
     /// For one request.
     pub timeout: Millis,
+    /// How long a new process stays out of the race.
+    pub warm_up: Millis,
 }
 
 /// A request.
@@ -155,6 +161,10 @@ pub enum What {
     Sick(Who),
     /// Nothing of the turn is there any more.
     TurnOver(Who, u64),
+    /// An invocation that ran its turn answers; true: that it succeeded.
+    Returned(Who, bool),
+    /// The identity endpoint was asked for a token.
+    Fetched(Who),
     /// The schedule is over.
     Over,
     /// A fault; its effect lasts until then.
@@ -231,6 +241,50 @@ impl History {
             }
         }
         wins
+    }
+
+    /// What the service's wall clock shows, in nanoseconds since 1970.
+    #[must_use]
+    pub fn service_time(&self, at: Millis) -> u64 {
+        let steps = self.steps.iter().filter(|(then, _)| *then <= at);
+        let by: i64 = steps.map(|(_, by)| by * 1_000_000).sum();
+        (self.epoch + at * 1_000_000).saturating_add_signed(by)
+    }
+
+    /// Whether the service's clock shows less than it did before.
+    #[must_use]
+    pub fn is_behind(&self, at: Millis) -> bool {
+        let before = |(then, _): &(Millis, i64)| self.service_time(then.saturating_sub(1));
+        let steps = self.steps.iter().filter(|(then, _)| *then <= at);
+        steps.map(before).max().is_some_and(|most| most > self.service_time(at))
+    }
+
+    /// The latest that a candidate can take the service's clock to show. That it went back counts
+    /// for who has two answers since, and then to the second, for dates have no more.
+    #[must_use]
+    pub fn latest_time(&self, who: Who, at: Millis) -> u64 {
+        let back = self.steps.iter().filter(|(then, by)| *then <= at && *by < 0);
+        let unknown: u64 = back
+            .map(|(then, by)| match self.answers_since(who, *then, at) {
+                0 | 1 => by.unsigned_abs() * 1_000_000,
+                _ => 1_000_000_000,
+            })
+            .sum();
+        self.service_time(at) + unknown
+    }
+
+    fn answers_since(&self, who: Who, since: Millis, at: Millis) -> usize {
+        let entries = self.entries.iter().filter(|entry| entry.at >= since && entry.at <= at);
+        let sent = |number: Number| {
+            let sent = |entry: &&Entry| entry.what == What::Sent(number);
+            self.entries.iter().find(sent).is_some_and(|entry| entry.at >= since)
+        };
+        entries
+            .filter(|entry| match entry.what {
+                What::Answered(number, _) => self.asked[number].who == who && sent(number),
+                _ => false,
+            })
+            .count()
     }
 
     /// The spans in which handlers worked, in the order of their ends.

@@ -13,6 +13,7 @@
 
 pub mod campaign;
 pub mod clock;
+pub mod condition;
 mod convert;
 pub mod coverage;
 pub mod dice;
@@ -23,16 +24,20 @@ mod finale;
 pub mod gate;
 pub mod handler;
 pub mod history;
+mod hostile;
 pub mod hunt;
 mod invocations;
 pub mod last_run;
+mod native;
 pub mod network;
 pub mod oracle;
 pub mod plan;
 pub mod process;
 pub mod service;
 pub mod strike;
+mod token;
 pub mod trace;
+mod variables;
 pub mod wire;
 pub mod world;
 

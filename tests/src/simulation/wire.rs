@@ -61,7 +61,7 @@ impl Wire {
                                 outcome = value;
                                 write.done = matches!(outcome, "succeeded" | "abandoned");
                             }
-                            name => write.later |= name == LATER.0,
+                            name => write.later |= (name, value.as_str()) == LATER,
                         }
                     }
                 }

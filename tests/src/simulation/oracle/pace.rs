@@ -1,9 +1,11 @@
 //! I7: no answer, error or timing makes a candidate stop contending. And none makes it run hot.
 //!
 //! Whoever lives and does not stand still sends something in every poll or renewal interval and
-//! request time-out, until it leaves; and it leaves within the time that the runner gives it.
+//! request time-out, until it leaves; and it leaves within the time that the runner gives it. Whose
+//! settings cannot be used sends nothing, and asks again after a minute; whoever has no token waits
+//! for one, and for 10 s between two tries.
 
-use super::super::fault::Step;
+use super::super::fault::{Fault, Step};
 use super::super::history::{Entry, History, What, Who};
 use super::super::world::Millis;
 use super::{Violation, violation};
@@ -14,10 +16,15 @@ const MOST: u32 = 60;
 /// How long the runner tries to leave when no turn runs any more, and a little.
 const LEAVING: Millis = 10_300;
 
+/// The longest request for a token, and the longest pause between two.
+const FETCHING: Millis = 20_000;
+
 #[derive(Clone, Copy, Default)]
 struct Pulse {
     /// Since when nothing was sent; none while nothing can be.
     silent: Option<Millis>,
+    /// Nothing can be sent until then.
+    excused: Millis,
     leaving: Option<Millis>,
     second: Millis,
     sent: u32,
@@ -35,6 +42,8 @@ pub fn i7(history: &History) -> Vec<Violation> {
             | What::Resumed(who)
             | What::Killed(who)
             | What::Left(who)
+            | What::Fetched(who)
+            | What::Struck(Fault::SettingsSpoilt | Fault::SecretSpoilt, Some(who), _)
             | What::ToldToLeave(who) => who,
             What::Over => {
                 for (who, pulse) in pulses.iter().enumerate() {
@@ -55,6 +64,8 @@ pub fn i7(history: &History) -> Vec<Violation> {
                 pulse.leaving = pulse.leaving.map(|_| *at);
             }
             What::ToldToLeave(_) => pulse.leaving = Some(*at),
+            What::Struck(_, _, until) => pulse.excused = until,
+            What::Fetched(_) => pulse.silent = Some(*at + FETCHING),
             // No sign of life: whatever is due comes beside it, and in time.
             What::Sent(number) if history.asked[number].step == Step::Notice => {}
             _ => pulse.silent = Some(*at),
@@ -74,7 +85,7 @@ pub fn i7(history: &History) -> Vec<Violation> {
 
 fn too_long(history: &History, who: Who, pulse: Pulse, now: Millis) -> Option<Violation> {
     let periods = &history.lives[who].periods;
-    let silence = now.saturating_sub(pulse.silent?);
+    let silence = now.saturating_sub(pulse.silent?.max(pulse.excused));
     let interval = periods.renew.max(periods.poll);
     let most = interval + interval / 50 + periods.timeout + 1_000;
     if let Some(since) = pulse.leaving

@@ -2,7 +2,8 @@
 //!
 //! The protocol's one exception: a record that is lost and won again within one second of the
 //! service's clock, which counts where the lease is acquired: the term may be raised later. A
-//! second is waited out under the lease, so that it takes up to three.
+//! second is waited out under the lease, so that it takes up to three. Or the service's clock went
+//! back, and shows less than it did.
 
 use super::super::fault::Step;
 use super::super::history::{Entry, History, What, Win};
@@ -17,7 +18,8 @@ pub fn i2(history: &History) -> Vec<Violation> {
     let pairs = wins.windows(2).filter(|pair| pair[1].term <= pair[0].term);
     let broken = pairs.filter(|pair| {
         let lost = lost_between(history, pair[0].entry, pair[1].entry);
-        !(lost && acquired(history, &pair[1]) <= pair[0].at + AGAIN)
+        let acquired = acquired(history, &pair[1]);
+        !(lost && (acquired <= pair[0].at + AGAIN || history.is_behind(acquired)))
     });
     broken
         .map(|pair| {
