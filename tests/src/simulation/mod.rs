@@ -49,7 +49,7 @@ pub use elector::Fidelity;
 use fault::Step;
 use history::{History, What};
 use oracle::Violation;
-use plan::{Class, Plan, Rules};
+use plan::{Class, Plan, Rules, Traits};
 use tenure_guest::mutants::{self, Mutant};
 use world::World;
 
@@ -60,6 +60,8 @@ pub struct Outcome {
     pub seed: u64,
     /// Which assumptions held.
     pub class: Class,
+    /// What it had beside its faults.
+    pub traits: Traits,
     /// Terms that another candidate won than the one before, until the calm.
     pub takeovers: u64,
     /// What became of its slots.
@@ -132,7 +134,7 @@ pub fn run(seed: u64, options: &Options) -> Outcome {
         About::Timetable(rules) => Plan::timetable(seed, rules),
         About::Invocations(rules) => Plan::invocations(seed, rules),
     };
-    let class = plan.class;
+    let (class, traits) = (plan.class, plan.traits);
     let longest_lease = plan.machines.iter().map(|machine| machine.lease * 1_000).max();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
@@ -159,6 +161,7 @@ pub fn run(seed: u64, options: &Options) -> Outcome {
     Outcome {
         seed,
         class,
+        traits,
         takeovers: takeovers(&history),
         slots: Slots::of(&history),
         lasted,

@@ -123,7 +123,7 @@ impl Service {
     pub fn handle(&mut self, at: Millis, request: &Request) -> (Response, Answer) {
         let admitted = match token::read(request) {
             Some(until) if at >= until => return token::refused(&self.date(at)),
-            Some(_) => Some(token::signed(&self.account, request)),
+            Some(_) => Some(token::signed(&self.account, request, &self.date(at))),
             None => None,
         };
         let request = admitted.as_ref().unwrap_or(request);

@@ -70,10 +70,11 @@ pub fn read(request: &Request) -> Option<Millis> {
 }
 
 /// The request of somebody whose token was checked, as the store takes it.
-pub fn signed(account: &Account, request: &Request) -> Request {
+pub fn signed(account: &Account, request: &Request, date: &str) -> Request {
     let Credential::SharedKey(key, _) = account.credential() else { return request.clone() };
     let mut request = request.clone();
     request.headers.retain(|(name, _)| name != "authorization");
+    request.headers.push(("x-ms-date".into(), date.into()));
     let (path, query) = request.target.split_once('?').unwrap_or((&request.target, ""));
     let (query, name) = (decoded_query(query), account.name());
     let text = string_to_sign(&request.method, path, &query, &request.headers, name);

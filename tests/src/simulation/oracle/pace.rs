@@ -6,7 +6,7 @@
 //! for one, and for 10 s between two tries.
 
 use super::super::fault::{Fault, Step};
-use super::super::history::{Entry, History, What, Who};
+use super::super::history::{Entry, History, Life, What, Who};
 use super::super::world::Millis;
 use super::{Violation, violation};
 
@@ -23,8 +23,6 @@ const FETCHING: Millis = 20_000;
 struct Pulse {
     /// Since when nothing was sent; none while nothing can be.
     silent: Option<Millis>,
-    /// Nothing can be sent until then.
-    excused: Millis,
     leaving: Option<Millis>,
     second: Millis,
     sent: u32,
@@ -33,6 +31,9 @@ struct Pulse {
 /// Judges the intervals between the requests of each candidate.
 pub fn i7(history: &History) -> Vec<Violation> {
     let mut pulses = vec![Pulse::default(); history.lives.len()];
+    // Until when a machine's settings cannot be used.
+    let machines = history.lives.iter().map(|life| life.machine + 1).max().unwrap_or(0);
+    let mut spoilt = vec![0; machines];
     let mut violations = Vec::new();
     for Entry { at, what } in &history.entries {
         let who: Who = match *what {
@@ -47,13 +48,13 @@ pub fn i7(history: &History) -> Vec<Violation> {
             | What::ToldToLeave(who) => who,
             What::Over => {
                 for (who, pulse) in pulses.iter().enumerate() {
-                    violations.extend(too_long(history, who, *pulse, *at));
+                    violations.extend(too_long(history, &spoilt, who, *pulse, *at));
                 }
                 continue;
             }
             _ => continue,
         };
-        violations.extend(too_long(history, who, pulses[who], *at));
+        violations.extend(too_long(history, &spoilt, who, pulses[who], *at));
         let pulse = &mut pulses[who];
         match *what {
             What::Paused(_) => pulse.silent = None,
@@ -64,7 +65,7 @@ pub fn i7(history: &History) -> Vec<Violation> {
                 pulse.leaving = pulse.leaving.map(|_| *at);
             }
             What::ToldToLeave(_) => pulse.leaving = Some(*at),
-            What::Struck(_, _, until) => pulse.excused = until,
+            What::Struck(_, _, until) => spoilt[history.lives[who].machine] = until,
             What::Fetched(_) => pulse.silent = Some(*at + FETCHING),
             // No sign of life: whatever is due comes beside it, and in time.
             What::Sent(number) if history.asked[number].step == Step::Notice => {}
@@ -83,9 +84,15 @@ pub fn i7(history: &History) -> Vec<Violation> {
     violations
 }
 
-fn too_long(history: &History, who: Who, pulse: Pulse, now: Millis) -> Option<Violation> {
-    let periods = &history.lives[who].periods;
-    let silence = now.saturating_sub(pulse.silent?.max(pulse.excused));
+fn too_long(
+    history: &History,
+    spoilt: &[Millis],
+    who: Who,
+    pulse: Pulse,
+    now: Millis,
+) -> Option<Violation> {
+    let Life { machine, periods, .. } = &history.lives[who];
+    let silence = now.saturating_sub(pulse.silent?.max(spoilt[*machine]));
     let interval = periods.renew.max(periods.poll);
     let most = interval + interval / 50 + periods.timeout + 1_000;
     if let Some(since) = pulse.leaving

@@ -88,6 +88,12 @@ impl Traits {
         self.0 & (1 << what as u32) != 0
     }
 
+    /// Their names.
+    #[must_use]
+    pub fn names(self) -> Vec<&'static str> {
+        Trait::ALL.into_iter().filter(|what| self.has(*what)).map(Trait::name).collect()
+    }
+
     /// Whether only the pure core can have them.
     #[must_use]
     pub fn are_native(self) -> bool {
