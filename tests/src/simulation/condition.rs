@@ -102,7 +102,10 @@ pub fn begin(world: &Arc<World>, fault: Fault, who: Who, step: Step) {
             return state.struck(now, fault, step, None, now);
         }
         Fault::DatesStand => state.service.dates_stand(now, until),
-        Fault::SettingsSpoilt => state.spoilt[machine].variable = true,
+        Fault::SettingsSpoilt => {
+            state.spoilt[machine].variable = true;
+            state.lasts(fault, machine, effect);
+        }
         Fault::SecretSpoilt => {
             let ways = [
                 BadSecret::Missing,
@@ -113,6 +116,7 @@ pub fn begin(world: &Arc<World>, fault: Fault, who: Who, step: Step) {
                 BadSecret::OtherAccount,
             ];
             state.spoilt[machine].secret = Some(state.faults.pick(&ways));
+            state.lasts(fault, machine, effect);
         }
         Fault::HostileAsides => {}
         _ => {
@@ -167,6 +171,22 @@ async fn write_asides(world: Arc<World>, until: Millis) {
 }
 
 impl State {
+    /// A process begins on a machine on which something lasts.
+    pub fn spoils_the_start(&mut self, now: Millis, who: Who) {
+        let machine = self.processes[who].machine;
+        let lasting = self.conditions.iter().filter(|c| c.machine == Some(machine) && now < c.until);
+        let lasting: Vec<_> = lasting.map(|c| (c.fault, c.until)).collect();
+        for (fault, until) in lasting {
+            self.note(now, What::Struck(fault, Some(who), until));
+        }
+    }
+
+    /// What befalls a machine otherwise than by its requests.
+    fn lasts(&mut self, fault: Fault, machine: usize, until: Millis) {
+        let (machine, how) = (Some(machine), How::Unanswered);
+        self.conditions.push(Condition { fault, machine, until, how });
+    }
+
     fn condition(&self, who: Who, now: Millis, fits: impl Fn(Fault) -> bool) -> Option<Condition> {
         let machine = self.processes[who].machine;
         let here = |condition: &&Condition| condition.machine.is_none_or(|one| one == machine);

@@ -17,7 +17,7 @@ use tokio::select;
 use super::clock::SimClock;
 use super::dice::Dice;
 use super::fate::Broken;
-use super::history::Who;
+use super::history::{What, Who};
 use super::native::Native;
 use super::network;
 use super::plan::Trait;
@@ -114,6 +114,14 @@ impl SimElector {
     }
 }
 
+/// Of what a candidate tells its people, the oracle hears whether it hands over.
+pub(super) fn heard<'t>(world: &World, who: Who, mut troubles: impl Iterator<Item = &'t str>) {
+    const SAYS: [&str; 2] = ["cannot hand over", "not handed over"];
+    if troubles.any(|detail| SAYS.iter().any(|says| detail.starts_with(says))) {
+        world.note(What::NotHandedOver(who));
+    }
+}
+
 /// The purpose of the dice of candidates.
 pub(super) const OF_CANDIDATES: u64 = 3_000;
 
@@ -127,7 +135,12 @@ impl Elector for SimElector {
         let step = async {
             match &self.of {
                 Of::Native(native) => Ok(native.step(memory, elapsed, event).await),
-                Of::Component(component) => component.step(memory.as_ref(), elapsed, event).await,
+                Of::Component(component) => {
+                    let report = component.step(memory.as_ref(), elapsed, event).await?;
+                    let troubles = report.trouble.iter().map(|trouble| trouble.detail.as_str());
+                    heard(&self.world, self.who, troubles);
+                    Ok(report)
+                }
             }
         };
         let report = select! {

@@ -40,6 +40,8 @@ pub struct History {
     pub steps: Vec<(Millis, i64)>,
     /// Leaders resign, or make way for others, of their own accord.
     pub rotates: bool,
+    /// There was a record before anybody began.
+    pub begins_with_record: bool,
 }
 
 /// What is fixed about an incarnation.
@@ -51,6 +53,10 @@ pub struct Life {
     pub rate: Rate,
     /// Its periods.
     pub periods: Periods,
+    /// Between two slots of its schedule, in nanoseconds; 0: it has none.
+    pub every: u64,
+    /// How long after its instant a slot is due, in nanoseconds.
+    pub delay: u64,
 }
 
 /// Periods of a candidate, in milliseconds.
@@ -81,6 +87,10 @@ pub struct Asked {
     pub lease: Option<u128>,
     /// The record that it writes.
     pub write: Option<Written>,
+    /// The lease id of the heir that the lease is given to.
+    pub to: Option<u128>,
+    /// It writes where heirs come forward.
+    pub forward: bool,
 }
 
 /// A record.
@@ -98,6 +108,8 @@ pub struct Written {
     pub most: u32,
     /// The newest turn for a value: which, its slot, and how often it was tried.
     pub value: (char, u64, u32),
+    /// It is on record how that turn ended.
+    pub value_ended: bool,
     /// The newest slot whose turn ended.
     pub finished: u64,
     /// At-least-once delivery is done with that slot.
@@ -128,6 +140,11 @@ pub enum What {
     Killed(Who),
     /// A process was asked to leave.
     ToldToLeave(Who),
+    /// A process was told to hand over to the candidate on that machine; none: to one that has its
+    /// name in common with others, or a version that knows no heirs.
+    ToldToHandOver(Who, Option<usize>),
+    /// It tells that it does not.
+    NotHandedOver(Who),
     /// It did.
     Left(Who),
     /// A request went on the wire.
@@ -249,6 +266,21 @@ impl History {
         let steps = self.steps.iter().filter(|(then, _)| *then <= at);
         let by: i64 = steps.map(|(_, by)| by * 1_000_000).sum();
         (self.epoch + at * 1_000_000).saturating_add_signed(by)
+    }
+
+    /// When the service's clock shows that for the first time, not before `from`.
+    #[must_use]
+    pub fn when(&self, time: u64, from: Millis) -> Millis {
+        let steps = self.steps.iter().map(|(then, _)| *then).filter(|then| *then > from);
+        for begin in std::iter::once(from).chain(steps) {
+            let shows = self.service_time(begin);
+            // True time has whole milliseconds.
+            let at = begin + time.saturating_sub(shows).div_ceil(1_000_000);
+            if self.service_time(at) >= time {
+                return at;
+            }
+        }
+        Millis::MAX / 2
     }
 
     /// Whether the service's clock shows less than it did before.

@@ -20,7 +20,7 @@ use super::clock::SimClock;
 use super::condition::{BadSecret, SETTINGS_PAUSE, Spoilt};
 use super::convert;
 use super::dice::Dice;
-use super::elector::OF_CANDIDATES;
+use super::elector::{OF_CANDIDATES, heard};
 use super::fate::Broken;
 use super::fault::Fault;
 use super::history::Who;
@@ -124,7 +124,7 @@ impl Native {
         let files = self.world.plan.traits.has(Trait::Files);
         if spoilt == Spoilt::default() && !files {
             let mut step = self.begin(&self.settings, bytes, elapsed, event.map(convert::event));
-            return convert::report(self.drive(&self.settings, &mut step).await);
+            return self.told(self.drive(&self.settings, &mut step).await);
         }
         let given = Given { variables: &self.variables, spoilt };
         let (settings, complaints) = match Settings::read_on(given, bytes) {
@@ -137,7 +137,13 @@ impl Native {
         self.met(spoilt, !complaints.is_empty());
         let mut step = self.begin(&settings, bytes, elapsed, event.map(convert::event));
         step.complain(&complaints, elapsed);
-        convert::report(self.drive(&settings, &mut step).await)
+        self.told(self.drive(&settings, &mut step).await)
+    }
+
+    fn told(&self, report: Report) -> wit::Report {
+        let troubles = report.trouble.iter().map(|trouble| trouble.detail.as_str());
+        heard(&self.world, self.who, troubles);
+        convert::report(report)
     }
 
     /// Counts what a step met; `remembered`: it went on by what the file had said before.

@@ -10,8 +10,13 @@ pub use machines::{Machine, Version};
 pub use rules::{Rules, SLOTS};
 pub use traits::{Trait, Traits};
 
+use std::time::Duration;
+
+use tenure_guest::election::Agenda;
+
 use super::dice::Dice;
 use super::fault::{Fault, Kind, Step};
+use super::service::ELECTION;
 use super::world::Millis;
 use faults::{a_take_over, ambush, condition, in_time, orders, pair, the_same_evil};
 use machines::machines;
@@ -185,6 +190,25 @@ impl Plan {
 }
 
 impl Plan {
+    /// What lies between two slots of the schedule on this machine, and how long after its instant
+    /// each of them is due, in nanoseconds.
+    #[must_use]
+    pub fn timer_of(&self, machine: usize) -> (u64, u64) {
+        if self.traits.has(Trait::Lasting) {
+            return (0, 0);
+        }
+        let jitter = if self.traits.has(Trait::Jitter) { self.jitter() } else { 0 };
+        let delay = Agenda::delay(ELECTION, Duration::from_millis(jitter)).as_nanos();
+        let every = self.every + u64::from(self.machines[machine].other_schedule);
+        (every * 1_000_000_000, u64::try_from(delay).unwrap_or(0))
+    }
+
+    /// Over how many milliseconds the slots of elections are spread.
+    #[must_use]
+    pub fn jitter(&self) -> Millis {
+        900 * self.every
+    }
+
     /// The traits that a turn of the schedule on this machine shows.
     pub fn traits_of_turns(&self, machine: usize) -> impl Iterator<Item = Trait> {
         let other = self.machines[machine].other_schedule;

@@ -147,7 +147,7 @@ fn strike(world: &Arc<World>, fault: Fault, who: Who, step: Step) {
             // It stays out of the race for two polls then.
             let poll = world.plan.machines[state.processes[who].machine].poll;
             state.struck(now, fault, step, Some(who), now + 2 * poll + poll / 50);
-            state.order(who, Order::Resign);
+            let _ = state.order(who, Order::Resign);
         }
         Fault::HandOver => {
             let (own, machines) = (state.processes[who].machine, state.running.len());
@@ -158,7 +158,11 @@ fn strike(world: &Arc<World>, fault: Fault, who: Who, step: Step) {
             let heir = (own + usize::try_from(other).unwrap_or(0)) % machines;
             let name = world.plan.machines[heir].name;
             state.struck(now, fault, step, Some(who), now);
-            state.order(who, Order::HandOver(format!("m{name}")));
+            if state.order(who, Order::HandOver(format!("m{name}"))) {
+                let named = world.plan.machines.iter().filter(|m| m.name == name).count();
+                let able = named == 1 && world.plan.machines[heir].version != Version::Older;
+                state.note(now, What::ToldToHandOver(who, able.then_some(heir)));
+            }
         }
         Fault::Suspend => {
             let until = now + around(lease, &mut state.faults).min(rest);

@@ -80,14 +80,14 @@ pub fn of(plan: &Plan, number: usize) -> Variables {
 }
 
 fn of_timer(plan: &Plan, machine: &Machine, odd: bool, set: &mut impl FnMut(&'static str, String)) {
-    let every = if machine.other_schedule { plan.every + 1 } else { plan.every };
+    let every = plan.every + u64::from(machine.other_schedule);
     match (plan.traits.has(Trait::Cron), every) {
         (true, 120..) => set("TENURE_CRON", "0 */2 * * * *".into()),
         (true, _) => set("TENURE_CRON", format!("*/{every} * * * * *")),
         (false, _) => set("TENURE_EVERY", format!("{every}s")),
     }
     if plan.traits.has(Trait::Jitter) {
-        set("TENURE_JITTER", format!("{}ms", plan.every * 900));
+        set("TENURE_JITTER", format!("{}ms", plan.jitter()));
     }
     match plan.rules.delivery {
         _ if odd => set("TENURE_DELIVERY", "at-most-once".into()),

@@ -13,7 +13,7 @@ use super::dice::Dice;
 use super::fault::{Fault, Step};
 use super::gate::{Gate, Process};
 use super::history::{Entry, History, Life, What, Who};
-use super::plan::{Ambush, Plan, Trait};
+use super::plan::{Ambush, Beginning, Plan, Trait};
 use super::service::Service;
 use super::wire::Wire;
 
@@ -97,6 +97,7 @@ impl World {
             rules: plan.rules,
             epoch: service.epoch(),
             rotates: plan.traits.has(Trait::Rotation) || plan.traits.has(Trait::Priority),
+            begins_with_record: plan.beginning == Beginning::Record,
             ..History::default()
         };
         let state = State {
@@ -155,7 +156,10 @@ impl World {
         let rate = Rate { origin, pace: plan.pace };
         state.processes.push(Process::on(machine));
         state.running[machine] = Some(who);
-        state.history.lives.push(Life { machine, rate, periods: plan.periods() });
+        let (every, delay) = self.plan.timer_of(machine);
+        let periods = plan.periods();
+        state.history.lives.push(Life { machine, rate, periods, every, delay });
+        state.spoils_the_start(now, who);
         for (what, has) in
             [(Trait::Timings, plan.timings.is_some()), (Trait::WarmUp, plan.warm_up > 0)]
         {

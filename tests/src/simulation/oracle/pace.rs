@@ -6,7 +6,7 @@
 //! for one, and for 10 s between two tries.
 
 use super::super::fault::{Fault, Step};
-use super::super::history::{Entry, History, Life, What, Who};
+use super::super::history::{Entry, History, What, Who};
 use super::super::world::Millis;
 use super::{Violation, violation};
 
@@ -31,9 +31,8 @@ struct Pulse {
 /// Judges the intervals between the requests of each candidate.
 pub fn i7(history: &History) -> Vec<Violation> {
     let mut pulses = vec![Pulse::default(); history.lives.len()];
-    // Until when a machine's settings cannot be used.
-    let machines = history.lives.iter().map(|life| life.machine + 1).max().unwrap_or(0);
-    let mut spoilt = vec![0; machines];
+    // Until when the settings of each cannot be used.
+    let mut spoilt = vec![0; history.lives.len()];
     let mut violations = Vec::new();
     for Entry { at, what } in &history.entries {
         let who: Who = match *what {
@@ -65,7 +64,7 @@ pub fn i7(history: &History) -> Vec<Violation> {
                 pulse.leaving = pulse.leaving.map(|_| *at);
             }
             What::ToldToLeave(_) => pulse.leaving = Some(*at),
-            What::Struck(_, _, until) => spoilt[history.lives[who].machine] = until,
+            What::Struck(_, _, until) => spoilt[who] = until,
             What::Fetched(_) => pulse.silent = Some(*at + FETCHING),
             // No sign of life: whatever is due comes beside it, and in time.
             What::Sent(number) if history.asked[number].step == Step::Notice => {}
@@ -91,8 +90,8 @@ fn too_long(
     pulse: Pulse,
     now: Millis,
 ) -> Option<Violation> {
-    let Life { machine, periods, .. } = &history.lives[who];
-    let silence = now.saturating_sub(pulse.silent?.max(spoilt[*machine]));
+    let periods = &history.lives[who].periods;
+    let silence = now.saturating_sub(pulse.silent?.max(spoilt[who]));
     let interval = periods.renew.max(periods.poll);
     let most = interval + interval / 50 + periods.timeout + 1_000;
     if let Some(since) = pulse.leaving
