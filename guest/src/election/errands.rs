@@ -181,6 +181,9 @@ impl Step<'_> {
         now: Moment,
     ) {
         let answer = reply.as_ref().ok();
+        if let Some(trouble) = answer.and_then(|a| notice::strange(aside, a, self.settings)) {
+            self.tell(trouble.class, trouble.detail, now);
+        }
         match (aside, &mut self.state.phase) {
             (Aside::Heir, Phase::Holding(_)) => self.looked_for_heir(answer, now),
             (Aside::Notice, Phase::Holding(hold)) => {

@@ -26,7 +26,9 @@ use super::errands::{LEAST_NOTICE, LONGEST_NOTICE};
 use super::failure::Failure;
 use super::holding::Hold;
 use super::notice::{self, CANDIDATE};
-use super::record::{Record, decoded, encoded};
+use super::record::{Record, encoded};
+use super::settings::MOST_PRIORITY;
+use super::text::{LONGEST_NAME, fit};
 use super::trouble::TroubleClass;
 use super::winning::{Attempt, Watch};
 use crate::azure::answer::{Answer, Class, LeaseState, Properties};
@@ -118,14 +120,21 @@ impl Forward {
 
     fn read(properties: &Properties) -> Option<Self> {
         let field = |name| properties.metadata.get(name);
-        let number = |name| field(name)?.parse().ok();
-        let lease = field(LEASE).and_then(LeaseId::parse);
-        let forward = Self {
-            candidate: decoded(field(CANDIDATE)?)?,
-            priority: number(PRIORITY).and_then(|priority| u32::try_from(priority).ok()),
-            called: lease.zip(number(TERM)),
+        let priority = match field(PRIORITY) {
+            None => None,
+            Some(text) => Some(text.parse().ok().filter(|priority| *priority <= MOST_PRIORITY)?),
         };
+        let called = match (field(LEASE), field(TERM)) {
+            (Some(lease), Some(term)) => Some((LeaseId::parse(lease)?, term.parse().ok()?)),
+            _ => None,
+        };
+        let forward = Self { candidate: fit(field(CANDIDATE)?, LONGEST_NAME)?, priority, called };
         notice::is_a_candidates(properties).then_some(forward)
+    }
+
+    /// Whether a candidate wrote this, or a version that is not known.
+    pub fn is_fit(properties: &Properties) -> bool {
+        Self::read(properties).is_some()
     }
 
     /// An heir's word holds shorter than a wish.
@@ -250,9 +259,9 @@ impl Step<'_> {
         let inherited = reply.as_ref().ok().and_then(|answer| {
             let (seen, etag) = (answer.properties.as_ref()?, answer.etag.clone()?);
             let held = answer.class == Class::Done && seen.lease == LeaseState::Leased;
-            let election = &self.settings.election;
-            let record = Record::judge(election, seen.content_length, &seen.metadata).ok()?;
-            held.then(|| Attempt::inherited(lease, etag, record, now))
+            let time = self.state.service.now(now);
+            let judged = Record::judge(&self.settings.election, seen, time).ok()?;
+            held.then(|| Attempt::inherited(lease, etag, judged.record, now))
         });
         match (inherited, reply) {
             // It was paused meanwhile.

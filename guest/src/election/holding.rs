@@ -12,7 +12,7 @@ use super::pace::Pace;
 use super::record::{Finished, LastSlot, Outcome, Record, Started};
 use super::report::{Ending, EndingReason, Turn};
 use super::service_clock::{Timestamp, nanos};
-use super::slots::{Agenda, Delivery, Due, Task};
+use super::slots::{Delivery, Due, Task};
 use super::timings::BACK_OFF;
 use super::trouble::{Trouble, TroubleClass};
 use super::write::{Progress, Write};
@@ -176,6 +176,7 @@ fn put_claim(record: &mut Record, task: Task, delivery: Delivery) -> Claim {
             record.start(Started { value, slot, attempt, delivery, outcome: None });
         }
         None => {
+            record.forget_unbegun(slot);
             record.last = Some(LastSlot { slot, attempt });
             if attempt == 1 {
                 record.delivery = delivery;
@@ -301,7 +302,7 @@ impl Step<'_> {
         let Some(time) = self.slot_time(now) else { return };
         let Phase::Holding(hold) = &mut self.state.phase else { return };
         // A write under way is the turn of a value, or its outcome: the operator asks again.
-        if hold.write.is_some() || Agenda::ahead(time, &hold.record).is_none() {
+        if hold.write.is_some() || self.settings.agenda.ahead(time, &hold.record).is_none() {
             return;
         }
         let last = Some(self.settings.agenda.begin(time));

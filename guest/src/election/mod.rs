@@ -14,9 +14,12 @@ mod heir;
 mod history;
 mod holding;
 mod keyring;
+mod next_record;
 mod notice;
 mod one_turn;
+mod own_time;
 mod pace;
+mod postponed;
 mod record;
 mod releasing;
 mod report;
@@ -25,6 +28,7 @@ mod settings;
 mod slots;
 mod snapshot;
 mod steering;
+mod text;
 mod timings;
 mod trouble;
 mod watchdog;
@@ -40,6 +44,7 @@ pub use failure::{Failure, FailureKind};
 pub use history::History;
 pub use keyring::{Fetch, Fetched, Keyring, LONGEST_FETCH};
 pub use one_turn::{Course, Next, OneTurn, Prospect, Turned};
+pub use own_time::OwnTime;
 pub use record::{Finished, Incumbent, LastSlot, Outcome, Record, RecordError, Started, Values};
 pub use report::{
     Ending, EndingReason, Event, Exchange, ExchangeResult, Report, Standing, Tenancy, Turn,

@@ -11,6 +11,7 @@ use super::candidate::{Phase, Step};
 use super::heir::{LEADER_WAITS, QUICK, TO_COME};
 use super::holding::Hold;
 use super::report::EndingReason;
+use super::text::{LONGEST_NAME, is_fit};
 use super::trouble::TroubleClass;
 use crate::azure::lease_id::LeaseId;
 use crate::memory::remember;
@@ -155,6 +156,10 @@ impl Step<'_> {
         let refusal = match self.state.phase {
             Phase::Holding(_) if self.gives_up() => {
                 Some((works, "it gives up its leadership already"))
+            }
+            // On the record it would be as if it were not there.
+            Phase::Holding(_) if !is_fit(&to, LONGEST_NAME) => {
+                Some((works, "no candidate can have that name"))
             }
             Phase::Holding(_) if to == self.settings.name => Some((works, "the heir is itself")),
             Phase::Holding(_) if !self.settings.election.may_have_asides() => {

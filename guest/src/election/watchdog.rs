@@ -41,7 +41,7 @@ impl Watchdog {
 /// How the work of this candidate went lately, in all of its tenancies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Health {
-    /// Turns in a row that did not succeed. One that was cut off tells nothing.
+    /// Turns in a row that did not succeed. One that was cut off, or never began, tells nothing.
     failures: u32,
     /// Cool-downs in a row.
     cool_downs: u32,
@@ -63,14 +63,14 @@ impl Health {
     ) -> Option<Duration> {
         match outcome {
             Outcome::Succeeded => *self = Self::default(),
-            Outcome::CutOff => {}
+            Outcome::CutOff | Outcome::NotStarted => {}
             Outcome::Failed | Outcome::Trapped | Outcome::TimedOut | Outcome::Abandoned => {
                 self.failures = self.failures.saturating_add(1);
             }
         }
         let too_many = watchdog.max_failures > 0 && self.failures >= watchdog.max_failures;
         let sick = match outcome {
-            Outcome::Succeeded | Outcome::CutOff => false,
+            Outcome::Succeeded | Outcome::CutOff | Outcome::NotStarted => false,
             Outcome::Failed | Outcome::Abandoned => too_many,
             Outcome::Trapped | Outcome::TimedOut => true,
         };

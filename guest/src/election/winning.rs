@@ -8,8 +8,7 @@ use super::chance::{Chance, lease_id};
 use super::failure::Failure;
 use super::holding::Hold;
 use super::pace::Pace;
-use super::record::Record;
-use super::service_clock::Timestamp;
+use super::record::{Judged, Record, Unusable};
 use super::timings::BACK_OFF;
 use super::trouble::{Trouble, TroubleClass};
 use super::write::{Progress, Write};
@@ -58,6 +57,7 @@ pub(super) struct Attempt {
     /// A request of this attempt may have been carried out unseen.
     pub unsure: bool,
     pub pace: Pace,
+    /// Requests repeated at once so far.
     rounds: u32,
 }
 
@@ -127,17 +127,16 @@ impl Step<'_> {
         };
         match (answer.class, &answer.properties, &answer.etag) {
             (Class::Done, Some(properties), Some(etag)) => {
-                let record = match Record::judge(
-                    &self.settings.election,
-                    properties.content_length,
-                    &properties.metadata,
-                ) {
-                    Ok(record) => record,
-                    Err(problem) => {
-                        self.state.following = None;
-                        self.tell(TroubleClass::Configuration, problem, now);
-                        return Phase::Watching(Watch::at(self.next_poll(now, chance)));
+                let time = self.state.service.estimate(now);
+                let record = match Record::judge(&self.settings.election, properties, time) {
+                    Ok(judged) => self.tell_ignored(judged, now),
+                    // Of two dates that differ, the next one shows which is wrong.
+                    Err(Unusable { by_time: true, .. })
+                        if self.state.service.now(now).is_none() && watch.rounds < MOST_ROUNDS =>
+                    {
+                        return self.look_again(watch.rounds, now, chance);
                     }
+                    Err(problem) => return self.refuse(problem, now, chance),
                 };
                 let other = self.is_other_schedule(record.as_ref(), now);
                 match properties.lease {
@@ -153,7 +152,7 @@ impl Step<'_> {
                         self.state.following = Some(others.as_ref().map(Record::incumbent));
                         Phase::Watching(Watch::at(self.next_look(now, chance)))
                     }
-                    _ if self.state.service.now(now).is_none() => {
+                    _ if time.is_none() => {
                         self.tell_no_date(now);
                         Phase::Watching(Watch::at(self.next_poll(now, chance)))
                     }
@@ -171,12 +170,37 @@ impl Step<'_> {
         }
     }
 
+    /// The record without what no candidate writes, which is told.
+    pub(super) fn tell_ignored(&mut self, judged: Judged, now: Moment) -> Option<Record> {
+        if let Some(detail) = judged.ignored {
+            self.tell(TroubleClass::Configuration, detail, now);
+        }
+        judged.record
+    }
+
+    /// The blob cannot be led with as it is.
+    fn refuse(&mut self, problem: Unusable, now: Moment, chance: &mut dyn Chance) -> Phase {
+        self.state.following = None;
+        self.tell(TroubleClass::Configuration, problem.detail, now);
+        Phase::Watching(Watch::at(self.next_poll(now, chance)))
+    }
+
     /// Without the service's time there is no term.
     #[inline(never)]
     fn tell_no_date(&mut self, now: Moment) {
-        let detail = "the service's answers carry no date, so no term can be told; see whether a proxy \
-                      removes the headers Date or x-ms-request-id";
-        self.tell(TroubleClass::Nonsense, detail.into(), now);
+        let (class, detail) = match self.state.service.estimate(now) {
+            None => (
+                TroubleClass::Nonsense,
+                "the service's answers carry no date, so no term can be told; see whether a proxy \
+                 removes the headers Date or x-ms-request-id",
+            ),
+            Some(_) => (
+                TroubleClass::Clock,
+                "the dates of the service's answers differ by more than ten seconds from one to the \
+                 next, so no term can be told; see whether a proxy or a cache writes the header Date",
+            ),
+        };
+        self.tell(class, detail.into(), now);
     }
 
     /// Nobody leads, but this candidate leaves the lease to the others for now.
@@ -300,6 +324,12 @@ impl Step<'_> {
         if self.stays_out(now) {
             return self.stay_out(now, chance);
         }
+        // Nothing is acquired that cannot be used.
+        let since = self.state.service.estimate(now).unwrap_or_default();
+        let next = self.next_record(record.clone(), since);
+        if let Err(problem) = next.judge_next(&self.settings.election) {
+            return self.refuse(problem, now, chance);
+        }
         self.state.following = None;
         // What was asked of it in an attempt that came to nothing is over; and an heir's id too.
         self.state.steering.settle();
@@ -374,12 +404,25 @@ impl Step<'_> {
     }
 
     /// 3. Raise the term.
-    pub(super) fn raise_term(&mut self, attempt: Attempt, sent: Moment, now: Moment) -> Phase {
+    pub(super) fn raise_term(&mut self, mut attempt: Attempt, sent: Moment, now: Moment) -> Phase {
         let timings = &self.settings.timings;
         let Some(since) = self.state.service.now(now) else {
+            if attempt.rounds < MOST_ROUNDS && self.state.service.estimate(now).is_some() {
+                // No two dates agree so far, so no term can be told. The same request again brings
+                // another one.
+                attempt.rounds += 1;
+                (attempt.unsure, attempt.pace) = (true, Pace::at(now));
+                return Phase::Acquiring(attempt);
+            }
             self.tell_no_date(now);
             return self.give_back(attempt.lease, now);
         };
+        let election = &self.settings.election;
+        let judged = attempt.record.as_ref().map_or(Ok(()), |r| r.judge_term(election, since));
+        if let Err(problem) = judged {
+            self.tell(TroubleClass::Configuration, problem.detail, now);
+            return self.give_back(attempt.lease, now);
+        }
         // Without a record the second is waited out, under the lease: see `next_record`.
         let waits = attempt.record.is_none() && !mutant!(SecondNotWaitedOut);
         let wait = if waits { SECOND } else { Duration::ZERO };
@@ -388,46 +431,6 @@ impl Step<'_> {
         let since = if mutant!(ValidityFromAnswer) { now } else { sent };
         let valid_until = since + timings.lease - timings.margin;
         Phase::Raising(Raise { lease: attempt.lease, acquired: sent, valid_until, write })
-    }
-
-    /// What is to be on the blob when this candidate leads. The term survives the loss of the
-    /// record, because it is at least the service's time in seconds.
-    ///
-    /// Where there is no record, a leader of this very second may have been forgotten: the term
-    /// is one higher than its own could be, and the second is over before the next
-    /// candidate that finds no record can acquire.
-    fn next_record(&self, before: Option<Record>, since: Timestamp) -> Record {
-        let agenda = &self.settings.agenda;
-        let time = if mutant!(TermFromRecordAlone) { 0 } else { since.seconds() };
-        let least = match &before {
-            Some(before) => before.term.max(time),
-            None => time.saturating_add(1),
-        };
-        let mut before = before.unwrap_or_default();
-        if let Some(schedule) = &agenda.schedule {
-            // The slots of another schedule were not this one's to run.
-            let other = before.schedule.as_ref().is_some_and(|words| *words != schedule.words());
-            let begin = agenda.begin(since);
-            let earlier = before.last.is_none_or(|last| other && last.slot < begin.slot);
-            if agenda.is_one_turn_a_term() {
-                before.begin_anew(begin);
-            } else if earlier && before.is_done() {
-                before.last = Some(begin);
-            }
-        }
-        before.enter_history();
-        Record {
-            changes: before.changes.saturating_add(1),
-            priority: self.settings.priority,
-            heir: None,
-            term: least.saturating_add(1),
-            leader: self.settings.name.clone(),
-            nonce: self.state.nonce,
-            since: since.to_whole_millis(),
-            address: self.settings.address.clone(),
-            schedule: agenda.words().or(before.schedule),
-            ..before
-        }
     }
 
     pub(super) fn raise(&mut self, now: Moment) -> Option<Wish> {

@@ -51,6 +51,7 @@ impl From<wit::Outcome> for Outcome {
             wit::Outcome::Trapped => Self::Trapped,
             wit::Outcome::TimedOut => Self::TimedOut,
             wit::Outcome::CutOff => Self::CutOff,
+            wit::Outcome::NotStarted => Self::NotStarted,
         }
     }
 }
@@ -64,6 +65,7 @@ impl From<Outcome> for wit::Outcome {
             Outcome::TimedOut => Self::TimedOut,
             Outcome::CutOff => Self::CutOff,
             Outcome::Abandoned => Self::Abandoned,
+            Outcome::NotStarted => Self::NotStarted,
         }
     }
 }

@@ -214,6 +214,7 @@ pub(super) fn outcome_name(outcome: Outcome) -> &'static str {
         Outcome::TimedOut => "timed-out",
         Outcome::CutOff => "cut-off",
         Outcome::Abandoned => "abandoned",
+        Outcome::NotStarted => "not-started",
     }
 }
 

@@ -144,3 +144,40 @@ fn in_surroundings_of_its_own_a_run_repeats_exactly() {
     assert_eq!(memory, first_memory(&engine, 7));
     assert_ne!(memory, first_memory(&engine, 8));
 }
+
+#[tokio::test]
+async fn an_event_of_a_step_that_could_not_be_made_comes_first_in_the_next_one() {
+    let (store, folder) = (store().await, tempfile::tempdir().unwrap());
+    let file = folder.path().join("connection");
+    let write = |text: &str| std::fs::write(&file, text).unwrap();
+    let settings = Settings::new()
+        .with(names::ELECTION, "tests/component")
+        .with(names::CONNECTION_STRING_FILE, file.to_str().unwrap());
+    let (component, clock) = component(settings);
+    write(&store.connection_string());
+    component.check().await.unwrap();
+
+    write("AccountName=");
+    let undone = component.step(None, clock.now(), Some(Event::Pause)).await.unwrap();
+    assert_eq!(undone.trouble.len(), 1, "{:?}", undone.trouble);
+    assert!(undone.exchanges.is_empty());
+
+    write(&store.connection_string());
+    let done = component.step(Some(&undone.memory), clock.now(), None).await.unwrap();
+    assert!(done.trouble.is_empty(), "{:?}", done.trouble);
+    let asked: Vec<_> = done.exchanges.iter().map(|exchange| exchange.what.as_str()).collect();
+    assert_eq!(asked, ["look at blob"], "it was paused");
+
+    write("AccountName=");
+    let event = Some(Event::Resume);
+    let resumed = component.step(Some(&done.memory), clock.now(), event).await.unwrap();
+    assert!(resumed.trouble[0].detail.contains("What was read before is used"), "{resumed:?}");
+    let mut report = resumed;
+    while !matches!(report.standing, Standing::Leading(_)) {
+        clock.sleep_until(clock.now() + report.again_in).await;
+        report = component.step(Some(&report.memory), clock.now(), None).await.unwrap();
+    }
+    let left =
+        component.step(Some(&report.memory), clock.now(), Some(Event::Leave(None))).await.unwrap();
+    assert_eq!(left.standing, Standing::Left);
+}

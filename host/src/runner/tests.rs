@@ -177,6 +177,7 @@ fn said(outcome: Outcome) -> &'static str {
         Outcome::TimedOut => "timed out",
         Outcome::CutOff => "cut off",
         Outcome::Abandoned => "abandoned",
+        Outcome::NotStarted => "not started",
     }
 }
 
@@ -383,7 +384,7 @@ fn a_turn_whose_time_is_over_is_not_started() {
             "0 step as new",
             "12 elected 7",
             "12 turn cut-off",
-            "12 step: cut off",
+            "12 step: not started",
             "13 step: leave",
             "13 stopped",
         ]

@@ -28,6 +28,7 @@ fn outcome(outcome: wit::Outcome) -> core::Outcome {
         wit::Outcome::Trapped => core::Outcome::Trapped,
         wit::Outcome::TimedOut => core::Outcome::TimedOut,
         wit::Outcome::CutOff => core::Outcome::CutOff,
+        wit::Outcome::NotStarted => core::Outcome::NotStarted,
     }
 }
 

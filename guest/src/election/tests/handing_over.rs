@@ -532,7 +532,8 @@ fn an_heir_sees_soon_that_another_one_leads() {
     let mut scene = waiting_for_the_turn(&[]);
     scene.candidates.remove(0);
     scene.service.record =
-        Record { term: 1 << 40, ..Record::read(&incumbent(9)).unwrap().unwrap() }.write();
+        Record { term: ORIGIN_SECONDS + 9_999, ..Record::read(&incumbent(9)).unwrap().unwrap() }
+            .write();
     scene.service.holder = Some(scene.service.held[0]);
     scene.run(seconds(5));
     let Standing::Following(Some(leader)) = &scene.candidates[0].2 else { panic!() };
