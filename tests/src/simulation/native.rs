@@ -11,13 +11,13 @@ use tenure::store::{Request, Response};
 use tenure_guest::azure::secret::Secret;
 use tenure_guest::azure::{Answer, Metadata, Operation};
 use tenure_guest::election::{
-    Ask, Complaint, Environment, Event, Failure, FailureKind, Report, Settings, Step, Todo,
-    Unreadable,
+    Ask, Complaint, Environment, Event, Failure, FailureKind, OwnTime, Report, Settings, Step,
+    Todo, Unreadable,
 };
 use tokio::select;
 
 use super::clock::SimClock;
-use super::condition::{BadSecret, SETTINGS_PAUSE, Spoilt};
+use super::condition::{BadSecret, Spoilt};
 use super::convert;
 use super::dice::Dice;
 use super::elector::{OF_CANDIDATES, heard};
@@ -42,8 +42,8 @@ pub struct Native {
     who: Who,
     machine: usize,
     clock: SimClock,
-    /// When it began by both clocks of its machine, where no host measures time for it.
-    began: Option<(Duration, DateTime<Utc>)>,
+    /// Its own time, where no host measures time for it.
+    own: Option<Mutex<OwnTime>>,
     dice: Mutex<Dice>,
 }
 
@@ -94,23 +94,22 @@ impl Native {
             who,
             machine,
             clock: clock.clone(),
-            began: None,
+            own: None,
             dice: Mutex::new(Dice::new(world.seed, OF_CANDIDATES + who as u64)),
         }
     }
 
     /// For an invocation without a host.
     pub(super) fn on_its_own(mut self) -> Self {
-        self.began = Some((self.clock.now(), self.wall()));
+        self.own = Some(Mutex::new(OwnTime::begin(self.clock.now(), self.wall())));
         self
     }
 
-    /// The time, as its host tells it, or by itself: the longer of what its machine's two clocks say.
+    /// The time, as its host tells it, or as it measures it itself.
     pub(super) fn now(&self) -> Duration {
         let now = self.clock.now();
-        let Some((began, wall)) = self.began else { return now };
-        let by_wall = self.wall().signed_duration_since(wall).to_std().unwrap_or_default();
-        (now - began).max(by_wall)
+        let Some(own) = &self.own else { return now };
+        own.lock().unwrap_or_else(PoisonError::into_inner).read(now, self.wall())
     }
 
     pub(super) async fn step(
@@ -121,21 +120,22 @@ impl Native {
     ) -> wit::Report {
         let spoilt = self.world.state().spoilt[self.machine];
         let bytes = memory.as_ref().map(Memory::as_bytes);
+        let event = event.map(convert::event);
         let files = self.world.plan.traits.has(Trait::Files);
         if spoilt == Spoilt::default() && !files {
-            let mut step = self.begin(&self.settings, bytes, elapsed, event.map(convert::event));
+            let mut step = self.begin(&self.settings, bytes, elapsed, event);
             return self.told(self.drive(&self.settings, &mut step).await);
         }
         let given = Given { variables: &self.variables, spoilt };
         let (settings, complaints) = match Settings::read_on(given, bytes) {
             Ok(read) => read,
-            Err(_) => {
+            Err(complaints) => {
                 self.met(spoilt, false);
-                return unusable(memory);
+                return convert::report(Report::undone(bytes, event, &complaints));
             }
         };
         self.met(spoilt, !complaints.is_empty());
-        let mut step = self.begin(&settings, bytes, elapsed, event.map(convert::event));
+        let mut step = self.begin(&settings, bytes, elapsed, event);
         step.complain(&complaints, elapsed);
         self.told(self.drive(&settings, &mut step).await)
     }
@@ -275,20 +275,4 @@ fn carry(metadata: &mut Metadata, hidden: &str) {
     let value = metadata.get(hidden).unwrap_or_default().to_string();
     metadata.remove(hidden);
     metadata.insert(hidden[HIDDEN.len()..].into(), value);
-}
-
-/// What the component tells when it cannot make a step.
-fn unusable(memory: Option<Memory>) -> wit::Report {
-    wit::Report {
-        memory: memory.unwrap_or_else(|| Memory::new(Vec::new())),
-        standing: wit::Standing::Undecided,
-        ending: None,
-        renewed: false,
-        wind_down: false,
-        heir: None,
-        run: None,
-        trouble: Vec::new(),
-        exchanges: Vec::new(),
-        again_in: Duration::from_millis(SETTINGS_PAUSE),
-    }
 }
