@@ -145,7 +145,10 @@ impl Elector for SimElector {
         };
         let report = select! {
             biased;
-            () = self.fails() => Err(ComponentError::new("as the dice fell")),
+            () = self.fails() => {
+                self.world.note(What::Forgot(self.who));
+                Err(ComponentError::new("as the dice fell"))
+            }
             report = step => report,
         }?;
         self.counts_tenure(&report);

@@ -145,8 +145,10 @@ pub enum What {
     ToldToHandOver(Who, Option<usize>),
     /// It tells that it does not.
     NotHandedOver(Who),
-    /// It did.
+    /// A process has left.
     Left(Who),
+    /// A step of it failed, and all that it knew is lost: its process begins anew.
+    Forgot(Who),
     /// A request went on the wire.
     Sent(Number),
     /// The store handled a request, or a copy of it.
@@ -258,6 +260,18 @@ impl History {
             }
         }
         wins
+    }
+
+    /// Whether this fault is there at an instant, for this candidate or for all.
+    #[must_use]
+    pub fn meets(&self, fault: Fault, who: Who, at: Millis) -> bool {
+        let before = self.entries.iter().take_while(|entry| entry.at <= at);
+        before.into_iter().any(|entry| match entry.what {
+            What::Struck(struck, whom, until) => {
+                struck == fault && until >= at && whom.is_none_or(|whom| whom == who)
+            }
+            _ => false,
+        })
     }
 
     /// What the service's wall clock shows, in nanoseconds since 1970.

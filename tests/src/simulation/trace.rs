@@ -45,6 +45,7 @@ fn line(history: &History, what: What) -> String {
             format!("c{who} is told to hand over to machine {heir:?}")
         }
         What::NotHandedOver(who) => format!("c{who} tells that it does not hand over"),
+        What::Forgot(who) => format!("c{who} knows nothing any more"),
         What::Left(who) => format!("c{who} has left"),
         What::Sent(number) => format!("c{} sends {}", by(number), asked(number)),
         What::Handled(number, a) => {

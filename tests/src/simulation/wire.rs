@@ -103,7 +103,9 @@ impl Wire {
             self.0.insert(lease, stage);
             return Step::Raise;
         };
-        if stage.claim != claim {
+        // What never began may be claimed by the same number again.
+        let begins_late = stage.finished.contains(NOT_STARTED) && !finished.contains(NOT_STARTED);
+        if stage.claim != claim || begins_late {
             (stage.claim, stage.step) = (claim, Step::Claim);
         } else if stage.finished != finished {
             stage.step = Step::Outcome;
@@ -112,6 +114,9 @@ impl Wire {
         stage.step
     }
 }
+
+/// How the record tells of a turn that was claimed and never began.
+const NOT_STARTED: &str = "not-started";
 
 const NOTHING: Written = Written {
     term: 0,

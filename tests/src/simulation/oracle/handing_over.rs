@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use super::super::fault::Step;
+use super::super::fault::{Fault, Step};
 use super::super::history::{Answer, Entry, History, What, Who};
 use super::super::world::Millis;
 use super::calm::{Calm, Tenancy, between, four_round_trips, is_over, slowly};
@@ -45,7 +45,7 @@ fn orders(history: &History) -> Vec<Violation> {
         let periods = &history.lives[who].periods;
         let comes = slowly(2 * periods.poll + TO_COME) + periods.timeout;
         let ends = comes + slowly(WAITS) + four_round_trips(history);
-        if at + ends <= over && !order.is_settled(ends) {
+        if at + ends <= over && !order.is_settled(ends) && !order.is_unheard(ends) {
             let what = format!("c{who} was told at {at} ms to hand over, and does not answer");
             violations.push(violation("hand over", at + ends, what));
         }
@@ -81,6 +81,15 @@ impl Order<'_> {
             what => is_over(history, who, what),
         };
         later.into_iter().any(settles)
+    }
+
+    /// Whether the leader's settings cannot be used: it hears of nothing until they can.
+    fn is_unheard(&self, within: Millis) -> bool {
+        let spoilt = |at| {
+            let faults = [Fault::SettingsSpoilt, Fault::SecretSpoilt];
+            faults.into_iter().any(|fault| self.history.meets(fault, self.who, at))
+        };
+        spoilt(self.at) || spoilt(self.at + within)
     }
 
     /// The candidate that lives on a machine all the time.
@@ -150,7 +159,10 @@ fn changes(history: &History) -> Vec<Violation> {
                     (Step::HandOver, None) => {
                         offers.insert(lease, Offer { who, since: *at, open: true });
                         let age = asked.to.and_then(|to| Some(at - said.get(&to)?));
-                        if age.is_none_or(|age| age > slowly(FRESH) + four_round_trips(history)) {
+                        let old = |age| age > slowly(FRESH) + four_round_trips(history);
+                        // Who may write there may take the lease: what strangers write is not told here.
+                        let hostile = history.meets(Fault::HostileAsides, who, *at);
+                        if age.is_none_or(old) && !hostile {
                             let when = age.map_or("never".into(), |age| format!("{age} ms before"));
                             let what = format!("c{who} hands over to an heir that came {when}");
                             violations.push(violation("hand over", *at, what));
@@ -175,7 +187,10 @@ fn changes(history: &History) -> Vec<Violation> {
                 }
             }
             // Whatever is sent after that comes later than it was meant to.
-            What::Paused(who) | What::Killed(who) | What::ToldToLeave(who) => {
+            What::Paused(who)
+            | What::Killed(who)
+            | What::Forgot(who)
+            | What::ToldToLeave(who) => {
                 offers.retain(|_, offer| offer.who != who || !offer.open);
             }
             _ => {}
@@ -230,7 +245,9 @@ fn words(history: &History) -> Vec<Violation> {
                 }
             }
             What::ToldToLeave(who) => words[who].leaves = true,
-            What::Paused(who) | What::Killed(who) => words[who].told = None,
+            What::Paused(who) | What::Killed(who) | What::Forgot(who) => {
+                words[who].told = None;
+            }
             What::Left(who) => {
                 let told = words[who].told.filter(|told| at.saturating_sub(*told) < LOOKS / 2);
                 if told.is_some() {

@@ -81,6 +81,11 @@ impl Judge<'_> {
 
     fn sent(&mut self, at: Millis, asked: &Asked) {
         let (Step::Claim, Some(write)) = (asked.step, &asked.write) else { return };
+        // A turn for a value leaves the slot that is on record, whatever it is.
+        let stands = |(_, before): &(Millis, Written)| before.slot == write.slot;
+        if self.newest.as_ref().is_some_and(stands) {
+            return;
+        }
         let time = self.history.service_time(at);
         if write.slot > time && write.slot > self.history.latest_time(asked.who, at) {
             let early = (write.slot - time) / 1_000_000;
