@@ -5,6 +5,7 @@ use tenure_guest::azure::{LeaseId, Operation};
 
 use super::known::{Known, digest};
 use super::oracle::{Oracle, Violation, Work};
+use super::process::Turn;
 use super::state::{Sent, State};
 use super::step::Reply;
 use super::time::{Instant, at_service};
@@ -68,10 +69,12 @@ impl State {
     }
 
     /// What a process did by itself.
-    pub(super) fn judge_process(&mut self, candidate: usize) {
+    pub(super) fn judge_process(&mut self, candidate: usize, before: Option<Turn>) {
         let Some(process) = self.candidates[candidate].process.clone() else { return };
-        if let Some(slot) = process.turn.map(|turn| turn.slot) {
-            let judged = self.oracle.runs(candidate, process.turn.map_or(0, |turn| turn.term), slot);
+        if let Some(Turn { slot, .. }) = process.turn.filter(|turn| {
+            before.is_none_or(|before| (before.term, before.slot) != (turn.term, turn.slot))
+        }) {
+            let judged = self.oracle.runs(candidate, slot);
             self.judge(judged);
         }
         if process.flight.is_none() && process.leaving.is_none() {

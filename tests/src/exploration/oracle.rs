@@ -66,8 +66,8 @@ pub struct Oracle {
     won: Option<Win>,
     /// Of the lease that was granted last, and of those under whose term a handler runs.
     grants: Vec<Grant>,
-    /// The newest slot that had a turn, and under which term.
-    ran: Option<(u64, u64)>,
+    /// The newest slot that had a turn.
+    ran: Option<u64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -158,9 +158,9 @@ impl Oracle {
     ///
     /// # Errors
     /// I5: its slot had a turn before.
-    pub fn runs(&mut self, candidate: usize, term: u64, slot: u64) -> Result<(), Violation> {
-        match self.ran.replace((slot, term)) {
-            Some((before, of)) if slot < before || (slot == before && term != of) => {
+    pub fn runs(&mut self, candidate: usize, slot: u64) -> Result<(), Violation> {
+        match self.ran.replace(slot) {
+            Some(before) if slot <= before => {
                 let why = format!("candidate {candidate} runs slot {slot} after slot {before}");
                 Err(broken(Invariant::I5, why))
             }

@@ -192,7 +192,7 @@ impl State {
             self.nobody_awaits(candidate);
         }
         self.candidates[candidate].process = Some(after);
-        self.judge_process(candidate);
+        self.judge_process(candidate, process.turn);
         if ended {
             self.end(candidate);
         }

@@ -101,7 +101,10 @@ pub fn begin(world: &Arc<World>, fault: Fault, who: Who, step: Step) {
             state.history.steps.push((now, by));
             return state.struck(now, fault, step, None, now);
         }
-        Fault::DatesStand => state.service.dates_stand(now, until),
+        Fault::DatesStand => {
+            state.service.dates_stand(now, until);
+            state.history.stood.push((now, until));
+        }
         Fault::SettingsSpoilt => {
             state.spoilt[machine].variable = true;
             state.lasts(fault, machine, effect);

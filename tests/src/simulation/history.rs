@@ -38,6 +38,8 @@ pub struct History {
     pub epoch: u64,
     /// When that clock stepped, and by how many milliseconds.
     pub steps: Vec<(Millis, i64)>,
+    /// From when until when the dates of answers stood still.
+    pub stood: Vec<(Millis, Millis)>,
     /// Leaders resign, or make way for others, of their own accord.
     pub rotates: bool,
     /// There was a record before anybody began.
@@ -280,6 +282,13 @@ impl History {
         let steps = self.steps.iter().filter(|(then, _)| *then <= at);
         let by: i64 = steps.map(|(_, by)| by * 1_000_000).sum();
         (self.epoch + at * 1_000_000).saturating_add_signed(by)
+    }
+
+    /// What the dates of answers tell, in nanoseconds since 1970.
+    #[must_use]
+    pub fn told_time(&self, at: Millis) -> u64 {
+        let stood = self.stood.iter().rev().find(|(from, until)| (*from..*until).contains(&at));
+        self.service_time(stood.map_or(at, |(from, _)| *from))
     }
 
     /// When the service's clock shows that for the first time, not before `from`.

@@ -23,6 +23,8 @@ const FETCHING: Millis = 20_000;
 struct Pulse {
     /// Since when nothing was sent; none while nothing can be.
     silent: Option<Millis>,
+    /// A token may be waited for until then.
+    fetched: Millis,
     leaving: Option<Millis>,
     second: Millis,
     sent: u32,
@@ -65,7 +67,7 @@ pub fn i7(history: &History) -> Vec<Violation> {
             }
             What::ToldToLeave(_) => pulse.leaving = Some(*at),
             What::Struck(_, _, until) => spoilt[who] = until,
-            What::Fetched(_) => pulse.silent = Some(*at + FETCHING),
+            What::Fetched(_) => pulse.fetched = *at + FETCHING,
             // No sign of life: whatever is due comes beside it, and in time.
             What::Sent(number) if history.asked[number].step == Step::Notice => {}
             _ => pulse.silent = Some(*at),
@@ -91,7 +93,7 @@ fn too_long(
     now: Millis,
 ) -> Option<Violation> {
     let periods = &history.lives[who].periods;
-    let silence = now.saturating_sub(pulse.silent?.max(spoilt[who]));
+    let silence = now.saturating_sub(pulse.silent?.max(spoilt[who]).max(pulse.fetched));
     let interval = periods.renew.max(periods.poll);
     let most = interval + interval / 50 + periods.timeout + 1_000;
     if let Some(since) = pulse.leaving

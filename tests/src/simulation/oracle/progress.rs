@@ -97,7 +97,9 @@ impl Judge<'_> {
                 _ => false,
             };
             // A clock that went back shows slots that have had their turn.
-            if history.is_behind(due) {
+            let before = between(history, 0, due).iter().rev();
+            let mut writes = before.filter_map(|e| history.carried_out(e.what)?.write.as_ref());
+            if writes.next().is_some_and(|write| write.slot >= slot) {
                 continue;
             }
             let claimed = between(history, due, end).iter().any(|entry| claims(&entry.what));
