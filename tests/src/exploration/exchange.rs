@@ -61,7 +61,8 @@ impl State {
         if let Some(lease) = lease_of(&sent.operation) {
             self.judge(Oracle::sends(sent.from, life, lease));
         }
-        let gives = matches!(&*sent.operation, Operation::Release { .. } | Operation::Change { .. });
+        let gives =
+            matches!(&*sent.operation, Operation::Release { .. } | Operation::Change { .. });
         let turn = self.processes().find(|process| process.candidate == sent.from);
         if let (true, Some(turn)) = (gives, turn.and_then(|process| process.turn)) {
             self.judge(Err(Oracle::gives_back(sent.from, turn.term)));

@@ -109,6 +109,10 @@ impl Oracle {
 
     /// The store gave the lease to another id. Nobody may act on that before it was renewed.
     pub fn changed(&mut self, to: LeaseId) {
+        let holds = |grant: &Grant| grant.lease == to && grant.ends.is_some();
+        if self.grants.iter().any(holds) {
+            return; // The same request once more.
+        }
         let ends = self.lease_ends();
         self.ended();
         self.grants.push(Grant { lease: to, sent: None, ends, term: None });

@@ -33,6 +33,8 @@ pub struct Process {
     pub(super) order: Option<Word>,
     /// By its newest report.
     pub leads: bool,
+    /// It has an order to hand over, by its newest report.
+    pub hands_over: bool,
     pub turn: Option<Turn>,
     pub flight: Option<Flight>,
     pub(super) drawn: u8,
@@ -92,6 +94,7 @@ impl Process {
             word: None,
             order: None,
             leads: false,
+            hands_over: false,
             turn: None,
             flight: None,
             drawn: 0,

@@ -47,6 +47,8 @@ pub(super) struct Note {
     pub(super) take_over: bool,
     /// The lease was given to an heir by it.
     pub(super) handed_over: bool,
+    /// A leader goes on, since nobody came to take over.
+    pub(super) in_vain: bool,
 }
 
 /// A candidate, whether it runs or not.
@@ -193,6 +195,9 @@ impl State {
         }
         self.candidates[candidate].process = Some(after);
         self.judge_process(candidate, process.turn);
+        let goes_on = |after: &Process| after.leads && !after.hands_over;
+        self.note.in_vain |= process.hands_over
+            && self.processes().any(|after| after.candidate == candidate && goes_on(after));
         if ended {
             self.end(candidate);
         }

@@ -177,7 +177,8 @@ impl State {
     /// A process begins on a machine on which something lasts.
     pub fn spoils_the_start(&mut self, now: Millis, who: Who) {
         let machine = self.processes[who].machine;
-        let lasting = self.conditions.iter().filter(|c| c.machine == Some(machine) && now < c.until);
+        let lasting =
+            self.conditions.iter().filter(|c| c.machine == Some(machine) && now < c.until);
         let lasting: Vec<_> = lasting.map(|c| (c.fault, c.until)).collect();
         for (fault, until) in lasting {
             self.note(now, What::Struck(fault, Some(who), until));

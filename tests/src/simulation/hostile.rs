@@ -45,13 +45,16 @@ pub fn record(n: u64, term: u64) -> Fields {
 
 /// The n-th kind of blob beside the election's, with the name of a candidate.
 pub fn aside(n: u64, name: &str, term: u64) -> (Aside, Fields) {
-    let (heir, term) = (Uuid::from_u128(u128::from(n) << 64 | 0x4000_8000_0000_0000_0001), term.to_string());
+    let (heir, term) =
+        (Uuid::from_u128(u128::from(n) << 64 | 0x4000_8000_0000_0000_0001), term.to_string());
     let heir = heir.as_hyphenated().to_string();
     let long = "(".repeat(7_900);
     let lines = "m0%0A%0D%1B".repeat(100);
     match n % 8 {
         0 => (Aside::Heir, fields(&[("tenurecandidate", &long), ("tenurepriority", "1000")])),
-        1 => (Aside::Heir, fields(&[("tenurecandidate", &lines), ("tenurepriority", "4294967295")])),
+        1 => {
+            (Aside::Heir, fields(&[("tenurecandidate", &lines), ("tenurepriority", "4294967295")]))
+        }
         2 => (Aside::Heir, fields(&[("tenurecandidate", "nobody"), ("tenurepriority", "1000")])),
         3 | 4 => {
             let word = [("tenurecandidate", name), ("tenureheir", &heir), ("tenureterm", &term)];

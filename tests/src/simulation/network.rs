@@ -114,13 +114,7 @@ pub fn outage(state: &State, who: Who, now: Millis) -> Option<(Fault, bool)> {
     }
 }
 
-fn cut_off(
-    state: &mut State,
-    who: Who,
-    step: Step,
-    now: Millis,
-    latency: Latency,
-) -> Option<Fate> {
+fn cut_off(state: &mut State, who: Who, step: Step, now: Millis, latency: Latency) -> Option<Fate> {
     let (fault, refused) = outage(state, who, now)?;
     state.struck(now, fault, step, Some(who), now);
     let reply = match refused {

@@ -133,7 +133,7 @@ impl Plan {
         let machines = machines(traits, dice);
         let latency = latency(traits, &machines, dice);
         let conditions: Vec<_> =
-            (0..2).filter_map(|_| condition(traits, machines.len(), dice)).collect();
+            (0..2).filter_map(|_| condition(traits, native, machines.len(), dice)).collect();
         let longest = machines.iter().map(|machine| machine.lease * SECOND).max().unwrap_or(0);
         let latest = dice.pick(&[6, 10, 15, 30]) * SECOND;
         let settling = settling(&machines, latest, latency);
@@ -190,6 +190,13 @@ impl Plan {
 }
 
 impl Plan {
+    /// Whether only the pure core can have it.
+    #[must_use]
+    pub fn is_native(&self) -> bool {
+        let spoilt = [Fault::SettingsSpoilt, Fault::SecretSpoilt, Fault::TokensFail];
+        self.traits.are_native() || self.timed.iter().any(|timed| spoilt.contains(&timed.fault))
+    }
+
     /// What lies between two slots of the schedule on this machine, and how long after its instant
     /// each of them is due, in nanoseconds.
     #[must_use]
@@ -227,12 +234,7 @@ impl Plan {
 }
 
 /// Faults that wait for a step: the one that the schedule is about, and some others.
-fn ambushes(
-    seed: u64,
-    class: Class,
-    (fault, step): (Fault, Step),
-    dice: &mut Dice,
-) -> Vec<Ambush> {
+fn ambushes(seed: u64, class: Class, (fault, step): (Fault, Step), dice: &mut Dice) -> Vec<Ambush> {
     let mut ambushes = vec![ambush(fault, step, dice)];
     if step == Step::ReadBack {
         // Only a write of unknown outcome is read back.

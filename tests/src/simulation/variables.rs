@@ -9,8 +9,10 @@ use super::service::ELECTION;
 pub type Variables = Vec<(&'static str, String)>;
 
 /// How a candidate with a key is let in.
-pub const KEY: [(&str, &str); 2] =
-    [("TENURE_ELECTION", ELECTION), ("AZURE_STORAGE_CONNECTION_STRING", "UseDevelopmentStorage=true")];
+pub const KEY: [(&str, &str); 2] = [
+    ("TENURE_ELECTION", ELECTION),
+    ("AZURE_STORAGE_CONNECTION_STRING", "UseDevelopmentStorage=true"),
+];
 
 /// The file with the secret of a candidate that has it in one.
 pub const SECRET: &str = "/secrets/connection";

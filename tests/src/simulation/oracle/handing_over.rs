@@ -187,10 +187,7 @@ fn changes(history: &History) -> Vec<Violation> {
                 }
             }
             // Whatever is sent after that comes later than it was meant to.
-            What::Paused(who)
-            | What::Killed(who)
-            | What::Forgot(who)
-            | What::ToldToLeave(who) => {
+            What::Paused(who) | What::Killed(who) | What::Forgot(who) | What::ToldToLeave(who) => {
                 offers.retain(|_, offer| offer.who != who || !offer.open);
             }
             _ => {}

@@ -85,7 +85,9 @@ impl Acquired {
 /// Whether there was a record at an entry.
 fn found_record(history: &History, index: usize) -> bool {
     let newest = history.entries[..index].iter().rev().find_map(|entry| match entry.what {
-        What::Struck(fault, ..) if fault.loses_record() => Some(matches!(fault, Fault::RestoreRecord | Fault::HostileRecord)),
+        What::Struck(fault, ..) if fault.loses_record() => {
+            Some(matches!(fault, Fault::RestoreRecord | Fault::HostileRecord))
+        }
         what => history.carried_out(what)?.write.as_ref().map(|_| true),
     });
     newest.unwrap_or(history.begins_with_record)

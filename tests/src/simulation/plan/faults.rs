@@ -174,8 +174,17 @@ fn whom(machines: usize, dice: &mut Dice) -> Target {
 }
 
 /// Something that lasts for minutes; none in most schedules.
-pub(super) fn condition(traits: Traits, machines: usize, dice: &mut Dice) -> Option<Timed> {
+pub(super) fn condition(
+    traits: Traits,
+    native: bool,
+    machines: usize,
+    dice: &mut Dice,
+) -> Option<Timed> {
     let fault = match dice.weighted(&CONDITIONS) {
+        // The settings of the component are given once and for all.
+        Fault::SettingsSpoilt | Fault::SecretSpoilt | Fault::TokensFail if !native => {
+            Fault::WritesFail
+        }
         Fault::TokensFail if !traits.has(Trait::Tokens) => Fault::SettingsSpoilt,
         Fault::SecretSpoilt if !traits.has(Trait::Files) => Fault::SettingsSpoilt,
         _ if traits.has(Trait::Files) && dice.once_in(2) => Fault::SecretSpoilt,

@@ -4,10 +4,10 @@ use tenure_guest::election::Settings;
 
 use super::super::dice::Dice;
 use super::super::history::Periods;
-use super::super::world::Millis;
 use super::super::variables;
-use super::traits::{Trait, Traits};
+use super::super::world::Millis;
 use super::SECOND;
+use super::traits::{Trait, Traits};
 
 /// One machine, on which one candidate runs at a time.
 #[derive(Clone, Debug)]

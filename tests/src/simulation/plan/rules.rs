@@ -89,7 +89,8 @@ impl Plan {
         let dice = &mut Dice::new(seed, 5);
         let calm = SLOTS * SECOND;
         let offs = [0, -90_000, 600_000, -7_200_000, super::machines::A_YEAR];
-        let mut machines: Vec<_> = (0..offs.len()).map(|n| Machine::of(n, 15, 4 * SECOND)).collect();
+        let mut machines: Vec<_> =
+            (0..offs.len()).map(|n| Machine::of(n, 15, 4 * SECOND)).collect();
         for (machine, off) in machines.iter_mut().zip(offs) {
             machine.wall_off = off;
             machine.pace = dice.between(990_000, 1_010_000);

@@ -95,8 +95,7 @@ impl Traits {
     }
 
     /// Whether only the pure core can have them.
-    #[must_use]
-    pub fn are_native(self) -> bool {
+    pub(super) fn are_native(self) -> bool {
         Trait::ALL.into_iter().any(|what| self.has(what) && what.of() == Fidelity::Native)
     }
 }
