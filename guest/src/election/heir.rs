@@ -154,7 +154,7 @@ impl Forward {
         let here = HERE - FOR_REQUESTS + FOR_REQUESTS.max(REQUESTS * took);
         let here = here.min(LONGEST_HERE);
         let most = if seen.called.is_some() { here } else { FRESH };
-        (age.abs().to_std().ok()? < most).then_some(seen)
+        (age.abs().to_std().ok()? < most || mutant!(HeirIsStale)).then_some(seen)
     }
 }
 
@@ -292,7 +292,7 @@ impl Step<'_> {
             (Some(attempt), _) => {
                 (self.state.heir, self.state.following) = (None, None);
                 self.state.steering.settle();
-                if mutant!(HeirDoesNotRenew) {
+                if mutant!(HeirDoesNotAcquire) {
                     return self.raise_term(attempt, now, now);
                 }
                 Phase::Acquiring(attempt)

@@ -217,6 +217,9 @@ impl Step<'_> {
         if let Some((class, why)) = refusal {
             return self.tell(class, String::from("cannot hand over: ") + why, now);
         }
+        if mutant!(HandOverForgotten) {
+            return;
+        }
         let until = now + time_to_come(&self.settings.timings, Duration::ZERO);
         let (heir, seen, look) = (None, Moment::ZERO, now);
         let order = HandOver { to, heir, seen, named: false, asked: false, look, until };

@@ -20,6 +20,8 @@ pub struct Process {
     pub over: bool,
     /// It was asked to leave.
     pub leaving: bool,
+    /// Its next step fails, or the one that it is in.
+    pub step_fails: bool,
     /// Takes orders of operators.
     pub orders: Option<mpsc::Sender<Order>>,
     /// Where it was last.
@@ -61,6 +63,7 @@ impl Process {
             paused: false,
             over: false,
             leaving: false,
+            step_fails: false,
             orders: None,
             step: Step::Look,
             waiting: 0,
@@ -136,11 +139,11 @@ impl State {
         }
     }
 
-    /// An operator orders something. More than it can take in are lost, as with a listener.
-    pub fn order(&mut self, who: Who, order: Order) {
-        if let Some(orders) = &self.processes[who].orders {
-            let _ = orders.try_send(order);
-        }
+    /// An operator orders something. More than it can take in are lost, as with a listener: not
+    /// taken in.
+    pub fn order(&mut self, who: Who, order: Order) -> bool {
+        let orders = self.processes[who].orders.as_ref();
+        orders.is_some_and(|orders| orders.try_send(order).is_ok())
     }
 
     /// Nothing of the process's turn is there any more.
