@@ -16,7 +16,7 @@ use super::pace::Pace;
 use super::record::{Finished, Outcome, Record};
 use super::report::{Ending, EndingReason, Turn};
 use super::service_clock::{Timestamp, nanos};
-use super::slots::{Due, Task};
+use super::slots::{Delivery, Due, Task};
 use super::timings::BACK_OFF;
 use super::trouble::{Trouble, TroubleClass};
 use super::write::Write;

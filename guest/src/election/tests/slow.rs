@@ -39,6 +39,9 @@ impl Flight {
     }
 }
 
+/// Whether a request of that candidate is refused.
+type Refuses = Box<dyn Fn(&str, &Operation) -> bool>;
+
 /// All of them, in one virtual time.
 pub(super) struct World {
     pub service: Service,
@@ -47,7 +50,7 @@ pub(super) struct World {
     /// Only answers take long.
     pub answers_late: bool,
     /// Requests that are refused as if the service were busy, by candidate.
-    pub refuses: Box<dyn Fn(&str, &Operation) -> bool>,
+    pub refuses: Refuses,
     /// Turns never end by themselves.
     pub endless: bool,
     pub now: Moment,
