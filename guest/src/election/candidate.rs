@@ -40,7 +40,7 @@ use crate::prelude::*;
 use chrono::{DateTime, TimeDelta, Utc};
 
 /// The version of the memory; another one counts as no memory.
-const MEMORY: u8 = 8;
+const MEMORY: u8 = 9;
 
 /// No step sends more than this many requests before the host gets its turn.
 const MOST_REQUESTS: u32 = 16;
@@ -303,7 +303,7 @@ impl<'s> Step<'s> {
         self.exchanges.push(Exchange { what: operation.name(), result, took });
         if let Operation::LookAside(aside) | Operation::WriteAside { aside, .. } = operation {
             // Not even the service's time is learnt from it.
-            return self.ran_errand(aside, &reply, now);
+            return self.ran_errand(aside, &reply, (sent, now));
         }
         let signed_by_wall = self.state.service.now(now).is_none();
         if let Ok(Answer { date: Some(date), .. }) = &reply {

@@ -7,6 +7,7 @@
 mod candidate;
 mod chance;
 mod chore;
+mod damping;
 mod environment;
 mod errands;
 mod failure;

@@ -290,10 +290,14 @@ impl Record {
 
     /// Whether `self`, read from the blob, is what `written` was to put there.
     pub fn shows(&self, written: &Self) -> bool {
-        let turns = |record: &Self| (record.last, record.finished, record.started.clone());
         (self.nonce, self.term) == (written.nonce, written.term)
-            && turns(self) == turns(written)
+            && self.turns() == written.turns()
             && self.heir == written.heir
+    }
+
+    /// The newest turns: what of the record changes within a term, beside the heir.
+    pub(super) fn turns(&self) -> (Option<LastSlot>, Option<Finished>, Option<&Started>) {
+        (self.last, self.finished, self.started.as_ref())
     }
 
     /// The leader of this record makes way for another one.

@@ -16,7 +16,7 @@ use crate::azure::lease_id::LeaseId;
 use crate::azure::operation::{ETag, Operation};
 use crate::memory::remember;
 
-/// How long the lease is offered to an heir that was seen before.
+/// How long the lease is offered to an heir that was seen before; not shorter than one try takes.
 const HEIR_IS_THERE: Duration = Duration::from_secs(4);
 
 /// How long an heir that leaves tries to give back what it was perhaps given.
@@ -134,7 +134,8 @@ impl Step<'_> {
             let timeout = timeout.min(LAST_WRITE);
             return Some(Wish { operation: self.withdrawal(word), timeout });
         }
-        if now + self.settings.timings.lease > release.until + HEIR_IS_THERE {
+        let offered = HEIR_IS_THERE.max(LAST_WRITE + timeout);
+        if now + self.settings.timings.lease > release.until + offered {
             // It may be gone by now. Had the change been done, this would find another holder.
             release.heir = None;
         }

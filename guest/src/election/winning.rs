@@ -59,15 +59,18 @@ pub(super) struct Attempt {
     pub unsure: bool,
     pub pace: Pace,
     rounds: u32,
+    /// The leader gave its lease to that id.
+    handed: bool,
 }
 
-remember!(struct Attempt { lease, etag, record, unsure, pace, rounds });
+remember!(struct Attempt { lease, etag, record, unsure, pace, rounds, handed });
 
 impl Attempt {
     /// The lease is given to `lease` by the leader. It is acquired anew by its holder, which gives it
     /// the length that this candidate reckons with; a renewal would leave it the leader's.
     pub fn inherited(lease: LeaseId, etag: ETag, record: Option<Record>, now: Moment) -> Self {
-        Self { lease, etag, record, unsure: true, pace: Pace::at(now), rounds: MOST_ROUNDS }
+        let (pace, rounds) = (Pace::at(now), MOST_ROUNDS);
+        Self { lease, etag, record, unsure: true, pace, rounds, handed: true }
     }
 }
 
@@ -78,9 +81,13 @@ pub(super) struct Raise {
     acquired: Moment,
     valid_until: Moment,
     write: Write,
+    /// How long the candidate stays out of the race when the term cannot be raised.
+    stays_out: Duration,
+    /// As in [`Attempt`].
+    handed: bool,
 }
 
-remember!(struct Raise { lease, acquired, valid_until, write });
+remember!(struct Raise { lease, acquired, valid_until, write, stays_out, handed });
 
 impl Raise {
     /// When it is too late to lead by this lease.
@@ -144,11 +151,13 @@ impl Step<'_> {
                             self.leave_notice(now);
                         }
                         // A lease of our own that could not be released is nobody's.
-                        let others = record.filter(|record| record.nonce != self.state.nonce);
-                        if let Some(record) = &others {
+                        let own = record.as_ref().is_some_and(|r| r.nonce == self.state.nonce);
+                        let leader = record.filter(|_| !own);
+                        if let Some(record) = &leader {
                             self.come_forward(record, now, chance);
                         }
-                        self.state.following = Some(others.as_ref().map(Record::incumbent));
+                        let leader = leader.as_ref().map(Record::incumbent);
+                        self.state.following = (!own).then_some(leader);
                         Phase::Watching(Watch::at(self.next_look(now, chance)))
                     }
                     _ if self.state.service.now(now).is_none() => {
@@ -303,7 +312,8 @@ impl Step<'_> {
         self.state.steering.settle();
         self.state.heir = None;
         let (lease, pace) = (lease_id(chance), Pace::at(now));
-        Phase::Acquiring(Attempt { lease, etag, record, unsure: false, pace, rounds })
+        let (unsure, handed) = (false, false);
+        Phase::Acquiring(Attempt { lease, etag, record, unsure, pace, rounds, handed })
     }
 
     /// 2. Acquire with the attempt's lease id.
@@ -381,7 +391,8 @@ impl Step<'_> {
         let write = Write::new(record, attempt.etag, Pace::at(now + wait));
         let since = if mutant!(ValidityFromAnswer) { now } else { sent };
         let valid_until = since + timings.lease - timings.margin;
-        Phase::Raising(Raise { lease: attempt.lease, acquired: sent, valid_until, write })
+        let (lease, handed, stays_out) = (attempt.lease, attempt.handed, Duration::ZERO);
+        Phase::Raising(Raise { lease, acquired: sent, valid_until, write, stays_out, handed })
     }
 
     /// What is to be on the blob when this candidate leads. The term survives the loss of the
@@ -429,6 +440,7 @@ impl Step<'_> {
         let (lease, left) = (raise.lease, raise.valid_until.saturating_sub(now));
         if left.is_zero() {
             // 4. One that cannot finish inside its validity releases.
+            self.state.health.not_raised(now + raise.stays_out);
             self.state.phase = self.give_back(lease, now);
             return self.send_release(now);
         }
@@ -456,12 +468,14 @@ impl Step<'_> {
                     return self.give_back(lease, now);
                 }
                 self.tell_now = true;
+                self.state.health.raised();
                 let renew = Pace::at(raise.acquired + self.settings.timings.renew);
                 let (record, won) = (raise.write.record, raise.acquired);
-                Phase::Holding(Hold::new(lease, valid_until, renew, record, etag, won))
+                let handed = raise.handed;
+                Phase::Holding(Hold::new(lease, valid_until, renew, record, etag, won, handed))
             }
-            Progress::Onward => {
-                raise.write.pace.next = now;
+            Progress::NotApplied(found, etag) => {
+                raise.write.begin_again(found, etag, now);
                 Phase::Raising(raise)
             }
             Progress::Again => {
@@ -469,6 +483,7 @@ impl Step<'_> {
                     self.tell_reply(operation, reply, now);
                 }
                 raise.write.pace.failed(now, BACK_OFF, chance);
+                raise.stays_out = self.state.health.out_after_raise(self.settings, chance);
                 Phase::Raising(raise)
             }
             // Released also when the service says that it is lost: that harms nobody.

@@ -106,6 +106,7 @@ impl From<Trouble> for wit::Trouble {
             TroubleClass::LeaseLost => wit::TroubleClass::LeaseLost,
             TroubleClass::Schedule => wit::TroubleClass::Schedule,
             TroubleClass::Work => wit::TroubleClass::Work,
+            TroubleClass::Order => wit::TroubleClass::Order,
         };
         Self { class, detail: trouble.detail }
     }

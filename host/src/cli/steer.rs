@@ -219,10 +219,12 @@ impl Operator {
             }
             let waits = seen["handing_over_to"] == to;
             if began && leads && !waits {
-                return Err(Stop::Refused(format!(
-                    "no candidate called {name} came forward, so {who} goes on leading; see whether one \
-                     of that name runs and is not paused"
-                )));
+                // The same reason is told once a minute.
+                let why = seen["order_refused"].as_str().map_or_else(
+                    || format!("not handed over to {name}; its log tells why"),
+                    printable,
+                );
+                return Err(Stop::Refused(format!("{who} goes on leading: {why}")));
             }
             began |= waits;
         }

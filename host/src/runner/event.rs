@@ -151,6 +151,7 @@ pub fn class_name(class: TroubleClass) -> &'static str {
         TroubleClass::LeaseLost => "lease-lost",
         TroubleClass::Schedule => "schedule",
         TroubleClass::Work => "work",
+        TroubleClass::Order => "order",
     }
 }
 

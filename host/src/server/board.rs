@@ -51,6 +51,8 @@ pub(super) struct State {
     pub(super) whole: Duration,
     /// To whom it hands over.
     heir: Option<String>,
+    /// Why nothing came of the last order.
+    refused_order: Option<String>,
     /// An operator keeps it out of the race.
     paused: bool,
     trouble: Option<Told>,
@@ -114,7 +116,10 @@ fn keeps_out(class: TroubleClass) -> bool {
         | TroubleClass::Unreachable
         | TroubleClass::Unavailable
         | TroubleClass::Nonsense => true,
-        TroubleClass::LeaseLost | TroubleClass::Schedule | TroubleClass::Work => false,
+        TroubleClass::LeaseLost
+        | TroubleClass::Schedule
+        | TroubleClass::Work
+        | TroubleClass::Order => false,
     }
 }
 
@@ -191,6 +196,12 @@ impl Board {
         }
         let state = &mut *state;
         state.heir.clone_from(&report.heir);
+        let refused = report.trouble.iter().rfind(|trouble| trouble.class == TroubleClass::Order);
+        match refused {
+            Some(trouble) => state.refused_order = Some(trouble.detail.clone()),
+            None if report.heir.is_some() => state.refused_order = None,
+            None => {}
+        }
         state.role = match &report.standing {
             Standing::Leading(tenancy) => {
                 let (term, valid_for) = (tenancy.term, Duration::from_nanos(tenancy.valid_for));
@@ -301,6 +312,11 @@ impl Board {
     /// To whom it hands over.
     pub(super) fn heir(&self) -> Option<String> {
         self.state().heir.clone()
+    }
+
+    /// Why nothing came of the last order.
+    pub(super) fn refused_order(&self) -> Option<String> {
+        self.state().refused_order.clone()
     }
 
     /// Whether an operator keeps it out of the race.

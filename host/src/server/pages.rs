@@ -151,6 +151,7 @@ async fn leader(face: Face, uri: Uri) -> Response<Body> {
         "leader": leader,
         "valid_for_ms": valid_for,
         "handing_over_to": board.heir(),
+        "order_refused": board.refused_order(),
         "paused": board.is_paused(),
         "trouble": board.trouble(),
     });

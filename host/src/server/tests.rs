@@ -81,6 +81,7 @@ fn who_can_look_and_never_win_is_not_ready_until_somebody_leads() {
         (TroubleClass::Configuration, false),
         (TroubleClass::Nonsense, false),
         (TroubleClass::Work, true),
+        (TroubleClass::Order, true),
         (TroubleClass::LeaseLost, true),
     ] {
         let board = board();
