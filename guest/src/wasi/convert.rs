@@ -130,8 +130,8 @@ impl From<Exchange> for wit::Exchange {
     }
 }
 
-/// What a step of a candidate with these settings came to.
-pub fn report(report: Report, settings: &Settings) -> wit::Report {
+/// What a step of a candidate with these settings came to. Without settings it has no turn run.
+pub fn report(report: Report, settings: Option<&Settings>) -> wit::Report {
     wit::Report {
         memory: report.memory,
         standing: match report.standing {
@@ -157,7 +157,7 @@ pub fn report(report: Report, settings: &Settings) -> wit::Report {
         renewed: report.renewed,
         wind_down: report.wind_down,
         heir: report.heir,
-        run: report.run.map(|run| turn(run, settings)),
+        run: report.run.zip(settings).map(|(run, settings)| turn(run, settings)),
         trouble: report.trouble.into_iter().map(Into::into).collect(),
         exchanges: report.exchanges.into_iter().map(Into::into).collect(),
         again_in: nanos(report.again_in),

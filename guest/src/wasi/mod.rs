@@ -102,14 +102,17 @@ impl Guest for Component {
         let (settings, complaints) = match Settings::read_on(&Host::look(), memory.as_deref()) {
             Ok(read) => read,
             Err(complaints) => {
-                return Report::undone(memory.as_deref(), event, &complaints).into();
+                return convert::report(
+                    Report::undone(memory.as_deref(), event, &complaints),
+                    None,
+                );
             }
         };
         let mut chance = HostChance;
         let mut step =
             Step::begin(&settings, memory.as_deref(), clock.started(), event, &mut chance);
         step.complain(&complaints, clock.started());
-        convert::report(drive(&mut step, &settings, &|| clock.now()), &settings)
+        convert::report(drive(&mut step, &settings, &|| clock.now()), Some(&settings))
     }
 
     fn inspect() -> Result<wit::Snapshot, wit::Trouble> {

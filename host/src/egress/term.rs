@@ -14,14 +14,6 @@ impl TermHeader {
     pub(crate) fn name(&self) -> &HeaderName {
         &self.0
     }
-
-    /// Whether a server may take the header `name` for this one: what is no letter or digit is often
-    /// made one and the same character, `_` for example, before anybody reads it.
-    pub(super) fn reads_as(&self, name: &HeaderName) -> bool {
-        let plain = |byte: u8| if byte.is_ascii_alphanumeric() { byte } else { b'-' };
-        let plain = |name: &HeaderName| name.as_str().bytes().map(plain).collect::<Vec<_>>();
-        plain(name) == plain(&self.0)
-    }
 }
 
 /// Whether a server may take the header `name` for `stamp`: what is no letter or digit is often

@@ -208,7 +208,8 @@ async fn a_handler_reaches_this_machine_by_address_only() {
     let component = component_gate(&allow);
     assert!(send(&component, &format!("http://{allow}/"), "").await.is_ok());
     // The URL of an operator.
-    let connections = Outlet::new(TermHeader::default(), Names::OfAll).open(7, for_ever());
+    let connections =
+        Outlet::new(TermHeader::default(), Names::OfAll).open(7, "jobs/one", for_ever());
     let webhook = Gate::of_turn(
         policy(&allow, Answers::Streamed(1000)),
         &connections,

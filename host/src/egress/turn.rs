@@ -10,7 +10,7 @@ use super::{Authorities, TermHeader, tls};
 use crate::deadline::Deadline;
 use crate::handler::BoxFuture;
 use bytes::Bytes;
-use http::header::{CONNECTION, HOST, HeaderValue};
+use http::header::{CONNECTION, HOST, HeaderName, HeaderValue};
 use http::{Uri, uri::Scheme};
 use http_body_util::Full;
 use hyper::body::Incoming;

@@ -71,7 +71,7 @@ fn outlet(silence: &Silence) -> Outlet {
 }
 
 fn turn(outlet: &Outlet, names: &[String]) -> (Gate, Connections) {
-    let connections = outlet.open(7, for_ever());
+    let connections = outlet.open(7, "jobs/one", for_ever());
     let mut allow = AllowList::default();
     names.iter().for_each(|name| allow.allow(name).unwrap());
     let policy = policy("unused", Answers::Streamed(1000));
