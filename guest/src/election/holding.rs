@@ -196,6 +196,12 @@ impl Step<'_> {
         let Phase::Holding(hold) = &self.state.phase else { return None };
         let timeout = self.settings.timings.request_timeout.min(left);
         if hold.renew.next <= now {
+            // Where renewals take so long that one is always due, no write would ever be tried.
+            let waits = self.state.turn.is_none() && self.wanted(hold, now).is_some();
+            if let (true, Phase::Holding(hold)) = (waits, &mut self.state.phase) {
+                hold.stalled.get_or_insert(now);
+            }
+            let Phase::Holding(hold) = &self.state.phase else { return None };
             return Some(Wish { operation: Operation::Renew { lease: hold.lease }, timeout });
         }
         if hold.renew.failures > 0 {
@@ -316,7 +322,7 @@ impl Step<'_> {
                 let gap = GAP.min(timings.beside_renewals(now, hold.valid_until));
                 hold.renew = Pace::at(next.max(now + gap));
                 (self.renewed, self.tell_now) = (true, true);
-                Phase::Holding(hold)
+                self.unless_stalled(hold, now, chance)
             }
             // Azurite renews whoever holds the lease, whatever the id that was sent.
             Ok((Class::Done | Class::Conflict | Class::LeaseMismatch, _))

@@ -66,31 +66,48 @@ impl Hold {
     /// Takes what a look found on the blob, where the write is not. What is there was written by this
     /// leader, perhaps by an earlier try that was applied late; only the outcome of the newest turn
     /// may be missing. Anything else is an older state that somebody restored: it is written over.
-    fn found(&mut self, found: Option<Box<Record>>, etag: ETag) {
+    ///
+    /// The kind of turn that an earlier try claimed, when there is one: it was never started.
+    fn found(&mut self, found: Option<Box<Record>>, etag: ETag) -> Option<Claim> {
         self.etag = etag;
         let Some(found) = found else {
             self.record.unknown = Metadata::default();
             self.outcome_unwritten = true;
-            return;
+            return None;
         };
         let own = (found.term, found.nonce) == (self.record.term, self.record.nonce);
-        if !own {
+        if !own || (is_older(&found, &self.record) && !self.resets_slot) {
             (self.record.unknown, self.record.heir) = (found.unknown, found.heir);
             self.outcome_unwritten = true;
-            return;
+            return None;
         }
         let mut record = *found.clone();
+        let mut late = None;
         if record.last == self.record.last {
             record.finished = self.record.finished;
+        } else if record.last.is_some_and(|last| last.attempt > 0) {
+            late = Some(false);
         }
-        if let (Some(there), Some(ours)) = (&mut record.started, &self.record.started)
-            && (&there.value, there.attempt) == (&ours.value, ours.attempt)
-        {
-            there.outcome = ours.outcome;
+        match (&mut record.started, &self.record.started) {
+            (Some(there), Some(ours))
+                if (&there.value, there.attempt) == (&ours.value, ours.attempt) =>
+            {
+                there.outcome = ours.outcome;
+            }
+            (Some(there), _) if there.outcome.is_none() => late = Some(true),
+            _ => {}
         }
         self.outcome_unwritten = record.turns() != found.turns();
         self.record = record;
+        late.map(|for_value| Claim { for_value, past_due: false, missed: 0 })
     }
+}
+
+/// Whether the turns on one record were claimed before those on the other.
+fn is_older(one: &Record, other: &Record) -> bool {
+    let newest = |record: &Record| record.last.map(|last| (last.slot, last.attempt));
+    let started = |record: &Record| record.started.as_ref().map(|s| (s.slot, s.attempt));
+    newest(one) < newest(other) || started(one) < started(other)
 }
 
 impl Step<'_> {
@@ -113,7 +130,8 @@ impl Step<'_> {
                 put_outcome(&mut record, task.value.is_some(), Outcome::Abandoned);
                 abandoned = Some(task);
             }
-            Some(Due::Ahead(_)) if hold.resets_slot => {
+            // Whatever this candidate's own schedule: an operator's has none.
+            _ if idle && hold.resets_slot => {
                 record.last = Some(self.settings.agenda.begin(self.slot_time(now)?));
             }
             _ if complete || !names || hold.stalled.is_some() => {}
@@ -194,6 +212,10 @@ impl Step<'_> {
         hold.resets_slot = self.settings.agenda.ahead(time, &hold.record).is_some();
     }
 
+    fn is_ahead(&self, record: &Record, now: Moment) -> bool {
+        self.slot_time(now).is_some_and(|time| self.settings.agenda.ahead(time, record).is_some())
+    }
+
     pub(super) fn written(
         &mut self,
         mut hold: Hold,
@@ -207,7 +229,8 @@ impl Step<'_> {
             Progress::Done(etag) => {
                 hold.etag = etag;
                 hold.record = write.record;
-                (hold.outcome_unwritten, hold.stalled, hold.resets_slot) = (false, None, false);
+                (hold.outcome_unwritten, hold.stalled) = (false, None);
+                hold.resets_slot &= self.is_ahead(&hold.record, now);
                 if let Some(order) = self.state.steering.hand_over_mut() {
                     order.named(hold.record.heir.as_deref(), (sent, now), &self.settings.timings);
                 }
@@ -217,7 +240,12 @@ impl Step<'_> {
                 return Phase::Holding(hold);
             }
             Progress::NotApplied(found, etag) => {
-                hold.found(found.clone(), etag.clone());
+                if let Some(claim) = hold.found(found.clone(), etag.clone()) {
+                    // An earlier try got through after all, and its turn was never started.
+                    hold.claiming = None;
+                    self.claimed_late(&mut hold, claim);
+                    return Phase::Holding(hold);
+                }
                 write.begin_again(found, etag, now);
             }
             Progress::Again => {
@@ -242,10 +270,27 @@ impl Step<'_> {
         self.unless_stalled(hold, now, chance)
     }
 
+    /// Has the host run a turn that an earlier try claimed; one that leads no longer for long says on
+    /// record that it did not begin.
+    fn claimed_late(&mut self, hold: &mut Hold, claim: Claim) {
+        hold.stalled = None;
+        if self.gives_up() {
+            put_outcome(&mut hold.record, claim.for_value, Outcome::NotStarted);
+            hold.outcome_unwritten = true;
+        } else {
+            self.start_turn(hold, claim);
+        }
+    }
+
     /// Gives up a leadership without work that gets through: none for two leases since the first try. A
     /// try and the renewal before it may be under way then, so that this is known at the latest two
     /// request time-outs and a back-off later.
-    fn unless_stalled(&mut self, hold: Hold, now: Moment, chance: &mut dyn Chance) -> Phase {
+    pub(super) fn unless_stalled(
+        &mut self,
+        hold: Hold,
+        now: Moment,
+        chance: &mut dyn Chance,
+    ) -> Phase {
         let stalled = hold.stalled.map(|since| now.saturating_sub(since));
         let most = STALLED_LEASES * self.settings.timings.lease;
         let stalled = stalled.filter(|stalled| *stalled >= most);

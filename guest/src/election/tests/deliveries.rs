@@ -146,6 +146,22 @@ fn an_operator_has_a_slot_in_the_future_forgotten() {
     assert_eq!((turn.slot, turn.past_due), (slot("07:01:45"), false));
 }
 
+/// As by `tenure reset-slot`, which has no schedule of its own.
+#[test]
+fn also_a_candidate_without_a_schedule_forgets_it() {
+    let mut record = Record::read(&incumbent(9)).unwrap().unwrap();
+    record.last = Some(LastSlot { slot: slot("09:00:00"), attempt: 1 });
+    let on_blob = record.write();
+    let mut candidate = Candidate::new(&[]);
+    candidate.step(None, |o, at| match o {
+        Operation::Look { .. } => seen(o, at, "available", &on_blob),
+        _ => available(o, at),
+    });
+    candidate.step(Some(Event::ResetSlot), available);
+    assert_eq!(candidate.verbs(), ["write record"]);
+    assert!(written(&candidate.asked[0]).last.unwrap().slot < slot("09:00:00"));
+}
+
 #[test]
 fn a_slot_that_has_come_is_not_forgotten() {
     let mut candidate = Candidate::new(&[(variable::EVERY, "5s")]);

@@ -159,3 +159,19 @@ fn a_claim_that_was_applied_unseen_is_found_and_run() {
     assert_eq!(report.run.map(|turn| turn.slot), Some(claimed.slot));
     assert!(!candidate.verbs().contains(&"write record"), "{:?}", candidate.verbs());
 }
+
+/// With a long time-out and a short interval a renewal is always due first.
+#[test]
+fn a_leader_that_does_nothing_but_renew_makes_way() {
+    let settings: &[(&str, &str)] = &[
+        (variable::EVERY, "10s"),
+        (variable::RENEW, "1s"),
+        (variable::REQUEST_TIMEOUT, "5s"),
+        (variable::COOL_DOWN, "60s"),
+    ];
+    let mut world = World::new(&[("first", settings)]);
+    world.round_trip = millis(2_500);
+    assert!(world.run_until(seconds(60), |world| world.leader().is_some()));
+    assert!(world.run_until(seconds(60), |world| !world.endings.is_empty()), "it leads for ever");
+    assert_eq!(world.endings[0].1.reason, EndingReason::WorkFailed);
+}

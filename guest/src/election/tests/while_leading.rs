@@ -105,3 +105,40 @@ fn what_is_for_a_timer_is_refused_beside_it() {
     let settings: Vec<_> = complaints.iter().map(|complaint| complaint.setting).collect();
     assert_eq!(settings, [variable::EVERY, variable::DELIVERY, variable::TURN_TIMEOUT]);
 }
+
+/// The first claim is applied after the look that did not find it: its turn is run all the same.
+#[test]
+fn a_claim_that_is_applied_late_has_its_turn() {
+    let mut candidate = daemon(&[]);
+    let (mut on_blob, mut late, mut claims) = (Metadata::default(), None, 0);
+    let mut runs = None;
+    for _ in 0..100 {
+        let report = candidate.step(None, |o, at| match o {
+            Operation::WriteMetadata { metadata, .. } => {
+                let record = Record::read(metadata).unwrap().unwrap();
+                claims += u32::from(record.last.is_some_and(|last| last.attempt > 0));
+                match claims {
+                    1 if late.is_none() => {
+                        late = Some(metadata.clone());
+                        failure(FailureKind::Timeout)
+                    }
+                    2.. if late.is_some() => {
+                        on_blob = late.clone().unwrap();
+                        refusal(o, at, 412, "ConditionNotMet")
+                    }
+                    _ => {
+                        on_blob = metadata.clone();
+                        available(o, at)
+                    }
+                }
+            }
+            Operation::Look { lease: Some(_) } => seen(o, at, "leased", &on_blob),
+            _ => available(o, at),
+        });
+        runs = runs.or(report.run);
+        candidate.now += report.again_in;
+    }
+    let claimed = Record::read(&late.unwrap()).unwrap().unwrap().last.unwrap();
+    assert_eq!(runs.expect("it never ran").slot, claimed.slot);
+    assert_eq!(claims, 2);
+}
