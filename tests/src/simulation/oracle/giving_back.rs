@@ -60,10 +60,8 @@ pub fn giving_back(history: &History) -> Vec<Violation> {
                 }
             }
             What::ToldToLeave(who) => told[who] = Some(*at),
-            What::Left(who) => {
-                if told[who].is_none_or(|told| *at < told + LEAVING) {
-                    violations.extend(kept(who, attempts[who], *at, "has left with"));
-                }
+            What::Left(who) if told[who].is_none_or(|told| *at < told + LEAVING) => {
+                violations.extend(kept(who, attempts[who], *at, "has left with"));
             }
             What::Paused(who) | What::Killed(who) | What::Forgot(who) => {
                 attempts[who] = Attempt::default();
