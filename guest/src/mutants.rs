@@ -17,8 +17,18 @@ pub enum Mutant {
     ReleaseBeforeStop,
     /// The lease is given to an heir while the handler still runs.
     HandOverBeforeStop,
-    /// An heir leads by the lease that it was given, without a renewal of its own.
-    HeirDoesNotRenew,
+    /// An heir leads by the lease that it was given, without acquiring it anew.
+    HeirDoesNotAcquire,
+    /// An heir renews the lease that it was given, which leaves it the length of the old leader's.
+    HeirOnlyRenews,
+    /// A hand-over that was ordered never comes about, and nobody hears of it.
+    HandOverForgotten,
+    /// The lease is given to an heir that came forward any time ago.
+    HeirIsStale,
+    /// A lease that could not be given to the heir is not released to anybody.
+    HeirOrNobody,
+    /// An heir that leaves does not take back that it came forward.
+    WordNotTakenBack,
     /// The lease id in an answer is not compared with the one that was sent.
     LeaseIdNotCompared,
     /// The lease id in the answer to a renewal is taken over, whosever it is.
@@ -27,6 +37,10 @@ pub enum Mutant {
     TermWithoutCondition,
     /// The lease is acquired without `If-Match`.
     AcquireWithoutCondition,
+    /// What is left of a second is not waited out where there is no record.
+    SecondNotWaitedOut,
+    /// A candidate that leaves forgets a lease that it may have acquired.
+    UnsureAcquireForgotten,
     /// The next term follows from the record alone.
     TermFromRecordAlone,
     /// The deadline of a turn is not looked at; only the order to stop counts.
@@ -37,6 +51,10 @@ pub enum Mutant {
     LateRenewalAdopted,
     /// A release without an answer is taken for one that did not happen.
     ResumedAfterRelease,
+    /// No slot is ever claimed.
+    NothingClaimed,
+    /// What came of a turn that a slot has once is not put on record.
+    OutcomeNotRecorded,
     /// Slots are claimed without `If-Match`.
     ClaimWithoutCondition,
     /// Slots are counted by this machine's clock.
@@ -60,20 +78,29 @@ pub enum Mutant {
 #[cfg(feature = "mutants")]
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 31] = [
         Self::ValidityFromAnswer,
         Self::ReleaseBeforeStop,
         Self::HandOverBeforeStop,
-        Self::HeirDoesNotRenew,
+        Self::HeirDoesNotAcquire,
+        Self::HeirOnlyRenews,
+        Self::HandOverForgotten,
+        Self::HeirIsStale,
+        Self::HeirOrNobody,
+        Self::WordNotTakenBack,
         Self::LeaseIdNotCompared,
         Self::LeaseIdAdopted,
         Self::TermWithoutCondition,
         Self::AcquireWithoutCondition,
+        Self::SecondNotWaitedOut,
+        Self::UnsureAcquireForgotten,
         Self::TermFromRecordAlone,
         Self::DeadlineIgnored,
         Self::WorkNotStopped,
         Self::LateRenewalAdopted,
         Self::ResumedAfterRelease,
+        Self::NothingClaimed,
+        Self::OutcomeNotRecorded,
         Self::ClaimWithoutCondition,
         Self::SlotsInLocalTime,
         Self::ClaimNotAwaited,

@@ -400,7 +400,9 @@ impl<'s> Step<'s> {
         }
         let lease = match &self.state.phase {
             Phase::Holding(_) => return self.step_down(EndingReason::Left, now, now, None),
-            Phase::Acquiring(attempt) => attempt.unsure.then_some(attempt.lease),
+            Phase::Acquiring(attempt) => {
+                (attempt.unsure && !mutant!(UnsureAcquireForgotten)).then_some(attempt.lease)
+            }
             Phase::Raising(raise) => Some(raise.lease),
             Phase::Stopping { lease } => *lease,
             Phase::Releasing(_) => return,

@@ -129,6 +129,9 @@ impl Hold {
 
     /// Takes the end of a turn that was claimed under this lease.
     pub fn turn_ended(&mut self, turn: &Turn, outcome: Outcome, now: Moment) {
+        if mutant!(OutcomeNotRecorded) && self.record.delivery == Delivery::AtMostOnce {
+            return;
+        }
         put_outcome(&mut self.record, turn.value.is_some(), outcome);
         // An heir may be named while a turn runs.
         if let Some(write) = &mut self.write {
@@ -318,6 +321,9 @@ impl Step<'_> {
 
     fn due(&self, now: Moment) -> Option<Due> {
         let Phase::Holding(hold) = &self.state.phase else { return None };
+        if mutant!(NothingClaimed) {
+            return Some(Due::Nothing);
+        }
         let due = self.settings.agenda.due(self.slot_time(now)?, &hold.record);
         let rest = hold.rest_until.saturating_sub(now);
         Some(match due {

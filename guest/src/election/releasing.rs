@@ -15,6 +15,7 @@ use crate::azure::answer::{Answer, Class};
 use crate::azure::lease_id::LeaseId;
 use crate::azure::operation::{ETag, Operation};
 use crate::memory::remember;
+use crate::mutants::mutant;
 
 /// How long the lease is offered to an heir that was seen before.
 const HEIR_IS_THERE: Duration = Duration::from_secs(4);
@@ -112,7 +113,7 @@ impl Step<'_> {
     pub(super) fn leave_as_follower(&mut self, now: Moment) -> Phase {
         let mut phase = self.release(self.heir_id(now), now, now);
         if let Phase::Releasing(release) = &mut phase {
-            release.withdraws = self.state.word.take();
+            release.withdraws = self.state.word.take().filter(|_| !mutant!(WordNotTakenBack));
             release.until = now + PERHAPS_OURS;
         }
         phase
@@ -134,7 +135,8 @@ impl Step<'_> {
             let timeout = timeout.min(LAST_WRITE);
             return Some(Wish { operation: self.withdrawal(word), timeout });
         }
-        if now + self.settings.timings.lease > release.until + HEIR_IS_THERE {
+        let offered = now + self.settings.timings.lease > release.until + HEIR_IS_THERE;
+        if offered && !mutant!(HeirOrNobody) {
             // It may be gone by now. Had the change been done, this would find another holder.
             release.heir = None;
         }

@@ -166,6 +166,9 @@ impl Step<'_> {
         if let Some((class, why)) = refusal {
             return self.tell(class, String::from("cannot hand over: ") + why, now);
         }
+        if mutant!(HandOverForgotten) {
+            return;
+        }
         let until = now + 2 * self.settings.timings.poll + TO_COME;
         let order = HandOver { to, heir: None, seen: Moment::ZERO, look: now, until };
         self.state.steering.giving_up = Some(GivingUp::HandOver(order));

@@ -67,7 +67,9 @@ impl Attempt {
     /// The lease is given to `lease` by the leader. It is acquired anew by its holder, which gives it
     /// the length that this candidate reckons with; a renewal would leave it the leader's.
     pub fn inherited(lease: LeaseId, etag: ETag, record: Option<Record>, now: Moment) -> Self {
-        Self { lease, etag, record, unsure: true, pace: Pace::at(now), rounds: MOST_ROUNDS }
+        // One round more tells the attempt apart for a seeded bug.
+        let rounds = MOST_ROUNDS + u32::from(mutant!(HeirOnlyRenews));
+        Self { lease, etag, record, unsure: true, pace: Pace::at(now), rounds }
     }
 }
 
@@ -313,10 +315,13 @@ impl Step<'_> {
     pub(super) fn acquire(&mut self, now: Moment) -> Option<Wish> {
         let Phase::Acquiring(attempt) = &self.state.phase else { return None };
         let timings = &self.settings.timings;
-        let operation = Operation::Acquire {
-            lease: attempt.lease,
-            seconds: u32::try_from(timings.lease.as_secs()).unwrap_or(u32::MAX),
-            if_match: (!mutant!(AcquireWithoutCondition)).then(|| attempt.etag.clone()),
+        let operation = match mutant!(HeirOnlyRenews) && attempt.rounds > MOST_ROUNDS {
+            true => Operation::Renew { lease: attempt.lease },
+            false => Operation::Acquire {
+                lease: attempt.lease,
+                seconds: u32::try_from(timings.lease.as_secs()).unwrap_or(u32::MAX),
+                if_match: (!mutant!(AcquireWithoutCondition)).then(|| attempt.etag.clone()),
+            },
         };
         (attempt.pace.next <= now).then_some(Wish { operation, timeout: timings.request_timeout })
     }
@@ -376,7 +381,8 @@ impl Step<'_> {
             return self.give_back(attempt.lease, now);
         };
         // Without a record the second is waited out, under the lease: see `next_record`.
-        let wait = if attempt.record.is_none() { SECOND } else { Duration::ZERO };
+        let waits = attempt.record.is_none() && !mutant!(SecondNotWaitedOut);
+        let wait = if waits { SECOND } else { Duration::ZERO };
         let record = self.next_record(attempt.record, since);
         let write = Write::new(record, attempt.etag, Pace::at(now + wait));
         let since = if mutant!(ValidityFromAnswer) { now } else { sent };

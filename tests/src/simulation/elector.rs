@@ -22,7 +22,7 @@ use super::clock::SimClock;
 use super::convert;
 use super::dice::Dice;
 use super::fate::Broken;
-use super::history::Who;
+use super::history::{What, Who};
 use super::network;
 use super::plan::COOL_DOWN;
 use super::service::{ELECTION, LATER};
@@ -42,7 +42,7 @@ pub enum SimElector {
     /// The pure core.
     Native(Box<Native>),
     /// The component.
-    Component(Box<ElectionComponent>),
+    Component(Box<ElectionComponent>, Arc<World>, Who),
 }
 
 impl SimElector {
@@ -75,7 +75,8 @@ impl SimElector {
                     network: Arc::new(Wireless { world: world.clone(), who }),
                 };
                 let component = component.for_candidate(settings, clock);
-                Self::Component(Box::new(component.in_surroundings(surroundings)))
+                let component = Box::new(component.in_surroundings(surroundings));
+                Self::Component(component, world.clone(), who)
             }
         }
     }
@@ -112,6 +113,14 @@ fn variables(world: &World, machine: usize) -> [(&'static str, String); 12] {
     ]
 }
 
+/// Of what a candidate tells its people, the oracle hears whether it hands over.
+fn heard<'t>(world: &World, who: Who, mut troubles: impl Iterator<Item = &'t str>) {
+    const SAYS: [&str; 2] = ["cannot hand over", "not handed over"];
+    if troubles.any(|detail| SAYS.iter().any(|says| detail.starts_with(says))) {
+        world.note(What::NotHandedOver(who));
+    }
+}
+
 /// The purpose of the dice of candidates.
 const OF_CANDIDATES: u64 = 3_000;
 
@@ -127,7 +136,11 @@ impl Elector for SimElector {
     ) -> Result<Report, ComponentError> {
         match self {
             Self::Native(native) => Ok(native.step(memory, elapsed, event).await),
-            Self::Component(component) => component.step(memory.as_ref(), elapsed, event).await,
+            Self::Component(component, world, who) => {
+                let report = component.step(memory.as_ref(), elapsed, event).await?;
+                heard(world, *who, report.trouble.iter().map(|trouble| trouble.detail.as_str()));
+                Ok(report)
+            }
         }
     }
 }
@@ -173,7 +186,10 @@ impl Native {
     ) -> Report {
         let memory = memory.as_ref().map(Memory::as_bytes);
         let mut step = self.begin(memory, elapsed, event.map(convert::event));
-        convert::report(self.drive(&mut step).await)
+        let report = self.drive(&mut step).await;
+        let troubles = report.trouble.iter().map(|trouble| trouble.detail.as_str());
+        heard(&self.world, self.who, troubles);
+        convert::report(report)
     }
 
     pub(super) fn begin(

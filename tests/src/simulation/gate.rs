@@ -136,11 +136,11 @@ impl State {
         }
     }
 
-    /// An operator orders something. More than it can take in are lost, as with a listener.
-    pub fn order(&mut self, who: Who, order: Order) {
-        if let Some(orders) = &self.processes[who].orders {
-            let _ = orders.try_send(order);
-        }
+    /// An operator orders something. More than it can take in are lost, as with a listener: not
+    /// taken in.
+    pub fn order(&mut self, who: Who, order: Order) -> bool {
+        let orders = self.processes[who].orders.as_ref();
+        orders.is_some_and(|orders| orders.try_send(order).is_ok())
     }
 
     /// Nothing of the process's turn is there any more.

@@ -36,6 +36,8 @@ pub struct History {
     pub rules: Rules,
     /// The service's wall clock at the beginning, in nanoseconds since 1970.
     pub epoch: u64,
+    /// There was a record before anybody began.
+    pub begins_with_record: bool,
 }
 
 /// What is fixed about an incarnation.
@@ -75,6 +77,10 @@ pub struct Asked {
     pub lease: Option<u128>,
     /// The record that it writes.
     pub write: Option<Written>,
+    /// The lease id of the heir that the lease is given to.
+    pub to: Option<u128>,
+    /// It writes where heirs come forward.
+    pub forward: bool,
 }
 
 /// A record.
@@ -92,6 +98,8 @@ pub struct Written {
     pub most: u32,
     /// The newest turn for a value: which, its slot, and how often it was tried.
     pub value: (char, u64, u32),
+    /// It is on record how that turn ended.
+    pub value_ended: bool,
     /// The newest slot whose turn ended.
     pub finished: u64,
     /// At-least-once delivery is done with that slot.
@@ -122,6 +130,10 @@ pub enum What {
     Killed(Who),
     /// A process was asked to leave.
     ToldToLeave(Who),
+    /// A process was told to hand over to the candidate on that machine.
+    ToldToHandOver(Who, usize),
+    /// It tells that it does not.
+    NotHandedOver(Who),
     /// It did.
     Left(Who),
     /// A request went on the wire.
@@ -201,6 +213,12 @@ pub struct Span {
 }
 
 impl History {
+    /// What the service's clock shows, in nanoseconds since 1970.
+    #[must_use]
+    pub fn service_time(&self, at: Millis) -> u64 {
+        self.epoch + at * 1_000_000
+    }
+
     /// The request, when an entry says that the store carried one out.
     #[must_use]
     pub fn carried_out(&self, what: What) -> Option<&Asked> {

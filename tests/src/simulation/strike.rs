@@ -143,14 +143,16 @@ fn strike(world: &Arc<World>, fault: Fault, who: Who, step: Step) {
             // It stays out of the race for two polls then.
             let poll = world.plan.machines[state.processes[who].machine].poll;
             state.struck(now, fault, step, Some(who), now + 2 * poll + poll / 50);
-            state.order(who, Order::Resign);
+            let _ = state.order(who, Order::Resign);
         }
         Fault::HandOver => {
             let (own, machines) = (state.processes[who].machine, state.running.len());
             let other = state.faults.between(1, machines as u64 - 1);
             let heir = (own + usize::try_from(other).unwrap_or(0)) % machines;
             state.struck(now, fault, step, Some(who), now);
-            state.order(who, Order::HandOver(format!("m{heir}")));
+            if state.order(who, Order::HandOver(format!("m{heir}"))) {
+                state.note(now, What::ToldToHandOver(who, heir));
+            }
         }
         Fault::WallJump => {
             let most = state.faults.pick(&[5_000, 600_000, 7_200_000]);

@@ -28,13 +28,14 @@ impl Wire {
     /// Reads a request.
     pub fn read(&mut self, who: Who, request: &Request) -> Asked {
         let (mut lease, mut proposed, mut action, mut write) = (None, None, "", None);
-        let (aside, mut heir) = (is_aside(&request.target), None);
+        let (aside, mut heir) = (aside(&request.target), None);
+        let is_aside = aside.is_some();
         let (mut puts_blob, mut finished, mut outcome, mut of_value) = (false, "", "", "");
         for (name, value) in &request.headers {
             match name.as_str() {
                 "x-ms-lease-id" => lease = guid(value),
                 "x-ms-proposed-lease-id" => proposed = guid(value),
-                "x-ms-meta-tenureheir" if aside => heir = guid(value),
+                "x-ms-meta-tenureheir" if is_aside => heir = guid(value),
                 "x-ms-lease-action" => action = value,
                 "x-ms-blob-type" => puts_blob = true,
                 _ => {
@@ -53,7 +54,9 @@ impl Wire {
                             }
                             "tenurevalueslot" => write.value.1 = nanoseconds(value),
                             "tenurevalueattempt" => write.value.2 = value.parse().unwrap_or(0),
-                            "tenurevalueoutcome" => of_value = value,
+                            "tenurevalueoutcome" => {
+                                (of_value, write.value_ended) = (value, !value.is_empty());
+                            }
                             "tenurefinished" => {
                                 (finished, write.finished) = (value, nanoseconds(value));
                             }
@@ -67,10 +70,12 @@ impl Wire {
                 }
             }
         }
-        if aside {
-            return Asked { who, step: Step::Notice, lease: heir, write: None };
+        if let Some(aside) = aside {
+            let forward = aside == FORWARD && puts_blob;
+            return Asked { who, step: Step::Notice, lease: heir, write: None, to: None, forward };
         }
         // A change names both: the one that holds the lease is the one that acts.
+        let to = lease.and(proposed);
         let lease = lease.or(proposed);
         let step = match (request.method.as_str(), action, &write) {
             ("HEAD", ..) if lease.is_some() => Step::ReadBack,
@@ -87,7 +92,7 @@ impl Wire {
             _ if puts_blob => Step::CreateBlob,
             _ => Step::CreateContainer,
         };
-        Asked { who, step, lease, write }
+        Asked { who, step, lease, write, to, forward: false }
     }
 
     /// The first write under a lease raises the term, one with another slot or attempt claims it, and one
@@ -115,15 +120,19 @@ const NOTHING: Written = Written {
     attempt: 0,
     most: 0,
     value: ('\0', 0, 0),
+    value_ended: false,
     finished: 0,
     done: false,
     later: false,
 };
 
-/// Whether a request is about a blob beside the election's.
-fn is_aside(target: &str) -> bool {
-    let path = target.split('?').next();
-    path.is_some_and(|path| path.ends_with(".notice") || path.ends_with(".heir"))
+/// Where heirs come forward.
+const FORWARD: &str = "heir";
+
+/// Which blob beside the election's a request is about.
+fn aside(target: &str) -> Option<&str> {
+    let (_, ending) = target.split('?').next()?.rsplit_once('.')?;
+    ["notice", FORWARD].contains(&ending).then_some(ending)
 }
 
 /// Reads a lease id.

@@ -12,7 +12,7 @@ use super::dice::Dice;
 use super::fault::{Fault, Step};
 use super::gate::{Gate, Process};
 use super::history::{Entry, History, Life, What, Who};
-use super::plan::{Ambush, Plan};
+use super::plan::{Ambush, Beginning, Plan};
 use super::service::Service;
 use super::wire::Wire;
 
@@ -89,6 +89,7 @@ impl World {
             every: plan.every * 1_000_000_000,
             rules: plan.rules,
             epoch: service.epoch(),
+            begins_with_record: plan.beginning == Beginning::Record,
             ..History::default()
         };
         let state = State {

@@ -3,11 +3,15 @@
 //! It looks at the order of what the store took, at what was on the wire, and at when handlers
 //! worked. The clocks of candidates are known to it; what candidates believe is not.
 
+mod calm;
 mod fields;
+mod giving_back;
+mod handing_over;
 mod leases;
 mod liveness;
 mod overlap;
 mod pace;
+mod progress;
 mod slots;
 mod succession;
 mod terms;
@@ -50,6 +54,9 @@ pub fn judge(history: &History, class: Class) -> Vec<Violation> {
     violations.extend(pace::i7(history));
     violations.extend(leases::i8(history));
     violations.extend(fields::kept(history));
+    violations.extend(progress::progress(history));
+    violations.extend(giving_back::giving_back(history));
+    violations.extend(handing_over::handing_over(history));
     violations.sort_by_key(|violation| violation.at);
     violations
 }

@@ -79,15 +79,11 @@ impl Judge<'_> {
         self.violations.push(violation("I5", at, what));
     }
 
-    /// What the service's clock shows, as a slot.
-    fn time(&self, at: Millis) -> u64 {
-        self.history.epoch + at * 1_000_000
-    }
-
     fn sent(&mut self, at: Millis, asked: &Asked) {
         let (Step::Claim, Some(write)) = (asked.step, &asked.write) else { return };
-        if write.slot > self.time(at) {
-            let early = (write.slot - self.time(at)) / 1_000_000;
+        let time = self.history.service_time(at);
+        if write.slot > time {
+            let early = (write.slot - time) / 1_000_000;
             self.tell(at, format!("c{} claims a slot {early} ms before it", asked.who));
         }
     }

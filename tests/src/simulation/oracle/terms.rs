@@ -1,24 +1,23 @@
 //! I2: terms are won in strictly rising order.
 //!
 //! The protocol's one exception: a record that is lost and won again within one second of the
-//! service's clock, which counts where the lease is acquired: the term may be raised later. A
-//! second is waited out under the lease, so that it takes up to three.
+//! service's clock. What a candidate found there decides how near that may be.
+//!
+//! - Both found none: never. The first one kept the lease until its second was over.
+//! - The first one found a record, and waited for nothing: its own second.
+//! - The second one found what somebody had put back: the same, and one second more, by which the
+//!   first one was ahead if it had found none.
 
-use super::super::fault::Step;
+use super::super::fault::{Fault, Step};
 use super::super::history::{Entry, History, What, Win};
 use super::super::world::Millis;
 use super::{Violation, violation};
-
-const AGAIN: Millis = 3_000;
 
 /// Judges each win by the one before.
 pub fn i2(history: &History) -> Vec<Violation> {
     let wins = history.wins();
     let pairs = wins.windows(2).filter(|pair| pair[1].term <= pair[0].term);
-    let broken = pairs.filter(|pair| {
-        let lost = lost_between(history, pair[0].entry, pair[1].entry);
-        !(lost && acquired(history, &pair[1]) <= pair[0].at + AGAIN)
-    });
+    let broken = pairs.filter(|pair| !is_excused(history, &pair[0], &pair[1]));
     broken
         .map(|pair| {
             let (before, after) = (pair[0].term, pair[1].term);
@@ -27,13 +26,61 @@ pub fn i2(history: &History) -> Vec<Violation> {
         .collect()
 }
 
-/// When the store gave out the lease under which a term was won.
-fn acquired(history: &History, win: &Win) -> Millis {
-    let given = history.entries[..win.entry].iter().find(|entry| {
-        let asked = history.carried_out(entry.what);
-        asked.is_some_and(|asked| asked.step == Step::Acquire && asked.lease == win.lease)
+fn is_excused(history: &History, before: &Win, after: &Win) -> bool {
+    if !lost_between(history, before.entry, after.entry) {
+        return false;
+    }
+    let second = |at: Millis| history.service_time(at) / 1_000_000_000;
+    let (before, after) = (Acquired::of(history, before), Acquired::of(history, after));
+    // The one reckoned its term before it heard that the lease is its own, the other one not before
+    // the store gave it out.
+    let (reckoned, given) = (second(before.heard), second(after.given));
+    match (before.found, after.found) {
+        (false, false) => false,
+        (true, false) => given <= reckoned,
+        (_, true) => given <= reckoned + 1,
+    }
+}
+
+/// How the lease under which a term was won came to its holder.
+struct Acquired {
+    /// When the store gave it out.
+    given: Millis,
+    /// When its holder heard of it.
+    heard: Millis,
+    /// There was a record.
+    found: bool,
+}
+
+impl Acquired {
+    fn of(history: &History, win: &Win) -> Self {
+        let before = &history.entries[..win.entry];
+        let heard = before.iter().rposition(|entry| match entry.what {
+            What::Answered(number, answer) => {
+                let asked = &history.asked[number];
+                let acquires = (asked.step, asked.lease) == (Step::Acquire, win.lease);
+                acquires && matches!(answer.status, 200..=299)
+            }
+            _ => false,
+        });
+        let number = heard.map(|index| before[index].what);
+        let given = before.iter().position(|entry| match (entry.what, number) {
+            (What::Handled(one, _), Some(What::Answered(other, _))) => one == other,
+            _ => false,
+        });
+        let at = |index: Option<usize>| index.map_or(win.at, |index| before[index].at);
+        let found = found_record(history, given.unwrap_or(win.entry));
+        Self { given: at(given), heard: at(heard), found }
+    }
+}
+
+/// Whether there was a record at an entry.
+fn found_record(history: &History, index: usize) -> bool {
+    let newest = history.entries[..index].iter().rev().find_map(|entry| match entry.what {
+        What::Struck(fault, ..) if fault.loses_record() => Some(fault == Fault::RestoreRecord),
+        what => history.carried_out(what)?.write.as_ref().map(|_| true),
     });
-    given.map_or(win.at, |entry| entry.at)
+    newest.unwrap_or(history.begins_with_record)
 }
 
 /// Whether the record was lost between two entries.

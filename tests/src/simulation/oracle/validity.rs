@@ -3,10 +3,11 @@
 //! A leader's validity is reckoned here from the wire: a lease and its margin, on the leader's
 //! own clock, from when the newest acquire or renewal was sent that the store carried out, that
 //! was answered with the leader's own lease id, and whose answer came while the validity before
-//! still lasted. An answer to a renewal that says that the lease is lost ends it.
+//! still lasted. An answer to a renewal that says that the lease is lost ends it. A lease that was
+//! never acquired gives none, however often it was renewed: its length is another candidate's.
 
 use super::super::fault::Step;
-use super::super::history::{Answer, Asked, Entry, History, Number, What, Who};
+use super::super::history::{Answer, Entry, History, Number, What, Who};
 use super::super::world::Millis;
 use super::{Violation, violation};
 
@@ -74,12 +75,6 @@ struct Answered {
     at: Millis,
 }
 
-/// Whether the lease id of a request is one by which its sender came forward as an heir.
-fn is_heir(history: &History, of: &Asked) -> bool {
-    let forward = |asked: &Asked| asked.step == Step::Notice && asked.lease == of.lease;
-    history.asked.iter().any(|asked| asked.who == of.who && forward(asked))
-}
-
 fn after(history: &History, valid: Validity, news: &Answered, applied: bool) -> Validity {
     let Answered { number, answer, sent, at } = *news;
     let asked = &history.asked[number];
@@ -90,10 +85,6 @@ fn after(history: &History, valid: Validity, news: &Answered, applied: bool) -> 
     let success = applied && matches!(answer.status, 200..=299) && answer.lease == asked.lease;
     match asked.step {
         Step::Acquire if success => Validity { lease: asked.lease, until },
-        // What an heir renews first is the beginning of its own.
-        Step::Renew if success && is_heir(history, asked) && asked.lease != valid.lease => {
-            Validity { lease: asked.lease, until }
-        }
         Step::Renew if asked.lease != valid.lease => valid,
         Step::Renew if success && now < valid.until => Validity { until, ..valid },
         Step::Renew if is_lost(answer, asked.lease) => {

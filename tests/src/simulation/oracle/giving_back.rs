@@ -1,0 +1,82 @@
+//! Winning 2 and Losing: a lease that a candidate may have acquired, unseen, is released by its id
+//! before the candidate turns to anything else, and before it leaves.
+//!
+//! Not where it stood still meanwhile: the runner ends one that takes too long to leave.
+
+use super::super::fault::Step;
+use super::super::history::{Answer, Entry, History, What};
+use super::super::world::Millis;
+use super::{Violation, violation};
+
+/// What a candidate knows of the lease that it asked for last.
+#[derive(Clone, Copy, Default)]
+struct Attempt {
+    lease: Option<u128>,
+    /// A request of it was not answered so far.
+    pending: bool,
+    /// One was, in a way that leaves open what became of it; or the lease was granted.
+    owed: bool,
+}
+
+/// Judges each attempt to win.
+pub fn giving_back(history: &History) -> Vec<Violation> {
+    let mut attempts = vec![Attempt::default(); history.lives.len()];
+    let mut violations = Vec::new();
+    for Entry { at, what } in &history.entries {
+        match *what {
+            What::Sent(number) => {
+                let asked = &history.asked[number];
+                let attempt = &mut attempts[asked.who];
+                let same = asked.lease == attempt.lease;
+                match asked.step {
+                    Step::Acquire if same => attempt.pending = true,
+                    Step::Look | Step::CreateContainer | Step::CreateBlob | Step::Acquire => {
+                        violations.extend(kept(asked.who, *attempt, *at, "goes on with"));
+                        let lease = asked.lease;
+                        let pending = asked.step == Step::Acquire;
+                        *attempt = Attempt { lease, pending, owed: false };
+                    }
+                    // It leads by that lease; or gives it back.
+                    Step::Renew | Step::Claim | Step::Outcome | Step::Release | Step::HandOver => {
+                        *attempt = Attempt::default();
+                    }
+                    Step::Raise | Step::ReadBack | Step::Notice => {}
+                }
+            }
+            What::Answered(number, answer) => {
+                let asked = &history.asked[number];
+                let attempt = &mut attempts[asked.who];
+                match asked.step {
+                    Step::Acquire if asked.lease == attempt.lease => attempt.answered(answer),
+                    Step::Raise if matches!(answer.status, 200..=299) => {
+                        *attempt = Attempt::default();
+                    }
+                    _ => {}
+                }
+            }
+            What::Left(who) => {
+                violations.extend(kept(who, attempts[who], *at, "has left with"));
+            }
+            What::Paused(who) | What::Killed(who) => attempts[who] = Attempt::default(),
+            _ => {}
+        }
+    }
+    violations
+}
+
+impl Attempt {
+    fn answered(&mut self, answer: Answer) {
+        self.pending = false;
+        self.owed = match answer.status {
+            200..=299 => answer.lease == self.lease,
+            404 | 409 | 412 => false,
+            408 | 429 | 500..=599 => true,
+            _ => self.owed,
+        };
+    }
+}
+
+fn kept(who: usize, attempt: Attempt, at: Millis, how: &str) -> Option<Violation> {
+    let what = format!("c{who} {how} a lease that it may have, and does not release it");
+    (attempt.pending || attempt.owed).then(|| violation("give back", at, what))
+}

@@ -1,0 +1,245 @@
+//! Handing over: an order comes about, or its leader tells that it does not. The lease goes to an
+//! heir that came forward just before; one that could not be given in time is released to anybody;
+//! and an heir that leaves takes its word back.
+
+use std::collections::BTreeMap;
+
+use super::super::fault::Step;
+use super::super::history::{Answer, Entry, History, What, Who};
+use super::super::world::Millis;
+use super::calm::{Calm, Tenancy, between, four_round_trips, is_over, slowly};
+use super::{Violation, violation};
+
+/// An heir comes within two polls of its leader and so long.
+const TO_COME: Millis = 10_000;
+
+/// One that came is waited for so long.
+const WAITS: Millis = 45_000;
+
+/// How old the word of an heir may be when the lease is offered to it first: nine seconds by
+/// dates without fractions, two since it was looked at, and one for the last write of the record.
+const FRESH: Millis = 13_000;
+
+/// How long the lease is offered to an heir.
+const OFFERED: Millis = 4_000;
+
+/// How long after it came forward an heir may be given the lease.
+const LOOKS: Millis = 60_000;
+
+/// Judges each order, each change of the lease, and each heir that leaves.
+pub fn handing_over(history: &History) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    violations.extend(orders(history));
+    violations.extend(changes(history));
+    violations.extend(words(history));
+    violations
+}
+
+fn orders(history: &History) -> Vec<Violation> {
+    let (calm, tenancies) = (Calm::of(history), Tenancy::all(history));
+    let over = history.entries.last().map_or(0, |entry| entry.at);
+    let mut violations = Vec::new();
+    for (index, Entry { at, what }) in history.entries.iter().enumerate() {
+        let What::ToldToHandOver(who, heir) = *what else { continue };
+        let order = Order { history, who, at: *at, index };
+        let periods = &history.lives[who].periods;
+        let comes = slowly(2 * periods.poll + TO_COME) + periods.timeout;
+        let ends = comes + slowly(WAITS) + four_round_trips(history);
+        if at + ends <= over && !order.is_settled(ends) {
+            let what = format!("c{who} was told at {at} ms to hand over, and does not answer");
+            violations.push(violation("hand over", at + ends, what));
+        }
+        // With an heir that is there, and nothing in the way, it comes about.
+        let end = at + comes + slowly(history.grace) + four_round_trips(history);
+        let leads = tenancies.iter().any(|t| t.who == who && t.from < *at && t.to > *at);
+        let heir = leads.then(|| order.heir_on(heir, end)).flatten();
+        let Some(heir) = heir.filter(|_| end <= over) else { continue };
+        if order.is_only(end) && calm.lasts(&[who, heir], *at + 1, end) && !order.comes_about(end) {
+            let what = format!("c{who} was told at {at} ms to hand over to c{heir}, and does not");
+            violations.push(violation("hand over", end, what));
+        }
+    }
+    violations
+}
+
+/// An order to hand over.
+struct Order<'h> {
+    history: &'h History,
+    who: Who,
+    at: Millis,
+    index: usize,
+}
+
+impl Order<'_> {
+    /// Whether within that time the leadership ends, or its leader tells that it goes on.
+    fn is_settled(&self, within: Millis) -> bool {
+        let (history, who) = (self.history, self.who);
+        let until = self.at + within;
+        let later = history.entries[self.index..].iter().take_while(|entry| entry.at <= until);
+        let settles = |entry: &Entry| match entry.what {
+            What::NotHandedOver(leader) | What::Paused(leader) => leader == who,
+            what => is_over(history, who, what),
+        };
+        later.into_iter().any(settles)
+    }
+
+    /// The candidate that lives on a machine all the time.
+    fn heir_on(&self, machine: usize, end: Millis) -> Option<Who> {
+        let history = self.history;
+        let lives = |who: &Who| {
+            let begins = |what| matches!(what, What::Started(begun) if begun == *who);
+            let ends = |what| match what {
+                What::Killed(gone) | What::ToldToLeave(gone) | What::Left(gone) => gone == *who,
+                _ => false,
+            };
+            let before = &history.entries[..self.index];
+            let until_end = between(history, 0, end);
+            before.iter().any(|entry| begins(entry.what))
+                && !until_end.iter().any(|entry| ends(entry.what))
+        };
+        let on = |who: &Who| history.lives[*who].machine == machine;
+        (0..history.lives.len()).find(|who| on(who) && lives(who) && *who != self.who)
+    }
+
+    /// Whether no other order, and no work that went wrong, is in the way.
+    fn is_only(&self, end: Millis) -> bool {
+        let lately = self.at.saturating_sub(WAITS + TO_COME + OFFERED);
+        let (index, entries) = (self.index, &self.history.entries);
+        let others = (0..).zip(entries).skip_while(|(_, entry)| entry.at < lately);
+        !others.take_while(|(_, entry)| entry.at <= end).any(|(other, entry)| match entry.what {
+            What::ToldToHandOver(..) => other != index,
+            What::Sick(_) => true,
+            _ => false,
+        })
+    }
+
+    fn comes_about(&self, end: Millis) -> bool {
+        let (history, who) = (self.history, self.who);
+        between(history, self.at, end).iter().any(|entry| {
+            let asked = history.carried_out(entry.what);
+            asked.is_some_and(|asked| (asked.who, asked.step) == (who, Step::HandOver))
+        })
+    }
+}
+
+/// Changes that were sent under one lease, and what came after them.
+#[derive(Clone, Copy)]
+struct Offer {
+    who: Who,
+    since: Millis,
+    /// Neither answered nor followed by a release.
+    open: bool,
+}
+
+fn changes(history: &History) -> Vec<Violation> {
+    let mut said: BTreeMap<u128, Millis> = BTreeMap::new();
+    let mut offers: BTreeMap<u128, Offer> = BTreeMap::new();
+    let mut violations = Vec::new();
+    for Entry { at, what } in &history.entries {
+        if let Some(asked) = history.carried_out(*what)
+            && let (true, Some(lease)) = (asked.forward, asked.lease)
+        {
+            said.insert(lease, *at);
+        }
+        match *what {
+            What::Sent(number) => {
+                let asked = &history.asked[number];
+                let (who, Some(lease)) = (asked.who, asked.lease) else { continue };
+                match (asked.step, offers.get_mut(&lease)) {
+                    (Step::HandOver, None) => {
+                        offers.insert(lease, Offer { who, since: *at, open: true });
+                        let age = asked.to.and_then(|to| Some(at - said.get(&to)?));
+                        if age.is_none_or(|age| age > slowly(FRESH) + four_round_trips(history)) {
+                            let when = age.map_or("never".into(), |age| format!("{age} ms before"));
+                            let what = format!("c{who} hands over to an heir that came {when}");
+                            violations.push(violation("hand over", *at, what));
+                        }
+                    }
+                    (Step::HandOver, Some(offer)) if *at > offer.since + slowly(OFFERED) => {
+                        let what = format!(
+                            "c{who} offers its lease to its heir alone since {} ms",
+                            offer.since
+                        );
+                        violations.push(violation("hand over", *at, what));
+                    }
+                    (Step::Release, Some(offer)) => offer.open = false,
+                    _ => {}
+                }
+            }
+            What::Answered(number, Answer { status: 200 | 404 | 409 | 412, .. }) => {
+                let asked = &history.asked[number];
+                let offer = asked.lease.and_then(|lease| offers.get_mut(&lease));
+                if let (Step::HandOver, Some(offer)) = (asked.step, offer) {
+                    offer.open = false;
+                }
+            }
+            // Whatever is sent after that comes later than it was meant to.
+            What::Paused(who) | What::Killed(who) | What::ToldToLeave(who) => {
+                offers.retain(|_, offer| offer.who != who || !offer.open);
+            }
+            _ => {}
+        }
+        offers.retain(|_, offer| {
+            let periods = &history.lives[offer.who].periods;
+            let most = slowly(OFFERED + periods.poll) + 2 * periods.timeout;
+            let late = offer.open && *at > offer.since + most;
+            if late {
+                let what = format!("c{} does not release what its heir did not take", offer.who);
+                violations.push(violation("hand over", *at, what));
+            }
+            !late
+        });
+    }
+    violations
+}
+
+/// What an heir told when it came forward, as long as that may bring it a lease.
+#[derive(Clone, Copy, Default)]
+struct Word {
+    told: Option<Millis>,
+    leaves: bool,
+}
+
+fn words(history: &History) -> Vec<Violation> {
+    let mut words = vec![Word::default(); history.lives.len()];
+    let mut violations = Vec::new();
+    for Entry { at, what } in &history.entries {
+        match *what {
+            What::Answered(number, Answer { status: 200..=299, .. }) => {
+                let asked = &history.asked[number];
+                if asked.forward && asked.lease.is_some() && !words[asked.who].leaves {
+                    words[asked.who].told = Some(*at);
+                }
+            }
+            What::Sent(number) => {
+                let asked = &history.asked[number];
+                match asked.step {
+                    // Of what became of this one it may not have heard.
+                    Step::Notice if asked.forward => words[asked.who].told = None,
+                    // It knows that nobody leads any more who could give it the lease.
+                    Step::Acquire | Step::Raise => words[asked.who].told = None,
+                    _ => {}
+                }
+            }
+            // A word counts for one term.
+            What::Handled(..) => {
+                let asked = history.carried_out(*what);
+                if asked.is_some_and(|asked| asked.step == Step::Raise) {
+                    words.iter_mut().for_each(|word| word.told = None);
+                }
+            }
+            What::ToldToLeave(who) => words[who].leaves = true,
+            What::Paused(who) | What::Killed(who) => words[who].told = None,
+            What::Left(who) => {
+                let told = words[who].told.filter(|told| at.saturating_sub(*told) < LOOKS / 2);
+                if told.is_some() {
+                    let what =
+                        format!("c{who} leaves, and does not take back that it came forward");
+                    violations.push(violation("hand over", *at, what));
+                }
+            }
+            _ => {}
+        }
+    }
+    violations
+}

@@ -1,0 +1,180 @@
+//! A leader works. Judged wherever it holds undisturbed: no fault befalls it or the service, and
+//! nobody ordered it to give its leadership up.
+//!
+//! - A slot that becomes due is claimed within a renewal period and four round trips, unless a turn
+//!   runs. Work that went wrong lately may be left alone for a while.
+//! - How a turn ended is on record within the same time; where a slot has one turn at most, it may
+//!   ride on the next claim, if that comes within a minute.
+//! - It is on record before the lease is given back.
+
+use super::super::fault::Step;
+use super::super::history::{Entry, History, What, Who, Written};
+use super::super::world::Millis;
+use super::calm::{Calm, Tenancy, between, four_round_trips, slowly};
+use super::{Violation, violation};
+
+/// So long an outcome may wait for the next claim.
+const RIDE: Millis = 60_000;
+
+/// The longest rest between two turns of work that goes wrong.
+const REST: Millis = 60_000;
+
+/// An order to hand over keeps a leader from claiming for no longer.
+const ORDER: Millis = 80_000;
+
+/// The last write of the record is given so long before a release.
+const LAST_WRITE: Millis = 1_000;
+
+/// A turn: from when to when, and what for.
+struct Ran {
+    who: Who,
+    term: u64,
+    from: Millis,
+    to: Millis,
+    slot: u64,
+    value: Option<char>,
+}
+
+struct Judge<'h> {
+    history: &'h History,
+    calm: Calm,
+    turns: Vec<Ran>,
+    violations: Vec<Violation>,
+}
+
+/// Judges each leadership.
+pub fn progress(history: &History) -> Vec<Violation> {
+    let (calm, turns) = (Calm::of(history), turns(history));
+    let mut judge = Judge { history, calm, turns, violations: Vec::new() };
+    for tenancy in Tenancy::all(history) {
+        judge.slots(&tenancy);
+        judge.outcomes(&tenancy);
+    }
+    judge.violations
+}
+
+fn turns(history: &History) -> Vec<Ran> {
+    let mut turns: Vec<Ran> = Vec::new();
+    for Entry { at, what } in &history.entries {
+        match *what {
+            What::TurnBegan { who, term, slot, value, .. } => {
+                turns.push(Ran { who, term, from: *at, to: Millis::MAX, slot, value });
+            }
+            What::TurnOver(who, term) => {
+                let open = turns.iter_mut().rev().find(|turn| (turn.who, turn.term) == (who, term));
+                if let Some(turn) = open {
+                    turn.to = *at;
+                }
+            }
+            _ => {}
+        }
+    }
+    turns
+}
+
+impl Judge<'_> {
+    /// A renewal period, since a renewal goes first, and four round trips.
+    fn soon(&self, who: Who) -> Millis {
+        slowly(self.history.lives[who].periods.renew) + four_round_trips(self.history)
+    }
+
+    fn slots(&mut self, tenancy: &Tenancy) {
+        let (history, who) = (self.history, tenancy.who);
+        let Some(first) = history.service_time(tenancy.from).checked_div(history.every) else {
+            return;
+        };
+        for slot in (first + 1..).map(|n| n * history.every) {
+            // True time has whole milliseconds.
+            let due = (slot - history.epoch).div_ceil(1_000_000);
+            let end = due + self.soon(who);
+            if end >= tenancy.to {
+                return;
+            }
+            let claims = |what: &What| match *what {
+                What::Sent(number) => {
+                    let asked = &history.asked[number];
+                    (asked.who, asked.step) == (who, Step::Claim)
+                }
+                _ => false,
+            };
+            let claimed = between(history, due, end).iter().any(|entry| claims(&entry.what));
+            if !claimed && self.is_free(who, due, end) {
+                let seconds = slot / 1_000_000_000;
+                let what = format!("c{who} leads undisturbed and does not claim slot {seconds}");
+                self.violations.push(violation("claim", end, what));
+            }
+        }
+    }
+
+    /// Whether a leader has nothing else to do, and nothing keeps it from a claim.
+    fn is_free(&self, who: Who, from: Millis, to: Millis) -> bool {
+        let works = |turn: &Ran| turn.who == who && turn.from <= to && turn.to >= from;
+        let hindered = |Entry { at, what }: &Entry| match *what {
+            What::Sick(sick) => sick == who && at + REST >= from,
+            What::ToldToHandOver(told, _) => told == who,
+            _ => false,
+        };
+        let lately = between(self.history, from.saturating_sub(ORDER), to);
+        self.calm.lasts(&[who], from, to)
+            && !self.turns.iter().any(works)
+            && !lately.iter().any(hindered)
+    }
+
+    fn outcomes(&mut self, tenancy: &Tenancy) {
+        let who = tenancy.who;
+        let ended = |turn: &&Ran| (turn.who, turn.term) == (who, tenancy.term);
+        let mut late = Vec::new();
+        for turn in self.turns.iter().filter(ended).filter(|turn| turn.to != Millis::MAX) {
+            let waits = if self.may_ride(turn) { slowly(RIDE) } else { 0 };
+            let soon = turn.to + waits + self.soon(who);
+            let end = match soon < tenancy.to {
+                true => Some(soon),
+                false => self.release(tenancy, turn),
+            };
+            let Some(end) = end else { continue };
+            if self.calm.lasts(&[who], turn.to, end) && !self.is_on_record(turn, end) {
+                let slot = turn.slot / 1_000_000_000;
+                let what = format!("how c{who}'s turn for slot {slot} ended is not on record");
+                late.push(violation("outcome", end, what));
+            }
+        }
+        self.violations.append(&mut late);
+    }
+
+    /// Whether the slot has one turn at most, by what is on record.
+    fn may_ride(&self, turn: &Ran) -> bool {
+        let before = between(self.history, 0, turn.to).iter().rev();
+        let newest =
+            before.filter_map(|entry| self.history.carried_out(entry.what)?.write.as_ref());
+        // Of a value's the record does not tell.
+        turn.value.is_some() || newest.take(1).all(|write| write.most == 0)
+    }
+
+    fn is_on_record(&self, turn: &Ran, end: Millis) -> bool {
+        let tells = |write: &Written| match turn.value {
+            Some(value) => write.value.0 != value || write.value_ended,
+            None => write.finished >= turn.slot,
+        };
+        between(self.history, turn.to, end).iter().any(|entry| {
+            let asked = self.history.carried_out(entry.what).filter(|a| a.who == turn.who);
+            asked.and_then(|asked| asked.write.as_ref()).is_some_and(tells)
+        })
+    }
+
+    /// When the lease was given back after a turn, where an answer to the last write of the record
+    /// comes before that has to be.
+    fn release(&self, tenancy: &Tenancy, turn: &Ran) -> Option<Millis> {
+        let history = self.history;
+        let gives = |what: What| match what {
+            What::Sent(number) => {
+                let asked = &history.asked[number];
+                let gives = matches!(asked.step, Step::Release | Step::HandOver);
+                gives && asked.lease == tenancy.lease
+            }
+            _ => false,
+        };
+        let later = between(history, turn.to, Millis::MAX);
+        let release = later.iter().find(|entry| gives(entry.what)).map(|entry| entry.at);
+        release.filter(|_| 2 * history.latency < LAST_WRITE)
+    }
+}
