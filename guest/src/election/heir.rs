@@ -326,6 +326,6 @@ impl Step<'_> {
             }
         };
         let detail = format!("not handed over to \"{to}\", this one goes on leading: {why}");
-        self.tell(TroubleClass::Work, detail, now);
+        self.answer_order(TroubleClass::Work, detail);
     }
 }

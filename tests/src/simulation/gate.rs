@@ -136,6 +136,13 @@ impl State {
         }
     }
 
+    /// An operator tells it to hand over to the candidate on a machine.
+    pub fn tell_to_hand_over(&mut self, now: Millis, who: Who, heir: usize) {
+        if self.order(who, Order::HandOver(format!("m{heir}"))) {
+            self.note(now, What::ToldToHandOver(who, heir));
+        }
+    }
+
     /// An operator orders something. More than it can take in are lost, as with a listener: not
     /// taken in.
     pub fn order(&mut self, who: Who, order: Order) -> bool {

@@ -45,14 +45,16 @@ fn orders(history: &History) -> Vec<Violation> {
         let periods = &history.lives[who].periods;
         let comes = slowly(2 * periods.poll + TO_COME) + periods.timeout;
         let ends = comes + slowly(WAITS) + four_round_trips(history);
-        if at + ends <= over && !order.is_settled(ends) {
+        let led = |until: Millis| {
+            tenancies.iter().any(|t| t.who == who && t.from <= until && t.to >= *at)
+        };
+        if at + ends <= over && order.is_heard() && !order.is_settled(at + ends, led(at + ends)) {
             let what = format!("c{who} was told at {at} ms to hand over, and does not answer");
             violations.push(violation("hand over", at + ends, what));
         }
         // With an heir that is there, and nothing in the way, it comes about.
         let end = at + comes + slowly(history.grace) + four_round_trips(history);
-        let leads = tenancies.iter().any(|t| t.who == who && t.from < *at && t.to > *at);
-        let heir = leads.then(|| order.heir_on(heir, end)).flatten();
+        let heir = led(*at).then(|| order.heir_on(heir, end)).flatten();
         let Some(heir) = heir.filter(|_| end <= over) else { continue };
         if order.is_only(end) && calm.lasts(&[who, heir], *at + 1, end) && !order.comes_about(end) {
             let what = format!("c{who} was told at {at} ms to hand over to c{heir}, and does not");
@@ -71,13 +73,24 @@ struct Order<'h> {
 }
 
 impl Order<'_> {
-    /// Whether within that time the leadership ends, or its leader tells that it goes on.
-    fn is_settled(&self, within: Millis) -> bool {
+    /// Whether its candidate takes it in: it neither stands still nor leaves.
+    fn is_heard(&self) -> bool {
+        let before = self.history.entries[..self.index].iter().rev();
+        let newest = before.filter_map(|entry| match entry.what {
+            What::Paused(who) | What::ToldToLeave(who) if who == self.who => Some(false),
+            What::Resumed(who) | What::Started(who) if who == self.who => Some(true),
+            _ => None,
+        });
+        newest.take(1).all(|hears| hears)
+    }
+
+    /// Whether its candidate tells that it does not hand over; or, where it led, leads no more.
+    fn is_settled(&self, until: Millis, led: bool) -> bool {
         let (history, who) = (self.history, self.who);
-        let until = self.at + within;
         let later = history.entries[self.index..].iter().take_while(|entry| entry.at <= until);
         let settles = |entry: &Entry| match entry.what {
-            What::NotHandedOver(leader) | What::Paused(leader) => leader == who,
+            What::NotHandedOver(told) | What::Paused(told) => told == who,
+            What::Sent(_) if !led => false,
             what => is_over(history, who, what),
         };
         later.into_iter().any(settles)
@@ -134,6 +147,7 @@ struct Offer {
 fn changes(history: &History) -> Vec<Violation> {
     let mut said: BTreeMap<u128, Millis> = BTreeMap::new();
     let mut offers: BTreeMap<u128, Offer> = BTreeMap::new();
+    let mut resumed = vec![None; history.lives.len()];
     let mut violations = Vec::new();
     for Entry { at, what } in &history.entries {
         if let Some(asked) = history.carried_out(*what)
@@ -146,6 +160,10 @@ fn changes(history: &History) -> Vec<Violation> {
                 let asked = &history.asked[number];
                 let (who, Some(lease)) = (asked.who, asked.lease) else { continue };
                 match (asked.step, offers.get_mut(&lease)) {
+                    // It was decided before that one stood still.
+                    (Step::HandOver, None) if resumed[who] == Some(*at) => {
+                        offers.insert(lease, Offer { who, since: *at, open: false });
+                    }
                     (Step::HandOver, None) => {
                         offers.insert(lease, Offer { who, since: *at, open: true });
                         let age = asked.to.and_then(|to| Some(at - said.get(&to)?));
@@ -174,9 +192,10 @@ fn changes(history: &History) -> Vec<Violation> {
                 }
             }
             // Whatever is sent after that comes later than it was meant to.
-            What::Paused(who) | What::Killed(who) | What::ToldToLeave(who) => {
+            What::Paused(who) | What::Killed(who) | What::Left(who) => {
                 offers.retain(|_, offer| offer.who != who || !offer.open);
             }
+            What::Resumed(who) => resumed[who] = Some(*at),
             _ => {}
         }
         offers.retain(|_, offer| {
