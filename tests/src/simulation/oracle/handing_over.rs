@@ -36,7 +36,7 @@ pub fn handing_over(history: &History) -> Vec<Violation> {
 }
 
 fn orders(history: &History) -> Vec<Violation> {
-    let (calm, tenancies) = (Calm::of(history), Tenancy::all(history));
+    let (calm, tenancies, wins) = (Calm::of(history), Tenancy::all(history), history.wins());
     let over = history.entries.last().map_or(0, |entry| entry.at);
     let mut violations = Vec::new();
     for (index, Entry { at, what }) in history.entries.iter().enumerate() {
@@ -45,8 +45,12 @@ fn orders(history: &History) -> Vec<Violation> {
         let periods = &history.lives[who].periods;
         let comes = slowly(2 * periods.poll + TO_COME) + periods.timeout;
         let ends = comes + slowly(WAITS) + four_round_trips(history);
+        // Whether it was on record as the leader at any time until then, known to it or not.
         let led = |until: Millis| {
-            tenancies.iter().any(|t| t.who == who && t.from <= until && t.to >= *at)
+            let nexts = wins.iter().skip(1).map(|win| win.at).chain([Millis::MAX]);
+            wins.iter()
+                .zip(nexts)
+                .any(|(win, next)| win.who == who && win.at <= until && next >= *at)
         };
         if at + ends <= over && order.is_heard() && !order.is_settled(at + ends, led(at + ends)) {
             let what = format!("c{who} was told at {at} ms to hand over, and does not answer");
@@ -54,7 +58,8 @@ fn orders(history: &History) -> Vec<Violation> {
         }
         // With an heir that is there, and nothing in the way, it comes about.
         let end = at + comes + slowly(history.grace) + four_round_trips(history);
-        let heir = led(*at).then(|| order.heir_on(heir, end)).flatten();
+        let leads = tenancies.iter().any(|t| t.who == who && t.from <= *at && t.to >= *at);
+        let heir = leads.then(|| order.heir_on(heir, end)).flatten();
         let Some(heir) = heir.filter(|_| end <= over) else { continue };
         if order.is_only(end) && calm.lasts(&[who, heir], *at + 1, end) && !order.comes_about(end) {
             let what = format!("c{who} was told at {at} ms to hand over to c{heir}, and does not");
