@@ -13,8 +13,8 @@ use tenure::compose::UNIVERSAL_COMPONENT;
 fn main() -> ExitCode {
     let [socket, universal] = [ELECTION_COMPONENT, UNIVERSAL_COMPONENT].map(<[u8]>::len);
     let bounds = [
-        ("election.wasm", socket, 280_000),
-        ("tenure.wasm", universal, 300_000),
+        ("election.wasm", socket, 400_000),
+        ("tenure.wasm", universal, 400_000),
         ("what the webhook adds", universal.saturating_sub(socket), 20_000),
     ];
     let mut all = true;

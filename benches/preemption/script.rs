@@ -111,6 +111,8 @@ impl Elector for Script {
     ) -> Result<Report, ComponentError> {
         let valid_for = nanoseconds(self.lasts);
         let turn = contract::Turn {
+            election: String::new(),
+            key: String::new(),
             term: 7,
             slot: 0,
             value: None,

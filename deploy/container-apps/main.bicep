@@ -1,10 +1,11 @@
 // The runner on Azure Container Apps: two replicas, one of which works.
 //
 //   az deployment group create --resource-group mygroup --template-file deploy/container-apps/main.bicep \
-//     --parameters image=myregistry.azurecr.io/tenure:0.1.0 storageAccountName=mystore reportHost=reports.example.com
+//     --parameters image=myregistry.azurecr.io/tenure:0.1.0 registryName=myregistry \
+//     storageAccountName=mystore reportHost=reports.example.com
 //
-// Probes of Container Apps speak HTTP or TCP, on which the runner does not listen: it has none here. What it
-// has to tell is in its log; `tenure status` tells from anywhere who leads.
+// An identity made here pulls the image and holds the election: there is no key and no connection string. The one who
+// deploys must be allowed to assign roles.
 //
 // Checked: that it parses, by the grammar of tree-sitter. Not run: the Bicep compiler, a deployment.
 
@@ -13,6 +14,9 @@ param location string = resourceGroup().location
 
 @description('The image that deploy/Dockerfile makes.')
 param image string
+
+@description('The Azure container registry in this resource group that has the image. Empty: the image is public.')
+param registryName string = ''
 
 @description('An account in this resource group. Choose LRS or ZRS: a fail-over to another region can be held up by a lease.')
 param storageAccountName string
@@ -26,8 +30,47 @@ param election string = 'jobs/report'
 @description('How often a turn is to run.')
 param every string = '1m'
 
+// Built-in roles, by the names that Azure gives them.
+var blobDataContributor = subscriptionResourceId(
+  'Microsoft.Authorization/roleDefinitions',
+  'ba92f5b4-2d11-453d-a403-e96b0029c9fe'
+)
+var acrPull = subscriptionResourceId(
+  'Microsoft.Authorization/roleDefinitions',
+  '7f951dda-4ed3-4680-a7ca-43fe172d538d'
+)
+
+resource identity 'Microsoft.ManagedIdentity/userAssignedIdentities@2023-01-31' = {
+  name: 'tenure'
+  location: location
+}
+
 resource storage 'Microsoft.Storage/storageAccounts@2023-05-01' existing = {
   name: storageAccountName
+}
+
+resource holdsElections 'Microsoft.Authorization/roleAssignments@2022-04-01' = {
+  name: guid(storage.id, identity.id, blobDataContributor)
+  scope: storage
+  properties: {
+    principalId: identity.properties.principalId
+    principalType: 'ServicePrincipal'
+    roleDefinitionId: blobDataContributor
+  }
+}
+
+resource registry 'Microsoft.ContainerRegistry/registries@2023-07-01' existing = if (!empty(registryName)) {
+  name: empty(registryName) ? 'none' : registryName
+}
+
+resource pulls 'Microsoft.Authorization/roleAssignments@2022-04-01' = if (!empty(registryName)) {
+  name: guid(resourceGroup().id, registryName, identity.id, acrPull)
+  scope: registry
+  properties: {
+    principalId: identity.properties.principalId
+    principalType: 'ServicePrincipal'
+    roleDefinitionId: acrPull
+  }
 }
 
 resource logs 'Microsoft.OperationalInsights/workspaces@2023-09-01' = {
@@ -55,20 +98,33 @@ resource apps 'Microsoft.App/managedEnvironments@2024-03-01' = {
   }
 }
 
+var registries = empty(registryName) ? [] : [
+  {
+    server: '${registryName}.azurecr.io'
+    identity: identity.id
+  }
+]
+
 resource tenure 'Microsoft.App/containerApps@2024-03-01' = {
   name: 'tenure'
   location: location
+  // The image cannot be pulled, and no lease be acquired, before the roles are assigned.
+  dependsOn: [
+    holdsElections
+    pulls
+  ]
+  identity: {
+    type: 'UserAssigned'
+    userAssignedIdentities: {
+      '${identity.id}': {}
+    }
+  }
   properties: {
     environmentId: apps.id
     configuration: {
       // Both revisions contend while one replaces the other; only one of them leads.
       activeRevisionsMode: 'Single'
-      secrets: [
-        {
-          name: 'connection-string'
-          value: 'DefaultEndpointsProtocol=https;AccountName=${storage.name};AccountKey=${storage.listKeys().keys[0].value};EndpointSuffix=${environment().suffixes.storage}'
-        }
-      ]
+      registries: registries
     }
     template: {
       // Longer than TENURE_GRACE and the release of the lease.
@@ -80,6 +136,7 @@ resource tenure 'Microsoft.App/containerApps@2024-03-01' = {
           args: [
             'run'
             '--log=json'
+            '--listen=0.0.0.0:8080'
             '--handler=/handlers/report.wasm'
             '--allow-host=${reportHost}'
             '--env=REPORT_URL=https://${reportHost}/report'
@@ -98,8 +155,46 @@ resource tenure 'Microsoft.App/containerApps@2024-03-01' = {
               value: '30s'
             }
             {
-              name: 'AZURE_STORAGE_CONNECTION_STRING'
-              secretRef: 'connection-string'
+              name: 'AZURE_STORAGE_ACCOUNT'
+              value: storage.name
+            }
+            {
+              // The identity above, of all that the app may have.
+              name: 'AZURE_CLIENT_ID'
+              value: identity.properties.clientId
+            }
+          ]
+          probes: [
+            {
+              // Started: the handler is compiled and the loop runs.
+              type: 'Startup'
+              httpGet: {
+                path: '/healthz'
+                port: 8080
+              }
+              periodSeconds: 6
+              // The most that Container Apps allows.
+              failureThreshold: 10
+            }
+            {
+              // Alive: the loop runs. An account that does not answer restarts nothing.
+              type: 'Liveness'
+              httpGet: {
+                path: '/healthz'
+                port: 8080
+              }
+              periodSeconds: 20
+              failureThreshold: 3
+            }
+            {
+              // Ready: the storage account answers, so that this candidate could lead.
+              type: 'Readiness'
+              httpGet: {
+                path: '/readyz'
+                port: 8080
+              }
+              periodSeconds: 5
+              failureThreshold: 2
             }
           ]
           resources: {

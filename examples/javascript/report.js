@@ -14,10 +14,17 @@ export const leaderHandler = {
     const url = new Map(getEnvironment()).get("REPORT_URL");
     if (!url) return;
     // JSON knows no BigInt; a term, about the seconds since 1970, fits a number exactly.
-    const report = { term: Number(turn.term), slot, attempt: turn.attempt, past_due: turn.pastDue };
+    const report = {
+      election: turn.election,
+      term: Number(turn.term),
+      slot,
+      attempt: turn.attempt,
+      past_due: turn.pastDue,
+    };
     const headers = {
       "content-type": "application/json",
-      // `tenure run` stamps every request with the term. Other hosts do not.
+      // `tenure run` stamps every request with the election and its term. Other hosts do not.
+      "tenure-election": encodeURI(turn.election),
       "tenure-term": `${turn.term}`,
     };
     let answer;

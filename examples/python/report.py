@@ -7,6 +7,7 @@ that it has seen: that is what makes a leader that was cut off harmless.
 import json
 import os
 from datetime import datetime, timedelta, timezone
+from urllib.parse import quote
 
 from componentize_py_types import Err
 from post import post
@@ -25,6 +26,7 @@ class LeaderHandler(exports.LeaderHandler):
         if not url:
             return
         report = {
+            "election": turn.election,
             "term": turn.term,
             "slot": slot,
             "attempt": turn.attempt,
@@ -32,7 +34,8 @@ class LeaderHandler(exports.LeaderHandler):
         }
         headers = {
             "content-type": "application/json",
-            # `tenure run` stamps every request with the term. Other hosts do not.
+            # `tenure run` stamps every request with the election and its term. Other hosts do not.
+            "tenure-election": quote(turn.election),
             "tenure-term": str(turn.term),
         }
         # An Err with a text fails the turn; any other exception ends the leadership at once.

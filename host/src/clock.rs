@@ -29,6 +29,12 @@ pub trait Clock: Clone + Send + Sync + 'static {
 pub struct Reading(Arc<dyn Fn() -> Duration + Send + Sync>);
 
 impl Reading {
+    /// A clock of a test's own.
+    #[cfg(test)]
+    pub(crate) fn of(now: impl Fn() -> Duration + Send + Sync + 'static) -> Self {
+        Self(Arc::new(now))
+    }
+
     /// The time that has passed since the origin of the clock.
     pub fn now(&self) -> Duration {
         (self.0)()
@@ -43,8 +49,8 @@ impl fmt::Debug for Reading {
 
 /// The clock of the machine, counted from the creation of this value.
 ///
-/// `CLOCK_BOOTTIME` on Linux. Elsewhere the larger of the monotonic and the wall clock's
-/// elapsed time: one of them usually counts while the machine is suspended.
+/// `CLOCK_BOOTTIME` on Linux. Elsewhere whichever of the monotonic and the wall clock moved further
+/// since the last reading: one of them usually counts while the machine is suspended.
 #[derive(Clone, Debug)]
 pub struct BootClock(system::System);
 
@@ -135,28 +141,27 @@ mod system {
 
 #[cfg(not(target_os = "linux"))]
 mod system {
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicU64, Ordering};
-    use std::time::{Duration, Instant, SystemTime};
+    use chrono::Utc;
+    use std::sync::{Arc, Mutex, PoisonError};
+    use std::time::{Duration, Instant};
+    use tenure_guest::election::OwnTime;
 
     #[derive(Clone, Debug)]
     pub(super) struct System {
-        monotonic: Instant,
-        wall: SystemTime,
-        // The wall clock may be set back; this clock must not go back.
-        latest: Arc<AtomicU64>,
+        origin: Instant,
+        // The wall clock may be set back; this clock must not go back, nor stand still meanwhile.
+        time: Arc<Mutex<OwnTime>>,
     }
 
     impl System {
         pub(super) fn new() -> Self {
-            let latest = Arc::new(AtomicU64::new(0));
-            Self { monotonic: Instant::now(), wall: SystemTime::now(), latest }
+            let time = OwnTime::begin(Duration::ZERO, Utc::now());
+            Self { origin: Instant::now(), time: Arc::new(Mutex::new(time)) }
         }
 
         pub(super) fn now(&self) -> Duration {
-            let elapsed = self.monotonic.elapsed().max(self.wall.elapsed().unwrap_or_default());
-            let nanos = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
-            Duration::from_nanos(self.latest.fetch_max(nanos, Ordering::Relaxed).max(nanos))
+            let mut time = self.time.lock().unwrap_or_else(PoisonError::into_inner);
+            time.read(self.origin.elapsed(), Utc::now())
         }
 
         pub(super) async fn sleep(&self, at: Duration) {

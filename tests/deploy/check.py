@@ -38,6 +38,8 @@ def bicep(file, text):
         if node.is_error or node.is_missing:
             yield f"does not parse at line {node.start_point.row + 1}"
         nodes.extend(node.children)
+    if re.search(r"storage\.list(Keys|AccountSas)", text):
+        yield "takes the account's key where there is an identity"
 
 
 def manifests(file, text):
@@ -57,6 +59,16 @@ def manifests(file, text):
                 kubernetes_validate.validate(document, KUBERNETES, strict=True)
         except (jsonschema.ValidationError, kubernetes_validate.ValidationError) as error:
             yield f"{kind}: {error.message}"
+        if kind == "Deployment":
+            yield from probes(document)
+
+
+def probes(deployment):
+    """An account that does not answer must restart nothing: those probes ask whether the process runs."""
+    for container in deployment["spec"]["template"]["spec"]["containers"]:
+        for probe in ("livenessProbe", "startupProbe"):
+            if container.get(probe, {}).get("httpGet", {}).get("path") != "/healthz":
+                yield f"{probe} does not ask /healthz"
 
 
 def dockerfile(file, text):
@@ -75,6 +87,8 @@ def toml(file, text):
         return
     if file.name == "spin.toml":
         yield from spin(manifest)
+        if file.parent.name == "spinkube" and "cron" in manifest.get("trigger", {}):
+            yield "SpinKube's shim refuses an application with [[trigger.cron]]"
 
 
 def spin(manifest):
@@ -87,7 +101,7 @@ def spin(manifest):
         for trigger in triggers:
             if trigger.get("component") not in components:
                 yield f"[[trigger.{kind}]] names no component"
-        if kind == "cron" and any(len(t["cron_expression"].split()) != 6 for t in triggers):
+        if kind == "cron" and any(len(t.get("cron_expression", "").split()) != 6 for t in triggers):
             yield "a cron expression has six fields, seconds first"
     for name, component in components.items():
         hosts = component.get("allowed_outbound_hosts", [])

@@ -20,6 +20,7 @@ pub mod outsider;
 pub mod platform;
 pub mod proxy;
 pub mod reports;
+pub mod sdk;
 pub mod simulation;
 pub mod sink;
 pub mod store;

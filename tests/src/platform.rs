@@ -9,7 +9,9 @@ use bytes::Bytes;
 use http::{Method, Request, Response};
 use http_body_util::{BodyExt, Full};
 use serde_json::Value;
-use wasmtime::component::{Component, Linker, ResourceTable};
+use wasmtime::component::{
+    Component, ComponentType, InstancePre, Lift, Linker, Lower, ResourceTable,
+};
 use wasmtime::{Engine, Result, Store, bail, format_err};
 use wasmtime_wasi::p2::bindings::CommandPre;
 use wasmtime_wasi::p2::pipe::MemoryOutputPipe;
@@ -46,11 +48,27 @@ pub struct Platform {
     engine: Engine,
     proxy: ProxyPre<State>,
     command: CommandPre<State>,
+    instance: InstancePre<State>,
     env: Vec<(String, String)>,
     client: reqwest::Client,
     /// What its clocks were moved on by, both.
     pub shift: Shift,
     origin: Instant,
+}
+
+/// What Spin's cron trigger tells: when it fired, in seconds since 1970.
+#[derive(ComponentType, Lower)]
+#[component(record)]
+struct CronMetadata {
+    timestamp: u64,
+}
+
+/// What it is told when a turn did not succeed.
+#[derive(ComponentType, Lift)]
+#[component(variant)]
+enum CronError {
+    #[component(name = "other")]
+    Other(String),
 }
 
 /// An answer over HTTP.
@@ -81,7 +99,8 @@ impl Platform {
         let _ = rustls::crypto::ring::default_provider().install_default();
         Ok(Self {
             proxy: ProxyPre::new(instance.clone())?,
-            command: CommandPre::new(instance)?,
+            command: CommandPre::new(instance.clone())?,
+            instance,
             engine,
             env: env.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect(),
             client: reqwest::Client::builder().no_proxy().build()?,
@@ -123,6 +142,24 @@ impl Platform {
         let command = self.command.instantiate_async(&mut store).await?;
         let ended = command.wasi_cli_run().call_run(&mut store).await?;
         Ok((ended.is_ok(), text(&stdout)))
+    }
+
+    /// `handle-cron-event`, as Spin's cron trigger calls it: the function and the shape of its types are the
+    /// same in `fermyon:spin-cron@2.0.0` (plugin 0.3.0) and `spin:cron@3.0.0` (plugin 0.5.0). Neither
+    /// gives the component an instance for the types.
+    ///
+    /// # Errors
+    /// It trapped, or has no such function.
+    pub async fn fire(&self) -> Result<Result<(), String>> {
+        let mut store = self.store(&MemoryOutputPipe::new(OUTPUT));
+        let instance = self.instance.instantiate_async(&mut store).await?;
+        let handle = instance.get_typed_func::<(CronMetadata,), (Result<(), CronError>,)>(
+            &mut store,
+            "handle-cron-event",
+        )?;
+        let timestamp = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
+        let (ended,) = handle.call_async(&mut store, (CronMetadata { timestamp },)).await?;
+        Ok(ended.map_err(|CronError::Other(words)| words))
     }
 
     /// `wasi:http/incoming-handler`: one request.

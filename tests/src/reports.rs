@@ -20,6 +20,8 @@ use tokio::task::JoinHandle;
 pub struct Report {
     /// The header `tenure-term`.
     pub stamp: Option<String>,
+    /// The header `tenure-election`.
+    pub election: Option<String>,
     /// The body.
     pub json: Value,
 }
@@ -110,8 +112,9 @@ impl Drop for Reports {
 }
 
 async fn take(State(book): State<Arc<Book>>, headers: HeaderMap, Json(json): Json<Value>) {
-    let stamp = headers.get("tenure-term").and_then(|value| value.to_str().ok());
+    let header = |name| headers.get(name)?.to_str().ok().map(str::to_owned);
+    let (stamp, election) = (header("tenure-term"), header("tenure-election"));
     let mut all = book.all.lock().unwrap();
-    all.push(Report { stamp: stamp.map(str::to_owned), json });
+    all.push(Report { stamp, election, json });
     book.count.send_replace(all.len());
 }

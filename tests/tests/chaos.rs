@@ -14,9 +14,9 @@ use tokio::task::JoinSet;
 /// `tenure` and the baseline both.
 const PROGRAM: &str = env!("CARGO_BIN_EXE_chaos");
 
-/// A machine that is busy with other tests may deliver a request late, or run the sink late:
-/// that no request of an old term comes after one of a new term is what must hold. The slack
-/// of the runner itself is measured by the program, where nothing else runs.
+/// No other candidate can lead before this much time has passed after the validity: the margin (3 s) less the 2 s that
+/// the service may be early (A1). That no request of an old term comes after one of a new term must
+/// hold in any case. The slack of the runner itself is measured by the program `chaos`.
 const LATE: Duration = Duration::from_secs(1);
 
 /// Longer than the lease.

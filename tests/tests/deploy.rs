@@ -41,8 +41,9 @@ fn mistakes_are_found() {
         ("kubernetes/deployment.yaml", "maxSurge", "maxSurgery", "maxSurgery"),
         ("kubernetes/deployment.yaml", "--log=json", "--logs=json", "--logs is no option"),
         ("kubernetes/deployment.yaml", "TENURE_GRACE", "TENURE_GRASS", "TENURE_GRASS is no"),
-        ("kubernetes/cronjob.yaml", "schedule:", "timetable:", "schedule"),
-        ("kubernetes/cronjob.yaml", "Not run:", "Fine:", "does not say what was not run"),
+        ("kubernetes/deployment.yaml", "Not run:", "Fine:", "does not say what was not run"),
+        ("kubernetes/deployment.yaml", "path: /healthz", "path: /readyz", "does not ask /healthz"),
+        ("spinkube/spinapp.yaml", "schedule:", "timetable:", "schedule"),
         ("spinkube/spinapp.yaml", "checks:", "probes:", "'probes' was unexpected"),
         ("spinkube/spinapp.yaml", "metadata:\n", "metadata:\n   ", "indentation"),
         (
@@ -59,8 +60,15 @@ fn mistakes_are_found() {
             "may not reach",
         ),
         ("spin/spin.toml", "1/10 * * * * *", "* * * * *", "six fields"),
+        ("spinkube/spin.toml", "trigger.http", "trigger.cron", "refuses an application"),
+        ("container-apps/main.bicep", "value: storage.name", "value: storage.listKeys()", "key"),
         ("container-apps/main.bicep", "minReplicas: 2", "minReplicas 2", "does not parse"),
-        ("container-apps/main.bicep", "AccountKey=$", "AccountKey=bXkga2V5$", "holds a key"),
+        (
+            "container-apps/main.bicep",
+            "value: storage.name",
+            "value: 'AccountKey=bXk='",
+            "holds a key",
+        ),
     ];
     for (file, from, to, complaint) in mistakes {
         let spoilt = tempfile::tempdir().unwrap();

@@ -5,7 +5,7 @@
 use tenure_tests::exploration::{Bounds, Explored, Flaw, Invariant, Scope, Start, explore};
 
 fn bounds(candidates: usize, disturbances: u8, seconds: u32) -> Bounds {
-    Bounds { candidates, disturbances, seconds, tick: 2, depth: 1000 }
+    Bounds { candidates, disturbances, orders: 0, seconds, tick: 2, depth: 1000 }
 }
 
 /// All of it, and nothing wrong in it.
@@ -29,7 +29,7 @@ fn flawed(bounds: Bounds, flaw: Flaw, judged: Invariant) -> String {
 #[test]
 fn two_candidates_disturbed_twice_keep_every_invariant() {
     let explored = sound(bounds(2, 2, 16), Start::Record);
-    assert_eq!(explored.transitions.len(), 13, "every kind of action was seen");
+    assert_eq!(explored.transitions.len(), 13, "every kind of action but orders was seen");
 }
 
 #[test]
@@ -45,6 +45,13 @@ fn three_candidates_keep_every_invariant() {
 #[test]
 fn three_candidates_disturbed_twice_start_without_harm() {
     sound(bounds(3, 2, 4), Start::Record);
+}
+
+/// The order, the announcement, the change, and the leader that goes on when nobody comes.
+#[test]
+fn two_candidates_that_hand_over_keep_every_invariant() {
+    let explored = sound(Bounds { orders: 1, ..bounds(2, 1, 20) }, Start::Record);
+    assert!(explored.handed_over > 0 && explored.in_vain > 0, "both ends were seen");
 }
 
 #[test]

@@ -18,12 +18,15 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_tenure-under-test");
 /// by a program that is not optimised.
 const SOON: Duration = Duration::from_secs(120);
 
+fn new_election() -> String {
+    format!("tenure-test-{}/leader", uuid::Uuid::new_v4().simple())
+}
+
 /// A candidate with this handler, which reports to `url`.
-fn start(store: &Store, reports: &Reports, handler: &Path, url: &str) -> Candidate {
-    let election = format!("tenure-test-{}/leader", uuid::Uuid::new_v4().simple());
+fn start(store: &Store, reports: &Reports, handler: &Path, url: &str, election: &str) -> Candidate {
     let mut command = Command::new(PROGRAM);
     command
-        .args(["run", "--log", "json", "--every", "1s", "--election", &election, "--handler"])
+        .args(["run", "--log", "json", "--every", "1s", "--election", election, "--handler"])
         .arg(handler)
         .args(["--env", &format!("REPORT_URL={url}"), "--allow-host", &reports.host()])
         .env("AZURE_STORAGE_CONNECTION_STRING", store.connection_string());
@@ -34,7 +37,8 @@ async fn reports_its_turns(language: Language) {
     let handler = spawn_blocking(move || language.handler()).await.unwrap().unwrap();
     let store = Store::embedded().await.unwrap();
     let reports = Reports::start().await.unwrap();
-    let mut ada = start(&store, &reports, &handler, &reports.url());
+    let election = new_election();
+    let mut ada = start(&store, &reports, &handler, &reports.url(), &election);
     let term = ada.event("elected", SOON).await.term();
     let all = reports.wait_for(2, SOON).await;
     let ended = ada.event("turn-ended", SOON).await;
@@ -42,8 +46,9 @@ async fn reports_its_turns(language: Language) {
 
     let slot = all[0].json["slot"].as_str().expect("a slot").to_owned();
     assert_eq!(all[0].stamp, Some(term.to_string()));
+    assert_eq!(all[0].election.as_deref(), Some(election.as_str()));
     let expected = serde_json::json!({
-        "term": term, "slot": slot, "attempt": 1, "past_due": false,
+        "election": election, "term": term, "slot": slot, "attempt": 1, "past_due": false,
     });
     assert_eq!(all[0].json, expected);
     assert_eq!(slot, ended.event["slot"].as_str().unwrap());
@@ -55,7 +60,7 @@ async fn reports_its_turns(language: Language) {
 
     // What went wrong is told in the handler's own words.
     let nowhere = format!("http://{}/nowhere", reports.host());
-    let ben = start(&store, &reports, &handler, &nowhere);
+    let ben = start(&store, &reports, &handler, &nowhere, &new_election());
     let ended = ben.event("turn-ended", SOON).await;
     assert_eq!(ended.event["outcome"], "failed", "{}", ben.transcript());
     assert!(ended.event.to_string().contains("answered 404"), "{}", ended.event);

@@ -117,6 +117,64 @@ fn a_variable_is_named_where_no_option_was_given() {
 }
 
 #[test]
+fn a_variable_that_is_misspelt_is_told_before_anything_is_sent() {
+    let (listener, connection_string) = silent_store();
+    for command in [&["run", "--every", "5s", "--handler", BEAT_HANDLER][..], &["status"]] {
+        let output = Command::new(PROGRAM)
+            .args(command)
+            .args(["--election", "jobs/a"])
+            .env("AZURE_STORAGE_CONNECTION_STRING", &connection_string)
+            .env("TENURE_POL", "1s")
+            // A cluster sets this for a service called tenure.
+            .env("TENURE_PORT", "tcp://10.0.0.1:8080")
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(2), "{}", text(&output));
+        let said = text(&output);
+        assert!(
+            said.contains("TENURE_POL\n") && said.contains("did you mean TENURE_POLL?"),
+            "{said}"
+        );
+        assert!(!said.contains("TENURE_PORT"), "{said}");
+    }
+    assert_eq!(listener.accept().unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
+}
+
+#[test]
+fn advice_speaks_of_options_to_who_uses_options() {
+    let (_listener, connection_string) = silent_store();
+    let run = ["run", "--election", "jobs/a", "--handler", BEAT_HANDLER, "--every", "5s"];
+    let output = tenure(&[&run[..], &["--max-attempts", "3"]].concat(), Some(&connection_string));
+    let said = text(&output);
+    assert!(said.contains("set --delivery at-least-once") && !said.contains("TENURE_"), "{said}");
+    let run = ["run", "--election", "jobs/a", "--handler", BEAT_HANDLER];
+    let zone = ["--cron", "CRON_TZ=Europe/Berlin 0 9 * * *"];
+    let output = tenure(&[&run[..], &zone].concat(), Some(&connection_string));
+    let said = text(&output);
+    assert!(said.contains("a time zone stands before the fields"), "{said}");
+    assert!(said.contains("the zone by --time-zone"), "{said}");
+}
+
+#[cfg(unix)]
+#[test]
+fn code_is_not_kept_where_others_can_write() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let (_listener, connection_string) = silent_store();
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
+    let output = Command::new(PROGRAM)
+        .args(["status", "--election", "Not_A_Container/"])
+        .env("AZURE_STORAGE_CONNECTION_STRING", connection_string)
+        .env("TENURE_CACHE_DIR", folder.path())
+        .output()
+        .unwrap();
+    let said = text(&output);
+    assert_eq!(output.status.code(), Some(2), "it goes on: {said}");
+    assert!(said.contains("can be written by other users"), "{said}");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
 fn whom_to_trust_is_judged_before_anything_is_sent() {
     let (listener, connection_string) = silent_store();
     let folder = tempfile::tempdir().unwrap();

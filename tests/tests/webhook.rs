@@ -128,13 +128,49 @@ async fn each_slot_is_called_once_and_terms_rise() {
         let of_ada = turn["term"] == terms[0];
         let header = if of_ada { "tenure-term" } else { "x-fence" };
         assert_eq!(headers[header], turn["term"].to_string().as_str());
-        assert_eq!(headers["idempotency-key"], turn["slot"].as_str().unwrap());
+        assert_eq!(headers["tenure-election"], group.election.as_str());
+        assert_eq!(turn["election"], group.election.as_str());
+        let key = format!("devstoreaccount1/{}/{}", group.election, turn["slot"].as_str().unwrap());
+        assert_eq!(headers["idempotency-key"], key.as_str());
     }
     let lines: Vec<_> = [&ada, &ben].iter().flat_map(|candidate| candidate.lines()).collect();
     let succeeded = |line: &&Line| line.event["outcome"] == "succeeded";
     assert_eq!(lines.iter().filter(succeeded).count(), calls.len(), "{lines:?}");
     no_secret(&ada);
     no_secret(&ben);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn turns_of_two_elections_on_one_url_are_never_taken_for_one_another() {
+    let (_store, group) = stage().await;
+    let receiver = Receiver::start(StatusCode::OK).await;
+    let (url, folder) = (receiver.url(), tempfile::tempdir().unwrap());
+    let file = folder.path().join("tenure.toml");
+    let election = |name| {
+        let election = format!("{}-{name}", group.election);
+        format!("[[election]]\nelection = \"{election}\"\nwebhook = \"{url}\"\n")
+    };
+    // So seldom that both have the same slots.
+    let content = format!("log = \"json\"\nevery = \"2s\"\n{}{}", election("a"), election("b"));
+    std::fs::write(&file, content).unwrap();
+    let mut command = Command::new(&group.program);
+    command.arg("run").arg("--config").arg(&file);
+    group.access.give(&mut command);
+    let _both = Candidate::spawn("both", command).unwrap();
+    let (mut shared, mut count) = (false, 2);
+    while !shared {
+        let calls = receiver.calls(count).await;
+        count = calls.len() + 1;
+        let mut keys: Vec<_> =
+            calls.iter().map(|(headers, _)| &headers["idempotency-key"]).collect();
+        keys.sort();
+        keys.dedup();
+        assert_eq!(keys.len(), calls.len(), "{calls:?}");
+        shared = calls.iter().any(|(_, one)| {
+            let same = |other: &Value| one["slot"] == other["slot"] && one != other;
+            calls.iter().any(|(_, other)| same(other) && one["election"] != other["election"])
+        });
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

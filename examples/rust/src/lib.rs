@@ -18,11 +18,15 @@ mod http;
 #[cfg(target_family = "wasm")]
 mod handler {
     use super::http;
+    use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
     use std::time::{Duration, SystemTime};
 
     wit_bindgen::generate!({ path: "../../wit", world: "leader" });
 
     use exports::tenure::election::leader_handler::{Guest, Turn};
+
+    /// What of an election's name is encoded.
+    const NAME: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'/');
 
     struct Report;
 
@@ -35,13 +39,16 @@ mod handler {
             let Ok(url) = std::env::var("REPORT_URL") else {
                 return Ok(());
             };
+            // As it is in a URL: a header cannot carry every name, and JSON would need escapes.
+            let election = utf8_percent_encode(&turn.election, NAME);
             let body = format!(
-                r#"{{"term":{},"slot":"{slot}","attempt":{},"past_due":{}}}"#,
+                r#"{{"election":"{election}","term":{},"slot":"{slot}","attempt":{},"past_due":{}}}"#,
                 turn.term, turn.attempt, turn.past_due
             );
-            // `tenure run` stamps every request with the term. Other hosts do not.
-            let stamp = [("tenure-term", turn.term.to_string())];
-            let status = http::post_json(&url, &stamp, &body)?;
+            // `tenure run` stamps every request with the election and its term. Other hosts do not.
+            let stamps =
+                [("tenure-election", election.to_string()), ("tenure-term", turn.term.to_string())];
+            let status = http::post_json(&url, &stamps, &body)?;
             match status {
                 200..=299 => Ok(()),
                 _ => Err(format!("{url} answered {status}")),

@@ -4,7 +4,8 @@
 //! cargo run -p tenure-example-sink -- --listen 127.0.0.1:8080
 //! tenure run --election demo/report --every 5s --handler report.wasm \
 //!     --env REPORT_URL=http://127.0.0.1:8080/report --allow-host 127.0.0.1:8080
-//! curl -i http://127.0.0.1:8080/report -H 'tenure-term: 1' -d 'I lead!'
+//! curl -i http://127.0.0.1:8080/report -H 'tenure-election: demo/report' -H 'tenure-term: 1' \
+//!     -d 'I lead!'
 //! ```
 //!
 //! A lease keeps two leaders from *working* at the same time. It cannot call back a request that
@@ -14,6 +15,8 @@
 //! 1. remember the highest term next to what it protects, and as durably;
 //! 2. compare and write in one step, so that nothing comes between;
 //! 3. refuse a smaller term, and a request without one. An equal term is the same leader.
+//!
+//! Terms of two elections say nothing of each other, so there is one to remember for each election.
 
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, State};
@@ -30,8 +33,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::net::TcpListener;
 use tokio::task::spawn_blocking;
 
-/// Stamped by `tenure run` on every request of a handler, which can neither set nor remove it.
+/// Stamped by `tenure run` on every request of a handler, which can neither set nor remove them.
 const TERM: &str = "tenure-term";
+const ELECTION: &str = "tenure-election";
 
 /// The longest body, in bytes.
 const LONGEST: usize = 64 * 1024;
@@ -41,15 +45,18 @@ Example: a leader that reports to it, and one from the past
   tenure run --election demo/report --every 5s --handler report.wasm \\
       --env REPORT_URL=http://127.0.0.1:8080/report --allow-host 127.0.0.1:8080
   curl -i http://127.0.0.1:8080/report
-  curl -i http://127.0.0.1:8080/report -H 'tenure-term: 1' -d 'I lead!'";
+  curl -i http://127.0.0.1:8080/report -H 'tenure-election: demo/report' -H 'tenure-term: 1' \\
+      -d 'I lead!'";
 
 /// A sink for leader handlers: POST writes a resource, GET reads it.
 ///
-/// A POST must carry the header tenure-term. With each path the highest term is kept that has
-/// written to it; a smaller one is refused from then on, and an equal one is the same leader.
+/// A POST must carry the headers tenure-election and tenure-term. With each path the highest term of
+/// each election is kept that has written to it; a smaller one is refused from then on, and an equal
+/// one is the same leader. Terms of other elections do not matter.
 ///
-/// Answers to a POST: 204 written; 409 a newer leader has written already; 428 the header is
-/// missing; 400 the header is not one whole number; 413 the body is longer than 64 KiB.
+/// Answers to a POST: 204 written; 409 a newer leader has written already; 428 a header is missing;
+/// 400 there is more than one election, or the term is not one whole number; 413 the body is longer
+/// than 64 KiB.
 #[derive(Parser)]
 #[command(after_help = EXAMPLE, max_term_width = 100)]
 struct Arguments {
@@ -73,11 +80,17 @@ async fn main() -> io::Result<()> {
 /// The contents of one path, and who wrote them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Resource {
-    term: u64,
     content: String,
+    /// The election whose leader wrote it.
+    election: String,
+    /// The highest term of each election that has written.
+    terms: BTreeMap<String, u64>,
 }
 
 type Resources = BTreeMap<String, Resource>;
+
+/// An election, and the term of its leader.
+type Leader = (String, u64);
 
 struct Sink {
     file: PathBuf,
@@ -87,7 +100,7 @@ struct Sink {
 /// Why nothing was written.
 #[derive(Debug)]
 enum Refused {
-    /// A leader of this newer term has written already.
+    /// A leader of this newer term of the same election has written already.
     Stale(u64),
     /// The file could not be written.
     Failed(io::Error),
@@ -103,17 +116,19 @@ impl Sink {
         Ok(Self { file: file.to_owned(), resources: Mutex::new(resources) })
     }
 
-    /// Writes `content` under `term`. Rule 2: the lock is held from the comparison until the new
-    /// state is on the disk. In a database this is one statement:
-    /// `UPDATE … SET content = :content, term = :term WHERE path = :path AND term <= :term`.
-    fn write(&self, path: &str, term: u64, content: String) -> Result<(), Refused> {
+    /// Writes `content` as the leader of `election` under `term`. Rule 2: the lock is held from the
+    /// comparison until the new state is on the disk. In a database this is one statement:
+    /// `UPDATE … SET content = :content, term = :term
+    /// WHERE path = :path AND election = :election AND term <= :term`.
+    fn write(&self, path: &str, (election, term): Leader, content: String) -> Result<(), Refused> {
         let mut resources = self.resources.lock().unwrap_or_else(PoisonError::into_inner);
-        match resources.get(path) {
-            Some(newest) if term < newest.term => return Err(Refused::Stale(newest.term)),
-            _ => {}
-        }
         let mut changed = resources.clone();
-        changed.insert(path.to_owned(), Resource { term, content });
+        let resource = changed.entry(path.to_owned()).or_default();
+        match resource.terms.get(&election) {
+            Some(&newest) if term < newest => return Err(Refused::Stale(newest)),
+            _ => resource.terms.insert(election.clone(), term),
+        };
+        (resource.content, resource.election) = (content, election);
         // Rule 1: nobody is told that it was written before it is there for good.
         save(&self.file, &changed).map_err(Refused::Failed)?;
         *resources = changed;
@@ -149,7 +164,10 @@ fn router(sink: Arc<Sink>) -> Router {
 
 async fn read(State(sink): State<Arc<Sink>>, uri: Uri) -> Response {
     match sink.read(uri.path()) {
-        Some(found) => ([(TERM, found.term.to_string())], found.content).into_response(),
+        Some(Resource { content, election, terms }) => {
+            let term = terms.get(&election).copied().unwrap_or_default();
+            ([(ELECTION, election), (TERM, term.to_string())], content).into_response()
+        }
         None => StatusCode::NOT_FOUND.into_response(),
     }
 }
@@ -160,17 +178,19 @@ async fn write(
     headers: HeaderMap,
     content: String,
 ) -> Response {
-    let term = match term_of(&headers) {
-        Ok(term) => term,
+    let leader = match leader_of(&headers) {
+        Ok(leader) => leader,
         Err(refused) => return refused.into_response(),
     };
+    let (election, term) = leader.clone();
     // Writing to a disk takes its time: not on a thread that serves others.
-    let written = spawn_blocking(move || sink.write(uri.path(), term, content)).await;
+    let written = spawn_blocking(move || sink.write(uri.path(), leader, content)).await;
     match written {
         Ok(Ok(())) => StatusCode::NO_CONTENT.into_response(),
         Ok(Err(Refused::Stale(newest))) => {
             let text = format!("term {term} is over: a leader of term {newest} has written\n");
-            (StatusCode::CONFLICT, [(TERM, newest.to_string())], text).into_response()
+            let headers = [(ELECTION, election), (TERM, newest.to_string())];
+            (StatusCode::CONFLICT, headers, text).into_response()
         }
         Ok(Err(Refused::Failed(error))) => {
             (StatusCode::INTERNAL_SERVER_ERROR, format!("not written: {error}\n")).into_response()
@@ -179,7 +199,19 @@ async fn write(
     }
 }
 
-/// Rule 3: a request without a term is not let through, else old programs would pass unchecked.
+/// Rule 3: a request without a term is not let through, else old programs would pass unchecked. The
+/// same holds for one that does not say whose term it is.
+fn leader_of(headers: &HeaderMap) -> Result<Leader, (StatusCode, &'static str)> {
+    let mut given = headers.get_all(ELECTION).iter();
+    let Some(election) = given.next() else {
+        return Err((StatusCode::PRECONDITION_REQUIRED, "the header tenure-election is missing\n"));
+    };
+    match (election.to_str(), given.next()) {
+        (Ok(election), None) if !election.is_empty() => Ok((election.into(), term_of(headers)?)),
+        _ => Err((StatusCode::BAD_REQUEST, "the header tenure-election is not one name\n")),
+    }
+}
+
 fn term_of(headers: &HeaderMap) -> Result<u64, (StatusCode, &'static str)> {
     let mut given = headers.get_all(TERM).iter();
     let Some(value) = given.next() else {

@@ -10,24 +10,50 @@ fn sink() -> (Sink, tempfile::TempDir) {
     (Sink::open(&folder.path().join("sink.json")).unwrap(), folder)
 }
 
+/// The leader of an election under a term.
+fn of(election: &str, term: u64) -> Leader {
+    (election.to_owned(), term)
+}
+
+fn jobs(term: u64) -> Leader {
+    of("demo/jobs", term)
+}
+
 #[test]
 fn terms_never_fall_and_paths_are_apart() {
     let (sink, _folder) = sink();
-    sink.write("/a", 7, "first".into()).unwrap();
-    sink.write("/a", 7, "same leader".into()).unwrap();
-    sink.write("/a", 9, "next leader".into()).unwrap();
-    let stale = sink.write("/a", 8, "late".into());
+    sink.write("/a", jobs(7), "first".into()).unwrap();
+    sink.write("/a", jobs(7), "same leader".into()).unwrap();
+    sink.write("/a", jobs(9), "next leader".into()).unwrap();
+    let stale = sink.write("/a", jobs(8), "late".into());
     assert!(matches!(stale, Err(Refused::Stale(9))), "{stale:?}");
-    assert_eq!(sink.read("/a"), Some(Resource { term: 9, content: "next leader".into() }));
-    sink.write("/b", 1, "another".into()).unwrap();
+    let kept = sink.read("/a").unwrap();
+    assert_eq!((kept.content.as_str(), &kept.terms["demo/jobs"]), ("next leader", &9));
+    sink.write("/b", jobs(1), "another".into()).unwrap();
+}
+
+#[test]
+fn two_elections_do_not_disturb_each_other() {
+    let (sink, _folder) = sink();
+    sink.write("/a", of("demo/jobs", 9), "of jobs".into()).unwrap();
+    // A term of its own, which says nothing of the others'.
+    sink.write("/a", of("demo/mail", 3), "of mail".into()).unwrap();
+    assert_eq!(sink.read("/a").unwrap().election, "demo/mail");
+    sink.write("/a", of("demo/jobs", 9), "of jobs again".into()).unwrap();
+    // Each keeps its own successors' predecessors out.
+    for (stale, newest) in [(of("demo/jobs", 8), 9), (of("demo/mail", 2), 3)] {
+        let refused = sink.write("/a", stale, "late".into());
+        assert!(matches!(refused, Err(Refused::Stale(term)) if term == newest), "{refused:?}");
+    }
+    assert_eq!(sink.read("/a").unwrap().content, "of jobs again");
 }
 
 #[test]
 fn terms_outlast_the_sink() {
     let (sink, folder) = sink();
-    sink.write("/a", 7, "kept".into()).unwrap();
+    sink.write("/a", jobs(7), "kept".into()).unwrap();
     let again = Sink::open(&folder.path().join("sink.json")).unwrap();
-    assert!(matches!(again.write("/a", 6, "late".into()), Err(Refused::Stale(7))));
+    assert!(matches!(again.write("/a", jobs(6), "late".into()), Err(Refused::Stale(7))));
     assert_eq!(again.read("/a"), sink.read("/a"));
 }
 
@@ -35,7 +61,7 @@ fn terms_outlast_the_sink() {
 fn what_could_not_be_kept_is_not_written() {
     let (sink, folder) = sink();
     drop(folder);
-    assert!(matches!(sink.write("/a", 7, "lost".into()), Err(Refused::Failed(_))));
+    assert!(matches!(sink.write("/a", jobs(7), "lost".into()), Err(Refused::Failed(_))));
     assert_eq!(sink.read("/a"), None);
 }
 
@@ -47,11 +73,12 @@ fn writers_at_the_same_time_leave_the_newest() {
         for term in 1..=8 {
             scope.spawn(move || {
                 together.wait();
-                let _ = sink.write("/a", term, term.to_string());
+                let _ = sink.write("/a", jobs(term), term.to_string());
             });
         }
     });
-    assert_eq!(sink.read("/a"), Some(Resource { term: 8, content: "8".into() }));
+    let newest = sink.read("/a").unwrap();
+    assert_eq!((newest.content.as_str(), &newest.terms["demo/jobs"]), ("8", &8));
     let kept = Sink::open(&sink.file).unwrap();
     assert_eq!(kept.read("/a"), sink.read("/a"));
 }
@@ -74,6 +101,22 @@ fn a_term_is_one_whole_number() {
     assert_eq!(term(&["7", "8"]), Err(400));
 }
 
+#[test]
+fn a_term_is_one_of_an_election() {
+    let leader = |values: &[&str]| {
+        let mut headers = HeaderMap::new();
+        headers.append(TERM, "7".parse().unwrap());
+        for value in values {
+            headers.append(ELECTION, value.parse().unwrap());
+        }
+        leader_of(&headers).map_err(|(status, _)| status.as_u16())
+    };
+    assert_eq!(leader(&["demo/jobs"]), Ok(jobs(7)));
+    assert_eq!(leader(&[]), Err(428));
+    assert_eq!(leader(&[""]), Err(400));
+    assert_eq!(leader(&["demo/jobs", "demo/mail"]), Err(400));
+}
+
 #[tokio::test]
 async fn over_http() {
     let (sink, _folder) = sink();
@@ -92,15 +135,20 @@ async fn over_http() {
         stream.read_to_string(&mut answer).await.unwrap();
         answer.strip_prefix("HTTP/1.1 ").unwrap().to_owned()
     };
+    let of = |headers: &str| format!("tenure-election: demo/jobs\r\n{headers}");
     assert!(ask("GET", "", "").await.starts_with("404"));
-    assert!(ask("POST", "tenure-term: 7\r\n", "seven").await.starts_with("204"));
-    let stale = ask("POST", "Tenure-Term: 6\r\n", "six").await;
+    assert!(ask("POST", &of("tenure-term: 7\r\n"), "seven").await.starts_with("204"));
+    let stale = ask("POST", &of("Tenure-Term: 6\r\n"), "six").await;
     assert!(stale.starts_with("409") && stale.contains("tenure-term: 7\r\n"), "{stale}");
     assert!(stale.ends_with("term 6 is over: a leader of term 7 has written\n"), "{stale}");
-    assert!(ask("POST", "", "who?").await.starts_with("428"));
-    assert!(ask("POST", "tenure-term: x\r\n", "what?").await.starts_with("400"));
+    assert!(ask("POST", &of(""), "who?").await.starts_with("428"));
+    assert!(ask("POST", "tenure-term: 9\r\n", "of what?").await.starts_with("428"));
+    assert!(ask("POST", &of("tenure-term: x\r\n"), "what?").await.starts_with("400"));
     assert!(ask("DELETE", "tenure-term: 9\r\n", "").await.starts_with("405"));
-    assert!(ask("POST", "tenure-term: 9\r\n", &"x".repeat(LONGEST + 1)).await.starts_with("413"));
+    assert!(
+        ask("POST", &of("tenure-term: 9\r\n"), &"x".repeat(LONGEST + 1)).await.starts_with("413")
+    );
     let kept = ask("GET", "", "").await;
     assert!(kept.starts_with("200") && kept.ends_with("\r\n\r\nseven"), "{kept}");
+    assert!(kept.contains("tenure-election: demo/jobs\r\n"), "{kept}");
 }

@@ -69,6 +69,11 @@ impl BlobName {
         self.path() + aside.ending()
     }
 
+    /// The name of that blob, for people.
+    pub fn aside_name(&self, aside: Aside) -> String {
+        self.to_string() + aside.ending()
+    }
+
     /// Whether the names of those blobs are short enough for a blob.
     pub fn may_have_asides(&self) -> bool {
         self.blob.chars().count() + LONGEST_ASIDE.len() <= LONGEST

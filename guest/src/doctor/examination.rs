@@ -220,7 +220,7 @@ impl<'s> Examination<'s> {
         }
         if !self.gave_up {
             all.push(self.times.finding(&self.settings.timings));
-            all.push(self.facts.account());
+            all.push(self.facts.account(self.settings.account.name()));
         }
         all.extend(self.facts.findings(self.settings.account.name()));
         all

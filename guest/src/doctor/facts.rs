@@ -64,7 +64,7 @@ impl Facts {
     }
 
     /// Its kind, and how it is replicated (REST: *Get Account Information*).
-    pub fn account(&self) -> Finding {
+    pub fn account(&self, account: &str) -> Finding {
         const CHECK: &str = "account";
         let (Some(sku), Some(kind)) = (&self.sku, &self.kind) else {
             let why = match &self.untold {
@@ -74,6 +74,10 @@ impl Facts {
             return Finding::unknown(CHECK, format!("its kind and replication are unknown: {why}"));
         };
         let told = format!("{sku}, {kind}");
+        // What an emulator says of itself is true of nothing.
+        if self.emulator(account).is_some() {
+            return Finding::good(CHECK, format!("{told}, as the emulator says"));
+        }
         if sku.contains("GRS") || sku.contains("GZRS") {
             return Finding::warning(
                 CHECK,
@@ -188,7 +192,7 @@ mod tests {
             ("Standard\u{7f}LRS", "StorageV2", Verdict::Unknown, "did not say"),
         ] {
             let facts = facts(&[("x-ms-sku-name", sku), ("X-MS-Account-Kind", kind)]);
-            let finding = facts.account();
+            let finding = facts.account("acc");
             assert_eq!(finding.verdict, verdict, "{sku} {kind}: {finding:?}");
             assert!(finding.detail.contains(words), "{sku} {kind}: {finding:?}");
         }
@@ -206,6 +210,13 @@ mod tests {
             assert_eq!(told.is_some(), emulates, "{account}");
             assert!(told.is_none_or(|told| told.verdict == Verdict::Warning));
         }
+        // Azurite calls itself geo-redundant.
+        let replicated = facts(&[
+            ("server", "Azurite-Blob/3.37.0"),
+            ("x-ms-sku-name", "Standard_RAGRS"),
+            ("x-ms-account-kind", "StorageV2"),
+        ]);
+        assert_eq!(replicated.account("acc").verdict, Verdict::Good);
     }
 
     #[test]

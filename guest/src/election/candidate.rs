@@ -19,7 +19,9 @@ use super::failure::Failure;
 use super::heir::Heir;
 use super::holding::Hold;
 use super::keyring::{Fetch, Keyring};
+use super::next_record::Began;
 use super::one_turn::Prospect;
+use super::postponed;
 use super::record::{Incumbent, Outcome};
 use super::releasing::Release;
 use super::report::{Ending, EndingReason, Event, Exchange, ExchangeResult, Report, Turn};
@@ -40,7 +42,7 @@ use crate::prelude::*;
 use chrono::{DateTime, TimeDelta, Utc};
 
 /// The version of the memory; another one counts as no memory.
-const MEMORY: u8 = 8;
+const MEMORY: u8 = 9;
 
 /// No step sends more than this many requests before the host gets its turn.
 const MOST_REQUESTS: u32 = 16;
@@ -107,11 +109,13 @@ pub(super) struct State {
     pub leave_notice: Moment,
     /// What the files of the settings said when they were last good.
     pub files: Files,
+    /// The newest turns that the host was given.
+    pub began: Began,
 }
 
 remember!(struct State {
     nonce, service, phase, turn, following, leaving, health, told, keyring, leave_notice, files,
-    steering, heir, word, wish
+    steering, heir, word, wish, began
 });
 
 /// Where a candidate stands in the protocol.
@@ -182,9 +186,10 @@ impl<'s> Step<'s> {
         event: Option<Event>,
         chance: &mut dyn Chance,
     ) -> Self {
+        let (events, memory) = memory.map(postponed::split).unwrap_or_default();
         let mut step = Self {
             settings,
-            state: memory.and_then(recall).unwrap_or_else(|| State {
+            state: recall(&memory).unwrap_or_else(|| State {
                 nonce: chance.bits(),
                 service: ServiceClock::default(),
                 phase: Phase::Watching(Watch::at(elapsed)),
@@ -200,6 +205,7 @@ impl<'s> Step<'s> {
                 keyring: Keyring::default(),
                 leave_notice: Moment::ZERO,
                 files: Files::default(),
+                began: Began::default(),
             }),
             started: elapsed,
             ending: None,
@@ -214,16 +220,8 @@ impl<'s> Step<'s> {
             tell_now: false,
         };
         step.state.files = settings.files.clone();
-        match event {
-            Some(Event::TurnEnded(outcome)) => step.turn_ended(outcome, elapsed, chance),
-            Some(Event::Leave(outcome)) => step.leave(outcome, elapsed),
-            Some(Event::LeaveLate(outcome)) => step.leave_late(outcome, elapsed),
-            Some(Event::ResetSlot) => step.reset_slot(elapsed),
-            Some(Event::Resign) => step.resign(),
-            Some(Event::HandOver(to)) => step.hand_over(to, elapsed),
-            Some(Event::Pause) => step.pause(),
-            Some(Event::Resume) => step.resume(),
-            None => {}
+        for event in events.into_iter().chain(event) {
+            step.take(event, elapsed, chance);
         }
         let running = step.state.turn.as_ref().filter(|_| !mutant!(ReleaseBeforeStop));
         if let (Phase::Stopping { lease }, None) = (&step.state.phase, running) {
@@ -233,6 +231,20 @@ impl<'s> Step<'s> {
             step.state.phase = step.release(*lease, elapsed, elapsed + pause);
         }
         step
+    }
+
+    /// Takes what happened since the last step.
+    fn take(&mut self, event: Event, now: Moment, chance: &mut dyn Chance) {
+        match event {
+            Event::TurnEnded(outcome) => self.turn_ended(outcome, now, chance),
+            Event::Leave(outcome) => self.leave(outcome, now),
+            Event::LeaveLate(outcome) => self.leave_late(outcome, now),
+            Event::ResetSlot => self.reset_slot(now),
+            Event::Resign => self.resign(),
+            Event::HandOver(to) => self.hand_over(to, now),
+            Event::Pause => self.pause(),
+            Event::Resume => self.resume(),
+        }
     }
 
     /// What to do at `now`.
@@ -303,9 +315,9 @@ impl<'s> Step<'s> {
         self.exchanges.push(Exchange { what: operation.name(), result, took });
         if let Operation::LookAside(aside) | Operation::WriteAside { aside, .. } = operation {
             // Not even the service's time is learnt from it.
-            return self.ran_errand(aside, &reply, now);
+            return self.ran_errand(aside, &reply, (sent, now));
         }
-        let signed_by_wall = self.state.service.now(now).is_none();
+        let signed_by_wall = self.state.service.estimate(now).is_none();
         if let Ok(Answer { date: Some(date), .. }) = &reply {
             self.state.service.learn(*date, now);
         }
@@ -442,7 +454,12 @@ fn remember(state: &State) -> Vec<u8> {
 
 /// What the files said when they were last good.
 pub(super) fn remembered_files(memory: &[u8]) -> Option<Files> {
-    recall(memory).map(|state| state.files)
+    recall(&postponed::split(memory).1).map(|state| state.files)
+}
+
+/// Whether this is the memory of a step.
+pub(super) fn recalls(memory: &[u8]) -> bool {
+    recall(memory).is_some()
 }
 
 fn recall(memory: &[u8]) -> Option<State> {

@@ -1,6 +1,9 @@
 //! What a follower leaves beside the election's blob, which it cannot write to while it is leased.
 
+use core::time::Duration;
+
 use super::candidate::Step;
+use super::errands::LONGEST_NOTICE;
 use super::notice::{self, Notice};
 use crate::azure::answer::{Answer, Class};
 use crate::azure::name::Aside;
@@ -35,8 +38,19 @@ impl Step<'_> {
         }
     }
 
-    /// Takes the answer to it. Somebody else's blob is left untouched.
-    pub(super) fn chore_answered(&mut self, answer: Option<&Answer>) {
+    /// The longest that one request for the chore may take: nothing waits for a notice, but an heir has
+    /// to come forward however far away the service is.
+    pub(super) fn longest_chore(&self) -> Duration {
+        match &self.chore {
+            Chore::Look(Aside::Heir) | Chore::Leave { aside: Aside::Heir, .. } => {
+                self.settings.timings.request_timeout
+            }
+            _ => LONGEST_NOTICE,
+        }
+    }
+
+    /// Takes the answer to it, which `took` so long. Somebody else's blob is left untouched.
+    pub(super) fn chore_answered(&mut self, answer: Option<&Answer>, took: Duration) {
         let (Chore::Look(aside), Some(answer)) = (core::mem::take(&mut self.chore), answer) else {
             return;
         };
@@ -45,7 +59,7 @@ impl Step<'_> {
             (Class::Done, Some(seen)) if notice::is_a_candidates(seen) => answer.etag.clone(),
             _ => return,
         };
-        if aside == Aside::Notice || self.may_come_forward(answer) {
+        if aside == Aside::Notice || self.may_come_forward(answer, took) {
             self.chore = Chore::Leave { aside, over };
         }
     }

@@ -58,12 +58,11 @@ impl Files {
     }
 }
 
-/// An environment in which some files say what they once said.
+/// An environment in which the files say what they once said, all of them: what belongs together was good
+/// together.
 pub(super) struct Remembered<'e> {
     pub environment: &'e dyn Environment,
     pub files: &'e Files,
-    /// The paths of those that cannot be used now.
-    pub unusable: Vec<String>,
 }
 
 impl Environment for Remembered<'_> {
@@ -72,9 +71,6 @@ impl Environment for Remembered<'_> {
     }
 
     fn file(&self, path: &str) -> Result<Secret, Unreadable> {
-        if self.unusable.iter().any(|unusable| unusable == path) {
-            return self.files.get(path).cloned().ok_or(Unreadable::Missing);
-        }
-        self.environment.file(path)
+        self.files.get(path).cloned().ok_or(Unreadable::Missing)
     }
 }

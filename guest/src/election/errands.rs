@@ -64,17 +64,16 @@ impl Step<'_> {
         if let Some(fetch) = self.fetch(spare.min(LONGEST_EARLY), now) {
             return Some(Todo::Fetch(fetch));
         }
-        let operation = match &self.state.phase {
-            Phase::Watching(_) => self.chore()?,
-            Phase::Holding(hold) => {
-                let heir = self.heir_due(hold).map(|due| (due, Aside::Heir));
-                let notice = self.notice_due(hold).map(|due| (due, Aside::Notice));
-                let due = heir.into_iter().chain(notice).find(|(due, _)| *due <= now);
-                Operation::LookAside(due?.1)
+        let (operation, timeout) = match &self.state.phase {
+            Phase::Watching(_) => (self.chore()?, spare.min(self.longest_chore())),
+            Phase::Holding(hold) if self.heir_due(hold).is_some_and(|due| due <= now) => {
+                (Operation::LookAside(Aside::Heir), self.time_for_heir(hold, spare, now))
+            }
+            Phase::Holding(hold) if self.notice_due(hold).is_some_and(|due| due <= now) => {
+                (Operation::LookAside(Aside::Notice), spare.min(LONGEST_NOTICE))
             }
             _ => return None,
         };
-        let timeout = spare.min(LONGEST_NOTICE);
         let fits = timeout >= LEAST_NOTICE;
         pass.filter(|_| fits).map(|pass| self.send(Wish { operation, timeout }, pass))
     }
@@ -95,6 +94,17 @@ impl Step<'_> {
             }
             Phase::Watching(watch) => watch.pace.next.saturating_sub(now),
             _ => Duration::ZERO,
+        }
+    }
+
+    /// How long a leader's look for an heir may take: as long as nothing is due, and longer if only a
+    /// renewal is, while there is time for that afterwards. None, where there is no spare time.
+    fn time_for_heir(&self, hold: &Hold, spare: Duration, now: Moment) -> Duration {
+        let timings = &self.settings.timings;
+        let beside = timings.beside_renewals(now, hold.valid_until);
+        match spare {
+            Duration::ZERO => Duration::ZERO,
+            spare => spare.max(beside).min(timings.request_timeout),
         }
     }
 
@@ -178,11 +188,14 @@ impl Step<'_> {
         &mut self,
         aside: Aside,
         reply: &Result<Answer, Failure>,
-        now: Moment,
+        (sent, now): (Moment, Moment),
     ) {
         let answer = reply.as_ref().ok();
+        if let Some(trouble) = answer.and_then(|a| notice::strange(aside, a, self.settings)) {
+            self.tell(trouble.class, trouble.detail, now);
+        }
         match (aside, &mut self.state.phase) {
-            (Aside::Heir, Phase::Holding(_)) => self.looked_for_heir(answer, now),
+            (Aside::Heir, Phase::Holding(_)) => self.looked_for_heir(answer, (sent, now)),
             (Aside::Notice, Phase::Holding(hold)) => {
                 hold.look_for_notice = now + notice::EVERY;
                 let notice = answer.and_then(Notice::fresh);
@@ -191,10 +204,10 @@ impl Step<'_> {
                     self.tell(trouble.class, trouble.detail, now);
                 }
             }
-            (Aside::Heir, _) => self.stood_forward(answer, now),
+            (Aside::Heir, _) => self.stood_forward(answer, (sent, now)),
             (Aside::Notice, _) => {
                 self.state.leave_notice = now + notice::EVERY;
-                self.chore_answered(answer);
+                self.chore_answered(answer, now.saturating_sub(sent));
             }
         }
     }

@@ -16,17 +16,20 @@
 
 use core::time::Duration;
 
-use chrono::TimeDelta;
-
 use super::Moment;
 use super::candidate::{Phase, Step};
 use super::chance::{Chance, lease_id};
 use super::chore::Chore;
-use super::errands::{LEAST_NOTICE, LONGEST_NOTICE};
+use super::damping::Row;
+use super::errands::LEAST_NOTICE;
 use super::failure::Failure;
 use super::holding::Hold;
 use super::notice::{self, CANDIDATE};
-use super::record::{Record, decoded, encoded};
+use super::record::{Record, encoded};
+use super::settings::MOST_PRIORITY;
+use super::steering::InVain;
+use super::text::{LONGEST_NAME, fit};
+use super::timings::Timings;
 use super::trouble::TroubleClass;
 use super::winning::{Attempt, Watch};
 use crate::azure::answer::{Answer, Class, LeaseState, Properties};
@@ -48,24 +51,33 @@ const HEIR_LOOKS: Duration = Duration::from_secs(60);
 /// How often an heir comes forward anew, and looks who leads and whom that one names.
 const ANEW: Duration = Duration::from_secs(4);
 
-/// As long as a follower's two requests about a blob beside the election's may take.
-const FOR_A_CHORE: Duration = LONGEST_NOTICE.saturating_mul(2).saturating_add(LEAST_NOTICE);
+/// An heir that came forward longer ago may be gone: it does so anew every four seconds, both dates
+/// have whole seconds, and its requests may take three more, or what [`REQUESTS`] of them take.
+const HERE: Duration = Duration::from_secs(9);
+const FOR_REQUESTS: Duration = Duration::from_secs(3);
 
-/// An heir that came forward longer ago may be gone: it does so anew every four seconds, and three
-/// requests may take three more.
-const HERE: TimeDelta = TimeDelta::seconds(9);
+/// But not longer than an heir certainly looks for its lease: see [`HEIR_LOOKS`].
+const LONGEST_HERE: Duration = Duration::from_secs(30);
+
+/// From one coming forward to the next an heir asks for its lease, looks who leads, looks at the blob
+/// beside and writes there.
+const REQUESTS: u32 = 4;
 
 /// How long after it saw the heir a leader still waits for the end of its work.
 pub(super) const LEADER_WAITS: Duration = Duration::from_secs(45);
 
-/// How long a leader waits for the heir to come forward, beside two polls.
-pub(super) const TO_COME: Duration = Duration::from_secs(10);
+/// How long a leader waits for the heir to come forward, beside two polls and [`TO_COME_REQUESTS`].
+const TO_COME: Duration = Duration::from_secs(10);
+
+/// The heir looks who leads, looks at the blob beside, and writes there; the leader sees it by a look,
+/// after a renewal and perhaps a look that came too early.
+const TO_COME_REQUESTS: u32 = 6;
 
 /// How often a follower of higher priority comes forward, and a leader looks for one.
 const PRIORITY_EVERY: Duration = Duration::from_secs(30);
 
 /// One that came forward longer ago does not wish to lead any more.
-const FRESH: TimeDelta = TimeDelta::seconds(90);
+const FRESH: Duration = Duration::from_secs(90);
 
 /// A leader that waited for an heir in vain names none of its own accord for so long.
 const AFTER_IN_VAIN: Duration = Duration::from_secs(5 * 60);
@@ -118,23 +130,37 @@ impl Forward {
 
     fn read(properties: &Properties) -> Option<Self> {
         let field = |name| properties.metadata.get(name);
-        let number = |name| field(name)?.parse().ok();
-        let lease = field(LEASE).and_then(LeaseId::parse);
-        let forward = Self {
-            candidate: decoded(field(CANDIDATE)?)?,
-            priority: number(PRIORITY).and_then(|priority| u32::try_from(priority).ok()),
-            called: lease.zip(number(TERM)),
+        let priority = match field(PRIORITY) {
+            None => None,
+            Some(text) => Some(text.parse().ok().filter(|priority| *priority <= MOST_PRIORITY)?),
         };
+        let called = match (field(LEASE), field(TERM)) {
+            (Some(lease), Some(term)) => Some((LeaseId::parse(lease)?, term.parse().ok()?)),
+            _ => None,
+        };
+        let forward = Self { candidate: fit(field(CANDIDATE)?, LONGEST_NAME)?, priority, called };
         notice::is_a_candidates(properties).then_some(forward)
     }
 
-    /// An heir's word holds shorter than a wish.
-    fn fresh(answer: &Answer) -> Option<Self> {
+    /// Whether a candidate wrote this, or a version that is not known.
+    pub fn is_fit(properties: &Properties) -> bool {
+        Self::read(properties).is_some()
+    }
+
+    /// An heir's word holds shorter than a wish, but longer where requests take as long as this one.
+    fn fresh(answer: &Answer, took: Duration) -> Option<Self> {
         let seen = Self::read(answer.properties.as_ref()?)?;
         let age = answer.date?.signed_duration_since(answer.modified?);
-        let most = if seen.called.is_some() { HERE } else { FRESH };
-        (age.abs() < most || mutant!(HeirIsStale)).then_some(seen)
+        let here = HERE - FOR_REQUESTS + FOR_REQUESTS.max(REQUESTS * took);
+        let here = here.min(LONGEST_HERE);
+        let most = if seen.called.is_some() { here } else { FRESH };
+        (age.abs().to_std().ok()? < most || mutant!(HeirIsStale)).then_some(seen)
     }
+}
+
+/// How long a leader waits for an heir that it has just named, where a request takes so long.
+pub(super) fn time_to_come(timings: &Timings, took: Duration) -> Duration {
+    2 * timings.poll + TO_COME + TO_COME_REQUESTS * took
 }
 
 type Reply = Result<Answer, Failure>;
@@ -170,7 +196,7 @@ impl Step<'_> {
     pub(super) fn next_look(&mut self, now: Moment, chance: &mut dyn Chance) -> Moment {
         let next = self.next_poll(now, chance);
         if self.chore != Chore::None {
-            return next.max(now + FOR_A_CHORE);
+            return next.max(now + 2 * self.longest_chore() + LEAST_NOTICE);
         }
         match &mut self.state.heir {
             Some(heir) if now < heir.until => {
@@ -192,8 +218,8 @@ impl Step<'_> {
     /// Whether nobody else stands where this candidate would: another one of its name that the
     /// leader may be giving its lease to; for one that only wishes to lead, any heir, and whoever has a
     /// higher priority.
-    pub(super) fn may_come_forward(&mut self, answer: &Answer) -> bool {
-        let Some(other) = Forward::fresh(answer) else { return true };
+    pub(super) fn may_come_forward(&mut self, answer: &Answer, took: Duration) -> bool {
+        let Some(other) = Forward::fresh(answer, took) else { return true };
         match self.state.heir.filter(|heir| heir.named) {
             Some(heir) => !other.called.is_some_and(|(lease, term)| {
                 term == heir.term && lease != heir.lease && other.candidate == self.settings.name
@@ -203,13 +229,16 @@ impl Step<'_> {
     }
 
     /// Takes the answer to a request about where it comes forward.
-    pub(super) fn stood_forward(&mut self, answer: Option<&Answer>, now: Moment) {
+    pub(super) fn stood_forward(&mut self, answer: Option<&Answer>, (sent, now): (Moment, Moment)) {
         let leaves = matches!(self.chore, Chore::Leave { .. });
-        self.chore_answered(answer);
-        let (Some(heir), Phase::Watching(watch)) = (&mut self.state.heir, &mut self.state.phase)
-        else {
-            return;
-        };
+        self.chore_answered(answer, now.saturating_sub(sent));
+        let poll = self.settings.timings.poll;
+        let Phase::Watching(watch) = &mut self.state.phase else { return };
+        if self.chore == Chore::None {
+            // No later than that of any follower.
+            watch.pace.next = watch.pace.next.min(now + poll / 2);
+        }
+        let Some(heir) = &mut self.state.heir else { return };
         let unknown = answer.is_none_or(|answer| {
             matches!(answer.class, Class::Done | Class::Unavailable | Class::Nonsense)
         });
@@ -250,9 +279,9 @@ impl Step<'_> {
         let inherited = reply.as_ref().ok().and_then(|answer| {
             let (seen, etag) = (answer.properties.as_ref()?, answer.etag.clone()?);
             let held = answer.class == Class::Done && seen.lease == LeaseState::Leased;
-            let election = &self.settings.election;
-            let record = Record::judge(election, seen.content_length, &seen.metadata).ok()?;
-            held.then(|| Attempt::inherited(lease, etag, record, now))
+            let time = self.state.service.now(now);
+            let judged = Record::judge(&self.settings.election, seen, time).ok()?;
+            held.then(|| Attempt::inherited(lease, etag, judged.record, now))
         });
         match (inherited, reply) {
             // It was paused meanwhile.
@@ -295,11 +324,15 @@ impl Step<'_> {
     }
 
     /// Takes the answer to that look.
-    pub(super) fn looked_for_heir(&mut self, answer: Option<&Answer>, now: Moment) {
+    pub(super) fn looked_for_heir(
+        &mut self,
+        answer: Option<&Answer>,
+        (sent, now): (Moment, Moment),
+    ) {
         let (own, priority) = (&self.settings.name, self.settings.priority);
         let Phase::Holding(hold) = &mut self.state.phase else { return };
         let known = answer.filter(|a| matches!(a.class, Class::Done | Class::MissingBlob));
-        let seen = known.and_then(Forward::fresh);
+        let seen = known.and_then(|answer| Forward::fresh(answer, now.saturating_sub(sent)));
         if let Some(order) = self.state.steering.hand_over_mut() {
             let here = seen.and_then(|seen| {
                 let (lease, term) = seen.called?;
@@ -308,24 +341,58 @@ impl Step<'_> {
             return order.looked(known.map(|_| here), now);
         }
         hold.look_for_heir = now + PRIORITY_EVERY;
-        if let Some(seen) = seen.filter(|s| s.priority > priority && s.candidate != *own) {
-            self.hand_over(seen.candidate, now);
+        let higher = seen.filter(|seen| seen.priority > priority && seen.candidate != *own);
+        if let Some(Forward { candidate, .. }) = higher
+            && !self.is_to_wait(&candidate, now)
+        {
+            self.hand_over(candidate, now);
         }
     }
 
-    /// The heir did not come, or the work did not end in time: the leadership goes on.
-    pub(super) fn in_vain(&mut self, to: &str, came: bool, now: Moment) {
+    /// Whether a candidate of higher priority is not handed the leadership yet, because it did not keep
+    /// it. That is told. One that handed it to this leader itself did keep it.
+    fn is_to_wait(&mut self, candidate: &str, now: Moment) -> bool {
+        let Phase::Holding(hold) = &mut self.state.phase else { return false };
+        let row = hold.short_leaderships(candidate, self.settings.max_tenure);
+        let Some((Row { count, until }, time)) = row.zip(self.state.service.now(now)) else {
+            return false;
+        };
+        let left = until.since(time);
+        hold.look_for_heir = now + left.clamp(PRIORITY_EVERY, AFTER_IN_VAIN);
+        if !left.is_zero() {
+            let until = until.to_rfc3339();
+            let detail = format!(
+                "\"{candidate}\" has a higher priority, but is not handed the leadership before {until}: \
+                 {count} of its leaderships in a row ended soon; see why it does not keep it. An order \
+                 to hand over is carried out at once"
+            );
+            self.tell(TroubleClass::Order, detail, now);
+        }
+        !left.is_zero()
+    }
+
+    /// Nothing came of an order to hand over: the leadership goes on.
+    pub(super) fn in_vain(&mut self, to: &str, why: InVain, now: Moment) {
         if let Phase::Holding(hold) = &mut self.state.phase {
             hold.look_for_heir = now + AFTER_IN_VAIN;
         }
-        let why = match came {
-            true => "the work did not end in time",
-            false => {
+        let why = match why {
+            InVain::NotNamed => {
+                "its name could not be put on record, so that it did not hear of it; see why writes of \
+                 the record fail"
+            }
+            InVain::NotAsked => {
+                "it could not be asked for: the blob beside the election's, which tells whether it is \
+                 there, could not be read in time; try again when the service answers faster"
+            }
+            InVain::DidNotCome => {
                 "no candidate of that name came forward; is one running, not paused, and permitted to \
                  write beside the blob?"
             }
+            InVain::WentAway => "the candidate of that name was there, and is not any more",
+            InVain::WorkWentOn => "the work did not end in time",
         };
-        let detail = format!("not handed over to \"{to}\", this one goes on leading: {why}");
-        self.answer_order(TroubleClass::Work, detail);
+        let detail = format!("not handed over to \"{to}\", the leader goes on: {why}");
+        self.answer_order(TroubleClass::Order, detail);
     }
 }

@@ -2,6 +2,7 @@
 
 use super::record::{Incumbent, encoded};
 use super::service_clock::Timestamp;
+use super::text::{LONGEST_NAME, is_fit};
 use crate::memory::remember;
 use crate::prelude::*;
 
@@ -28,6 +29,16 @@ impl History {
         while encoded(&self.write()).len() > MOST_BYTES {
             self.0.pop();
         }
+    }
+
+    /// Forgets those whose names no candidate has, and the oldest of too many. True: there was none
+    /// whose name no candidate has.
+    pub(super) fn keep_fit(&mut self) -> bool {
+        let all = self.0.len();
+        self.0.retain(|leader| is_fit(&leader.name, LONGEST_NAME));
+        let fit = self.0.len() == all;
+        self.0.truncate(MOST);
+        fit
     }
 
     /// The last one first. Their times are whole seconds, and their addresses are not kept.

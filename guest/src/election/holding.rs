@@ -1,31 +1,31 @@
-//! Leading, and ceasing to lead. `protocol.md`, Holding, Losing, Slots.
+//! Leading, and ceasing to lead. `protocol.md`, Holding, Losing, Slots. What a leader puts on record is
+//! in `recording`.
+
+mod recording;
 
 use core::time::Duration;
 
 use super::Moment;
 use super::candidate::{Phase, Step, Wish, trouble};
 use super::chance::Chance;
+use super::damping::{self, Row};
 use super::failure::Failure;
 use super::notice::FIRST_LOOK;
 use super::one_turn::Prospect;
 use super::pace::Pace;
-use super::record::{Finished, LastSlot, Outcome, Record, Started};
+use super::record::{Finished, Outcome, Record};
 use super::report::{Ending, EndingReason, Turn};
 use super::service_clock::{Timestamp, nanos};
-use super::slots::{Agenda, Delivery, Due, Task};
+use super::slots::{Delivery, Due, Task};
 use super::timings::BACK_OFF;
 use super::trouble::{Trouble, TroubleClass};
-use super::write::{Progress, Write};
+use super::write::Write;
 use crate::azure::answer::{Answer, Class};
 use crate::azure::lease_id::LeaseId;
 use crate::azure::operation::{ETag, Operation};
 use crate::memory::remember;
 use crate::mutants::{self, mutant};
 use crate::prelude::*;
-
-/// A turn's outcome is written by itself when the next claim, on which it could ride,
-/// is further away than this: people look at it.
-const RIDE: Duration = Duration::from_secs(60);
 
 /// How often to look at a schedule that cannot be followed now.
 const STUCK: Duration = Duration::from_secs(30);
@@ -35,8 +35,9 @@ const STUCK: Duration = Duration::from_secs(30);
 const REST: Duration = Duration::from_secs(1);
 const LONGEST_REST: Duration = Duration::from_secs(60);
 
-/// A record write is given this long at least, also when a renewal is due before.
-const LEAST_WRITE: Duration = Duration::from_secs(1);
+/// So long after a renewal was answered no other one is due: where renewals take longer than the time
+/// between them, a record write goes out in this gap.
+const GAP: Duration = Duration::from_millis(250);
 
 /// Leadership.
 #[derive(Clone, Debug)]
@@ -45,6 +46,8 @@ pub(super) struct Hold {
     pub valid_until: Moment,
     /// When the lease was acquired.
     pub won: Moment,
+    /// The lease was given to this candidate by the leader before.
+    handed: bool,
     /// No notice is looked for before.
     pub look_for_notice: Moment,
     /// Nobody of a higher priority is looked for before.
@@ -54,16 +57,22 @@ pub(super) struct Hold {
     record: Record,
     etag: ETag,
     outcome_unwritten: bool,
+    /// What was to be written when that was decided last. It is decided anew before each try, unless a
+    /// try is in doubt: a look tells first whether that one was applied.
     write: Option<Write>,
     /// This write claims a turn.
     claiming: Option<Claim>,
+    /// When the first claim or outcome was sent that did not get on record, if none did since.
+    stalled: Option<Moment>,
+    /// An operator wants a claimed slot that lies in the future forgotten.
+    resets_slot: bool,
     /// A slot that went wrong is not tried again before.
     rest_until: Moment,
 }
 
 remember!(struct Hold {
     lease, valid_until, look_for_notice, renew, record, etag, outcome_unwritten, write, claiming, won, look_for_heir,
-    rest_until
+    rest_until, stalled, resets_slot, handed
 });
 
 /// What is not on record of a turn that is claimed.
@@ -84,11 +93,13 @@ impl Hold {
         record: Record,
         etag: ETag,
         won: Moment,
+        handed: bool,
     ) -> Self {
         Self {
             lease,
             valid_until,
             won,
+            handed,
             look_for_notice: won + FIRST_LOOK,
             look_for_heir: won + FIRST_LOOK,
             renew,
@@ -97,6 +108,8 @@ impl Hold {
             outcome_unwritten: false,
             write: None,
             claiming: None,
+            stalled: None,
+            resets_slot: false,
             rest_until: Moment::ZERO,
         }
     }
@@ -104,6 +117,13 @@ impl Hold {
     /// Whether the newest renewal was answered.
     pub fn is_renewed(&self) -> bool {
         self.renew.failures == 0
+    }
+
+    /// The short leaderships of another candidate that ended with the last one, unless it handed over.
+    pub fn short_leaderships(&self, of: &str, max_tenure: Option<Duration>) -> Option<Row> {
+        let last = self.record.history.leaders().first();
+        let handed = self.handed && last.is_some_and(|leader| leader.name == of);
+        damping::row(&self.record, of, max_tenure).filter(|_| !handed)
     }
 
     pub fn term(&self) -> u64 {
@@ -116,15 +136,9 @@ impl Hold {
         self.record.last.is_some_and(|last| last.attempt > 0)
     }
 
-    /// Whether a write of the record is under way that is worth waiting for: one that failed once may
-    /// do so for ever.
-    pub fn writes(&self) -> bool {
-        self.write.as_ref().is_some_and(|write| write.pace.failures == 0)
-    }
-
-    /// Whether the record on the blob names this heir.
+    /// Whether the record on the blob names this heir, as far as is known.
     pub fn names(&self, heir: Option<&str>) -> bool {
-        self.write.is_none() && self.record.heir.as_deref() == heir
+        self.record.heir.as_deref() == heir
     }
 
     /// Takes the end of a turn that was claimed under this lease.
@@ -145,10 +159,10 @@ impl Hold {
     }
 
     /// The write of an outcome that is not on the blob yet, while the service answers and no other write
-    /// is under way.
+    /// is in doubt.
     pub fn last_write(&self, now: Moment) -> Option<Write> {
-        let settled = self.write.is_none() && self.renew.failures == 0;
-        (self.outcome_unwritten && settled)
+        let doubt = self.write.as_ref().is_some_and(|write| write.doubt);
+        (self.outcome_unwritten && !doubt && self.renew.failures == 0)
             .then(|| Write::new(self.record.clone(), self.etag.clone(), Pace::at(now)))
     }
 }
@@ -162,27 +176,6 @@ pub(super) fn put_outcome(record: &mut Record, for_value: bool, outcome: Outcome
         }
         _ => {}
     }
-}
-
-/// Puts the claim of a turn into the record.
-fn put_claim(record: &mut Record, task: Task, delivery: Delivery) -> Claim {
-    let Task { slot, value, attempt, past_due, missed } = task;
-    let claim = Claim { for_value: value.is_some(), past_due, missed };
-    match value {
-        Some(value) => {
-            // Another attempt is made under the rule of the first one.
-            let before = record.started.as_ref().filter(|_| attempt > 1);
-            let delivery = before.map_or(delivery, |before| before.delivery);
-            record.start(Started { value, slot, attempt, delivery, outcome: None });
-        }
-        None => {
-            record.last = Some(LastSlot { slot, attempt });
-            if attempt == 1 {
-                record.delivery = delivery;
-            }
-        }
-    }
-    claim
 }
 
 type Reply = Result<Answer, Failure>;
@@ -205,108 +198,16 @@ impl Step<'_> {
         if hold.renew.next <= now {
             return Some(Wish { operation: Operation::Renew { lease: hold.lease }, timeout });
         }
-        if hold.write.is_none() {
-            self.decide_write(now);
+        if hold.renew.failures > 0 {
+            return None; // Its next try comes soon, and a turn would soon be cut off.
         }
+        self.decide_write(now);
         let Phase::Holding(hold) = &self.state.phase else { return None };
         let write = hold.write.as_ref().filter(|write| write.pace.next <= now)?;
-        let timeout = timeout.min(LEAST_WRITE.max(hold.renew.next.saturating_sub(now)));
+        let timeout = self.settings.timings.for_a_write(now, hold.renew.next, hold.valid_until);
         let operation = write.operation(hold.lease);
         let operation = mutants::unconditional(mutant!(ClaimWithoutCondition), operation);
         Some(Wish { operation, timeout })
-    }
-
-    /// Claims a slot that is due, or records how a turn ended. Never while a turn runs, and
-    /// never while a renewal is in trouble: the turn would soon be cut off.
-    fn decide_write(&mut self, now: Moment) {
-        let turn_runs = self.state.turn.is_some();
-        // What is named to the others may be so at any time.
-        let heir = self.state.steering.hand_over().map(|order| order.to.clone());
-        let due = self.due(now).filter(|_| !turn_runs && !self.gives_up());
-        let complete = !turn_runs && self.outcome_is_to_be_written(due.as_ref());
-        let Phase::Holding(hold) = &mut self.state.phase else { return };
-        if hold.renew.failures > 0 {
-            return;
-        }
-        let names = hold.names(heir.as_deref());
-        let mut record = Record { heir, ..hold.record.clone() };
-        let mut abandoned = None;
-        match due {
-            Some(Due::Now(task)) => {
-                let delivery = self.settings.agenda.delivery;
-                hold.claiming = Some(put_claim(&mut record, task, delivery));
-            }
-            Some(Due::Abandon(task)) => {
-                put_outcome(&mut record, task.value.is_some(), Outcome::Abandoned);
-                abandoned = Some(task);
-            }
-            _ if complete || !names => {}
-            _ => return,
-        }
-        if let (true, Some(claim)) = (mutant!(ClaimNotAwaited), hold.claiming) {
-            hold.record = record;
-            let hold = hold.clone();
-            return self.start_turn(&hold, claim);
-        }
-        hold.write = Some(Write::new(record, hold.etag.clone(), Pace::at(now)));
-        if let Some(Task { slot, value, attempt, .. }) = abandoned {
-            let what = match value {
-                Some(value) => format!("the turn for the value \"{value}\""),
-                None => format!("the slot {}", slot.to_rfc3339()),
-            };
-            let detail = format!(
-                "{what} is abandoned after {attempt} attempts; see to why they went wrong. \
-                 TENURE_MAX_ATTEMPTS sets the number"
-            );
-            self.tell(TroubleClass::Work, detail, now);
-        }
-    }
-
-    /// Whether an outcome is to be written by itself: people look at it, and at-least-once
-    /// delivery is done with the slot only then.
-    fn outcome_is_to_be_written(&self, due: Option<&Due>) -> bool {
-        let Phase::Holding(hold) = &self.state.phase else { return false };
-        let rules = [Some(hold.record.delivery), hold.record.started.as_ref().map(|s| s.delivery)];
-        let may_wait = rules.into_iter().flatten().all(|rule| rule == Delivery::AtMostOnce);
-        let soon = matches!(due, Some(Due::In(wait)) if may_wait && *wait <= RIDE);
-        hold.outcome_unwritten && !soon
-    }
-
-    /// Has the host run the turn that was claimed last.
-    fn start_turn(&mut self, hold: &Hold, claim: Claim) {
-        let record = &hold.record;
-        let (slot, value, attempt) = match (&record.started, record.last) {
-            (Some(Started { value, slot, attempt, .. }), _) if claim.for_value => {
-                (*slot, Some(value.clone()), *attempt)
-            }
-            (_, Some(LastSlot { slot, attempt })) => (slot, None, attempt),
-            _ => return,
-        };
-        let turn = Turn {
-            term: record.term,
-            slot,
-            value,
-            attempt,
-            past_due: claim.past_due,
-            missed: claim.missed,
-            valid_for: hold.valid_until.saturating_sub(self.started),
-            time_limit: self.settings.watchdog.turn_timeout,
-        };
-        self.state.turn = Some(turn.clone());
-        self.run = Some(turn);
-    }
-
-    /// Forgets a claimed slot that lies in the future, on an operator's word.
-    pub(super) fn reset_slot(&mut self, now: Moment) {
-        let Some(time) = self.slot_time(now) else { return };
-        let Phase::Holding(hold) = &mut self.state.phase else { return };
-        // A write under way is the turn of a value, or its outcome: the operator asks again.
-        if hold.write.is_some() || Agenda::ahead(time, &hold.record).is_none() {
-            return;
-        }
-        let last = Some(self.settings.agenda.begin(time));
-        let record = Record { last, ..hold.record.clone() };
-        hold.write = Some(Write::new(record, hold.etag.clone(), Pace::at(now)));
     }
 
     /// Tells of a schedule that cannot be followed.
@@ -355,18 +256,15 @@ impl Step<'_> {
 
     /// When a leader has to be called again at the latest.
     pub(super) fn next_in_tenancy(&self, hold: &Hold, now: Moment) -> Moment {
-        let due = self.due(now).filter(|_| !self.gives_up());
-        let heir = self.state.steering.hand_over().map(|order| order.to.as_str());
-        let work = match (&hold.write, &due) {
+        let idle = self.state.turn.is_none();
+        let due = self.due(now).filter(|_| idle && !self.gives_up());
+        let work = match (&hold.write, due) {
+            _ if hold.renew.failures > 0 => None,
             (Some(write), _) => Some(write.pace.next),
-            (None, _) if hold.renew.failures > 0 => None,
-            (None, _) if !hold.names(heir) => Some(now),
-            (None, _) if self.state.turn.is_some() => None,
-            (None, Some(Due::Now(_) | Due::Abandon(_))) => Some(now),
-            (None, due) if self.outcome_is_to_be_written(due.as_ref()) => Some(now),
-            (None, Some(Due::In(wait))) => Some(now + *wait),
-            (None, Some(Due::Ahead(by))) => Some(now + (*by).min(STUCK)),
-            (None, Some(Due::Nothing) | None) => None,
+            (None, _) if self.wanted(hold, now).is_some() => Some(now),
+            (None, Some(Due::In(wait))) => Some(now + wait),
+            (None, Some(Due::Ahead(by))) => Some(now + by.min(STUCK)),
+            (None, _) => None,
         };
         let next = hold.renew.next.min(hold.valid_until);
         let steered = self.next_in_steering(hold, now);
@@ -383,7 +281,7 @@ impl Step<'_> {
     ) -> Phase {
         match operation {
             Operation::Renew { .. } => self.renewal(hold, operation, reply, (sent, now), chance),
-            _ => self.written(hold, operation, reply, now, chance),
+            _ => self.written(hold, operation, reply, (sent, now), chance),
         }
     }
 
@@ -414,7 +312,9 @@ impl Step<'_> {
                 // Up to an eighth early, so that the answers come at all phases of a second:
                 // their dates have whole seconds, and the service's clock is read from them.
                 let early = chance.bits() % nanos(timings.renew / 8);
-                hold.renew = Pace::at(sent + timings.renew - Duration::from_nanos(early));
+                let next = sent + timings.renew - Duration::from_nanos(early);
+                let gap = GAP.min(timings.beside_renewals(now, hold.valid_until));
+                hold.renew = Pace::at(next.max(now + gap));
                 (self.renewed, self.tell_now) = (true, true);
                 Phase::Holding(hold)
             }
@@ -436,44 +336,6 @@ impl Step<'_> {
                 Phase::Holding(hold)
             }
         }
-    }
-
-    fn written(
-        &mut self,
-        mut hold: Hold,
-        operation: &Operation,
-        reply: &Reply,
-        now: Moment,
-        chance: &mut dyn Chance,
-    ) -> Phase {
-        let Some(mut write) = hold.write.take() else { return Phase::Holding(hold) };
-        match write.answered(reply.as_ref().ok()) {
-            Progress::Done(etag) => {
-                hold.etag = etag;
-                hold.record = write.record;
-                hold.outcome_unwritten = false;
-                if let Some(claim) = hold.claiming.take() {
-                    self.start_turn(&hold, claim);
-                }
-                return Phase::Holding(hold);
-            }
-            Progress::Onward => write.pace.next = now,
-            Progress::Again => {
-                if write.pace.failures > 0 {
-                    self.tell_reply(operation, reply, now);
-                }
-                write.pace.failed(now, BACK_OFF, chance);
-            }
-            Progress::LeaseLost => return self.lose(&hold, operation, reply, now),
-            Progress::Outdone => {
-                let detail = "the record was written over while this candidate held the lease; \
-                              somebody broke the lease or restored the blob";
-                self.tell(TroubleClass::LeaseLost, detail.into(), now);
-                return self.end(&hold, EndingReason::LeaseLost);
-            }
-        }
-        hold.write = Some(write);
-        Phase::Holding(hold)
     }
 
     /// The service says that the lease is gone: there is nothing to release.

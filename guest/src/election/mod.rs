@@ -7,6 +7,7 @@
 mod candidate;
 mod chance;
 mod chore;
+mod damping;
 mod environment;
 mod errands;
 mod failure;
@@ -14,9 +15,12 @@ mod heir;
 mod history;
 mod holding;
 mod keyring;
+mod next_record;
 mod notice;
 mod one_turn;
+mod own_time;
 mod pace;
+mod postponed;
 mod record;
 mod releasing;
 mod report;
@@ -25,8 +29,10 @@ mod settings;
 mod slots;
 mod snapshot;
 mod steering;
+mod text;
 mod timings;
 mod trouble;
+mod turn_id;
 mod watchdog;
 mod winning;
 mod write;
@@ -40,6 +46,7 @@ pub use failure::{Failure, FailureKind};
 pub use history::History;
 pub use keyring::{Fetch, Fetched, Keyring, LONGEST_FETCH};
 pub use one_turn::{Course, Next, OneTurn, Prospect, Turned};
+pub use own_time::OwnTime;
 pub use record::{Finished, Incumbent, LastSlot, Outcome, Record, RecordError, Started, Values};
 pub use report::{
     Ending, EndingReason, Event, Exchange, ExchangeResult, Report, Standing, Tenancy, Turn,
@@ -52,6 +59,7 @@ pub use slots::{
 pub use snapshot::{LeaseState, Snapshot, broken};
 pub use timings::Timings;
 pub use trouble::{Trouble, TroubleClass};
+pub use turn_id::TurnId;
 pub use watchdog::Watchdog;
 
 /// An instant of a candidate: the time since the origin of its `elapsed`.

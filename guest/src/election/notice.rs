@@ -10,10 +10,14 @@ use core::time::Duration;
 
 use chrono::TimeDelta;
 
-use super::record::{decoded, encoded};
+use super::heir::Forward;
+use super::record::encoded;
 use super::settings::Settings;
+use super::text::{LONGEST_NAME, LONGEST_SCHEDULE, fit};
+use super::trouble::{Trouble, TroubleClass};
 use crate::azure::answer::{Answer, Properties};
 use crate::azure::metadata::Metadata;
+use crate::azure::name::Aside;
 use crate::prelude::*;
 
 /// How long a leader leads before it looks for a notice.
@@ -24,9 +28,6 @@ pub(super) const EVERY: Duration = Duration::from_secs(5 * 60);
 
 /// An older notice is nobody's any more: whoever still has another schedule leaves it again before.
 const FRESH: TimeDelta = TimeDelta::minutes(10);
-
-/// No name and no schedule is longer than this, in bytes.
-const LONGEST: usize = 1024;
 
 /// Of the candidate that left a blob beside an election's; nothing else has it.
 pub(super) const CANDIDATE: &str = "tenurecandidate";
@@ -55,11 +56,9 @@ impl Notice {
     }
 
     fn read(properties: &Properties) -> Option<Self> {
-        let field = |name| {
-            let text = properties.metadata.get(name).filter(|text| text.len() <= LONGEST)?;
-            decoded(text).filter(|text| !text.chars().any(char::is_control))
-        };
-        let notice = Self { candidate: field(CANDIDATE)?, schedule: field(SCHEDULE)? };
+        let field = |name, longest| fit(properties.metadata.get(name)?, longest);
+        let candidate = field(CANDIDATE, LONGEST_NAME)?;
+        let notice = Self { candidate, schedule: field(SCHEDULE, LONGEST_SCHEDULE)? };
         is_a_candidates(properties).then_some(notice)
     }
 
@@ -69,6 +68,29 @@ impl Notice {
         let seen = answer.properties.as_ref().filter(|_| age.abs() < FRESH)?;
         Self::read(seen)
     }
+}
+
+/// Trouble about a fresh blob beside the election's that holds what no candidate writes. It is as if it were
+/// not there.
+pub(super) fn strange(aside: Aside, answer: &Answer, settings: &Settings) -> Option<Trouble> {
+    let seen = answer.properties.as_ref().filter(|seen| is_a_candidates(seen))?;
+    let age = answer.date?.signed_duration_since(answer.modified?);
+    let fit = match aside {
+        Aside::Heir => Forward::is_fit(seen),
+        Aside::Notice => {
+            let fits = |name, longest| {
+                seen.metadata.get(name).is_none_or(|value| fit(value, longest).is_some())
+            };
+            fits(CANDIDATE, LONGEST_NAME) && fits(SCHEDULE, LONGEST_SCHEDULE)
+        }
+    };
+    let name = settings.election.aside_name(aside);
+    let detail = format!(
+        "the blob {name} holds what no candidate writes, and is ignored. See who else may write beside the \
+         election's blob, and delete this one"
+    );
+    let class = TroubleClass::Configuration;
+    (!fit && age.abs() < FRESH).then_some(Trouble { class, detail })
 }
 
 /// Whether a blob was left by a candidate, of this version or another one, and may be written over.

@@ -3,25 +3,34 @@
 //!
 //! Names are lower-case letters only, so that they survive header lower-casing and
 //! stand in the same place in every sort order. Values are percent-encoded ASCII.
-//! Fields that this version does not know are kept, because a write replaces all.
+//! Fields that this version does not know are kept, because a write replaces all. One whose value is not
+//! printable ASCII is not kept: no version writes it, and it would come back changed.
+//!
+//! Others may write to the blob. Texts that no settings allow are as if they were not there
+//! ([`super::text`]); a term that no election reaches, or a record with no room for what a leader
+//! writes, is refused before anything is acquired.
 
 mod field;
+mod judge;
 #[cfg(test)]
 mod tests;
 mod turns;
 mod values;
 
+pub(super) use judge::{Judged, Unusable};
 pub use turns::{Finished, LastSlot, Outcome, Started};
 pub use values::Values;
 pub(super) use values::fingerprint;
 
 use field::Fields;
 
+use core::time::Duration;
+
 use super::history::History;
 use super::service_clock::Timestamp;
-use super::slots::Delivery;
+use super::slots::{Delivery, is_ahead};
+use super::text::{LONGEST_ADDRESS, LONGEST_NAME, LONGEST_SCHEDULE};
 use crate::azure::metadata::Metadata;
-use crate::azure::name::BlobName;
 use crate::azure::percent;
 use crate::memory::remember;
 use crate::prelude::*;
@@ -31,6 +40,18 @@ const FORMAT: u64 = 1;
 
 /// As much as the service takes: names and addresses with no ASCII in them fill more than half of it.
 const MOST_BYTES: usize = 8192;
+
+/// So much of that is left for what a leader adds to the record with which it won: an heir, the turn for
+/// a value and the values that had theirs, all encoded, and slots, attempts and outcomes.
+const ROOM: usize = 2048;
+
+/// A term is the seconds since 1970 at which it was won, or one more than the term before. So it is ahead
+/// of the service's clock only after more terms than seconds, or when that clock was set back. Ten years of
+/// seconds are out of reach of both: whoever wrote such a term is no candidate.
+const MOST_AHEAD: Duration = Duration::from_secs(10 * 366 * 24 * 3600);
+
+/// The leader of a record whose name no candidate has.
+const UNNAMED: &str = "unnamed";
 
 const KEPT: &[u8] = b"-._~:/";
 
@@ -42,6 +63,16 @@ pub(super) fn encoded(value: &str) -> String {
 /// A value of metadata, unless it is none of text.
 pub(super) fn decoded(value: &str) -> Option<String> {
     String::from_utf8(percent::decode(value)).ok()
+}
+
+fn size(metadata: &Metadata) -> usize {
+    metadata.iter().map(|(name, value)| name.len() + value.len()).sum()
+}
+
+/// The fields that go back as they came.
+fn printable(fields: Metadata) -> Metadata {
+    let plain = |value: &str| value.bytes().all(|byte| matches!(byte, b' '..=b'~'));
+    fields.iter().filter(|(_, value)| plain(value)).collect()
 }
 
 /// Who leads, for others.
@@ -119,9 +150,14 @@ impl Record {
     /// # Errors
     /// The metadata is not a record that this version may write over.
     pub fn read(metadata: &Metadata) -> Result<Option<Self>, RecordError> {
+        Self::parse(metadata).map(|(record, _)| record)
+    }
+
+    /// The same, and the fields whose texts no candidate writes.
+    fn parse(metadata: &Metadata) -> Result<(Option<Self>, Vec<&'static str>), RecordError> {
         let Some(format) = metadata.get(field::FORMAT) else {
             return match metadata.is_empty() {
-                true => Ok(None),
+                true => Ok((None, Vec::new())),
                 false => Err(RecordError::Foreign(
                     metadata.iter().map(|(name, _)| name.into()).collect(),
                 )),
@@ -132,71 +168,47 @@ impl Record {
             Ok(_) => return Err(RecordError::Newer(format.into())),
             Err(_) => return Err(RecordError::Garbled(field::FORMAT.into())),
         }
-        if metadata.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>() > MOST_BYTES
-        {
+        if size(metadata) > MOST_BYTES {
             return Err(RecordError::Garbled("its size (over 8 KiB)".into()));
         }
         let mut left = metadata.clone();
         left.remove(field::FORMAT);
-        let mut fields = Fields { left, garbled: None };
+        let mut fields = Fields { left, garbled: None, ignored: Vec::new() };
         let slot = fields.instant(field::SLOT);
         let attempt = fields.number(field::ATTEMPT);
         let finished = fields.instant(field::FINISHED);
         let outcome = fields.outcome(metadata, [field::FINISHED, field::OUTCOME]);
         let started = fields.started(metadata);
-        // Room to rise for longer than any election lasts.
-        let term = |text: &str| text.parse().ok().filter(|term| *term <= u64::MAX / 2);
+        let term = fields.required(field::TERM, |text| text.parse().ok());
+        if fields.left.get(field::LEADER).is_none() {
+            fields.garble(field::LEADER, " (missing)");
+        }
+        let mut history = fields.optional(field::HISTORY, History::parse).unwrap_or_default();
+        if !history.keep_fit() {
+            fields.ignored.push(field::HISTORY);
+        }
         let record = Self {
-            term: fields.required(field::TERM, term),
-            leader: fields.required(field::LEADER, |text| Some(text.into())),
+            term,
+            leader: fields.fit(field::LEADER, LONGEST_NAME).unwrap_or_else(|| UNNAMED.into()),
             nonce: fields.required(field::NONCE, |text| u64::from_str_radix(text, 16).ok()),
             since: fields.required(field::SINCE, Timestamp::parse),
-            address: fields.text(field::ADDRESS),
-            schedule: fields.text(field::SCHEDULE),
+            address: fields.fit(field::ADDRESS, LONGEST_ADDRESS),
+            schedule: fields.fit(field::SCHEDULE, LONGEST_SCHEDULE),
             last: slot.map(|slot| LastSlot { slot, attempt: attempt.unwrap_or(1) }),
             delivery: fields.delivery(field::MAX_ATTEMPTS),
             finished: finished.zip(outcome).map(|(slot, outcome)| Finished { slot, outcome }),
             started,
             values: fields.optional(field::VALUES, Values::parse).unwrap_or_default(),
-            priority: fields.number(field::PRIORITY),
-            heir: fields.text(field::HEIR),
+            priority: fields.priority(),
+            heir: fields.heir(term),
             changes: fields.optional(field::CHANGES, |text| text.parse().ok()).unwrap_or(0),
-            history: fields.optional(field::HISTORY, History::parse).unwrap_or_default(),
-            unknown: fields.left,
+            history,
+            unknown: printable(fields.left),
         };
         match fields.garbled {
             Some(field) => Err(RecordError::Garbled(field)),
-            None => Ok(Some(record)),
+            None => Ok((Some(record), fields.ignored)),
         }
-    }
-
-    /// Whether a blob is ours to lead with, and its record. One that is not stays untouched.
-    ///
-    /// # Errors
-    /// What is on the blob, for people.
-    pub fn judge(
-        election: &BlobName,
-        content_length: u64,
-        metadata: &Metadata,
-    ) -> Result<Option<Self>, String> {
-        let untouched = "it is left untouched. Name a blob of its own for the election";
-        if content_length > 0 {
-            return Err(format!("{election} holds {content_length} bytes of data; {untouched}"));
-        }
-        Self::read(metadata).map_err(|error| match error {
-            RecordError::Foreign(names) => format!(
-                "{election} carries metadata of somebody else ({}); {untouched}",
-                names.join(", ")
-            ),
-            RecordError::Newer(format) => format!(
-                "{election} has a record of format {format}, which this version does not know; \
-                 it is left untouched. Update this candidate"
-            ),
-            RecordError::Garbled(field) => format!(
-                "the record of {election} cannot be read: {field}; {untouched}, or delete the \
-                 blob while no candidate runs"
-            ),
-        })
     }
 
     /// The metadata that tells this record.
@@ -246,6 +258,7 @@ impl Record {
         }
         if let Some(heir) = &self.heir {
             put(field::HEIR, heir);
+            put(field::HEIR_TERM, &self.term.to_string());
         }
         if self.changes > 0 {
             put(field::CHANGES, &self.changes.to_string());
@@ -271,13 +284,21 @@ impl Record {
         last && self.started.as_ref().is_none_or(|started| started.outcome.is_some())
     }
 
-    /// Begins with a leadership that has one turn, whatever was claimed before.
+    /// Begins with a leadership that has one turn, whatever was claimed before. Its slot is later than
+    /// any before, unless that is one of the future.
     pub(super) fn begin_anew(&mut self, begin: LastSlot) {
         let before = self.last.unwrap_or(begin);
         if !self.is_done() {
             self.finished = Some(Finished { slot: before.slot, outcome: Outcome::Abandoned });
         }
-        self.last = Some(LastSlot { slot: before.slot.max(begin.slot), attempt: 0 });
+        let earliest = if is_ahead(before.slot, begin.slot) { begin.slot } else { before.slot };
+        self.last = Some(LastSlot { slot: earliest.max(begin.slot), attempt: 0 });
+    }
+
+    /// Forgets that a turn of this slot never began: it is claimed again, and may begin.
+    pub(super) fn forget_unbegun(&mut self, slot: Timestamp) {
+        let unbegun = Finished { slot, outcome: Outcome::NotStarted };
+        self.finished = self.finished.filter(|finished| *finished != unbegun);
     }
 
     /// Claims the turn for a value.
@@ -290,10 +311,14 @@ impl Record {
 
     /// Whether `self`, read from the blob, is what `written` was to put there.
     pub fn shows(&self, written: &Self) -> bool {
-        let turns = |record: &Self| (record.last, record.finished, record.started.clone());
         (self.nonce, self.term) == (written.nonce, written.term)
-            && turns(self) == turns(written)
+            && self.turns() == written.turns()
             && self.heir == written.heir
+    }
+
+    /// The newest turns: what of the record changes within a term, beside the heir.
+    pub(super) fn turns(&self) -> (Option<LastSlot>, Option<Finished>, Option<&Started>) {
+        (self.last, self.finished, self.started.as_ref())
     }
 
     /// The leader of this record makes way for another one.

@@ -17,7 +17,7 @@ use crate::azure::operation::{ETag, Operation};
 use crate::memory::remember;
 use crate::mutants::mutant;
 
-/// How long the lease is offered to an heir that was seen before.
+/// How long the lease is offered to an heir that was seen before; not shorter than one try takes.
 const HEIR_IS_THERE: Duration = Duration::from_secs(4);
 
 /// How long an heir that leaves tries to give back what it was perhaps given.
@@ -135,8 +135,9 @@ impl Step<'_> {
             let timeout = timeout.min(LAST_WRITE);
             return Some(Wish { operation: self.withdrawal(word), timeout });
         }
-        let offered = now + self.settings.timings.lease > release.until + HEIR_IS_THERE;
-        if offered && !mutant!(HeirOrNobody) {
+        let offered = HEIR_IS_THERE.max(LAST_WRITE + timeout);
+        let over = now + self.settings.timings.lease > release.until + offered;
+        if over && !mutant!(HeirOrNobody) {
             // It may be gone by now. Had the change been done, this would find another holder.
             release.heir = None;
         }

@@ -106,6 +106,11 @@ pub enum Event {
     Resume,
 }
 
+remember!(enum Event {
+    0 = TurnEnded(outcome), 1 = Leave(outcome), 2 = LeaveLate(outcome), 3 = ResetSlot, 4 = Resign,
+    5 = HandOver(to), 6 = Pause, 7 = Resume
+} else Resign);
+
 /// A request that a step sent, and what came of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exchange {

@@ -75,9 +75,9 @@ const DRIFT_PERCENT: u64 = 1;
 /// What the service cut off its date, at most.
 const SECOND: Duration = Duration::from_secs(1);
 
-/// An older reading ahead of a new one by more than this was wrong, or the
-/// service's clock went back.
-const STEP_BACK: Duration = Duration::from_secs(5);
+/// A date that differs by more than this from what is known was wrong, or the service's clock was
+/// set: it counts when the next answer agrees.
+const JUMP: Duration = Duration::from_secs(10);
 
 /// The newest reading of the service's clock.
 ///
@@ -85,10 +85,18 @@ const STEP_BACK: Duration = Duration::from_secs(5);
 /// only what the time is *at least*. The sharpest of these readings is kept; it
 /// never runs ahead of the service, and over some answers it falls behind by little
 /// more than the way back of one.
+///
+/// No single answer moves the time: the first date, and one that is far from what is known, count
+/// from the next answer on that agrees. The last claimed slot and the term follow this clock, and
+/// neither ever goes back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ServiceClock(Option<Reading>);
+pub struct ServiceClock {
+    confirmed: Option<Reading>,
+    /// What the newest answer said that agreed with none before.
+    unconfirmed: Option<Reading>,
+}
 
-remember!(struct ServiceClock(reading));
+remember!(struct ServiceClock { confirmed, unconfirmed });
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Reading {
@@ -98,31 +106,47 @@ struct Reading {
 
 remember!(struct Reading { time, at });
 
+impl Reading {
+    /// What the time at `at` is at least.
+    fn least(self, at: Moment) -> Timestamp {
+        let passed = nanos(at.saturating_sub(self.at));
+        let trusted = passed - passed / 100 * DRIFT_PERCENT;
+        self.time.plus(Duration::from_nanos(trusted))
+    }
+
+    /// The sharper of this reading and one that was `told` at `at`; none when they do not agree.
+    fn agreed(self, told: Timestamp, at: Moment) -> Option<Self> {
+        let kept = self.least(at);
+        let differ = kept.since(told).max(told.since(kept));
+        let time = if kept > told { kept.min(told.plus(SECOND)) } else { told };
+        (differ <= JUMP).then_some(Self { time, at })
+    }
+}
+
 impl ServiceClock {
     /// Learns from the `Date` of an answer that arrived at `at`.
     pub fn learn(&mut self, date: DateTime<Utc>, at: Moment) {
         let told = Timestamp::from_date(date);
-        let time = match self.now(at) {
-            Some(kept) if kept > told && kept.since(told) <= STEP_BACK => {
-                kept.min(told.plus(SECOND))
-            }
-            _ => told,
-        };
-        self.0 = Some(Reading { time, at });
+        let agreed = [self.confirmed, self.unconfirmed]
+            .into_iter()
+            .flatten()
+            .find_map(|reading| reading.agreed(told, at));
+        match agreed {
+            Some(_) => *self = Self { confirmed: agreed, unconfirmed: None },
+            None => self.unconfirmed = Some(Reading { time: told, at }),
+        }
     }
 
-    /// What the service's time most likely is: for signing, where minutes matter.
+    /// What the service's time most likely is: for signing, where minutes matter, and where an error
+    /// is found by the next answer. Already from the first one on.
     pub fn estimate(&self, at: Moment) -> Option<Timestamp> {
-        let Reading { time, at: read } = self.0?;
+        let Reading { time, at: read } = self.confirmed.or(self.unconfirmed)?;
         Some(time.plus(at.saturating_sub(read)))
     }
 
-    /// What the service's time at `at` is at least; none before the first answer.
+    /// What the service's time at `at` is at least; none before two answers agreed.
     pub fn now(&self, at: Moment) -> Option<Timestamp> {
-        let Reading { time, at: read } = self.0?;
-        let passed = nanos(at.saturating_sub(read));
-        let trusted = passed - passed / 100 * DRIFT_PERCENT;
-        Some(time.plus(Duration::from_nanos(trusted)))
+        Some(self.confirmed?.least(at))
     }
 }
 
@@ -152,8 +176,9 @@ mod tests {
             let at = ms(answer);
             let whole = DateTime::from_timestamp(i64::try_from(truth(at).seconds()).unwrap(), 0);
             clock.learn(whole.unwrap(), at + ms(3)); // three milliseconds on the way
-            let read = clock.now(at + ms(3)).unwrap();
-            assert!(read <= truth(at + ms(3)), "{read:?} is ahead");
+            let read = clock.now(at + ms(3));
+            assert_eq!(read.is_some(), answer > 300, "two answers have to agree");
+            assert!(read.is_none_or(|read| read <= truth(at + ms(3))), "{read:?} is ahead");
         }
         let read = clock.now(ms(25_002)).unwrap();
         assert!(truth(ms(25_002)).since(read) < ms(60), "falls behind by little: {read:?}");
@@ -175,11 +200,30 @@ mod tests {
     }
 
     #[test]
-    fn follows_a_service_whose_clock_went_back() {
+    fn follows_a_service_whose_clock_was_set_when_the_next_answer_agrees() {
+        for other in ["2026-01-01T00:00:00Z", "2026-01-01T02:00:00Z"] {
+            let mut clock = ServiceClock::default();
+            clock.learn(date("2026-01-01T01:00:00Z"), ms(0));
+            clock.learn(date("2026-01-01T01:00:00Z"), ms(500));
+            let before = Timestamp::parse("2026-01-01T01:00:00Z").unwrap();
+            clock.learn(date(other), ms(1_000));
+            assert!(clock.now(ms(1_000)).unwrap().since(before) < ms(2_000), "{other}");
+            clock.learn(date(other), ms(1_500));
+            let after = Timestamp::parse(other).unwrap();
+            assert!(clock.now(ms(1_500)).unwrap().since(after) < ms(1_000), "{other}");
+            assert!(clock.now(ms(1_500)).unwrap() >= after, "{other}");
+        }
+    }
+
+    #[test]
+    fn dates_that_agree_with_no_other_one_count_for_nothing() {
         let mut clock = ServiceClock::default();
-        clock.learn(date("2026-01-01T01:00:00Z"), ms(0));
-        clock.learn(date("2026-01-01T00:00:00Z"), ms(1_000));
-        assert_eq!(clock.now(ms(1_000)), Timestamp::parse("2026-01-01T00:00:00Z"));
+        for hour in 0..20 {
+            let text = format!("2026-01-01T{hour:02}:00:00Z");
+            clock.learn(date(&text), ms(hour));
+            assert_eq!(clock.now(ms(hour)), None, "{text}");
+            assert_eq!(clock.estimate(ms(hour)), Timestamp::parse(&text));
+        }
     }
 
     #[test]

@@ -11,6 +11,7 @@ use chrono::{DateTime, Utc};
 use super::candidate::remembered_files;
 use super::environment::{Environment, Files, Remembered};
 use super::slots::Agenda;
+use super::text::{LONGEST_ADDRESS, LONGEST_NAME, is_plain};
 use super::timings::{Setting, Timings, Wanted};
 use super::watchdog::Watchdog;
 use account::Chosen;
@@ -104,14 +105,12 @@ pub mod variable {
     pub const IMDS_HOST: &str = "AZURE_POD_IDENTITY_AUTHORITY_HOST";
 }
 
-const LONGEST_NAME: usize = 128;
-const LONGEST_ADDRESS: usize = 256;
-
 const TURN_TIMEOUT: RangeInclusive<Duration> =
     Duration::from_millis(100)..=Duration::from_secs(24 * 3600);
 const COOL_DOWN: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(3600);
 const MOST_FAILURES: u32 = 1000;
-const MOST_PRIORITY: u32 = 1000;
+/// The highest priority of a candidate.
+pub(super) const MOST_PRIORITY: u32 = 1000;
 const LONGEST_TENURE: Duration = Duration::from_secs(366 * 24 * 3600);
 const LONGEST_WARM_UP: Duration = Duration::from_secs(24 * 3600);
 
@@ -186,8 +185,9 @@ impl Settings {
         Reader::new(&environment, None).settings()
     }
 
-    /// The same for a candidate that has a memory: where a file cannot be used, because it is just being
-    /// replaced or replaced wrongly, it is what it last was. The complaints are told beside that.
+    /// The same for a candidate that has a memory: where the settings cannot be used, because a file is just
+    /// being replaced or replaced wrongly, all files are what they were when they last could. The
+    /// complaints are told beside that.
     ///
     /// # Errors
     /// As [`Settings::read`].
@@ -201,8 +201,7 @@ impl Settings {
             (Err(complaints), None) => return Err(complaints),
             (Err(complaints), Some(files)) => (complaints, files),
         };
-        let unusable = account::unusable(&complaints, |name| environment.variable(name));
-        let remembered = Remembered { environment: &environment, files: &files, unusable };
+        let remembered = Remembered { environment: &environment, files: &files };
         match Reader::new(&remembered, None).settings() {
             Ok(settings) => Ok((settings, complaints)),
             Err(_) => Err(complaints),
@@ -353,8 +352,8 @@ impl<'e> Reader<'e> {
             let problem = format!("has {} bytes, more than {longest}", value.len());
             self.complain(setting, problem, "shorten it; it is kept in the blob's metadata");
         }
-        if value.chars().any(char::is_control) {
-            let problem = "holds control characters";
+        if !is_plain(&value) {
+            let problem = "holds characters that control the text around them";
             self.complain(setting, problem, "leave them out: people see it on their terminals");
         }
         Some(value)

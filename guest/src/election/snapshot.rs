@@ -8,7 +8,7 @@ use super::candidate::trouble;
 use super::record::{Finished, Incumbent, LastSlot, Record, Started};
 use super::service_clock::Timestamp;
 use super::settings::Settings;
-use super::slots::{Agenda, Due, Task};
+use super::slots::{Due, Task};
 use super::trouble::{Trouble, TroubleClass};
 use crate::azure::answer::{self, Answer, Class};
 use crate::azure::operation::Operation;
@@ -73,12 +73,9 @@ impl Snapshot {
         let asked_at = Timestamp::from_date(answer.date.unwrap_or(wall));
         let (lease, record) = match (answer.class, &answer.properties) {
             (Class::Done, Some(properties)) => {
-                let record = Record::judge(
-                    &settings.election,
-                    properties.content_length,
-                    &properties.metadata,
-                );
-                (state(properties.lease), record.map_err(configuration)?)
+                let judged = Record::judge(&settings.election, properties, Some(asked_at));
+                let judged = judged.map_err(|problem| configuration(problem.detail))?;
+                (state(properties.lease), judged.record)
             }
             (Class::MissingBlob | Class::MissingContainer, _) => (LeaseState::Absent, None),
             _ => return Err(trouble(answer, &Operation::Look { lease: None }, settings)),
@@ -96,7 +93,7 @@ impl Snapshot {
                     _ => settings.agenda.next(asked_at, record),
                 }
             }),
-            ahead: record.as_ref().and_then(|record| Agenda::ahead(asked_at, record)),
+            ahead: record.as_ref().and_then(|record| settings.agenda.ahead(asked_at, record)),
             schedule: record.as_ref().and_then(|record| record.schedule.clone()),
             history: record.as_ref().map(Record::earlier).unwrap_or_default(),
             changes: record.as_ref().map_or(0, |record| record.changes),

@@ -8,9 +8,11 @@ use core::time::Duration;
 
 use super::Moment;
 use super::candidate::{Phase, Step};
-use super::heir::{LEADER_WAITS, QUICK, TO_COME};
+use super::heir::{LEADER_WAITS, QUICK, time_to_come};
 use super::holding::Hold;
 use super::report::EndingReason;
+use super::text::{LONGEST_NAME, is_fit};
+use super::timings::Timings;
 use super::trouble::TroubleClass;
 use crate::azure::lease_id::LeaseId;
 use crate::memory::remember;
@@ -51,13 +53,32 @@ pub(super) struct HandOver {
     heir: Option<LeaseId>,
     /// When it was seen there last.
     seen: Moment,
+    /// The record named it: it can know.
+    named: bool,
+    /// The last look was answered.
+    asked: bool,
     /// No look for it before.
     look: Moment,
     /// Then it is in vain.
     until: Moment,
 }
 
-remember!(struct HandOver { to, heir, seen, look, until });
+remember!(struct HandOver { to, heir, seen, named, asked, look, until });
+
+/// Why nothing came of an order to hand over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum InVain {
+    /// The record could not be written.
+    NotNamed,
+    /// The blob beside the election's could not be read.
+    NotAsked,
+    /// Nobody of that name was there.
+    DidNotCome,
+    /// It was there, and is not any more.
+    WentAway,
+    /// It was there; the work did not end.
+    WorkWentOn,
+}
 
 /// The lease is given to no heir that was seen longer ago.
 const JUST_SEEN: Duration = Duration::from_secs(2);
@@ -68,9 +89,24 @@ impl HandOver {
         hold.names(Some(&self.to)).then_some(self.look)
     }
 
+    /// The record names this heir since the write that was `sent` was answered: from now on it has the
+    /// time to come.
+    pub fn named(
+        &mut self,
+        on_record: Option<&str>,
+        (sent, now): (Moment, Moment),
+        timings: &Timings,
+    ) {
+        if !self.named && on_record == Some(&self.to) {
+            self.named = true;
+            self.until = self.until.max(now + time_to_come(timings, now.saturating_sub(sent)));
+        }
+    }
+
     /// Takes what a look has shown: who stands there; none, when it told nothing.
     pub fn looked(&mut self, here: Option<Option<LeaseId>>, now: Moment) {
         self.look = now + QUICK;
+        self.asked = here.is_some();
         let Some(heir) = here else { return };
         if heir.is_some() {
             if self.seen == Moment::ZERO {
@@ -79,6 +115,17 @@ impl HandOver {
             self.seen = now;
         }
         self.heir = heir;
+    }
+
+    /// Why it is in vain, if it is now.
+    fn in_vain(&self, works: bool) -> InVain {
+        match self.heir {
+            _ if !self.named => InVain::NotNamed,
+            _ if !self.asked => InVain::NotAsked,
+            None if self.seen == Moment::ZERO => InVain::DidNotCome,
+            Some(_) if works => InVain::WorkWentOn,
+            _ => InVain::WentAway,
+        }
     }
 
     /// Whether the lease may be given to the heir.
@@ -151,17 +198,21 @@ impl Step<'_> {
 
     /// Hands over to the candidate of that name.
     pub(super) fn hand_over(&mut self, to: String, now: Moment) {
-        let (works, configured) = (TroubleClass::Work, TroubleClass::Configuration);
+        let (order, configured) = (TroubleClass::Order, TroubleClass::Configuration);
         let refusal = match self.state.phase {
             Phase::Holding(_) if self.gives_up() => {
-                Some((works, "it gives up its leadership already"))
+                Some((order, "it gives up its leadership already"))
             }
-            Phase::Holding(_) if to == self.settings.name => Some((works, "the heir is itself")),
+            // On the record it would be as if it were not there.
+            Phase::Holding(_) if !is_fit(&to, LONGEST_NAME) => {
+                Some((order, "no candidate can have that name"))
+            }
+            Phase::Holding(_) if to == self.settings.name => Some((order, "the heir is itself")),
             Phase::Holding(_) if !self.settings.election.may_have_asides() => {
                 Some((configured, "the blob's name is too long for that of another one beside it"))
             }
             Phase::Holding(_) => None,
-            _ => Some((works, "it does not lead")),
+            _ => Some((order, "it does not lead")),
         };
         if let Some((class, why)) = refusal {
             return self.answer_order(class, String::from("cannot hand over: ") + why);
@@ -169,8 +220,9 @@ impl Step<'_> {
         if mutant!(HandOverForgotten) {
             return;
         }
-        let until = now + 2 * self.settings.timings.poll + TO_COME;
-        let order = HandOver { to, heir: None, seen: Moment::ZERO, look: now, until };
+        let until = now + time_to_come(&self.settings.timings, Duration::ZERO);
+        let (heir, seen, look) = (None, Moment::ZERO, now);
+        let order = HandOver { to, heir, seen, named: false, asked: false, look, until };
         self.state.steering.giving_up = Some(GivingUp::HandOver(order));
     }
 
@@ -198,16 +250,16 @@ impl Step<'_> {
         if let Some(order) = steering.hand_over()
             && now >= order.until
         {
-            let (to, came) = (order.to.clone(), order.seen > Moment::ZERO);
+            let (to, why) = (order.to.clone(), order.in_vain(self.state.turn.is_some()));
             // Work that is one turn for the whole leadership may have come to its end already.
             let worked = self.settings.agenda.is_one_turn_a_term() && hold.has_worked();
             let over = worked && self.state.turn.is_none();
             steering.giving_up = over.then_some(GivingUp::Resign);
-            self.in_vain(&to, came, now);
+            self.in_vain(&to, why, now);
             return false;
         }
         let stopped = self.state.turn.is_none() || mutant!(HandOverBeforeStop);
-        if !steering.is_ready(now) || !stopped || hold.writes() {
+        if !steering.is_ready(now) || !stopped {
             return false;
         }
         match steering.giving_up.take() {
@@ -226,7 +278,7 @@ impl Step<'_> {
     /// When a leader has to be called for that at the latest.
     pub(super) fn next_in_steering(&self, hold: &Hold, now: Moment) -> Option<Moment> {
         let steering = &self.state.steering;
-        if steering.is_ready(now) && self.state.turn.is_none() && !hold.writes() {
+        if steering.is_ready(now) && self.state.turn.is_none() {
             return Some(now);
         }
         let order = steering.hand_over().map(|order| order.until);

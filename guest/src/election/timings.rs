@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 
+use super::Moment;
 use crate::prelude::*;
 use tenure_base::duration::format_duration;
 
@@ -12,6 +13,9 @@ const LONGEST_LEASE: Duration = Duration::from_secs(60);
 const SHORTEST_POLL: Duration = Duration::from_millis(500);
 const SHORTEST_TIMEOUT: Duration = Duration::from_secs(1);
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// A record write is given this long at least, also when a renewal is due before.
+const LEAST_WRITE: Duration = Duration::from_secs(1);
 
 /// How long a holder waits at most between two attempts at the same request.
 pub(super) const BACK_OFF: Duration = Duration::from_millis(500);
@@ -29,6 +33,35 @@ pub struct Timings {
     pub poll: Duration,
     /// The longest that one request may take.
     pub request_timeout: Duration,
+}
+
+impl Timings {
+    /// How long a leader may wait at `now` for the answer to a request that is no renewal, so that
+    /// afterwards there is time for two tries of a renewal before `valid_until`. The second one follows
+    /// the first at once. Never more than the request time-out.
+    ///
+    /// With a round trip of `r`, a renewal that was sent at 0 is answered at `r`. The request that goes
+    /// out then is given `lease − margin − r − 2 × time-out`. That is enough for its own round trip as
+    /// long as `r ≤ (lease − margin − 2 × time-out) / 2`: with the defaults (15 − 3 − 6) / 2 = 3 s, the
+    /// whole time-out.
+    pub(super) fn beside_renewals(&self, now: Moment, valid_until: Moment) -> Duration {
+        let left = valid_until.saturating_sub(now);
+        left.saturating_sub(2 * self.request_timeout).min(self.request_timeout)
+    }
+
+    /// How long a record write, or the look that tells what became of it, may take at `now`: what
+    /// [`Timings::beside_renewals`] leaves, the time until `renewal` is due, or a second, whichever is
+    /// longest.
+    pub(super) fn for_a_write(
+        &self,
+        now: Moment,
+        renewal: Moment,
+        valid_until: Moment,
+    ) -> Duration {
+        let least = LEAST_WRITE.max(renewal.saturating_sub(now));
+        let left = valid_until.saturating_sub(now);
+        self.beside_renewals(now, valid_until).max(least).min(self.request_timeout).min(left)
+    }
 }
 
 #[cfg(doctor)]
@@ -230,5 +263,24 @@ mod tests {
         let breach = wanted.judge().unwrap_err().remove(0);
         assert!(breach.advice.starts_with("renew every 5s or less"), "{breach:?}");
         assert!(Wanted { renew: seconds(5.0), ..Wanted::default() }.judge().is_ok());
+    }
+
+    #[test]
+    fn a_write_has_the_whole_timeout_while_two_tries_of_a_renewal_still_fit() {
+        let timings = Wanted::default().judge().unwrap();
+        let at = Duration::from_millis;
+        // Sent at 0, so valid until 12 s; the next renewal is due at 4 s.
+        let given = |now| timings.for_a_write(at(now), at(4_000), at(12_000));
+        for round_trip in [0, 1_000, 1_700, 2_500, 3_000] {
+            assert_eq!(given(round_trip), at(3_000), "{round_trip}");
+        }
+        assert_eq!(given(3_500), at(2_500), "as long as leaves time for both tries");
+        assert_eq!(given(5_500), at(1_000), "at least a second");
+        assert_eq!(given(11_500), at(500), "and never longer than the validity");
+        // Settings with which no more fits: the time until the next renewal, as ever.
+        let close = Timings { request_timeout: at(3_500), ..timings };
+        assert_eq!(close.for_a_write(at(2_000), at(4_000), at(12_000)), at(3_000));
+        assert_eq!(close.for_a_write(at(3_400), at(4_000), at(12_000)), at(1_600));
+        assert_eq!(close.beside_renewals(at(6_000), at(12_000)), Duration::ZERO);
     }
 }

@@ -40,6 +40,8 @@ pub enum TroubleClass {
     Schedule,
     /// The leader's work goes wrong.
     Work,
+    /// What an operator or a rule asked for could not be done.
+    Order,
 }
 
 impl TroubleClass {
@@ -56,6 +58,7 @@ impl TroubleClass {
             Self::LeaseLost => "lease-lost",
             Self::Schedule => "schedule",
             Self::Work => "work",
+            Self::Order => "order",
         }
     }
 }

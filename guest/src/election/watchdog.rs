@@ -7,6 +7,7 @@ use super::Moment;
 use super::chance::{Chance, jittered};
 use super::record::Outcome;
 use super::report::Turn;
+use super::settings::Settings;
 use crate::memory::remember;
 use crate::prelude::*;
 use tenure_base::duration::format_duration;
@@ -41,15 +42,17 @@ impl Watchdog {
 /// How the work of this candidate went lately, in all of its tenancies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Health {
-    /// Turns in a row that did not succeed. One that was cut off tells nothing.
+    /// Turns in a row that did not succeed. One that was cut off, or never began, tells nothing.
     failures: u32,
     /// Cool-downs in a row.
     cool_downs: u32,
+    /// Terms in a row that were won and could not be raised.
+    unraised: u32,
     /// Out of the race until then.
     out_until: Moment,
 }
 
-remember!(struct Health { failures, cool_downs, out_until });
+remember!(struct Health { failures, cool_downs, unraised, out_until });
 
 impl Health {
     /// Reckons with the end of a turn. Some: the leadership must end, and the candidate stays
@@ -63,28 +66,74 @@ impl Health {
     ) -> Option<Duration> {
         match outcome {
             Outcome::Succeeded => *self = Self::default(),
-            Outcome::CutOff => {}
+            Outcome::CutOff | Outcome::NotStarted => {}
             Outcome::Failed | Outcome::Trapped | Outcome::TimedOut | Outcome::Abandoned => {
                 self.failures = self.failures.saturating_add(1);
             }
         }
         let too_many = watchdog.max_failures > 0 && self.failures >= watchdog.max_failures;
         let sick = match outcome {
-            Outcome::Succeeded | Outcome::CutOff => false,
+            Outcome::Succeeded | Outcome::CutOff | Outcome::NotStarted => false,
             Outcome::Failed | Outcome::Abandoned => too_many,
             Outcome::Trapped | Outcome::TimedOut => true,
         };
-        sick.then(|| {
-            let span = jittered(watchdog.longest(self.cool_downs), chance);
-            self.cool_downs = self.cool_downs.saturating_add(1);
-            self.out_until = now + span;
-            span
-        })
+        sick.then(|| self.cool_down(watchdog, now, chance))
+    }
+
+    /// Sends the candidate out of the race for the next cool-down. How long that is.
+    pub fn cool_down(
+        &mut self,
+        watchdog: &Watchdog,
+        now: Moment,
+        chance: &mut dyn Chance,
+    ) -> Duration {
+        let span = jittered(watchdog.longest(self.cool_downs), chance);
+        self.cool_downs = self.cool_downs.saturating_add(1);
+        self.out_until = now + span;
+        span
+    }
+
+    /// How long to stay out of the race if the term that was won cannot be raised: not at all the first
+    /// time, then twice as long each time, from two polls up to the longest cool-down.
+    pub fn out_after_raise(&self, settings: &Settings, chance: &mut dyn Chance) -> Duration {
+        let times = match self.unraised {
+            0 => return Duration::ZERO,
+            before => 1_u32.checked_shl(before).unwrap_or(u32::MAX),
+        };
+        let most = settings.watchdog.longest(u32::MAX);
+        jittered(settings.timings.poll.saturating_mul(times).min(most), chance)
+    }
+
+    /// A term that was won could not be raised: the others come first until then.
+    pub fn not_raised(&mut self, out_until: Moment) {
+        self.unraised = self.unraised.saturating_add(1);
+        self.out_until = self.out_until.max(out_until);
+    }
+
+    /// A term was raised.
+    pub fn raised(&mut self) {
+        self.unraised = 0;
     }
 
     /// Whether the candidate must not contend at `now`.
     pub fn is_out(&self, now: Moment) -> bool {
         now < self.out_until
+    }
+
+    /// That nothing got on record for so long, and what to do about it, for people.
+    pub fn explain_stall(stalled: Duration, span: Duration) -> String {
+        let stalled = format_duration(Duration::from_secs(stalled.as_secs()));
+        let what = format!("no claim and no outcome could be put on record for {stalled}");
+        let advice = "see why writes of the record fail, which is told beside this";
+        Self::gives_up(&what, span, advice)
+    }
+
+    fn gives_up(what: &str, span: Duration, advice: &str) -> String {
+        let out = format_duration(Duration::from_secs(span.as_secs() + 1));
+        format!(
+            "{what}. This candidate gives up the leadership and stays out of the race for {out}, \
+             longer each time until a turn succeeds; {advice}"
+        )
     }
 
     /// What happened, and what to do about it, for people.
@@ -106,11 +155,7 @@ impl Health {
                 "see to what the handler complains of; TENURE_MAX_FAILURES sets the number",
             ),
         };
-        let out = format_duration(Duration::from_secs(span.as_secs() + 1));
-        format!(
-            "{what}. This candidate gives up the leadership and stays out of the race for {out}, \
-             longer each time until a turn succeeds; {advice}"
-        )
+        Self::gives_up(&what, span, advice)
     }
 }
 

@@ -8,8 +8,7 @@ use super::chance::{Chance, lease_id};
 use super::failure::Failure;
 use super::holding::Hold;
 use super::pace::Pace;
-use super::record::Record;
-use super::service_clock::Timestamp;
+use super::record::{Judged, Record, Unusable};
 use super::timings::BACK_OFF;
 use super::trouble::{Trouble, TroubleClass};
 use super::write::{Progress, Write};
@@ -58,10 +57,13 @@ pub(super) struct Attempt {
     /// A request of this attempt may have been carried out unseen.
     pub unsure: bool,
     pub pace: Pace,
+    /// Requests repeated at once so far.
     rounds: u32,
+    /// The leader gave its lease to that id.
+    handed: bool,
 }
 
-remember!(struct Attempt { lease, etag, record, unsure, pace, rounds });
+remember!(struct Attempt { lease, etag, record, unsure, pace, rounds, handed });
 
 impl Attempt {
     /// The lease is given to `lease` by the leader. It is acquired anew by its holder, which gives it
@@ -69,7 +71,7 @@ impl Attempt {
     pub fn inherited(lease: LeaseId, etag: ETag, record: Option<Record>, now: Moment) -> Self {
         // One round more tells the attempt apart for a seeded bug.
         let rounds = MOST_ROUNDS + u32::from(mutant!(HeirOnlyRenews));
-        Self { lease, etag, record, unsure: true, pace: Pace::at(now), rounds }
+        Self { lease, etag, record, unsure: true, pace: Pace::at(now), rounds, handed: true }
     }
 }
 
@@ -80,9 +82,13 @@ pub(super) struct Raise {
     acquired: Moment,
     valid_until: Moment,
     write: Write,
+    /// How long the candidate stays out of the race when the term cannot be raised.
+    stays_out: Duration,
+    /// As in [`Attempt`].
+    handed: bool,
 }
 
-remember!(struct Raise { lease, acquired, valid_until, write });
+remember!(struct Raise { lease, acquired, valid_until, write, stays_out, handed });
 
 impl Raise {
     /// When it is too late to lead by this lease.
@@ -127,17 +133,16 @@ impl Step<'_> {
         };
         match (answer.class, &answer.properties, &answer.etag) {
             (Class::Done, Some(properties), Some(etag)) => {
-                let record = match Record::judge(
-                    &self.settings.election,
-                    properties.content_length,
-                    &properties.metadata,
-                ) {
-                    Ok(record) => record,
-                    Err(problem) => {
-                        self.state.following = None;
-                        self.tell(TroubleClass::Configuration, problem, now);
-                        return Phase::Watching(Watch::at(self.next_poll(now, chance)));
+                let time = self.state.service.estimate(now);
+                let record = match Record::judge(&self.settings.election, properties, time) {
+                    Ok(judged) => self.tell_ignored(judged, now),
+                    // Of two dates that differ, the next one shows which is wrong.
+                    Err(Unusable { by_time: true, .. })
+                        if self.state.service.now(now).is_none() && watch.rounds < MOST_ROUNDS =>
+                    {
+                        return self.look_again(watch.rounds, now, chance);
                     }
+                    Err(problem) => return self.refuse(problem, now, chance),
                 };
                 let other = self.is_other_schedule(record.as_ref(), now);
                 match properties.lease {
@@ -146,14 +151,16 @@ impl Step<'_> {
                             self.leave_notice(now);
                         }
                         // A lease of our own that could not be released is nobody's.
-                        let others = record.filter(|record| record.nonce != self.state.nonce);
-                        if let Some(record) = &others {
+                        let own = record.as_ref().is_some_and(|r| r.nonce == self.state.nonce);
+                        let leader = record.filter(|_| !own);
+                        if let Some(record) = &leader {
                             self.come_forward(record, now, chance);
                         }
-                        self.state.following = Some(others.as_ref().map(Record::incumbent));
+                        let leader = leader.as_ref().map(Record::incumbent);
+                        self.state.following = (!own).then_some(leader);
                         Phase::Watching(Watch::at(self.next_look(now, chance)))
                     }
-                    _ if self.state.service.now(now).is_none() => {
+                    _ if time.is_none() => {
                         self.tell_no_date(now);
                         Phase::Watching(Watch::at(self.next_poll(now, chance)))
                     }
@@ -171,12 +178,37 @@ impl Step<'_> {
         }
     }
 
+    /// The record without what no candidate writes, which is told.
+    pub(super) fn tell_ignored(&mut self, judged: Judged, now: Moment) -> Option<Record> {
+        if let Some(detail) = judged.ignored {
+            self.tell(TroubleClass::Configuration, detail, now);
+        }
+        judged.record
+    }
+
+    /// The blob cannot be led with as it is.
+    fn refuse(&mut self, problem: Unusable, now: Moment, chance: &mut dyn Chance) -> Phase {
+        self.state.following = None;
+        self.tell(TroubleClass::Configuration, problem.detail, now);
+        Phase::Watching(Watch::at(self.next_poll(now, chance)))
+    }
+
     /// Without the service's time there is no term.
     #[inline(never)]
     fn tell_no_date(&mut self, now: Moment) {
-        let detail = "the service's answers carry no date, so no term can be told; see whether a proxy \
-                      removes the headers Date or x-ms-request-id";
-        self.tell(TroubleClass::Nonsense, detail.into(), now);
+        let (class, detail) = match self.state.service.estimate(now) {
+            None => (
+                TroubleClass::Nonsense,
+                "the service's answers carry no date, so no term can be told; see whether a proxy \
+                 removes the headers Date or x-ms-request-id",
+            ),
+            Some(_) => (
+                TroubleClass::Clock,
+                "the dates of the service's answers differ by more than ten seconds from one to the \
+                 next, so no term can be told; see whether a proxy or a cache writes the header Date",
+            ),
+        };
+        self.tell(class, detail.into(), now);
     }
 
     /// Nobody leads, but this candidate leaves the lease to the others for now.
@@ -300,12 +332,19 @@ impl Step<'_> {
         if self.stays_out(now) {
             return self.stay_out(now, chance);
         }
+        // Nothing is acquired that cannot be used.
+        let since = self.state.service.estimate(now).unwrap_or_default();
+        let next = self.next_record(record.clone(), since);
+        if let Err(problem) = next.judge_next(&self.settings.election) {
+            return self.refuse(problem, now, chance);
+        }
         self.state.following = None;
         // What was asked of it in an attempt that came to nothing is over; and an heir's id too.
         self.state.steering.settle();
         self.state.heir = None;
         let (lease, pace) = (lease_id(chance), Pace::at(now));
-        Phase::Acquiring(Attempt { lease, etag, record, unsure: false, pace, rounds })
+        let (unsure, handed) = (false, false);
+        Phase::Acquiring(Attempt { lease, etag, record, unsure, pace, rounds, handed })
     }
 
     /// 2. Acquire with the attempt's lease id.
@@ -374,12 +413,25 @@ impl Step<'_> {
     }
 
     /// 3. Raise the term.
-    pub(super) fn raise_term(&mut self, attempt: Attempt, sent: Moment, now: Moment) -> Phase {
+    pub(super) fn raise_term(&mut self, mut attempt: Attempt, sent: Moment, now: Moment) -> Phase {
         let timings = &self.settings.timings;
         let Some(since) = self.state.service.now(now) else {
+            if attempt.rounds < MOST_ROUNDS && self.state.service.estimate(now).is_some() {
+                // No two dates agree so far, so no term can be told. The same request again brings
+                // another one.
+                attempt.rounds += 1;
+                (attempt.unsure, attempt.pace) = (true, Pace::at(now));
+                return Phase::Acquiring(attempt);
+            }
             self.tell_no_date(now);
             return self.give_back(attempt.lease, now);
         };
+        let election = &self.settings.election;
+        let judged = attempt.record.as_ref().map_or(Ok(()), |r| r.judge_term(election, since));
+        if let Err(problem) = judged {
+            self.tell(TroubleClass::Configuration, problem.detail, now);
+            return self.give_back(attempt.lease, now);
+        }
         // Without a record the second is waited out, under the lease: see `next_record`.
         let waits = attempt.record.is_none() && !mutant!(SecondNotWaitedOut);
         let wait = if waits { SECOND } else { Duration::ZERO };
@@ -387,47 +439,8 @@ impl Step<'_> {
         let write = Write::new(record, attempt.etag, Pace::at(now + wait));
         let since = if mutant!(ValidityFromAnswer) { now } else { sent };
         let valid_until = since + timings.lease - timings.margin;
-        Phase::Raising(Raise { lease: attempt.lease, acquired: sent, valid_until, write })
-    }
-
-    /// What is to be on the blob when this candidate leads. The term survives the loss of the
-    /// record, because it is at least the service's time in seconds.
-    ///
-    /// Where there is no record, a leader of this very second may have been forgotten: the term
-    /// is one higher than its own could be, and the second is over before the next
-    /// candidate that finds no record can acquire.
-    fn next_record(&self, before: Option<Record>, since: Timestamp) -> Record {
-        let agenda = &self.settings.agenda;
-        let time = if mutant!(TermFromRecordAlone) { 0 } else { since.seconds() };
-        let least = match &before {
-            Some(before) => before.term.max(time),
-            None => time.saturating_add(1),
-        };
-        let mut before = before.unwrap_or_default();
-        if let Some(schedule) = &agenda.schedule {
-            // The slots of another schedule were not this one's to run.
-            let other = before.schedule.as_ref().is_some_and(|words| *words != schedule.words());
-            let begin = agenda.begin(since);
-            let earlier = before.last.is_none_or(|last| other && last.slot < begin.slot);
-            if agenda.is_one_turn_a_term() {
-                before.begin_anew(begin);
-            } else if earlier && before.is_done() {
-                before.last = Some(begin);
-            }
-        }
-        before.enter_history();
-        Record {
-            changes: before.changes.saturating_add(1),
-            priority: self.settings.priority,
-            heir: None,
-            term: least.saturating_add(1),
-            leader: self.settings.name.clone(),
-            nonce: self.state.nonce,
-            since: since.to_whole_millis(),
-            address: self.settings.address.clone(),
-            schedule: agenda.words().or(before.schedule),
-            ..before
-        }
+        let (lease, handed, stays_out) = (attempt.lease, attempt.handed, Duration::ZERO);
+        Phase::Raising(Raise { lease, acquired: sent, valid_until, write, stays_out, handed })
     }
 
     pub(super) fn raise(&mut self, now: Moment) -> Option<Wish> {
@@ -435,6 +448,7 @@ impl Step<'_> {
         let (lease, left) = (raise.lease, raise.valid_until.saturating_sub(now));
         if left.is_zero() {
             // 4. One that cannot finish inside its validity releases.
+            self.state.health.not_raised(now + raise.stays_out);
             self.state.phase = self.give_back(lease, now);
             return self.send_release(now);
         }
@@ -462,12 +476,14 @@ impl Step<'_> {
                     return self.give_back(lease, now);
                 }
                 self.tell_now = true;
+                self.state.health.raised();
                 let renew = Pace::at(raise.acquired + self.settings.timings.renew);
                 let (record, won) = (raise.write.record, raise.acquired);
-                Phase::Holding(Hold::new(lease, valid_until, renew, record, etag, won))
+                let handed = raise.handed;
+                Phase::Holding(Hold::new(lease, valid_until, renew, record, etag, won, handed))
             }
-            Progress::Onward => {
-                raise.write.pace.next = now;
+            Progress::NotApplied(found, etag) => {
+                raise.write.begin_again(found, etag, now);
                 Phase::Raising(raise)
             }
             Progress::Again => {
@@ -475,6 +491,7 @@ impl Step<'_> {
                     self.tell_reply(operation, reply, now);
                 }
                 raise.write.pace.failed(now, BACK_OFF, chance);
+                raise.stays_out = self.state.health.out_after_raise(self.settings, chance);
                 Phase::Raising(raise)
             }
             // Released also when the service says that it is lost: that harms nobody.

@@ -1,12 +1,14 @@
 //! Writing the record: under the lease, with `If-Match`, and never in doubt for long.
 //! `protocol.md`, Winning 3 and Holding.
 
+use super::Moment;
 use super::pace::Pace;
 use super::record::Record;
 use crate::azure::answer::{Answer, Class};
 use crate::azure::lease_id::LeaseId;
 use crate::azure::operation::{ETag, Operation};
 use crate::memory::remember;
+use crate::prelude::*;
 
 /// A record that is to be on the blob.
 #[derive(Clone, Debug)]
@@ -26,9 +28,9 @@ remember!(struct Write { record, etag, doubt, pace });
 pub(super) enum Progress {
     /// It is on the blob, which has this tag now.
     Done(ETag),
-    /// Ask again at once; something was learnt.
-    Onward,
-    /// The outcome is unknown, or the service refuses: ask again after a pause.
+    /// It is not on the blob, which holds this and has this tag: nothing of it is in doubt any more.
+    NotApplied(Option<Box<Record>>, ETag),
+    /// The outcome is unknown, or the service refuses: look after a pause.
     Again,
     /// The lease is gone.
     LeaseLost,
@@ -73,6 +75,14 @@ impl Write {
         }
     }
 
+    /// Begins again with what a look found on the blob.
+    pub fn begin_again(&mut self, found: Option<Box<Record>>, etag: ETag, now: Moment) {
+        self.record.unknown = found.map(|found| found.unknown).unwrap_or_default();
+        self.etag = etag;
+        self.doubt = false;
+        self.pace.next = now;
+    }
+
     fn in_doubt(&mut self) -> Progress {
         self.doubt = true;
         Progress::Again
@@ -86,12 +96,7 @@ impl Write {
             Ok(Some(found)) if self.is_outdone_by(&found) => Progress::Outdone,
             // Foreign or garbled: somebody wrote over it, and is not to be written over.
             Err(_) => Progress::Outdone,
-            Ok(found) => {
-                self.record.unknown = found.map(|found| found.unknown).unwrap_or_default();
-                self.etag = etag.clone();
-                self.doubt = false;
-                Progress::Onward
-            }
+            Ok(found) => Progress::NotApplied(found.map(Box::new), etag.clone()),
         }
     }
 

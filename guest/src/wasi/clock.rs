@@ -1,11 +1,12 @@
 //! Time during one call.
 
+use core::cell::Cell;
 use core::time::Duration;
 
 use chrono::{DateTime, Utc};
 use wasip2::clocks::{monotonic_clock, wall_clock};
 
-use crate::election::Moment;
+use crate::election::{Moment, OwnTime};
 
 /// Carries the host's `elapsed` on while the call lasts.
 pub struct StepClock {
@@ -28,22 +29,24 @@ impl StepClock {
     }
 }
 
-/// Time of an invocation without a host that measures it: the longer of what this machine's two
-/// clocks say, since one of them may stand still while the machine sleeps.
-pub struct OwnClock {
-    steps: StepClock,
-    began: DateTime<Utc>,
-}
+/// Time of an invocation without a host that measures it.
+pub struct OwnClock(Cell<OwnTime>);
 
 impl OwnClock {
     pub fn start() -> Self {
-        Self { steps: StepClock::start(Moment::ZERO), began: wall() }
+        Self(Cell::new(OwnTime::begin(monotonic(), wall())))
     }
 
     pub fn now(&self) -> Moment {
-        let by_wall = wall().signed_duration_since(self.began).to_std().unwrap_or_default();
-        self.steps.now().max(by_wall)
+        let mut time = self.0.get();
+        let now = time.read(monotonic(), wall());
+        self.0.set(time);
+        now
     }
+}
+
+fn monotonic() -> Duration {
+    Duration::from_nanos(monotonic_clock::now())
 }
 
 /// This machine's own idea of the time of day.

@@ -5,7 +5,7 @@ use core::time::Duration;
 use super::bindings::tenure::election::types as wit;
 use crate::election::{
     Complaint, EndingReason, Event, Exchange, ExchangeResult, Incumbent, LeaseState, Needs,
-    Outcome, Report, Snapshot, Standing, Trouble, TroubleClass, Turn,
+    Outcome, Report, Settings, Snapshot, Standing, Trouble, TroubleClass, Turn, TurnId,
 };
 
 pub fn nanos(span: Duration) -> u64 {
@@ -51,6 +51,7 @@ impl From<wit::Outcome> for Outcome {
             wit::Outcome::Trapped => Self::Trapped,
             wit::Outcome::TimedOut => Self::TimedOut,
             wit::Outcome::CutOff => Self::CutOff,
+            wit::Outcome::NotStarted => Self::NotStarted,
         }
     }
 }
@@ -64,6 +65,7 @@ impl From<Outcome> for wit::Outcome {
             Outcome::TimedOut => Self::TimedOut,
             Outcome::CutOff => Self::CutOff,
             Outcome::Abandoned => Self::Abandoned,
+            Outcome::NotStarted => Self::NotStarted,
         }
     }
 }
@@ -79,18 +81,20 @@ impl From<Incumbent> for wit::Incumbent {
     }
 }
 
-impl From<Turn> for wit::Turn {
-    fn from(turn: Turn) -> Self {
-        Self {
-            term: turn.term,
-            slot: turn.slot.0,
-            value: turn.value,
-            attempt: turn.attempt,
-            past_due: turn.past_due,
-            missed: turn.missed,
-            valid_for: nanos(turn.valid_for),
-            time_limit: turn.time_limit.map(nanos),
-        }
+/// A turn of the election that the settings name.
+pub fn turn(turn: Turn, settings: &Settings) -> wit::Turn {
+    let id = TurnId::of(&turn, settings);
+    wit::Turn {
+        election: id.election,
+        key: id.key,
+        term: turn.term,
+        slot: turn.slot.0,
+        value: turn.value,
+        attempt: turn.attempt,
+        past_due: turn.past_due,
+        missed: turn.missed,
+        valid_for: nanos(turn.valid_for),
+        time_limit: turn.time_limit.map(nanos),
     }
 }
 
@@ -106,6 +110,7 @@ impl From<Trouble> for wit::Trouble {
             TroubleClass::LeaseLost => wit::TroubleClass::LeaseLost,
             TroubleClass::Schedule => wit::TroubleClass::Schedule,
             TroubleClass::Work => wit::TroubleClass::Work,
+            TroubleClass::Order => wit::TroubleClass::Order,
         };
         Self { class, detail: trouble.detail }
     }
@@ -125,40 +130,37 @@ impl From<Exchange> for wit::Exchange {
     }
 }
 
-impl From<Report> for wit::Report {
-    fn from(report: Report) -> Self {
-        Self {
-            memory: report.memory,
-            standing: match report.standing {
-                Standing::Leading(tenancy) => wit::Standing::Leading(wit::Tenancy {
-                    term: tenancy.term,
-                    valid_for: nanos(tenancy.valid_for),
-                }),
-                Standing::Following(incumbent) => {
-                    wit::Standing::Following(incumbent.map(Into::into))
-                }
-                Standing::Undecided => wit::Standing::Undecided,
-                Standing::Left => wit::Standing::Left,
-            },
-            ending: report.ending.map(|ending| wit::Ending {
-                term: ending.term,
-                reason: match ending.reason {
-                    EndingReason::ValidityEnded => wit::EndingReason::ValidityEnded,
-                    EndingReason::LeaseLost => wit::EndingReason::LeaseLost,
-                    EndingReason::Left => wit::EndingReason::Left,
-                    EndingReason::WorkFailed => wit::EndingReason::WorkFailed,
-                    EndingReason::Resigned => wit::EndingReason::Resigned,
-                    EndingReason::HandedOver => wit::EndingReason::HandedOver,
-                },
+/// What a step of a candidate with these settings came to. Without settings it has no turn run.
+pub fn report(report: Report, settings: Option<&Settings>) -> wit::Report {
+    wit::Report {
+        memory: report.memory,
+        standing: match report.standing {
+            Standing::Leading(tenancy) => wit::Standing::Leading(wit::Tenancy {
+                term: tenancy.term,
+                valid_for: nanos(tenancy.valid_for),
             }),
-            renewed: report.renewed,
-            wind_down: report.wind_down,
-            heir: report.heir,
-            run: report.run.map(Into::into),
-            trouble: report.trouble.into_iter().map(Into::into).collect(),
-            exchanges: report.exchanges.into_iter().map(Into::into).collect(),
-            again_in: nanos(report.again_in),
-        }
+            Standing::Following(incumbent) => wit::Standing::Following(incumbent.map(Into::into)),
+            Standing::Undecided => wit::Standing::Undecided,
+            Standing::Left => wit::Standing::Left,
+        },
+        ending: report.ending.map(|ending| wit::Ending {
+            term: ending.term,
+            reason: match ending.reason {
+                EndingReason::ValidityEnded => wit::EndingReason::ValidityEnded,
+                EndingReason::LeaseLost => wit::EndingReason::LeaseLost,
+                EndingReason::Left => wit::EndingReason::Left,
+                EndingReason::WorkFailed => wit::EndingReason::WorkFailed,
+                EndingReason::Resigned => wit::EndingReason::Resigned,
+                EndingReason::HandedOver => wit::EndingReason::HandedOver,
+            },
+        }),
+        renewed: report.renewed,
+        wind_down: report.wind_down,
+        heir: report.heir,
+        run: report.run.zip(settings).map(|(run, settings)| turn(run, settings)),
+        trouble: report.trouble.into_iter().map(Into::into).collect(),
+        exchanges: report.exchanges.into_iter().map(Into::into).collect(),
+        again_in: nanos(report.again_in),
     }
 }
 

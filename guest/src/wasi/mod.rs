@@ -62,9 +62,6 @@ const LONGEST_BREAK: u64 = 60;
 /// first key, a third can be right.
 const MOST_TRIES: u32 = 3;
 
-/// How long until a candidate with settings that cannot be used is to be asked again.
-const SETTINGS_PAUSE: Duration = Duration::from_secs(60);
-
 struct Component;
 
 // The order of the exports is made afterwards, by the build or when a handler is plugged in: here it is
@@ -101,16 +98,21 @@ impl Guest for Component {
         event: Option<wit::Event>,
     ) -> wit::Report {
         let clock = StepClock::start(Duration::from_nanos(elapsed));
+        let event = event.map(Into::into);
         let (settings, complaints) = match Settings::read_on(&Host::look(), memory.as_deref()) {
             Ok(read) => read,
-            Err(complaints) => return unusable(memory, &complaints),
+            Err(complaints) => {
+                return convert::report(
+                    Report::undone(memory.as_deref(), event, &complaints),
+                    None,
+                );
+            }
         };
         let mut chance = HostChance;
-        let event = event.map(Into::into);
         let mut step =
             Step::begin(&settings, memory.as_deref(), clock.started(), event, &mut chance);
         step.complain(&complaints, clock.started());
-        drive(&mut step, &settings, &|| clock.now()).into()
+        convert::report(drive(&mut step, &settings, &|| clock.now()), Some(&settings))
     }
 
     fn inspect() -> Result<wit::Snapshot, wit::Trouble> {
@@ -242,22 +244,5 @@ fn hold_token(
         if taken.is_ok() || tries == 2 {
             return taken;
         }
-    }
-}
-
-fn unusable(memory: Option<wit::Memory>, complaints: &[Complaint]) -> wit::Report {
-    let detail = Complaint::sentences(complaints);
-    let trouble = Trouble { class: TroubleClass::Configuration, detail };
-    wit::Report {
-        memory: memory.unwrap_or_default(),
-        standing: wit::Standing::Undecided,
-        ending: None,
-        renewed: false,
-        wind_down: false,
-        heir: None,
-        run: None,
-        trouble: vec![trouble.into()],
-        exchanges: Vec::new(),
-        again_in: convert::nanos(SETTINGS_PAUSE),
     }
 }

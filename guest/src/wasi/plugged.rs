@@ -1,8 +1,9 @@
 //! The work of a turn, where a leader handler is plugged in.
 
 use super::bindings::tenure::election::leader_handler::on_tick;
+use super::convert;
 use super::host::Host;
-use crate::election::{Complaint, Turn};
+use crate::election::{Complaint, Settings, Turn};
 use crate::prelude::*;
 
 /// The handler, which judges settings of its own by itself.
@@ -13,7 +14,7 @@ impl Work {
         Ok(Self)
     }
 
-    pub fn run(&self, turn: Turn) -> Result<(), String> {
-        on_tick(&turn.into())
+    pub fn run(&self, turn: Turn, settings: &Settings) -> Result<(), String> {
+        on_tick(&convert::turn(turn, settings))
     }
 }

@@ -2,7 +2,7 @@
 
 use super::host::Host;
 use super::transport;
-use crate::election::{Complaint, Turn};
+use crate::election::{Complaint, Settings, Turn, TurnId};
 use crate::prelude::*;
 use crate::webhook::{Call, Target, wanted};
 
@@ -14,8 +14,8 @@ impl Work {
         Target::read(|name| host.get(name)).map(Self)
     }
 
-    pub fn run(&self, turn: Turn) -> Result<(), String> {
-        let call = Call::of(&turn, &self.0);
+    pub fn run(&self, turn: Turn, settings: &Settings) -> Result<(), String> {
+        let call = Call::of(&turn, &TurnId::of(&turn, settings), &self.0);
         match transport::send(&call.request, call.timeout, wanted) {
             Ok(answer) => call.judge(answer.status, &answer.body),
             Err(failure) => Err(call.failed(&failure)),

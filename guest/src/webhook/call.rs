@@ -4,10 +4,10 @@ use core::time::Duration;
 
 use tenure_base::json::Object;
 
-use super::target::{KEY_HEADER, Target};
+use super::target::{ELECTION_HEADER, KEY_HEADER, Target};
 use crate::azure::operation::{Method, Request};
 use crate::azure::percent;
-use crate::election::{Failure, FailureKind, Turn};
+use crate::election::{Failure, FailureKind, Turn, TurnId};
 use crate::prelude::*;
 
 /// What is called. Not the variable: in the runner an option or a file may have named it.
@@ -30,15 +30,16 @@ pub struct Call {
 impl Call {
     /// The call for a turn.
     #[must_use]
-    pub fn of(turn: &Turn, target: &Target) -> Self {
+    pub fn of(turn: &Turn, id: &TurnId, target: &Target) -> Self {
         let valid_for = turn.time_limit.unwrap_or(turn.valid_for).min(turn.valid_for);
-        let body = body(turn, valid_for);
+        let body = body(turn, &id.election, valid_for);
         let header = |name: &str, value: String| (name.to_string(), value);
         let headers = vec![
             header("content-type", "application/json".into()),
             header("content-length", body.len().to_string()),
             header(&target.term_header, turn.term.to_string()),
-            header(KEY_HEADER, key(turn)),
+            header(ELECTION_HEADER, election_value(&id.election)),
+            header(KEY_HEADER, id.key.clone()),
         ];
         let request = Request {
             method: Method::Post,
@@ -111,17 +112,15 @@ fn is_success(status: u16) -> bool {
     (200..300).contains(&status)
 }
 
-/// The same for all attempts at a turn.
-fn key(turn: &Turn) -> String {
-    let slot = turn.slot.to_rfc3339();
-    match &turn.value {
-        Some(value) => format!("{slot}/{}", percent::encode(value, b"")),
-        None => slot,
-    }
+/// The name of an election as [`ELECTION_HEADER`] carries it.
+#[must_use]
+pub fn election_value(election: &str) -> String {
+    percent::encode(election, b"-._~/$")
 }
 
-fn body(turn: &Turn, valid_for: Duration) -> String {
+fn body(turn: &Turn, election: &str, valid_for: Duration) -> String {
     Object::new()
+        .with("election", election)
         .with("term", turn.term)
         .with("slot", &turn.slot.to_rfc3339())
         .with("value", turn.value.as_ref())
@@ -163,16 +162,21 @@ mod tests {
         .unwrap()
     }
 
+    fn call_of(turn: &Turn, timeout: &'static str) -> Call {
+        let key = "acme/jobs/report/2026-11-20T07:00:00Z".into();
+        Call::of(turn, &TurnId { election: "jobs/report".into(), key }, &target(timeout))
+    }
+
     #[test]
     fn a_turn_is_a_post() {
-        let call = Call::of(&turn(), &target(""));
+        let call = call_of(&turn(), "");
         let Request { method, origin, path_and_query, headers, body } = call.request;
         assert_eq!((method, origin.as_str()), (Method::Post, "https://example.com:8443"));
         assert_eq!(path_and_query, "/a?b=S3CRET");
         assert_eq!(call.timeout, turn().valid_for);
         let json: serde_json::Value = serde_json::from_str(body.reveal()).unwrap();
         let expected = json!({
-            "term": 7, "slot": "2026-11-20T07:00:00Z", "value": null, "attempt": 2,
+            "election": "jobs/report", "term": 7, "slot": "2026-11-20T07:00:00Z", "value": null, "attempt": 2,
             "past_due": true, "missed": 3, "valid_for_ms": 40_500,
         });
         assert_eq!(json, expected);
@@ -181,35 +185,34 @@ mod tests {
             ("content-type", "application/json"),
             ("content-length", &length),
             ("tenure-term", "7"),
-            ("idempotency-key", "2026-11-20T07:00:00Z"),
+            ("tenure-election", "jobs/report"),
+            ("idempotency-key", "acme/jobs/report/2026-11-20T07:00:00Z"),
         ];
         assert_eq!(headers, expected.map(|(n, v)| (n.to_string(), v.to_string())));
     }
 
     #[test]
-    fn the_key_is_that_of_the_turn_and_not_of_the_attempt() {
-        assert_eq!(key(&turn()), key(&Turn { attempt: 3, term: 8, ..turn() }));
-        let release = Turn { value: Some("v1 ü".into()), ..turn() };
-        assert_eq!(key(&release), "2026-11-20T07:00:00Z/v1%20%C3%BC");
+    fn a_name_with_more_than_a_header_may_have_is_encoded() {
+        assert_eq!(election_value("$root/a-b_c.d~/e"), "$root/a-b_c.d~/e");
+        assert_eq!(election_value("jobs/ü%\n"), "jobs/%C3%BC%25%0A");
     }
 
     #[test]
     fn the_shortest_time_counts() {
-        let timeout = |timeout, time_limit| {
-            Call::of(&Turn { time_limit, ..turn() }, &target(timeout)).timeout
-        };
+        let timeout =
+            |timeout, time_limit| call_of(&Turn { time_limit, ..turn() }, timeout).timeout;
         let seconds = Duration::from_secs;
         assert_eq!(timeout("5s", None), seconds(5));
         assert_eq!(timeout("5m", None), turn().valid_for);
         assert_eq!(timeout("", Some(seconds(6))), seconds(6));
         assert_eq!(timeout("", Some(seconds(60))), turn().valid_for);
-        let limited = Call::of(&Turn { time_limit: Some(seconds(6)), ..turn() }, &target(""));
+        let limited = call_of(&Turn { time_limit: Some(seconds(6)), ..turn() }, "");
         assert!(limited.request.body.reveal().contains("\"valid_for_ms\":6000"));
     }
 
     #[test]
     fn only_2xx_is_success() {
-        let call = Call::of(&turn(), &target(""));
+        let call = call_of(&turn(), "");
         let judge = |status, beginning: &[u8]| call.judge(status, beginning);
         assert!(judge(204, b"").is_ok());
         assert_eq!(judge(302, b"").unwrap_err(), "the webhook answered 302");
@@ -221,7 +224,7 @@ mod tests {
 
     #[test]
     fn an_answer_that_repeats_the_url_is_not_shown() {
-        let mut call = Call::of(&turn(), &target(""));
+        let mut call = call_of(&turn(), "");
         call.request.path_and_query = "/hooks/a?sig=Ab%2BSecretSecret&b=1".into();
         for quotes in [
             "Cannot POST /hooks/a?sig=Ab%2BSecretSecret&b=1",
@@ -239,7 +242,7 @@ mod tests {
 
     #[test]
     fn what_failed_is_told_without_the_url() {
-        let call = Call::of(&turn(), &target("20ms"));
+        let call = call_of(&turn(), "20ms");
         let told = |kind, detail: &str| call.failed(&Failure { kind, detail: detail.into() });
         for (kind, detail, text) in [
             (FailureKind::Timeout, "", "the webhook did not answer within 20 ms"),

@@ -12,11 +12,12 @@
 //!
 //! An answer of the class 2xx is a turn that succeeded; any other, or none, is one that failed. A
 //! turn is one call: only the rule of delivery repeats it, as another attempt. The header
-//! `idempotency-key` is the same for all attempts of a turn, and the work behind the URL is not
-//! ours to stop: the term and that key protect it.
+//! `idempotency-key` is the same for all attempts of a turn and another for every other turn, also of
+//! other elections; `tenure-election` tells the election, whose terms are no other's. The work behind
+//! the URL is not ours to stop: the term and that key protect it.
 
 mod call;
 mod target;
 
-pub use call::{Call, wanted};
-pub use target::{RESERVED, Target, variable};
+pub use call::{Call, election_value, wanted};
+pub use target::{ELECTION_HEADER, KEY_HEADER, RESERVED, Target, variable};

@@ -18,9 +18,9 @@ pub mod variable {
     pub const TERM_HEADER: &str = "TENURE_TERM_HEADER";
 }
 
-/// Headers that decide how a request is delivered and read, and who may send it. None of them
-/// carries a term.
-pub const RESERVED: [&str; 21] = [
+/// Headers that decide how a request is delivered and read, and who may send it, and those that say
+/// more of a turn than its term. None of them carries a term.
+pub const RESERVED: [&str; 23] = [
     "accept-encoding",
     "authorization",
     "connection",
@@ -33,19 +33,24 @@ pub const RESERVED: [&str; 21] = [
     "expect",
     "host",
     "http2-settings",
+    KEY_HEADER,
     "keep-alive",
     "max-forwards",
     "proxy-authorization",
     "proxy-connection",
     "range",
     "te",
+    ELECTION_HEADER,
     "trailer",
     "transfer-encoding",
     "upgrade",
 ];
 
 /// What every attempt of a turn is known by.
-pub(super) const KEY_HEADER: &str = "idempotency-key";
+pub const KEY_HEADER: &str = "idempotency-key";
+
+/// Which election a turn is of, percent-encoded where the name has more than a header may.
+pub const ELECTION_HEADER: &str = "tenure-election";
 
 /// Where turns are posted to, and how.
 #[derive(Debug)]
@@ -90,7 +95,7 @@ impl Target {
         const TRY: &str = "try tenure-term";
         if !is_token(&term_header) {
             complain(variable::TERM_HEADER, "is no name of a header", TRY);
-        } else if RESERVED.contains(&term_header.as_str()) || term_header == KEY_HEADER {
+        } else if RESERVED.contains(&term_header.as_str()) {
             complain(variable::TERM_HEADER, "names a header that has another meaning", TRY);
         }
         match url {

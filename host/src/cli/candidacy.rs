@@ -1,7 +1,7 @@
 //! One election of `tenure run`, judged and ready to begin.
 
 use super::args::RunArguments;
-use super::configuration::Configuration;
+use super::configuration::{Configuration, Vocabulary};
 use super::handler::{self, Work};
 use super::log::Log;
 use super::ready;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tenure_base::duration::format_duration;
 use tokio::sync::{Notify, mpsc, watch};
-use tokio::task::JoinHandle;
+use tokio::task::JoinSet;
 
 /// So many orders of operators may wait.
 const ORDERS: usize = 8;
@@ -28,6 +28,7 @@ pub(super) struct Candidacy {
     /// What people should know at the start.
     notes: Vec<String>,
     log: Log,
+    vocabulary: Vocabulary,
     pub board: Arc<Board>,
     order: mpsc::Sender<Order>,
     orders: mpsc::Receiver<Order>,
@@ -38,20 +39,22 @@ pub(super) struct Contender {
     runner: Runner<ElectionComponent, BootClock>,
     orders: mpsc::Receiver<Order>,
     /// Asks whether this process can work.
-    readiness: Option<JoinHandle<()>>,
+    readiness: JoinSet<()>,
     /// Unless it is the usual one.
     grace: Option<Duration>,
     log: Log,
 }
 
 impl Candidacy {
-    /// Judges the settings; none when there is something to complain about. Sends nothing.
+    /// Judges the settings; none when there is something to complain about. Sends nothing. The
+    /// candidate is another one on `component`.
     ///
     /// # Errors
     ///
     /// Why there can be no candidate, whatever the settings are.
     pub(super) async fn judge(
         engine: &Engine,
+        component: &ElectionComponent,
         clock: &BootClock,
         arguments: &RunArguments,
         configuration: &mut Configuration,
@@ -61,7 +64,7 @@ impl Candidacy {
         let grace = configuration.grace(arguments.grace.as_deref());
         let ready_cmd = configuration.ready_cmd(arguments.ready_cmd.as_deref());
         let settings = configuration.settings.clone();
-        let elector = ElectionComponent::new(engine, settings, clock).map_err(|e| e.to_string())?;
+        let elector = component.for_candidate(settings, clock);
         let elector = elector.trusting(configuration.authorities.clone());
         let mut notes = Vec::new();
         match elector.check().await {
@@ -70,10 +73,21 @@ impl Candidacy {
             Err(CheckError::Component(error)) => return Err(error.to_string()),
         }
         let board = Arc::new(board(configuration, clock));
+        notes.extend(configuration.exposed());
         let (order, orders) = mpsc::channel(ORDERS);
-        let with =
-            |work| Self { elector, work, grace, ready_cmd, notes, log, board, order, orders };
-        Ok(work.map(with))
+        let vocabulary = configuration.vocabulary();
+        Ok(work.map(|work| Self {
+            elector,
+            work,
+            grace,
+            ready_cmd,
+            notes,
+            log,
+            vocabulary,
+            board,
+            order,
+            orders,
+        }))
     }
 
     /// What operators with this token reach it by.
@@ -82,14 +96,15 @@ impl Candidacy {
     }
 
     /// Tells of itself, and what concerns all.
-    pub(super) fn begin(&self, also: Option<&str>) {
-        for detail in self.notes.iter().map(String::as_str).chain(also) {
-            self.log.event(&Event::Note { detail: detail.to_owned() });
+    pub(super) fn begin(&self, also: &[String]) {
+        for detail in self.notes.iter().chain(also) {
+            self.log.event(&Event::Note { detail: detail.clone() });
         }
     }
 
     /// Gets ready to contend. `changed` hears of everything that becomes different.
     pub(super) fn contender(self, clock: BootClock, changed: &Arc<Notify>) -> Contender {
+        let vocabulary = self.vocabulary;
         let (log, noted, own_log) = (self.log.clone(), self.log.clone(), self.log);
         let (reading, told_at) = (clock.reading(), clock.reading());
         let (stepped, happened) = (self.board.clone(), self.board);
@@ -99,7 +114,10 @@ impl Candidacy {
                 stepped.stepped(report, taken_at, reading.now());
                 reported.notify_one();
             })
-            .on_event(move |event| {
+            .on_event(move |mut event| {
+                if let Event::Trouble { detail, .. } = &mut event {
+                    *detail = vocabulary.translate(detail);
+                }
                 happened.happened(&event, told_at.now());
                 log.event(&event);
                 told.notify_one();
@@ -108,12 +126,12 @@ impl Candidacy {
         if let Some(grace) = grace {
             runner = runner.grace(grace);
         }
-        let mut readiness = None;
+        let mut readiness = JoinSet::new();
         if let Some(command) = self.ready_cmd {
             let ready = watch::Sender::new(false);
             runner = runner.when_ready(ready.subscribe());
             let asking = ready::wait(command, ready, move |event| noted.event(&event));
-            readiness = Some(tokio::spawn(asking));
+            readiness.spawn(asking);
         }
         Contender { runner, orders: self.orders, readiness, grace, log: own_log }
     }
@@ -133,11 +151,8 @@ impl Contender {
     }
 
     /// Lets go of the log.
-    pub(super) async fn end(self) {
-        if let Some(readiness) = self.readiness {
-            readiness.abort();
-            let _ = readiness.await;
-        }
+    pub(super) async fn end(mut self) {
+        self.readiness.shutdown().await;
     }
 }
 

@@ -64,16 +64,19 @@ pub(super) fn shown(value: &str) -> String {
 /// A text of somebody else's for a terminal: control characters are spelt out, and what would
 /// end the line or turn its order around.
 pub(super) fn printable(text: &str) -> String {
-    let deceptive = |c: char| {
-        c.is_control()
-            || matches!(c, '\u{61c}' | '\u{200e}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
-            || matches!(c, '\u{2066}'..='\u{2069}')
-    };
-    let spelt = |c: char| match deceptive(c) {
+    let spelt = |c: char| match is_deceptive(c) {
         true => spelt_out(c),
         false => c.to_string(),
     };
     text.chars().map(spelt).collect()
+}
+
+/// What a terminal obeys, or what makes a line look like another one: control characters, other ends
+/// of lines, and those that turn the direction of writing.
+pub(super) fn is_deceptive(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{61c}' | '\u{200e}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
+        || matches!(c, '\u{2066}'..='\u{2069}')
 }
 
 /// `\n` for the end of a line, `\u{…}` for most others.

@@ -1,8 +1,9 @@
 //! The token by which operators steer a candidate: from a file or a variable, never from an argument.
 
 use super::complaint::{Complaint, shown};
+use super::exposed;
 use crate::server::ControlToken;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The token itself.
 pub(super) const TOKEN: &str = "TENURE_CONTROL_TOKEN";
@@ -18,13 +19,7 @@ const ADVICE: &str = "use a long random text of letters and digits, 16 character
 ///
 /// The file cannot be read, or what is set is no token. It is not shown.
 pub(super) fn read(flag: Option<&Path>) -> Result<Option<ControlToken>, Complaint> {
-    let variable = |name| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
-    let file = match (flag, variable(TOKEN_FILE)) {
-        (Some(file), _) => Some(("--control-token-file", file.to_owned())),
-        (None, Some(file)) => Some((TOKEN_FILE, file.into())),
-        (None, None) => None,
-    };
-    let (source, token) = match (file, variable(TOKEN)) {
+    let (source, token) = match (file(flag), variable(TOKEN)) {
         (Some((source, file)), _) => {
             let source = format!("{source} {}", shown(&file.to_string_lossy()));
             let token = std::fs::read_to_string(&file).map_err(|error| {
@@ -38,4 +33,21 @@ pub(super) fn read(flag: Option<&Path>) -> Result<Option<ControlToken>, Complain
     };
     let problem = |problem| Complaint::new(source, format!("the token {problem}"), ADVICE);
     ControlToken::new(&token).map(Some).map_err(problem)
+}
+
+/// What to tell of the file, when others may read it.
+pub(super) fn exposed(flag: Option<&Path>) -> Option<String> {
+    exposed::warning(&file(flag)?.1)
+}
+
+/// The file that holds it, and what names that.
+fn file(flag: Option<&Path>) -> Option<(&'static str, PathBuf)> {
+    match flag {
+        Some(file) => Some(("--control-token-file", file.to_owned())),
+        None => variable(TOKEN_FILE).map(|file| (TOKEN_FILE, file.into())),
+    }
+}
+
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.trim().is_empty())
 }

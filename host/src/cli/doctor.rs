@@ -10,7 +10,7 @@ use super::signals::Signals;
 use super::status::slot_ahead;
 use super::{UNUSABLE, fail};
 use crate::clock::BootClock;
-use crate::component::{CheckError, Doctor, Engine, Finding, Verdict};
+use crate::component::{CheckError, Doctor, Finding, Verdict};
 use crate::settings::names;
 use report::Report;
 use std::process::ExitCode;
@@ -87,8 +87,7 @@ async fn to_the_end(
 }
 
 fn component(configuration: &Configuration) -> Result<Doctor, String> {
-    let engine = Engine::new();
-    let engine = engine.map_err(|e| format!("WebAssembly cannot be run here: {e:#}"))?;
+    let engine = super::engine()?;
     let doctor = Doctor::new(&engine, configuration.settings.clone(), &BootClock::new());
     let doctor = doctor.map_err(|error| error.to_string())?;
     Ok(doctor.trusting(configuration.authorities.clone()))

@@ -2,6 +2,7 @@
 
 use super::args::LookArguments;
 use super::complaint::printable;
+use super::log::json_text;
 use super::look::{Look, look};
 use super::print;
 use super::status::leader;
@@ -21,7 +22,7 @@ pub(super) async fn history(arguments: &LookArguments) -> ExitCode {
         Err(code) => return code,
     };
     print(&match arguments.json {
-        true => as_json(&election, &snapshot).to_string() + "\n",
+        true => json_text(&as_json(&election, &snapshot)),
         false => as_text(&snapshot),
     });
     ExitCode::from(if snapshot.incumbent.is_some() { 0 } else { NOBODY })

@@ -4,6 +4,7 @@
 //! which has a deadline to keep.
 
 use super::args::Format;
+use super::complaint::is_deceptive;
 use super::text;
 use crate::runner::Event;
 use chrono::{DateTime, Local, SecondsFormat, Utc};
@@ -215,19 +216,19 @@ pub(super) fn json_line(value: &impl Serialize) -> Option<String> {
     serde_json::to_string(value).ok().map(without_controls)
 }
 
+/// A value as the output of a command: one line, with its end.
+pub(super) fn json_text(value: &impl Serialize) -> String {
+    json_line(value).unwrap_or_default() + "\n"
+}
+
 /// A line of JSON with nothing in it that a terminal obeys.
 pub(super) fn without_controls(line: String) -> String {
-    if line.contains(is_raw_control) { escaped(&line) } else { line }
+    if line.contains(is_deceptive) { escaped(&line) } else { line }
 }
 
-/// JSON leaves these as they are, and terminals obey some of them.
-fn is_raw_control(c: char) -> bool {
-    matches!(c, '\u{7f}'..='\u{9f}')
-}
-
-/// They can only be in strings.
+/// JSON leaves some of them as they are. They can only be in strings.
 fn escaped(line: &str) -> String {
-    let escape = |c: char| match is_raw_control(c) {
+    let escape = |c: char| match is_deceptive(c) {
         true => format!("\\u{:04x}", u32::from(c)),
         false => c.to_string(),
     };
@@ -269,6 +270,13 @@ mod tests {
             Event::Handler { line: "ü\u{1b}[31m\u{9b}31m".to_owned(), stream: Stream::Stdout };
         let line = json(now, None, "a", &event).unwrap();
         assert!(line.contains(r#""line":"ü\u001b[31m\u009b31m""#), "{line}");
+        // These would show the rest of the line in another order, or as another line.
+        for c in "\u{61c}\u{200e}\u{200f}\u{2028}\u{2029}\u{202a}\u{202e}\u{2066}\u{2069}".chars() {
+            let event = Event::Handler { line: format!("a{c}b"), stream: Stream::Stdout };
+            let line = json(now, None, "a", &event).unwrap();
+            assert!(line.contains(&format!("a\\u{:04x}b", u32::from(c))), "{line}");
+            assert!(!line.contains(c), "{line}");
+        }
     }
 
     #[test]

@@ -2,7 +2,8 @@
 
 use super::args::{Arguments, CompletionsArguments, ManArguments};
 use super::{fail, print};
-use clap::{Command, CommandFactory as _};
+use clap::builder::PossibleValuesParser;
+use clap::{Arg, Command, CommandFactory as _, ValueHint};
 use clap_complete::Shell;
 use clap_mangen::Man;
 use std::path::Path;
@@ -29,8 +30,38 @@ pub(super) fn man(arguments: &ManArguments) -> ExitCode {
 
 fn script(shell: Shell) -> String {
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut visible(), "tenure", &mut script);
+    clap_complete::generate(shell, &mut hinted(), "tenure", &mut script);
     String::from_utf8_lossy(&script).into_owned()
+}
+
+/// The rules that an option takes; the component judges them, so that clap knows none.
+const RULES: [(&str, &[&str]); 2] =
+    [("delivery", &["at-most-once", "at-least-once"]), ("missed", &["skip", "once"])];
+
+/// The program with what a shell can know of values: a shell that knows nothing offers files.
+fn hinted() -> Command {
+    visible().mut_subcommands(|command| command.mut_args(hint))
+}
+
+fn hint(argument: Arg) -> Arg {
+    if !argument.get_action().takes_values() {
+        return argument;
+    }
+    let rules = RULES.iter().find(|(name, _)| argument.get_long() == Some(*name));
+    if let Some((_, rules)) = rules {
+        return argument.value_parser(PossibleValuesParser::new(*rules));
+    }
+    let takes = argument.get_value_names().and_then(|names| names.first()).map(ToString::to_string);
+    let hint = match takes.as_deref().unwrap_or_default() {
+        name if name.starts_with("FILE") || name.ends_with(".wasm") => ValueHint::FilePath,
+        "DIRECTORY" => ValueHint::DirPath,
+        "COMMAND" if argument.is_positional() => ValueHint::CommandWithArguments,
+        "COMMAND" => ValueHint::CommandString,
+        "URL" => ValueHint::Url,
+        "HOST" => ValueHint::Hostname,
+        _ => ValueHint::Other,
+    };
+    argument.value_hint(hint)
 }
 
 fn write_all(directory: &Path) -> io::Result<()> {
@@ -112,6 +143,31 @@ mod tests {
                 assert!(!script.contains(hidden), "{shell}: {hidden}");
             }
         }
+    }
+
+    /// What bash offers after an option of `tenure run`.
+    fn offered(option: &str) -> String {
+        let script = script(Shell::Bash);
+        let run = script.split("tenure__subcmd__run)").nth(1).unwrap_or_else(|| panic!("{script}"));
+        let after = run.split(&format!("--{option})")).nth(1).unwrap_or_else(|| panic!("{run}"));
+        after.split(";;").next().unwrap().to_owned()
+    }
+
+    #[test]
+    fn files_are_offered_where_files_are_meant() {
+        for (option, files) in [
+            ("delivery", false),
+            ("missed", false),
+            ("lease", false),
+            ("election", false),
+            ("log", false),
+            ("handler", true),
+            ("control-token-file", true),
+            ("ca-file", true),
+        ] {
+            assert_eq!(offered(option).contains("compgen -f"), files, "{option}");
+        }
+        assert!(offered("delivery").contains("at-most-once at-least-once"));
     }
 
     #[test]

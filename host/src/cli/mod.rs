@@ -10,7 +10,9 @@ mod configuration;
 mod consent;
 mod control_token;
 mod demo;
+mod descriptors;
 mod doctor;
+mod exposed;
 mod file;
 mod handler;
 mod history;
@@ -29,15 +31,18 @@ mod stop_time;
 mod store;
 mod supervisor;
 mod text;
+mod variables;
 mod watch;
 #[cfg(unix)]
 mod watchdog;
 mod webhook;
 
+use crate::component::Engine;
 use args::{Arguments, Command, TargetArguments};
 use clap::{CommandFactory as _, FromArgMatches as _};
 use std::io::{self, Write as _};
 use std::process::ExitCode;
+use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 use steer::Verb;
 use tokio::runtime::{Builder, Runtime};
@@ -58,6 +63,10 @@ pub fn main() -> ExitCode {
 }
 
 fn obey() -> ExitCode {
+    // Whoever started this may have left files and sockets open, which are nothing to the commands
+    // that are started here.
+    #[cfg(unix)]
+    close_fds::set_fds_cloexec(3, &[]);
     let given = Arguments::command().try_get_matches();
     let given = given.unwrap_or_else(|error| args::advised(error).exit());
     let command = Arguments::from_arg_matches(&given).unwrap_or_else(|error| error.exit()).command;
@@ -104,6 +113,17 @@ fn obey() -> ExitCode {
 
 fn steer(verb: &Verb, target: &TargetArguments) -> ExitCode {
     with_runtime(1, |runtime| runtime.block_on(steer::steer(verb, target)))
+}
+
+/// The engine of a command that keeps no log. Where it goes without a cache for safety's sake, that is told.
+fn engine() -> Result<Engine, String> {
+    let engine = Engine::new();
+    let engine = engine.map_err(|e| format!("WebAssembly cannot be run here: {e:#}"))?;
+    if let Some(why) = engine.uncached() {
+        static TOLD: Once = Once::new();
+        TOLD.call_once(|| complaint::print(format_args!("tenure: warning: {why}\n")));
+    }
+    Ok(engine)
 }
 
 fn with_runtime(workers: usize, program: impl FnOnce(&Runtime) -> ExitCode) -> ExitCode {

@@ -4,23 +4,23 @@ use super::args::RunArguments;
 use super::candidacy::Candidacy;
 use super::complaint;
 use super::configuration::Configuration;
+use super::descriptors;
 use super::file::{Elections, Told};
 use super::log::Log;
 use super::signals::{Signals, StatusSignal};
 use super::supervisor;
-use super::{UNUSABLE, fail, standing};
+use super::{UNUSABLE, control_token, fail, standing};
 use crate::clock::BootClock;
-use crate::component::Engine;
-use crate::server::{Board, Server};
-use crate::settings::names;
+use crate::component::{ComponentError, ElectionComponent, Engine};
+use crate::server::{Board, Hosts, Server};
+use crate::settings::{Settings, names};
 use clap::ArgMatches;
-use std::pin::Pin;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::{Duration, Instant};
 use tokio::select;
 use tokio::sync::{Notify, watch};
+use tokio::task::JoinSet;
 
 /// A second signal did not wait for the lease to be released.
 const IMPATIENT: u8 = 1;
@@ -46,8 +46,8 @@ pub(super) async fn run(arguments: RunArguments, given: &ArgMatches) -> ExitCode
     let told = std::mem::take(&mut elections.told);
     let Some(first) = told.first() else { return refuse(&elections) };
     // What holds for the process is the same in each of them.
-    let (format, listen) = (first.arguments.log, first.arguments.listen.as_deref());
-    let token = first.arguments.control_token_file.as_deref();
+    let of_process = &first.arguments;
+    let format = of_process.log;
 
     let mut configurations: Vec<_> =
         told.iter().map(|told| Configuration::of_run(&told.arguments)).collect();
@@ -57,21 +57,33 @@ pub(super) async fn run(arguments: RunArguments, given: &ArgMatches) -> ExitCode
     };
     let logs = logs(&log, &configurations);
     drop(log);
-    let (mut listener, mut control) = (None, None);
+    let short = descriptors::make_room(told.len());
+    let component = match component(&engine, &clock, &configurations) {
+        Ok(component) => component,
+        Err(error) => return fail(error),
+    };
+    let (mut listener, mut probes, mut control) = (None, None, None);
+    let mut hosts = Hosts::default();
     if let Some(first) = configurations.first_mut() {
-        listener = first.listener(listen).await;
+        listener = first.listener(of_process.listen.as_deref()).await;
+        probes = first.health_listener(of_process.health_listen.as_deref()).await;
+        hosts = first.hosts(of_process.listen_host.as_deref(), listener.is_some());
+        let token = of_process.control_token_file.as_deref();
         control = first.control_token(token, listener.is_some());
     }
+    configurations.iter().filter_map(Configuration::host_on_record).for_each(|h| hosts.add(&h));
     let mut candidacies = Vec::new();
     for ((Told { arguments, origins }, mut configuration), log) in
         told.iter().zip(configurations).zip(logs)
     {
         configuration.default_address(listener.as_ref());
-        match Candidacy::judge(&engine, &clock, arguments, &mut configuration, log).await {
+        let configuration = &mut configuration;
+        let judged = Candidacy::judge(&engine, &component, &clock, arguments, configuration, log);
+        match judged.await {
             Ok(candidacy) => candidacies.extend(candidacy),
             Err(problem) => return fail(problem),
         }
-        elections.complain(origins, configuration.complaints);
+        elections.complain(origins, std::mem::take(&mut configuration.complaints));
     }
     // One that cannot begin means that none does.
     if !elections.complaints.is_empty() || candidacies.len() < told.len() {
@@ -80,16 +92,25 @@ pub(super) async fn run(arguments: RunArguments, given: &ArgMatches) -> ExitCode
 
     let boards: Vec<Arc<Board>> = candidacies.iter().map(|c| c.board.clone()).collect();
     let shown = candidacies.iter().map(|c| (c.board.clone(), c.control(control.as_ref())));
-    let serve = |listener| Server::serve_all(listener, shown.collect(), &clock);
-    let server = match listener.map(serve).transpose() {
-        Ok(server) => server,
-        Err(error) => return fail(error),
+    let serve = |listener| Server::serve_all(listener, shown.collect(), &clock, hosts);
+    let answer = |listener| Server::probes(listener, boards.clone(), &clock);
+    let served = (listener.map(serve).transpose(), probes.map(answer).transpose());
+    let (server, probes) = match served {
+        (Ok(server), Ok(probes)) => (server, probes),
+        (Err(error), _) | (_, Err(error)) => return fail(error),
     };
-    let mut also = server.as_ref().map(|s| format!("listening on http://{}", s.address()));
+    let at = |server: &Option<Server>, words| {
+        server.as_ref().map(|server| format!("{words} on http://{}", server.address()))
+    };
+    let mut also: Vec<String> = engine.uncached().map(str::to_owned).into_iter().collect();
+    also.extend(control_token::exposed(of_process.control_token_file.as_deref()));
+    also.extend(at(&server, "listening"));
+    also.extend(at(&probes, "answering probes"));
+    also.extend(short);
     let changed = Arc::new(Notify::new());
     let mut contenders = Vec::new();
     for candidacy in candidacies {
-        candidacy.begin(also.take().as_deref());
+        candidacy.begin(&std::mem::take(&mut also));
         contenders.push(candidacy.contender(clock.clone(), &changed));
     }
     let asked = watch::Sender::new(false);
@@ -103,27 +124,47 @@ pub(super) async fn run(arguments: RunArguments, given: &ArgMatches) -> ExitCode
             signals.next().await;
         }
     };
-    let candidates = contenders.iter_mut().map(|contender| {
+    // Tasks of their own, so that what happens in one election is no work for the others.
+    let mut candidates = JoinSet::new();
+    for mut contender in contenders {
         let mut asked = asked.subscribe();
-        let leave = async move {
-            // The sender outlives it.
-            let _ = asked.wait_for(|asked| *asked).await;
-        };
-        Box::pin(contender.run(leave)) as Pin<Box<dyn Future<Output = ()>>>
-    });
+        candidates.spawn(async move {
+            contender.run(async { drop(asked.wait_for(|asked| *asked).await) }).await;
+            contender.end().await;
+        });
+    }
     let code = select! {
-        () = all(candidates.collect()) => ExitCode::SUCCESS,
+        () = all(&mut candidates) => ExitCode::SUCCESS,
         () = insisted => ExitCode::from(IMPATIENT),
         () = standing::on_signal(&mut status, &boards, &clock, format) => ExitCode::SUCCESS,
         () = supervisor::keep_informed(&boards, &clock, &changed, &asked) => ExitCode::SUCCESS,
     };
-    drop(server);
+    drop((server, probes));
     // The last clones of the log go with them.
-    for contender in contenders {
-        contender.end().await;
-    }
+    candidates.shutdown().await;
     written.wait();
     code
+}
+
+/// Ends when all of them have ended.
+async fn all(candidates: &mut JoinSet<()>) {
+    while let Some(ended) = candidates.join_next().await {
+        if let Some(panic) = ended.err().and_then(|error| error.try_into_panic().ok()) {
+            std::panic::resume_unwind(panic);
+        }
+    }
+}
+
+/// The component that all candidates of this process share.
+fn component(
+    engine: &Engine,
+    clock: &BootClock,
+    configurations: &[Configuration],
+) -> Result<ElectionComponent, ComponentError> {
+    let component = ElectionComponent::new(engine, Settings::new(), clock)?;
+    // Those who trust the same servers share their connections too.
+    let authorities = configurations.first().map(|first| first.authorities.clone());
+    Ok(component.trusting(authorities.unwrap_or_default()))
 }
 
 fn refuse(elections: &Elections) -> ExitCode {
@@ -138,30 +179,4 @@ fn logs(log: &Log, configurations: &[Configuration]) -> Vec<Log> {
     let elections: Vec<_> = elections.filter(|_| configurations.len() > 1).collect();
     let candidates = configurations.iter().map(|c| setting(c, names::NAME));
     log.shared(&candidates.collect::<Vec<_>>(), &elections)
-}
-
-/// Ends when all of them have ended.
-async fn all(mut futures: Vec<Pin<Box<dyn Future<Output = ()> + '_>>>) {
-    std::future::poll_fn(|context| {
-        futures.retain_mut(|future| future.as_mut().poll(context).is_pending());
-        if futures.is_empty() { Poll::Ready(()) } else { Poll::Pending }
-    })
-    .await;
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn all_have_ended_when_the_last_one_has() {
-        let (first, second) = (Notify::new(), Notify::new());
-        first.notify_one();
-        let futures: Vec<Pin<Box<dyn Future<Output = ()> + '_>>> =
-            vec![Box::pin(first.notified()), Box::pin(second.notified())];
-        let mut both = std::pin::pin!(all(futures));
-        assert!(std::future::poll_fn(|c| Poll::Ready(both.as_mut().poll(c).is_pending())).await);
-        second.notify_one();
-        both.await;
-    }
 }

@@ -62,16 +62,23 @@ fn text(summary: &Summary) -> String {
     row("standing", &(words(summary) + &left.unwrap_or_default()));
     row("last turn", &summary.turn.as_ref().map_or_else(|| "none yet".to_owned(), turn));
     let trouble = summary.trouble.as_ref().map(|told| format!("{}: {}", told.class, told.detail));
-    row("trouble", trouble.as_deref().unwrap_or("none"));
+    let failing = (summary.failed_turns > 0).then(|| match summary.failed_turns {
+        1 => "the last turn did not succeed".to_owned(),
+        turns => format!("the last {turns} turns did not succeed"),
+    });
+    let troubles: Vec<_> = failing.into_iter().chain(trouble).collect();
+    let troubles = if troubles.is_empty() { "none".to_owned() } else { troubles.join("; ") };
+    row("trouble", &troubles);
     if !summary.running {
         row("loop", "it stands still");
     }
     text
 }
 
-fn turn(LastTurn { slot, outcome, elapsed_ms, .. }: &LastTurn) -> String {
+fn turn(LastTurn { slot, outcome, elapsed_ms, detail, .. }: &LastTurn) -> String {
+    let detail = detail.as_ref().map(|detail| format!(": {detail}")).unwrap_or_default();
     match (outcome, elapsed_ms) {
-        (Some(outcome), Some(ms)) => format!("{slot} {outcome} after {ms} ms"),
+        (Some(outcome), Some(ms)) => format!("{slot} {outcome} after {ms} ms{detail}"),
         _ => format!("{slot} is running"),
     }
 }
@@ -99,6 +106,7 @@ mod tests {
             leader,
             valid_for_ms: value["valid_for_ms"].as_u64(),
             turn: None,
+            failed_turns: 0,
             trouble: None,
             running: true,
             begun: true,
@@ -114,6 +122,7 @@ mod tests {
             term: 7,
             outcome: Some("succeeded".to_owned()),
             elapsed_ms: Some(12),
+            detail: None,
         });
         assert_eq!(
             text(&summary),
@@ -123,6 +132,29 @@ mod tests {
              last turn  2026-11-20T08:36:55Z succeeded after 12 ms\n\
              trouble    none\n"
         );
+    }
+
+    #[test]
+    fn turns_that_fail_are_a_trouble() {
+        let leading = json!({ "standing": "leading", "leader": "ada", "valid_for_ms": 11_250 });
+        let mut summary = summary(&leading);
+        summary.failed_turns = 3;
+        summary.turn = Some(LastTurn {
+            slot: "2026-11-20T08:36:55Z".to_owned(),
+            term: 7,
+            outcome: Some("failed".to_owned()),
+            elapsed_ms: Some(12),
+            detail: Some("no paper".to_owned()),
+        });
+        let told = text(&summary);
+        let turn = "last turn  2026-11-20T08:36:55Z failed after 12 ms: no paper\n";
+        assert!(told.contains(turn), "{told}");
+        assert!(told.ends_with("trouble    the last 3 turns did not succeed\n"), "{told}");
+        summary.trouble = Some(crate::server::Told { class: "refused", detail: "look".to_owned() });
+        summary.failed_turns = 1;
+        let told = text(&summary);
+        let trouble = "trouble    the last turn did not succeed; refused: look\n";
+        assert!(told.ends_with(trouble), "{told}");
     }
 
     #[test]

@@ -4,6 +4,7 @@ mod here;
 
 use super::args::LookArguments;
 use super::complaint::{self, Complaint, printable};
+use super::log::json_text;
 use super::look::{Look, look};
 use super::text::{broken, columns};
 use super::{UNUSABLE, fail, print};
@@ -35,7 +36,7 @@ pub(super) async fn status(arguments: &LookArguments) -> ExitCode {
         true => {
             let mut object = as_json(&election, &snapshot);
             object["here"] = json!(remarks);
-            object.to_string() + "\n"
+            json_text(&object)
         }
         false => {
             let width = columns(std::io::stdout());
@@ -48,7 +49,7 @@ pub(super) async fn status(arguments: &LookArguments) -> ExitCode {
 
 pub(super) fn complain(complaints: &[Complaint], json: bool) -> ExitCode {
     if json {
-        print(&(json!({ "complaints": complaints }).to_string() + "\n"));
+        print(&json_text(&json!({ "complaints": complaints })));
     }
     complaint::print(complaint::report(complaints));
     ExitCode::from(UNUSABLE)
@@ -61,7 +62,7 @@ pub(super) fn could_not_ask(election: &str, trouble: &Trouble, json: bool) -> Ex
         let here = [Remark { class: "standing", detail: meaning.to_owned() }];
         let trouble = json!({ "class": class, "detail": trouble.detail });
         let object = json!({ "election": election, "trouble": trouble, "here": here });
-        print(&(object.to_string() + "\n"));
+        print(&json_text(&object));
     }
     let detail = printable(&trouble.detail);
     fail(format_args!(
@@ -214,6 +215,7 @@ pub(super) fn outcome_name(outcome: Outcome) -> &'static str {
         Outcome::TimedOut => "timed-out",
         Outcome::CutOff => "cut-off",
         Outcome::Abandoned => "abandoned",
+        Outcome::NotStarted => "not-started",
     }
 }
 

@@ -7,9 +7,12 @@ use super::look::NO_ELECTION;
 use super::{UNUSABLE, control_token, fail, say};
 use crate::clock::BootClock;
 use crate::contract::{LeaseState, Snapshot};
-use crate::egress::Clients;
+use crate::egress::{Clients, Unread, whole};
 use crate::server::ControlToken;
+use crate::server::proof::{Intent, authorization, nonce_of};
 use crate::settings::names;
+use http::StatusCode;
+use http::header::{AUTHORIZATION, WWW_AUTHENTICATE};
 use reqwest::Url;
 use serde_json::Value;
 use std::process::ExitCode;
@@ -20,6 +23,9 @@ const NOT_YET: u8 = 1;
 
 /// The longest that one request may take.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// No answer of a candidate is longer, in bytes. Anybody may listen at an address on record.
+const LONGEST: usize = 64 * 1024;
 
 /// How often it is asked what became of an order.
 const PAUSE: Duration = Duration::from_millis(250);
@@ -36,10 +42,12 @@ pub(super) enum Verb {
 }
 
 impl Verb {
+    const TRANSFER: &str = "transfer";
+
     fn name(&self) -> &'static str {
         match self {
             Self::Resign => "resign",
-            Self::Transfer(_) => "transfer",
+            Self::Transfer(_) => Self::TRANSFER,
             Self::Pause => "pause",
             Self::Resume => "resume",
         }
@@ -68,11 +76,11 @@ pub(super) async fn steer(verb: &Verb, target: &TargetArguments) -> ExitCode {
         complaint::print(complaint::report(&configuration.complaints));
         return ExitCode::from(UNUSABLE);
     };
-    let at = match (at, component) {
-        (Some(at), _) => at,
+    let (at, leader) = match (at, component) {
+        (Some(at), _) => (at, None),
         (None, Some(component)) => match component.inspect().await {
             Ok(Ok(seen)) => match leaders_listener(&seen) {
-                Ok(at) => at,
+                Ok((at, leader)) => (at, Some(leader)),
                 Err(why) => return fail(why),
             },
             Ok(Err(trouble)) => return fail(printable(&trouble.detail)),
@@ -82,7 +90,7 @@ pub(super) async fn steer(verb: &Verb, target: &TargetArguments) -> ExitCode {
     };
     let clients = Clients::for_component(configuration.authorities.clone());
     let election = configuration.settings.get(names::ELECTION).map(str::to_owned);
-    match (Operator { clients, at, token, election }).order(verb).await {
+    match (Operator { clients, at, leader, token, election }).order(verb).await {
         Ok(done) => {
             say(&format!("{done}\n"));
             ExitCode::SUCCESS
@@ -97,7 +105,12 @@ pub(super) async fn steer(verb: &Verb, target: &TargetArguments) -> ExitCode {
 
 fn token(target: &ListenerArguments, complaints: &mut Vec<Complaint>) -> Option<ControlToken> {
     match control_token::read(target.control_token_file.as_deref()) {
-        Ok(Some(token)) => return Some(token),
+        Ok(Some(token)) => {
+            if let Some(why) = control_token::exposed(target.control_token_file.as_deref()) {
+                complaint::print(format_args!("tenure: warning: {why}\n"));
+            }
+            return Some(token);
+        }
         Ok(None) => complaints.push(Complaint::new(
             control_token::TOKEN,
             "no control token is given, so no candidate takes orders",
@@ -123,8 +136,8 @@ fn listener(source: &str, text: &str) -> Result<Url, Complaint> {
     Ok(url)
 }
 
-/// Where the leader takes orders.
-fn leaders_listener(seen: &Snapshot) -> Result<Url, String> {
+/// Where the leader takes orders, and its name, as they are on record.
+fn leaders_listener(seen: &Snapshot) -> Result<(Url, String), String> {
     if seen.lease == LeaseState::Absent {
         return Err(NO_ELECTION.to_owned());
     }
@@ -138,9 +151,10 @@ fn leaders_listener(seen: &Snapshot) -> Result<Url, String> {
             "{name} leads, but put no address on record (--address); give its listener with --at"
         )
     })?;
-    listener("", address).map_err(|complaint| {
+    let at = listener("", address).map_err(|complaint| {
         format!("{name} leads, but its address does not help: {}; use --at", complaint.problem)
-    })
+    });
+    Ok((at?, leader.name.clone()))
 }
 
 /// Why an order was not carried out.
@@ -153,6 +167,8 @@ enum Stop {
 struct Operator {
     clients: Clients,
     at: Url,
+    /// Who must be there, when the address is the one on record: whoever may write the record chooses it.
+    leader: Option<String>,
     token: ControlToken,
     /// Which of several at that listener is meant.
     election: Option<String>,
@@ -161,12 +177,22 @@ struct Operator {
 impl Operator {
     async fn order(&self, verb: &Verb) -> Result<String, Stop> {
         let before = self.look().await.map_err(Stop::Refused)?;
-        let who = printable(before["candidate"].as_str().unwrap_or("the candidate"));
-        let mut url = self.url(verb.name());
-        if let Verb::Transfer(to) = verb {
-            url.query_pairs_mut().append_pair("to", to);
+        let candidate = before["candidate"].as_str().unwrap_or_default();
+        let election = self.election.as_deref().or(before["election"].as_str()).unwrap_or_default();
+        let who = printable(candidate);
+        self.is_meant(candidate).map_err(Stop::Refused)?;
+        if let Verb::Transfer(to) = verb
+            && before["leader"]["name"] == to.as_str()
+        {
+            return Ok(format!("{} leads already; nothing was ordered.", printable(to)));
         }
-        let (status, told) = self.send(reqwest::Method::POST, url).await.map_err(Stop::Refused)?;
+        let to = match verb {
+            Verb::Transfer(to) => to,
+            _ => "",
+        };
+        let intent = Intent { order: verb.name(), to, election, candidate };
+        self.announce(&intent);
+        let (status, told) = self.demand(&intent).await.map_err(Stop::Refused)?;
         if status != 202 {
             let why = told["error"].as_str().map_or_else(|| format!("HTTP {status}"), printable);
             let leader = elsewhere(&told["leader"]);
@@ -178,6 +204,49 @@ impl Operator {
             Verb::Resign => self.resigned(&who).await,
             Verb::Transfer(to) => self.transferred(&who, to).await,
         }
+    }
+
+    /// Whether the candidate that answers is the one that the record names.
+    fn is_meant(&self, candidate: &str) -> Result<(), String> {
+        match &self.leader {
+            Some(leader) if leader != candidate => Err(format!(
+                "{} leads, but at the address on record, {}, {} answers; give the listener of the leader \
+                 with --at",
+                printable(leader),
+                self.at,
+                printable(candidate)
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Says where an order goes.
+    fn announce(&self, Intent { order, election, candidate, .. }: &Intent<'_>) {
+        let source = match self.leader {
+            Some(_) => ", the address on record",
+            None => "",
+        };
+        let (election, candidate) = (printable(election), printable(candidate));
+        complaint::print(format_args!(
+            "tenure: sending \"{order}\" to {candidate} of {election} at {}{source}\n",
+            self.at
+        ));
+    }
+
+    /// Gives the order, with a proof that this operator has the token: never the token itself.
+    async fn demand(&self, intent: &Intent<'_>) -> Result<(u16, Value), String> {
+        let mut url = self.url(intent.order);
+        if intent.order == Verb::TRANSFER {
+            url.query_pairs_mut().append_pair("to", intent.to);
+        }
+        let (first, told) = self.send(reqwest::Method::POST, url.clone(), None).await?;
+        let challenges = first.headers().get_all(WWW_AUTHENTICATE);
+        let challenges = challenges.iter().filter_map(|challenge| challenge.to_str().ok());
+        let nonce = nonce_of(challenges).filter(|_| first.status() == StatusCode::UNAUTHORIZED);
+        let Some(nonce) = nonce else { return Ok((first.status().as_u16(), told)) };
+        let shown = authorization(nonce, &intent.prove(&self.token, nonce));
+        let (second, told) = self.send(reqwest::Method::POST, url, Some(shown)).await?;
+        Ok((second.status().as_u16(), told))
     }
 
     async fn resigned(&self, who: &str) -> Result<String, Stop> {
@@ -219,10 +288,12 @@ impl Operator {
             }
             let waits = seen["handing_over_to"] == to;
             if began && leads && !waits {
-                return Err(Stop::Refused(format!(
-                    "no candidate called {name} came forward, so {who} goes on leading; see whether one \
-                     of that name runs and is not paused"
-                )));
+                // The same reason is told once a minute.
+                let why = seen["order_refused"].as_str().map_or_else(
+                    || format!("not handed over to {name}; its log tells why"),
+                    printable,
+                );
+                return Err(Stop::Refused(format!("{who} goes on leading: {why}")));
             }
             began |= waits;
         }
@@ -242,7 +313,8 @@ impl Operator {
     }
 
     async fn look(&self) -> Result<Value, String> {
-        let (status, told) = self.send(reqwest::Method::GET, self.url("leader")).await?;
+        let (answer, told) = self.send(reqwest::Method::GET, self.url("leader"), None).await?;
+        let status = answer.status().as_u16();
         match told.get("candidate") {
             Some(_) if status == 200 => Ok(told),
             _ if told["elections"].is_array() => {
@@ -255,25 +327,43 @@ impl Operator {
                 let there = there.join(", or ");
                 Err(format!("{why} at {}; {advice} --election {there}", self.at))
             }
+            _ if status == 421 => Err(format!(
+                "the candidate at {} does not answer by that name; use its address, or give it the name \
+                 with --listen-host",
+                self.at
+            )),
             _ => Err(format!("{} is no listener of a candidate (HTTP {status})", self.at)),
         }
     }
 
-    async fn send(&self, method: reqwest::Method, url: Url) -> Result<(u16, Value), String> {
+    /// Head and body of the answer.
+    async fn send(
+        &self,
+        method: reqwest::Method,
+        url: Url,
+        shown: Option<String>,
+    ) -> Result<(http::Response<()>, Value), String> {
         let client = self.clients.get(url.scheme())?;
-        let steers = method == reqwest::Method::POST;
         let mut request = client.request(method, url).timeout(PATIENCE);
-        if steers {
-            request = request.bearer_auth(self.token.reveal());
+        if let Some(shown) = shown {
+            request = request.header(AUTHORIZATION, shown);
         }
         let unreached = |error: reqwest::Error| {
             let why = causes(&error.without_url());
             format!("the candidate at {} cannot be reached: {why}", self.at)
         };
         let response = request.send().await.map_err(unreached)?;
-        let status = response.status().as_u16();
-        let body = response.bytes().await.map_err(unreached)?;
-        Ok((status, serde_json::from_slice(&body).unwrap_or_default()))
+        let mut head = http::Response::new(());
+        *head.status_mut() = response.status();
+        head.headers_mut().clone_from(response.headers());
+        match whole(response, LONGEST).await {
+            Ok(body) => Ok((head, serde_json::from_slice(&body).unwrap_or_default())),
+            Err(Unread::Failed(error)) => Err(unreached(error)),
+            Err(Unread::TooLong) => Err(format!(
+                "{} answers with more than 64 KiB, so it is no listener of a candidate",
+                self.at
+            )),
+        }
     }
 }
 

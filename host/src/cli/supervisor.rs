@@ -249,6 +249,7 @@ mod tests {
             leader: None,
             valid_for_ms: None,
             turn: None,
+            failed_turns: 0,
             trouble: None,
             running: true,
             begun,

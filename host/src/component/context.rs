@@ -1,12 +1,14 @@
 //! What a guest is given: the data of its store.
 
 use super::engine::{Engine, Running};
+use super::holdings::Holdings;
 use super::limits::Limits;
 use super::outgoing;
 use super::output::Output;
 use super::surroundings::Surroundings;
 use crate::Deadline;
 use crate::clock::Reading;
+use crate::egress::{Budget, FIELDS};
 use std::path::Path;
 use wasmtime::Store;
 use wasmtime::component::{Linker, ResourceTable};
@@ -17,9 +19,6 @@ use wasmtime_wasi_http::{WasiHttp, WasiHttpCtx, WasiHttpCtxView, WasiHttpHooks, 
 /// Handles that a guest may hold at a time: streams, requests, pollables. Each of them takes
 /// memory of the host, up to what one call may hand over.
 const HANDLES: usize = 4_000;
-
-/// Bytes of the headers of one message, as they lie in memory.
-const HEADERS: usize = 64 * 1024;
 
 /// Bytes that one call may hand to the host. What is larger is written in parts.
 const CALL: usize = 128 * 1024;
@@ -40,6 +39,8 @@ pub(crate) struct Grant<'a> {
     pub gate: Box<dyn WasiHttpHooks>,
     /// Bytes that its memories may have together.
     pub memory: usize,
+    /// Bytes that the host may hold for it.
+    pub budget: Budget,
     /// When guest code is to be interrupted, beside the regular ticks.
     pub deadline: Option<&'a Deadline>,
     /// In place of this machine's time of day and randomness.
@@ -52,8 +53,16 @@ pub(crate) struct Context {
     http: WasiHttpCtx,
     table: ResourceTable,
     gate: Box<dyn WasiHttpHooks>,
+    holdings: Holdings,
     limits: Limits,
     _running: Option<Running>,
+}
+
+impl Context {
+    /// Why a guest that trapped was ended by the host, if it was.
+    pub(crate) fn told(&self) -> Option<String> {
+        self.holdings.told()
+    }
 }
 
 /// A store for one call, in which guest code yields at each tick.
@@ -74,12 +83,13 @@ pub(crate) fn store(engine: &Engine, grant: Grant<'_>) -> Store<Context> {
     let mut table = ResourceTable::new();
     table.set_max_capacity(HANDLES);
     let mut http = WasiHttpCtx::new();
-    http.set_field_size_limit(HEADERS);
+    http.set_field_size_limit(FIELDS);
     let context = Context {
         wasi: wasi.build(),
         http,
         table,
         gate: grant.gate,
+        holdings: Holdings::new(grant.budget),
         limits: Limits::new(grant.memory),
         _running: engine.running(grant.deadline),
     };
@@ -121,7 +131,8 @@ impl WasiView for Context {
 
 impl WasiHttpView for Context {
     fn http(&mut self) -> WasiHttpCtxView<'_> {
-        WasiHttpCtxView { ctx: &mut self.http, table: &mut self.table, hooks: &mut *self.gate }
+        let table = self.holdings.table(&mut self.table);
+        WasiHttpCtxView { ctx: &mut self.http, table, hooks: &mut *self.gate }
     }
 }
 

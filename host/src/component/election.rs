@@ -5,15 +5,18 @@ use super::context::{Context, Grant, linker, store};
 use super::engine::Engine;
 use super::error::{CheckError, ComponentError};
 use super::output::Output;
+use super::places::{Place, Urgency};
 use super::surroundings::{Carrier, Surroundings};
 use crate::clock::{Clock, Reading};
 use crate::compose::LEADER_HANDLER;
-use crate::contract::{Complaint, Event, Memory, Needs, Report, Snapshot, Trouble};
-use crate::egress::{AllowList, Answers, Authorities, Clients, Gate, InvalidOrigin, Policy};
+use crate::contract::{Complaint, Event, Memory, Needs, Report, Snapshot, Standing, Trouble};
+use crate::egress::{
+    AllowList, Answers, Authorities, Budget, Clients, Gate, InvalidOrigin, Policy,
+};
 use crate::settings::{Settings, names};
 use std::fmt;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 use wasmtime::component::{
     Component, ComponentExportIndex, ComponentNamedList, InstancePre, Lift, Linker, Lower,
 };
@@ -52,6 +55,16 @@ pub struct ElectionComponent {
     surroundings: Option<Surroundings>,
     files: OnceLock<Vec<String>>,
     granted: OnceLock<Gate>,
+    last: Mutex<LastStep>,
+}
+
+/// What is known of the newest step.
+#[derive(Default)]
+struct LastStep {
+    /// How long it waited for others before it began; none before that.
+    waited: Option<Duration>,
+    /// Until when the candidate leads by its report, on the candidate's clock.
+    leads_until: Option<Duration>,
 }
 
 #[derive(Clone)]
@@ -70,6 +83,23 @@ fn unreachable_origin(error: &InvalidOrigin) -> CheckError {
         problem: format!("the endpoint {:?} is no host that can be reached", error.entry),
         advice: "check the endpoint's host name or address, and its port".to_owned(),
     }])
+}
+
+fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Counts what a report counts from the instant of its step from one that was `by` earlier.
+fn count_from_earlier(report: &mut types::Report, by: Duration) {
+    let by = nanoseconds(by);
+    let later = |span: &mut u64| *span = span.saturating_add(by);
+    if let Standing::Leading(tenancy) = &mut report.standing {
+        later(&mut tenancy.valid_for);
+    }
+    if let Some(turn) = &mut report.run {
+        later(&mut turn.valid_for);
+    }
+    later(&mut report.again_in);
 }
 
 /// The component has entries for platforms too, which call a handler from within. They are not used
@@ -126,11 +156,12 @@ impl ElectionComponent {
             surroundings: None,
             files: OnceLock::new(),
             granted: OnceLock::new(),
+            last: Mutex::default(),
         })
     }
 
     /// Another candidate, with settings and a clock of its own, on the same compiled component. It
-    /// trusts the same servers.
+    /// trusts the same servers, and they share their connections.
     #[must_use]
     pub fn for_candidate(&self, settings: Settings, clock: &impl Clock) -> Self {
         Self {
@@ -139,10 +170,11 @@ impl ElectionComponent {
             functions: self.functions.clone(),
             settings,
             clock: clock.reading(),
-            clients: Arc::new(self.clients.anew()),
+            clients: self.clients.clone(),
             surroundings: None,
             files: OnceLock::new(),
             granted: OnceLock::new(),
+            last: Mutex::default(),
         }
     }
 
@@ -150,7 +182,9 @@ impl ElectionComponent {
     /// needs a [`check`](ElectionComponent::check) afterwards, like a new one.
     #[must_use]
     pub fn trusting(mut self, authorities: Authorities) -> Self {
-        self.clients = Arc::new(Clients::for_component(authorities));
+        if !self.clients.trust(&authorities) {
+            self.clients = Arc::new(Clients::for_component(authorities));
+        }
         // What was granted before does not know them.
         self.granted = OnceLock::new();
         self
@@ -187,6 +221,9 @@ impl ElectionComponent {
 
     /// Decides and does whatever is due. See the WIT for what the arguments mean.
     ///
+    /// Where a process has very many elections, this waits for its turn first: leaders come before
+    /// the others, and of the leaders those whose time ends first.
+    ///
     /// # Errors
     ///
     /// When the component trapped or broke its contract. Its memory is void then.
@@ -197,9 +234,36 @@ impl ElectionComponent {
         event: Option<Event>,
     ) -> Result<Report, ComponentError> {
         let memory = memory.map(Memory::as_bytes);
-        let elapsed = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
-        let (report,): (types::Report,) =
-            self.call(&self.functions.step, (memory, elapsed, event)).await?;
+        let asked = self.clock.now();
+        let urgency = self.urgency(asked);
+        self.last().waited = None;
+        let place = self.engine.place(urgency).await;
+        self.last().waited = Some(self.clock.now().saturating_sub(asked));
+        let mut late = Duration::ZERO;
+        let arguments = || {
+            // The component takes `elapsed` for the present, so it is read again in the very last
+            // moment. With one from before the wait, a leader would end its time too early, which
+            // harms nobody; but it would take something for older than it is if it learnt of it in
+            // a step that waited and judged it in one that did not, and would then not wait out
+            // what has to be waited out.
+            late = self.clock.now().saturating_sub(asked);
+            (memory, nanoseconds(elapsed.saturating_add(late)), event)
+        };
+        let result = self.call_at(place, &self.functions.step, arguments).await;
+        let mut report: types::Report = match result {
+            Ok((report,)) => report,
+            Err(error) => {
+                self.last().leads_until = None;
+                return Err(error);
+            }
+        };
+        self.last().leads_until = match &report.standing {
+            Standing::Leading(tenancy) => {
+                Some((asked + late).saturating_add(Duration::from_nanos(tenancy.valid_for)))
+            }
+            _ => None,
+        };
+        count_from_earlier(&mut report, late);
         Ok(Report {
             memory: Memory::new(report.memory),
             standing: report.standing,
@@ -212,6 +276,23 @@ impl ElectionComponent {
             exchanges: report.exchanges,
             again_in: Duration::from_nanos(report.again_in),
         })
+    }
+
+    /// How long the last step waited for its turn before it began. None: it has not begun.
+    pub fn waited(&self) -> Option<Duration> {
+        self.last().waited
+    }
+
+    /// How soon a step must begin that is asked for at `now`.
+    fn urgency(&self, now: Duration) -> Urgency {
+        let left = self.last().leads_until.map(|end| end.saturating_sub(now));
+        // In the time of this machine, which all candidates share, whatever their clocks count from.
+        let end = left.and_then(|left| Instant::now().checked_add(left));
+        end.map_or(Urgency::Other, Urgency::Leader)
+    }
+
+    fn last(&self) -> MutexGuard<'_, LastStep> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Looks at the election without taking part.
@@ -235,7 +316,7 @@ impl ElectionComponent {
         &self,
         period: Option<Duration>,
     ) -> Result<Result<Duration, Trouble>, ComponentError> {
-        let period = period.map(|p| u64::try_from(p.as_nanos()).unwrap_or(u64::MAX));
+        let period = period.map(nanoseconds);
         let (answer,): (Result<u64, Trouble>,) =
             self.call(&self.functions.break_lease, (period,)).await?;
         Ok(answer.map(Duration::from_nanos))
@@ -263,6 +344,21 @@ impl ElectionComponent {
         P: ComponentNamedList + Lower + Send + Sync,
         R: ComponentNamedList + Lift + Send + Sync + 'static,
     {
+        let place = self.engine.place(Urgency::Other).await;
+        self.call_at(place, function, || arguments).await
+    }
+
+    /// Asks for the arguments when everything else is ready.
+    async fn call_at<P, R>(
+        &self,
+        place: Place,
+        function: &ComponentExportIndex,
+        arguments: impl FnOnce() -> P + Send,
+    ) -> Result<R, ComponentError>
+    where
+        P: ComponentNamedList + Lower + Send + Sync,
+        R: ComponentNamedList + Lift + Send + Sync + 'static,
+    {
         let last_words = LastWords::default();
         let mut store = self.store(&last_words);
         let called = async {
@@ -270,11 +366,14 @@ impl ElectionComponent {
             let function = instance.get_func(&mut store, function);
             let function =
                 function.ok_or_else(|| wasmtime::format_err!("{INTERFACE}: no such function"))?;
-            function.typed::<P, R>(&store)?.call_async(&mut store, arguments).await
+            let function = function.typed::<P, R>(&store)?;
+            function.call_async(&mut store, arguments()).await
         };
         let result = called.await;
         // What the guest wrote last is complete only now.
         drop(store);
+        // The instance is gone: another one may come.
+        drop(place);
         result.map_err(|error| last_words.explain(&error))
     }
 
@@ -296,6 +395,7 @@ impl ElectionComponent {
                 clock: self.clock.clone(),
                 gate,
                 memory: MEMORY,
+                budget: Budget::unlimited(),
                 deadline: None,
                 surroundings: self.surroundings.as_ref(),
             },
@@ -303,12 +403,7 @@ impl ElectionComponent {
     }
 
     fn gate(&self, allow: AllowList) -> Gate {
-        let policy = Policy {
-            allow,
-            patience: PATIENCE,
-            answers: Answers::Collected(ANSWER),
-            refused: Box::new(|_| {}),
-        };
+        let policy = Policy { allow, patience: PATIENCE, answers: Answers::Collected(ANSWER) };
         Gate::pooled(Arc::new(policy), self.clients.clone())
     }
 }

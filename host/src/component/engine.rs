@@ -2,20 +2,19 @@
 //!
 //! - Guest code yields every few milliseconds, so that no guest holds up another, and at its
 //!   deadline.
-//! - Compiled code is cached on disk: a second start takes milliseconds.
+//! - Compiled code is cached on disk, where nobody else can write: a second start takes milliseconds.
 //! - The election component, which gets a new instance for each step, has memory and stacks
 //!   that are used again: to map new ones takes longer than most steps.
 
+use super::cache;
+use super::places::{Place, Places, Urgency};
 use crate::Deadline;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, Thread};
 use std::time::Duration;
-use wasmtime::{
-    Cache, CacheConfig, Config, Enabled, EngineWeak, InstanceAllocationStrategy,
-    PoolingAllocationConfig,
-};
+use wasmtime::{Config, Enabled, EngineWeak, InstanceAllocationStrategy, PoolingAllocationConfig};
 
 /// How often running guest code is interrupted. Half of the slack that the protocol's A2 gives
 /// to preemption.
@@ -24,9 +23,8 @@ const TICK: Duration = Duration::from_millis(10);
 /// The same for a guest that is still there after its deadline.
 const OVERDUE: Duration = Duration::from_millis(1);
 
-/// Instances of the election component that there may be at a time, for a process that embeds
-/// several candidates.
-const BRIEF: u32 = 64;
+/// Calls of the election component at a time. More of them wait for a [place](Places).
+const PLACES: u16 = 64;
 
 /// Bytes of an instance that stay mapped when it ends.
 const RESIDENT: usize = 1024 * 1024;
@@ -38,8 +36,11 @@ pub struct Engine {
     wasmtime: wasmtime::Engine,
     /// For the election component: small, many times a minute.
     brief: wasmtime::Engine,
+    places: Arc<Places>,
     /// None: guests are never interrupted.
     ticker: Option<Arc<Ticker>>,
+    /// Why compiled code is not cached, where that would not be safe.
+    uncached: Option<Arc<str>>,
 }
 
 impl Engine {
@@ -50,11 +51,12 @@ impl Engine {
     ///
     /// When this machine cannot run compiled WebAssembly.
     pub fn new() -> wasmtime::Result<Self> {
-        Self::with_cache(cache_directory().as_deref())
+        Self::with_cache(cache::usual().as_deref())
     }
 
-    /// An engine that caches compiled code in `directory`, which only its owner may write to: what
-    /// lies there is run as it is.
+    /// An engine that caches compiled code in `directory`. What lies there is run as it is, so a
+    /// directory that others can write to, itself or one above it, is not used
+    /// ([`uncached`](Engine::uncached)).
     ///
     /// # Errors
     ///
@@ -62,13 +64,25 @@ impl Engine {
     pub fn with_cache(directory: Option<&Path>) -> wasmtime::Result<Self> {
         let mut config = Config::new();
         config.epoch_interruption(true);
-        config.cache(directory.and_then(open_cache));
+        let (cache, uncached) = match directory.map(cache::open).transpose() {
+            Ok(cache) => (cache.flatten(), None),
+            Err(why) => (None, Some(why.into())),
+        };
+        config.cache(cache);
         let wasmtime = wasmtime::Engine::new(&config)?;
         config.allocation_strategy(pool());
         // Where so much address space is not to be had, memory is mapped anew for each step.
         let brief = wasmtime::Engine::new(&config).unwrap_or_else(|_| wasmtime.clone());
         let ticker = Arc::new(Ticker::start([wasmtime.weak(), brief.weak()])?);
-        Ok(Self { wasmtime, brief, ticker: Some(ticker) })
+        let places = Places::new(PLACES.into());
+        Ok(Self { wasmtime, brief, places, ticker: Some(ticker), uncached })
+    }
+
+    /// Why compiled code is not cached although there is a directory for it: others could write there.
+    /// It is compiled at each start then.
+    #[must_use]
+    pub fn uncached(&self) -> Option<&str> {
+        self.uncached.as_deref()
     }
 
     /// This engine for a simulation: what runs on it from now on is never interrupted, since
@@ -82,6 +96,11 @@ impl Engine {
     /// The engine for components that run briefly and often.
     pub(crate) fn brief(&self) -> Self {
         Self { wasmtime: self.brief.clone(), ..self.clone() }
+    }
+
+    /// Waits until one more call may begin on the [brief](Self::brief) engine. Kept until it is over.
+    pub(super) async fn place(&self, urgency: Urgency) -> Place {
+        self.places.get(urgency).await
     }
 
     pub(crate) fn wasmtime(&self) -> &wasmtime::Engine {
@@ -104,34 +123,17 @@ impl std::fmt::Debug for Engine {
 
 /// Linux tells which pages were written to, so only these are cleaned.
 fn pool() -> InstanceAllocationStrategy {
+    let places = u32::from(PLACES);
     let mut pool = PoolingAllocationConfig::new();
-    pool.total_component_instances(BRIEF)
-        .total_core_instances(4 * BRIEF)
-        .total_memories(BRIEF)
-        .total_tables(4 * BRIEF)
-        .total_stacks(BRIEF)
+    pool.total_component_instances(places)
+        .total_core_instances(4 * places)
+        .total_memories(places)
+        .total_tables(4 * places)
+        .total_stacks(places)
         .linear_memory_keep_resident(RESIDENT)
         .table_keep_resident(RESIDENT)
         .pagemap_scan(Enabled::Auto);
     InstanceAllocationStrategy::Pooling(pool)
-}
-
-fn cache_directory() -> Option<PathBuf> {
-    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
-    if let Some(directory) = variable("TENURE_CACHE_DIR") {
-        return Some(directory.into());
-    }
-    let user = variable("XDG_CACHE_HOME")
-        .map(PathBuf::from)
-        .or_else(|| Some(Path::new(&variable("HOME")?).join(".cache")))?;
-    Some(user.join("tenure"))
-}
-
-fn open_cache(directory: &Path) -> Option<Cache> {
-    std::fs::create_dir_all(directory).ok()?;
-    let mut config = CacheConfig::new();
-    config.with_directory(directory);
-    Cache::new(config).ok()
 }
 
 /// Advances the engine's epoch while guests run, and costs nothing while none does.

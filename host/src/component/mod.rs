@@ -1,14 +1,17 @@
 //! WebAssembly: the engine, and the election component on it.
 
 mod bindings;
+mod cache;
 mod context;
 mod election;
 mod engine;
 mod error;
 mod examination;
+mod holdings;
 mod limits;
 mod outgoing;
 mod output;
+mod places;
 mod surroundings;
 #[cfg(test)]
 mod tests;

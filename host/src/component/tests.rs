@@ -1,5 +1,7 @@
 //! The component that ships, against the embedded store.
 
+mod many;
+
 use super::{CheckError, ElectionComponent, Engine, Network, NetworkFailure, Surroundings};
 use crate::clock::virtual_time::VirtualClock;
 use crate::clock::{BootClock, Clock};
@@ -115,22 +117,26 @@ impl Network for Wireless {
     }
 }
 
+/// Around a candidate: this network, and randomness that begins with `seed`.
+fn surroundings(network: impl Network + 'static, seed: u64) -> Surroundings {
+    let bits = AtomicU64::new(seed);
+    Surroundings {
+        wall: Arc::new(|| Duration::from_secs(NOW)),
+        random: Arc::new(move || bits.fetch_add(1, Ordering::Relaxed)),
+        network: Arc::new(network),
+    }
+}
+
 /// The memory of a candidate that has found nobody to lead.
 fn first_memory(engine: &Engine, seed: u64) -> Memory {
     VirtualClock::run(async |clock| {
         let network = Wireless(Mutex::new(Service::new(vec![Account::emulator()], 1)));
-        let bits = AtomicU64::new(seed);
-        let surroundings = Surroundings {
-            wall: Arc::new(|| Duration::from_secs(NOW)),
-            random: Arc::new(move || bits.fetch_add(1, Ordering::Relaxed)),
-            network: Arc::new(network),
-        };
         let settings = Settings::new()
             .with(names::ELECTION, "tests/component")
             .with(names::EVERY, "1h")
             .with(names::CONNECTION_STRING, "UseDevelopmentStorage=true");
         let component = ElectionComponent::new(engine, settings, &clock).unwrap();
-        let component = component.in_surroundings(surroundings);
+        let component = component.in_surroundings(surroundings(network, seed));
         let report = component.step(None, clock.now(), None).await.unwrap();
         assert!(report.trouble.is_empty(), "{:?}", report.trouble);
         report.memory
@@ -143,4 +149,41 @@ fn in_surroundings_of_its_own_a_run_repeats_exactly() {
     let memory = first_memory(&engine, 7);
     assert_eq!(memory, first_memory(&engine, 7));
     assert_ne!(memory, first_memory(&engine, 8));
+}
+
+#[tokio::test]
+async fn an_event_of_a_step_that_could_not_be_made_comes_first_in_the_next_one() {
+    let (store, folder) = (store().await, tempfile::tempdir().unwrap());
+    let file = folder.path().join("connection");
+    let write = |text: &str| std::fs::write(&file, text).unwrap();
+    let settings = Settings::new()
+        .with(names::ELECTION, "tests/component")
+        .with(names::CONNECTION_STRING_FILE, file.to_str().unwrap());
+    let (component, clock) = component(settings);
+    write(&store.connection_string());
+    component.check().await.unwrap();
+
+    write("AccountName=");
+    let undone = component.step(None, clock.now(), Some(Event::Pause)).await.unwrap();
+    assert_eq!(undone.trouble.len(), 1, "{:?}", undone.trouble);
+    assert!(undone.exchanges.is_empty());
+
+    write(&store.connection_string());
+    let done = component.step(Some(&undone.memory), clock.now(), None).await.unwrap();
+    assert!(done.trouble.is_empty(), "{:?}", done.trouble);
+    let asked: Vec<_> = done.exchanges.iter().map(|exchange| exchange.what.as_str()).collect();
+    assert_eq!(asked, ["look at blob"], "it was paused");
+
+    write("AccountName=");
+    let event = Some(Event::Resume);
+    let resumed = component.step(Some(&done.memory), clock.now(), event).await.unwrap();
+    assert!(resumed.trouble[0].detail.contains("What was read before is used"), "{resumed:?}");
+    let mut report = resumed;
+    while !matches!(report.standing, Standing::Leading(_)) {
+        clock.sleep_until(clock.now() + report.again_in).await;
+        report = component.step(Some(&report.memory), clock.now(), None).await.unwrap();
+    }
+    let left =
+        component.step(Some(&report.memory), clock.now(), Some(Event::Leave(None))).await.unwrap();
+    assert_eq!(left.standing, Standing::Left);
 }

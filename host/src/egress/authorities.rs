@@ -7,7 +7,7 @@ use std::fmt;
 
 /// Certificates of authorities, or of single servers, that are trusted beside those that the
 /// platform trusts. None by default.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Authorities(Vec<CertificateDer<'static>>);
 
 impl Authorities {

@@ -1,12 +1,13 @@
 //! The body of an answer on its way to a guest.
 
+use super::budget::Charge;
+use super::lookup::Place;
 use super::permit::Permit;
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, Sleep};
 use wasmtime_wasi_http::{Error, WasiBody};
 
@@ -24,7 +25,11 @@ pub(super) struct Streamed {
 pub(super) struct OfTurn {
     pub permit: Permit,
     /// Its place among the requests of the turn, until its end came or it is dropped.
-    pub place: Option<OwnedSemaphorePermit>,
+    pub place: Option<Place>,
+    /// What the head of the answer takes.
+    pub head: usize,
+    /// The head, and what was read of the body but not taken yet.
+    pub charge: Charge,
 }
 
 impl Streamed {
@@ -32,15 +37,18 @@ impl Streamed {
         let patience = Box::pin(tokio::time::sleep(pause));
         let mut streamed = Self { inner, left: most, pause, patience, turn };
         if streamed.inner.is_end_stream() {
-            streamed.make_room();
+            streamed.make_room(0);
         }
         streamed
     }
 
-    /// Nothing more comes: another request may be sent, although this body was not dropped yet.
-    fn make_room(&mut self) {
+    /// Nothing more comes than the `last` bytes: another request may be sent, although this body was
+    /// not dropped yet.
+    fn make_room(&mut self, last: u64) {
         if let Some(turn) = &mut self.turn {
             turn.place = None;
+            let last = usize::try_from(last).unwrap_or(usize::MAX);
+            turn.charge.set(turn.head.saturating_add(last));
         }
     }
 }
@@ -70,12 +78,12 @@ impl Body for Streamed {
                 this.left = left;
                 this.patience.as_mut().reset(Instant::now() + this.pause);
                 if this.inner.is_end_stream() {
-                    this.make_room();
+                    this.make_room(size);
                 }
                 Poll::Ready(Some(Ok(frame)))
             }
             ended => {
-                this.make_room();
+                this.make_room(0);
                 ended
             }
         }

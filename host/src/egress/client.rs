@@ -13,6 +13,10 @@ pub(super) const USER_AGENT: &str = concat!("tenure/", env!("CARGO_PKG_VERSION")
 /// Unused connections are kept for this long: longer than any interval between renewals.
 const IDLE: Duration = Duration::from_secs(90);
 
+/// So many of them to one host: each election sends one request at a time, and so many steps there
+/// are at a time.
+const IDLE_PER_HOST: usize = 64;
+
 /// One pool of connections, whose TLS half is made when it is first needed.
 #[derive(Default)]
 pub(crate) struct Clients {
@@ -27,9 +31,9 @@ impl Clients {
         Self { authorities, ..Self::default() }
     }
 
-    /// Others that trust the same.
-    pub(crate) fn anew(&self) -> Self {
-        Self::for_component(self.authorities.clone())
+    /// Whether they trust nobody but `authorities` beside whom the platform trusts, and all of these.
+    pub(crate) fn trust(&self, authorities: &Authorities) -> bool {
+        self.authorities == *authorities
     }
 
     /// The client for a scheme.
@@ -40,6 +44,25 @@ impl Clients {
         };
         client.as_ref().map_err(Clone::clone)
     }
+}
+
+/// The whole body of an answer, of `most` bytes at most.
+pub(crate) async fn whole(mut response: reqwest::Response, most: usize) -> Result<Vec<u8>, Unread> {
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await.map_err(Unread::Failed)? {
+        if body.len() + chunk.len() > most {
+            return Err(Unread::TooLong);
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(body)
+}
+
+/// Why there is no body of an answer.
+#[derive(Debug)]
+pub(crate) enum Unread {
+    Failed(reqwest::Error),
+    TooLong,
 }
 
 fn build(config: Result<rustls::ClientConfig, rustls::Error>) -> Result<reqwest::Client, String> {
@@ -53,8 +76,7 @@ fn build(config: Result<rustls::ClientConfig, rustls::Error>) -> Result<reqwest:
         .tcp_nodelay(true)
         .connect_timeout(CONNECT)
         .pool_idle_timeout(IDLE)
-        // The component sends one request at a time.
-        .pool_max_idle_per_host(1)
+        .pool_max_idle_per_host(IDLE_PER_HOST)
         .tls_backend_preconfigured(config.map_err(|error| format!("TLS: {error}"))?)
         .build()
         .map_err(|error| error.to_string())

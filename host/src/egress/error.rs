@@ -5,21 +5,24 @@ use hyper_util::client::legacy;
 use std::error::Error as StdError;
 use std::fmt;
 use std::io;
+use std::net::IpAddr;
 use tokio::time::error::Elapsed;
 use wasmtime_wasi_http::Error;
 
 /// A name that may not be resolved to where it points.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Prohibited {
     pub(super) name: String,
+    pub(super) address: IpAddr,
 }
 
 impl fmt::Display for Prohibited {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, address } = self;
         write!(
             f,
-            "{} is an address of this machine or its link, which is allowed by its address only",
-            self.name
+            "{name} stands for {address}, which belongs to this machine, its link or its platform; \
+             such an address is reached only when --allow-host names the address itself"
         )
     }
 }
@@ -27,8 +30,8 @@ impl fmt::Display for Prohibited {
 impl StdError for Prohibited {}
 
 /// A name that could not be resolved.
-#[derive(Debug)]
-pub(super) struct Unresolved(pub(super) io::Error);
+#[derive(Clone, Debug)]
+pub(super) struct Unresolved(pub(super) String);
 
 impl fmt::Display for Unresolved {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

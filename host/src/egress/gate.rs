@@ -1,13 +1,15 @@
 //! The one way out: every request of a guest passes here.
 
 use super::body::{OfTurn, Streamed};
+use super::budget::{Budget, CHUNK, Charge, Charged, OPEN_BODY, weight};
 use super::error::{Prohibited, find, translate};
+use super::lookup::Place;
 use super::permit::Permit;
-use super::turn::{Connections, Courier, Queued};
+use super::turn::{Connections, Courier, Queued, READ_AHEAD};
 use super::{AllowList, Clients};
 use bytes::Bytes;
 use http_body::Body;
-use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use http_body_util::{BodyExt, Full};
 use reqwest::Url;
 use std::error::Error as StdError;
 use std::sync::Arc;
@@ -25,9 +27,10 @@ pub(crate) struct Policy {
     /// The longest that anything may take; guests may ask for less.
     pub patience: Duration,
     pub answers: Answers,
-    /// Told of what was refused, and what allows it: the guest only learns a code.
-    pub refused: Box<dyn Fn(String) + Send + Sync>,
 }
+
+/// Told of what was refused, and what allows it: the guest only learns a code.
+pub(crate) type Tell = Arc<dyn Fn(String) + Send + Sync>;
 
 /// How the body of an answer reaches the guest.
 #[derive(Clone, Copy)]
@@ -43,6 +46,8 @@ pub(crate) enum Answers {
 #[derive(Clone)]
 pub(crate) struct Gate {
     policy: Arc<Policy>,
+    tell: Tell,
+    budget: Budget,
     way: Way,
 }
 
@@ -57,12 +62,19 @@ type Answer = (http::Response<WasiBody>, Box<dyn Future<Output = Result<(), Erro
 impl Gate {
     /// Over connections that outlast the call.
     pub(crate) fn pooled(policy: Arc<Policy>, clients: Arc<Clients>) -> Self {
-        Self { policy, way: Way::Pooled(clients) }
+        // Its errors tell enough, and it has one request at a time.
+        let (tell, budget) = (Arc::new(|_| {}), Budget::unlimited());
+        Self { policy, tell, budget, way: Way::Pooled(clients) }
     }
 
     /// Over the connections of a turn. It sends nothing once these are dropped.
-    pub(crate) fn of_turn(policy: Arc<Policy>, connections: &Connections) -> Self {
-        Self { policy, way: Way::Turn(connections.courier.clone()) }
+    pub(crate) fn of_turn(
+        policy: Arc<Policy>,
+        connections: &Connections,
+        tell: Tell,
+        budget: Budget,
+    ) -> Self {
+        Self { policy, tell, budget, way: Way::Turn(connections.courier.clone()) }
     }
 
     /// Takes its place in the queue in this call, and sends when the future is driven.
@@ -71,15 +83,21 @@ impl Gate {
         request: http::Request<WasiBody>,
         options: RequestOptions,
     ) -> impl Future<Output = Result<http::Response<WasiBody>, Error>> {
+        // It is the host's from here on, and may wait for long.
+        let line = request.method().as_str().len() + request.uri().to_string().len();
+        let head = self.budget.charge(line + weight(request.headers()));
+        let open = if request.body().is_end_stream() { 0 } else { OPEN_BODY };
+        let charges = head.zip(self.budget.charge(open));
         let queued = match &self.way {
             Way::Pooled(_) => None,
             Way::Turn(courier) => Some(courier.queue()),
         };
-        self.send_queued(queued, request, options)
+        self.send_queued(charges, queued, request, options)
     }
 
     async fn send_queued(
         self,
+        charges: Option<(Charge, Charge)>,
         queued: Option<Queued>,
         request: http::Request<WasiBody>,
         options: RequestOptions,
@@ -93,9 +111,12 @@ impl Gate {
         }
         if !policy.allow.allows(&url) {
             let origin = url.origin().ascii_serialization();
-            (policy.refused)(format!("a request to {origin} was refused: it is not allowed"));
+            (self.tell)(format!("a request to {origin} was refused: it is not allowed"));
             return Err(Error::HttpRequestDenied);
         }
+        let Some((_head, open)) = charges else {
+            return Err(Error::InternalError(Some(self.used_up("a request"))));
+        };
         let first_byte = policy.patience.min(options.first_byte_timeout.unwrap_or(Duration::MAX));
         let place = match queued {
             None => None,
@@ -108,16 +129,27 @@ impl Gate {
         let body = match body.is_end_stream() {
             true => Bytes::new(),
             false => {
-                let body = timeout(policy.patience, Limited::new(body, REQUEST).collect()).await;
-                let body = body.map_err(|_| Error::ConnectionWriteTimeout)?;
-                body.map_err(body_error)?.to_bytes()
+                let taken = timeout(policy.patience, self.take(body)).await;
+                taken.map_err(|_| Error::ConnectionWriteTimeout)??
             }
         };
+        drop(open);
 
-        let sent = timeout(first_byte, self.exchange(head, url, body)).await;
+        let sent = timeout(first_byte, self.exchange(head, url, body, place.clone())).await;
         let response = sent.map_err(|_| Error::ConnectionReadTimeout)??;
         let pause = policy.patience.min(options.between_bytes_timeout.unwrap_or(Duration::MAX));
-        let turn = self.permit().cloned().map(|permit| OfTurn { permit, place });
+        let turn = match self.permit() {
+            None => None,
+            Some(permit) => {
+                let head = weight(response.headers());
+                let ahead = if response.body().is_end_stream() { 0 } else { READ_AHEAD };
+                let charge = self.budget.charge(head + ahead).ok_or_else(|| {
+                    self.used_up("an answer");
+                    Error::HttpResponseHeaderSectionSize(None)
+                })?;
+                Some(OfTurn { permit: permit.clone(), place, head, charge })
+            }
+        };
         let streamed = |body, most| Streamed::new(body, most, pause, turn);
         match policy.answers {
             Answers::Streamed(most) => Ok(response.map(|body| streamed(body, most).boxed_unsync())),
@@ -133,12 +165,49 @@ impl Gate {
         }
     }
 
+    /// Takes the whole body of a request.
+    async fn take(&self, mut body: WasiBody) -> Result<Bytes, Error> {
+        let mut charge = self.budget.charge(0);
+        let mut bytes = Vec::new();
+        while let Some(frame) = body.frame().await {
+            let Ok(data) = frame?.into_data() else { continue };
+            let size = bytes.len() + data.len();
+            if size > REQUEST {
+                return Err(Error::HttpRequestBodySize(Some(REQUEST as u64)));
+            }
+            if size > bytes.capacity() {
+                let room = size.max(2 * bytes.capacity()).min(REQUEST);
+                if !charge.as_mut().is_some_and(|charge| charge.set(room)) {
+                    self.used_up("the body of a request");
+                    return Err(Error::HttpRequestBodySize(Some(size as u64)));
+                }
+                bytes.reserve_exact(room - bytes.len());
+            }
+            bytes.extend_from_slice(&data);
+        }
+        // It is the connection's when the answer is there already, or nobody waits for one.
+        let charged = |_charge| Bytes::from_owner(Charged { bytes, _charge });
+        Ok(charge.map(charged).unwrap_or_default())
+    }
+
+    /// Tells that the budget has no room for something.
+    fn used_up(&self, what: &str) -> String {
+        let limit = self.budget.limit();
+        let text = format!(
+            "{what} found no room: the host holds at most {limit} for the requests of a turn; have \
+             fewer of them under way, or raise --memory-limit, which this is half of"
+        );
+        (self.tell)(text.clone());
+        text
+    }
+
     /// Sends a request, as far as the head of its answer.
     async fn exchange(
         &self,
         head: http::request::Parts,
         url: Url,
         body: Bytes,
+        place: Option<Place>,
     ) -> Result<http::Response<WasiBody>, Error> {
         match &self.way {
             Way::Pooled(clients) => {
@@ -165,7 +234,8 @@ impl Gate {
                 *request.uri_mut() =
                     url.as_str().parse().map_err(|_| Error::HttpRequestUriInvalid)?;
                 *request.headers_mut() = head.headers;
-                let answer = courier.send(request).await.map_err(|error| self.explain(&error))?;
+                let answer = courier.send(request, place).await;
+                let answer = answer.map_err(|error| self.explain(&error))?;
                 Ok(answer.map(|body| body.map_err(|error| translate(&error)).boxed_unsync()))
             }
         }
@@ -178,7 +248,7 @@ impl Gate {
             return Error::HttpRequestDenied;
         }
         if let Some(prohibited) = find::<Prohibited>(error) {
-            (self.policy.refused)(format!("a request was refused: {prohibited}"));
+            (self.tell)(format!("a request was refused: {prohibited}"));
         }
         translate(error)
     }
@@ -195,17 +265,11 @@ async fn collect(body: Streamed) -> Result<Bytes, Error> {
     Ok(body.collect().await?.to_bytes())
 }
 
-fn body_error(error: Box<dyn std::error::Error + Send + Sync>) -> Error {
-    if error.is::<LengthLimitError>() {
-        return Error::HttpRequestBodySize(Some(REQUEST as u64));
-    }
-    match error.downcast::<Error>() {
-        Ok(error) => *error,
-        Err(error) => Error::InternalError(Some(error.to_string())),
-    }
-}
-
 impl WasiHttpHooks for Gate {
+    fn p2_outgoing_body_chunk_size(&mut self) -> usize {
+        CHUNK
+    }
+
     fn set_host_header(&mut self) -> bool {
         // The client sets it from the URL.
         false

@@ -8,9 +8,11 @@
 mod allow;
 mod authorities;
 mod body;
+mod budget;
 mod client;
 mod error;
 mod gate;
+mod lookup;
 mod permit;
 mod probe;
 mod resolver;
@@ -23,7 +25,8 @@ mod wire;
 
 pub use allow::{AllowList, InvalidOrigin};
 pub use authorities::{Authorities, InvalidAuthorities};
-pub(crate) use client::Clients;
+pub(crate) use budget::{Budget, FIELDS, OPEN_BODY, weight};
+pub(crate) use client::{Clients, Unread, whole};
 pub(crate) use gate::{Answers, Gate, Policy};
 pub(crate) use probe::{Reached, Unreached, probe};
 pub(crate) use resolver::Names;

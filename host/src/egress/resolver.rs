@@ -1,61 +1,74 @@
 //! Which addresses a name may stand for.
 
-use super::error::{Prohibited, Unresolved};
+use super::error::Prohibited;
+use super::lookup::{Lookups, NotFound};
+use super::turn::place;
 use crate::handler::BoxFuture;
 use hyper_util::client::legacy::connect::dns::Name;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::task::{Context, Poll};
 use tower_service::Service;
+
+/// Azure's wire server: every virtual machine reaches it, and it tells what only the machine's agent
+/// should know.
+const WIRE_SERVER: Ipv4Addr = Ipv4Addr::new(168, 63, 129, 16);
 
 /// Whom names may stand for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Names {
-    /// Nobody on this machine or its link: for code that chooses its URLs. Else an allowed name could
-    /// be pointed at the machine's identity endpoint.
+    /// Nobody on this machine or its link, nor the platform's own services: for code that chooses its
+    /// URLs. Else an allowed name could be pointed at the machine's identity endpoint, or at a port
+    /// that is open to the machine itself only.
     OfOthers,
     /// Anybody: for the URL of an operator.
     OfAll,
 }
 
-type BoxError = Box<dyn std::error::Error + Send + Sync>;
-
-impl Service<Name> for Names {
-    type Response = std::vec::IntoIter<SocketAddr>;
-    type Error = BoxError;
-    type Future = BoxFuture<'static, Result<Self::Response, BoxError>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, name: Name) -> Self::Future {
-        let names = *self;
-        let prohibits = move |found: &SocketAddr| names == Self::OfOthers && is_local(found.ip());
-        Box::pin(async move {
-            let found = tokio::net::lookup_host((name.as_str(), 0)).await.map_err(Unresolved)?;
-            let (local, public): (Vec<_>, Vec<_>) = found.partition(prohibits);
-            if public.is_empty() && !local.is_empty() {
-                return Err(Prohibited { name: name.as_str().to_owned() }.into());
+impl Names {
+    /// Those of the addresses that `name` may stand for, on a machine whose `own` addresses these are.
+    /// An address that a URL names itself is not judged here: the allow-list has it, or not.
+    pub(super) fn judge(
+        self,
+        name: &str,
+        found: Vec<SocketAddr>,
+        own: &[IpAddr],
+    ) -> Result<Vec<SocketAddr>, Prohibited> {
+        let prohibits = |address: &SocketAddr| self == Self::OfOthers && is_near(address.ip(), own);
+        let (near, far): (Vec<_>, Vec<_>) = found.into_iter().partition(prohibits);
+        match near.first() {
+            Some(address) if far.is_empty() => {
+                Err(Prohibited { name: name.to_owned(), address: address.ip() })
             }
-            Ok(public.into_iter())
-        })
-    }
-}
-
-/// Loopback, link-local or unspecified, also inside of IPv6.
-fn is_local(address: IpAddr) -> bool {
-    match address {
-        IpAddr::V4(v4) => v4.is_loopback() || v4.is_link_local() || v4.is_unspecified(),
-        IpAddr::V6(v6) => {
-            v6.is_loopback()
-                || v6.is_unicast_link_local()
-                || v6.is_unspecified()
-                || embedded(v6).is_some_and(|v4| is_local(v4.into()))
+            _ => Ok(far),
         }
     }
 }
 
-fn embedded(address: Ipv6Addr) -> Option<std::net::Ipv4Addr> {
+/// Whether an address is reserved for URLs that name it: this machine's, on its link, the platform's
+/// own service, or one that may stand for such an address.
+fn is_near(address: IpAddr, own: &[IpAddr]) -> bool {
+    own.contains(&address)
+        || match address {
+            IpAddr::V4(v4) => {
+                v4.is_loopback() || v4.is_link_local() || v4.is_unspecified() || v4 == WIRE_SERVER
+            }
+            IpAddr::V6(v6) => {
+                v6.is_loopback()
+                    || v6.is_unicast_link_local()
+                    || v6.is_unspecified()
+                    || may_be_any(v6)
+                    || embedded(v6).is_some_and(|v4| is_near(v4.into(), own))
+            }
+        }
+}
+
+/// Addresses that are translated into addresses of IPv4 which cannot be told: by 6to4, and by a NAT64
+/// of the local network.
+fn may_be_any(address: Ipv6Addr) -> bool {
+    matches!(address.segments(), [0x2002, ..] | [0x64, 0xff9b, 1, ..])
+}
+
+fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
     // ::a.b.c.d and ::ffff:a.b.c.d, and what NAT64 translates.
     match address.segments() {
         [0x64, 0xff9b, 0, 0, 0, 0, ..] => {
@@ -66,13 +79,41 @@ fn embedded(address: Ipv6Addr) -> Option<std::net::Ipv4Addr> {
     }
 }
 
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+impl Service<Name> for Lookups {
+    type Response = std::vec::IntoIter<SocketAddr>;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<Self::Response, BoxError>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, name: Name) -> Self::Future {
+        let (lookups, place) = (self.clone(), place());
+        Box::pin(async move {
+            match lookups.find(name.as_str(), place).await {
+                Ok(found) => Ok(found.into_iter()),
+                Err(NotFound::Unresolved(error)) => Err(error.into()),
+                Err(NotFound::Prohibited(error)) => Err(error.into()),
+            }
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn judged(address: &str, own: &[&str]) -> Result<Vec<SocketAddr>, Prohibited> {
+        let own: Vec<_> = own.iter().map(|own| own.parse().unwrap()).collect();
+        let found = vec![SocketAddr::new(address.parse().unwrap(), 0)];
+        Names::OfOthers.judge("name", found, &own)
+    }
+
     #[test]
-    fn local_addresses() {
-        let local = |text: &str| is_local(text.parse().unwrap());
+    fn names_do_not_reach_this_machine_its_link_or_the_platforms_own_services() {
         for text in [
             "127.0.0.1",
             "127.9.9.9",
@@ -85,22 +126,49 @@ mod tests {
             "::ffff:169.254.169.254",
             "64:ff9b::a9fe:a9fe",
             "::127.0.0.1",
+            "168.63.129.16",
+            "::ffff:168.63.129.16",
+            "64:ff9b::a83f:8110",
+            // 6to4, whatever it stands for: 127.0.0.1, 20.60.1.1.
+            "2002:7f00:1::",
+            "2002:143c:101::1",
+            "64:ff9b:1::7f00:1",
+            "64:ff9b:1:ffff:ffff:ffff:ffff:ffff",
         ] {
-            assert!(local(text), "{text}");
+            assert!(judged(text, &[]).is_err(), "{text}");
         }
-        for text in ["10.0.0.1", "20.60.1.1", "2603:1030::1", "::ffff:20.60.1.1", "fd00::1"] {
-            assert!(!local(text), "{text}");
+        for text in [
+            "10.0.0.1",
+            "20.60.1.1",
+            "168.63.129.17",
+            "2001::1",
+            "2003::1",
+            "2603:1030::1",
+            "64:ff9b::143c:101",
+            "64:ff9b:2::1",
+            "::ffff:20.60.1.1",
+            "fd00::1",
+        ] {
+            assert!(judged(text, &[]).is_ok(), "{text}");
         }
     }
 
-    #[tokio::test]
-    async fn a_name_of_this_machine_is_refused_unless_an_operator_gave_it() {
-        let localhost = || "localhost".parse::<Name>().unwrap();
-        let Err(error) = Names::OfOthers.call(localhost()).await else {
-            panic!("localhost must be refused");
-        };
-        assert!(error.is::<Prohibited>(), "{error}");
-        let found = Names::OfAll.call(localhost()).await.unwrap();
-        assert!(found.map(|found| found.ip()).any(is_local));
+    #[test]
+    fn names_do_not_reach_the_addresses_of_this_machines_interfaces() {
+        let own = ["10.0.0.4", "203.0.113.9", "fd00::4"];
+        for text in ["10.0.0.4", "203.0.113.9", "fd00::4", "::ffff:10.0.0.4", "64:ff9b::a00:4"] {
+            assert!(judged(text, &own).is_err(), "{text}");
+        }
+        for text in ["10.0.0.5", "203.0.113.8", "fd00::5"] {
+            assert!(judged(text, &own).is_ok(), "{text}");
+        }
+    }
+
+    #[test]
+    fn of_several_addresses_the_others_are_left() {
+        let found = ["10.0.0.4", "20.60.1.1"].map(|text| SocketAddr::new(text.parse().unwrap(), 0));
+        let own = ["10.0.0.4".parse().unwrap()];
+        assert_eq!(Names::OfOthers.judge("name", found.to_vec(), &own).unwrap(), found[1..]);
+        assert_eq!(Names::OfAll.judge("name", found.to_vec(), &own).unwrap(), found);
     }
 }

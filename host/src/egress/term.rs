@@ -16,6 +16,14 @@ impl TermHeader {
     }
 }
 
+/// Whether a server may take the header `name` for `stamp`: what is no letter or digit is often
+/// made one and the same character, `_` for example, before anybody reads it.
+pub(super) fn reads_as(stamp: &HeaderName, name: &HeaderName) -> bool {
+    let plain = |byte: u8| if byte.is_ascii_alphanumeric() { byte } else { b'-' };
+    let plain = |name: &HeaderName| name.as_str().bytes().map(plain).collect::<Vec<_>>();
+    plain(name) == plain(stamp)
+}
+
 impl Default for TermHeader {
     fn default() -> Self {
         Self(HeaderName::from_static("tenure-term"))

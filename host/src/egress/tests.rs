@@ -1,10 +1,13 @@
 //! What reaches the network, with a server on loopback.
 
+mod budget;
 mod lease;
+mod lookup;
 mod term;
 mod tls;
 mod wire;
 
+use super::budget::Budget;
 use super::gate::{Answers, Gate, Policy};
 use super::turn::{AT_A_TIME, Connections};
 use super::{AllowList, Names, Outlet, TermHeader};
@@ -65,12 +68,7 @@ impl Server {
 fn policy(allow: &str, answers: Answers) -> Arc<Policy> {
     let mut list = AllowList::default();
     list.allow(allow).unwrap();
-    Arc::new(Policy {
-        allow: list,
-        patience: Duration::from_secs(30),
-        answers,
-        refused: Box::new(|_| {}),
-    })
+    Arc::new(Policy { allow: list, patience: Duration::from_secs(30), answers })
 }
 
 fn component_gate(allow: impl ToString) -> Gate {
@@ -80,9 +78,10 @@ fn component_gate(allow: impl ToString) -> Gate {
 
 /// The gate of a turn of term 7, and what keeps the turn open.
 fn turn_gate(allow: impl ToString, lease: Deadline) -> (Gate, Connections) {
-    let connections = Outlet::new(TermHeader::default(), Names::OfOthers).open(7, lease);
+    let connections =
+        Outlet::new(TermHeader::default(), Names::OfOthers).open(7, "jobs/report", lease);
     let policy = policy(&allow.to_string(), Answers::Streamed(1000));
-    (Gate::of_turn(policy, &connections), connections)
+    (Gate::of_turn(policy, &connections, Arc::new(|_| {}), Budget::unlimited()), connections)
 }
 
 fn for_ever() -> Deadline {
@@ -208,6 +207,16 @@ async fn a_handler_reaches_this_machine_by_address_only() {
     assert_eq!(server.arrived(), 0);
     let component = component_gate(&allow);
     assert!(send(&component, &format!("http://{allow}/"), "").await.is_ok());
+    // The URL of an operator.
+    let connections =
+        Outlet::new(TermHeader::default(), Names::OfAll).open(7, "jobs/one", for_ever());
+    let webhook = Gate::of_turn(
+        policy(&allow, Answers::Streamed(1000)),
+        &connections,
+        Arc::new(|_| {}),
+        Budget::unlimited(),
+    );
+    assert!(send(&webhook, &format!("http://{allow}/"), "").await.is_ok());
 }
 
 /// Joins the queue in this call.

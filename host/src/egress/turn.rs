@@ -1,8 +1,10 @@
 //! The outgoing HTTP of one turn: connections of its own, which end with it.
 
 use super::client::{CONNECT, USER_AGENT};
+use super::lookup::{Directory, Lookups, Machine, Place};
 use super::permit::{Permit, Revoke};
 use super::resolver::Names;
+use super::term::reads_as;
 use super::wire::Wire;
 use super::{Authorities, TermHeader, tls};
 use crate::deadline::Deadline;
@@ -20,8 +22,9 @@ use rustls::pki_types::ServerName;
 use std::future::ready;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
+use tenure_guest::webhook::{ELECTION_HEADER, election_value};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tower_service::Service;
@@ -34,10 +37,13 @@ const IDLE_PER_HOST: usize = 4;
 /// nor the host of memory for bodies.
 pub(super) const AT_A_TIME: usize = 64;
 
+/// Bytes that are read of a connection before they are taken: no head of an answer is longer.
+pub(super) const READ_AHEAD: usize = 128 * 1024;
+
 /// What all turns of a handler have in common.
 pub(crate) struct Outlet {
     term: TermHeader,
-    tcp: HttpConnector<Names>,
+    tcp: HttpConnector<Lookups>,
     /// Who is trusted beside whom the platform trusts.
     authorities: Arc<Authorities>,
     /// Made when it is first needed, and then kept: a TLS session can be resumed in another turn.
@@ -45,7 +51,7 @@ pub(crate) struct Outlet {
 }
 
 /// Waits until there is room for one more request.
-pub(super) type Queued = BoxFuture<'static, Option<OwnedSemaphorePermit>>;
+pub(super) type Queued = BoxFuture<'static, Option<Place>>;
 
 type Tls = Arc<OnceLock<Result<Arc<ClientConfig>, String>>>;
 
@@ -56,17 +62,26 @@ pub(crate) struct Connections {
     _revoke: Revoke,
 }
 
-/// Sends the requests of one turn, stamped with its term.
+/// Sends the requests of one turn, stamped with its term and its election.
 pub(super) struct Courier {
     client: Client<Connector, Full<Bytes>>,
-    stamp: (HeaderName, HeaderValue),
+    stamps: [(HeaderName, HeaderValue); 2],
     pub(super) permit: Permit,
     places: Arc<Semaphore>,
 }
 
 impl Outlet {
     pub(crate) fn new(term: TermHeader, names: Names) -> Self {
-        let mut tcp = HttpConnector::new_with_resolver(names);
+        Self::with_directory(term, names, Machine)
+    }
+
+    /// Asks `directory` about names and addresses.
+    pub(super) fn with_directory(
+        term: TermHeader,
+        names: Names,
+        directory: impl Directory,
+    ) -> Self {
+        let mut tcp = HttpConnector::new_with_resolver(Lookups::new(names, directory));
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
         tcp.set_connect_timeout(Some(CONNECT));
@@ -78,8 +93,8 @@ impl Outlet {
         Self { authorities: Arc::new(authorities), ..self }
     }
 
-    /// Lets a turn of `term` send while its lease holds.
-    pub(crate) fn open(&self, term: u64, lease: Deadline) -> Connections {
+    /// Lets a turn of `election` under `term` send while its lease holds.
+    pub(crate) fn open(&self, term: u64, election: &str, lease: Deadline) -> Connections {
         let (permit, revoke) = Permit::new(lease);
         let connector = Connector {
             tcp: self.tcp.clone(),
@@ -91,11 +106,18 @@ impl Outlet {
             // What could not be sent is for the handler to decide about.
             .retry_canceled_requests(false)
             .pool_max_idle_per_host(IDLE_PER_HOST)
+            .http1_max_buf_size(READ_AHEAD)
             .build(connector);
-        let stamp = (self.term.name().clone(), term.into());
+        // Its characters are those that a header may have.
+        let election = HeaderValue::try_from(election_value(election));
+        let election = election.unwrap_or(HeaderValue::from_static(""));
+        let stamps = [
+            (self.term.name().clone(), term.into()),
+            (HeaderName::from_static(ELECTION_HEADER), election),
+        ];
         let courier = Arc::new(Courier {
             client,
-            stamp,
+            stamps,
             permit,
             places: Arc::new(Semaphore::new(AT_A_TIME)),
         });
@@ -110,14 +132,15 @@ impl Courier {
         let mut queued = Box::pin(self.places.clone().acquire_owned());
         match queued.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             // The semaphore is never closed.
-            Poll::Ready(place) => Box::pin(ready(place.ok())),
-            Poll::Pending => Box::pin(async { queued.await.ok() }),
+            Poll::Ready(place) => Box::pin(ready(place.ok().map(Arc::new))),
+            Poll::Pending => Box::pin(async { queued.await.ok().map(Arc::new) }),
         }
     }
 
     pub(super) async fn send(
         &self,
         mut request: http::Request<Full<Bytes>>,
+        place: Option<Place>,
     ) -> Result<http::Response<Incoming>, legacy::Error> {
         let headers = request.headers_mut();
         // The client sets it from the URL.
@@ -125,17 +148,33 @@ impl Courier {
         // It could tell a proxy to take the stamp away.
         headers.remove(CONNECTION);
         headers.entry(http::header::USER_AGENT).or_insert(HeaderValue::from_static(USER_AGENT));
-        let (name, value) = self.stamp.clone();
-        // Whatever the handler put there.
-        headers.insert(name, value);
-        self.client.request(request).await
+        for (stamp, value) in &self.stamps {
+            // Whatever the handler put there, and what its server may take for it.
+            let forged: Vec<_> =
+                headers.keys().filter(|name| reads_as(stamp, name)).cloned().collect();
+            for name in forged {
+                headers.remove(name);
+            }
+            headers.insert(stamp.clone(), value.clone());
+        }
+        PLACE.scope(place, self.client.request(request)).await
     }
+}
+
+tokio::task_local! {
+    /// The place of the request that this task sends: the client calls its connector without it.
+    static PLACE: Option<Place>;
+}
+
+/// The place of the request that this call is made for.
+pub(super) fn place() -> Option<Place> {
+    PLACE.try_with(Clone::clone).ok().flatten()
 }
 
 /// Makes connections that write under the permit.
 #[derive(Clone)]
 struct Connector {
-    tcp: HttpConnector<Names>,
+    tcp: HttpConnector<Lookups>,
     authorities: Arc<Authorities>,
     tls: Tls,
     permit: Permit,

@@ -1,13 +1,13 @@
 //! The user's own component as a handler: the world `leader`.
 
-use super::lines::{LineSink, Stream, TurnLines};
+use super::lines::{HandlerLines, LineSink, Stream, TurnLines};
 use super::trap::{explain, shortened};
 use super::{BoxFuture, Handler, TurnEnd};
 use crate::Deadline;
 use crate::clock::{Clock, Reading};
 use crate::component::{self, Context, Engine, Grant, Output, leader};
 use crate::contract::Turn;
-use crate::egress::{AllowList, Answers, Gate, Names, Outlet, Policy, TermHeader};
+use crate::egress::{AllowList, Answers, Budget, Gate, Names, Outlet, Policy, TermHeader};
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
@@ -22,6 +22,10 @@ const INTERFACE: &str = "tenure:election/leader-handler@0.1.0";
 /// at some 30 MiB.
 pub const MEMORY_LIMIT: usize = 256 * 1024 * 1024;
 
+/// The least that the host holds for a turn, in bytes: two of the largest requests. Where the memory
+/// limit is higher, it is half of that.
+const LEAST_BUDGET: usize = 16 * 1024 * 1024;
+
 /// The longest that a handler may wait for an answer, or for its next part.
 const PATIENCE: Duration = Duration::from_secs(300);
 
@@ -32,18 +36,22 @@ const ANSWER: u64 = 1024 * 1024 * 1024;
 pub struct Options {
     /// Its environment, all of it.
     pub env: Vec<(String, String)>,
-    /// Where it may send requests to. Names that resolve to this machine or its link are refused
-    /// all the same: these are allowed by address only.
+    /// Where it may send requests to. Names that resolve to an address of this machine, of its link or
+    /// of its platform are refused all the same: these are allowed by address only.
     pub allow: AllowList,
-    /// The header that carries the term in each of its requests. What it puts there itself is
-    /// replaced.
+    /// The header that carries the term in each of its requests; `tenure-election` carries the
+    /// election. What it puts there itself is replaced.
     pub term_header: TermHeader,
     /// Called with each line that it writes to standard output and standard error, and with what
     /// the host has to say about its requests (`tenure: …`).
     ///
-    /// At most 10 000 lines of each turn: what comes after them is left out.
+    /// At most 10 000 lines and 8 MiB of each turn, and 16 MiB a minute, as a log writes them: what
+    /// comes after that is left out, and counted.
     pub output: Option<LineSink>,
-    /// Bytes that all memories of a turn may have together. A handler that needs more traps.
+    /// Bytes that all memories of a turn may have together. A handler that needs more traps. The host
+    /// holds at most half as much for a turn beside that, or 16 MiB where this is more: headers, and
+    /// bodies on their way. A request beyond that fails, and a handler that only collects headers
+    /// traps.
     pub memory_limit: usize,
 }
 
@@ -67,7 +75,7 @@ pub struct ComponentHandler {
     env: Vec<(String, String)>,
     policy: Arc<Policy>,
     outlet: Outlet,
-    output: Option<LineSink>,
+    lines: HandlerLines,
     memory_limit: usize,
     clock: Reading,
 }
@@ -113,32 +121,27 @@ impl ComponentHandler {
         let world = leader::LeaderPre::new(linked).map_err(|error| {
             InvalidHandler::new(format!("exports {INTERFACE} wrongly: {error:#}"))
         })?;
-        let told = options.output.clone();
-        let refused = move |text: String| {
-            if let Some(sink) = &told {
-                sink(Stream::Stderr, format!("tenure: {text}"));
-            }
-        };
-        let policy = Policy {
-            allow: options.allow,
-            patience: PATIENCE,
-            answers: Answers::Streamed(ANSWER),
-            refused: Box::new(refused),
-        };
+        let policy =
+            Policy { allow: options.allow, patience: PATIENCE, answers: Answers::Streamed(ANSWER) };
         Ok(Self {
             engine: engine.clone(),
             world,
             env: options.env,
             policy: Arc::new(policy),
             outlet: Outlet::new(options.term_header, Names::OfOthers),
-            output: options.output,
+            lines: HandlerLines::new(options.output, clock.reading()),
             memory_limit: options.memory_limit,
             clock: clock.reading(),
         })
     }
 
-    fn store(&self, lease: &Deadline, gate: Gate) -> Store<Context> {
-        let lines = TurnLines::new(self.output.clone());
+    fn store(
+        &self,
+        lease: &Deadline,
+        gate: Gate,
+        budget: Budget,
+        lines: &TurnLines,
+    ) -> Store<Context> {
         let grant = Grant {
             env: &self.env,
             files: &[],
@@ -147,6 +150,7 @@ impl ComponentHandler {
             clock: self.clock.clone(),
             gate: Box::new(gate),
             memory: self.memory_limit,
+            budget,
             deadline: Some(lease),
             surroundings: None,
         };
@@ -163,15 +167,23 @@ impl ComponentHandler {
     }
 
     async fn run(&self, turn: Turn, lease: &Deadline) -> wasmtime::Result<Result<(), String>> {
-        let connections = self.outlet.open(turn.term, lease.clone());
-        let gate = Gate::of_turn(self.policy.clone(), &connections);
-        let mut store = self.store(lease, gate);
+        let connections = self.outlet.open(turn.term, &turn.election, lease.clone());
+        let lines = self.lines.turn();
+        let tell = Arc::new(lines.of_host());
+        let budget = Budget::new((self.memory_limit / 2).max(LEAST_BUDGET));
+        let gate = Gate::of_turn(self.policy.clone(), &connections, tell, budget.clone());
+        let mut store = self.store(lease, gate, budget, &lines);
         // Dropped when the turn ends, however it ends, and before the store: with that go the
         // bodies that the handler left half written, which look as if they were finished then.
         let _connections = connections;
-        let leader = self.world.instantiate_async(&mut store).await?;
-        let handler = leader.tenure_election_leader_handler();
-        handler.call_on_tick(&mut store, &turn).await
+        let ended = async {
+            let leader = self.world.instantiate_async(&mut store).await?;
+            let handler = leader.tenure_election_leader_handler();
+            handler.call_on_tick(&mut store, &turn).await
+        };
+        let ended = ended.await;
+        // The trap itself says less.
+        ended.map_err(|trap| store.data().told().map_or(trap, wasmtime::Error::msg))
     }
 }
 

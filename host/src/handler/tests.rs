@@ -12,16 +12,20 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-const TURN: Turn = Turn {
-    term: 7,
-    slot: 1_500_000_000,
-    value: None,
-    attempt: 1,
-    past_due: false,
-    missed: 0,
-    valid_for: 1_000_000_000,
-    time_limit: None,
-};
+fn turn() -> Turn {
+    Turn {
+        election: "jobs/report".to_owned(),
+        key: "acme/jobs/report/1970-01-01T00:00:01.500Z".to_owned(),
+        term: 7,
+        slot: 1_500_000_000,
+        value: None,
+        attempt: 1,
+        past_due: false,
+        missed: 0,
+        valid_for: 1_000_000_000,
+        time_limit: None,
+    }
+}
 
 type Lines = Arc<Mutex<Vec<(Stream, String)>>>;
 
@@ -54,7 +58,7 @@ fn lease() -> Deadline {
 #[tokio::test]
 async fn a_turn_runs_and_its_lines_are_seen() {
     let (handler, lines) = load(EXAMPLE_HANDLER, &[], "").unwrap();
-    assert_eq!(handler.on_tick(TURN, lease()).await, TurnEnd::Succeeded);
+    assert_eq!(handler.on_tick(turn(), lease()).await, TurnEnd::Succeeded);
     let lines = lines.lock().unwrap();
     let expected = "slot 1970-01-01T00:00:01.500000000Z, term 7";
     assert_eq!(*lines, [(Stream::Stdout, expected.to_owned())]);
@@ -72,12 +76,13 @@ async fn a_turn_reports_to_an_allowed_host() {
     tokio::spawn(async move { axum::serve(listener, app).await });
     let (handler, _) =
         load(EXAMPLE_HANDLER, &[("REPORT_URL", &format!("http://{host}/r"))], &host).unwrap();
-    assert_eq!(handler.on_tick(TURN, lease()).await, TurnEnd::Succeeded);
+    assert_eq!(handler.on_tick(turn(), lease()).await, TurnEnd::Succeeded);
     let (headers, body) = reports.recv().await.unwrap();
     assert_eq!(headers["tenure-term"], "7");
+    assert_eq!(headers["tenure-election"], "jobs/report");
     assert_eq!(
         body,
-        r#"{"term":7,"slot":"1970-01-01T00:00:01.500000000Z","attempt":1,"past_due":false}"#
+        r#"{"election":"jobs/report","term":7,"slot":"1970-01-01T00:00:01.500000000Z","attempt":1,"past_due":false}"#
     );
 }
 
@@ -96,7 +101,7 @@ async fn the_connections_of_a_turn_end_with_it() {
         while peer.read(&mut request).await.unwrap() > 0 {}
     };
     let served = tokio::time::timeout(Duration::from_secs(20), serve);
-    let (end, served) = tokio::join!(handler.on_tick(TURN, lease()), served);
+    let (end, served) = tokio::join!(handler.on_tick(turn(), lease()), served);
     assert_eq!(end, TurnEnd::Succeeded);
     served.expect("the connection is closed");
 }
@@ -105,7 +110,7 @@ async fn the_connections_of_a_turn_end_with_it() {
 async fn what_is_not_allowed_fails_the_turn_and_is_told() {
     let (handler, lines) =
         load(EXAMPLE_HANDLER, &[("REPORT_URL", "http://127.0.0.1:1/")], "").unwrap();
-    let end = handler.on_tick(TURN, lease()).await;
+    let end = handler.on_tick(turn(), lease()).await;
     assert!(matches!(&end, TurnEnd::Failed(text) if text.contains("HttpRequestDenied")), "{end:?}");
     let lines = lines.lock().unwrap();
     let told = (
@@ -124,7 +129,7 @@ async fn nothing_reaches_an_allowed_host_after_the_deadline() {
     let (handler, _) = load(EXAMPLE_HANDLER, &[("REPORT_URL", &url)], &host).unwrap();
     let over = Deadline::new(BootClock::new().reading(), Duration::ZERO);
     // Denied, or cut off by the next tick before it came to that.
-    let end = handler.on_tick(TURN, over).await;
+    let end = handler.on_tick(turn(), over).await;
     assert!(matches!(end, TurnEnd::Failed(_) | TurnEnd::CutOff), "{end:?}");
     let nobody = listener.accept().unwrap_err();
     assert_eq!(nobody.kind(), std::io::ErrorKind::WouldBlock);

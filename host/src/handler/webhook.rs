@@ -11,7 +11,9 @@ mod tests;
 use super::{BoxFuture, Handler, TurnEnd};
 use crate::Deadline;
 use crate::contract::Turn;
-use crate::egress::{AllowList, Answers, Authorities, Gate, InvalidOrigin, Names, Outlet, Policy};
+use crate::egress::{
+    AllowList, Answers, Authorities, Budget, Gate, InvalidOrigin, Names, Outlet, Policy,
+};
 use bytes::Bytes;
 use http::uri::InvalidUri;
 use http::{HeaderName, HeaderValue, Method, Request};
@@ -19,7 +21,7 @@ use http_body_util::{BodyExt, Full};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
-use tenure_guest::election::{self, Failure, FailureKind, Timestamp};
+use tenure_guest::election::{self, Failure, FailureKind, Timestamp, TurnId};
 use tenure_guest::webhook::{Call, Target, wanted};
 use tokio::time::timeout;
 use wasmtime_wasi_http::{Error, RequestOptions, WasiBody};
@@ -46,13 +48,7 @@ impl WebhookHandler {
     pub(crate) fn new(target: Target, authorities: Authorities) -> Result<Self, InvalidOrigin> {
         let mut allow = AllowList::default();
         allow.allow(target.origin())?;
-        let policy = Policy {
-            allow,
-            patience: PATIENCE,
-            answers: Answers::Streamed(u64::MAX),
-            // Nothing is: the one URL is allowed.
-            refused: Box::new(|_| {}),
-        };
+        let policy = Policy { allow, patience: PATIENCE, answers: Answers::Streamed(u64::MAX) };
         // It was judged together with the URL.
         let term_header = target.term_header().parse().unwrap_or_default();
         // A sidecar is reached by `localhost`.
@@ -61,12 +57,14 @@ impl WebhookHandler {
     }
 
     async fn call(&self, turn: Turn, lease: &Deadline) -> Result<(), String> {
-        let term = turn.term;
-        let call = Call::of(&known(turn), &self.target);
+        let connections = self.outlet.open(turn.term, &turn.election, lease.clone());
+        let (turn, id) = known(turn);
+        let call = Call::of(&turn, &id, &self.target);
         // Its lease is renewed meanwhile: only what was set for the call ends it here.
         let call = Call { timeout: self.target.timeout().unwrap_or(PATIENCE), ..call };
-        let connections = self.outlet.open(term, lease.clone());
-        let gate = Gate::of_turn(self.policy.clone(), &connections);
+        // Nothing is refused: the one URL is allowed.
+        let (tell, budget) = (Arc::new(|_| {}), Budget::unlimited());
+        let gate = Gate::of_turn(self.policy.clone(), &connections, tell, budget);
         let request = request(&call).map_err(|_| call.failed(&other("the URL is none")))?;
         let sent = timeout(call.timeout, gate.send(request, RequestOptions::default())).await;
         let answer = match sent {
@@ -100,8 +98,9 @@ impl fmt::Debug for WebhookHandler {
 }
 
 /// The same turn, as the core knows it.
-fn known(turn: Turn) -> election::Turn {
-    election::Turn {
+fn known(turn: Turn) -> (election::Turn, TurnId) {
+    let id = TurnId { election: turn.election, key: turn.key };
+    let turn = election::Turn {
         term: turn.term,
         slot: Timestamp(turn.slot),
         value: turn.value,
@@ -110,7 +109,8 @@ fn known(turn: Turn) -> election::Turn {
         missed: turn.missed,
         valid_for: Duration::from_nanos(turn.valid_for),
         time_limit: turn.time_limit.map(Duration::from_nanos),
-    }
+    };
+    (turn, id)
 }
 
 fn request(call: &Call) -> Result<Request<WasiBody>, http::Error> {

@@ -297,9 +297,9 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
         let now = self.now();
         let until = taken_at + Duration::from_nanos(turn.valid_for);
         if self.leaving.is_some() || until <= now {
-            // Claimed, but it will not run: nobody else may wait for it.
+            // Claimed, but it will not run: nobody else may wait for it, and it is no attempt.
             self.tell(Event::turn_ended(&turn, &TurnEnd::CutOff, Duration::ZERO));
-            self.word = Some(Word::TurnEnded(Outcome::CutOff));
+            self.word = Some(Word::TurnEnded(Outcome::NotStarted));
             return;
         }
         self.tell(Event::turn_started(&turn));

@@ -13,6 +13,12 @@ pub trait Elector: Send + Sync {
         elapsed: Duration,
         event: Option<Event>,
     ) -> impl Future<Output = Result<Report, ComponentError>> + Send;
+
+    /// How long the newest step waited for others before it began. None: it has not begun, and may
+    /// wait for as long as it takes. Only what comes after that can take too long.
+    fn waited(&self) -> Option<Duration> {
+        Some(Duration::ZERO)
+    }
 }
 
 impl Elector for ElectionComponent {
@@ -23,5 +29,9 @@ impl Elector for ElectionComponent {
         event: Option<Event>,
     ) -> Result<Report, ComponentError> {
         ElectionComponent::step(self, memory.as_ref(), elapsed, event).await
+    }
+
+    fn waited(&self) -> Option<Duration> {
+        ElectionComponent::waited(self)
     }
 }

@@ -151,6 +151,7 @@ pub fn class_name(class: TroubleClass) -> &'static str {
         TroubleClass::LeaseLost => "lease-lost",
         TroubleClass::Schedule => "schedule",
         TroubleClass::Work => "work",
+        TroubleClass::Order => "order",
     }
 }
 
@@ -184,6 +185,8 @@ mod tests {
             r#"{"event":"renewed","term":7,"valid_for_ms":11990}"#
         );
         let turn = Turn {
+            election: "jobs/report".to_owned(),
+            key: "acme/jobs/report/1970-01-01T00:00:01.500Z".to_owned(),
             term: 7,
             slot: 1_500_000_000,
             value: None,

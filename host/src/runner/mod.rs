@@ -171,12 +171,21 @@ impl<E: Elector, C: Clock> Runner<E, C> {
     fn step(&self, memory: Option<Memory>, word: Option<Word>) -> Step<'_> {
         let taken_at = self.clock.now();
         let future = async move {
-            select! {
-                biased;
-                result = self.elector.step(memory, taken_at, word) => result,
-                () = self.clock.sleep_until(taken_at + STEP_LIMIT) => {
-                    Err(ComponentError::new(format!("a step took more than {STEP_LIMIT:?}")))
+            let mut step = pin!(self.elector.step(memory, taken_at, word));
+            let mut limit = taken_at + STEP_LIMIT;
+            loop {
+                select! {
+                    biased;
+                    result = &mut step => return result,
+                    () = self.clock.sleep_until(limit) => {}
                 }
+                let began = self.elector.waited().map(|waited| taken_at + waited);
+                let later = began.unwrap_or_else(|| self.clock.now()) + STEP_LIMIT;
+                if later <= limit {
+                    let error = format!("a step took more than {STEP_LIMIT:?}");
+                    return Err(ComponentError::new(error));
+                }
+                limit = later;
             }
         };
         Step { taken_at, future: Box::pin(future) }

@@ -3,6 +3,7 @@
 mod leaving;
 mod orders;
 mod stopping;
+mod waiting;
 
 use super::{Candidate, Elector, Event, Order, Runner, seen_stopped};
 use crate::Deadline;
@@ -121,6 +122,8 @@ fn left(term: u64) -> Reply {
 fn turn(term: u64) -> Turn {
     let (valid_for, time_limit) = (12 * SECOND, None);
     Turn {
+        election: String::new(),
+        key: String::new(),
         term,
         slot: 0,
         value: None,
@@ -177,6 +180,7 @@ fn said(outcome: Outcome) -> &'static str {
         Outcome::TimedOut => "timed out",
         Outcome::CutOff => "cut off",
         Outcome::Abandoned => "abandoned",
+        Outcome::NotStarted => "not started",
     }
 }
 
@@ -383,7 +387,7 @@ fn a_turn_whose_time_is_over_is_not_started() {
             "0 step as new",
             "12 elected 7",
             "12 turn cut-off",
-            "12 step: cut off",
+            "12 step: not started",
             "13 step: leave",
             "13 stopped",
         ]

@@ -1,173 +1,155 @@
 //! Takes connections for the pages, and bounds what they cost: each is a descriptor, and the process
 //! that holds the lease needs some for its renewals.
+//!
+//! Whoever connects is let in. When there is no room, the connection closes that has been idle the
+//! longest: of the same peer when that peer has its share, else of all. So connections that ask
+//! nothing cannot keep out a probe. One on which a request is being answered is never closed for
+//! that; when all are, the newcomer is turned away.
+
+mod connection;
+#[cfg(test)]
+mod tests;
 
 use axum::Router;
+use connection::{Connection, Use, answering};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::service::TowerToHyperService;
-use std::io;
-use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv6Addr};
+use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::select;
-use tokio::task::JoinSet;
-use tokio::time::{Sleep, sleep};
+use tokio::task::{Id, JoinSet};
+use tokio::time::sleep;
 
 /// After connections could not be accepted, for lack of descriptors for example.
 const AFTER_FAILURE: Duration = Duration::from_secs(1);
 
 /// What connections may cost.
+#[derive(Clone, Copy)]
 pub(super) struct Limits {
-    /// So many at a time; further ones wait until one of them ends.
+    /// So many at a time.
     connections: usize,
-    /// How long a connection lasts on which no whole request arrives, or no answer gets on.
+    /// So many of one peer. Behind a proxy all clients are one peer: there must be room for all
+    /// viewers of the page, and for others beside them.
+    of_peer: usize,
+    /// How long a request may take to arrive, and its answer to be taken.
     patience: Duration,
+    /// A connection of this age ends with the answer that is under way.
+    life: Duration,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { connections: 128, patience: Duration::from_secs(10) }
+        Self {
+            connections: 128,
+            of_peer: 64,
+            patience: Duration::from_secs(10),
+            life: Duration::from_secs(600),
+        }
     }
 }
 
 /// Answers all who connect. Does not end; its connections end with it.
 pub(super) async fn accept(listener: TcpListener, app: Router, limits: Limits) {
-    let patience = limits.patience;
-    let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(patience);
-    let mut connections = JoinSet::new();
+    let mut tasks = JoinSet::new();
+    let mut open = Open { limits, connections: HashMap::new() };
     loop {
         select! {
-            accepted = listener.accept(), if connections.len() < limits.connections => {
-                let Ok((stream, _)) = accepted else {
+            accepted = listener.accept() => {
+                let Ok((stream, address)) = accepted else {
                     sleep(AFTER_FAILURE).await;
                     continue;
                 };
-                let stream = TokioIo::new(Connection { stream, patience, stalled: None });
-                let service = TowerToHyperService::new(app.clone());
-                connections.spawn(http.serve_connection(stream, service));
+                let peer = peer(address.ip());
+                if !open.make_room(peer) {
+                    continue;
+                }
+                let usage = Arc::new(Use::default());
+                let task = tasks.spawn(attend(stream, app.clone(), usage.clone(), limits));
+                open.connections.insert(task.id(), (peer, usage));
             }
+            Some(ended) = tasks.join_next_with_id() => open.forget(ended),
+        }
+        // The ones that were told to close do so at once.
+        while tasks.len() > limits.connections
+            && let Some(ended) = tasks.join_next_with_id().await
+        {
+            open.forget(ended);
+        }
+    }
+}
+
+/// Answers one peer until either side ends it.
+async fn attend(stream: TcpStream, app: Router, usage: Arc<Use>, limits: Limits) {
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(limits.patience);
+    let stream = TokioIo::new(Connection::new(stream, limits.patience, usage.clone()));
+    let service = answering(app, limits.patience, usage.clone());
+    let mut connection = pin!(http.serve_connection(stream, service));
+    let mut life = pin!(sleep(limits.life));
+    let mut is_old = false;
+    loop {
+        select! {
             // However it ended: that is between it and who connected.
-            Some(_) = connections.join_next() => {}
-        }
-    }
-}
-
-/// A connection that fails when who connected takes nothing for too long.
-struct Connection {
-    stream: TcpStream,
-    patience: Duration,
-    /// Until when it may take something, while there is something.
-    stalled: Option<Pin<Box<Sleep>>>,
-}
-
-impl AsyncRead for Connection {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(cx, buffer)
-    }
-}
-
-impl AsyncWrite for Connection {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        if let Poll::Ready(written) = Pin::new(&mut self.stream).poll_write(cx, bytes) {
-            self.stalled = None;
-            return Poll::Ready(written);
-        }
-        let patience = self.patience;
-        ready!(self.stalled.get_or_insert_with(|| Box::pin(sleep(patience))).as_mut().poll(cx));
-        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use axum::body::Body;
-    use axum::routing::get;
-    use futures_util::stream::repeat_with;
-    use std::convert::Infallible;
-    use std::net::SocketAddr;
-    use std::sync::Arc;
-    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-    use tokio::sync::Notify;
-    use tokio::time::{Instant, timeout};
-
-    const SOON: Duration = Duration::from_secs(30);
-    const LIMITS: Limits = Limits { connections: 4, patience: Duration::from_millis(500) };
-
-    async fn served(app: Router) -> (SocketAddr, JoinSet<()>) {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let mut serving = JoinSet::new();
-        serving.spawn(accept(listener, app, LIMITS));
-        (address, serving)
-    }
-
-    /// A connection on which this was sent.
-    async fn sent(address: SocketAddr, bytes: &str) -> TcpStream {
-        let mut stream = TcpStream::connect(address).await.unwrap();
-        stream.write_all(bytes.as_bytes()).await.unwrap();
-        stream
-    }
-
-    #[tokio::test]
-    async fn requests_that_do_not_arrive_are_bounded_in_number_and_in_time() {
-        let (address, _serving) = served(Router::new().route("/", get(|| async { "here" }))).await;
-        let began = Instant::now();
-        let mut silent = Vec::new();
-        for bytes in ["", "GET / HT", "GET / HTTP/1.1\r\nhost: x\r\n\r\n", "", "GET / HT"] {
-            silent.push(sent(address, bytes).await);
-        }
-        let mut proper = sent(address, "GET / HTTP/1.0\r\n\r\n").await;
-        let mut answer = String::new();
-        timeout(SOON, proper.read_to_string(&mut answer)).await.unwrap().unwrap();
-        assert!(answer.ends_with("here"), "{answer}");
-        // It was one too many.
-        assert!(began.elapsed() >= LIMITS.patience, "{:?}", began.elapsed());
-        for mut stream in silent {
-            // One of them was answered before, and asked nothing further.
-            let ended = timeout(SOON, stream.read_to_end(&mut Vec::new())).await;
-            ended.expect("it is closed").unwrap();
-        }
-    }
-
-    #[tokio::test]
-    async fn who_takes_nothing_is_not_waited_for() {
-        struct Guard(Arc<Notify>);
-        impl Drop for Guard {
-            fn drop(&mut self) {
-                self.0.notify_one();
+            _ = connection.as_mut() => return,
+            () = usage.closed() => return,
+            () = life.as_mut(), if !is_old => {
+                is_old = true;
+                connection.as_mut().graceful_shutdown();
             }
         }
-        let ended = Arc::new(Notify::new());
-        let told = ended.clone();
-        let much = move || async move {
-            let guard = Guard(told);
-            Body::from_stream(repeat_with(move || {
-                let _guard = &guard;
-                Ok::<_, Infallible>(vec![0; 65_536])
-            }))
-        };
-        let (address, _serving) = served(Router::new().route("/", get(much))).await;
-        let _stream = sent(address, "GET / HTTP/1.1\r\nhost: x\r\n\r\n").await;
-        timeout(SOON, ended.notified()).await.expect("it is given up");
+    }
+}
+
+/// The connections that are not told to close.
+struct Open {
+    limits: Limits,
+    connections: HashMap<Id, (IpAddr, Arc<Use>)>,
+}
+
+impl Open {
+    /// Whether there is room for one more of `peer`, now or because another one makes room for it.
+    fn make_room(&mut self, peer: IpAddr) -> bool {
+        let of_peer = self.connections.values().filter(|(other, _)| *other == peer).count();
+        let only_of = (of_peer >= self.limits.of_peer).then_some(peer);
+        if only_of.is_none() && self.connections.len() < self.limits.connections {
+            return true;
+        }
+        self.close_idlest(only_of)
+    }
+
+    /// Closes the connection that has been idle the longest, if one is.
+    fn close_idlest(&mut self, only_of: Option<IpAddr>) -> bool {
+        let considered = self.connections.iter();
+        let considered =
+            considered.filter(|(_, (peer, _))| only_of.is_none_or(|only| only == *peer));
+        let mut idle: Vec<_> =
+            considered.filter_map(|(id, (_, usage))| Some((usage.idle_since()?, *id))).collect();
+        idle.sort_unstable_by_key(|(since, _)| *since);
+        // One that has just begun to be used is not closed.
+        let closed = idle.into_iter().find(|(_, id)| {
+            self.connections.get(id).is_some_and(|(_, usage)| usage.close_if_idle())
+        });
+        closed.is_some_and(|(_, id)| self.connections.remove(&id).is_some())
+    }
+
+    fn forget(&mut self, ended: Result<(Id, ()), tokio::task::JoinError>) {
+        let id = ended.map_or_else(|error| error.id(), |(id, ())| id);
+        self.connections.remove(&id);
+    }
+}
+
+/// Who counts as one peer: an IPv4 address, or the network of an IPv6 address, of which a machine may
+/// take any.
+fn peer(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => {
+            let network = u128::from(address) & !u128::from(u64::MAX);
+            IpAddr::V6(Ipv6Addr::from(network))
+        }
+        address => address,
     }
 }

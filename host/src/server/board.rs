@@ -51,6 +51,8 @@ pub(super) struct State {
     pub(super) whole: Duration,
     /// To whom it hands over.
     heir: Option<String>,
+    /// Why nothing came of the last order.
+    refused_order: Option<String>,
     /// An operator keeps it out of the race.
     paused: bool,
     trouble: Option<Told>,
@@ -60,6 +62,8 @@ pub(super) struct State {
     stepped: bool,
     /// The turn that runs, or else the last one.
     turn: Option<LastTurn>,
+    /// So many turns in a row did not succeed.
+    failed_turns: u32,
     pub(super) history: VecDeque<Change>,
     /// When and what, also what is over.
     pub(super) troubles: VecDeque<(Duration, String)>,
@@ -114,7 +118,10 @@ fn keeps_out(class: TroubleClass) -> bool {
         | TroubleClass::Unreachable
         | TroubleClass::Unavailable
         | TroubleClass::Nonsense => true,
-        TroubleClass::LeaseLost | TroubleClass::Schedule | TroubleClass::Work => false,
+        TroubleClass::LeaseLost
+        | TroubleClass::Schedule
+        | TroubleClass::Work
+        | TroubleClass::Order => false,
     }
 }
 
@@ -191,6 +198,12 @@ impl Board {
         }
         let state = &mut *state;
         state.heir.clone_from(&report.heir);
+        let refused = report.trouble.iter().rfind(|trouble| trouble.class == TroubleClass::Order);
+        match refused {
+            Some(trouble) => state.refused_order = Some(trouble.detail.clone()),
+            None if report.heir.is_some() => state.refused_order = None,
+            None => {}
+        }
         state.role = match &report.standing {
             Standing::Leading(tenancy) => {
                 let (term, valid_for) = (tenancy.term, Duration::from_nanos(tenancy.valid_for));
@@ -222,7 +235,13 @@ impl Board {
             self.state().role = Role::Left;
         }
         if let Some(turn) = LastTurn::of(event) {
-            self.state().turn = Some(turn);
+            let mut state = self.state();
+            state.failed_turns = match turn.outcome.as_deref() {
+                Some("succeeded") => 0,
+                Some(_) => state.failed_turns.saturating_add(1),
+                None => state.failed_turns,
+            };
+            state.turn = Some(turn);
         }
         self.state().remember(event, now);
         self.note_change(event, now);
@@ -277,6 +296,11 @@ impl Board {
         self.state().turn.clone()
     }
 
+    /// So many turns in a row, up to the last one, did not succeed.
+    pub(super) fn failed_turns(&self) -> u32 {
+        self.state().failed_turns
+    }
+
     /// Whether it could lead: the storage account answers, and lets it.
     pub(super) fn readiness(&self, now: Duration) -> Readiness {
         if !self.runs(now) {
@@ -301,6 +325,11 @@ impl Board {
     /// To whom it hands over.
     pub(super) fn heir(&self) -> Option<String> {
         self.state().heir.clone()
+    }
+
+    /// Why nothing came of the last order.
+    pub(super) fn refused_order(&self) -> Option<String> {
+        self.state().refused_order.clone()
     }
 
     /// Whether an operator keeps it out of the race.

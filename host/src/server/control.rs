@@ -7,15 +7,18 @@
 //! | `POST /pause` | stay out of the race; a leader resigns |
 //! | `POST /resume` | contend again |
 //!
-//! Each needs `Authorization: Bearer TOKEN`, which no page of another site can send. The answer is 202: it
-//! was ordered. What becomes of it is seen at `/leader`, and in the log.
+//! Each needs a proof that whoever orders it has the token ([`proof`](super::proof)), as the commands of
+//! operators give it; or the token itself, `Authorization: Bearer TOKEN`, from people who know whom they
+//! give it to. No page of another site can send either. The answer is 202: it was ordered. What becomes
+//! of it is seen at `/leader`, and in the log.
 
 use super::board::Role;
 use super::pages::{Face, Faces, answer};
+use super::proof::{Intent, SCHEME};
 use crate::runner::Order;
 use axum::Router;
 use axum::body::Body;
-use axum::http::{HeaderMap, Response, StatusCode, Uri, header};
+use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, Uri, header};
 use axum::routing::post;
 use serde_json::json;
 use std::fmt;
@@ -28,7 +31,7 @@ const LONGEST_NAME: usize = 128;
 /// Who may steer, and where the orders go.
 #[derive(Clone, Debug)]
 pub struct Control {
-    /// What operators show.
+    /// What operators prove that they have.
     pub token: ControlToken,
     /// Read by the runner ([`run_with`](crate::runner::Runner::run_with)).
     pub orders: mpsc::Sender<Order>,
@@ -95,37 +98,45 @@ pub(super) fn routes() -> Router<Faces> {
 }
 
 async fn resign(face: Face, headers: HeaderMap) -> Response<Body> {
-    match leads(&face, &headers) {
-        Ok(()) => order(face, headers, Order::Resign).await,
+    match control(&face, &headers, "resign", "").and_then(|()| leads(&face)) {
+        Ok(()) => give(&face, Order::Resign),
         Err(refusal) => *refusal,
     }
 }
 
 async fn transfer(face: Face, headers: HeaderMap, uri: Uri) -> Response<Body> {
-    if let Err(refusal) = leads(&face, &headers) {
+    let to = name(&uri);
+    if let Err(refusal) = control(&face, &headers, "transfer", &to).and_then(|()| leads(&face)) {
         return *refusal;
     }
-    let to = name(&uri);
-    match to {
-        // Names are compared as they are written on record.
-        Some(to) if to == face.board.candidate => {
-            refuse(StatusCode::CONFLICT, "this candidate leads already")
-        }
-        Some(to) => order(face, headers, Order::HandOver(to)).await,
-        None => refuse(StatusCode::BAD_REQUEST, "name the heir, as in /transfer?to=NAME"),
+    if to.is_empty() || to.len() > LONGEST_NAME {
+        return refuse(StatusCode::BAD_REQUEST, "name the successor, as in /transfer?to=NAME");
+    }
+    // Names are compared as they are written on record.
+    if to == face.board.candidate {
+        return refuse(StatusCode::CONFLICT, "this candidate leads already");
+    }
+    give(&face, Order::HandOver(to))
+}
+
+/// Of a paused candidate or one that contends, whether or not it leads.
+async fn order(face: Face, headers: HeaderMap, order: Order) -> Response<Body> {
+    match control(&face, &headers, &order.to_string(), "") {
+        Ok(()) => give(&face, order),
+        Err(refusal) => *refusal,
     }
 }
 
-/// The name after `to=`.
-fn name(uri: &Uri) -> Option<String> {
-    let url = reqwest::Url::parse(&format!("http://-/?{}", uri.query()?)).ok()?;
-    let name = url.query_pairs().find(|(key, _)| key == "to")?.1;
-    (!name.is_empty() && name.len() <= LONGEST_NAME).then(|| name.into_owned())
+/// The name after `to=`; empty where there is none.
+fn name(uri: &Uri) -> String {
+    let query = uri.query().unwrap_or_default();
+    let url = reqwest::Url::parse(&format!("http://-/?{query}")).ok();
+    let name = url.as_ref().and_then(|url| url.query_pairs().find(|(key, _)| key == "to"));
+    name.map(|(_, name)| name.into_owned()).unwrap_or_default()
 }
 
-/// Whether there is a leadership to give up. Who may not know is not told.
-fn leads(face: &Face, headers: &HeaderMap) -> Result<(), Box<Response<Body>>> {
-    control(face, headers)?;
+/// Whether there is a leadership to give up.
+fn leads(face: &Face) -> Result<(), Box<Response<Body>>> {
     match face.board.role(face.clock.now()) {
         Role::Leading { .. } => Ok(()),
         Role::Following(Some(leader)) => {
@@ -136,32 +147,44 @@ fn leads(face: &Face, headers: &HeaderMap) -> Result<(), Box<Response<Body>>> {
     }
 }
 
-fn control<'f>(face: &'f Face, headers: &HeaderMap) -> Result<&'f Control, Box<Response<Body>>> {
+/// Whether these headers are of somebody who may give this order. Who may not is told nothing else.
+fn control(
+    face: &Face,
+    headers: &HeaderMap,
+    order: &str,
+    to: &str,
+) -> Result<(), Box<Response<Body>>> {
     let Some(control) = &face.control else {
         let why = "this candidate cannot be steered: it has no control token \
                    (--control-token-file, or TENURE_CONTROL_TOKEN)";
         return Err(Box::new(refuse(StatusCode::FORBIDDEN, why)));
     };
+    let (election, candidate) = (&*face.board.election, &*face.board.candidate);
+    let intent = Intent { order, to, election, candidate };
+    let now = face.clock.now();
     let shown = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-    let shown = shown.and_then(|value| value.strip_prefix("Bearer "));
-    if shown.is_some_and(|shown| control.token.is(shown)) {
-        return Ok(control);
+    let may = shown.is_some_and(|shown| match shown.strip_prefix("Bearer ") {
+        Some(token) => control.token.is(token),
+        None => face.nonces.accept(shown, &intent, &control.token, now),
+    });
+    if may {
+        return Ok(());
     }
     let mut refusal = refuse(StatusCode::UNAUTHORIZED, "the control token is missing or wrong");
-    let challenge = header::HeaderValue::from_static("Bearer");
-    refusal.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
+    let headers = refusal.headers_mut();
+    headers.append(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    if let Ok(nonce) = format!("{SCHEME} nonce=\"{}\"", face.nonces.issue(now)).try_into() {
+        headers.append(header::WWW_AUTHENTICATE, nonce);
+    }
     Err(Box::new(refusal))
 }
 
-async fn order(face: Face, headers: HeaderMap, order: Order) -> Response<Body> {
-    let control = match control(&face, &headers) {
-        Ok(control) => control,
-        Err(refusal) => return *refusal,
-    };
+fn give(face: &Face, order: Order) -> Response<Body> {
     let told = json!({ "ordered": order.to_string() });
-    match control.orders.try_send(order) {
-        Ok(()) => answer(StatusCode::ACCEPTED, &told),
-        Err(_) => refuse(StatusCode::SERVICE_UNAVAILABLE, "it takes no orders now; ask again"),
+    let orders = face.control.as_ref().map(|control| control.orders.try_send(order));
+    match orders {
+        Some(Ok(())) => answer(StatusCode::ACCEPTED, &told),
+        _ => refuse(StatusCode::SERVICE_UNAVAILABLE, "it takes no orders now; ask again"),
     }
 }
 

@@ -15,16 +15,21 @@
 //! `/metrics`, by the label `election`; `?election=container/blob` chooses one, and `/leader`, `/history` and
 //! `/readyz?leader` ask for that. One that is not in the process is 404 everywhere.
 //!
-//! Whoever reaches the listener may read all of it. It holds no secret. It takes 128 connections at a time, and
-//! closes those on which nothing gets on for 10 s. Only with the token of a
-//! [`Control`] can a candidate be steered: `POST /resign`, `/transfer?to=NAME`, `/pause`, `/resume`.
+//! Whoever reaches the listener may read all of it, if they ask by an address or by one of its names
+//! ([`Hosts`]); probes may use any name. It holds no secret. It takes 128 connections at a time, 64 of one
+//! peer, for 10 minutes each, and closes those on which nothing gets on for 10 s; when there is no room, the
+//! one that has been idle the longest makes room. [`Server::probes`] answers probes on an address of their
+//! own. Only with the token of a [`Control`] can a candidate be steered: `POST /resign`,
+//! `/transfer?to=NAME`, `/pause`, `/resume`.
 
 mod accept;
 mod board;
 mod control;
+mod hosts;
 mod metrics;
 pub(crate) mod page;
 pub(crate) mod pages;
+pub(crate) mod proof;
 mod show;
 mod summary;
 #[cfg(test)]
@@ -35,9 +40,11 @@ pub use board::Board;
 #[cfg(test)]
 pub(crate) use board::{Leader, Told};
 pub use control::{Control, ControlToken};
+pub use hosts::Hosts;
 pub(crate) use summary::{LastTurn, Summary};
 
 use crate::clock::Clock;
+use axum::Router;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -66,33 +73,55 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// The listener has no address.
+    /// The listener has no address, or the system gives no randomness.
     pub fn serve<C: Clock>(
         listener: TcpListener,
         board: Arc<Board>,
         clock: &C,
         control: Option<Control>,
     ) -> io::Result<Self> {
-        Self::serve_all(listener, vec![(board, control)], clock)
+        Self::serve_all(listener, vec![(board, control)], clock, Hosts::default())
     }
 
-    /// The same for the candidates of several elections: `?election=container/blob` chooses one.
+    /// The same for the candidates of several elections: `?election=container/blob` chooses one. `hosts`
+    /// are names by which it may be asked.
     ///
     /// # Errors
     ///
-    /// The listener has no address.
+    /// As [`serve`](Self::serve).
     pub fn serve_all<C: Clock>(
         listener: TcpListener,
         candidates: Vec<(Arc<Board>, Option<Control>)>,
         clock: &C,
+        hosts: Hosts,
     ) -> io::Result<Self> {
-        let address = listener.local_addr()?;
         let source = |board: &Arc<Board>| {
             (board.election.clone(), show::source(board.clone(), clock.reading()))
         };
         let sources = candidates.iter().map(|(board, _)| source(board)).collect();
-        let pages = pages::router(candidates, &clock.reading());
+        let pages = pages::router(pages::faces(candidates, &clock.reading())?);
         let app = pages::with_refusals(pages.merge(page::router(sources)));
+        Self::start(listener, hosts::only_by(hosts, app))
+    }
+
+    /// Answers `/healthz` and `/readyz`, and nothing else: for probes, which must not depend on who else
+    /// reaches the pages.
+    ///
+    /// # Errors
+    ///
+    /// As [`serve`](Self::serve).
+    pub fn probes<C: Clock>(
+        listener: TcpListener,
+        boards: Vec<Arc<Board>>,
+        clock: &C,
+    ) -> io::Result<Self> {
+        let candidates = boards.into_iter().map(|board| (board, None)).collect();
+        let faces = pages::faces(candidates, &clock.reading())?;
+        Self::start(listener, pages::with_refusals(pages::probes().with_state(faces)))
+    }
+
+    fn start(listener: TcpListener, app: Router) -> io::Result<Self> {
+        let address = listener.local_addr()?;
         let task = tokio::spawn(accept::accept(listener, app, accept::Limits::default()));
         Ok(Self { address, task })
     }

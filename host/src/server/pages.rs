@@ -3,6 +3,7 @@
 use super::board::{Board, Readiness, Role};
 use super::control::{self, Control};
 use super::page::view::millis;
+use super::proof::Nonces;
 use crate::clock::Reading;
 use axum::Router;
 use axum::body::Body;
@@ -11,6 +12,7 @@ use axum::http::request::Parts;
 use axum::http::{Method, Response, StatusCode, Uri, header};
 use axum::routing::get;
 use serde_json::{Value, json};
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,7 +23,12 @@ pub(super) struct Face {
     pub clock: Reading,
     /// None: nobody may steer.
     pub control: Option<Control>,
+    pub nonces: Arc<Nonces>,
 }
+
+/// Of so many elections are the names told to who named none of them: an answer that operators' commands
+/// read is not endless.
+const LISTED: usize = 100;
 
 /// All candidates of the process.
 pub(super) type Faces = Arc<[Face]>;
@@ -43,7 +50,8 @@ fn choose<'f>(faces: &'f [Face], uri: &Uri) -> Result<&'f Face, Box<Response<Bod
         (Some(named), faces) => faces.iter().find(|face| face.board.election == *named),
     };
     found.ok_or_else(|| {
-        let elections: Vec<_> = faces.iter().map(|face| face.board.election.as_str()).collect();
+        let elections = faces.iter().map(|face| face.board.election.as_str());
+        let elections: Vec<_> = elections.take(LISTED).collect();
         Box::new(match named {
             Some(_) => unknown(&elections),
             None => {
@@ -61,17 +69,32 @@ pub(super) fn unknown(elections: &[&str]) -> Response<Body> {
     answer(StatusCode::NOT_FOUND, &json!({ "error": error, "elections": elections }))
 }
 
-pub(super) fn router(candidates: Vec<(Arc<Board>, Option<Control>)>, clock: &Reading) -> Router {
-    let face = |(board, control)| Face { board, clock: clock.clone(), control };
-    let faces: Faces = candidates.into_iter().map(face).collect();
+/// The candidates as all pages see them.
+pub(super) fn faces(
+    candidates: Vec<(Arc<Board>, Option<Control>)>,
+    clock: &Reading,
+) -> io::Result<Faces> {
+    let nonces = Arc::new(Nonces::new()?);
+    let face = |(board, control)| {
+        let (clock, nonces) = (clock.clone(), nonces.clone());
+        Face { board, clock, control, nonces }
+    };
+    Ok(candidates.into_iter().map(face).collect())
+}
+
+pub(super) fn router(faces: Faces) -> Router {
     Router::new()
         .merge(control::routes())
-        .route("/healthz", get(healthz))
-        .route("/readyz", get(readyz))
+        .merge(probes())
         .route("/leader", get(leader))
         .route("/history", get(history))
         .route("/metrics", get(metrics))
         .with_state(faces)
+}
+
+/// What a platform asks, to know whether the process is to be restarted or sent requests.
+pub(super) fn probes() -> Router<Faces> {
+    Router::new().route("/healthz", get(healthz)).route("/readyz", get(readyz))
 }
 
 /// What is not there, or not so, is told like all else.
@@ -151,6 +174,7 @@ async fn leader(face: Face, uri: Uri) -> Response<Body> {
         "leader": leader,
         "valid_for_ms": valid_for,
         "handing_over_to": board.heir(),
+        "order_refused": board.refused_order(),
         "paused": board.is_paused(),
         "trouble": board.trouble(),
     });

@@ -114,7 +114,9 @@ fn told(change: &Change, own: &str) -> String {
             format!("{own} leads no longer: {why}.")
         }
         (_, Some(name)) => format!("{name} leads{with}."),
-        (_, None) => "Somebody else leads; the record does not tell who.".to_owned(),
+        (_, None) => {
+            "Another candidate holds the lease; the record names no leader yet.".to_owned()
+        }
     }
 }
 

@@ -14,6 +14,9 @@ pub(crate) struct LastTurn {
     /// None while it runs.
     pub outcome: Option<String>,
     pub elapsed_ms: Option<u64>,
+    /// What was told of its end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
 }
 
 impl LastTurn {
@@ -21,13 +24,15 @@ impl LastTurn {
     pub(super) fn of(event: &Event) -> Option<Self> {
         match event {
             Event::TurnStarted { term, slot, .. } => {
-                Some(Self { slot: slot.clone(), term: *term, outcome: None, elapsed_ms: None })
+                let (slot, term) = (slot.clone(), *term);
+                Some(Self { slot, term, outcome: None, elapsed_ms: None, detail: None })
             }
-            Event::TurnEnded { term, slot, outcome, elapsed_ms, .. } => Some(Self {
+            Event::TurnEnded { term, slot, outcome, elapsed_ms, detail } => Some(Self {
                 slot: slot.clone(),
                 term: *term,
                 outcome: Some(outcome.clone()),
                 elapsed_ms: Some(*elapsed_ms),
+                detail: detail.clone(),
             }),
             _ => None,
         }
@@ -46,6 +51,8 @@ pub(crate) struct Summary {
     /// How long a leader may act without another renewal.
     pub valid_for_ms: Option<u64>,
     pub turn: Option<LastTurn>,
+    /// So many turns in a row, up to the last one, did not succeed.
+    pub failed_turns: u32,
     /// The newest trouble since the service answered last.
     pub trouble: Option<Told>,
     /// Whether the loop runs, or has come to its end.
@@ -76,6 +83,7 @@ impl Board {
             leader,
             valid_for_ms,
             turn: self.turn(),
+            failed_turns: self.failed_turns(),
             trouble: self.trouble(),
             running: self.runs(now),
             begun: self.stepped_once(),

@@ -1,3 +1,5 @@
+mod access;
+
 use super::board::Readiness;
 use super::*;
 use crate::clock::BootClock;
@@ -81,6 +83,7 @@ fn who_can_look_and_never_win_is_not_ready_until_somebody_leads() {
         (TroubleClass::Configuration, false),
         (TroubleClass::Nonsense, false),
         (TroubleClass::Work, true),
+        (TroubleClass::Order, true),
         (TroubleClass::LeaseLost, true),
     ] {
         let board = board();
@@ -158,16 +161,25 @@ fn a_summary_tells_of_the_turn_that_runs_and_then_of_the_last_one() {
 }
 
 async fn get(server: &Server, path: &str) -> (u16, Option<String>, String) {
+    let (head, body) = exchange(server, path, "x").await;
+    let location = head.lines().find_map(|line| line.strip_prefix("location: "));
+    (status(&head), location.map(str::to_owned), body)
+}
+
+fn status(head: &str) -> u16 {
+    head.split(' ').nth(1).unwrap().parse().unwrap()
+}
+
+/// Head and body of the answer to whoever asks by this name.
+async fn exchange(server: &Server, path: &str, host: &str) -> (String, String) {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     let mut stream = tokio::net::TcpStream::connect(server.address()).await.unwrap();
-    let request = format!("{path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+    let request = format!("{path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut text = String::new();
     stream.read_to_string(&mut text).await.unwrap();
     let (head, body) = text.split_once("\r\n\r\n").unwrap();
-    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-    let location = head.lines().find_map(|line| line.strip_prefix("location: "));
-    (status, location.map(str::to_owned), body.to_owned())
+    (head.to_owned(), body.to_owned())
 }
 
 async fn serve(board: Arc<Board>, clock: &BootClock) -> Server {
@@ -278,7 +290,7 @@ async fn several_elections_are_told_apart() {
     let boards = ["jobs/a", "jobs/b"].map(|election| Arc::new(Board::new(election, "ada", now())));
     let listener = Server::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
     let candidates = boards.iter().map(|board| (board.clone(), None)).collect();
-    let server = Server::serve_all(listener, candidates, &clock).unwrap();
+    let server = Server::serve_all(listener, candidates, &clock, Hosts::default()).unwrap();
     let [first, second] = boards;
     let told = |body: String| serde_json::from_str::<Value>(&body).unwrap();
 
@@ -331,79 +343,6 @@ async fn a_port_in_use_is_known_at_once() {
     assert_eq!(again.unwrap_err().kind(), io::ErrorKind::AddrInUse);
 }
 
-const TOKEN: &str = "0123456789abcdef";
-
-#[test]
-fn a_control_token_is_long_and_never_printed() {
-    for (bad, why) in
-        [("", "fewer"), ("0123456789abcde", "fewer"), ("0123456789 abcdefgh", "spaces")]
-    {
-        assert!(ControlToken::new(bad).unwrap_err().contains(why), "{bad}");
-    }
-    let token = ControlToken::new(" 0123456789abcdef\n").unwrap();
-    assert_eq!(token.reveal(), TOKEN);
-    assert!(!format!("{token:?}").contains("0123"));
-}
-
-#[tokio::test]
-async fn who_has_the_token_steers_and_nobody_else() {
-    let clock = BootClock::new();
-    let board = Arc::new(Board::new("jobs/report", "ada", clock.now()));
-    let (orders, mut ordered) = mpsc::channel(1);
-    let control = Control { token: ControlToken::new(TOKEN).unwrap(), orders };
-    let server = serve_with(board.clone(), &clock, Some(control)).await;
-    let with = |path: &str, token: &str| {
-        format!("{path} HTTP/1.1\r\nauthorization: Bearer {token}\r\nx-rest:")
-    };
-    let verbs = ["POST /resign", "POST /transfer?to=b", "POST /pause", "POST /resume"];
-    for verb in verbs {
-        for shown in [
-            verb.to_owned(),
-            with(verb, ""),
-            with(verb, &TOKEN[1..]),
-            with(verb, "0123456789abcdeX"),
-        ] {
-            assert_eq!(get(&server, &shown).await.0, 401, "{shown}");
-        }
-        assert_eq!(get(&server, &verb.replace("POST", "GET")).await.0, 405, "{verb}");
-    }
-    // One that does not lead has nothing to give up.
-    for verb in &verbs[..2] {
-        assert_eq!(get(&server, &with(verb, TOKEN)).await.0, 409);
-    }
-    assert!(ordered.try_recv().is_err());
-
-    board.stepped(&report(leading(), &[ExchangeResult::Done]), clock.now(), clock.now());
-    for (verb, order) in [
-        ("POST /resign", Order::Resign),
-        ("POST /transfer?to=b%20c%2F", Order::HandOver("b c/".to_owned())),
-        ("POST /pause", Order::Pause),
-        ("POST /resume", Order::Resume),
-    ] {
-        assert_eq!(get(&server, &with(verb, TOKEN)).await.0, 202, "{verb}");
-        assert_eq!(ordered.try_recv(), Ok(order));
-    }
-    for (verb, status) in [
-        ("POST /transfer", 400),
-        ("POST /transfer?to=", 400),
-        ("POST /transfer?to=ada", 409),
-        ("POST /pause", 202),
-        // The one before was not taken yet.
-        ("POST /pause", 503),
-    ] {
-        assert_eq!(get(&server, &with(verb, TOKEN)).await.0, status, "{verb}");
-    }
-}
-
-#[tokio::test]
-async fn without_a_token_nobody_steers() {
-    let clock = BootClock::new();
-    let server = serve(Arc::new(Board::new("jobs/report", "ada", clock.now())), &clock).await;
-    let (status, _, told) = get(&server, "POST /pause").await;
-    assert_eq!(status, 403);
-    assert!(told.contains("--control-token-file"), "{told}");
-}
-
 #[test]
 fn turns_that_were_late_refused_or_stopped_are_counted() {
     let board = board();
@@ -436,6 +375,8 @@ fn turns_that_were_late_refused_or_stopped_are_counted() {
     }
     // The claim of the last one told of slots before it: also that of a turn that never begins.
     let turn = Turn {
+        election: String::new(),
+        key: String::new(),
         term: 7,
         slot: 0,
         value: None,

@@ -1,4 +1,4 @@
-//! What a request is about and what it asks for: account, container, blob, and the operation.
+//! What a request is about: account, container, blob.
 
 use std::net::IpAddr;
 
@@ -6,8 +6,7 @@ use percent_encoding::percent_decode_str;
 use tenure_guest::azure::shared_key::decoded_query;
 
 use super::account::Account;
-use super::code::{Code, Failure};
-use super::log::Verb;
+use super::code::Code;
 use super::wire::Request;
 
 /// The container of a blob whose address names none.
@@ -17,6 +16,8 @@ const ROOT: &str = "$root";
 #[derive(Clone)]
 pub(super) struct Address {
     pub(super) account: String,
+    /// Whether the account is a part of the path, and not of the host.
+    pub(super) in_path: bool,
     /// As sent: this is what the client signed.
     pub(super) path: String,
     /// Decoded.
@@ -39,20 +40,18 @@ impl Address {
     pub(super) fn of(request: &Request, accounts: &[Account]) -> Address {
         let (path, query) = request.target.split_once('?').unwrap_or((&request.target, ""));
         let query = decoded_query(query);
-        let (account, rest) =
-            match account_of_host(request.header("host").unwrap_or_default(), accounts) {
-                Some(account) => (account, path),
-                None => {
-                    let path = path.strip_prefix('/').unwrap_or(path);
-                    path.split_once('/').unwrap_or((path, ""))
-                }
-            };
+        let of_host = account_of_host(request.header("host").unwrap_or_default(), accounts);
+        let in_path = of_host.is_none();
+        let (account, rest) = of_host.map(|account| (account, path)).unwrap_or_else(|| {
+            let path = path.strip_prefix('/').unwrap_or(path);
+            path.split_once('/').unwrap_or((path, ""))
+        });
         // Of an account one asks at any place, by its own name or that of a container.
         let container = query.iter().any(|(name, value)| {
             name == "restype" && matches!(value.as_str(), "container" | "account")
         });
         let resource = resource(rest.strip_prefix('/').unwrap_or(rest), container);
-        Address { account: account.to_owned(), path: path.to_owned(), query, resource }
+        Address { account: account.to_owned(), in_path, path: path.to_owned(), query, resource }
     }
 
     pub(super) fn parameter(&self, name: &str) -> Option<&str> {
@@ -69,55 +68,6 @@ impl Address {
             Ok(Resource::Blob(container, blob)) => (container, blob),
             Ok(Resource::Account) | Err(_) => ("", ""),
         }
-    }
-
-    /// Which operation it is.
-    pub(super) fn verb(&self, request: &Request) -> Result<Verb, Failure> {
-        let comp = self.parameter("comp");
-        let method = request.method.as_str();
-        if !matches!(method, "GET" | "HEAD" | "PUT" | "DELETE") {
-            return Err(Code::UnsupportedHttpVerb.into());
-        }
-        if self.parameter("restype") == Some("account") && comp == Some("properties") {
-            let looks = matches!(method, "GET" | "HEAD");
-            return if looks {
-                Ok(Verb::GetAccount)
-            } else {
-                Err(Code::UnsupportedHttpVerb.into())
-            };
-        }
-        let verb = match (self.resource.as_ref().map_err(|code| *code)?, method, comp) {
-            (Resource::Container(_), "PUT", None) => Verb::CreateContainer,
-            (Resource::Container(_), "DELETE", None) => Verb::DeleteContainer,
-            (Resource::Container(_), "GET" | "HEAD", None | Some("metadata")) => Verb::GetContainer,
-            (Resource::Blob(..), "PUT", None) => Verb::PutBlob,
-            (Resource::Blob(..), "GET", None) => Verb::GetBlob,
-            (Resource::Blob(..), "HEAD", None) => Verb::HeadBlob,
-            (Resource::Blob(..), "DELETE", None) => Verb::DeleteBlob,
-            (Resource::Blob(..), "PUT", Some("metadata")) => Verb::SetMetadata,
-            (Resource::Blob(..), "PUT", Some("properties")) => Verb::SetProperties,
-            (Resource::Blob(..), "PUT", Some("snapshot")) => Verb::Snapshot,
-            (Resource::Blob(..), "PUT", Some("lease")) => action(request)?,
-            (_, _, Some(comp)) => return Err(Failure::query("comp", comp)),
-            (Resource::Account, _, None) => return Err(Code::InvalidUri.into()),
-            (_, _, None) => return Err(Code::UnsupportedHttpVerb.into()),
-        };
-        Ok(verb)
-    }
-}
-
-/// The action of a lease operation. Not documented: whether `Acquire` is `acquire`. The service's other enumerations
-/// of this kind ignore case, and so does this.
-fn action(request: &Request) -> Result<Verb, Failure> {
-    const NAME: &str = "x-ms-lease-action";
-    let action = request.header(NAME).ok_or_else(|| Failure::missing(NAME))?;
-    match action.to_ascii_lowercase().as_str() {
-        "acquire" => Ok(Verb::Acquire),
-        "renew" => Ok(Verb::Renew),
-        "change" => Ok(Verb::Change),
-        "release" => Ok(Verb::Release),
-        "break" => Ok(Verb::Break),
-        _ => Err(Failure::header(NAME, action)),
     }
 }
 

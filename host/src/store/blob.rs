@@ -7,6 +7,8 @@ use bytes::Bytes;
 use chrono::{DateTime, Utc};
 use tenure_guest::azure::http_date;
 
+use super::blocks::Block;
+use super::checksum;
 use super::code::{Code, Failure};
 use super::headers::Metadata;
 use super::lease::Lease;
@@ -16,7 +18,7 @@ use super::wire::{Request, Response};
 const MAX_PAGES: u64 = 4 * 1024 * 1024;
 
 /// The properties that a client sets and gets back.
-const PROPERTIES: [&str; 6] = [
+pub(super) const PROPERTIES: [&str; 6] = [
     "Content-Type",
     "Content-Encoding",
     "Content-Language",
@@ -25,12 +27,17 @@ const PROPERTIES: [&str; 6] = [
     "Content-Disposition",
 ];
 
+/// The checksum of the whole blob, whatever is sent of it.
+const BLOB_MD5: &str = "x-ms-blob-content-md5";
+
 #[derive(Clone, Debug, Default, Hash)]
 pub(super) struct Container {
     pub(super) etag: String,
     pub(super) modified: DateTime<Utc>,
     pub(super) metadata: Metadata,
     pub(super) blobs: BTreeMap<String, Blob>,
+    /// Blocks that are put and not yet in a blob, by the blob's name. The blob need not exist.
+    pub(super) staged: BTreeMap<String, Vec<Block>>,
 }
 
 #[derive(Clone, Debug, Hash)]
@@ -54,7 +61,8 @@ pub(super) struct Content {
 
 #[derive(Clone, Debug, Hash)]
 pub(super) enum Body {
-    Block(Bytes),
+    /// The bytes, and the blocks that they were made of: ids and lengths, none after a Put Blob.
+    Block(Bytes, Vec<(String, usize)>),
     Pages(u64),
 }
 
@@ -71,7 +79,7 @@ impl Body {
             Some("BlockBlob") if request.header("content-length").is_none() => {
                 Err(Code::MissingContentLengthHeader.into())
             }
-            Some("BlockBlob") => Ok(Body::Block(request.body.clone())),
+            Some("BlockBlob") => Ok(Body::Block(request.body.clone(), Vec::new())),
             Some("PageBlob") => {
                 let text = request.header(SIZE).ok_or_else(|| Failure::missing(SIZE))?;
                 match text.parse::<u64>() {
@@ -79,82 +87,150 @@ impl Body {
                     _ => Err(Failure::header(SIZE, text)),
                 }
             }
-            // Append blobs are real, and not played.
+            Some(other @ "AppendBlob") => Err(Failure::not_played(&format!("{KIND}: {other}"))),
             Some(other) => Err(Failure::header(KIND, other)),
         }
     }
 
-    fn kind(&self) -> &'static str {
+    pub(super) fn kind(&self) -> &'static str {
         match self {
-            Body::Block(_) => "BlockBlob",
+            Body::Block(..) => "BlockBlob",
             Body::Pages(_) => "PageBlob",
         }
     }
 
-    fn length(&self) -> u64 {
+    pub(super) fn length(&self) -> u64 {
         match self {
-            Body::Block(bytes) => bytes.len() as u64,
+            Body::Block(bytes, _) => bytes.len() as u64,
             Body::Pages(size) => *size,
         }
     }
 
     fn bytes(&self) -> Bytes {
         match self {
-            Body::Block(bytes) => bytes.clone(),
+            Body::Block(bytes, _) => bytes.clone(),
             Body::Pages(size) => Bytes::from(vec![0; *size as usize]),
         }
     }
 }
 
 impl Properties {
-    /// Of a Put Blob: `x-ms-blob-content-type`, or `Content-Type` where that is missing.
-    pub(super) fn of_put(request: &Request) -> Properties {
-        Properties::read(|name| {
+    /// Of a Put Blob: `x-ms-blob-content-type`, or `Content-Type` where that is missing. The checksum of the content is
+    /// the service's own, which must be the client's where that gives one.
+    pub(super) fn of_put(request: &Request, body: &Body) -> Result<Properties, Failure> {
+        let mut properties = Properties::read(|name| {
             request.header(&format!("x-ms-blob-{name}")).or_else(|| request.header(name))
-        })
+        });
+        checksum::check(request, "content-md5", &request.body)?;
+        checksum::check(request, BLOB_MD5, &request.body)?;
+        properties.0.retain(|(name, _)| *name != "Content-MD5");
+        if let Body::Block(bytes, _) = body {
+            properties.0.push(("Content-MD5", checksum::of(bytes)));
+        }
+        Ok(properties)
     }
 
-    /// Of a Set Blob Properties: what is not named is cleared.
-    pub(super) fn of_set(request: &Request) -> Properties {
-        Properties::read(|name| request.header(&format!("x-ms-blob-{name}")))
+    /// Of a Set Blob Properties or a Put Block List: what is not named is cleared, and a checksum is taken on trust.
+    pub(super) fn of_set(request: &Request) -> Result<Properties, Failure> {
+        checksum::value(request, BLOB_MD5)?;
+        Ok(Properties::read(|name| request.header(&format!("x-ms-blob-{name}"))))
     }
 
     fn read<'a>(value: impl Fn(&str) -> Option<&'a str>) -> Properties {
         let found = |name: &'static str| value(name).map(|value| (name, value.to_owned()));
         Properties(PROPERTIES.into_iter().filter_map(found).collect())
     }
+
+    pub(super) fn get(&self, name: &str) -> Option<&str> {
+        let found = self.0.iter().find(|(known, _)| *known == name);
+        found.map(|(_, value)| value.as_str())
+    }
 }
 
 impl Content {
-    /// The answer to a read, with the lease's state as of now. A HEAD gets the same without the body.
-    pub(super) fn answer(&self, lease: &Lease, now: Duration, head: bool) -> Response {
-        let state = lease.state(now);
-        let mut response = stamped(200, &self.etag, self.modified)
-            .with("Content-Length", self.body.length().to_string())
+    /// Its type, or what is read as one.
+    pub(super) fn kind(&self) -> &str {
+        self.properties.get("Content-Type").unwrap_or("application/octet-stream")
+    }
+
+    /// The answer to a read, with the lease's state as of now. A HEAD gets the same without the body; `overrides`
+    /// replace properties.
+    pub(super) fn answer(
+        &self,
+        lease: &Lease,
+        now: Duration,
+        part: Part,
+        overrides: &[(&'static str, String)],
+    ) -> Response {
+        let length = self.body.length();
+        let status = if matches!(part, Part::Range { .. }) { 206 } else { 200 };
+        let mut response = stamped(status, &self.etag, self.modified)
             .with("Accept-Ranges", "bytes")
             .with("x-ms-blob-type", self.body.kind())
             .with("x-ms-creation-time", http_date::format(self.created))
-            .with("x-ms-lease-status", if state.locked() { "locked" } else { "unlocked" })
-            .with("x-ms-lease-state", state.name())
             .with("x-ms-server-encrypted", "true");
-        if let Some(infinite) = lease.infinite(now) {
-            response =
-                response.with("x-ms-lease-duration", if infinite { "infinite" } else { "fixed" });
+        for (name, value) in lease_headers(lease, now) {
+            response = response.with(name, value);
         }
-        if !self.properties.0.iter().any(|(name, _)| *name == "Content-Type") {
-            response = response.with("Content-Type", "application/octet-stream");
-        }
-        for (name, value) in &self.properties.0 {
-            response = response.with(name, value.as_str());
+        for name in PROPERTIES {
+            let overridden = overrides.iter().find(|(known, _)| *known == name);
+            let value = match (overridden, name) {
+                (Some((_, value)), _) => Some(value.as_str()),
+                (None, "Content-Type") => Some(self.kind()),
+                (None, name) => self.properties.get(name),
+            };
+            // Of a part it would be read as the checksum of that part.
+            let name = if name == "Content-MD5" && status == 206 { BLOB_MD5 } else { name };
+            response.headers.extend(value.map(|value| (name.to_owned(), value.to_owned())));
         }
         for (name, value) in &self.metadata {
             response = response.with(&format!("x-ms-meta-{name}"), value.as_str());
         }
-        if !head {
-            response.body = self.body.bytes();
+        match part {
+            Part::Nothing => response.with("Content-Length", length.to_string()),
+            Part::Whole => {
+                response.body = self.body.bytes();
+                response.with("Content-Length", length.to_string())
+            }
+            Part::Range { first, last, checked } => {
+                response.body = self.body.bytes().slice(first as usize..=last as usize);
+                let checksum = checked.then(|| checksum::of(&response.body));
+                response.headers.extend(checksum.map(|md5| ("Content-MD5".to_owned(), md5)));
+                response
+                    .with("Content-Length", (last - first + 1).to_string())
+                    .with("Content-Range", format!("bytes {first}-{last}/{length}"))
+            }
         }
-        response
     }
+}
+
+/// What of a blob is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    /// No byte: a HEAD.
+    Nothing,
+    Whole,
+    /// From the first byte to the last, both counted, perhaps with the checksum of this part.
+    Range {
+        first: u64,
+        last: u64,
+        checked: bool,
+    },
+}
+
+/// What a blob's lease looks like from outside.
+pub(super) fn lease_headers(
+    lease: &Lease,
+    now: Duration,
+) -> impl Iterator<Item = (&'static str, &'static str)> {
+    let state = lease.state(now);
+    let duration = lease.infinite(now).map(|infinite| if infinite { "infinite" } else { "fixed" });
+    [
+        ("x-ms-lease-status", if state.locked() { "locked" } else { "unlocked" }),
+        ("x-ms-lease-state", state.name()),
+    ]
+    .into_iter()
+    .chain(duration.map(|duration| ("x-ms-lease-duration", duration)))
 }
 
 /// An answer without body that tells ETag and date of what it is about.

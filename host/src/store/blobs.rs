@@ -3,12 +3,13 @@
 //! For these the lease comes before the conditions: creating with `If-None-Match: *` over a leased blob without its
 //! id is answered `LeaseIdMissing`, not `BlobAlreadyExists`, by the service.
 
-use super::blob::{Blob, Body, Content, Properties, stamped};
+use super::blob::{Blob, Body, Container, Content, Part, Properties, stamped};
 use super::code::{Code, Failure};
 use super::condition::Conditions;
 use super::containers::Place;
 use super::headers::{LEASE_ID, lease_id, metadata};
 use super::lease::Lease;
+use super::range::part;
 use super::service::Service;
 use super::wire::{Now, Request, Response};
 
@@ -21,7 +22,7 @@ pub(super) const SET_METADATA: Change = |request, content| {
 };
 
 pub(super) const SET_PROPERTIES: Change = |request, content| {
-    content.properties = Properties::of_set(request);
+    content.properties = Properties::of_set(request)?;
     Ok(())
 };
 
@@ -34,16 +35,29 @@ impl Service {
         name: &str,
         request: &Request,
     ) -> Result<Response, Failure> {
-        let id = lease_id(request, LEASE_ID)?;
-        let conditions = Conditions::read(request)?;
-        let mut content = Content {
-            body: Body::read(request)?,
-            properties: Properties::of_put(request),
+        let body = Body::read(request)?;
+        let content = Content {
+            properties: Properties::of_put(request, &body)?,
+            body,
             metadata: metadata(request)?,
             etag: String::new(),
             created: now.wall,
             modified: now.wall,
         };
+        self.replace_blob(now, place, name, request, |_| Ok(content))
+    }
+
+    /// Gives the blob this content, and creates it if it is not there. Blocks that were put for it are used or gone.
+    pub(super) fn replace_blob(
+        &mut self,
+        now: Now,
+        place: &Place,
+        name: &str,
+        request: &Request,
+        content: impl FnOnce(&Container) -> Result<Content, Failure>,
+    ) -> Result<Response, Failure> {
+        let id = lease_id(request, LEASE_ID)?;
+        let conditions = Conditions::of_write(request)?;
         let container = self.containers.get_mut(place).ok_or(Code::ContainerNotFound)?;
         match container.blobs.get(name) {
             Some(blob) => {
@@ -57,9 +71,14 @@ impl Service {
             None if id.is_some() => return Err(Code::LeaseNotPresentWithBlobOperation.into()),
             None => conditions.admit_create()?,
         }
+        let mut content = content(container)?;
         content.etag = self.mint.etag();
-        let answer =
+        let mut answer =
             stamped(201, &content.etag, now.wall).with("x-ms-request-server-encrypted", "true");
+        if let Some(checksum) = content.properties.get("Content-MD5") {
+            answer = answer.with("Content-MD5", checksum);
+        }
+        container.staged.remove(name);
         match container.blobs.get_mut(name) {
             Some(blob) => {
                 blob.lease.written(now.elapsed);
@@ -86,7 +105,7 @@ impl Service {
         change: Change,
     ) -> Result<Response, Failure> {
         let id = lease_id(request, LEASE_ID)?;
-        let conditions = Conditions::read(request)?;
+        let conditions = Conditions::of_write(request)?;
         let etag = self.mint.etag();
         let blob = self.blob_mut(place, name)?;
         let mut content = blob.current.clone();
@@ -106,9 +125,43 @@ impl Service {
         name: &str,
         snapshot: Option<&str>,
         request: &Request,
+        overrides: &[(&'static str, String)],
     ) -> Result<Response, Failure> {
+        let (content, lease) = self.readable(now, place, name, snapshot, request)?;
+        let part = if request.method == "HEAD" {
+            Part::Nothing
+        } else {
+            part(request, content.body.length())?
+        };
+        Ok(content.answer(&lease, now.elapsed, part, overrides))
+    }
+
+    /// The metadata of the blob or of a snapshot, without the rest.
+    pub(super) fn read_metadata(
+        &self,
+        now: Now,
+        place: &Place,
+        name: &str,
+        snapshot: Option<&str>,
+        request: &Request,
+    ) -> Result<Response, Failure> {
+        let (content, _) = self.readable(now, place, name, snapshot, request)?;
+        let response = stamped(200, &content.etag, content.modified);
+        Ok(content.metadata.iter().fold(response, |response, (name, value)| {
+            response.with(&format!("x-ms-meta-{name}"), value.as_str())
+        }))
+    }
+
+    fn readable(
+        &self,
+        now: Now,
+        place: &Place,
+        name: &str,
+        snapshot: Option<&str>,
+        request: &Request,
+    ) -> Result<(&Content, Lease), Failure> {
         let id = lease_id(request, LEASE_ID)?;
-        let conditions = Conditions::read(request)?;
+        let conditions = Conditions::of_read(request)?;
         let blob = self.blob(place, name)?;
         let (content, lease) = match snapshot {
             None => (&blob.current, blob.lease),
@@ -116,7 +169,7 @@ impl Service {
         };
         lease.admits_read(now.elapsed, id)?;
         conditions.admit_read(&content.etag, content.modified)?;
-        Ok(content.answer(&lease, now.elapsed, request.method == "HEAD"))
+        Ok((content, lease))
     }
 
     /// The blob with its lease, or one snapshot; what happens to snapshots of a deleted blob must be said.
@@ -130,7 +183,7 @@ impl Service {
     ) -> Result<Response, Failure> {
         const SNAPSHOTS: &str = "x-ms-delete-snapshots";
         let id = lease_id(request, LEASE_ID)?;
-        let conditions = Conditions::read(request)?;
+        let conditions = Conditions::of_write(request)?;
         let which = request.header(SNAPSHOTS);
         if let Some(other) = which.filter(|which| !matches!(*which, "include" | "only")) {
             return Err(Failure::header(SNAPSHOTS, other));
@@ -152,6 +205,7 @@ impl Service {
             _ => {
                 if let Some(container) = self.containers.get_mut(place) {
                     container.blobs.remove(name);
+                    container.staged.remove(name);
                 }
             }
         }
@@ -168,7 +222,7 @@ impl Service {
         request: &Request,
     ) -> Result<Response, Failure> {
         let id = lease_id(request, LEASE_ID)?;
-        let conditions = Conditions::read(request)?;
+        let conditions = Conditions::of_write(request)?;
         let given = metadata(request)?;
         let (time, etag) = (self.mint.snapshot(now.wall), self.mint.etag());
         let blob = self.blob_mut(place, name)?;

@@ -1,7 +1,5 @@
 //! Error codes and the shape of an error (REST reference: *Status and error codes*, *Blob service error codes*).
 
-use bytes::Bytes;
-
 use super::wire::Response;
 
 /// Code, status, text. The texts follow the reference; clients must not read them.
@@ -37,6 +35,17 @@ codes! {
     InvalidAuthenticationInfo 400 "The authentication information was not provided in the correct format. Verify the value of Authorization header.",
     NoAuthenticationInformation 401 "Server failed to authenticate the request. Please refer to the information in the www-authenticate header.",
     InvalidHeaderValue 400 "The value for one of the HTTP headers is not in the correct format.",
+    Md5Mismatch 400 "The MD5 value specified in the request did not match with the MD5 value calculated by the server.",
+    InvalidMd5 400 "The MD5 value specified in the request is invalid. MD5 value must be 128 bits and base64-encoded.",
+    InvalidBlockId 400 "The specified block ID is invalid. The block ID must be Base64-encoded.",
+    InvalidBlobOrBlock 400 "The specified blob or block content is invalid.",
+    InvalidBlockList 400 "The specified block list is invalid.",
+    InvalidXmlDocument 400 "XML specified is not syntactically valid.",
+    ConditionHeadersNotSupported 400 "Condition headers are not supported.",
+    MultipleConditionHeadersNotSupported 400 "Multiple condition headers are not supported.",
+    UnsatisfiableCondition 400 "The request includes an unsatisfiable condition for this operation.",
+    MissingRequiredQueryParameter 400 "A required query parameter was not specified for this request.",
+    OutOfRangeQueryParameterValue 400 "One of the query parameters specified in the request URI is outside the permissible range.",
     MissingRequiredHeader 400 "An HTTP header that's mandatory for this request is not specified.",
     InvalidQueryParameterValue 400 "Value for one of the query parameters specified in the request URI is invalid.",
     InvalidUri 400 "The requested URI does not represent any resource on the server.",
@@ -52,6 +61,7 @@ codes! {
     BlobNotFound 404 "The specified blob does not exist.",
     ContainerAlreadyExists 409 "The specified container already exists.",
     ContainerBeingDeleted 409 "The specified container is being deleted. Try operation later.",
+    InvalidBlobType 409 "The blob type is invalid for this operation.",
     BlobAlreadyExists 409 "The specified blob already exists.",
     SnapshotsPresent 409 "This operation is not permitted because the blob has snapshots.",
     ConditionNotMet 412 "The condition specified using HTTP conditional header(s) is not met.",
@@ -65,6 +75,8 @@ codes! {
     LeaseIdMismatchWithBlobOperation 412 "The lease ID specified did not match the lease ID for the blob.",
     LeaseNotPresentWithBlobOperation 412 "There is currently no lease on the blob.",
     LeaseLost 412 "A lease ID was specified, but the lease for the blob has expired.",
+    InvalidRange 416 "The range specified is invalid for the current size of the resource.",
+    NotImplemented 501 "The requested operation is not implemented on the specified resource.",
 }
 
 /// A request refused: the code, and what the body says beside it.
@@ -73,12 +85,22 @@ pub(super) struct Failure {
     pub(super) code: Code,
     /// 304 instead of the code's own status, when a read finds nothing new.
     not_modified: bool,
+    /// One sentence more in the message.
+    remark: String,
     details: Vec<(&'static str, String)>,
+    /// `Content-Range`: how long the blob is whose range does not exist.
+    range: Option<String>,
 }
 
 impl From<Code> for Failure {
     fn from(code: Code) -> Failure {
-        Failure { code, not_modified: false, details: Vec::new() }
+        Failure {
+            code,
+            not_modified: false,
+            remark: String::new(),
+            details: Vec::new(),
+            range: None,
+        }
     }
 }
 
@@ -107,6 +129,19 @@ impl Failure {
             .because("QueryParameterValue", value)
     }
 
+    /// What is real and not played here: an operation, a header, a parameter.
+    pub(super) fn not_played(what: &str) -> Failure {
+        let remark = format!(
+            " The embedded store does not play {what}. `tenure store --help` says what it plays."
+        );
+        Failure { remark, ..Failure::from(Code::NotImplemented) }
+    }
+
+    /// A range that begins behind the end of a blob of this length.
+    pub(super) fn range(length: u64) -> Failure {
+        Failure { range: Some(format!("bytes */{length}")), ..Failure::from(Code::InvalidRange) }
+    }
+
     /// One element more in the body.
     pub(super) fn because(mut self, element: &'static str, text: &str) -> Failure {
         self.details.push((element, text.to_owned()));
@@ -123,23 +158,21 @@ impl Failure {
                              resource_id=https://storage.azure.com";
             response = response.with("WWW-Authenticate", challenge);
         }
+        if let Some(range) = &self.range {
+            response = response.with("Content-Range", range.as_str());
+        }
         if head || self.not_modified {
             return response;
         }
-        let xml = self.xml(request_id, time);
-        response = response
-            .with("Content-Length", xml.len().to_string())
-            .with("Content-Type", "application/xml");
-        response.body = Bytes::from(xml);
-        response
+        response.with_xml(self.xml(request_id, time))
     }
 
     /// Begins with a byte order mark, as the service's does.
     fn xml(&self, request_id: &str, time: &str) -> String {
-        let (name, text) = (self.code.name(), self.code.text());
+        let (name, text, remark) = (self.code.name(), self.code.text(), escaped(&self.remark));
         let mut xml = format!(
             "\u{feff}<?xml version=\"1.0\" encoding=\"utf-8\"?>\
-             <Error><Code>{name}</Code><Message>{text}\nRequestId:{request_id}\nTime:{time}</Message>"
+             <Error><Code>{name}</Code><Message>{text}{remark}\nRequestId:{request_id}\nTime:{time}</Message>"
         );
         for (element, text) in &self.details {
             xml.push_str(&format!("<{element}>{}</{element}>", escaped(text)));
@@ -150,7 +183,7 @@ impl Failure {
 }
 
 /// What a client sent may come back in the body; it must not become markup there.
-fn escaped(text: &str) -> String {
+pub(super) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for letter in text.chars() {
         match letter {

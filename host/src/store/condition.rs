@@ -6,43 +6,80 @@ use tenure_guest::azure::http_date;
 use super::code::{Code, Failure};
 use super::wire::Request;
 
-/// The conditions of one request. Where a pair is given, the ETag decides and the date is not looked at.
+/// The conditions of one request.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Conditions {
-    matches: Option<Tag>,
-    matches_none: Option<Tag>,
+    matches: Option<Tags>,
+    matches_none: Option<Tags>,
     modified_since: Option<DateTime<Utc>>,
     unmodified_since: Option<DateTime<Utc>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Tag {
+enum Tags {
     Any,
-    This(String),
+    These(Vec<String>),
 }
 
-impl Tag {
-    fn covers(&self, etag: &str) -> bool {
+impl Tags {
+    fn cover(&self, etag: &str) -> bool {
         match self {
-            Tag::Any => true,
-            Tag::This(tag) => tag.trim_matches('"') == etag.trim_matches('"'),
+            Tags::Any => true,
+            Tags::These(tags) => tags.iter().any(|tag| tag == etag.trim_matches('"')),
         }
     }
 }
 
 impl Conditions {
-    pub(super) fn read(request: &Request) -> Result<Conditions, Failure> {
-        Ok(Conditions {
-            matches: tag(request, "if-match")?,
-            matches_none: tag(request, "if-none-match")?,
+    /// Of Get Blob and Get Blob Properties: any of them together, and lists of ETags.
+    pub(super) fn of_read(request: &Request) -> Result<Conditions, Failure> {
+        let conditions = Conditions {
+            matches: tags(request, "if-match")?,
+            matches_none: tags(request, "if-none-match")?,
             modified_since: date(request, "if-modified-since")?,
             unmodified_since: date(request, "if-unmodified-since")?,
-        })
+        };
+        // Not in the reference; seen of the service in the tests of Azure's command line.
+        if conditions.matches_none == Some(Tags::Any) {
+            return Err(Code::UnsatisfiableCondition.into());
+        }
+        Ok(conditions)
+    }
+
+    /// Of all other operations: one of them with one ETag, or the ETag and the date of a pair, where the ETag decides.
+    pub(super) fn of_write(request: &Request) -> Result<Conditions, Failure> {
+        let mut conditions = Conditions {
+            matches: tags(request, "if-match")?,
+            matches_none: tags(request, "if-none-match")?,
+            modified_since: date(request, "if-modified-since")?,
+            unmodified_since: date(request, "if-unmodified-since")?,
+        };
+        let listed =
+            |tags: &Option<Tags>| matches!(tags, Some(Tags::These(tags)) if tags.len() > 1);
+        for (name, tags) in
+            [("if-match", &conditions.matches), ("if-none-match", &conditions.matches_none)]
+        {
+            if listed(tags) {
+                return Err(Failure::header(name, request.header(name).unwrap_or_default()));
+            }
+        }
+        let wanted = conditions.matches.is_some() || conditions.unmodified_since.is_some();
+        let news = conditions.matches_none.is_some() || conditions.modified_since.is_some();
+        if wanted && news {
+            return Err(Code::MultipleConditionHeadersNotSupported.into());
+        }
+        if conditions.matches.is_some() {
+            conditions.unmodified_since = None;
+        }
+        if conditions.matches_none.is_some() {
+            conditions.modified_since = None;
+        }
+        Ok(conditions)
     }
 
     /// `If-None-Match: *`: only if there is nothing yet.
     pub(super) fn only_create(&self) -> bool {
-        self.matches_none == Some(Tag::Any)
+        self.matches_none == Some(Tags::Any)
     }
 
     /// For a write to what is not there.
@@ -65,34 +102,36 @@ impl Conditions {
         if self.is_news(etag, modified) { Ok(()) } else { Err(Failure::not_modified()) }
     }
 
-    /// `If-Match`, `If-Unmodified-Since`.
+    /// `If-Match` and `If-Unmodified-Since`.
     fn is_wanted(&self, etag: &str, modified: DateTime<Utc>) -> bool {
-        match (&self.matches, self.unmodified_since) {
-            (Some(tag), _) => tag.covers(etag),
+        self.matches.as_ref().is_none_or(|tags| tags.cover(etag))
             // `Last-Modified` has whole seconds, so that is what a client can compare with.
-            (None, Some(date)) => modified.trunc_subsecs(0) <= date,
-            (None, None) => true,
-        }
+            && self.unmodified_since.is_none_or(|date| modified.trunc_subsecs(0) <= date)
     }
 
-    /// `If-None-Match`, `If-Modified-Since`.
+    /// `If-None-Match` or `If-Modified-Since`.
     fn is_news(&self, etag: &str, modified: DateTime<Utc>) -> bool {
-        match (&self.matches_none, self.modified_since) {
-            (Some(tag), _) => !tag.covers(etag),
-            (None, Some(date)) => modified.trunc_subsecs(0) > date,
-            (None, None) => true,
+        let other = self.matches_none.as_ref().map(|tags| !tags.cover(etag));
+        let later = self.modified_since.map(|date| modified.trunc_subsecs(0) > date);
+        match (other, later) {
+            (Some(other), Some(later)) => other || later,
+            (one, another) => one.or(another).unwrap_or(true),
         }
     }
 }
 
-/// One ETag or `*`: the service takes no lists.
-fn tag(request: &Request, name: &str) -> Result<Option<Tag>, Failure> {
-    match request.header(name) {
-        None => Ok(None),
-        Some("*") => Ok(Some(Tag::Any)),
-        Some(value) if value.is_empty() || value.contains(',') => Err(Failure::header(name, value)),
-        Some(value) => Ok(Some(Tag::This(value.to_owned()))),
+/// ETags, each in quotes or without, between commas; or `*` alone.
+fn tags(request: &Request, name: &str) -> Result<Option<Tags>, Failure> {
+    let Some(value) = request.header(name) else { return Ok(None) };
+    if value == "*" {
+        return Ok(Some(Tags::Any));
     }
+    let tags: Vec<String> =
+        value.split(',').map(|tag| tag.trim().trim_matches('"').to_owned()).collect();
+    if tags.iter().any(|tag| tag.is_empty() || tag == "*") {
+        return Err(Failure::header(name, value));
+    }
+    Ok(Some(Tags::These(tags)))
 }
 
 fn date(request: &Request, name: &str) -> Result<Option<DateTime<Utc>>, Failure> {
@@ -105,63 +144,91 @@ mod tests {
     use super::*;
 
     const ETAG: &str = "\"0x8D1\"";
+    const OTHER: &str = "\"0x8D2\"";
+    const BEFORE: &str = "Fri, 02 Jan 2026 03:04:04 GMT";
+    const SAME: &str = "Fri, 02 Jan 2026 03:04:05 GMT";
 
     fn modified() -> DateTime<Utc> {
         // Half a second after what Last-Modified can say.
         DateTime::from_timestamp(1_767_323_045, 500_000_000).unwrap()
     }
 
-    fn read(name: &str, value: &str) -> Conditions {
-        Conditions::read(&Request::new("PUT", "/").with(name, value)).unwrap()
+    fn request(headers: &[(&str, &str)]) -> Request {
+        let request = Request::new("PUT", "/");
+        headers.iter().fold(request, |request, (name, value)| request.with(name, value))
     }
 
-    fn write(conditions: &Conditions) -> bool {
+    fn write(headers: &[(&str, &str)]) -> bool {
+        let conditions = Conditions::of_write(&request(headers)).unwrap();
         conditions.admit_write(ETAG, modified()).is_ok()
+    }
+
+    /// The status of a read.
+    fn read(headers: &[(&str, &str)]) -> u16 {
+        let conditions = Conditions::of_read(&request(headers));
+        match conditions.and_then(|conditions| conditions.admit_read(ETAG, modified())) {
+            Ok(()) => 200,
+            Err(failure) => failure.answer(false, "", "").status,
+        }
     }
 
     #[test]
     fn etags() {
-        assert!(write(&read("If-Match", ETAG)));
-        assert!(write(&read("If-Match", "0x8D1")));
-        assert!(write(&read("If-Match", "*")));
-        assert!(!write(&read("If-Match", "\"0x8D2\"")));
-        assert!(!write(&read("If-None-Match", ETAG)));
-        assert!(!write(&read("If-None-Match", "*")));
-        assert!(write(&read("If-None-Match", "\"0x8D2\"")));
+        assert!(write(&[("If-Match", ETAG)]));
+        assert!(write(&[("If-Match", "0x8D1")]));
+        assert!(write(&[("If-Match", "*")]));
+        assert!(!write(&[("If-Match", OTHER)]));
+        assert!(!write(&[("If-None-Match", ETAG)]));
+        assert!(!write(&[("If-None-Match", "*")]));
+        assert!(write(&[("If-None-Match", OTHER)]));
     }
 
     #[test]
     fn dates_in_whole_seconds() {
-        let (before, same) = ("Fri, 02 Jan 2026 03:04:04 GMT", "Fri, 02 Jan 2026 03:04:05 GMT");
-        assert!(write(&read("If-Modified-Since", before)));
-        assert!(!write(&read("If-Modified-Since", same)));
-        assert!(!write(&read("If-Unmodified-Since", before)));
-        assert!(write(&read("If-Unmodified-Since", same)));
+        assert!(write(&[("If-Modified-Since", BEFORE)]));
+        assert!(!write(&[("If-Modified-Since", SAME)]));
+        assert!(!write(&[("If-Unmodified-Since", BEFORE)]));
+        assert!(write(&[("If-Unmodified-Since", SAME)]));
     }
 
     #[test]
-    fn the_etag_decides_over_the_date() {
-        let request = Request::new("PUT", "/").with("If-Match", ETAG);
-        let both = request.with("If-Unmodified-Since", "Fri, 02 Jan 2026 03:04:04 GMT");
-        assert!(write(&Conditions::read(&both).unwrap()));
+    fn of_a_write_the_etag_decides_over_the_date() {
+        assert!(write(&[("If-Match", ETAG), ("If-Unmodified-Since", BEFORE)]));
+        assert!(write(&[("If-None-Match", OTHER), ("If-Modified-Since", SAME)]));
     }
 
     #[test]
-    fn a_read_of_the_known_is_not_modified() {
-        let failure = read("If-None-Match", ETAG).admit_read(ETAG, modified()).unwrap_err();
-        assert_eq!(failure.answer(false, "", "").status, 304);
-        let failure = read("If-Match", "\"0x8D2\"").admit_read(ETAG, modified()).unwrap_err();
-        assert_eq!(failure.answer(false, "", "").status, 412);
+    fn of_a_read_every_header_counts() {
+        // If-Match && If-Unmodified-Since && (If-None-Match || If-Modified-Since)
+        assert_eq!(read(&[("If-Match", ETAG), ("If-Unmodified-Since", BEFORE)]), 412);
+        assert_eq!(read(&[("If-Match", ETAG), ("If-Unmodified-Since", SAME)]), 200);
+        assert_eq!(read(&[("If-None-Match", ETAG), ("If-Modified-Since", BEFORE)]), 200);
+        assert_eq!(read(&[("If-None-Match", OTHER), ("If-Modified-Since", SAME)]), 200);
+        assert_eq!(read(&[("If-None-Match", ETAG), ("If-Modified-Since", SAME)]), 304);
+        assert_eq!(read(&[("If-Match", OTHER), ("If-None-Match", ETAG)]), 412);
+        assert_eq!(read(&[("If-Match", ETAG), ("If-None-Match", ETAG)]), 304);
+    }
+
+    #[test]
+    fn a_read_takes_lists_of_etags() {
+        assert_eq!(read(&[("If-Match", "\"0x8D2\", \"0x8D1\"")]), 200);
+        assert_eq!(read(&[("If-Match", "\"0x8D2\",0x8D3")]), 412);
+        assert_eq!(read(&[("If-None-Match", "\"0x8D2\", \"0x8D1\"")]), 304);
+        assert_eq!(read(&[("If-None-Match", "\"0x8D2\", \"0x8D3\"")]), 200);
+        assert_eq!(read(&[("If-None-Match", "*")]), 400);
     }
 
     #[test]
     fn nonsense_is_refused() {
-        for (name, value) in
-            [("If-Match", ""), ("If-None-Match", "\"a\", \"b\""), ("If-Modified-Since", "today")]
-        {
-            let failure =
-                Conditions::read(&Request::new("PUT", "/").with(name, value)).unwrap_err();
+        let headers =
+            [("If-Match", ""), ("If-None-Match", "\"a\", \"b\""), ("If-Modified-Since", "today")];
+        for (name, value) in headers {
+            let failure = Conditions::of_write(&request(&[(name, value)])).unwrap_err();
             assert_eq!(failure.code, Code::InvalidHeaderValue, "{name}");
         }
+        let both = request(&[("If-Match", ETAG), ("If-None-Match", OTHER)]);
+        let failure = Conditions::of_write(&both).unwrap_err();
+        assert_eq!(failure.code, Code::MultipleConditionHeadersNotSupported);
+        assert_eq!(read(&[("If-None-Match", "\"a\", *")]), 400);
     }
 }

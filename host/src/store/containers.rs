@@ -1,4 +1,4 @@
-//! Operations on containers: create, delete, look at. Container leases are not played.
+//! Operations on containers, listing aside. Container leases are not played.
 
 use std::time::Duration;
 
@@ -47,12 +47,27 @@ impl Service {
         place: Place,
         request: &Request,
     ) -> Result<Response, Failure> {
-        let conditions = Conditions::read(request)?;
+        let conditions = Conditions::of_write(request)?;
         let container = self.containers.get(&place).ok_or(Code::ContainerNotFound)?;
         conditions.admit_write(&container.etag, container.modified)?;
         self.containers.remove(&place);
         self.deleting.insert(place, now.elapsed + DELETION);
         Ok(Response::new(202))
+    }
+
+    pub(super) fn set_container_metadata(
+        &mut self,
+        now: Now,
+        place: &Place,
+        request: &Request,
+    ) -> Result<Response, Failure> {
+        let metadata = metadata(request)?;
+        let conditions = Conditions::of_write(request)?;
+        let etag = self.mint.etag();
+        let container = self.containers.get_mut(place).ok_or(Code::ContainerNotFound)?;
+        conditions.admit_write(&container.etag, container.modified)?;
+        (container.metadata, container.etag, container.modified) = (metadata, etag, now.wall);
+        Ok(stamped(200, &container.etag, container.modified))
     }
 
     pub(super) fn get_container(&self, place: &Place) -> Result<Response, Failure> {

@@ -76,15 +76,11 @@ impl Service {
         now: Now,
         place: &Place,
         name: &str,
-        snapshot: Option<&str>,
         verb: Verb,
         request: &Request,
     ) -> Result<Response, Failure> {
         let action = Action::read(verb, request)?;
-        let conditions = Conditions::read(request)?;
-        if snapshot.is_some() {
-            return Err(Code::InvalidOperation.into());
-        }
+        let conditions = Conditions::of_write(request)?;
         let fresh = self.mint.guid();
         let blob = self.blob_mut(place, name)?;
         conditions.admit_write(&blob.current.etag, blob.current.modified)?;

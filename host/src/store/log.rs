@@ -12,18 +12,26 @@ const KEPT: usize = 10_000;
 pub enum Verb {
     /// Get Account Information.
     GetAccount,
+    /// List Containers.
+    ListContainers,
     /// Create Container.
     CreateContainer,
     /// Delete Container.
     DeleteContainer,
     /// Get Container Properties.
     GetContainer,
+    /// Set Container Metadata.
+    SetContainerMetadata,
+    /// List Blobs.
+    ListBlobs,
     /// Put Blob.
     PutBlob,
     /// Get Blob.
     GetBlob,
     /// Get Blob Properties: a HEAD.
     HeadBlob,
+    /// Get Blob Metadata.
+    GetMetadata,
     /// Delete Blob.
     DeleteBlob,
     /// Set Blob Metadata.
@@ -32,6 +40,12 @@ pub enum Verb {
     SetProperties,
     /// Snapshot Blob.
     Snapshot,
+    /// Put Block.
+    PutBlock,
+    /// Put Block List.
+    PutBlockList,
+    /// Get Block List.
+    GetBlockList,
     /// Lease Blob, acquire.
     Acquire,
     /// Lease Blob, renew.
@@ -51,16 +65,23 @@ impl Verb {
     pub fn name(self) -> &'static str {
         match self {
             Verb::GetAccount => "get-account",
+            Verb::ListContainers => "list-containers",
             Verb::CreateContainer => "create-container",
             Verb::DeleteContainer => "delete-container",
             Verb::GetContainer => "get-container",
+            Verb::SetContainerMetadata => "set-container-metadata",
+            Verb::ListBlobs => "list-blobs",
             Verb::PutBlob => "put-blob",
             Verb::GetBlob => "get-blob",
             Verb::HeadBlob => "head-blob",
+            Verb::GetMetadata => "get-metadata",
             Verb::DeleteBlob => "delete-blob",
             Verb::SetMetadata => "set-metadata",
             Verb::SetProperties => "set-properties",
             Verb::Snapshot => "snapshot",
+            Verb::PutBlock => "put-block",
+            Verb::PutBlockList => "put-block-list",
+            Verb::GetBlockList => "get-block-list",
             Verb::Acquire => "acquire",
             Verb::Renew => "renew",
             Verb::Change => "change",

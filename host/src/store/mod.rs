@@ -2,8 +2,8 @@
 //!
 //! It plays the service for the demo, the tests and the simulation, so that none of them needs an account or Node.
 //! Modelled on the *service* as Microsoft documents and tests it, not on the emulator Azurite, whose leases differ.
-//! What an election or a curious person with an SDK sends is answered; everything else of Blob Storage is left out
-//! (see [`Service`]).
+//! What an election or a person with an SDK sends is answered; everything else of Blob Storage is refused with 501 (see
+//! [`Service`]).
 //!
 //! [`Service::handle`] is a function of its state, the time and the request: no I/O, no clock and no hidden
 //! randomness, so a run can be repeated exactly. [`serve`] and [`Store`] only move bytes and time.
@@ -24,14 +24,22 @@ mod address;
 mod auth;
 mod blob;
 mod blobs;
+mod blocks;
+mod checksum;
 mod code;
 mod condition;
+mod connection;
 mod containers;
 mod headers;
+mod http1;
 mod lease;
 mod leases;
+mod listing;
 mod log;
+mod manual;
 mod mint;
+mod operation;
+mod range;
 pub mod sas;
 mod server;
 mod service;
@@ -40,6 +48,7 @@ mod wire;
 pub use account::{Account, AccountError, EMULATOR_ACCOUNT, EMULATOR_KEY, KeyName};
 pub use lease::State as LeaseState;
 pub use log::{Entry, Log, Verb};
+pub(crate) use manual::help;
 pub use server::{Clock, Store, run, serve, serve_by, system_clock};
-pub use service::{MAX_BODY, NEWEST_VERSION, OLDEST_VERSION, Service};
+pub use service::{MAX_BODY, OLDEST_VERSION, Service};
 pub use wire::{Now, Request, Response};

@@ -3,25 +3,21 @@
 use std::future::Future;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::pin::pin;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
-use axum::Router;
-use axum::body::{Body, to_bytes};
-use axum::extract::State;
-use axum::serve::ListenerExt;
-use bytes::Bytes;
-use http::{HeaderMap, StatusCode, header};
-use tokio::net::TcpListener;
-use tokio::sync::oneshot;
-use tokio::task::JoinHandle;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{oneshot, watch};
+use tokio::task::{JoinHandle, JoinSet};
 
 use super::account::Account;
-use super::service::{MAX_BODY, Service};
-use super::wire::{Now, Request};
+use super::connection::converse;
+use super::service::Service;
+use super::wire::Now;
 
-/// How long a body may take to arrive; also the service's limit for one operation.
-const BODY_TIME: Duration = Duration::from_secs(30);
+/// How long nobody is accepted after accepting failed: what is missing then, a descriptor mostly, is not there at once.
+const ACCEPT_TIME: Duration = Duration::from_secs(1);
 
 /// How long [`Store::stop`] waits for requests under way.
 const STOP_TIME: Duration = Duration::from_secs(2);
@@ -62,53 +58,46 @@ pub async fn serve_by(
     service: Arc<Mutex<Service>>,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
-    // An answer is one small write; held back it would wait for an acknowledgement.
-    let listener = listener.tap_io(|stream| drop(stream.set_nodelay(true)));
-    let app = Router::new().fallback(answer).with_state(Face { clock, service });
-    axum::serve(listener, app).with_graceful_shutdown(shutdown).await
+    let (stop, stopped) = watch::channel(false);
+    let face = Face { clock, service };
+    let mut connections = JoinSet::new();
+    let mut shutdown = pin!(shutdown);
+    loop {
+        tokio::select! {
+            biased;
+            () = &mut shutdown => break,
+            Some(_) = connections.join_next() => {}
+            socket = accept(&listener) => {
+                connections.spawn(converse(socket, face.clone(), stopped.clone()));
+            }
+        }
+    }
+    drop(listener);
+    stop.send_replace(true);
+    while connections.join_next().await.is_some() {}
+    Ok(())
 }
 
+/// What every connection answers from.
 #[derive(Clone)]
-struct Face {
-    clock: Clock,
-    service: Arc<Mutex<Service>>,
+pub(super) struct Face {
+    pub(super) clock: Clock,
+    pub(super) service: Arc<Mutex<Service>>,
 }
 
-async fn answer(State(face): State<Face>, request: axum::extract::Request) -> http::Response<Body> {
-    let (parts, body) = request.into_parts();
-    let body = match read(&parts.headers, body).await {
-        Ok(body) => body,
-        Err(status) => return plain(status),
-    };
-    let request = Request::from_http(&parts, body);
-    let response = {
-        let mut service = face.service.lock().unwrap_or_else(PoisonError::into_inner);
-        // Inside the lock, so that time never goes back from one request to the next.
-        let now = (face.clock)();
-        service.handle(now, &request)
-    };
-    response.into_http().map(Body::from)
-}
-
-/// Of a body that is announced as too large nothing is read: the service refuses it by its length.
-async fn read(headers: &HeaderMap, body: Body) -> Result<Bytes, StatusCode> {
-    let length = headers
-        .get(header::CONTENT_LENGTH)
-        .and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
-    if length.is_some_and(|length| length > MAX_BODY as u64) {
-        return Ok(Bytes::new());
+async fn accept(listener: &TcpListener) -> TcpStream {
+    loop {
+        match listener.accept().await {
+            Ok((socket, _)) => {
+                // An answer is one small write; held back it would wait for an acknowledgement.
+                drop(socket.set_nodelay(true));
+                return socket;
+            }
+            // Of one client that went away again.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+            Err(_) => tokio::time::sleep(ACCEPT_TIME).await,
+        }
     }
-    match tokio::time::timeout(BODY_TIME, to_bytes(body, MAX_BODY)).await {
-        Ok(Ok(body)) => Ok(body),
-        Ok(Err(_)) => Err(StatusCode::PAYLOAD_TOO_LARGE),
-        Err(_) => Err(StatusCode::REQUEST_TIMEOUT),
-    }
-}
-
-fn plain(status: StatusCode) -> http::Response<Body> {
-    let mut response = http::Response::new(Body::empty());
-    *response.status_mut() = status;
-    response
 }
 
 /// Starts a store on `listen` (port 0: the system picks one) for `accounts`, or for the emulator's account when there

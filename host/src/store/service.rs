@@ -3,7 +3,8 @@
 //! What is checked, in this order:
 //!
 //! 1. the signature and its age, or the shared access signature and its time,
-//! 2. what every request has (version, `timeout`, length), then the operation, and whether it is permitted,
+//! 2. what every request has (version, `timeout`, length), then the operation, whether all that the request asks of it
+//!    is played, and whether it is permitted,
 //! 3. its own headers,
 //! 4. whether container and blob exist,
 //! 5. for a lease operation the conditions, then the lease; for any other the lease, then the conditions.
@@ -25,25 +26,21 @@ use super::headers::{common, version};
 use super::lease::State;
 use super::log::{Entry, Log, Verb};
 use super::mint::{Mint, precise};
+use super::operation::Operation;
 use super::wire::{Now, Request, Response};
 
-/// The largest body of a request, in bytes: 1 MiB. The service takes more.
-pub const MAX_BODY: usize = 1024 * 1024;
+/// The largest body of a request, in bytes: 64 MiB. The service takes more.
+pub const MAX_BODY: usize = 64 * 1024 * 1024;
 
-/// The oldest `x-ms-version` answered. The service knows older ones; they sign otherwise.
+/// The oldest `x-ms-version` answered; every later one is. The service knows older ones; they sign otherwise.
 pub const OLDEST_VERSION: &str = "2016-05-31";
-
-/// The newest `x-ms-version` answered.
-pub const NEWEST_VERSION: &str = "2026-06-06";
 
 const SERVER: &str = "Windows-Azure-Blob/1.0 Microsoft-HTTPAPI/2.0";
 
 /// The blob service of some accounts, all of its state in memory.
 ///
-/// Plays: Get Account Information; Create, Delete and Get Properties of a container; Put, Get, Head and Delete of a blob, its metadata,
-/// properties, snapshots, and its lease. Takes Shared Key, and shared access signatures by an account's key. Left out:
-/// listing, blocks, pages, appending, copies, ranges, checksums, tags, tiers, versions, soft delete, container leases,
-/// stored access policies, user delegation keys, tokens.
+/// `tenure store --help` lists what is played. Takes Shared Key, and shared access signatures by an account's key. What
+/// is real and not played is refused with 501: nothing is ignored that has an effect on the service.
 #[derive(Clone, Debug)]
 pub struct Service {
     pub(super) accounts: Vec<Account>,
@@ -125,17 +122,18 @@ impl Service {
     /// Handles one request, now. `now` must not go back from one call to the next.
     pub fn handle(&mut self, now: Now, request: &Request) -> Response {
         let address = Address::of(request, &self.accounts);
-        let verb = address.verb(request);
+        let operation = Operation::of(&address, request);
         let admitted = auth::check(now, request, &address, &self.accounts).and_then(|access| {
             let version = version(request, access.version())?.to_owned();
             common(request, &address)?;
             Ok((access, version))
         });
         let version = admitted.as_ref().ok().map(|(_, version)| version.clone());
-        let logged = verb.as_ref().map_or(Verb::Other, |verb| *verb);
+        let verb = operation.as_ref().map_or(Verb::Other, |operation| operation.verb);
         let outcome = admitted.and_then(|(access, _)| {
-            let verb = verb?;
-            access.permit(verb)?;
+            let operation = operation?;
+            operation.judge(&address, request, &access)?;
+            access.permit(operation)?;
             self.perform(now, &address, &access, verb, request)
         });
         let id = self.mint.guid().to_string();
@@ -150,7 +148,7 @@ impl Service {
         self.log.add(Entry {
             at: now.elapsed,
             method: request.method.clone(),
-            verb: logged,
+            verb,
             container: container.to_owned(),
             blob: blob.to_owned(),
             status: answer.status,
@@ -168,8 +166,10 @@ impl Service {
         verb: Verb,
         request: &Request,
     ) -> Result<Response, Failure> {
-        if verb == Verb::GetAccount {
-            return Ok(account());
+        match verb {
+            Verb::GetAccount => return Ok(account()),
+            Verb::ListContainers => return self.list_containers(address, request),
+            _ => {}
         }
         let snapshot = address.parameter("snapshot");
         let (container, name) = match address.resource.as_ref().map_err(|code| *code)? {
@@ -178,32 +178,40 @@ impl Service {
             Resource::Blob(container, blob) => (container, blob.as_str()),
         };
         let place = (address.account.clone(), container.clone());
-        let unchangeable = matches!(
-            verb,
-            Verb::PutBlob | Verb::SetMetadata | Verb::SetProperties | Verb::Snapshot
-        );
-        if unchangeable && snapshot.is_some() {
-            return Err(Code::InvalidOperation.into());
+        // Not documented: whether a condition of the request is judged before this. Rights come first everywhere.
+        let overwrites = matches!(verb, Verb::PutBlob | Verb::PutBlock | Verb::PutBlockList);
+        if overwrites && self.blob(&place, name).is_ok() {
+            access.permit_overwrite()?;
         }
         match verb {
             Verb::CreateContainer => self.create_container(now, place, request),
             Verb::DeleteContainer => self.delete_container(now, place, request),
             Verb::GetContainer => self.get_container(&place),
-            // Not documented: whether a condition of the request is judged before this. Rights come first everywhere.
-            Verb::PutBlob if self.blob(&place, name).is_ok() => {
-                access.permit_overwrite()?;
-                self.put_blob(now, &place, name, request)
-            }
+            Verb::SetContainerMetadata => self.set_container_metadata(now, &place, request),
+            Verb::ListBlobs => self.list_blobs(now, address, &place, request),
             Verb::PutBlob => self.put_blob(now, &place, name, request),
-            Verb::GetBlob | Verb::HeadBlob => self.read_blob(now, &place, name, snapshot, request),
+            Verb::GetBlob | Verb::HeadBlob => {
+                self.read_blob(now, &place, name, snapshot, request, access.overrides())
+            }
+            Verb::GetMetadata => self.read_metadata(now, &place, name, snapshot, request),
             Verb::DeleteBlob => self.delete_blob(now, &place, name, snapshot, request),
             Verb::SetMetadata => self.change_blob(now, &place, name, request, SET_METADATA),
             Verb::SetProperties => self.change_blob(now, &place, name, request, SET_PROPERTIES),
             Verb::Snapshot => self.snapshot_blob(now, &place, name, request),
-            Verb::Acquire | Verb::Renew | Verb::Change | Verb::Release | Verb::Break => {
-                self.lease_blob(now, &place, name, snapshot, verb, request)
+            Verb::PutBlock => {
+                self.put_block(now, &place, name, address.parameter("blockid"), request)
             }
-            Verb::GetAccount | Verb::Other => Err(Code::UnsupportedHttpVerb.into()),
+            Verb::PutBlockList => self.put_block_list(now, &place, name, request),
+            Verb::GetBlockList => {
+                let kind = address.parameter("blocklisttype");
+                self.get_block_list(now, &place, name, kind, request)
+            }
+            Verb::Acquire | Verb::Renew | Verb::Change | Verb::Release | Verb::Break => {
+                self.lease_blob(now, &place, name, verb, request)
+            }
+            Verb::GetAccount | Verb::ListContainers | Verb::Other => {
+                Err(Code::UnsupportedHttpVerb.into())
+            }
         }
     }
 

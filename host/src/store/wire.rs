@@ -49,7 +49,8 @@ impl Request {
             .map(|(_, value)| value.trim())
     }
 
-    /// From an HTTP request whose body was read. Bytes of a header that are no UTF-8 become U+FFFD, which no
+    /// From an HTTP request whose body was read. Its names of headers are in lower case, those of metadata too; a
+    /// [`Store`](super::Store) keeps their case. Bytes of a header that are no UTF-8 become U+FFFD, which no
     /// signature survives; an absolute address gives the `Host` where no header does.
     pub fn from_http(request: &http::request::Parts, body: Bytes) -> Request {
         let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
@@ -104,6 +105,13 @@ impl Response {
     pub(super) fn with(mut self, name: &str, value: impl Into<String>) -> Response {
         self.headers.push((name.to_owned(), value.into()));
         self
+    }
+
+    /// With a document as its body.
+    pub(super) fn with_xml(mut self, xml: String) -> Response {
+        self.body = Bytes::from(xml);
+        let length = self.body.len().to_string();
+        self.with("Content-Length", length).with("Content-Type", "application/xml")
     }
 
     /// The value of a header.

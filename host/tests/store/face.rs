@@ -8,6 +8,7 @@ use tenure::store::{
     system_clock,
 };
 use tenure_guest::azure::http_date;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::script::{Scene, signed};
 use super::send::{Connection, Wire};
@@ -138,7 +139,7 @@ async fn a_lease_call_in_chunks_is_taken_and_a_large_body_is_not() {
         request("PUT", "/devstoreaccount1/leases/blob").with("x-ms-blob-type", "BlockBlob");
     large.headers.retain(|(name, _)| name != "Content-Length");
     // Announced, never sent: the answer must come without it.
-    let answer = connection.send(&sign(large.with("Content-Length", "1048577")));
+    let answer = connection.send(&sign(large.with("Content-Length", "67108865")));
     assert_eq!((answer.status, answer.code()), (413, Some("RequestBodyTooLarge")));
 }
 
@@ -212,4 +213,73 @@ async fn a_taken_port_is_an_error() {
         .await
         .unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::AddrInUse);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn names_of_headers_keep_their_case() {
+    let store = store_with_blob().await;
+    let mut connection = Connection::open(store.address());
+    let put = request("PUT", "/devstoreaccount1/leases/blob")
+        .with("x-ms-blob-type", "BlockBlob")
+        .with("x-ms-meta-OwnerName", "Ada");
+    assert_eq!(connection.send(&sign(put)).status, 201);
+    let head = connection.send(&sign(request("HEAD", "/devstoreaccount1/leases/blob")));
+    let own = ("x-ms-meta-OwnerName".to_owned(), "Ada".to_owned());
+    assert!(head.headers.contains(&own), "{:?}", head.headers);
+}
+
+/// Clients write the whole body before they read: the answer must not be lost with the connection.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_sends_too_much_is_answered_and_told_that_the_connection_ends() {
+    let store = store_with_blob().await;
+    let much = vec![b'x'; 64 * 1024 * 1024 + 1];
+    let mut announced =
+        request("PUT", "/devstoreaccount1/leases/blob").with("x-ms-blob-type", "BlockBlob");
+    announced.headers.retain(|(name, _)| name != "Content-Length");
+    let mut chunked = announced.clone().with("Transfer-Encoding", "chunked");
+    chunked.body =
+        [format!("{:x}\r\n", much.len()).as_bytes(), &much, b"\r\n0\r\n\r\n"].concat().into();
+    announced = announced.with("Content-Length", &much.len().to_string());
+    announced.body = much.into();
+    for request in [announced, chunked] {
+        let mut connection = Connection::open(store.address());
+        let answer = connection.send(&sign(request));
+        assert_eq!((answer.status, answer.code()), (413, Some("RequestBodyTooLarge")));
+        assert_eq!(answer.header("connection"), Some("close"));
+        assert!(connection.is_closed());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_may_ask_before_it_sends() {
+    let store = store_with_blob().await;
+    let mut connection = Connection::open(store.address());
+    let mut put = request("PUT", "/devstoreaccount1/leases/blob")
+        .with("x-ms-blob-type", "BlockBlob")
+        .with("Expect", "100-continue");
+    put.headers.retain(|(name, _)| name != "Content-Length");
+    let put = sign(put.with("Content-Length", "5"));
+    let mut bytes = format!("PUT {} HTTP/1.1\r\nHost: 127.0.0.1\r\n", put.target);
+    for (name, value) in &put.headers {
+        bytes.push_str(&format!("{name}: {value}\r\n"));
+    }
+    connection.write(format!("{bytes}\r\n").as_bytes());
+    assert_eq!(connection.status_line(), "HTTP/1.1 100 Continue");
+    assert_eq!(connection.status_line(), "");
+    connection.write(b"hello");
+    assert_eq!(connection.read(false).status, 201);
+}
+
+/// In virtual time, which goes on while everybody waits.
+#[tokio::test(start_paused = true)]
+async fn a_head_that_does_not_end_is_given_up() {
+    let store = run(LOCALHOST, Vec::new()).await.unwrap();
+    let mut stream = tokio::net::TcpStream::connect(store.address()).await.unwrap();
+    stream.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n").await.unwrap();
+    let mut said = String::new();
+    stream.read_to_string(&mut said).await.unwrap();
+    assert!(said.starts_with("HTTP/1.1 408 "), "{said}");
+    assert!(said.to_ascii_lowercase().contains("connection: close"), "{said}");
+    let mut idle = tokio::net::TcpStream::connect(store.address()).await.unwrap();
+    assert_eq!(idle.read(&mut [0]).await.unwrap(), 0, "nothing was asked, so nothing is answered");
 }

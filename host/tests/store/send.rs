@@ -145,6 +145,11 @@ impl Connection {
         self.0.read(&mut [0]).unwrap() == 0
     }
 
+    /// The next line, which is no answer yet.
+    pub fn status_line(&mut self) -> String {
+        self.line()
+    }
+
     fn line(&mut self) -> String {
         let mut line = String::new();
         self.0.read_line(&mut line).unwrap();

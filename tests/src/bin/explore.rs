@@ -24,6 +24,9 @@ struct Arguments {
     /// Disturbances on a path: crashes, freezes, leaves, and whatever the network does
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(0..=4))]
     disturbances: u8,
+    /// Orders to hand over on a path
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=2))]
+    orders: u8,
     /// Seconds of virtual time
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=120))]
     seconds: u32,
@@ -40,6 +43,7 @@ fn main() -> ExitCode {
     let bounds = Bounds {
         candidates: arguments.candidates.into(),
         disturbances: arguments.disturbances,
+        orders: arguments.orders,
         seconds: arguments.seconds,
         tick: arguments.tick,
         depth: arguments.depth.into(),

@@ -130,8 +130,9 @@ fn component() -> Fidelity {
 fn one(outcome: &Outcome) -> ExitCode {
     print!("{}", trace::trace(&outcome.history));
     println!(
-        "{:?}, {} take-overs, {} turns, {} faults{}",
+        "{:?}; {}; {} take-overs, {} turns, {} faults{}",
         outcome.class,
+        outcome.traits.names().join(", "),
         outcome.takeovers,
         outcome.slots.turns,
         outcome.coverage.faults(),

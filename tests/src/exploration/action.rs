@@ -31,6 +31,8 @@ pub enum Action {
     Thaw(usize),
     /// A process is asked to leave. A disturbance.
     Leave(usize),
+    /// A leader is told to hand over.
+    HandOver(usize),
     /// Time passes until the next instant at which something is due.
     Wait,
 }
@@ -51,6 +53,7 @@ impl Action {
             Self::Freeze(_) => "freeze",
             Self::Thaw(_) => "thaw",
             Self::Leave(_) => "leave",
+            Self::HandOver(_) => "told to hand over",
             Self::Wait => "time passes",
         }
     }
@@ -111,8 +114,13 @@ impl State {
             if may_disturb(number) && !process.frozen {
                 actions.push(Action::Freeze(number));
             }
-            if may_disturb(number) && !process.frozen && process.leaving.is_none() {
+            let stays = !process.frozen && process.leaving.is_none();
+            if may_disturb(number) && stays {
                 actions.push(Action::Leave(number));
+            }
+            let ordered = self.orders > 0 && self.latest.is_none_or(|latest| latest == number);
+            if ordered && stays && process.leads && process.flight.is_none() {
+                actions.push(Action::HandOver(number));
             }
         }
         if self.next_instant().is_some() {

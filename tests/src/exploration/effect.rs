@@ -25,6 +25,7 @@ impl State {
 
     fn act(&mut self, action: Action) {
         self.left -= u8::from(action.disturbs());
+        self.orders -= u8::from(matches!(action, Action::HandOver(_)));
         match action {
             Action::Exchange(place) => {
                 let sent = self.requests.remove(place);
@@ -60,6 +61,7 @@ impl State {
                 self.happen(candidate, action, Push::Torn { answer: false });
             }
             Action::Leave(candidate) => self.happen(candidate, action, Push::Leave),
+            Action::HandOver(candidate) => self.happen(candidate, action, Push::HandOver),
             Action::Freeze(candidate) => {
                 self.happen(candidate, action, Push::Freeze);
                 self.delay(candidate);

@@ -5,6 +5,7 @@ use tenure_guest::azure::{LeaseId, Operation};
 
 use super::known::{Known, digest};
 use super::oracle::{Oracle, Violation, Work};
+use super::process::Turn;
 use super::state::{Sent, State};
 use super::step::Reply;
 use super::time::{Instant, at_service};
@@ -29,7 +30,7 @@ impl State {
 
     fn accepted(&mut self, sent: &Sent) {
         use Operation::{
-            Acquire, CreateBlob, CreateContainer, Release, Renew, WriteAside, WriteMetadata,
+            Acquire, Change, CreateBlob, CreateContainer, Release, Renew, WriteAside, WriteMetadata,
         };
         match &*sent.operation {
             CreateContainer | CreateBlob | WriteAside { .. } => self.writes += 1,
@@ -38,6 +39,10 @@ impl State {
                 self.oracle.granted(*lease, sent.at, self.now);
             }
             Release { .. } => self.oracle.ended(),
+            Change { to, .. } => {
+                self.note.handed_over = true;
+                self.oracle.changed(*to);
+            }
             WriteMetadata { lease, metadata, .. } => {
                 self.writes += 1;
                 let field = |name| metadata.get(name).unwrap_or_default();
@@ -55,6 +60,26 @@ impl State {
     pub(super) fn judge_sent(&mut self, sent: &Sent, life: u8) {
         if let Some(lease) = lease_of(&sent.operation) {
             self.judge(Oracle::sends(sent.from, life, lease));
+        }
+        let gives =
+            matches!(&*sent.operation, Operation::Release { .. } | Operation::Change { .. });
+        let turn = self.processes().find(|process| process.candidate == sent.from);
+        if let (true, Some(turn)) = (gives, turn.and_then(|process| process.turn)) {
+            self.judge(Err(Oracle::gives_back(sent.from, turn.term)));
+        }
+    }
+
+    /// What a process did by itself.
+    pub(super) fn judge_process(&mut self, candidate: usize, before: Option<Turn>) {
+        let Some(process) = self.candidates[candidate].process.clone() else { return };
+        if let Some(Turn { slot, .. }) = process.turn.filter(|turn| {
+            before.is_none_or(|before| (before.term, before.slot) != (turn.term, turn.slot))
+        }) {
+            let judged = self.oracle.runs(candidate, slot);
+            self.judge(judged);
+        }
+        if process.flight.is_none() && process.leaving.is_none() {
+            self.judge(Oracle::rests(candidate, self.now, process.next));
         }
     }
 
@@ -91,6 +116,7 @@ fn lease_of(operation: &Operation) -> Option<LeaseId> {
         Operation::Acquire { lease, .. }
         | Operation::Renew { lease }
         | Operation::Release { lease }
+        | Operation::Change { lease, .. }
         | Operation::WriteMetadata { lease, .. } => Some(*lease),
         _ => None,
     }

@@ -12,6 +12,8 @@
 //!   request goes out.
 //! - A request or answer that nothing disturbs arrives within its instant. A late one arrives at
 //!   any later instant or, on other paths, never.
+//! - An operator may have a leader hand over to the next candidate; the one who is told stops its work
+//!   at once when it is to come to its end.
 //! - The service ends leases 2 s early, as A1 of `protocol.md` allows.
 //! - Candidates start together and differ in nothing but their names; of two states that differ only in
 //!   who is who, one is looked at.

@@ -8,6 +8,9 @@ use tenure_guest::azure::LeaseId;
 use super::chance::owns;
 use super::time::{HELD, Instant, VALIDITY};
 
+/// The longest of poll and renewal, a request's time-out, and an instant.
+const REST: Instant = 4 + 3 + 2;
+
 /// What must hold in every state; `protocol.md`, Invariants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Invariant {
@@ -17,6 +20,12 @@ pub enum Invariant {
     I2,
     /// No handler works when its lease may have run out.
     I3,
+    /// A lease is given back, or to an heir, only after the handler was seen stopped.
+    I4,
+    /// No slot has two turns.
+    I5,
+    /// Nothing makes a candidate stop contending.
+    I7,
     /// Nobody acts on a lease id that is not its own.
     I8,
 }
@@ -57,6 +66,8 @@ pub struct Oracle {
     won: Option<Win>,
     /// Of the lease that was granted last, and of those under whose term a handler runs.
     grants: Vec<Grant>,
+    /// The newest slot that had a turn.
+    ran: Option<u64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -68,8 +79,9 @@ struct Win {
 #[derive(Clone, Debug, Hash)]
 struct Grant {
     lease: LeaseId,
-    /// When the newest acquire or renew that the store accepted was sent.
-    sent: Instant,
+    /// When the newest acquire or renew that the store accepted was sent; none since it was given to
+    /// an heir.
+    sent: Option<Instant>,
     /// When it is over at the store, which has not accepted another one's since.
     ends: Option<Instant>,
     /// The term that was raised under it.
@@ -82,17 +94,28 @@ impl Oracle {
         self.ended();
         let place = self.grants.iter().position(|grant| grant.lease == lease);
         let place = place.unwrap_or_else(|| {
-            self.grants.push(Grant { lease, sent, ends: None, term: None });
+            self.grants.push(Grant { lease, sent: None, ends: None, term: None });
             self.grants.len() - 1
         });
         let grant = &mut self.grants[place];
-        grant.sent = grant.sent.max(sent);
+        grant.sent = grant.sent.max(Some(sent));
         grant.ends = Some(now + HELD);
     }
 
     /// The store accepted a release.
     pub fn ended(&mut self) {
         self.grants.iter_mut().for_each(|grant| grant.ends = None);
+    }
+
+    /// The store gave the lease to another id. Nobody may act on that before it was renewed.
+    pub fn changed(&mut self, to: LeaseId) {
+        let holds = |grant: &Grant| grant.lease == to && grant.ends.is_some();
+        if self.grants.iter().any(holds) {
+            return; // The same request once more.
+        }
+        let ends = self.lease_ends();
+        self.ended();
+        self.grants.push(Grant { lease: to, sent: None, ends, term: None });
     }
 
     /// The store accepted a record of this term. Returns whether it was won by that, after another.
@@ -126,13 +149,47 @@ impl Oracle {
         }
         for work in works {
             let grant = self.grants.iter().find(|grant| grant.term == Some(work.term));
-            let until = grant.map_or(0, |grant| grant.sent + VALIDITY);
+            let until = grant.and_then(|grant| grant.sent).map_or(0, |sent| sent + VALIDITY);
             if now >= until {
                 let why = format!("at {now} s {work}, whose validity ended at {until} s");
                 violations.push(broken(Invariant::I3, why));
             }
         }
         violations
+    }
+
+    /// A process runs a turn.
+    ///
+    /// # Errors
+    /// I5: its slot had a turn before.
+    pub fn runs(&mut self, candidate: usize, slot: u64) -> Result<(), Violation> {
+        match self.ran.replace(slot) {
+            Some(before) if slot <= before => {
+                let why = format!("candidate {candidate} runs slot {slot} after slot {before}");
+                Err(broken(Invariant::I5, why))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A lease is given away while a turn runs.
+    pub fn gives_back(candidate: usize, term: u64) -> Violation {
+        let why = format!("candidate {candidate} gives its lease away in a turn of term {term}");
+        broken(Invariant::I4, why)
+    }
+
+    /// A process does nothing until `next`.
+    ///
+    /// # Errors
+    /// I7: that is longer than any poll, and a request.
+    pub fn rests(candidate: usize, now: Instant, next: Instant) -> Result<(), Violation> {
+        match next > now + REST {
+            true => {
+                let why = format!("candidate {candidate} does nothing from {now} s to {next} s");
+                Err(broken(Invariant::I7, why))
+            }
+            false => Ok(()),
+        }
     }
 
     /// A request goes out that names a lease id.

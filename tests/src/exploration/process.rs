@@ -29,6 +29,12 @@ pub struct Process {
     /// When the next step is due.
     pub(super) next: Instant,
     pub(super) word: Option<Word>,
+    /// What an operator ordered, to be told after that.
+    pub(super) order: Option<Word>,
+    /// By its newest report.
+    pub leads: bool,
+    /// It has an order to hand over, by its newest report.
+    pub hands_over: bool,
     pub turn: Option<Turn>,
     pub flight: Option<Flight>,
     pub(super) drawn: u8,
@@ -38,6 +44,7 @@ pub struct Process {
 #[derive(Clone, Copy, Hash)]
 pub struct Turn {
     pub term: u64,
+    pub slot: u64,
     pub deadline: Instant,
 }
 
@@ -56,6 +63,8 @@ pub enum Push {
         answer: bool,
     },
     Leave,
+    /// An operator has it hand over to the other one.
+    HandOver,
     Freeze,
     /// It wakes up and stops what must be stopped.
     Wake,
@@ -83,6 +92,9 @@ impl Process {
             memory,
             next: now,
             word: None,
+            order: None,
+            leads: false,
+            hands_over: false,
             turn: None,
             flight: None,
             drawn: 0,
@@ -142,6 +154,7 @@ impl Process {
                 self.leaving = Some(now);
                 self.stop_turn();
             }
+            Push::HandOver => self.order = Some(Word::HandOver),
             Push::Freeze => self.frozen = true,
             Push::Wake => {
                 self.frozen = false;

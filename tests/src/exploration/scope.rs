@@ -21,6 +21,8 @@ pub struct Bounds {
     pub candidates: usize,
     /// How many disturbances there are on one path at most.
     pub disturbances: u8,
+    /// How often an operator has a leader hand over on one path at most.
+    pub orders: u8,
     /// How many seconds of virtual time a path takes at most.
     pub seconds: Instant,
     /// How many seconds lie between two instants, 1 or 2: what is due between them waits for the later one.
@@ -93,6 +95,11 @@ impl Scope {
 
     pub(super) fn name(&self, candidate: usize) -> &'static str {
         NAMES[candidate]
+    }
+
+    /// To whom a candidate is told to hand over.
+    pub(super) fn other(&self, candidate: usize) -> &'static str {
+        self.name((candidate + 1) % self.bounds.candidates)
     }
 
     /// The request as it goes out.

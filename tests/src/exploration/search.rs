@@ -21,6 +21,10 @@ pub struct Explored {
     pub transitions: BTreeMap<&'static str, u64>,
     /// Of these, the ones by which a term was won after an earlier one.
     pub take_overs: u64,
+    /// Of these, the ones by which a lease was given to an heir.
+    pub handed_over: u64,
+    /// And the ones by which a leader went on, since no heir came.
+    pub in_vain: u64,
     /// The length of the longest path.
     pub depth: usize,
     /// No state was left out for its depth.
@@ -43,6 +47,8 @@ pub fn explore(scope: Scope) -> Explored {
         states: 0,
         transitions: BTreeMap::new(),
         take_overs: 0,
+        handed_over: 0,
+        in_vain: 0,
         depth: 0,
         complete: true,
         took: Duration::ZERO,
@@ -79,6 +85,8 @@ impl Explored {
                 }
                 *self.transitions.entry(action.kind()).or_default() += 1;
                 self.take_overs += u64::from(after.note.take_over);
+                self.handed_over += u64::from(after.note.handed_over);
+                self.in_vain += u64::from(after.note.in_vain);
                 if let Some(violation) = after.broken() {
                     let path = path(ways, State::first(&state.scope), *from, action);
                     self.violation = Some(format!("{violation}\n{path}"));
@@ -121,9 +129,12 @@ impl fmt::Display for Explored {
         writeln!(
             f,
             "{candidates} candidates, up to {disturbances} disturbances, {seconds} s of virtual \
-             time: {} states, {transitions} transitions, {} take-overs, in {:.1} s",
+             time: {} states, {transitions} transitions, {} take-overs, {} leases given to heirs \
+             and {} in vain, in {:.1} s",
             self.states,
             self.take_overs,
+            self.handed_over,
+            self.in_vain,
             self.took.as_secs_f64(),
         )?;
         let all = match (self.complete, &self.violation) {
@@ -137,7 +148,7 @@ impl fmt::Display for Explored {
         }
         match &self.violation {
             Some(violation) => write!(f, "{violation}"),
-            None => write!(f, "I1, I2, I3 and I8 hold in each of them"),
+            None => write!(f, "I1 to I5, I7 and I8 hold in each of them"),
         }
     }
 }

@@ -19,6 +19,8 @@ pub struct State {
     pub(super) now: Instant,
     /// How many disturbances may follow.
     pub(super) left: u8,
+    /// How many orders may follow.
+    pub(super) orders: u8,
     /// Whose request arrived last at this instant.
     pub(super) latest: Option<usize>,
     pub(super) service: Known<Service>,
@@ -43,6 +45,10 @@ pub(super) struct Note {
     pub(super) status: Option<u16>,
     /// A term was won by it, and not the first one.
     pub(super) take_over: bool,
+    /// The lease was given to an heir by it.
+    pub(super) handed_over: bool,
+    /// A leader goes on, since nobody came to take over.
+    pub(super) in_vain: bool,
 }
 
 /// A candidate, whether it runs or not.
@@ -82,11 +88,11 @@ impl Hash for Sent {
 
 impl Hash for State {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        (self.now, self.left, &self.service, self.writes).hash(state);
+        (self.now, self.left, self.orders, &self.service, self.writes).hash(state);
         (&self.candidates, &self.requests, &self.oracle, self.first).hash(state);
         // Who was last matters only for what can follow.
         let latest = match self.latest {
-            Some(latest) if self.left > 0 => Some(latest),
+            Some(latest) if self.left > 0 || self.orders > 0 => Some(latest),
             Some(_) if self.candidates.iter().any(Candidate::waits_for_another_instant) => Some(9),
             _ => None,
         };
@@ -110,6 +116,7 @@ impl State {
             scope: scope.clone(),
             now: 0,
             left: scope.bounds.disturbances,
+            orders: scope.bounds.orders,
             latest: None,
             service: Known::by(service, digest),
             writes: 0,
@@ -187,6 +194,10 @@ impl State {
             self.nobody_awaits(candidate);
         }
         self.candidates[candidate].process = Some(after);
+        self.judge_process(candidate, process.turn);
+        let goes_on = |after: &Process| after.leads && !after.hands_over;
+        self.note.in_vain |= process.hands_over
+            && self.processes().any(|after| after.candidate == candidate && goes_on(after));
         if ended {
             self.end(candidate);
         }

@@ -18,6 +18,7 @@ use super::time::{Instant, moment, wall};
 pub enum Word {
     CutOff,
     Leave,
+    HandOver,
 }
 
 /// A step that waits for an answer.
@@ -65,7 +66,7 @@ impl Process {
                 Some(Word::Leave)
             }
             Some(_) => return None,
-            None => self.word.take(),
+            None => self.word.take().or_else(|| self.order.take()),
         };
         if !due && word.is_none() {
             return None;
@@ -73,6 +74,7 @@ impl Process {
         let event = word.map(|word| match word {
             Word::CutOff => Event::TurnEnded(Outcome::CutOff),
             Word::Leave => Event::Leave(None),
+            Word::HandOver => Event::HandOver(scope.other(self.candidate).into()),
         });
         let memory = self.memory.clone();
         let history = digest(&(&memory, now, word));
@@ -123,9 +125,11 @@ impl Process {
 
     fn stepped(&mut self, scope: &Scope, began: Instant, report: Report, now: Instant) -> Moved {
         self.enforce(scope, now);
-        if report.ending.is_some() {
+        if report.ending.is_some() || report.wind_down {
             self.stop_turn();
         }
+        self.leads = matches!(report.standing, Standing::Leading(_));
+        self.hands_over = report.heir.is_some();
         self.memory = Some(Known::new(report.memory));
         self.next = scope.instant(moment(began) + report.again_in);
         if report.standing == Standing::Left {
@@ -136,7 +140,10 @@ impl Process {
             let deadline = scope.instant(moment(began) + turn.valid_for);
             match self.leaving.is_some() || deadline <= now {
                 true => self.word = Some(Word::CutOff),
-                false => self.turn = Some(Turn { term: turn.term, deadline }),
+                false => {
+                    let (term, slot) = (turn.term, turn.slot.0);
+                    self.turn = Some(Turn { term, slot, deadline });
+                }
             }
         }
         if let (Standing::Leading(tenancy), Some(turn)) = (&report.standing, &mut self.turn)

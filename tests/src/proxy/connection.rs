@@ -8,11 +8,15 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{ReadHalf, WriteHalf};
-use tokio::sync::watch;
+use tokio::sync::{Mutex, watch};
 use tokio::time::sleep;
 
 use super::Witness;
 use super::mode::{Fate, Mode, Way};
+
+/// How the service answers when it is busy.
+const BUSY: &[u8] =
+    b"HTTP/1.1 503 Server Busy\r\nx-ms-error-code: ServerBusy\r\nContent-Length: 0\r\n\r\n";
 
 /// Passes bytes both ways until both sides are done, or until the connection has to go.
 pub(super) async fn connect(
@@ -33,8 +37,11 @@ pub(super) async fn connect(
     let ended = {
         let (from_client, to_client) = client.split();
         let (from_server, to_server) = server.split();
-        let requests = pump(from_client, to_server, Way::Request, mode.clone(), &lossy, &*witness);
-        let answers = pump(from_server, to_client, Way::Answer, mode.clone(), &lossy, &|_| {});
+        let (to_client, to_server) = (Mutex::new(to_client), Mutex::new(to_server));
+        let there = Pump { to: &to_server, back: &to_client, way: Way::Request, lossy: &lossy };
+        let back = Pump { to: &to_client, back: &to_server, way: Way::Answer, lossy: &lossy };
+        let requests = there.run(from_client, mode.clone(), &*witness);
+        let answers = back.run(from_server, mode.clone(), &|_| {});
         tokio::select! {
             biased;
             _ = mode.wait_for(is_over) => false,
@@ -52,36 +59,48 @@ fn reset(stream: &TcpStream) {
     let _ = stream.set_zero_linger();
 }
 
-async fn pump(
-    mut from: ReadHalf<'_>,
-    mut to: WriteHalf<'_>,
+/// One way through the proxy.
+struct Pump<'a, 'b> {
+    to: &'a Mutex<WriteHalf<'b>>,
+    /// Where the bytes come from.
+    back: &'a Mutex<WriteHalf<'b>>,
     way: Way,
-    mut mode: watch::Receiver<Mode>,
-    lossy: &AtomicBool,
-    witness: &(dyn Fn(&[u8]) + Send + Sync),
-) -> io::Result<()> {
-    let mut buffer = vec![0; 16 * 1024];
-    let mut lost = false;
-    loop {
-        let count = from.read(&mut buffer).await?;
-        if count == 0 {
-            return to.shutdown().await;
-        }
-        let bytes = &buffer[..count];
-        witness(bytes);
-        let fate = mode.borrow_and_update().fate(way);
-        match fate {
-            _ if lost => {}
-            Fate::Lost => {
-                lost = true;
-                lossy.store(true, Ordering::Relaxed);
+    lossy: &'a AtomicBool,
+}
+
+impl Pump<'_, '_> {
+    async fn run(
+        &self,
+        mut from: ReadHalf<'_>,
+        mut mode: watch::Receiver<Mode>,
+        witness: &(dyn Fn(&[u8]) + Send + Sync),
+    ) -> io::Result<()> {
+        let mut buffer = vec![0; 16 * 1024];
+        let mut lost = false;
+        loop {
+            let count = from.read(&mut buffer).await?;
+            if count == 0 {
+                return self.to.lock().await.shutdown().await;
             }
-            Fate::Pass => to.write_all(bytes).await?,
-            Fate::Late(late) => {
-                sleep(late).await;
-                to.write_all(bytes).await?;
+            let bytes = &buffer[..count];
+            witness(bytes);
+            let fate = mode.borrow_and_update().fate(self.way, bytes);
+            match fate {
+                _ if lost => {}
+                Fate::Lost => {
+                    lost = true;
+                    self.lossy.store(true, Ordering::Relaxed);
+                }
+                Fate::Pass => self.to.lock().await.write_all(bytes).await?,
+                Fate::Late(late) => {
+                    sleep(late).await;
+                    self.to.lock().await.write_all(bytes).await?;
+                }
+                Fate::Slow(pause) => {
+                    trickle(bytes, &mut *self.to.lock().await, pause, &mut mode).await?;
+                }
+                Fate::Refused => self.back.lock().await.write_all(BUSY).await?,
             }
-            Fate::Slow(pause) => trickle(bytes, &mut to, pause, &mut mode).await?,
         }
     }
 }

@@ -20,6 +20,10 @@ pub enum Mode {
     HalfOpen,
     /// Answers come byte by byte, with this pause after each.
     Trickle(Duration),
+    /// Answers arrive later by this much.
+    LateAnswers(Duration),
+    /// Writes of metadata do not arrive, and are answered that the service is busy.
+    RefuseMetadata,
 }
 
 /// The way that bytes go.
@@ -38,6 +42,14 @@ pub(super) enum Fate {
     Late(Duration),
     Lost,
     Slow(Duration),
+    Refused,
+}
+
+/// The start of a request that writes metadata: its first line has that in its query.
+fn writes_metadata(bytes: &[u8]) -> bool {
+    let line = bytes.split(|byte| *byte == b'\r').next().unwrap_or_default();
+    let in_query = b"comp=metadata".as_slice();
+    line.starts_with(b"PUT ") && line.windows(in_query.len()).any(|part| part == in_query)
 }
 
 impl Mode {
@@ -52,13 +64,15 @@ impl Mode {
         self != Self::BlackHole
     }
 
-    pub(super) fn fate(self, way: Way) -> Fate {
+    pub(super) fn fate(self, way: Way, bytes: &[u8]) -> Fate {
         match (self, way) {
             (Self::Delay(late), Way::Request) => Fate::Late(late),
             (Self::Drop, Way::Request) | (Self::HalfOpen, Way::Answer) | (Self::BlackHole, _) => {
                 Fate::Lost
             }
             (Self::Trickle(pause), Way::Answer) => Fate::Slow(pause),
+            (Self::LateAnswers(late), Way::Answer) => Fate::Late(late),
+            (Self::RefuseMetadata, Way::Request) if writes_metadata(bytes) => Fate::Refused,
             _ => Fate::Pass,
         }
     }
@@ -74,6 +88,8 @@ impl fmt::Display for Mode {
             Self::BlackHole => f.write_str("black hole"),
             Self::HalfOpen => f.write_str("half-open"),
             Self::Trickle(pause) => write!(f, "trickle {pause:?}"),
+            Self::LateAnswers(late) => write!(f, "answers {late:?} late"),
+            Self::RefuseMetadata => f.write_str("refuse metadata"),
         }
     }
 }

@@ -184,3 +184,28 @@ async fn a_witness_sees_requests_that_never_arrive_and_no_answers() {
     say(&mut client, "two").await;
     hears(&mut seen, "onetwo").await;
 }
+
+#[tokio::test]
+async fn answers_alone_may_be_late() {
+    let (proxy, mut heard) = echo().await;
+    let late = Duration::from_millis(300);
+    proxy.set(Mode::LateAnswers(late));
+    let mut client = client(&proxy).await;
+    let said = Instant::now();
+    say(&mut client, "one").await;
+    hears(&mut heard, "one").await;
+    assert_eq!(answer(&mut client, "one").await, "one");
+    assert!(said.elapsed() >= late);
+}
+
+#[tokio::test]
+async fn a_write_of_metadata_is_refused_and_everything_else_passes() {
+    let (proxy, mut heard) = echo().await;
+    proxy.set(Mode::RefuseMetadata);
+    let mut client = client(&proxy).await;
+    say(&mut client, "PUT /c/b?comp=metadata HTTP/1.1\r\n\r\n").await;
+    assert_eq!(answer(&mut client, "HTTP/1.1 503").await, "HTTP/1.1 503");
+    let renewal = "PUT /c/b?comp=lease HTTP/1.1\r\nx: comp=metadata\r\n\r\n";
+    say(&mut client, renewal).await;
+    hears(&mut heard, renewal).await;
+}

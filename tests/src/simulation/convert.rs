@@ -28,6 +28,7 @@ fn outcome(outcome: wit::Outcome) -> core::Outcome {
         wit::Outcome::Trapped => core::Outcome::Trapped,
         wit::Outcome::TimedOut => core::Outcome::TimedOut,
         wit::Outcome::CutOff => core::Outcome::CutOff,
+        wit::Outcome::NotStarted => core::Outcome::NotStarted,
     }
 }
 
@@ -52,6 +53,9 @@ pub fn report(report: core::Report) -> wit::Report {
         wind_down: report.wind_down,
         heir: report.heir,
         run: report.run.map(|turn| wit::Turn {
+            // There is one election in a world.
+            election: String::new(),
+            key: String::new(),
             term: turn.term,
             slot: turn.slot.0,
             value: turn.value,

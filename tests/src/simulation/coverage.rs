@@ -2,48 +2,66 @@
 //!
 //! A fault of a request counts at the step of that request, as a partition or a restart of the
 //! store does with each request that it swallows; a fault of a process at the step where that one
-//! was last, and a fault of the service where anybody was.
+//! was last, and a fault of the service where anybody was. What lasts for minutes counts where it
+//! was met, and each trait of a schedule as often as it made a difference.
 
 use std::fmt;
 use std::ops::AddAssign;
 
 use super::fault::{Fault, Kind, Step};
+use super::plan::Trait;
 
 const FAULTS: usize = Fault::ALL.len();
 const STEPS: usize = Step::PROTOCOL.len() + 1;
 
-/// A table of faults and steps.
+const TRAITS: usize = Trait::ALL.len();
+
+/// A table of faults and steps, and one of traits.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Coverage([[u64; STEPS]; FAULTS]);
+pub struct Coverage {
+    faults: [[u64; STEPS]; FAULTS],
+    traits: [u64; TRAITS],
+}
 
 impl Default for Coverage {
     fn default() -> Self {
-        Self([[0; STEPS]; FAULTS])
+        Self { faults: [[0; STEPS]; FAULTS], traits: [0; TRAITS] }
     }
 }
 
 impl Coverage {
     /// Counts one.
     pub fn add(&mut self, fault: Fault, step: Step) {
-        self.0[fault as usize][step as usize] += 1;
+        self.faults[fault as usize][step as usize] += 1;
+    }
+
+    /// A trait of the schedule made a difference.
+    pub fn saw(&mut self, what: Trait) {
+        self.traits[what as usize] += 1;
+    }
+
+    /// How often a trait made a difference.
+    #[must_use]
+    pub fn seen(&self, what: Trait) -> u64 {
+        self.traits[what as usize]
     }
 
     /// How often.
     #[must_use]
     pub fn of(&self, fault: Fault, step: Step) -> u64 {
-        self.0[fault as usize][step as usize]
+        self.faults[fault as usize][step as usize]
     }
 
     /// How often a fault struck anywhere.
     #[must_use]
     pub fn total(&self, fault: Fault) -> u64 {
-        self.0[fault as usize].iter().sum()
+        self.faults[fault as usize].iter().sum()
     }
 
     /// How often anything struck.
     #[must_use]
     pub fn faults(&self) -> u64 {
-        self.0.iter().flatten().sum()
+        self.faults.iter().flatten().sum()
     }
 
     /// How many of them struck at a step.
@@ -55,17 +73,26 @@ impl Coverage {
     /// Pairs of a fault and a step of the protocol that were never seen.
     #[must_use]
     pub fn empty(&self) -> Vec<(Fault, Step)> {
-        let pairs = Fault::ALL.into_iter().flat_map(|f| Step::PROTOCOL.map(|s| (f, s)));
+        let faults = Fault::ALL.into_iter().take(Fault::AT_STEPS);
+        let pairs = faults.flat_map(|f| Step::PROTOCOL.map(|s| (f, s)));
         pairs.filter(|(fault, step)| self.of(*fault, *step) == 0).collect()
+    }
+
+    /// Conditions that were never met, and traits that never made a difference, by their names.
+    #[must_use]
+    pub fn missing(&self) -> Vec<&'static str> {
+        let conditions = Fault::ALL.into_iter().skip(Fault::AT_STEPS);
+        let unmet = conditions.filter(|fault| self.total(*fault) == 0).map(Fault::name);
+        let unseen = Trait::ALL.into_iter().filter(|what| self.seen(*what) == 0).map(Trait::name);
+        unmet.chain(unseen).collect()
     }
 }
 
 impl AddAssign<&Self> for Coverage {
     fn add_assign(&mut self, other: &Self) {
-        for (row, others) in self.0.iter_mut().zip(&other.0) {
-            for (cell, others) in row.iter_mut().zip(others) {
-                *cell += others;
-            }
+        let cells = self.faults.iter_mut().flatten().chain(&mut self.traits);
+        for (cell, others) in cells.zip(other.faults.iter().flatten().chain(&other.traits)) {
+            *cell += others;
         }
     }
 }
@@ -85,6 +112,9 @@ impl fmt::Display for Coverage {
                 write!(f, " {:>9}", self.of(fault, step))?;
             }
             write!(f, " {:>9}", self.total(fault))?;
+        }
+        for what in Trait::ALL {
+            write!(f, "\n{:<40} {:>9}", what.name(), self.seen(what))?;
         }
         Ok(())
     }

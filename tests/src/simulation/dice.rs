@@ -51,6 +51,21 @@ impl Dice {
         let index = self.bits() % from.len() as u64;
         from[usize::try_from(index).expect("less than a length")]
     }
+
+    /// One of them, each as likely as its weight.
+    ///
+    /// # Panics
+    /// All weigh nothing.
+    pub fn weighted<T: Copy>(&mut self, from: &[(T, u64)]) -> T {
+        let mut left = self.bits() % from.iter().map(|(_, weight)| weight).sum::<u64>();
+        for (one, weight) in from {
+            match left.checked_sub(*weight) {
+                Some(rest) => left = rest,
+                None => return *one,
+            }
+        }
+        unreachable!("less than all of them weigh")
+    }
 }
 
 impl Chance for Dice {

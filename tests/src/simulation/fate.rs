@@ -5,6 +5,7 @@ use tenure::store::Response;
 use super::dice::Dice;
 use super::fault::{Fault, Step};
 use super::history::Answer;
+use super::plan::Latency;
 use super::world::Millis;
 
 /// What becomes of a request.
@@ -27,6 +28,8 @@ pub enum Reply {
     Real(Millis),
     /// The same, naming another lease id.
     Marked(Millis, u128),
+    /// The same, with another date.
+    Dated(Millis, String),
     /// Something else, at that time.
     Instead(Millis, Response, Answer),
     /// The connection ends, at that time.
@@ -52,24 +55,29 @@ impl Fate {
 
 /// A request to which nothing happens.
 #[must_use]
-pub fn unharmed(now: Millis, latency: Millis, dice: &mut Dice) -> Fate {
-    let arrives = Some(now + dice.between(1, latency));
-    Fate { arrives, copy: None, reply: Reply::Real(dice.between(1, latency)) }
+pub fn unharmed(now: Millis, latency: Latency, dice: &mut Dice) -> Fate {
+    let arrives = Some(now + way(latency, dice));
+    Fate { arrives, copy: None, reply: Reply::Real(way(latency, dice)) }
 }
 
-/// A request to which `fault` happens. `other` is a lease id that is not the sender's.
+fn way(latency: Latency, dice: &mut Dice) -> Millis {
+    dice.between(latency.least, latency.most)
+}
+
+/// A request to which `fault` happens. The service's date is `date`, a wrong one is `off`; `other` is
+/// a lease id that is not the sender's.
 #[must_use]
 pub fn of(
     fault: Fault,
     step: Step,
     now: Millis,
-    (latency, latest): (Millis, Millis),
-    date: &str,
+    (latency, latest): (Latency, Millis),
+    (date, off): (&str, String),
     other: u128,
     dice: &mut Dice,
 ) -> Fate {
     let mut fate = unharmed(now, latency, dice);
-    let answered = now + dice.between(2, 2 * latency);
+    let answered = now + dice.between(2 * latency.least, 2 * latency.most);
     let mut instead = |status, code, applied: bool| {
         fate.arrives = fate.arrives.filter(|_| applied);
         fate.reply = refusal(answered, status, code, date);
@@ -118,12 +126,13 @@ pub fn of(
                 fate.arrives = None;
                 fate.reply = success_of_another(answered, status, other, date);
             }
-            _ => fate.reply = Reply::Marked(dice.between(1, latency), other),
+            _ => fate.reply = Reply::Marked(way(latency, dice), other),
         },
         Fault::Reset => {
             fate.arrives = fate.arrives.filter(|_| dice.once_in(2));
             fate.reply = Reply::Broken(answered, Broken::Reset);
         }
+        Fault::DateOff => fate.reply = Reply::Dated(way(latency, dice), off),
         // Befalls others than single requests.
         _ => {}
     }
@@ -144,7 +153,9 @@ fn response(status: u16, headers: &[(&str, &str)]) -> Response {
     Response { status, headers: headers.collect(), ..Response::default() }
 }
 
-fn refusal(at: Millis, status: u16, code: &'static str, date: &str) -> Reply {
+/// An answer that a front end gives in the place of the service.
+#[must_use]
+pub fn refusal(at: Millis, status: u16, code: &'static str, date: &str) -> Reply {
     let headers = [
         ("x-ms-error-code", code),
         ("x-ms-request-id", "of-a-front-end"),

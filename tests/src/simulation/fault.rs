@@ -78,6 +78,8 @@ pub enum Kind {
     Service,
     /// The lease or the record, against A3.
     Outsider,
+    /// What it meets for minutes: no step of the protocol is spared.
+    Condition,
 }
 
 macro_rules! faults {
@@ -122,6 +124,7 @@ faults! {
     Nonsense, Request, "nonsense answer";
     WrongLease, Request, "another's lease id";
     Reset, Request, "reset";
+    DateOff, Request, "a date far off";
     PartitionOne, Network, "partition of one";
     PartitionAll, Network, "partition of all";
     StoreRestart, Network, "store restart";
@@ -131,6 +134,8 @@ faults! {
     Leave, Process, "leave and restart";
     Resign, Process, "told to resign";
     HandOver, Process, "told to hand over";
+    Suspend, Process, "told to pause";
+    StepFails, Process, "a step fails";
     WallJump, Process, "wall clock jumps";
     LeaseEndsEarly, Service, "lease ends 2 s early";
     BreakRest, Service, "broken, rest runs out";
@@ -140,9 +145,40 @@ faults! {
     WipeRecord, Outsider, "record wiped";
     RestoreRecord, Outsider, "record restored";
     StateLost, Outsider, "store loses its state";
+    HostileRecord, Outsider, "hostile record";
+    SlowTrips, Condition, "slow round trips";
+    WritesFail, Condition, "record writes fail";
+    LeasesFail, Condition, "lease requests fail";
+    LooksFail, Condition, "looks fail";
+    AsidesFail, Condition, "side blobs fail";
+    TokensFail, Condition, "tokens fail";
+    ClockSteps, Condition, "service's clock steps";
+    DatesStand, Condition, "dates stand still";
+    HostileAsides, Condition, "hostile side blobs";
+    SecretSpoilt, Condition, "secret file spoilt";
+    SettingsSpoilt, Condition, "settings unusable";
 }
 
 impl Fault {
+    /// How many there are that wait for a step; they come first.
+    pub const AT_STEPS: usize = Self::SlowTrips as usize;
+
+    /// Whether it makes requests of this step fail as long as it lasts.
+    #[must_use]
+    pub fn fails(self, step: Step) -> bool {
+        use Step::{
+            Acquire, Claim, CreateBlob, CreateContainer, HandOver, Look, Notice, Outcome, Raise,
+            ReadBack, Release, Renew,
+        };
+        match self {
+            Self::WritesFail => matches!(step, Raise | Claim | Outcome),
+            Self::LeasesFail => matches!(step, Acquire | Renew | Release | HandOver),
+            Self::LooksFail => matches!(step, Look | ReadBack | CreateBlob | CreateContainer),
+            Self::AsidesFail => step == Notice,
+            _ => false,
+        }
+    }
+
     /// Whether the record, or its newest writes, are gone afterwards.
     #[must_use]
     pub fn loses_record(self) -> bool {

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use super::history::{What, Who};
+use super::plan::Machine;
 use super::world::{Millis, World};
 
 /// Between a take-over and the next loss.
@@ -14,7 +15,7 @@ pub async fn play(world: &Arc<World>) {
     world.state().closing = true;
     let machines = world.plan.machines.len();
     for round in 0..machines {
-        let Some(leader) = leader(world) else { return };
+        let Some(leader) = any_leader(world).await else { return };
         if round + 1 == machines {
             break;
         }
@@ -38,10 +39,27 @@ fn leader(world: &World) -> Option<Who> {
     state.service.leader.map(|(who, _)| who).filter(|who| !state.processes[*who].over)
 }
 
+/// Whoever leads; one that makes way for another of its own accord is waited for.
+async fn any_leader(world: &World) -> Option<Who> {
+    let give_up = world.now() + 2 * longest(world, |machine| machine.poll) + takes_over(world);
+    while leader(world).is_none() && world.now() < give_up {
+        world.until(world.now() + PAUSE).await;
+    }
+    leader(world)
+}
+
+fn longest(world: &World, of: fn(&Machine) -> Millis) -> Millis {
+    world.plan.machines.iter().map(of).max().unwrap_or(0)
+}
+
+fn takes_over(world: &World) -> Millis {
+    10_000 + 8 * world.plan.latency.most
+}
+
 /// Waits until another leads, for no longer than that may take.
 async fn await_another(world: &World, before: Who) {
-    let longest = world.plan.machines.iter().map(|machine| machine.lease * 1_000).max();
-    let give_up = world.now() + longest.unwrap_or(0) + 10_000;
+    let lease = longest(world, |machine| machine.lease * 1_000);
+    let give_up = world.now() + lease + takes_over(world);
     while world.now() < give_up {
         world.until(world.now() + PAUSE).await;
         if leader(world).is_some_and(|leader| leader != before) {

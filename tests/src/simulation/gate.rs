@@ -20,6 +20,8 @@ pub struct Process {
     pub over: bool,
     /// It was asked to leave.
     pub leaving: bool,
+    /// Its next step fails, or the one that it is in.
+    pub step_fails: bool,
     /// Takes orders of operators.
     pub orders: Option<mpsc::Sender<Order>>,
     /// Where it was last.
@@ -61,6 +63,7 @@ impl Process {
             paused: false,
             over: false,
             leaving: false,
+            step_fails: false,
             orders: None,
             step: Step::Look,
             waiting: 0,
@@ -136,9 +139,10 @@ impl State {
         }
     }
 
-    /// An operator tells it to hand over to the candidate on a machine.
-    pub fn tell_to_hand_over(&mut self, now: Millis, who: Who, heir: usize) {
-        if self.order(who, Order::HandOver(format!("m{heir}"))) {
+    /// An operator tells it to hand over to the candidate of a name: to the one on the machine
+    /// `heir`, if that one is able to take it and the only one of that name.
+    pub fn tell_to_hand_over(&mut self, now: Millis, who: Who, name: usize, heir: Option<usize>) {
+        if self.order(who, Order::HandOver(format!("m{name}"))) {
             self.note(now, What::ToldToHandOver(who, heir));
         }
     }

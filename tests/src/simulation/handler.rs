@@ -13,11 +13,15 @@ use super::clock::SimClock;
 use super::dice::Dice;
 use super::gate::{Gate, TurnState};
 use super::history::{What, Who};
+use super::plan::Trait;
 use super::world::{Millis, World};
 use std::time::Duration;
 
 /// The longest that a turn works.
 const LONG: Millis = 40_000;
+
+/// Longer than any schedule.
+const FOR_EVER: Millis = 100_000_000;
 
 /// The desk of one process, at which its turns are worked on.
 pub struct Desk {
@@ -42,12 +46,18 @@ impl Handler for Desk {
             let mut state = self.world.state();
             // A process may stand still between the order and the first thing that is done.
             let works = !state.processes[self.who].paused;
+            let machine = state.processes[self.who].machine;
             state.processes[self.who].turn = Some(TurnState { term: turn.term, works });
             let Turn { term, slot, attempt, .. } = turn;
             let value = turn.value.as_ref().and_then(|value| value.chars().last());
             state.note(now, What::TurnBegan { who: self.who, term, slot, attempt, value });
             if works {
                 state.note(now, What::Works(self.who, turn.term));
+            }
+            for what in self.world.plan.traits_of_turns(machine) {
+                if turn.value.is_none() {
+                    state.coverage.saw(what);
+                }
             }
         }
         // Half of the handlers are awake when their process wakes up, and learn at once that
@@ -83,9 +93,12 @@ async fn work(
     mut dice: Dice,
 ) -> TurnEnd {
     let troubled = world.now() < world.plan.calm;
-    let lasts = match troubled && dice.permille(world.plan.long_turns) {
-        true => dice.between(1_000, LONG),
-        false => dice.between(0, world.plan.longest_turn),
+    let long = troubled && dice.permille(world.plan.long_turns);
+    let lasts = match (world.plan.traits.has(Trait::Lasting) && turn.value.is_none(), long) {
+        // Some come to their end all the same.
+        (true, false) => FOR_EVER,
+        (_, true) => dice.between(1_000, LONG),
+        (false, false) => dice.between(0, world.plan.longest_turn),
     };
     let ends = clock.now() + Duration::from_millis(lasts);
     loop {

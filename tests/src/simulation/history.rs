@@ -36,6 +36,12 @@ pub struct History {
     pub rules: Rules,
     /// The service's wall clock at the beginning, in nanoseconds since 1970.
     pub epoch: u64,
+    /// When that clock stepped, and by how many milliseconds.
+    pub steps: Vec<(Millis, i64)>,
+    /// From when until when the dates of answers stood still.
+    pub stood: Vec<(Millis, Millis)>,
+    /// Leaders resign, or make way for others, of their own accord.
+    pub rotates: bool,
     /// There was a record before anybody began.
     pub begins_with_record: bool,
 }
@@ -49,6 +55,10 @@ pub struct Life {
     pub rate: Rate,
     /// Its periods.
     pub periods: Periods,
+    /// Between two slots of its schedule, in nanoseconds; 0: it has none.
+    pub every: u64,
+    /// How long after its instant a slot is due, in nanoseconds.
+    pub delay: u64,
 }
 
 /// Periods of a candidate, in milliseconds.
@@ -64,6 +74,8 @@ pub struct Periods {
     pub poll: Millis,
     /// For one request.
     pub timeout: Millis,
+    /// How long a new process stays out of the race.
+    pub warm_up: Millis,
 }
 
 /// A request.
@@ -130,12 +142,15 @@ pub enum What {
     Killed(Who),
     /// A process was asked to leave.
     ToldToLeave(Who),
-    /// A process was told to hand over to the candidate on that machine.
-    ToldToHandOver(Who, usize),
+    /// A process was told to hand over to the candidate on that machine; none: to one that has its
+    /// name in common with others, or a version that knows no heirs.
+    ToldToHandOver(Who, Option<usize>),
     /// It tells that it does not.
     NotHandedOver(Who),
-    /// It did.
+    /// A process has left.
     Left(Who),
+    /// A step of it failed, and all that it knew is lost: its process begins anew.
+    Forgot(Who),
     /// A request went on the wire.
     Sent(Number),
     /// The store handled a request, or a copy of it.
@@ -167,6 +182,10 @@ pub enum What {
     Sick(Who),
     /// Nothing of the turn is there any more.
     TurnOver(Who, u64),
+    /// An invocation that ran its turn answers; true: that it succeeded.
+    Returned(Who, bool),
+    /// The identity endpoint was asked for a token.
+    Fetched(Who),
     /// The schedule is over.
     Over,
     /// A fault; its effect lasts until then.
@@ -213,12 +232,6 @@ pub struct Span {
 }
 
 impl History {
-    /// What the service's clock shows, in nanoseconds since 1970.
-    #[must_use]
-    pub fn service_time(&self, at: Millis) -> u64 {
-        self.epoch + at * 1_000_000
-    }
-
     /// The request, when an entry says that the store carried one out.
     #[must_use]
     pub fn carried_out(&self, what: What) -> Option<&Asked> {
@@ -249,6 +262,84 @@ impl History {
             }
         }
         wins
+    }
+
+    /// Whether this fault is there at an instant, for this candidate or for all.
+    #[must_use]
+    pub fn meets(&self, fault: Fault, who: Who, at: Millis) -> bool {
+        let before = self.entries.iter().take_while(|entry| entry.at <= at);
+        before.into_iter().any(|entry| match entry.what {
+            What::Struck(struck, whom, until) => {
+                struck == fault && until >= at && whom.is_none_or(|whom| whom == who)
+            }
+            _ => false,
+        })
+    }
+
+    /// What the service's wall clock shows, in nanoseconds since 1970.
+    #[must_use]
+    pub fn service_time(&self, at: Millis) -> u64 {
+        let steps = self.steps.iter().filter(|(then, _)| *then <= at);
+        let by: i64 = steps.map(|(_, by)| by * 1_000_000).sum();
+        (self.epoch + at * 1_000_000).saturating_add_signed(by)
+    }
+
+    /// What the dates of answers tell, in nanoseconds since 1970.
+    #[must_use]
+    pub fn told_time(&self, at: Millis) -> u64 {
+        let stood = self.stood.iter().rev().find(|(from, until)| (*from..*until).contains(&at));
+        self.service_time(stood.map_or(at, |(from, _)| *from))
+    }
+
+    /// When the service's clock shows that for the first time, not before `from`.
+    #[must_use]
+    pub fn when(&self, time: u64, from: Millis) -> Millis {
+        let steps = self.steps.iter().map(|(then, _)| *then).filter(|then| *then > from);
+        for begin in std::iter::once(from).chain(steps) {
+            let shows = self.service_time(begin);
+            // True time has whole milliseconds.
+            let at = begin + time.saturating_sub(shows).div_ceil(1_000_000);
+            if self.service_time(at) >= time {
+                return at;
+            }
+        }
+        Millis::MAX / 2
+    }
+
+    /// Whether the service's clock shows less than it did before.
+    #[must_use]
+    pub fn is_behind(&self, at: Millis) -> bool {
+        let before = |(then, _): &(Millis, i64)| self.service_time(then.saturating_sub(1));
+        let steps = self.steps.iter().filter(|(then, _)| *then <= at);
+        steps.map(before).max().is_some_and(|most| most > self.service_time(at))
+    }
+
+    /// The latest that a candidate can take the service's clock to show. That it went back counts
+    /// for who has two answers since, and then to the second, for dates have no more.
+    #[must_use]
+    pub fn latest_time(&self, who: Who, at: Millis) -> u64 {
+        let back = self.steps.iter().filter(|(then, by)| *then <= at && *by < 0);
+        let unknown: u64 = back
+            .map(|(then, by)| match self.answers_since(who, *then, at) {
+                0 | 1 => by.unsigned_abs() * 1_000_000,
+                _ => 1_000_000_000,
+            })
+            .sum();
+        self.service_time(at) + unknown
+    }
+
+    fn answers_since(&self, who: Who, since: Millis, at: Millis) -> usize {
+        let entries = self.entries.iter().filter(|entry| entry.at >= since && entry.at <= at);
+        let sent = |number: Number| {
+            let sent = |entry: &&Entry| entry.what == What::Sent(number);
+            self.entries.iter().find(sent).is_some_and(|entry| entry.at >= since)
+        };
+        entries
+            .filter(|entry| match entry.what {
+                What::Answered(number, _) => self.asked[number].who == who && sent(number),
+                _ => false,
+            })
+            .count()
     }
 
     /// The spans in which handlers worked, in the order of their ends.

@@ -8,18 +8,21 @@ use std::time::Duration;
 use tenure::clock::Clock;
 use tenure_guest::azure::credential::Pass;
 use tenure_guest::azure::{Answer, Operation};
-use tenure_guest::election::{Ask, Next, OneTurn, Settings, Snapshot, Step, Trouble, Turn};
+use tenure_guest::election::{Ask, Course, Next, OneTurn, Settings, Snapshot, Step, Trouble, Turn};
 
 use super::clock::SimClock;
 use super::dice::Dice;
-use super::elector::Native;
 use super::gate::TurnState;
 use super::history::{What, Who};
+use super::native::Native;
 use super::process::Process;
 use super::world::{Millis, World};
 
 /// How far the timers of two replicas differ.
 const APART: Millis = 1_000;
+
+/// How long a turn may take that outlives its lease, perhaps.
+const LONG: (Millis, Millis) = (10_000, 90_000);
 
 /// Calls the component on one machine at each tick, until the schedule ends.
 pub async fn replica(world: Arc<World>, machine: usize) {
@@ -40,6 +43,7 @@ pub async fn replica(world: Arc<World>, machine: usize) {
 async fn invoke(world: Arc<World>, machine: usize) {
     let (who, clock) = world.start(machine);
     let native = Native::new(&world, who, machine, &clock, |f| Settings::one_shot(f));
+    let native = native.on_its_own();
     let invocation = Invocation { world: world.clone(), who, clock, native };
     let ended = Process::new(&world, who, Box::pin(invocation.run())).await;
     let now = world.now();
@@ -64,28 +68,38 @@ struct Invocation {
 impl Invocation {
     /// As the component does it.
     async fn run(self) {
-        let mut turn = OneTurn::begin(&self.native.settings, self.clock.now());
+        let settings = &self.native.settings;
+        let mut turn = OneTurn::begin(settings, self.native.now());
         loop {
-            let now = self.clock.now();
+            let now = self.native.now();
             match turn.next(now) {
                 Next::Look => {
                     let look = self.look().await;
-                    turn.looked(look, self.clock.now());
+                    turn.looked(look, self.native.now());
                 }
                 Next::Step(event) => {
                     let memory = turn.memory();
-                    let mut step = self.native.begin(memory, now, event);
-                    let report = self.native.drive(&mut step).await;
-                    let after = self.clock.now();
+                    let mut step = self.native.begin(settings, memory, now, event);
+                    let report = self.native.drive(settings, &mut step).await;
+                    let after = self.native.now();
                     let prospect = Step::prospect(&step, after);
                     turn.stepped(report, prospect, now, after);
                 }
-                Next::Wait(until) => self.clock.sleep_until(until).await,
+                Next::Wait(until) => {
+                    let wait = until.saturating_sub(now);
+                    self.clock.sleep_until(self.clock.now() + wait).await;
+                }
                 Next::Run(run) => {
                     let result = self.handle(&run).await;
-                    turn.ran(result, self.clock.now());
+                    turn.ran(result, self.native.now());
                 }
-                Next::Done(_) => return,
+                Next::Done(turned) => {
+                    let succeeded = turned.course == Course::Succeeded;
+                    if turned.ran {
+                        self.world.note(What::Returned(self.who, succeeded));
+                    }
+                    return;
+                }
             }
         }
     }
@@ -94,14 +108,14 @@ impl Invocation {
         let settings = &self.native.settings;
         let operation = Operation::Look { lease: None };
         let ask = Ask { operation, timeout: settings.timings.request_timeout, pass: Pass::Own };
-        let mut reply = self.native.ask(ask.clone(), self.native.wall()).await;
+        let mut reply = self.native.ask(settings, ask.clone(), self.native.wall()).await;
         let date = match &reply {
             Ok(Answer { status: 403, date: Some(date), .. }) => Some(*date),
             Err(_) => Some(self.native.wall()),
             Ok(_) => None,
         };
         if let Some(date) = date {
-            reply = self.native.ask(ask.clone(), date).await;
+            reply = self.native.ask(settings, ask.clone(), date).await;
         }
         let trouble = reply.map_err(|f| f.trouble(ask.operation.name(), settings.account.origin()));
         Snapshot::read(&trouble?, settings, self.native.wall())
@@ -120,7 +134,11 @@ impl Invocation {
             state.note(now, What::Works(*who, term));
         }
         let mut dice = Dice::new(world.seed ^ slot, 2_000 + *who as u64);
-        let lasts = Duration::from_millis(dice.between(0, world.plan.longest_turn));
+        let lasts = match dice.permille(world.plan.long_turns) {
+            true => dice.between(LONG.0, LONG.1),
+            false => dice.between(0, world.plan.longest_turn),
+        };
+        let lasts = Duration::from_millis(lasts);
         clock.sleep_until(clock.now() + lasts).await;
         let now = world.now();
         world.state().end_turn(now, *who);

@@ -13,6 +13,7 @@
 
 pub mod campaign;
 pub mod clock;
+pub mod condition;
 mod convert;
 pub mod coverage;
 pub mod dice;
@@ -23,16 +24,20 @@ mod finale;
 pub mod gate;
 pub mod handler;
 pub mod history;
+mod hostile;
 pub mod hunt;
 mod invocations;
 pub mod last_run;
+mod native;
 pub mod network;
 pub mod oracle;
 pub mod plan;
 pub mod process;
 pub mod service;
 pub mod strike;
+mod token;
 pub mod trace;
+mod variables;
 pub mod wire;
 pub mod world;
 
@@ -44,7 +49,7 @@ pub use elector::Fidelity;
 use fault::Step;
 use history::{History, What};
 use oracle::Violation;
-use plan::{Class, Plan, Rules};
+use plan::{Class, Plan, Rules, Traits};
 use tenure_guest::mutants::{self, Mutant};
 use world::World;
 
@@ -55,6 +60,8 @@ pub struct Outcome {
     pub seed: u64,
     /// Which assumptions held.
     pub class: Class,
+    /// What it had beside its faults.
+    pub traits: Traits,
     /// Terms that another candidate won than the one before, until the calm.
     pub takeovers: u64,
     /// What became of its slots.
@@ -127,7 +134,7 @@ pub fn run(seed: u64, options: &Options) -> Outcome {
         About::Timetable(rules) => Plan::timetable(seed, rules),
         About::Invocations(rules) => Plan::invocations(seed, rules),
     };
-    let class = plan.class;
+    let (class, traits) = (plan.class, plan.traits);
     let longest_lease = plan.machines.iter().map(|machine| machine.lease * 1_000).max();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
@@ -154,6 +161,7 @@ pub fn run(seed: u64, options: &Options) -> Outcome {
     Outcome {
         seed,
         class,
+        traits,
         takeovers: takeovers(&history),
         slots: Slots::of(&history),
         lasted,

@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 use super::fate::{self, Broken, Fate, Reply};
 use super::fault::{Fault, Kind, Step};
 use super::history::{Answer, Number, What, Who};
-use super::plan::Moment;
+use super::plan::{Latency, Moment, Trait};
 use super::strike;
 use super::world::{Millis, State, World};
 
@@ -73,8 +73,9 @@ impl Drop for Waiting<'_> {
 
 /// Cut off, caught by an ambush, struck by chance, or unharmed.
 fn decide(world: &World, state: &mut State, who: Who, step: Step, now: Millis) -> Fate {
-    let latency = world.plan.latency;
-    if let Some(fate) = cut_off(state, who, step, now, latency) {
+    let latency = state.latency(world, who, step, now);
+    let cut_off = cut_off(state, who, step, now, latency);
+    if let Some(fate) = cut_off.or_else(|| state.fails(who, step, now, latency)) {
         return fate;
     }
     let fault = strike::waiting_for(state, step, Moment::Before, now < world.plan.calm, |fault| {
@@ -90,28 +91,34 @@ fn decide(world: &World, state: &mut State, who: Who, step: Step, now: Millis) -
         _ => u128::from(state.network.bits()) << 64 | 0x4000_8000_0000_0000_0000,
     };
     let date = state.service.date(now);
-    let fate =
-        fate::of(fault, step, now, (latency, world.plan.latest), &date, other, &mut state.network);
+    let off = state.service.date_off(now, &mut state.network);
+    let ways = (latency, world.plan.latest);
+    let fate = fate::of(fault, step, now, ways, (&date, off), other, &mut state.network);
     state.struck(now, fault, step, Some(who), now);
     fate
 }
 
-fn cut_off(state: &mut State, who: Who, step: Step, now: Millis, latency: Millis) -> Option<Fate> {
+/// No request gets through.
+pub fn outage(state: &State, who: Who, now: Millis) -> Option<(Fault, bool)> {
     let machine = state.processes[who].machine;
     let all = state.partitions.len() - 1;
     let (one, all) = (state.partitions[machine], state.partitions[all]);
-    let (fault, refused) = if now < state.restart {
-        (Fault::StoreRestart, true)
+    if now < state.restart {
+        Some((Fault::StoreRestart, true))
     } else if now < all.until {
-        (Fault::PartitionAll, all.refused)
+        Some((Fault::PartitionAll, all.refused))
     } else if now < one.until {
-        (Fault::PartitionOne, one.refused)
+        Some((Fault::PartitionOne, one.refused))
     } else {
-        return None;
-    };
+        None
+    }
+}
+
+fn cut_off(state: &mut State, who: Who, step: Step, now: Millis, latency: Latency) -> Option<Fate> {
+    let (fault, refused) = outage(state, who, now)?;
     state.struck(now, fault, step, Some(who), now);
     let reply = match refused {
-        true => Reply::Broken(now + state.network.between(1, 2 * latency), Broken::Refused),
+        true => Reply::Broken(now + state.network.between(1, 2 * latency.most), Broken::Refused),
         false => Reply::None,
     };
     Some(Fate { arrives: None, copy: None, reply })
@@ -136,6 +143,9 @@ async fn carry(
         Reply::Marked(after, lease) => {
             (world.now() + after, delivery.map(|delivery| Ok(marked(delivery, lease))))
         }
+        Reply::Dated(after, date) => {
+            (world.now() + after, delivery.map(|delivery| Ok(dated(delivery, date))))
+        }
         Reply::Instead(at, response, answer) => (at, Some(Ok((response, answer)))),
         Reply::Broken(at, broken) => (at, Some(Err(broken))),
     };
@@ -158,7 +168,12 @@ fn handle(world: &World, number: Number, request: &Request) -> Option<(Response,
     if now < state.restart {
         return None;
     }
-    let (response, answer) = state.service.handle(now, request);
+    let (mut response, answer) = state.service.handle(now, request);
+    if let Some(date) = state.service.standing_date(now) {
+        response = with_date(response, date);
+        let step = state.history.asked[number].step;
+        state.coverage.add(Fault::DatesStand, step);
+    }
     state.note(now, What::Handled(number, answer));
     if matches!(answer.status, 200..=299) {
         let asked = &state.history.asked[number];
@@ -166,11 +181,15 @@ fn handle(world: &World, number: Number, request: &Request) -> Option<(Response,
         match (step, lease, state.service.leader) {
             (Step::Raise, Some(lease), _) => {
                 state.service.leader = Some((who, lease));
+                state.term = state.history.asked[number].write.as_ref().map_or(0, |w| w.term);
                 state.service.keep(request);
             }
             (Step::Claim | Step::Outcome, ..) => state.service.keep(request),
             (Step::Release | Step::HandOver, Some(lease), Some((_, held))) if lease == held => {
                 state.service.leader = None;
+            }
+            (Step::Notice, ..) if has(request, "x-ms-meta-tenurepriority") => {
+                state.coverage.saw(Trait::Priority);
             }
             _ => {}
         }
@@ -192,4 +211,18 @@ fn marked((mut response, answer): (Response, Answer), lease: u128) -> (Response,
     response.headers.retain(|(name, _)| name != "x-ms-lease-id");
     response.headers.push(("x-ms-lease-id".into(), id));
     (response, Answer { lease: Some(lease), ..answer })
+}
+
+fn has(request: &Request, wanted: &str) -> bool {
+    request.headers.iter().any(|(name, _)| name == wanted)
+}
+
+fn dated((response, answer): (Response, Answer), date: String) -> (Response, Answer) {
+    (with_date(response, date), answer)
+}
+
+fn with_date(mut response: Response, date: String) -> Response {
+    response.headers.retain(|(name, _)| !name.eq_ignore_ascii_case("date"));
+    response.headers.push(("Date".into(), date));
+    response
 }

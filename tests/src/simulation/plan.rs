@@ -3,15 +3,22 @@
 mod faults;
 mod machines;
 mod rules;
+mod traits;
 
 pub use faults::{Ambush, Moment, Target, Timed};
-pub use machines::Machine;
+pub use machines::{Machine, Version};
 pub use rules::{Rules, SLOTS};
+pub use traits::{Trait, Traits};
+
+use std::time::Duration;
+
+use tenure_guest::election::Agenda;
 
 use super::dice::Dice;
 use super::fault::{Fault, Kind, Step};
+use super::service::ELECTION;
 use super::world::Millis;
-use faults::{a_take_over, ambush, in_time, orders, pair, the_same_evil};
+use faults::{a_take_over, ambush, condition, in_time, orders, pair, the_same_evil};
 use machines::machines;
 
 const SECOND: Millis = 1_000;
@@ -30,6 +37,9 @@ pub const DELETION: Millis = 30 * SECOND;
 
 /// The least time in which faults happen.
 const TROUBLED: Millis = 90 * SECOND;
+
+/// How much longer that is, where something lasts for minutes.
+const LASTING: Millis = 150 * SECOND;
 
 /// Which assumptions of the protocol hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -51,21 +61,34 @@ pub enum Beginning {
     Record,
 }
 
+/// How long a request, or an answer, is on its way.
+#[derive(Clone, Copy, Debug)]
+pub struct Latency {
+    /// At least.
+    pub least: Millis,
+    /// At most.
+    pub most: Millis,
+}
+
 /// All of it.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// Which assumptions hold.
     pub class: Class,
+    /// What it has beside its faults.
+    pub traits: Traits,
     /// At least three.
     pub machines: Vec<Machine>,
     /// Seconds between slots.
     pub every: u64,
+    /// After how many seconds a leader resigns.
+    pub tenure: Option<u64>,
     /// What is asked of the slots.
     pub rules: Rules,
     /// What is there already.
     pub beginning: Beginning,
-    /// The longest way of a request or of an answer.
-    pub latency: Millis,
+    /// The way of a request or of an answer that no fault befalls.
+    pub latency: Latency,
     /// How late the network may still deliver a request; 30 s at most.
     pub latest: Millis,
     /// In how many of a thousand requests the network does something wrong.
@@ -95,10 +118,11 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The plan of one seed.
+    /// The plan of one seed, for the pure core (`native`) or for the component.
     #[must_use]
-    pub fn of(seed: u64, later_versions: bool) -> Self {
+    pub fn of(seed: u64, native: bool) -> Self {
         let dice = &mut Dice::new(seed, 1);
+        let traits = Traits::draw(native, &mut Dice::new(seed, 11));
         // Each schedule has one fault that it is about, so that no pair of fault and step is rare.
         let (fault, step) = pair(seed);
         let class = match fault.kind() {
@@ -106,46 +130,28 @@ impl Plan {
             _ if dice.once_in(6) => Class::WithoutA3,
             _ => Class::Sound,
         };
-        let machines = machines(dice, later_versions);
+        let machines = machines(traits, dice);
+        let latency = latency(traits, &machines, dice);
+        let conditions: Vec<_> =
+            (0..2).filter_map(|_| condition(traits, native, machines.len(), dice)).collect();
         let longest = machines.iter().map(|machine| machine.lease * SECOND).max().unwrap_or(0);
-        let polls = machines.iter().map(|machine| machine.periods().poll).max().unwrap_or(0);
         let latest = dice.pick(&[6, 10, 15, 30]) * SECOND;
-        // D, then the last lease; a container's name, the cool-down of the last long turn; then a
-        // take-over.
-        let waits = [latest + longest, LONGEST_COOL_DOWN + 10 * SECOND, DELETION];
-        let settling = waits.into_iter().max().unwrap_or(0) + 3 * SECOND + polls;
+        let settling = settling(&machines, latest, latency);
         // The finale takes some time, too.
         let calm = (10 * longest).saturating_sub(settling + 20 * SECOND).max(TROUBLED);
+        let calm = if conditions.is_empty() { calm } else { calm + LASTING };
         // An outcome is written by itself only where the next slot is more than a minute away.
         let every = match step {
             Step::Outcome => 75,
             _ => dice.pick(&[3, 5, 5, 10, 10, 75]),
         };
+        // A cron expression has no 75 s.
+        let every = if traits.has(Trait::Cron) && every == 75 { 120 } else { every };
         let beginning = match step {
             Step::CreateContainer => Beginning::Nothing,
             Step::CreateBlob => dice.pick(&[Beginning::Nothing, Beginning::Container]),
             _ => dice.pick(&[Beginning::Nothing, Beginning::Container, Beginning::Record]),
         };
-        let mut ambushes = vec![ambush(fault, step, dice)];
-        if step == Step::ReadBack {
-            // Only a write of unknown outcome is read back.
-            for _ in 0..2 {
-                let unknown = dice.pick(&[Fault::AnswerLost, Fault::Reset, Fault::Internal]);
-                ambushes.push(ambush(unknown, dice.pick(&[Step::Raise, Step::Claim]), dice));
-            }
-        }
-        for _ in 0..dice.between(1, 4) {
-            ambushes.push(ambush(faults::fault(class, dice), dice.pick(&Step::PROTOCOL), dice));
-        }
-        // There are few notices: something lies in wait for the first of them.
-        let of_notice = &mut Dice::new(seed, 9);
-        ambushes.push(ambush(faults::fault(class, of_notice), Step::Notice, of_notice));
-        if step == Step::HandOver {
-            // An heir goes when it came forward.
-            let gone =
-                ambush(of_notice.pick(&[Fault::Kill, Fault::Leave]), Step::Notice, of_notice);
-            ambushes.push(Ambush { spares: of_notice.between(0, 6), ..gone });
-        }
         let mut timed = vec![a_take_over(calm.saturating_sub(longest + 8 * SECOND), dice)];
         for _ in 0..dice.between(1, 3) {
             timed.push(in_time(class, machines.len(), calm, dice));
@@ -155,15 +161,17 @@ impl Plan {
         }
         let again: Vec<_> = timed.iter().filter_map(|timed| the_same_evil(*timed, dice)).collect();
         timed.extend(again.into_iter().filter(|timed| timed.at < calm));
+        timed.extend(conditions);
         timed.sort_by_key(|timed| timed.at);
         Self {
             class,
-            machines,
+            traits,
             every,
-            rules: Rules::draw(&mut Dice::new(seed, 4)),
+            tenure: traits.has(Trait::Rotation).then(|| 4 * longest / SECOND),
+            rules: Rules::draw(&mut Dice::new(seed, 4)).with(traits),
             beginning,
             latest,
-            latency: dice.pick(&[5, 20, 20, 60, 250]),
+            latency,
             noise: dice.pick(&[0, 0, 10, 40]),
             long_turns: dice.pick(match step {
                 Step::HandOver => &[200, 600, 600],
@@ -171,20 +179,113 @@ impl Plan {
             }),
             longest_turn: 1_500,
             sick_turns: dice.pick(&[0, 0, 0, 100, 500]),
-            turn_timeout: dice.pick(&[None, None, Some(8)]),
+            turn_timeout: dice.pick(&[None, None, Some(8)]).filter(|_| !traits.has(Trait::Lasting)),
             // Some heirs wait for a turn to end for longer than their word is fresh.
             grace: dice.pick(match step {
                 Step::HandOver => &[SECOND, 5 * SECOND, 20 * SECOND, 20 * SECOND],
                 _ => &[0, SECOND, SECOND, 5 * SECOND],
             }),
             epoch: EPOCH + every * SECOND * dice.between(1, 1_000) - dice.between(0, 25 * SECOND),
-            ambushes,
+            ambushes: ambushes(seed, class, (fault, step), dice),
+            machines,
             timed,
             calm,
             finale: calm + settling,
             rest: 0,
         }
     }
+}
+
+impl Plan {
+    /// Whether only the pure core can have it.
+    #[must_use]
+    pub fn is_native(&self) -> bool {
+        let spoilt = [Fault::SettingsSpoilt, Fault::SecretSpoilt, Fault::TokensFail];
+        self.traits.are_native() || self.timed.iter().any(|timed| spoilt.contains(&timed.fault))
+    }
+
+    /// What lies between two slots of the schedule on this machine, and how long after its instant
+    /// each of them is due, in nanoseconds.
+    #[must_use]
+    pub fn timer_of(&self, machine: usize) -> (u64, u64) {
+        if self.traits.has(Trait::Lasting) {
+            return (0, 0);
+        }
+        let jitter = if self.traits.has(Trait::Jitter) { self.jitter() } else { 0 };
+        let delay = Agenda::delay(ELECTION, Duration::from_millis(jitter)).as_nanos();
+        let every = self.every + u64::from(self.machines[machine].other_schedule);
+        (every * 1_000_000_000, u64::try_from(delay).unwrap_or(0))
+    }
+
+    /// Over how many milliseconds the slots of elections are spread.
+    #[must_use]
+    pub fn jitter(&self) -> Millis {
+        900 * self.every
+    }
+
+    /// The traits that a turn of the schedule on this machine shows.
+    pub fn traits_of_turns(&self, machine: usize) -> impl Iterator<Item = Trait> {
+        let other = self.machines[machine].other_schedule;
+        let name = self.machines[machine].name;
+        let shared = self.machines.iter().filter(|machine| machine.name == name).count() > 1;
+        let shows = [
+            (Trait::Lasting, true),
+            (Trait::Cron, true),
+            (Trait::Jitter, true),
+            (Trait::TwoSchedules, other),
+            (Trait::OneName, shared),
+        ];
+        let traits = self.traits;
+        shows.into_iter().filter_map(move |(what, so)| (so && traits.has(what)).then_some(what))
+    }
+}
+
+/// Faults that wait for a step: the one that the schedule is about, and some others.
+fn ambushes(seed: u64, class: Class, (fault, step): (Fault, Step), dice: &mut Dice) -> Vec<Ambush> {
+    let mut ambushes = vec![ambush(fault, step, dice)];
+    if step == Step::ReadBack {
+        // Only a write of unknown outcome is read back.
+        for _ in 0..2 {
+            let unknown = dice.pick(&[Fault::AnswerLost, Fault::Reset, Fault::Internal]);
+            ambushes.push(ambush(unknown, dice.pick(&[Step::Raise, Step::Claim]), dice));
+        }
+    }
+    for _ in 0..dice.between(1, 4) {
+        ambushes.push(ambush(faults::fault(class, dice), dice.pick(&Step::PROTOCOL), dice));
+    }
+    // There are few notices: something lies in wait for the first of them.
+    let of_notice = &mut Dice::new(seed, 9);
+    ambushes.push(ambush(faults::fault(class, of_notice), Step::Notice, of_notice));
+    if step == Step::HandOver {
+        // An heir goes when it came forward.
+        let gone = ambush(of_notice.pick(&[Fault::Kill, Fault::Leave]), Step::Notice, of_notice);
+        ambushes.push(Ambush { spares: of_notice.between(0, 6), ..gone });
+    }
+    ambushes
+}
+
+/// Mostly short ways; where the service is slow, round trips of up to the shortest time-out.
+fn latency(traits: Traits, machines: &[Machine], dice: &mut Dice) -> Latency {
+    let most = dice.pick(&[5, 20, 20, 60, 250]);
+    if !traits.has(Trait::SlowService) {
+        return Latency { least: 1, most };
+    }
+    let timeout = machines.iter().map(|machine| machine.periods().timeout).min().unwrap_or(0);
+    let most = dice.between(timeout / 4, timeout / 2 - 30);
+    Latency { least: most * 9 / 10, most }
+}
+
+/// How long it takes in the calm until everything late is over, and somebody leads.
+fn settling(machines: &[Machine], latest: Millis, latency: Latency) -> Millis {
+    let longest = |of: fn(&Machine) -> Millis| machines.iter().map(of).max().unwrap_or(0);
+    let lease = longest(|machine| machine.lease * SECOND);
+    let last_request = longest(|machine| machine.periods().timeout);
+    let looks = longest(|machine| machine.poll) + longest(|machine| machine.warm_up * SECOND);
+    // D, then the last lease; a container's name, the cool-down of the last long turn; then a
+    // take-over.
+    let waits = [latest + lease, LONGEST_COOL_DOWN + 10 * SECOND, DELETION];
+    let waits = waits.into_iter().max().unwrap_or(0);
+    waits + last_request + looks + 8 * latency.most
 }
 
 #[cfg(test)]

@@ -2,14 +2,16 @@
 
 use std::time::Duration;
 
-use chrono::DateTime;
+use chrono::{DateTime, TimeDelta};
 use tenure::store::{Account as StoreAccount, Now, Request, Response, Service as Store};
 use tenure_guest::azure::{Account, BlobName, http_date};
 
+use super::dice::Dice;
 use super::history::{Answer, Who};
 use super::plan::{Beginning, Class, Plan};
 use super::wire::guid;
 use super::world::Millis;
+use super::{hostile, token};
 use crate::outsider::signed;
 
 /// The election that all candidates contend for.
@@ -25,6 +27,10 @@ pub struct Service {
     epoch: u64,
     /// How far the clock of the leases is ahead.
     ahead: Millis,
+    /// How far the wall clock stepped, in milliseconds.
+    stepped: i64,
+    /// Answers have the date of the first of these instants, up to the second.
+    stands: Option<(Millis, Millis)>,
     account: Account,
     blob: BlobName,
     /// Who raised the newest term, under which lease, until it was released.
@@ -43,6 +49,8 @@ impl Service {
             seed,
             epoch: plan.epoch * 1_000_000,
             ahead: 0,
+            stepped: 0,
+            stands: None,
             account: account.expect("the emulator's"),
             blob: BlobName::parse(ELECTION).expect("a good name"),
             leader: None,
@@ -73,7 +81,8 @@ impl Service {
     }
 
     fn clock(&self, at: Millis) -> Now {
-        let nanos = i64::try_from(self.epoch + at * 1_000_000).unwrap_or(i64::MAX);
+        let wall = (self.epoch + at * 1_000_000).saturating_add_signed(self.stepped * 1_000_000);
+        let nanos = i64::try_from(wall).unwrap_or(i64::MAX);
         let elapsed = Duration::from_millis(at + self.ahead);
         Now { elapsed, wall: DateTime::from_timestamp_nanos(nanos) }
     }
@@ -84,8 +93,40 @@ impl Service {
         http_date::format(self.clock(at).wall)
     }
 
+    /// The wall clock steps by so many milliseconds.
+    pub fn step_clock(&mut self, by: i64) {
+        self.stepped += by;
+    }
+
+    /// The dates of answers stand still.
+    pub fn dates_stand(&mut self, from: Millis, until: Millis) {
+        self.stands = Some((from, until));
+    }
+
+    /// The date of an answer, while dates stand still.
+    #[must_use]
+    pub fn standing_date(&self, at: Millis) -> Option<String> {
+        let (from, _) = self.stands.filter(|(_, until)| at < *until)?;
+        Some(self.date(from))
+    }
+
+    /// A date that is wrong by a minute or more: ahead or behind, by up to a day or by up to decades.
+    pub fn date_off(&self, at: Millis, dice: &mut Dice) -> String {
+        let most = dice.pick(&[86_400, 86_400, 2_500_000_000]);
+        let by = TimeDelta::seconds(i64::try_from(dice.between(60, most)).unwrap_or(60));
+        let now = self.clock(at).wall;
+        let off = if dice.once_in(2) { now + by } else { now - by };
+        http_date::format(off.max(DateTime::UNIX_EPOCH))
+    }
+
     /// Handles a candidate's request.
     pub fn handle(&mut self, at: Millis, request: &Request) -> (Response, Answer) {
+        let admitted = match token::read(request) {
+            Some(until) if at >= until => return token::refused(&self.date(at)),
+            Some(_) => Some(token::signed(&self.account, request, &self.date(at))),
+            None => None,
+        };
+        let request = admitted.as_ref().unwrap_or(request);
         let response = self.store.handle(self.clock(at), request);
         let code = self.store.log().entries().next_back().and_then(|entry| entry.code);
         let answer = Answer {
@@ -146,6 +187,22 @@ impl Service {
             self.on_blob(at, "PUT", "comp=metadata", &headers);
         }
         self.kept = Some(kept);
+    }
+
+    /// A third party puts a record there that no candidate writes: the n-th kind of them.
+    pub fn hostile_record(&mut self, at: Millis, n: u64, term: u64) {
+        let record = hostile::record(n, term);
+        let headers: Vec<_> = record.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
+        self.on_blob(at, "PUT", "comp=metadata", &headers);
+    }
+
+    /// A third party writes beside the election's blob. True: it was taken.
+    pub fn write_aside(&mut self, at: Millis, n: u64, name: &str, term: u64) -> bool {
+        let (aside, fields) = hostile::aside(n, name, term);
+        let path = self.blob.aside_path(aside);
+        let mut headers = vec![("x-ms-blob-type", "BlockBlob")];
+        headers.extend(fields.iter().map(|(n, v)| (n.as_str(), v.as_str())));
+        self.outsider(at, "PUT", &path, "", &headers) < 300
     }
 
     /// The store starts anew, without what it knew.

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use tenure::runner::Order;
 
+use super::condition;
 use super::dice::Dice;
 use super::fault::{Fault, Kind, Step};
 use super::history::{What, Who};
-use super::plan::{DELETION, Moment, Target, Timed};
+use super::plan::{DELETION, Moment, Target, Timed, Version};
 use super::world::{Millis, Outage, State, World};
 
 /// The most that a lease ends early (A1).
@@ -89,6 +90,9 @@ pub async fn timed(world: Arc<World>) {
 fn strike(world: &Arc<World>, fault: Fault, who: Who, step: Step) {
     let now = world.now();
     let rest = world.plan.calm.saturating_sub(now);
+    if fault.kind() == Kind::Condition {
+        return condition::begin(world, fault, who, step);
+    }
     let lease = world.plan.machines[world.state().processes[who].machine].lease * 1_000;
     let mut guard = world.state();
     let state = &mut *guard;
@@ -147,10 +151,17 @@ fn strike(world: &Arc<World>, fault: Fault, who: Who, step: Step) {
         }
         Fault::HandOver => {
             let (own, machines) = (state.processes[who].machine, state.running.len());
+            if world.plan.machines[own].version == Version::Older {
+                return;
+            }
             let other = state.faults.between(1, machines as u64 - 1);
             let heir = (own + usize::try_from(other).unwrap_or(0)) % machines;
+            let name = world.plan.machines[heir].name;
             state.struck(now, fault, step, Some(who), now);
-            state.tell_to_hand_over(now, who, heir);
+            let named = world.plan.machines.iter().filter(|m| m.name == name).count();
+            let able = named == 1 && world.plan.machines[heir].version != Version::Older;
+            let heir = able.then_some(heir);
+            state.tell_to_hand_over(now, who, name, heir);
             // An operator asks again.
             if state.faults.once_in(2) {
                 let again = now + state.faults.between(1_000, 40_000);
@@ -158,17 +169,55 @@ fn strike(world: &Arc<World>, fault: Fault, who: Who, step: Step) {
                 tokio::spawn(async move {
                     world.until(again).await;
                     if again < world.plan.calm {
-                        world.state().tell_to_hand_over(again, who, heir);
+                        world.state().tell_to_hand_over(again, who, name, heir);
                     }
                 });
             }
         }
+        Fault::Suspend => {
+            let until = now + around(lease, &mut state.faults).min(rest);
+            state.struck(now, fault, step, Some(who), until);
+            state.order(who, Order::Pause);
+            let world = world.clone();
+            tokio::spawn(async move {
+                world.until(until).await;
+                world.state().order(who, Order::Resume);
+            });
+        }
+        Fault::StepFails => {
+            state.struck(now, fault, step, Some(who), now);
+            state.processes[who].step_fails = true;
+            state.processes[who].wake();
+        }
         Fault::WallJump => {
             let most = state.faults.pick(&[5_000, 600_000, 7_200_000]);
             let jump = i64::try_from(state.faults.between(0, 2 * most)).unwrap_or(0);
+            let jump = jump - i64::try_from(most).unwrap_or(0);
             let machine = state.processes[who].machine;
-            state.wall_off[machine] += jump - i64::try_from(most).unwrap_or(0);
+            state.wall_off[machine] += jump;
             state.struck(now, fault, step, Some(who), now);
+            // And back, perhaps.
+            let back = now + state.faults.between(0, 10_000);
+            if state.faults.once_in(2) {
+                let world = world.clone();
+                tokio::spawn(async move {
+                    world.until(back).await;
+                    world.state().wall_off[machine] -= jump;
+                });
+            }
+        }
+        Fault::HostileRecord => {
+            let until = now + state.faults.between(2_000, 20_000).min(rest);
+            let bits = state.faults.bits();
+            state.service.break_lease(now, true);
+            state.service.hostile_record(now, bits, state.term);
+            state.struck(now, fault, step, None, until);
+            // It may be one that all leave alone, until somebody takes it away.
+            let world = world.clone();
+            tokio::spawn(async move {
+                world.until(until).await;
+                on_the_service(&mut world.state(), Fault::DeleteBlob, until, step);
+            });
         }
         _ => on_the_service(state, fault, now, step),
     }

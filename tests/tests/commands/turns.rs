@@ -35,6 +35,10 @@ async fn a_command_runs_once_per_slot_and_sees_its_turn_but_no_secret() {
         };
         seen.iter().find_map(value).unwrap_or_else(|| panic!("no {name}: {seen:?}"))
     };
+    assert_eq!(of("TENURE_ELECTION"), stage.group.election);
+    let slot = started.event["slot"].as_str().unwrap();
+    let key = format!("devstoreaccount1/{}/{slot}", stage.group.election);
+    assert_eq!(of("TENURE_IDEMPOTENCY_KEY"), key);
     assert_eq!(of("TENURE_TERM"), started.term().to_string());
     assert_eq!(of("TENURE_SLOT"), started.event["slot"]);
     assert_eq!(of("TENURE_ATTEMPT"), "1");
@@ -105,4 +109,26 @@ async fn a_turn_ends_as_its_command_does() {
     first.sort();
     let line = |stream: &str, line: &str| (stream.to_owned(), line.to_owned());
     assert_eq!(first, [line("stderr", "err"), line("stdout", "out")]);
+}
+
+/// Who starts a candidate may have files open that are nobody else's business.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_command_is_given_no_descriptor_that_is_not_its_own() {
+    let stage = Stage::new().await;
+    let look = "if { true <&7; } 2>/dev/null; then echo open; else echo closed; fi";
+    let inner = stage.group.command("ada", &[], &["sh", "-c", look]);
+    let inner = inner.as_std();
+    let mut command = tokio::process::Command::new("sh");
+    command.args(["-c", "exec 7</dev/null; exec \"$@\"", "sh"]).arg(inner.get_program());
+    command.args(inner.get_args());
+    for (name, value) in inner.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    let candidate = Candidate::spawn("ada", command).unwrap();
+    let ended = turn_ended(&candidate, 0).await;
+    assert_eq!(ended.event["outcome"], "succeeded", "{}", candidate.transcript());
+    assert_eq!(written(&candidate)[0].1, "closed", "{}", candidate.transcript());
 }

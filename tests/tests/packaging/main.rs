@@ -4,6 +4,7 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod file;
+mod hang_up;
 mod manual;
 #[cfg(target_os = "linux")]
 mod several;

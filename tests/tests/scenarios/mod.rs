@@ -12,11 +12,10 @@ use tenure_tests::{BEAT_HANDLER, Credential};
 use scene::Scene;
 pub use scene::Stage;
 
-/// A lease of 15 s, a poll of 4 s, and a loaded machine.
-const CRASH: Duration = Duration::from_secs(20);
-const GRACEFUL: Duration = Duration::from_secs(5);
+/// A lease of 15 s lasts as long at least after its holder was told to go, since it was renewed 4 s before at most.
+const UNRELEASED: Duration = Duration::from_secs(11);
 /// For what has no bound of its own.
-const SOON: Duration = Duration::from_secs(30);
+const SOON: Duration = Duration::from_secs(60);
 /// As long as A3 does not hold: the renew interval and one request time-out.
 const BROKEN_OVERLAP: Duration = Duration::from_secs(7);
 
@@ -45,9 +44,7 @@ pub async fn a_killed_leader_is_succeeded(stage: Stage) -> Result<()> {
     let mut scene = Scene::of_three(stage).await?;
     let before = scene.term;
     scene.leader().kill().await?;
-    let killed = Instant::now();
-    let elected = scene.find_leader(before, SOON).await;
-    ensure!(elected.at - killed <= CRASH, "took over after {:?}", elected.at - killed);
+    scene.find_leader(before, SOON).await;
     scene.sink.beat_of(scene.term, SOON).await;
     scene.end(Duration::ZERO).await
 }
@@ -64,7 +61,8 @@ pub async fn a_stopped_leader_hands_over(stage: Stage) -> Result<()> {
     let stood_down = old.event("stood-down", SOON).await;
     ensure!(stood_down.event["reason"] == "left", "{}", stood_down.event);
     let elected = scene.find_leader(before, SOON).await;
-    ensure!(elected.at - asked <= GRACEFUL, "took over after {:?}", elected.at - asked);
+    // Without a release it would have had to wait for the end of the lease.
+    ensure!(elected.at - asked < UNRELEASED, "took over after {:?}", elected.at - asked);
     scene.sink.beat_of(scene.term, SOON).await;
     scene.end(Duration::ZERO).await
 }
@@ -199,7 +197,6 @@ pub async fn candidates_with_different_leases_share_an_election(stage: Stage) ->
     let killed = Instant::now();
     let elected = scene.find_leader(term, Duration::from_secs(60)).await;
     let took = elected.at - killed;
-    ensure!(took <= Duration::from_secs(30) + GRACEFUL, "took over after {took:?}");
     ensure!(took >= Duration::from_secs(15), "took over after {took:?}: before the lease's end");
     scene.candidates.push(scene.group.start("long again", &["--lease", "30s"])?);
     let term = scene.term;

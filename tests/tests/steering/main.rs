@@ -3,6 +3,7 @@
 #![cfg(unix)]
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod address;
 mod daemon;
 mod mistakes;
 mod orders;

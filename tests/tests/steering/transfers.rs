@@ -73,7 +73,7 @@ async fn without_a_candidate_of_that_name_the_leader_goes_on() {
     let candidates = stage.started(&["ada", "ben"]).await;
     let order = stage.order(&candidates[0], &["transfer", "--to", "nobody"]).await;
     assert_eq!(code(&order), 2, "{}", said(&order));
-    assert!(said(&order).contains("no candidate called nobody came forward"), "{}", said(&order));
+    assert!(said(&order).contains("no candidate of that name came forward"), "{}", said(&order));
     assert_eq!(candidates[0].count("stood-down"), 0);
     let troubles = |line: &tenure_tests::Line| line.name() == "trouble";
     let trouble = candidates[0].line("trouble", 0, SOON, troubles).await;

@@ -285,5 +285,5 @@ async fn until(url: &str, status: u16, words: &str) -> Result<(), String> {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(15), asked).await.map_err(|_| last)
+    tokio::time::timeout(SOON, asked).await.map_err(|_| last)
 }

@@ -1,4 +1,4 @@
-//! The entry of commands.
+//! The entries of commands and of Spin's cron trigger.
 
 use ::http::StatusCode;
 use serde_json::Value;
@@ -29,6 +29,21 @@ async fn one_turn_and_its_exit_code() {
     world.endpoint.answer_with(StatusCode::INTERNAL_SERVER_ERROR);
     let (succeeded, json) = run(&replica).await;
     assert!(!succeeded, "a failed turn is");
+    assert_eq!(json["outcome"], "failed");
+}
+
+#[tokio::test]
+async fn spins_cron_trigger_gets_one_turn() {
+    let world = World::new(&[("TENURE_TICK_TOKEN", "")]).await;
+    world.begin().await;
+    let replica = world.replica("a");
+    replica.fire().await.unwrap().unwrap();
+    replica.fire().await.unwrap().unwrap();
+    assert_eq!(world.endpoint.calls().len(), 1, "a second call in the same slot is harmless");
+    world.time.jump(std::time::Duration::from_secs(3600));
+    world.endpoint.answer_with(StatusCode::INTERNAL_SERVER_ERROR);
+    let words = replica.fire().await.unwrap().unwrap_err();
+    let json: Value = serde_json::from_str(&words).unwrap();
     assert_eq!(json["outcome"], "failed");
 }
 

@@ -45,7 +45,10 @@ async fn the_turn_is_told_to_the_endpoint_and_to_the_caller() {
         assert_eq!(body[member], answer.json[member], "{member}");
     }
     assert_eq!(headers["x-fence"], answer.json["term"].to_string());
-    assert_eq!(headers["idempotency-key"], answer.json["slot"].as_str().unwrap());
+    assert_eq!(headers["tenure-election"], "leases/universal");
+    let key =
+        format!("devstoreaccount1/leases/universal/{}", answer.json["slot"].as_str().unwrap());
+    assert_eq!(headers["idempotency-key"], key.as_str());
     assert_eq!(headers["content-type"], "application/json");
     let valid_for = body["valid_for_ms"].as_u64().unwrap();
     assert!((40_000..=48_000).contains(&valid_for), "60 s less a fifth: {valid_for}");

@@ -27,12 +27,32 @@ async fn a_leak_traps_at_its_limit() {
 async fn a_flood_of_lines_is_cut_and_the_turn_goes_on() {
     let stage = Stage::new("flood", None);
     let flooded = async {
-        stage.line(|line| line.contains("lines are enough")).await;
+        stage.line(|line| line.contains("limit of 10000 lines a turn")).await;
         stage.clock.jump(LONG);
     };
     let (end, ()) = tokio::join!(stage.turn(), flooded);
     assert_eq!(end, TurnEnd::CutOff);
-    assert_eq!(stage.lines().len(), 10_001);
+    // With one that tells of the limit, and at the end one that tells what is missing.
+    let lines = stage.lines();
+    assert_eq!(lines.len(), 10_002);
+    assert!(lines[10_001].ends_with("of the handler were left out"), "{}", lines[10_001]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn refused_requests_fill_no_log() {
+    const REFUSED: &str = "tenure: a request to http://127.0.0.1:9 was refused: it is not allowed";
+    let stage = Stage::new("refused", None);
+    let flooded = async {
+        let refused = |lines: &[String]| lines.iter().filter(|line| *line == REFUSED).count();
+        let told = |lines: &[String]| lines.last().is_some_and(|line| line.contains("limit of"));
+        stage.lines_until(|lines| refused(lines) > 12_000 || told(lines)).await;
+        stage.clock.jump(LONG);
+    };
+    let (end, ()) = tokio::join!(stage.turn(), flooded);
+    assert_eq!(end, TurnEnd::CutOff);
+    let lines = stage.lines();
+    assert_eq!(lines.len(), 10_002);
+    assert!(lines[10_000].contains("limit of 10000 lines a turn"), "{}", lines[10_000]);
 }
 
 #[tokio::test]
@@ -42,6 +62,8 @@ async fn what_the_host_holds_for_a_handler_is_bounded() {
         ("headers", "too much data"),
         ("random", "exceeds limit"),
         ("handles", "it holds too many things of the host"),
+        ("many-headers", "the host had to hold more than 32 MiB for it"),
+        ("many-requests", "the host had to hold more than 32 MiB for it"),
     ];
     for (mode, told) in traps {
         let stage = Stage::new(mode, None);

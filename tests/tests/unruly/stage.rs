@@ -17,6 +17,8 @@ use tokio::time::timeout;
 use super::clock::JumpingClock;
 
 pub const TURN: Turn = Turn {
+    election: String::new(),
+    key: String::new(),
     term: 7,
     slot: 0,
     value: None,
@@ -89,9 +91,14 @@ impl Stage {
 
     /// Waits for a line that is as wanted.
     pub async fn line(&self, wanted: impl Fn(&str) -> bool) {
+        self.lines_until(|lines| lines.iter().any(|line| wanted(line))).await;
+    }
+
+    /// Waits until the lines are as wanted.
+    pub async fn lines_until(&self, wanted: impl Fn(&[String]) -> bool) {
         let mut lines = self.lines.clone();
-        let seen = lines.wait_for(|lines| lines.iter().any(|line| wanted(line)));
-        timeout(SOON, seen).await.expect("no such line").unwrap();
+        let seen = lines.wait_for(|lines| wanted(lines));
+        timeout(SOON, seen).await.expect("no such lines").unwrap();
     }
 }
 

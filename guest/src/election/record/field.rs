@@ -1,7 +1,9 @@
 //! The fields of the record: their names, and how they are read.
 
 use super::super::service_clock::Timestamp;
+use super::super::settings::MOST_PRIORITY;
 use super::super::slots::Delivery;
+use super::super::text::{LONGEST_NAME, fit};
 use super::decoded;
 use super::turns::{Outcome, Started};
 use crate::azure::metadata::Metadata;
@@ -27,6 +29,7 @@ pub(super) const VALUE_OUTCOME: &str = "tenurevalueoutcome";
 pub(super) const VALUES: &str = "tenurevalues";
 pub(super) const PRIORITY: &str = "tenurepriority";
 pub(super) const HEIR: &str = "tenureheir";
+pub(super) const HEIR_TERM: &str = "tenureheirterm";
 pub(super) const CHANGES: &str = "tenurechanges";
 pub(super) const HISTORY: &str = "tenurehistory";
 
@@ -37,10 +40,12 @@ pub(super) struct Fields {
     pub left: Metadata,
     /// The first that cannot be read.
     pub garbled: Option<String>,
+    /// Those whose texts no candidate writes: they are as if they were not there.
+    pub ignored: Vec<&'static str>,
 }
 
 impl Fields {
-    fn garble(&mut self, name: &str, how: &str) {
+    pub(super) fn garble(&mut self, name: &str, how: &str) {
         self.garbled.get_or_insert_with(|| name.to_string() + how);
     }
 
@@ -51,6 +56,33 @@ impl Fields {
             self.garble(name, "");
         }
         text
+    }
+
+    /// A text that settings allow, of at most so many bytes.
+    #[inline(never)]
+    pub(super) fn fit(&mut self, name: &'static str, longest: usize) -> Option<String> {
+        let value = self.left.get(name)?;
+        let fits = fit(value, longest).is_some();
+        let text = self.text(name);
+        if !fits && text.is_some() {
+            self.ignored.push(name);
+        }
+        text.filter(|_| fits)
+    }
+
+    pub(super) fn priority(&mut self) -> Option<u32> {
+        let priority = self.number(PRIORITY)?;
+        if priority > MOST_PRIORITY {
+            self.ignored.push(PRIORITY);
+        }
+        Some(priority).filter(|priority| *priority <= MOST_PRIORITY)
+    }
+
+    /// Who is named as the heir by the leader of this term. One that was named in another term was
+    /// kept by a version that does not know heirs, and is none.
+    pub(super) fn heir(&mut self, term: u64) -> Option<String> {
+        let named_in = self.optional(HEIR_TERM, |text| text.parse::<u64>().ok());
+        self.fit(HEIR, LONGEST_NAME).filter(|_| named_in == Some(term))
     }
 
     pub(super) fn optional<T>(
@@ -94,7 +126,7 @@ impl Fields {
     }
 
     pub(super) fn started(&mut self, metadata: &Metadata) -> Option<Started> {
-        let value = self.text(VALUE);
+        let value = self.fit(VALUE, LONGEST_NAME);
         let slot = self.instant(VALUE_SLOT);
         let attempt = self.number(VALUE_ATTEMPT);
         let outcome = self.outcome(metadata, [VALUE_OUTCOME; 2]);

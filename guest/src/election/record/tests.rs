@@ -1,5 +1,6 @@
 use proptest::prelude::*;
 
+use super::super::text::is_fit;
 use super::*;
 
 fn record() -> Record {
@@ -183,8 +184,13 @@ proptest! {
     }
 
     #[test]
-    fn any_name_survives(name in ".{0,64}") {
-        let record = Record { leader: name, ..record() };
-        prop_assert_eq!(Record::read(&record.write()), Ok(Some(record)));
+    fn any_name_survives_that_settings_allow(name in ".{0,64}") {
+        let fits = is_fit(&name, 128);
+        let written = Record { leader: name, ..record() };
+        let read = Record::read(&written.write()).unwrap().unwrap();
+        prop_assert_eq!(read.leader == written.leader, fits);
+        prop_assert_eq!(&read.leader == "unnamed", !fits);
+        let others = Record { leader: String::new(), ..written };
+        prop_assert_eq!(Record { leader: String::new(), ..read }, others);
     }
 }

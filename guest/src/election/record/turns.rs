@@ -20,20 +20,23 @@ pub enum Outcome {
     CutOff,
     /// There are no attempts left.
     Abandoned,
+    /// It was claimed, and never began.
+    NotStarted,
 }
 
 remember!(enum Outcome {
-    0 = Succeeded, 1 = Failed, 2 = Trapped, 3 = TimedOut, 4 = CutOff, 5 = Abandoned
+    0 = Succeeded, 1 = Failed, 2 = Trapped, 3 = TimedOut, 4 = CutOff, 5 = Abandoned, 6 = NotStarted
 } else Failed);
 
 impl Outcome {
-    pub(super) const ALL: [Self; 6] = [
+    pub(super) const ALL: [Self; 7] = [
         Self::Succeeded,
         Self::Failed,
         Self::Trapped,
         Self::TimedOut,
         Self::CutOff,
         Self::Abandoned,
+        Self::NotStarted,
     ];
 
     /// Whether at-least-once delivery is done with a slot that ended so.
@@ -49,6 +52,7 @@ impl Outcome {
             Self::TimedOut => "timed-out",
             Self::CutOff => "cut-off",
             Self::Abandoned => "abandoned",
+            Self::NotStarted => "not-started",
         }
     }
 

@@ -24,13 +24,20 @@ impl Values {
     pub fn add(&mut self, value: &str) {
         self.0.retain(|known| *known != fingerprint(value));
         self.0.push(fingerprint(value));
+        self.forget();
+    }
+
+    /// Forgets the oldest of too many.
+    fn forget(&mut self) {
         let excess = self.0.len().saturating_sub(MOST_VALUES);
         self.0.drain(..excess);
     }
 
     pub(super) fn parse(text: &str) -> Option<Self> {
         let value = |word| u64::from_str_radix(word, 16).ok();
-        text.split('.').map(value).collect::<Option<_>>().map(Self)
+        let mut values = text.split('.').map(value).collect::<Option<_>>().map(Self)?;
+        values.forget();
+        Some(values)
     }
 
     pub(super) fn write(&self) -> String {

@@ -9,7 +9,7 @@ mod identity;
 #[cfg(test)]
 mod tests;
 
-pub(super) use files::{files, unusable};
+pub(super) use files::files;
 
 use super::{Complaint, Reader, variable};
 use crate::azure::account::{Account, Problem, is_account_name};

@@ -4,13 +4,13 @@ use core::ops::RangeInclusive;
 use core::time::Duration;
 
 use super::super::slots::{Agenda, Cron, CronError, Delivery, Missed, Schedule, ZONES_OF, Zone};
+use super::super::text::{LONGEST_CRON, LONGEST_NAME};
 use super::super::timings::Timings;
-use super::{LONGEST_NAME, Reader, shown, variable};
+use super::{Reader, shown, variable};
 use crate::azure::name::BlobName;
 use crate::prelude::*;
 use tenure_base::duration::format_duration;
 
-const LONGEST_CRON: usize = 256;
 const MOST_ATTEMPTS: u32 = 100;
 const MOST_MISSED: u32 = 1000;
 const JITTER: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(24 * 3600);

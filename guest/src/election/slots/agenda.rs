@@ -124,10 +124,11 @@ impl Agenda {
     }
 
     /// By how much the last claimed slot lies in the future: more than the readings of two
-    /// candidates can differ.
-    pub fn ahead(now: Timestamp, record: &Record) -> Option<Duration> {
+    /// candidates can differ. Work that lasts as long as the leadership waits for no slot.
+    pub fn ahead(&self, now: Timestamp, record: &Record) -> Option<Duration> {
         let slot = record.last?.slot;
-        (slot > now.plus(AHEAD)).then(|| slot.since(now))
+        let waits = !self.is_one_turn_a_term();
+        (waits && is_ahead(slot, now)).then(|| slot.since(now))
     }
 
     /// When the next turn is to run, as seen at `now`; not later than `now`: at once.
@@ -147,7 +148,7 @@ impl Agenda {
         let (Some(schedule), Some(last)) = (&self.schedule, record.last) else {
             return Due::Nothing;
         };
-        if let Some(by) = Self::ahead(now, record) {
+        if let Some(by) = self.ahead(now, record) {
             return Due::Ahead(by);
         }
         if self.is_one_turn_a_term() {
@@ -229,6 +230,11 @@ impl Agenda {
     }
 }
 
+/// Whether a slot lies further in the future than the readings of two candidates can differ.
+pub(in crate::election) fn is_ahead(slot: Timestamp, now: Timestamp) -> bool {
+    slot > now.plus(AHEAD)
+}
+
 /// The turn of this leadership, unless it was claimed. Its slot is the instant of the claim.
 fn of_the_term(now: Timestamp, last: LastSlot) -> Due {
     if last.attempt > 0 {
@@ -251,6 +257,7 @@ fn next_attempt(
         Delivery::AtMostOnce if !mutant!(RunsAgain) => None,
         _ if mutant!(UnfinishedIsLeft) => None,
         _ if outcome.is_some_and(Outcome::is_final) => None,
+        _ if outcome == Some(Outcome::NotStarted) => Some(Due::Now(task(attempt))),
         Delivery::AtLeastOnce { max_attempts }
             if attempt >= max_attempts && !mutant!(NeverAbandoned) =>
         {

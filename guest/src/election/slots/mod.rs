@@ -8,6 +8,7 @@ mod cron;
 mod schedule;
 mod zone;
 
+pub(super) use agenda::is_ahead;
 pub use agenda::{Agenda, Delivery, Due, Missed, Task};
 pub use cron::{Cron, CronError};
 pub use schedule::Schedule;

@@ -215,58 +215,6 @@ fn two_keys_that_are_refused_are_tried_in_turn_and_with_pauses() {
     assert!((10..=40).contains(&sent), "{sent}");
 }
 
-/// Variables, and two files that can change.
-struct Two(Rc<RefCell<[Result<&'static str, Unreadable>; 2]>>);
-
-impl Environment for &Two {
-    fn variable(&self, name: &str) -> Option<String> {
-        let variables = [
-            (variable::ELECTION, "leases/leader"),
-            ACCOUNT,
-            ("AZURE_STORAGE_KEY_FILE", "/run/one"),
-            ("TENURE_SECOND_KEY_FILE", "/run/two"),
-        ];
-        variables.iter().find(|(n, _)| *n == name).map(|(_, value)| value.to_string())
-    }
-
-    fn file(&self, path: &str) -> Result<Secret, Unreadable> {
-        self.0.borrow()[usize::from(path == "/run/two")].map(Secret::from)
-    }
-}
-
-#[test]
-fn only_the_file_that_cannot_be_used_is_what_it_was() {
-    let two = Two(Rc::new(RefCell::new([Ok("a2V5b25l"), Ok("a2V5dHdv")])));
-    let signed = |settings: &Settings, pass| {
-        let operation = Operation::Look { lease: None };
-        let ask = Ask { operation, timeout: seconds(3), pass };
-        ask.request(settings, instant(seconds(1))).headers
-    };
-    let both =
-        |settings: &Settings| [Pass::Own, Pass::SecondKey].map(|pass| signed(settings, pass));
-    let (settings, _) = Settings::read_on(&two, None).unwrap();
-    let before = both(&settings);
-    let mut step = Step::begin(&settings, None, seconds(1), None, &mut Counter(7));
-    let memory = loop {
-        match step.next(seconds(2)) {
-            Todo::Rest(report) => break report.memory,
-            _ => step.answered(
-                seconds(2),
-                seconds(2),
-                instant(seconds(2)),
-                failure(FailureKind::Timeout),
-                &mut Counter(7),
-            ),
-        }
-    };
-    *two.0.borrow_mut() = [Err(Unreadable::Missing), Ok("bmV3a2V5")];
-    let (settings, complaints) = Settings::read_on(&two, Some(&memory)).unwrap();
-    assert_eq!(complaints.len(), 1, "{complaints:?}");
-    let now = both(&settings);
-    assert_eq!(now[0], before[0], "the first is what it was");
-    assert_ne!(now[1], before[1], "the second is the new one");
-}
-
 /// Variables, and one file that can change.
 struct Place {
     variables: Vec<(&'static str, &'static str)>,

@@ -72,6 +72,7 @@ fn a_successor_repeats_what_its_predecessor_did_not_complete() {
     let (old, turn) = at_work(AT_LEAST_ONCE);
     let on_blob = written(old.asked.last().unwrap()).write();
     let mut new = Candidate::new(AT_LEAST_ONCE);
+    new.chance = Counter(99); // Its nonce is its own.
     new.now = old.now + seconds(100);
     let report = new.step(None, |o, at| match o {
         Operation::Look { .. } => seen(o, at, "expired", &on_blob),

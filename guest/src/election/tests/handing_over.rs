@@ -5,19 +5,19 @@ use crate::azure::name::Aside;
 
 /// A blob, what is beside it, and who holds its lease.
 #[derive(Default)]
-struct Service {
-    holder: Option<LeaseId>,
-    record: Metadata,
+pub(super) struct Service {
+    pub holder: Option<LeaseId>,
+    pub record: Metadata,
     version: u32,
-    heir: Option<(Metadata, Moment)>,
+    pub heir: Option<(Metadata, Moment)>,
     /// The tag of what stands there.
     word: u32,
     /// For how long it was acquired last.
     seconds: u32,
     /// Each id that ever held the lease, in order.
-    held: Vec<LeaseId>,
+    pub held: Vec<LeaseId>,
     /// Nothing may be written beside the blob.
-    forbids_asides: bool,
+    pub forbids_asides: bool,
     looks_for_heir: u32,
     /// So many looks of an heir are answered that the service is busy.
     busy: u32,
@@ -26,7 +26,10 @@ struct Service {
     /// No change of the lease arrives.
     loses_changes: bool,
     /// The leader cannot see who stands beside the blob.
-    hides_heirs: bool,
+    pub hides_heirs: bool,
+    /// A lease ends when it is not renewed.
+    pub expires: bool,
+    until: Moment,
 }
 
 impl Service {
@@ -35,7 +38,19 @@ impl Service {
         self.held.push(lease);
     }
 
-    fn serve(&mut self, operation: &Operation, at: Moment) -> Reply {
+    pub fn serve(&mut self, operation: &Operation, at: Moment) -> Reply {
+        if self.expires && at > self.until {
+            self.holder = None;
+        }
+        let reply = self.answer(operation, at);
+        let held = matches!(operation, Operation::Acquire { .. } | Operation::Renew { .. });
+        if held && reply.as_ref().is_ok_and(|answer| answer.status < 300) {
+            self.until = at + Duration::from_secs(self.seconds.into());
+        }
+        reply
+    }
+
+    fn answer(&mut self, operation: &Operation, at: Moment) -> Reply {
         let version = format!("\"{}\"", self.version);
         let etag = ("etag", version.as_str());
         let mismatch = |o| refusal(o, at, 412, "LeaseIdMismatchWithBlobOperation");
@@ -139,7 +154,7 @@ fn look(
     answer(operation, at, 200, &headers)
 }
 
-fn named(name: &'static str, more: &[(&str, &'static str)]) -> Candidate {
+pub(super) fn named(name: &'static str, more: &[(&str, &'static str)]) -> Candidate {
     let mut variables = vec![(variable::NAME, name)];
     variables.extend(more.iter().map(|(name, value)| (*name, *value)));
     Candidate::new(&variables.iter().map(|(n, v)| (*n, *v)).collect::<Vec<_>>())
@@ -532,7 +547,8 @@ fn an_heir_sees_soon_that_another_one_leads() {
     let mut scene = waiting_for_the_turn(&[]);
     scene.candidates.remove(0);
     scene.service.record =
-        Record { term: 1 << 40, ..Record::read(&incumbent(9)).unwrap().unwrap() }.write();
+        Record { term: ORIGIN_SECONDS + 9_999, ..Record::read(&incumbent(9)).unwrap().unwrap() }
+            .write();
     scene.service.holder = Some(scene.service.held[0]);
     scene.run(seconds(5));
     let Standing::Following(Some(leader)) = &scene.candidates[0].2 else { panic!() };

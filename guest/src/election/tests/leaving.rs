@@ -120,3 +120,26 @@ fn a_lost_lease_waits_for_the_handler_too() {
     candidate.step(None, available);
     assert_eq!(candidate.verbs()[0], "look at blob", "there is nothing to release");
 }
+
+#[test]
+fn its_own_lease_that_could_not_be_released_is_nobodys() {
+    let mut candidate = Candidate::new(&[]);
+    candidate.lead();
+    let on_blob = written(&candidate.asked[2]).write();
+    candidate.now += seconds(2);
+    let mut event = Some(Event::Resign);
+    // Releases are lost until the candidate gives them up; the lease has not run out for the service.
+    for _ in 0..60 {
+        let report = candidate.step(event.take(), |o, at| match o {
+            Operation::Release { .. } => failure(FailureKind::Reset),
+            Operation::Look { .. } => seen(o, at, "leased", &on_blob),
+            _ => available(o, at),
+        });
+        if candidate.verbs().contains(&"look at blob") {
+            assert_eq!(report.standing, Standing::Undecided, "nobody leads");
+            return;
+        }
+        candidate.now += report.again_in;
+    }
+    panic!("it never looked");
+}

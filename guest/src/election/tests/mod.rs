@@ -1,13 +1,20 @@
 //! The candidate, driven by values: every answer is scripted, time only moves when told.
 
+mod attempts;
+mod clocks;
 mod credentials;
 mod deliveries;
+mod files;
 mod handing_over;
 mod holding;
+mod hostile;
 mod leaving;
 mod memories;
 mod notices;
 mod one_turn;
+mod priority;
+mod progress;
+mod slow;
 mod steering;
 mod turns;
 mod watchdog;

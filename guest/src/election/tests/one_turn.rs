@@ -6,7 +6,7 @@ const EVERY_10M: &[(&str, &str)] = &[(variable::EVERY, "10m")];
 
 /// The blob and its lease.
 #[derive(Default)]
-struct Blob {
+pub(super) struct Blob {
     metadata: Option<Metadata>,
     etag: u32,
     /// Who holds it, and until when.
@@ -26,7 +26,7 @@ impl Blob {
         self.lease.filter(|(_, until)| at < *until).map(|(lease, _)| lease)
     }
 
-    fn answer(&mut self, operation: &Operation, at: Moment) -> Reply {
+    pub(super) fn answer(&mut self, operation: &Operation, at: Moment) -> Reply {
         self.asked.push(operation.name());
         if self.refused == Some(operation.name()) {
             return refusal(operation, at, 403, "AuthorizationFailure");
@@ -69,7 +69,14 @@ impl Blob {
                 self.lease = None;
                 done(200, lease)
             }
-            Operation::Release { .. } => refusal(operation, at, 409, "LeaseIdMismatch"),
+            Operation::Renew { lease } if holder == Some(*lease) => {
+                self.lease = Some((*lease, at + seconds(15)));
+                done(200, lease)
+            }
+            Operation::Release { .. } | Operation::Renew { .. } => {
+                refusal(operation, at, 409, "LeaseIdMismatch")
+            }
+            Operation::LookAside(_) => refusal(operation, at, 404, "BlobNotFound"),
             other => panic!("{other:?}"),
         }
     }
@@ -80,7 +87,7 @@ impl Blob {
         Ok(answer)
     }
 
-    fn record(&self) -> Record {
+    pub(super) fn record(&self) -> Record {
         Record::read(self.metadata.as_ref().unwrap()).unwrap().unwrap()
     }
 }
@@ -378,4 +385,18 @@ fn what_needs_a_candidate_that_lasts_is_refused() {
     let complaints = Settings::one_shot(get).unwrap_err();
     let settings: Vec<_> = complaints.iter().map(|complaint| complaint.setting).collect();
     assert_eq!(settings, [variable::PRIORITY, variable::MAX_TENURE, variable::WARM_UP]);
+}
+
+#[test]
+fn a_lease_does_not_last_longer_because_the_wall_clock_went_back() {
+    let mut blob = Blob::with_record(before());
+    let mut invocation = Invocation::at(Moment::ZERO, 1, EVERY_10M);
+    // Set forward by an hour when it begins, and back while the handler runs for ten minutes.
+    let mut time = OwnTime::begin(Duration::ZERO, instant(seconds(0)));
+    invocation.now = time.read(millis(1), instant(seconds(3_600)));
+    invocation.turn = OneTurn::begin(invocation.settings, invocation.now);
+    let ended = time.read(seconds(600), instant(seconds(600)));
+    invocation.work.0 = ended.saturating_sub(invocation.now);
+    let turned = invocation.all(&mut blob);
+    assert_eq!(turned.course, Course::Overran, "{turned:?}");
 }

@@ -30,12 +30,8 @@ pub(in crate::cli) struct ComposeArguments {
     pub force: bool,
 }
 
-const STORE_HELP: &str = "\
-It knows one account, that of the emulators: clients reach it on port 10000 with the connection \
-string UseDevelopmentStorage=true. All it holds is lost when it ends.";
-
 #[derive(Args)]
-#[command(after_help = STORE_HELP)]
+#[command(after_help = crate::store::help())]
 pub(in crate::cli) struct StoreArguments {
     /// Where to listen; port 0 picks a free one
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:10000")]

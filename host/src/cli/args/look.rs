@@ -12,7 +12,7 @@ blob of its own beside the election's, BLOB.doctor-…, which it removes. A cred
 delete blobs leaves one of them, BLOB.doctor. A missing container is made, as a candidate would \
 make it. The election itself is looked at, and not touched: run it while candidates run.
 
-Exit codes: 0 all is well; 1 there are warnings; 2 something failed, or a setting is wrong; 130 \
+Exit codes: 0 all is well, for an emulator too; 1 there are warnings; 2 something failed, or a setting is wrong; 130 \
 it was interrupted.";
 
 pub(super) const HISTORY_HELP: &str = "\

@@ -38,7 +38,7 @@ the identity of the workload or the machine. The first of these that is set is u
 begins with which; TENURE_CREDENTIAL forces one. NAME_FILE instead of a secret's NAME names a \
 file that holds it, and is read again every few seconds.
 
-On SIGTERM or SIGINT it begins no new turn, lets the running one end within the grace or stops \
+On SIGTERM, SIGINT or SIGHUP it begins no new turn, lets the running one end within the grace or stops \
 it, releases the lease and ends; a second signal does not wait for that. On SIGUSR1 it writes to \
 standard error what it is at the moment. systemd is told when it is ready, what it is, and that \
 it still makes progress (Type=notify, WatchdogSec=).
@@ -176,20 +176,30 @@ pub(in crate::cli) struct RunArguments {
     /// [env: TENURE_LISTEN]
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub listen: Option<String>,
+    /// Names by which --listen may be asked, separated by commas, beside addresses, --address, this machine's
+    /// name and names that the public DNS does not have, like those of services in a cluster; * for all
+    /// [env: TENURE_LISTEN_HOST]
+    #[arg(long, value_name = "NAMES")]
+    pub listen_host: Option<String>,
+    /// Another address for probes: /healthz and /readyz, and nothing else, so that they are answered whoever
+    /// asks at --listen [env: TENURE_HEALTH_LISTEN]
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub health_listen: Option<String>,
     /// A file with the token by which operators steer this candidate on --listen: POST /resign,
     /// /transfer?to=NAME, /pause, /resume. Without one nobody can [env: TENURE_CONTROL_TOKEN_FILE, or the
     /// token itself in TENURE_CONTROL_TOKEN]
     #[arg(long, value_name = "FILE")]
     pub control_token_file: Option<PathBuf>,
     /// A host that the handler may send requests to: HOST, HOST:PORT or SCHEME://HOST[:PORT].
-    /// Addresses of this machine only as addresses, not by name. Repeatable
+    /// Addresses of this machine, its link and its platform only as addresses, not by name. Repeatable
     #[arg(long, value_name = "HOST")]
     pub allow_host: Vec<String>,
     /// The header that carries the term in each request of the handler, and in that of --webhook, for sinks
     /// that refuse an earlier leader; default tenure-term [env: TENURE_TERM_HEADER]
     #[arg(long, value_name = "NAME")]
     pub term_header: Option<String>,
-    /// The memory that a turn may take, 1MiB to 4GiB; a handler that needs more traps. Default 256MiB
+    /// The memory that a turn may take, 1MiB to 4GiB; a handler that needs more traps. For its requests
+    /// the host holds at most half as much beside it, or 16 MiB. Default 256MiB
     /// [env: TENURE_MEMORY_LIMIT]
     #[arg(long, value_name = "SIZE")]
     pub memory_limit: Option<String>,

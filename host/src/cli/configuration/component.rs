@@ -4,7 +4,7 @@ use super::Configuration;
 #[cfg(unix)]
 use crate::cli::stop_time;
 use crate::clock::BootClock;
-use crate::component::{CheckError, ElectionComponent, Engine};
+use crate::component::{CheckError, ElectionComponent};
 use crate::settings::names;
 
 impl Configuration {
@@ -18,8 +18,7 @@ impl Configuration {
         &mut self,
         clock: &BootClock,
     ) -> Result<ElectionComponent, String> {
-        let engine = Engine::new();
-        let engine = engine.map_err(|e| format!("WebAssembly cannot be run here: {e:#}"))?;
+        let engine = crate::cli::engine()?;
         let component = ElectionComponent::new(&engine, self.settings.clone(), clock);
         let component = component.map_err(|error| error.to_string())?;
         let component = component.trusting(self.authorities.clone());

@@ -3,21 +3,36 @@
 use super::{Configuration, host_setting};
 use crate::cli::complaint::{Complaint, shown};
 use crate::cli::control_token;
-use crate::server::{ControlToken, Server};
+use crate::server::{ControlToken, Hosts, Server};
 use crate::settings::names;
+use reqwest::Url;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::path::Path;
 use tokio::net::TcpListener;
 
-/// The variable of `--listen`.
-const LISTEN: &str = "TENURE_LISTEN";
-
 impl Configuration {
-    /// Where to show what this candidate is. Listens at once, so that a port in use is known before
-    /// anything begins.
+    /// Where to show what this candidate is.
     pub(in crate::cli) async fn listener(&mut self, flag: Option<&str>) -> Option<TcpListener> {
-        let (source, value) = host_setting(LISTEN, "--listen", flag)?;
+        self.bound("TENURE_LISTEN", "--listen", flag).await
+    }
+
+    /// Where to answer probes alone.
+    pub(in crate::cli) async fn health_listener(
+        &mut self,
+        flag: Option<&str>,
+    ) -> Option<TcpListener> {
+        self.bound("TENURE_HEALTH_LISTEN", "--health-listen", flag).await
+    }
+
+    /// Listens at once, so that a port in use is known before anything begins.
+    async fn bound(
+        &mut self,
+        variable: &str,
+        option: &str,
+        flag: Option<&str>,
+    ) -> Option<TcpListener> {
+        let (source, value) = host_setting(variable, option, flag)?;
         let (problem, advice) = match value.trim().parse::<SocketAddr>() {
             Err(_) => (
                 format!("\"{}\" is no address with a port", shown(&value)),
@@ -39,6 +54,39 @@ impl Configuration {
         };
         self.complaints.push(Complaint::new(source, problem, advice));
         None
+    }
+
+    /// The names by which the listener may be asked: those that are given, and this machine's.
+    pub(in crate::cli) fn hosts(&mut self, flag: Option<&str>, listens: bool) -> Hosts {
+        let mut hosts = Hosts::default();
+        if let Some((source, names)) = host_setting("TENURE_LISTEN_HOST", "--listen-host", flag) {
+            if flag.is_some() && !listens {
+                self.complaints.push(Complaint::new(
+                    "--listen-host",
+                    "nothing listens, so nobody asks by a name",
+                    "add --listen, or leave it out",
+                ));
+            }
+            for name in names.split(',').map(str::trim) {
+                let is_name = |c: char| c.is_alphanumeric() || matches!(c, '.' | '-' | '_');
+                if name != "*" && (name.is_empty() || !name.chars().all(is_name)) {
+                    let problem = format!("\"{}\" is no name of a host", shown(name));
+                    let advice = "give names without a port, like tenure.example.com, or *";
+                    self.complaints.push(Complaint::new(&source, problem, advice));
+                }
+                hosts.add(name);
+            }
+        }
+        if let Some(machine) = hostname::get().ok().and_then(|name| name.into_string().ok()) {
+            hosts.add(&machine);
+        }
+        hosts
+    }
+
+    /// The host of the address that is put on record.
+    pub(in crate::cli) fn host_on_record(&self) -> Option<String> {
+        let address = Url::parse(self.settings.get(names::ADDRESS)?).ok()?;
+        address.host_str().map(str::to_owned)
     }
 
     /// Without another address, that of a listener which others can reach is put on record.

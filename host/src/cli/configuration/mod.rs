@@ -7,12 +7,14 @@ mod origin;
 mod tests;
 mod work;
 
+pub(super) use origin::Vocabulary;
+
 use super::args::{
     ElectionArguments, LookArguments, LookTimes, ResetSlotArguments, RunArguments,
     StorageArguments, WatchArguments,
 };
 use super::complaint::{Complaint, shown};
-use super::{ca_file, control_token};
+use super::{ca_file, control_token, exposed, variables};
 use crate::egress::Authorities;
 use crate::settings::{Settings, default_name, names};
 use clap::Args;
@@ -22,6 +24,16 @@ use std::path::Path;
 const TURNS: [&str; 5] =
     [names::TIME_ZONE, names::JITTER, names::DELIVERY, names::MAX_ATTEMPTS, names::MISSED];
 
+/// Settings that name files with secrets. A federated token is none of them: the platform writes it.
+const SECRET_FILES: [&str; 6] = [
+    names::CONNECTION_STRING_FILE,
+    "AZURE_STORAGE_KEY_FILE",
+    "TENURE_SECOND_KEY_FILE",
+    "AZURE_STORAGE_SAS_TOKEN_FILE",
+    "AZURE_STORAGE_AUTH_TOKEN_FILE",
+    "AZURE_CLIENT_SECRET_FILE",
+];
+
 /// Settings for the component, and the origin of those that are not from the environment.
 #[derive(Default)]
 pub(super) struct Configuration {
@@ -30,6 +42,8 @@ pub(super) struct Configuration {
     /// Trusted beside the platform's.
     pub authorities: Authorities,
     origins: Vec<(&'static str, String)>,
+    /// The settings that have an option here, given or not, and which.
+    options: Vec<(&'static str, &'static str)>,
 }
 
 impl Configuration {
@@ -147,6 +161,7 @@ impl Configuration {
         if let Some(file) = &storage.connection_string_file {
             this.connection_string(file);
         }
+        this.complaints.extend(variables::misspelt());
         match ca_file::STORAGE.authorities(storage.ca_file.as_deref()) {
             Ok(authorities) => this.authorities = authorities,
             Err(complaint) => this.complaints.push(complaint),
@@ -156,6 +171,7 @@ impl Configuration {
 
     /// A value from the command line. Even an empty one wins, and is judged.
     fn flag(&mut self, setting: &'static str, flag: &'static str, value: Option<&str>) {
+        self.options.push((setting, flag));
         let Some(value) = value else { return };
         if value.trim().is_empty() {
             self.complaints.push(Complaint::new(
@@ -166,6 +182,12 @@ impl Configuration {
         }
         self.settings.set(setting, value);
         self.origins.push((setting, format!("{flag} {}", shown(value))));
+    }
+
+    /// The files with secrets of the account that other users of this machine may read.
+    pub(super) fn exposed(&self) -> Vec<String> {
+        let files = SECRET_FILES.iter().filter_map(|name| self.settings.get(name));
+        files.filter_map(|file| exposed::warning(Path::new(file.trim()))).collect()
     }
 
     fn connection_string(&mut self, file: &Path) {

@@ -24,19 +24,55 @@ impl Configuration {
             };
             // The other setting of two that do not go together is called as it was given, too.
             let problem = reworded(&complaint.problem, |word| self.typed(word));
+            // Who uses options is told of options.
+            let advice = match origin {
+                Some(_) => reworded(&complaint.advice, |word| self.spoken(word)),
+                None => complaint.advice,
+            };
             // The component cannot know why it does not see a file.
             let (problem, advice) = file
                 .filter(|_| problem.starts_with("the file "))
                 .and_then(|file| unopened(Path::new(file.trim())))
-                .unwrap_or((problem, complaint.advice));
+                .unwrap_or((problem, advice));
             self.complaints.push(Complaint::new(source, problem, advice));
         }
+    }
+
+    /// What was told of settings, with their options for whoever uses options.
+    pub(in crate::cli) fn vocabulary(&self) -> Vocabulary {
+        let uses_options = self.origins.iter().any(|(_, source)| source.starts_with("--"));
+        let words = self.options.iter().filter(|_| uses_options);
+        let words = words.filter_map(|(setting, _)| Some((*setting, self.spoken(setting)?)));
+        Vocabulary(words.collect())
+    }
+
+    /// The option for a word that names a setting, unless a variable sets that. `NAME=VALUE` too.
+    fn spoken(&self, word: &str) -> Option<String> {
+        let (setting, value) = word.split_once('=').map_or((word, None), |(s, v)| (s, Some(v)));
+        let (_, option) = self.options.iter().find(|(known, _)| *known == setting)?;
+        let by_variable = self.settings.get(setting).is_some() && self.typed(setting).is_none();
+        (!by_variable).then(|| match value {
+            Some(value) => format!("{option} {value}"),
+            None => (*option).to_owned(),
+        })
     }
 
     /// The flag that gave a setting; none when it comes from a variable.
     fn typed(&self, setting: &str) -> Option<String> {
         let (_, source) = self.origins.iter().find(|(known, _)| *known == setting)?;
         source.split(' ').next().filter(|flag| !flag.is_empty()).map(str::to_owned)
+    }
+}
+
+/// Options by the settings that they give.
+#[derive(Clone, Default)]
+pub(in crate::cli) struct Vocabulary(Vec<(&'static str, String)>);
+
+impl Vocabulary {
+    /// A text of the component's, which knows settings only, in the words of those who gave them.
+    pub(in crate::cli) fn translate(&self, text: &str) -> String {
+        let option = |word: &str| self.0.iter().find(|(setting, _)| *setting == word);
+        reworded(text, |word| option(word).map(|(_, option)| option.clone()))
     }
 }
 
@@ -66,6 +102,62 @@ fn flag_of(setting: &str) -> Option<&'static str> {
 #[cfg(all(test, unix))]
 mod tests {
     use super::*;
+
+    /// As if these options and variables were given.
+    fn given(options: &[(&'static str, &'static str)], variables: &[&str]) -> Configuration {
+        let mut this = Configuration::default();
+        for name in variables {
+            this.settings.set(name, "1s");
+        }
+        for (setting, option) in [
+            (names::LEASE, "--lease"),
+            (names::RENEW, "--renew"),
+            (names::MAX_ATTEMPTS, "--max-attempts"),
+            (names::DELIVERY, "--delivery"),
+            (names::TURN_TIMEOUT, "--turn-timeout"),
+        ] {
+            let value = options.iter().find(|(known, _)| *known == option).map(|(_, v)| *v);
+            this.flag(setting, option, value);
+        }
+        this
+    }
+
+    #[test]
+    fn who_uses_options_is_told_of_options() {
+        let advice = |configuration: &mut Configuration, setting: &str, advice: &str| {
+            let (setting, advice) = (setting.to_owned(), advice.to_owned());
+            configuration.add(vec![contract::Complaint {
+                setting,
+                problem: String::new(),
+                advice,
+            }]);
+            configuration.complaints.pop().unwrap().advice
+        };
+        let text = "leave it out, or set TENURE_DELIVERY=at-least-once; raise TENURE_LEASE.";
+        let mut by_option = given(&[("--max-attempts", "3")], &[]);
+        assert_eq!(
+            advice(&mut by_option, names::MAX_ATTEMPTS, text),
+            "leave it out, or set --delivery at-least-once; raise --lease."
+        );
+        // What is set by a variable goes by its name, and all does for who sets variables.
+        let mut mixed = given(&[("--max-attempts", "3")], &[names::LEASE]);
+        let told = advice(&mut mixed, names::MAX_ATTEMPTS, text);
+        assert_eq!(told, "leave it out, or set --delivery at-least-once; raise TENURE_LEASE.");
+        let mut by_variable = given(&[], &[names::MAX_ATTEMPTS]);
+        assert_eq!(advice(&mut by_variable, names::MAX_ATTEMPTS, text), text);
+    }
+
+    #[test]
+    fn troubles_speak_of_options_too() {
+        let trouble = "find out what it waits for, or raise TENURE_TURN_TIMEOUT";
+        let by_option = given(&[("--turn-timeout", "5s")], &[]).vocabulary();
+        assert_eq!(
+            by_option.translate(trouble),
+            trouble.replace("TENURE_TURN_TIMEOUT", "--turn-timeout")
+        );
+        let by_variable = given(&[], &[names::TURN_TIMEOUT]).vocabulary();
+        assert_eq!(by_variable.translate(trouble), trouble);
+    }
 
     #[test]
     fn why_a_file_is_not_opened_is_told_as_this_system_does() {

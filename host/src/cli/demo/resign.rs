@@ -1,11 +1,14 @@
 //! Asks a candidate to resign: `POST /resign` where it listens.
 
-use crate::egress::Clients;
+use crate::egress::{Clients, whole};
 use serde_json::Value;
 use std::time::Duration;
 
 /// It is on this machine, and answers before it stops its work.
 const LIMIT: Duration = Duration::from_secs(5);
+
+/// No answer of a candidate is longer, in bytes.
+const LONGEST: usize = 64 * 1024;
 
 /// Ok: it will. Error: why not.
 pub(super) async fn ask(address: &str, token: &str) -> Result<(), String> {
@@ -14,7 +17,7 @@ pub(super) async fn ask(address: &str, token: &str) -> Result<(), String> {
     let unreached = |error: reqwest::Error| format!("it cannot be asked: {}", error.without_url());
     let answer = request.bearer_auth(token).timeout(LIMIT).send().await.map_err(unreached)?;
     let status = answer.status().as_u16();
-    let body = answer.bytes().await.map_err(unreached)?;
+    let body = whole(answer, LONGEST).await.map_err(|_| "its answer cannot be read".to_owned())?;
     judge(status, &body)
 }
 

@@ -251,11 +251,12 @@ impl Story {
                     self.headline(at, text);
                 } else if let Some(lane) = self.lanes.get_mut(who) {
                     lane.enter(at, State::Follows);
-                    let text = format!("{name} leads no longer, though nobody asked it: {reason}.");
+                    let why = end_of_term(&reason);
+                    let text = format!("{name} leads no longer, though nobody asked it: {why}.");
                     self.note(at, Kind::Trouble, text);
                 }
-                let how = if asked { "stopped".to_owned() } else { reason };
-                self.close(at, |tenancy| tenancy.term == term, &how);
+                let how = if asked { "stopped" } else { end_of_term(&reason) };
+                self.close(at, |tenancy| tenancy.term == term, how);
             }
             Event::Trouble { class, detail } => {
                 self.note(at, Kind::Trouble, format!("{name}: {class}: {detail}"));
@@ -300,7 +301,7 @@ impl Story {
             None => format!("{name} leads, with term {term}. Only {name} runs the turns."),
         };
         self.note(at, Kind::Headline, text);
-        self.close(at, |_| true, "its time ran out");
+        self.close(at, |_| true, end_of_term("validity-ended"));
         let (valid_until, lease_until) = (at + valid_for, at + self.lease);
         let since = at;
         self.tenancies.push(Tenancy { who, term, since, valid_until, lease_until, ended: None });
@@ -347,6 +348,19 @@ impl Story {
 
     pub(super) fn name(&self, who: usize) -> &'static str {
         self.lanes.get(who).map_or("somebody", |lane| lane.name)
+    }
+}
+
+/// How a term ended, in few words. The log has a code for it.
+fn end_of_term(reason: &str) -> &str {
+    match reason {
+        "validity-ended" => "its time ran out",
+        "lease-lost" => "the lease was lost",
+        "work-failed" => "its work failed",
+        "handed-over" => "it handed over",
+        "left" => "stopped",
+        "component-failed" => "the component failed",
+        other => other,
     }
 }
 

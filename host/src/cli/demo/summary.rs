@@ -96,6 +96,29 @@ mod tests {
     }
 
     #[test]
+    fn how_a_term_ended_is_told_in_words() {
+        let mut story = started();
+        for (number, (reason, words)) in [
+            ("validity-ended", "its time ran out"),
+            ("lease-lost", "the lease was lost"),
+            ("work-failed", "its work failed"),
+            ("handed-over", "it handed over"),
+            ("resigned", "resigned"),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let (at, term) = (10_000 * (number as u64 + 1), 1_100 + number as u64);
+            story.elects(at, 0, term);
+            story.stands_down(at + 1_000, 0, term, reason);
+            let text: Vec<_> = table(&story, 0).iter().map(|line| line.render(false)).collect();
+            let row = text.iter().find(|line| line.contains(&term.to_string())).unwrap();
+            assert!(row.ends_with(words), "{reason}: {row}");
+            assert!(story.said().ends_with(&format!("{words}.")), "{}", story.said());
+        }
+    }
+
+    #[test]
     fn two_at_work_or_a_candidate_lost_is_a_failure() {
         let mut story = started();
         assert_eq!(verdict(&story, 0), Ok(()));

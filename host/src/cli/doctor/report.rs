@@ -2,6 +2,7 @@
 
 use super::{exit_code, finding};
 use crate::cli::complaint::{self, Complaint, printable};
+use crate::cli::log::json_text;
 use crate::cli::text::{broken, colour_wanted, columns};
 use crate::cli::{UNUSABLE, print};
 use crate::component::{Finding, Verdict};
@@ -54,10 +55,10 @@ impl Report {
     pub(super) fn end(self) -> ExitCode {
         let worst = worst(&self.findings);
         let text = match self.json {
-            true => as_json(&self.election, &self.findings).to_string(),
-            false => format!("\n{}", summary(&self.findings)),
+            true => json_text(&as_json(&self.election, &self.findings)),
+            false => format!("\n{}\n", summary(&self.findings)),
         };
-        print(&(text + "\n"));
+        print(&text);
         ExitCode::from(exit_code(worst))
     }
 }
@@ -65,7 +66,7 @@ impl Report {
 /// What is found when settings are wrong, and nothing was tried for that reason.
 pub(super) fn complain(election: &str, complaints: &[Complaint], json: bool) -> ExitCode {
     if json {
-        print(&(refused(election, complaints).to_string() + "\n"));
+        print(&json_text(&refused(election, complaints)));
     }
     complaint::print(complaint::report(complaints));
     ExitCode::from(UNUSABLE)
@@ -80,9 +81,13 @@ fn refused(election: &str, complaints: &[Complaint]) -> Value {
     object
 }
 
+/// The worst of all, but that an emulator is one: whoever asks about it meant it.
 fn worst(findings: &[Finding]) -> Verdict {
+    let counts =
+        |finding: &&Finding| finding.verdict != Verdict::Warning || finding.check != "emulator";
     let rank = |finding: &&Finding| exit_code(finding.verdict);
-    findings.iter().max_by_key(rank).map_or(Verdict::Good, |finding| finding.verdict)
+    let worst = findings.iter().filter(counts).max_by_key(rank);
+    worst.map_or(Verdict::Good, |finding| finding.verdict)
 }
 
 fn line(finding: &Finding, colour: bool, width: Option<usize>) -> String {
@@ -116,8 +121,12 @@ fn summary(findings: &[Finding]) -> String {
         })
         .collect();
     let meaning = match worst(findings) {
-        Verdict::Good | Verdict::Unknown => "a candidate can lead from this machine",
-        Verdict::Warning => "a candidate can lead from this machine; see the warnings",
+        Verdict::Good | Verdict::Unknown if count(Verdict::Warning) == 0 => {
+            "a candidate can lead from this machine"
+        }
+        Verdict::Good | Verdict::Unknown | Verdict::Warning => {
+            "a candidate can lead from this machine; see the warnings"
+        }
         Verdict::Failed => "a candidate cannot lead from this machine, or not for long",
     };
     format!("{}: {meaning}", counted.join(", "))
@@ -184,6 +193,21 @@ mod tests {
             assert_eq!(exit_code(worst(&findings)), code, "{verdicts:?}");
             assert!(summary(&findings).starts_with(words), "{}", summary(&findings));
         }
+    }
+
+    #[test]
+    fn an_emulator_is_told_and_no_reason_to_fail() {
+        let emulator = || finding("emulator", Verdict::Warning, "not the service".to_owned());
+        let mut findings = vec![finding("clock", Verdict::Good, String::new()), emulator()];
+        assert_eq!(exit_code(worst(&findings)), 0);
+        let told = summary(&findings);
+        assert!(
+            told.starts_with("1 warning, 1 ok: ") && told.ends_with("see the warnings"),
+            "{told}"
+        );
+        assert_eq!(as_json("c/b", &findings)["verdict"], "ok");
+        findings.push(finding("clock", Verdict::Warning, String::new()));
+        assert_eq!(exit_code(worst(&findings)), 1);
     }
 
     #[test]

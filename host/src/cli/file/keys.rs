@@ -8,7 +8,8 @@ use clap::{Arg, ArgAction, Args as _, Command};
 pub(super) const ELSEWHERE: [&str; 1] = ["config"];
 
 /// Keys that hold for the whole process, so that they stand above all elections.
-pub(super) const OF_PROCESS: [&str; 3] = ["control-token-file", "listen", "log"];
+pub(super) const OF_PROCESS: [&str; 5] =
+    ["control-token-file", "health-listen", "listen", "listen-host", "log"];
 
 /// Keys that tell one election from the others. With several of them in a file they stand there
 /// alone, not on the command line and in no variable.

@@ -36,6 +36,11 @@ pub(super) struct Elections {
     given: Vec<String>,
 }
 
+/// The variables that have an option.
+pub(super) fn variables() -> Vec<String> {
+    keys::keys().into_iter().flat_map(|key| key.variables).collect()
+}
+
 impl Elections {
     /// Those of the file that `--config` or `TENURE_CONFIG` names; without one, that of the command
     /// line.
@@ -117,6 +122,10 @@ impl Elections {
 
     /// Two elections on one blob would be two candidates of one election.
     fn refuse_twins(&mut self) {
+        // One that is given for all of them is complained of already.
+        if self.given.iter().any(|given| given == "election") {
+            return;
+        }
         let mut seen: Vec<&str> = Vec::new();
         for Told { arguments, origins } in &self.told {
             let Some(election) = arguments.election.as_deref() else { continue };

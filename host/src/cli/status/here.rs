@@ -120,9 +120,10 @@ pub(super) fn meaning(class: TroubleClass) -> &'static str {
         TroubleClass::Nonsense => {
             "a candidate on this machine is not leader, because what answers it is not the Blob service"
         }
-        TroubleClass::LeaseLost | TroubleClass::Schedule | TroubleClass::Work => {
-            "a candidate with these settings is not leader"
-        }
+        TroubleClass::LeaseLost
+        | TroubleClass::Schedule
+        | TroubleClass::Work
+        | TroubleClass::Order => "a candidate with these settings is not leader",
     }
 }
 

@@ -1,6 +1,6 @@
 //! Every request of a turn carries its term.
 
-use super::{Answers, Gate, Names, Outlet, for_ever, policy};
+use super::{Answers, Budget, Gate, Names, Outlet, for_ever, policy};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Empty};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -11,8 +11,14 @@ use wasmtime_wasi_http::RequestOptions;
 async fn arrives(header: &str, headers: &[(&'static str, &'static str)]) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let connections = Outlet::new(header.parse().unwrap(), Names::OfOthers).open(7, for_ever());
-    let gate = Gate::of_turn(policy(&address.to_string(), Answers::Streamed(0)), &connections);
+    let connections =
+        Outlet::new(header.parse().unwrap(), Names::OfOthers).open(7, "jobs/ü", for_ever());
+    let gate = Gate::of_turn(
+        policy(&address.to_string(), Answers::Streamed(0)),
+        &connections,
+        std::sync::Arc::new(|_| {}),
+        Budget::unlimited(),
+    );
     let body = Empty::<Bytes>::new().map_err(|never| match never {}).boxed_unsync();
     let mut request = http::Request::get(format!("http://{address}/")).body(body).unwrap();
     for (name, value) in headers {
@@ -39,6 +45,30 @@ async fn whatever_the_guest_put_there() {
         assert_eq!(head.matches("tenure-term:").count(), 1, "{head}");
         assert!(head.contains("\r\ntenure-term: 7\r\n"), "{head}");
         assert_eq!(head.contains("\r\nx: y\r\n"), !headers.is_empty(), "{head}");
+    }
+}
+
+#[tokio::test]
+async fn beside_nothing_that_a_server_may_take_for_it() {
+    let forged =
+        [("tenure_term", "99"), ("Tenure_term", "98"), ("tenure.term", "97"), ("x_y", "z")];
+    let head = arrives("tenure-term", &forged).await;
+    for value in ["99", "98", "97"] {
+        assert!(!head.contains(&format!(": {value}\r\n")), "{head}");
+    }
+    assert!(head.contains("\r\ntenure-term: 7\r\n") && head.contains("\r\nx_y: z\r\n"), "{head}");
+    let head = arrives("x_fence", &[("x-fence", "forged")]).await;
+    assert!(head.contains("\r\nx_fence: 7\r\n") && !head.contains("forged"), "{head}");
+}
+
+#[tokio::test]
+async fn with_the_election_whose_term_it_is() {
+    for headers in [&[][..], &[("tenure-election", "jobs/other"), ("Tenure_Election", "no/other")]]
+    {
+        let head = arrives("tenure-term", headers).await;
+        assert_eq!(head.matches("tenure-election:").count(), 1, "{head}");
+        // The name has more than a header may have.
+        assert!(head.contains("\r\ntenure-election: jobs/%C3%BC\r\n"), "{head}");
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::super::turn::Connections;
 use super::super::{Authorities, Clients};
-use super::{Answers, Gate, Names, Outlet, TermHeader, for_ever, policy, send};
+use super::{Answers, Budget, Gate, Names, Outlet, TermHeader, for_ever, policy, send};
 use http::StatusCode;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::pki_types::PrivateKeyDer;
@@ -64,9 +64,9 @@ async fn server() -> Server {
 }
 
 fn turn(outlet: &Outlet, server: &Server, term: u64) -> (Gate, Connections) {
-    let connections = outlet.open(term, for_ever());
+    let connections = outlet.open(term, "jobs/report", for_ever());
     let policy = policy(&server.address.to_string(), Answers::Streamed(1000));
-    (Gate::of_turn(policy, &connections), connections)
+    (Gate::of_turn(policy, &connections, Arc::new(|_| {}), Budget::unlimited()), connections)
 }
 
 #[tokio::test]
@@ -90,7 +90,7 @@ async fn a_session_is_resumed_by_the_next_turn() {
 fn component(server: &Server, pem: &str) -> Gate {
     let authorities = Authorities::from_pem(pem.as_bytes()).unwrap();
     let policy = policy(&server.address.to_string(), Answers::Collected(1000));
-    Gate::pooled(policy, Arc::new(Clients::for_component(authorities).anew()))
+    Gate::pooled(policy, Arc::new(Clients::for_component(authorities)))
 }
 
 #[tokio::test]

@@ -26,6 +26,8 @@ pub(super) fn of_turn(turn: &Turn, now: DateTime<Utc>, left: Duration) -> Variab
     let end = left.ok().and_then(|left| now.checked_add_signed(left));
     let end = end.unwrap_or(DateTime::<Utc>::MAX_UTC).to_rfc3339_opts(SecondsFormat::Millis, true);
     let mut variables = vec![
+        ("TENURE_ELECTION", turn.election.clone()),
+        ("TENURE_IDEMPOTENCY_KEY", turn.key.clone()),
         ("TENURE_TERM", turn.term.to_string()),
         ("TENURE_SLOT", rfc3339(turn.slot)),
         ("TENURE_ATTEMPT", turn.attempt.to_string()),
@@ -66,6 +68,8 @@ mod tests {
     #[test]
     fn a_turn_is_told_with_the_time_at_which_it_is_killed() {
         let mut turn = Turn {
+            election: "jobs/report".to_owned(),
+            key: "acme/jobs/report/1970-01-01T00:00:01.500Z".to_owned(),
             term: 7,
             slot: 1_500_000_000,
             value: None,
@@ -77,6 +81,8 @@ mod tests {
         };
         let now = DateTime::from_timestamp_millis(1_000).unwrap();
         let mut expected = pairs(&[
+            ("TENURE_ELECTION", "jobs/report"),
+            ("TENURE_IDEMPOTENCY_KEY", "acme/jobs/report/1970-01-01T00:00:01.500Z"),
             ("TENURE_TERM", "7"),
             ("TENURE_SLOT", "1970-01-01T00:00:01.500Z"),
             ("TENURE_ATTEMPT", "2"),

@@ -38,7 +38,7 @@ pub(crate) use plan::{KILL_SLACK, STOP_TIME};
 pub(crate) use resolve::NotRunnable;
 pub(crate) use watchdog::watch;
 
-use super::lines::{LineSink, Stream, TurnLines};
+use super::lines::{HandlerLines, LineSink, Stream};
 use super::{BoxFuture, Handler, TurnEnd};
 use crate::Deadline;
 use crate::clock::{Clock, Reading};
@@ -69,7 +69,7 @@ pub(crate) struct CommandHandler {
     program: Program,
     variables: Variables,
     stop_time: Duration,
-    output: LineSink,
+    lines: HandlerLines,
     clock: Reading,
     /// Whether something of a turn may still run.
     runs: watch::Sender<bool>,
@@ -94,9 +94,9 @@ impl CommandHandler {
         let path = variables.iter().rev().find(|(name, _)| name == "PATH").map(|(_, path)| path);
         let file = resolve::resolve(name, path.map(OsString::as_os_str))?;
         let program = Program { file, name: name.clone(), arguments: arguments.to_vec() };
-        let (stop_time, output) = (settings.stop_time, settings.output);
+        let lines = HandlerLines::new(Some(settings.output), clock.reading());
         let (clock, runs) = (clock.reading(), watch::Sender::new(false));
-        Ok(Self { program, variables, stop_time, output, clock, runs })
+        Ok(Self { program, variables, stop_time: settings.stop_time, lines, clock, runs })
     }
 
     async fn run(&self, turn: Turn, lease: Deadline) -> TurnEnd {
@@ -130,7 +130,7 @@ impl CommandHandler {
 
     /// Where standard output and standard error go.
     fn lines(&self, last_words: &Arc<Mutex<String>>) -> [Lines; 2] {
-        let lines = TurnLines::new(Some(self.output.clone()));
+        let lines = self.lines.turn();
         let (error, last_words) = (lines.of(Stream::Stderr), last_words.clone());
         let error = move |line: String| {
             if !line.trim().is_empty() {

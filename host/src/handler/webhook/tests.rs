@@ -10,6 +10,8 @@ const SOON: Duration = Duration::from_secs(20);
 
 fn turn() -> Turn {
     Turn {
+        election: "jobs/report".to_owned(),
+        key: "acme/jobs/report/1970-01-01T00:00:01.500Z".to_owned(),
         term: 7,
         slot: 1_500_000_000,
         value: None,
@@ -80,7 +82,8 @@ async fn a_turn_is_posted_to_a_name_of_this_machine_with_its_term() {
     assert!(head.starts_with("POST /a?b=c HTTP/1.1\r\n"), "{head}");
     for header in [
         "tenure-term: 7".to_owned(),
-        "idempotency-key: 1970-01-01T00:00:01.500Z".to_owned(),
+        "tenure-election: jobs/report".to_owned(),
+        "idempotency-key: acme/jobs/report/1970-01-01T00:00:01.500Z".to_owned(),
         "content-type: application/json".to_owned(),
         format!("content-length: {}", body.len()),
     ] {
@@ -88,7 +91,7 @@ async fn a_turn_is_posted_to_a_name_of_this_machine_with_its_term() {
     }
     assert_eq!(
         body,
-        r#"{"term":7,"slot":"1970-01-01T00:00:01.500Z","value":null,"attempt":1,"past_due":false,"missed":0,"valid_for_ms":1000}"#
+        r#"{"election":"jobs/report","term":7,"slot":"1970-01-01T00:00:01.500Z","value":null,"attempt":1,"past_due":false,"missed":0,"valid_for_ms":1000}"#
     );
 }
 

@@ -23,7 +23,13 @@ fn leaving_waits_for_the_step_in_flight_and_runs_no_turn_that_it_brings() {
     let seen = play(100, 1, [leading(7).run(turn(7)).takes(seconds(3))]);
     assert_eq!(
         seen,
-        ["0 step as new", "3 elected 7", "3 turn cut-off", "3 step: leave, cut off", "3 stopped"]
+        [
+            "0 step as new",
+            "3 elected 7",
+            "3 turn cut-off",
+            "3 step: leave, not started",
+            "3 stopped"
+        ]
     );
 }
 

@@ -110,7 +110,7 @@ fn no_turn_begins_during_the_grace() {
             "5 work ends",
             "5 turn succeeded",
             "6 turn cut-off",
-            "6 step: leave, cut off",
+            "6 step: leave, not started",
             "6 stopped",
         ]
     );

@@ -2,6 +2,7 @@
 
 use super::super::code::{Code, Failure};
 use super::super::log::Verb;
+use super::super::operation::Operation;
 
 /// The right to an operation, judged once it is known which one it is.
 #[derive(Clone, Debug)]
@@ -21,24 +22,8 @@ pub(in crate::store) struct Permit {
     pub account: Option<(String, String)>,
     /// `sv`: also the version of a request that names none.
     pub version: String,
-}
-
-/// What an operation requires of an account SAS: a kind of resource (`srt`), and one of some permissions. The blob
-/// operations require the same permission of a service SAS.
-fn required(verb: Verb) -> (char, &'static str) {
-    match verb {
-        Verb::CreateContainer => ('c', "cw"),
-        Verb::DeleteContainer => ('c', "d"),
-        Verb::GetContainer => ('c', "r"),
-        Verb::PutBlob | Verb::Snapshot => ('o', "cw"),
-        Verb::GetBlob | Verb::HeadBlob => ('o', "r"),
-        Verb::DeleteBlob => ('o', "d"),
-        Verb::SetMetadata | Verb::SetProperties => ('o', "w"),
-        Verb::Acquire | Verb::Renew | Verb::Change | Verb::Release => ('o', "w"),
-        Verb::Break => ('o', "dw"),
-        // Nothing permits what is not known.
-        Verb::GetAccount | Verb::Other => ('o', ""),
-    }
+    /// Headers that answers to reads get instead of the blob's own: `rscc` and its like.
+    pub overrides: Vec<(&'static str, String)>,
 }
 
 impl Access {
@@ -50,14 +35,22 @@ impl Access {
         }
     }
 
+    /// Headers that answers to reads get instead of the blob's own.
+    pub(in crate::store) fn overrides(&self) -> &[(&'static str, String)] {
+        match self {
+            Access::Full => &[],
+            Access::Sas(permit) => &permit.overrides,
+        }
+    }
+
     /// Whether the operation is permitted (REST reference: *Shared access signature error codes*).
-    pub(in crate::store) fn permit(&self, verb: Verb) -> Result<(), Failure> {
+    pub(in crate::store) fn permit(&self, operation: &Operation) -> Result<(), Failure> {
         let Access::Sas(permit) = self else { return Ok(()) };
         // What kind of account it is, every signature may ask that is good there.
-        if verb == Verb::GetAccount {
+        if operation.verb == Verb::GetAccount {
             return Ok(());
         }
-        let (resource, letters) = required(verb);
+        let (resource, letters) = operation.right;
         match &permit.account {
             Some((services, _)) if !services.contains('b') => {
                 return Err(Code::AuthorizationServiceMismatch.into());
@@ -66,8 +59,10 @@ impl Access {
                 return Err(Code::AuthorizationResourceTypeMismatch.into());
             }
             // Seen of the service in Azurite #637 and azure-sdk-for-net #17142: no service SAS is for a container
-            // itself, whatever its letters.
-            None if resource == 'c' => return Err(Code::AuthorizationFailure.into()),
+            // itself, whatever its letters. Its blobs may be listed (REST reference: *Create a service SAS*).
+            None if resource != 'o' && operation.verb != Verb::ListBlobs => {
+                return Err(Code::AuthorizationFailure.into());
+            }
             Some(_) | None => {}
         }
         if permit.permissions.chars().any(|letter| letters.contains(letter)) {

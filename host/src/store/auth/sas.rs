@@ -12,8 +12,8 @@ use super::super::wire::Now;
 use super::access::{Access, Permit};
 use super::{is_signed, refused};
 
-/// Since the first of these every version is signed in the same way; the last is the newest known to be so.
-const VERSIONS: std::ops::RangeInclusive<&str> = "2020-12-06"..="2026-10-06";
+/// Since this version every one is signed in the same way. If a later one is not, its signatures do not match here.
+const OLDEST_VERSION: &str = "2020-12-06";
 
 /// Every parameter of a token; two of one name cannot both be what was signed.
 const KNOWN: [&str; 14] = [
@@ -34,6 +34,15 @@ const NOT_PLAYED: [(&str, &str); 11] = [
     ("skv", DELEGATION),
     ("saoid", DELEGATION),
 ];
+/// Parameters of a service SAS that override headers of answers (REST reference: *Create a service SAS*).
+const OVERRIDES: [(&str, &str); 5] = [
+    ("rscc", "Cache-Control"),
+    ("rscd", "Content-Disposition"),
+    ("rsce", "Content-Encoding"),
+    ("rscl", "Content-Language"),
+    ("rsct", "Content-Type"),
+];
+
 const DELEGATION: &str = "a user delegation key";
 
 /// The order in which the letters of a service SAS must be (REST reference: *Create a service SAS*, *Specify
@@ -90,9 +99,8 @@ fn mandatory<'a>(address: &'a Address, name: &str) -> Result<&'a str, Failure> {
 fn permit(address: &Address) -> Result<Permit, Failure> {
     let version = mandatory(address, "sv")?;
     let is_date = version.len() == 10 && NaiveDate::parse_from_str(version, "%Y-%m-%d").is_ok();
-    if !is_date || !VERSIONS.contains(&version) {
-        let (oldest, newest) = (VERSIONS.start(), VERSIONS.end());
-        let why = format!("sv is not supported here, only {oldest} to {newest}.");
+    if !is_date || version < OLDEST_VERSION {
+        let why = format!("sv is not supported here, only {OLDEST_VERSION} and later.");
         return Err(refused(&why));
     }
     let of_account = ["ss", "srt"].into_iter().any(|name| address.parameter(name).is_some());
@@ -113,7 +121,16 @@ fn permit(address: &Address) -> Result<Permit, Failure> {
         }
         None
     };
-    Ok(Permit { permissions: permissions.to_owned(), account, version: version.to_owned() })
+    let overrides = OVERRIDES.into_iter().filter_map(|(name, header)| {
+        let value = address.parameter(name).filter(|value| !value.is_empty())?;
+        Some((header, value.to_owned()))
+    });
+    Ok(Permit {
+        permissions: permissions.to_owned(),
+        account,
+        version: version.to_owned(),
+        overrides: overrides.collect(),
+    })
 }
 
 /// What must have been signed for this address.

@@ -5,7 +5,7 @@
 //! whoever made them with a key of its accounts, and answers as the service does to those that do not fit. It refuses by
 //! name what it does not play: stored access policies (`si`), user delegation keys (`skoid` and its like), snapshots,
 //! versions and directories (`sr`), address ranges (`sip`), encryption scopes (`ses`), versions (`sv`) before 2020-12-06.
-//! Headers that a token wants in answers (`rscc` and its like) are part of the signature, and have no effect.
+//! Headers that a service SAS wants in answers (`rscc` and its like) replace the blob's own.
 //!
 //! ```
 //! use tenure::store::sas::{Scope, Terms};

@@ -18,7 +18,7 @@ mod handler {
     use std::hint::black_box;
     use std::mem::forget;
     use wasip2::clocks::monotonic_clock;
-    use wasip2::http::types::Fields;
+    use wasip2::http::types::{Fields, OutgoingRequest};
     use wasip2::{cli, random};
 
     wit_bindgen::generate!({ path: "../../../wit", world: "leader" });
@@ -84,6 +84,14 @@ mod handler {
                     let _ = http::post_json(&url(), &[], &beat(number));
                     Ok(())
                 }),
+                // One after the other to where it may not send.
+                "refused" => loop {
+                    let _ = http::post_json("http://127.0.0.1:9/", &[], &beat(0));
+                },
+                // Gives up each request at once, before the name of the sink is known.
+                "impatient" => loop {
+                    requests::send_for_a_moment(&url(), &beat(0)).answered();
+                },
                 // Many at once, `UNRULY_COUNT`, before it waits for the first answer.
                 "greedy" => {
                     let count = variable("UNRULY_COUNT").parse().unwrap_or(1000);
@@ -109,6 +117,18 @@ mod handler {
                     let value = vec![b'x'; 1024 * 1024];
                     let _ = fields.append("x-large", &value);
                     forget(fields);
+                },
+                // Headers that are allowed each, but not so many of them.
+                "many-headers" => loop {
+                    let fields = Fields::new();
+                    (0..15).for_each(|_| _ = fields.append("x-large", &vec![b'x'; 4096]));
+                    forget(fields);
+                },
+                // Requests with much in their first lines, which it does not send.
+                "many-requests" => loop {
+                    let request = OutgoingRequest::new(Fields::new());
+                    let _ = request.set_path_with_query(Some(&format!("/{}", "x".repeat(32_000))));
+                    forget(request);
                 },
                 "random" => {
                     forget(random::random::get_random_bytes(60 * 1024 * 1024));

@@ -2,7 +2,7 @@
 
 use wasip2::http::outgoing_handler;
 use wasip2::http::types::{
-    Fields, FutureIncomingResponse, Method, OutgoingBody, OutgoingRequest, Scheme,
+    Fields, FutureIncomingResponse, Method, OutgoingBody, OutgoingRequest, RequestOptions, Scheme,
 };
 use wasip2::io::streams::OutputStream;
 
@@ -20,7 +20,20 @@ impl Started {
 
 /// Sends a request, and does not wait for the answer.
 pub fn send(url: &str, json: &str) -> Started {
-    let Some((answer, body, stream)) = start(url, json) else { return Started(None) };
+    send_with(url, json, None)
+}
+
+/// Sends a request that nobody waits for after a millisecond.
+pub fn send_for_a_moment(url: &str, json: &str) -> Started {
+    let options = RequestOptions::new();
+    let moment = Some(1_000_000);
+    let _ = options.set_connect_timeout(moment);
+    let _ = options.set_first_byte_timeout(moment);
+    send_with(url, json, Some(options))
+}
+
+fn send_with(url: &str, json: &str, options: Option<RequestOptions>) -> Started {
+    let Some((answer, body, stream)) = start(url, json, options) else { return Started(None) };
     drop(stream);
     let _ = OutgoingBody::finish(body, None);
     Started(Some(answer))
@@ -28,10 +41,14 @@ pub fn send(url: &str, json: &str) -> Started {
 
 /// Begins a request, and leaves its body open.
 pub fn leave_open(url: &str, json: &str) -> impl Sized {
-    start(url, json)
+    start(url, json, None)
 }
 
-fn start(url: &str, json: &str) -> Option<(FutureIncomingResponse, OutgoingBody, OutputStream)> {
+fn start(
+    url: &str,
+    json: &str,
+    options: Option<RequestOptions>,
+) -> Option<(FutureIncomingResponse, OutgoingBody, OutputStream)> {
     let host = url.strip_prefix("http://")?.strip_suffix('/')?;
     let json_type = ("content-type".to_owned(), b"application/json".to_vec());
     let request = OutgoingRequest::new(Fields::from_list(&[json_type]).ok()?);
@@ -40,7 +57,7 @@ fn start(url: &str, json: &str) -> Option<(FutureIncomingResponse, OutgoingBody,
     request.set_authority(Some(host)).ok()?;
     request.set_path_with_query(Some("/")).ok()?;
     let body = request.body().ok()?;
-    let answer = outgoing_handler::handle(request, None).ok()?;
+    let answer = outgoing_handler::handle(request, options).ok()?;
     let stream = body.write().ok()?;
     stream.write(json.as_bytes()).ok()?;
     Some((answer, body, stream))

@@ -70,7 +70,9 @@ impl Tenancy {
 /// Whether a leader leads no more, or is about to leave.
 pub fn is_over(history: &History, who: Who, what: What) -> bool {
     match what {
-        What::Killed(gone) | What::ToldToLeave(gone) | What::Left(gone) => gone == who,
+        What::Killed(gone) | What::ToldToLeave(gone) | What::Left(gone) | What::Forgot(gone) => {
+            gone == who
+        }
         What::Sent(number) => {
             let asked = &history.asked[number];
             let follows = matches!(

@@ -1,12 +1,16 @@
 //! Winning 2 and Losing: a lease that a candidate may have acquired, unseen, is released by its id
 //! before the candidate turns to anything else, and before it leaves.
 //!
-//! Not where it stood still meanwhile: the runner ends one that takes too long to leave.
+//! Not where it stood still meanwhile, or takes longer to leave than its runner lets it; nor where it
+//! forgot all that it knew.
 
 use super::super::fault::Step;
 use super::super::history::{Answer, Entry, History, What};
 use super::super::world::Millis;
 use super::{Violation, violation};
+
+/// How long the runner tries to leave.
+const LEAVING: Millis = 10_000;
 
 /// What a candidate knows of the lease that it asked for last.
 #[derive(Clone, Copy, Default)]
@@ -21,6 +25,7 @@ struct Attempt {
 /// Judges each attempt to win.
 pub fn giving_back(history: &History) -> Vec<Violation> {
     let mut attempts = vec![Attempt::default(); history.lives.len()];
+    let mut told = vec![None; history.lives.len()];
     let mut violations = Vec::new();
     for Entry { at, what } in &history.entries {
         match *what {
@@ -54,10 +59,15 @@ pub fn giving_back(history: &History) -> Vec<Violation> {
                     _ => {}
                 }
             }
+            What::ToldToLeave(who) => told[who] = Some(*at),
             What::Left(who) => {
-                violations.extend(kept(who, attempts[who], *at, "has left with"));
+                if told[who].is_none_or(|told| *at < told + LEAVING) {
+                    violations.extend(kept(who, attempts[who], *at, "has left with"));
+                }
             }
-            What::Paused(who) | What::Killed(who) => attempts[who] = Attempt::default(),
+            What::Paused(who) | What::Killed(who) | What::Forgot(who) => {
+                attempts[who] = Attempt::default();
+            }
             _ => {}
         }
     }

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use super::super::fault::Step;
+use super::super::fault::{Fault, Step};
 use super::super::history::{Answer, Entry, History, What, Who};
 use super::super::world::Millis;
 use super::calm::{Calm, Tenancy, between, four_round_trips, is_over, slowly};
@@ -52,14 +52,15 @@ fn orders(history: &History) -> Vec<Violation> {
                 .zip(nexts)
                 .any(|(win, next)| win.who == who && win.at <= until && next >= *at)
         };
-        if at + ends <= over && order.is_heard() && !order.is_settled(at + ends, led(at + ends)) {
+        let answers = order.is_heard() && !order.is_unheard(ends);
+        if at + ends <= over && answers && !order.is_settled(at + ends, led(at + ends)) {
             let what = format!("c{who} was told at {at} ms to hand over, and does not answer");
             violations.push(violation("hand over", at + ends, what));
         }
         // With an heir that is there, and nothing in the way, it comes about.
         let end = at + comes + slowly(history.grace) + four_round_trips(history);
         let leads = tenancies.iter().any(|t| t.who == who && t.from <= *at && t.to >= *at);
-        let heir = leads.then(|| order.heir_on(heir, end)).flatten();
+        let heir = heir.filter(|_| leads).and_then(|machine| order.heir_on(machine, end));
         let Some(heir) = heir.filter(|_| end <= over) else { continue };
         if order.is_only(end) && calm.lasts(&[who, heir], *at + 1, end) && !order.comes_about(end) {
             let what = format!("c{who} was told at {at} ms to hand over to c{heir}, and does not");
@@ -101,6 +102,15 @@ impl Order<'_> {
         later.into_iter().any(settles)
     }
 
+    /// Whether the leader's settings cannot be used: it hears of nothing until they can.
+    fn is_unheard(&self, within: Millis) -> bool {
+        let spoilt = |at| {
+            let faults = [Fault::SettingsSpoilt, Fault::SecretSpoilt];
+            faults.into_iter().any(|fault| self.history.meets(fault, self.who, at))
+        };
+        spoilt(self.at) || spoilt(self.at + within)
+    }
+
     /// The candidate that lives on a machine all the time.
     fn heir_on(&self, machine: usize, end: Millis) -> Option<Who> {
         let history = self.history;
@@ -112,7 +122,8 @@ impl Order<'_> {
             };
             let before = &history.entries[..self.index];
             let until_end = between(history, 0, end);
-            before.iter().any(|entry| begins(entry.what))
+            let warm = |at: Millis| at + slowly(history.lives[*who].periods.warm_up) <= self.at;
+            before.iter().any(|entry| begins(entry.what) && warm(entry.at))
                 && !until_end.iter().any(|entry| ends(entry.what))
         };
         let on = |who: &Who| history.lives[*who].machine == machine;
@@ -172,7 +183,10 @@ fn changes(history: &History) -> Vec<Violation> {
                     (Step::HandOver, None) => {
                         offers.insert(lease, Offer { who, since: *at, open: true });
                         let age = asked.to.and_then(|to| Some(at - said.get(&to)?));
-                        if age.is_none_or(|age| age > slowly(FRESH) + four_round_trips(history)) {
+                        let old = |age| age > slowly(FRESH) + four_round_trips(history);
+                        // Who may write there may take the lease: what strangers write is not told here.
+                        let hostile = history.meets(Fault::HostileAsides, who, *at);
+                        if age.is_none_or(old) && !hostile {
                             let when = age.map_or("never".into(), |age| format!("{age} ms before"));
                             let what = format!("c{who} hands over to an heir that came {when}");
                             violations.push(violation("hand over", *at, what));
@@ -197,7 +211,7 @@ fn changes(history: &History) -> Vec<Violation> {
                 }
             }
             // Whatever is sent after that comes later than it was meant to.
-            What::Paused(who) | What::Killed(who) | What::Left(who) => {
+            What::Paused(who) | What::Killed(who) | What::Forgot(who) | What::Left(who) => {
                 offers.retain(|_, offer| offer.who != who || !offer.open);
             }
             What::Resumed(who) => resumed[who] = Some(*at),
@@ -253,7 +267,9 @@ fn words(history: &History) -> Vec<Violation> {
                 }
             }
             What::ToldToLeave(who) => words[who].leaves = true,
-            What::Paused(who) | What::Killed(who) => words[who].told = None,
+            What::Paused(who) | What::Killed(who) | What::Forgot(who) => {
+                words[who].told = None;
+            }
             What::Left(who) => {
                 let told = words[who].told.filter(|told| at.saturating_sub(*told) < LOOKS / 2);
                 if told.is_some() {

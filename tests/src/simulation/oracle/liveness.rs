@@ -17,8 +17,12 @@ use super::super::world::Millis;
 use super::terms::lost_between;
 use super::{Violation, violation};
 
-/// Effects of earlier faults are over by then: pauses between tries are no longer than a poll.
+/// Effects of earlier faults are over by then: pauses between tries are no longer than a poll, and
+/// no request that was lost is waited for longer than its time-out.
 const BEFORE: Millis = 10_000;
+
+/// The time-out that this reckons with.
+const TIMEOUT: Millis = 3_000;
 
 /// A1: how late the service may end a lease.
 const LATE: Millis = 2_000;
@@ -107,7 +111,8 @@ fn takes_over(history: &History) -> Millis {
 
 /// Whether nothing else was wrong meanwhile, and somebody was there to take over.
 fn is_undisturbed(history: &History, loss: &Loss, end: Millis) -> bool {
-    let from = loss.at.saturating_sub(BEFORE);
+    let timeout = history.lives.iter().map(|life| life.periods.timeout).max().unwrap_or(0);
+    let from = loss.at.saturating_sub(BEFORE + timeout.saturating_sub(TIMEOUT));
     let disturbed = history.entries.iter().any(|Entry { at, what }| match *what {
         // What befell the old leader before does not keep the others from taking over; what befalls
         // it later may, since it contends again.
@@ -126,7 +131,9 @@ fn lives(history: &History, who: Who, from: Millis, to: Millis) -> bool {
     let mut alive = false;
     for Entry { at, what } in &history.entries {
         match *what {
-            What::Started(started) if started == who => alive = *at <= from,
+            What::Started(started) if started == who => {
+                alive = *at + history.lives[who].periods.warm_up <= from;
+            }
             What::Sick(sick)
                 if sick == who
                     && *at <= to
@@ -166,7 +173,10 @@ fn nobody_after_the_calm(history: &History, wins: &[Win]) -> Option<Violation> {
                 Step::Acquire | Step::Renew => {
                     Some(entry.at + history.lives[win.who].periods.lease)
                 }
-                Step::Release | Step::HandOver => None,
+                // That another one leads in time is judged as after any release.
+                Step::Release | Step::HandOver => {
+                    history.rotates.then(|| entry.at + takes_over(history))
+                }
                 _ => held,
             };
         }

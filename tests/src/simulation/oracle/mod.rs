@@ -4,6 +4,7 @@
 //! It looks at the order of what the store took, at what was on the wire, and at when handlers
 //! worked. The clocks of candidates are known to it; what candidates believe is not.
 
+mod answers;
 mod calm;
 mod fields;
 mod giving_back;
@@ -68,6 +69,7 @@ pub fn judge_slots(history: &History) -> Vec<Violation> {
     let mut violations = terms::i2(history);
     violations.extend(slots::i5(history));
     violations.extend(leases::i8(history));
+    violations.extend(answers::of_invocations(history));
     violations.sort_by_key(|violation| violation.at);
     violations
 }

@@ -53,7 +53,8 @@ fn is_excused(history: &History, older: &Span, to: Millis) -> bool {
     let prompt = to <= deed + most + most / 100 + 1;
     let hindered = faults(history).any(|(at, fault, who)| {
         let earlier = deed.saturating_sub(life.periods.timeout + 2_000);
-        let hits = who == Some(older.who) || (who.is_none() && fault.kind() == Kind::Network);
+        let of_all = matches!(fault.kind(), Kind::Network | Kind::Condition);
+        let hits = who == Some(older.who) || (who.is_none() && of_all);
         hits && at >= earlier && at <= to
     });
     prompt || hindered

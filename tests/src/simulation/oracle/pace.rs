@@ -1,9 +1,11 @@
 //! I7: no answer, error or timing makes a candidate stop contending. And none makes it run hot.
 //!
 //! Whoever lives and does not stand still sends something in every poll or renewal interval and
-//! request time-out, until it leaves; and it leaves within the time that the runner gives it.
+//! request time-out, until it leaves; and it leaves within the time that the runner gives it. Whose
+//! settings cannot be used sends nothing, and asks again after a minute; whoever has no token waits
+//! for one, and for 10 s between two tries.
 
-use super::super::fault::Step;
+use super::super::fault::{Fault, Step};
 use super::super::history::{Entry, History, What, Who};
 use super::super::world::Millis;
 use super::{Violation, violation};
@@ -14,10 +16,15 @@ const MOST: u32 = 60;
 /// How long the runner tries to leave when no turn runs any more, and a little.
 const LEAVING: Millis = 10_300;
 
+/// The longest request for a token, and the longest pause between two.
+const FETCHING: Millis = 20_000;
+
 #[derive(Clone, Copy, Default)]
 struct Pulse {
     /// Since when nothing was sent; none while nothing can be.
     silent: Option<Millis>,
+    /// A token may be waited for until then.
+    fetched: Millis,
     leaving: Option<Millis>,
     second: Millis,
     sent: u32,
@@ -26,6 +33,8 @@ struct Pulse {
 /// Judges the intervals between the requests of each candidate.
 pub fn i7(history: &History) -> Vec<Violation> {
     let mut pulses = vec![Pulse::default(); history.lives.len()];
+    // Until when the settings of each cannot be used.
+    let mut spoilt = vec![0; history.lives.len()];
     let mut violations = Vec::new();
     for Entry { at, what } in &history.entries {
         let who: Who = match *what {
@@ -35,16 +44,18 @@ pub fn i7(history: &History) -> Vec<Violation> {
             | What::Resumed(who)
             | What::Killed(who)
             | What::Left(who)
+            | What::Fetched(who)
+            | What::Struck(Fault::SettingsSpoilt | Fault::SecretSpoilt, Some(who), _)
             | What::ToldToLeave(who) => who,
             What::Over => {
                 for (who, pulse) in pulses.iter().enumerate() {
-                    violations.extend(too_long(history, who, *pulse, *at));
+                    violations.extend(too_long(history, &spoilt, who, *pulse, *at));
                 }
                 continue;
             }
             _ => continue,
         };
-        violations.extend(too_long(history, who, pulses[who], *at));
+        violations.extend(too_long(history, &spoilt, who, pulses[who], *at));
         let pulse = &mut pulses[who];
         match *what {
             What::Paused(_) => pulse.silent = None,
@@ -55,6 +66,8 @@ pub fn i7(history: &History) -> Vec<Violation> {
                 pulse.leaving = pulse.leaving.map(|_| *at);
             }
             What::ToldToLeave(_) => pulse.leaving = Some(*at),
+            What::Struck(_, _, until) => spoilt[who] = until,
+            What::Fetched(_) => pulse.fetched = *at + FETCHING,
             // No sign of life: whatever is due comes beside it, and in time.
             What::Sent(number) if history.asked[number].step == Step::Notice => {}
             _ => pulse.silent = Some(*at),
@@ -72,9 +85,15 @@ pub fn i7(history: &History) -> Vec<Violation> {
     violations
 }
 
-fn too_long(history: &History, who: Who, pulse: Pulse, now: Millis) -> Option<Violation> {
+fn too_long(
+    history: &History,
+    spoilt: &[Millis],
+    who: Who,
+    pulse: Pulse,
+    now: Millis,
+) -> Option<Violation> {
     let periods = &history.lives[who].periods;
-    let silence = now.saturating_sub(pulse.silent?);
+    let silence = now.saturating_sub(pulse.silent?.max(spoilt[who]).max(pulse.fetched));
     let interval = periods.renew.max(periods.poll);
     let most = interval + interval / 50 + periods.timeout + 1_000;
     if let Some(since) = pulse.leaving

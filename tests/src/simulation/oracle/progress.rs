@@ -8,7 +8,7 @@
 //! - It is on record before the lease is given back.
 
 use super::super::fault::Step;
-use super::super::history::{Entry, History, What, Who, Written};
+use super::super::history::{Entry, History, Life, What, Who, Written};
 use super::super::world::Millis;
 use super::calm::{Calm, Tenancy, between, four_round_trips, slowly};
 use super::{Violation, violation};
@@ -80,12 +80,11 @@ impl Judge<'_> {
 
     fn slots(&mut self, tenancy: &Tenancy) {
         let (history, who) = (self.history, tenancy.who);
-        let Some(first) = history.service_time(tenancy.from).checked_div(history.every) else {
-            return;
-        };
-        for slot in (first + 1..).map(|n| n * history.every) {
-            // True time has whole milliseconds.
-            let due = (slot - history.epoch).div_ceil(1_000_000);
+        let Life { every, delay, .. } = history.lives[who];
+        let time = history.service_time(tenancy.from).saturating_sub(delay);
+        let Some(first) = time.checked_div(every) else { return };
+        for slot in (first + 1..).map(|n| n * every) {
+            let due = history.when(slot + delay, tenancy.from);
             let end = due + self.soon(who);
             if end >= tenancy.to {
                 return;
@@ -97,6 +96,12 @@ impl Judge<'_> {
                 }
                 _ => false,
             };
+            // A clock that went back shows slots that have had their turn.
+            let before = between(history, 0, due).iter().rev();
+            let mut writes = before.filter_map(|e| history.carried_out(e.what)?.write.as_ref());
+            if writes.next().is_some_and(|write| write.slot >= slot) {
+                continue;
+            }
             let claimed = between(history, due, end).iter().any(|entry| claims(&entry.what));
             if !claimed && self.is_free(who, due, end) {
                 let seconds = slot / 1_000_000_000;

@@ -81,8 +81,13 @@ impl Judge<'_> {
 
     fn sent(&mut self, at: Millis, asked: &Asked) {
         let (Step::Claim, Some(write)) = (asked.step, &asked.write) else { return };
+        // A turn for a value leaves the slot that is on record, whatever it is.
+        let stands = |(_, before): &(Millis, Written)| before.slot == write.slot;
+        if self.newest.as_ref().is_some_and(stands) {
+            return;
+        }
         let time = self.history.service_time(at);
-        if write.slot > time {
+        if write.slot > time && write.slot > self.history.latest_time(asked.who, at) {
             let early = (write.slot - time) / 1_000_000;
             self.tell(at, format!("c{} claims a slot {early} ms before it", asked.who));
         }
@@ -93,12 +98,17 @@ impl Judge<'_> {
         match asked.step {
             Step::Claim => {
                 let (value, slot, attempt) = write.value;
-                let before = self.newest.as_ref().map(|(_, before)| before.value);
-                let claim = match before == Some(write.value) {
-                    true => (write.slot, write.attempt, None),
-                    false => (slot, attempt, Some(value)),
-                };
-                self.claimed.insert((asked.who, write.term, claim), index);
+                let before = self.newest.as_ref().map(|(_, before)| before);
+                let same_value = before.is_some_and(|before| before.value == write.value);
+                let same_slot = before.is_some_and(|before| {
+                    (before.slot, before.attempt) == (write.slot, write.attempt)
+                });
+                // Where both are what they were, one that never began is taken up again.
+                let scheduled = same_value.then_some((write.slot, write.attempt, None));
+                let of_value = (!same_value || same_slot).then_some((slot, attempt, Some(value)));
+                for claim in scheduled.into_iter().chain(of_value) {
+                    self.claimed.insert((asked.who, write.term, claim), index);
+                }
             }
             Step::Raise => self.won = at,
             _ => {}
@@ -115,6 +125,11 @@ impl Judge<'_> {
 
     fn compare(&mut self, at: Millis, before: &Written, write: &Written) {
         let seconds = |slot: u64| slot / 1_000_000_000;
+        // One turn a term has no slot that could come again: one of the future means nothing.
+        let lasts = self.history.lives.iter().all(|life| life.every == 0);
+        if lasts && before.slot > write.slot && self.history.is_behind(at) {
+            return;
+        }
         if (write.slot, write.attempt) < (before.slot, before.attempt) {
             let from = (seconds(before.slot), before.attempt);
             let to = (seconds(write.slot), write.attempt);

@@ -30,12 +30,20 @@ fn is_excused(history: &History, before: &Win, after: &Win) -> bool {
     if !lost_between(history, before.entry, after.entry) {
         return false;
     }
-    let second = |at: Millis| history.service_time(at) / 1_000_000_000;
+    // What the protocol says beside that: the service's clock went back, and shows less than it did.
+    let given = Acquired::of(history, after).given;
+    if history.is_behind(given) {
+        return true;
+    }
+    let stands = history.told_time(given) < history.service_time(given);
+    let second = |at: Millis| history.told_time(at) / 1_000_000_000;
     let (before, after) = (Acquired::of(history, before), Acquired::of(history, after));
     // The one reckoned its term before it heard that the lease is its own, the other one not before
     // the store gave it out.
     let (reckoned, given) = (second(before.heard), second(after.given));
     match (before.found, after.found) {
+        // A date that stands still has no end of its second.
+        (false, false) if stands => given <= reckoned + 1,
         (false, false) => false,
         (true, false) => given <= reckoned,
         (_, true) => given <= reckoned + 1,
@@ -77,7 +85,9 @@ impl Acquired {
 /// Whether there was a record at an entry.
 fn found_record(history: &History, index: usize) -> bool {
     let newest = history.entries[..index].iter().rev().find_map(|entry| match entry.what {
-        What::Struck(fault, ..) if fault.loses_record() => Some(fault == Fault::RestoreRecord),
+        What::Struck(fault, ..) if fault.loses_record() => {
+            Some(matches!(fault, Fault::RestoreRecord | Fault::HostileRecord))
+        }
         what => history.carried_out(what)?.write.as_ref().map(|_| true),
     });
     newest.unwrap_or(history.begins_with_record)

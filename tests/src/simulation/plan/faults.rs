@@ -3,6 +3,7 @@
 use super::super::dice::Dice;
 use super::super::fault::{Fault, Kind, Step};
 use super::super::world::Millis;
+use super::traits::{Trait, Traits};
 use super::{Class, SECOND};
 
 /// When a fault that waits for a step strikes.
@@ -52,7 +53,7 @@ pub struct Timed {
 /// As many seeds in a row have all pairs, in a mixed order.
 pub(super) fn pair(seed: u64) -> (Fault, Step) {
     const STRIDE: u64 = 97;
-    let (faults, steps) = (Fault::ALL.len() as u64, Step::PROTOCOL.len() as u64);
+    let (faults, steps) = (Fault::AT_STEPS as u64, Step::PROTOCOL.len() as u64);
     let place = seed.wrapping_mul(STRIDE) % (faults * steps);
     let of = |place: u64| usize::try_from(place).unwrap_or(0);
     (Fault::ALL[of(place / steps)], Step::PROTOCOL[of(place % steps)])
@@ -61,7 +62,7 @@ pub(super) fn pair(seed: u64) -> (Fault, Step) {
 /// A fault of a class: each kind of trouble as likely as its number of ways.
 pub(super) fn fault(class: Class, dice: &mut Dice) -> Fault {
     loop {
-        let fault = dice.pick(&Fault::ALL);
+        let fault = dice.pick(&Fault::ALL[..Fault::AT_STEPS]);
         if class == Class::WithoutA3 || fault.kind() != Kind::Outsider {
             return fault;
         }
@@ -85,20 +86,53 @@ pub(super) fn ambush(fault: Fault, step: Step, dice: &mut Dice) -> Ambush {
     Ambush { fault, step, moment, spares: dice.between(0, most) }
 }
 
-const OUTSIDER: [Fault; 6] = [
-    Fault::BreakNow,
-    Fault::DeleteBlob,
-    Fault::DeleteContainer,
-    Fault::WipeRecord,
-    Fault::RestoreRecord,
-    Fault::StateLost,
+/// What outsiders do at an instant, and how often.
+const OUTSIDER: [(Fault, u64); 7] = [
+    (Fault::BreakNow, 1),
+    (Fault::DeleteBlob, 1),
+    (Fault::DeleteContainer, 1),
+    (Fault::WipeRecord, 1),
+    (Fault::RestoreRecord, 1),
+    (Fault::StateLost, 1),
+    (Fault::HostileRecord, 1),
+];
+
+/// What changes who leads, mostly, and how often.
+const SOUND: [(Fault, u64); 11] = [
+    (Fault::Resign, 1),
+    (Fault::HandOver, 1),
+    (Fault::Suspend, 1),
+    (Fault::StepFails, 1),
+    (Fault::Kill, 2),
+    (Fault::Leave, 2),
+    (Fault::PauseBetween, 2),
+    (Fault::PartitionOne, 2),
+    (Fault::PartitionAll, 1),
+    (Fault::LeaseEndsEarly, 1),
+    (Fault::WallJump, 1),
+];
+
+/// What lasts for minutes, and how often. Where there are no tokens or no files, settings are spoilt
+/// instead.
+const CONDITIONS: [(Fault, u64); 11] = [
+    (Fault::SlowTrips, 3),
+    (Fault::WritesFail, 3),
+    (Fault::LeasesFail, 1),
+    (Fault::LooksFail, 1),
+    (Fault::AsidesFail, 1),
+    (Fault::TokensFail, 1),
+    (Fault::ClockSteps, 2),
+    (Fault::DatesStand, 1),
+    (Fault::HostileAsides, 2),
+    (Fault::SecretSpoilt, 2),
+    (Fault::SettingsSpoilt, 1),
 ];
 
 /// Another outsider's deed within the seconds in which the first one is recovered from.
 pub(super) fn the_same_evil(timed: Timed, dice: &mut Dice) -> Option<Timed> {
     let again = timed.fault.kind() == Kind::Outsider && dice.once_in(2);
     let at = timed.at + dice.between(0, 4_000);
-    again.then(|| Timed { at, fault: dice.pick(&OUTSIDER), ..timed })
+    again.then(|| Timed { at, fault: dice.weighted(&OUTSIDER), ..timed })
 }
 
 /// Something after which another leads, early enough for that to be seen.
@@ -124,29 +158,40 @@ pub(super) fn orders(calm: Millis, dice: &mut Dice) -> Vec<Timed> {
 
 /// Something that changes who leads, mostly.
 pub(super) fn in_time(class: Class, machines: usize, calm: Millis, dice: &mut Dice) -> Timed {
-    const SOUND: [Fault; 12] = [
-        Fault::Resign,
-        Fault::HandOver,
-        Fault::Kill,
-        Fault::Kill,
-        Fault::Leave,
-        Fault::Leave,
-        Fault::PauseBetween,
-        Fault::PauseBetween,
-        Fault::PartitionOne,
-        Fault::PartitionOne,
-        Fault::PartitionAll,
-        Fault::LeaseEndsEarly,
-    ];
     let fault = match class {
-        Class::WithoutA3 if dice.once_in(2) => dice.pick(&OUTSIDER),
-        _ => dice.pick(&SOUND),
+        Class::WithoutA3 if dice.once_in(2) => dice.weighted(&OUTSIDER),
+        _ => dice.weighted(&SOUND),
     };
-    let target = match dice.between(0, 2) {
+    let at = dice.between(5 * SECOND, calm.saturating_sub(SECOND));
+    Timed { at, fault, target: whom(machines, dice) }
+}
+
+fn whom(machines: usize, dice: &mut Dice) -> Target {
+    match dice.between(0, 2) {
         0 => Target::Machine(usize::try_from(dice.bits() % machines as u64).unwrap_or(0)),
         _ => Target::Leader,
+    }
+}
+
+/// Something that lasts for minutes; none in most schedules.
+pub(super) fn condition(
+    traits: Traits,
+    native: bool,
+    machines: usize,
+    dice: &mut Dice,
+) -> Option<Timed> {
+    let fault = match dice.weighted(&CONDITIONS) {
+        // The settings of the component are given once and for all.
+        Fault::SettingsSpoilt | Fault::SecretSpoilt | Fault::TokensFail if !native => {
+            Fault::WritesFail
+        }
+        Fault::TokensFail if !traits.has(Trait::Tokens) => Fault::SettingsSpoilt,
+        Fault::SecretSpoilt if !traits.has(Trait::Files) => Fault::SettingsSpoilt,
+        _ if traits.has(Trait::Files) && dice.once_in(2) => Fault::SecretSpoilt,
+        fault => fault,
     };
-    Timed { at: dice.between(5 * SECOND, calm.saturating_sub(SECOND)), fault, target }
+    let at = dice.between(5 * SECOND, 60 * SECOND);
+    dice.once_in(3).then(|| Timed { at, fault, target: whom(machines, dice) })
 }
 
 #[cfg(test)]
@@ -157,7 +202,7 @@ mod tests {
 
     #[test]
     fn seeds_in_a_row_are_about_all_pairs() {
-        let pairs = (Fault::ALL.len() * Step::PROTOCOL.len()) as u64;
+        let pairs = (Fault::AT_STEPS * Step::PROTOCOL.len()) as u64;
         let seen: BTreeSet<_> = (1_000..1_000 + pairs).map(pair).collect();
         assert_eq!(seen.len() as u64, pairs);
     }

@@ -1,39 +1,108 @@
-//! The machines of a schedule: their periods and their clocks.
+//! The machines of a schedule: their settings, versions and clocks.
+
+use tenure_guest::election::Settings;
 
 use super::super::dice::Dice;
 use super::super::history::Periods;
+use super::super::variables;
 use super::super::world::Millis;
 use super::SECOND;
+use super::traits::{Trait, Traits};
 
 /// One machine, on which one candidate runs at a time.
 #[derive(Clone, Debug)]
 pub struct Machine {
+    /// The name of its candidates; not unique.
+    pub name: usize,
     /// Length of the lease, in seconds.
     pub lease: u64,
     /// The longest between two looks of a follower.
     pub poll: Millis,
+    /// Margin, renewal and time-out, when they do not follow from the lease.
+    pub timings: Option<[Millis; 3]>,
+    /// Whether it makes way, and for whom.
+    pub priority: Option<u64>,
+    /// How long a new process takes until it can work, in seconds.
+    pub warm_up: u64,
+    /// Its timer is another one than that of the rest.
+    pub other_schedule: bool,
     /// Nanoseconds that its clock counts in a millisecond.
     pub pace: u64,
     /// How far its wall clock is off.
     pub wall_off: i64,
     /// When its first candidate starts.
     pub starts: Millis,
-    /// Its candidate writes a field that the others do not know.
-    pub newer: bool,
+    /// The program that runs on it.
+    pub version: Version,
+}
+
+/// A version of the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Version {
+    /// This one.
+    Own,
+    /// One that writes a field that the others do not know.
+    Newer,
+    /// One that knows neither heirs nor priorities, and carries on fields that it does not know.
+    Older,
 }
 
 impl Machine {
-    /// The periods that follow from the lease.
+    /// A machine with the settings that follow from its lease.
+    pub(super) fn of(name: usize, lease: u64, poll: Millis) -> Self {
+        Self {
+            name,
+            lease,
+            poll,
+            timings: None,
+            priority: None,
+            warm_up: 0,
+            other_schedule: false,
+            pace: 1_000_000,
+            wall_off: 0,
+            starts: 0,
+            version: Version::Own,
+        }
+    }
+
+    /// Its periods.
     #[must_use]
     pub fn periods(&self) -> Periods {
         let lease = self.lease * SECOND;
-        let margin = (lease / 5).max(2_500);
-        Periods { lease, margin, renew: lease * 4 / 15, poll: self.poll, timeout: 3_000 }
+        let follow = [(lease / 5).max(2_500), lease * 4 / 15, 3_000];
+        let [margin, renew, timeout] = self.timings.unwrap_or(follow);
+        let warm_up = self.warm_up * SECOND;
+        Periods { lease, margin, renew, poll: self.poll, timeout, warm_up }
+    }
+
+    /// A2: the slowest clock that this margin allows for, in nanoseconds of each millisecond. 2 s of the
+    /// margin are the service's, and 20 ms the host's.
+    fn slowest(&self) -> u64 {
+        let Periods { lease, margin, .. } = self.periods();
+        (1_000_000 - (margin - 2_020) * 1_000_000 / lease).max(990_000)
+    }
+
+    /// Draws margin, renewal and time-out until the component takes them.
+    fn draw_timings(&mut self, dice: &mut Dice) {
+        let lease = self.lease * SECOND;
+        loop {
+            let margin = dice.between(2_500, lease / 3);
+            let renew = dice.between(1_000, lease / 2);
+            self.timings = Some([margin, renew, 100 * dice.between(10, 100)]);
+            let mut given = variables::of_timings(self);
+            given.extend(variables::KEY.map(|(name, value)| (name, value.to_string())));
+            let find = |wanted: &str| {
+                given.iter().find(|(name, _)| *name == wanted).map(|(_, value)| value.clone())
+            };
+            if Settings::read(find).is_ok() {
+                return;
+            }
+        }
     }
 }
 
 /// Three of them, or some more.
-pub(super) fn machines(dice: &mut Dice, later_versions: bool) -> Vec<Machine> {
+pub(super) fn machines(traits: Traits, dice: &mut Dice) -> Vec<Machine> {
     // Mostly short ones: a schedule lasts ten times the longest.
     let leases: &[u64] = match dice.between(0, 99) {
         0..=63 => &[15, 15, 15],
@@ -46,28 +115,49 @@ pub(super) fn machines(dice: &mut Dice, later_versions: bool) -> Vec<Machine> {
         _ => &[15, 30, 60],
     };
     let poll = dice.pick(&[4, 4, 6, 8]) * SECOND;
-    let newer = if dice.once_in(4) { dice.between(0, 2) } else { u64::MAX };
-    (0..)
-        .zip(leases)
-        .map(|(n, &lease)| machine(lease, poll, later_versions && n == newer, dice))
-        .collect()
+    let mut machines: Vec<_> =
+        (0..).zip(leases).map(|(name, &lease)| Machine::of(name, lease, poll)).collect();
+    let one = |dice: &mut Dice| usize::try_from(dice.between(0, 2)).unwrap_or(0);
+    let (odd, newer, older) = (one(dice), one(dice), one(dice));
+    for (n, machine) in machines.iter_mut().enumerate() {
+        if traits.has(Trait::Timings) {
+            machine.draw_timings(dice);
+        }
+        if traits.has(Trait::WarmUp) {
+            machine.warm_up = dice.between(0, 12);
+        }
+        if traits.has(Trait::Priority) {
+            machine.priority = dice.pick(&[None, Some(0), Some(1), Some(1), Some(2)]);
+        }
+        machine.other_schedule = traits.has(Trait::TwoSchedules) && n == odd;
+        if traits.has(Trait::OneName) && n != odd {
+            machine.name = (odd + 1) % 3;
+        }
+        machine.version = match n {
+            _ if traits.has(Trait::Older) && n == older => Version::Older,
+            _ if traits.has(Trait::Newer) && n == newer => Version::Newer,
+            _ => Version::Own,
+        };
+        if machine.version == Version::Older {
+            machine.priority = None;
+        }
+        machine.draw_clocks(dice);
+    }
+    machines
 }
 
 /// In milliseconds.
 pub(super) const A_YEAR: i64 = 31_536_000_000;
 
-fn machine(lease: u64, poll: Millis, newer: bool, dice: &mut Dice) -> Machine {
-    // Most clocks are right to the second, some wrong by minutes, some by more than the service
-    // lets pass, and some are a year ahead.
-    let off = dice.pick(&[500, 500, 2_000, 600_000, 7_200_000]);
-    let years = if dice.once_in(10) { A_YEAR } else { 0 };
-    Machine {
-        lease,
-        poll,
-        pace: dice.between(990_000, 1_010_000),
-        wall_off: signed(dice.between(0, 2 * off)) - signed(off) + years,
-        starts: dice.between(0, 2_000),
-        newer,
+impl Machine {
+    fn draw_clocks(&mut self, dice: &mut Dice) {
+        // Most clocks are right to the second, some wrong by minutes, some by more than the service
+        // lets pass, and some are a year ahead.
+        let off = dice.pick(&[500, 500, 2_000, 600_000, 7_200_000]);
+        let years = if dice.once_in(10) { A_YEAR } else { 0 };
+        self.pace = dice.between(self.slowest(), 1_010_000);
+        self.wall_off = signed(dice.between(0, 2 * off)) - signed(off) + years;
+        self.starts = dice.between(0, 2_000);
     }
 }
 

@@ -7,7 +7,8 @@ use super::super::fault::{Fault, Step};
 use super::super::world::Millis;
 use super::faults::{Ambush, Moment, Target, Timed};
 use super::machines::Machine;
-use super::{Beginning, Class, EPOCH, LONGEST_COOL_DOWN, Plan, SECOND};
+use super::traits::{Trait, Traits};
+use super::{Beginning, Class, EPOCH, LONGEST_COOL_DOWN, Latency, Plan, SECOND};
 
 /// What is asked of the slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +62,17 @@ impl Rules {
         }
     }
 
+    /// Where the work lasts there is no rule for slots; of two schedules neither has all of its slots
+    /// run.
+    pub(super) fn with(self, traits: Traits) -> Self {
+        let rules = Self::default();
+        match (traits.has(Trait::Lasting), traits.has(Trait::TwoSchedules)) {
+            (true, _) => Self { on_start: self.on_start, ..rules },
+            (_, true) => Self { missed: rules.missed, ..self },
+            _ => self,
+        }
+    }
+
     /// Every slot runs, until it succeeded or was tried too often.
     #[must_use]
     pub fn at_least_once() -> Self {
@@ -77,15 +89,13 @@ impl Plan {
         let dice = &mut Dice::new(seed, 5);
         let calm = SLOTS * SECOND;
         let offs = [0, -90_000, 600_000, -7_200_000, super::machines::A_YEAR];
-        let machine = |wall_off| Machine {
-            lease: 15,
-            poll: 4 * SECOND,
-            pace: dice.between(990_000, 1_010_000),
-            wall_off,
-            starts: dice.between(0, 2_000),
-            newer: false,
-        };
-        let machines = offs.map(machine).into();
+        let mut machines: Vec<_> =
+            (0..offs.len()).map(|n| Machine::of(n, 15, 4 * SECOND)).collect();
+        for (machine, off) in machines.iter_mut().zip(offs) {
+            machine.wall_off = off;
+            machine.pace = dice.between(990_000, 1_010_000);
+            machine.starts = dice.between(0, 2_000);
+        }
         let mut timed: Vec<_> = (0..calm / (40 * SECOND))
             .map(|n| {
                 let at = n * 40 * SECOND + dice.between(5 * SECOND, 39 * SECOND);
@@ -107,11 +117,13 @@ impl Plan {
         }
         Self {
             class: Class::Sound,
+            traits: Traits::default(),
             machines,
             every: 1,
+            tenure: None,
             rules,
             beginning: Beginning::Nothing,
-            latency: 20,
+            latency: Latency { least: 1, most: 20 },
             latest: 10 * SECOND,
             noise: 2,
             long_turns: 0,
@@ -146,16 +158,30 @@ impl Plan {
         for machine in &mut plan.machines {
             machine.lease = dice.pick(&[15, 60, 60, 60]);
         }
+        // Now and then one that may outlive its lease.
+        plan.long_turns = 5;
+        for step in [Step::Look, Step::Acquire, Step::Raise, Step::Claim] {
+            for moment in [Moment::Before, Moment::Sent, Moment::Answered] {
+                for _ in 0..5 {
+                    let spares = dice.between(0, 200);
+                    plan.ambushes.push(Ambush { fault: Fault::WallJump, step, moment, spares });
+                }
+            }
+        }
         plan.timed = (0..plan.calm / (120 * SECOND))
             .map(|n| {
                 let at = n * 120 * SECOND + dice.between(0, 119 * SECOND);
-                let fault = dice.pick(&[Fault::Kill, Fault::Kill, Fault::PauseBetween]);
+                let fault = dice.weighted(&OF_INVOCATIONS);
                 Timed { at, fault, target: Target::Leader }
             })
             .collect();
         plan
     }
 }
+
+/// What befalls an invocation, and how often.
+const OF_INVOCATIONS: [(Fault, u64); 3] =
+    [(Fault::Kill, 2), (Fault::PauseBetween, 1), (Fault::WallJump, 1)];
 
 /// How long the last candidate has for what the others left.
 const REST: Millis = 120 * SECOND;

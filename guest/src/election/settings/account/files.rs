@@ -1,6 +1,6 @@
 //! Secrets from variables, and from files that variables name.
 
-use super::super::{Complaint, Reader, shown, variable};
+use super::super::{Reader, shown, variable};
 use crate::azure::secret::Secret;
 use crate::election::environment::Unreadable;
 use crate::prelude::*;
@@ -24,18 +24,6 @@ pub(super) fn file_of(secret: &str) -> Option<&'static str> {
 pub(in crate::election::settings) fn files(get: impl Fn(&str) -> Option<String>) -> Vec<String> {
     let names = IN_FILES.iter().map(|(_, file)| *file);
     names.chain([variable::FEDERATED_TOKEN_FILE]).filter_map(get).collect()
-}
-
-/// The files that complaints are about.
-pub(in crate::election::settings) fn unusable(
-    complaints: &[Complaint],
-    get: impl Fn(&str) -> Option<String>,
-) -> Vec<String> {
-    let federated = (variable::FEDERATED_TOKEN_FILE, variable::FEDERATED_TOKEN_FILE);
-    let about = |name: &str| complaints.iter().any(|complaint| complaint.setting == name);
-    let all = IN_FILES.iter().chain([&federated]);
-    let bad = all.filter(|(name, file)| about(name) || about(file));
-    bad.filter_map(|(_, file)| get(file).map(|path| path.trim().into())).collect()
 }
 
 impl Reader<'_> {

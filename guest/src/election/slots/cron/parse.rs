@@ -111,6 +111,17 @@ impl Cron {
         }
         let pieces = Piece { text, position: 1 }.split(char::is_whitespace);
         let fields: Vec<_> = pieces.into_iter().filter(|piece| !piece.text.is_empty()).collect();
+        // As other crons have it. The first letters are enough: a zone's name has slashes.
+        let zone =
+            |field: &&Piece<'_>| ["CRON_TZ=", "TZ="].iter().any(|p| field.text.starts_with(p));
+        if let Some(zone) = fields.first().filter(zone) {
+            return Err(vec![CronError {
+                position: zone.position,
+                piece: zone.text.into(),
+                problem: "a time zone stands before the fields".into(),
+                expected: "the fields alone, and the zone by TENURE_TIME_ZONE",
+            }]);
+        }
         let (second, rest) = match fields.as_slice() {
             [minute, rest @ ..] if rest.len() == 4 => {
                 (None, [minute, &rest[0], &rest[1], &rest[2], &rest[3]])

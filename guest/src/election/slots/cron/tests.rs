@@ -30,6 +30,16 @@ fn complaint(text: &str) -> Vec<(usize, String)> {
 }
 
 #[test]
+fn a_zone_of_other_crons_is_told_where_it_belongs() {
+    for text in ["CRON_TZ=Europe/Berlin 0 9 * * *", "TZ=UTC */5 * * * *"] {
+        let zone = text.split(' ').next().unwrap();
+        let problem = format!("{zone}|a time zone stands before the fields");
+        assert_eq!(complaint(text), [(1, problem)]);
+        assert!(Cron::parse(text).unwrap_err()[0].expected.contains("TENURE_TIME_ZONE"));
+    }
+}
+
+#[test]
 fn five_fields_and_six() {
     let after = "2026-11-20T07:01:40Z";
     assert_eq!(

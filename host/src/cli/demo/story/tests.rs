@@ -72,7 +72,7 @@ fn what_nobody_asked_for_is_trouble() {
     told(&story, "anna: the turn of 00:00:02 failed");
     assert!(!story.turns[0].done());
     story.stands_down(3_000, 0, 1000, "lease-lost");
-    told(&story, "anna leads no longer, though nobody asked it: lease-lost.");
+    told(&story, "anna leads no longer, though nobody asked it: the lease was lost.");
     assert_eq!(story.leader(), None);
 }
 

@@ -1,0 +1,261 @@
+//! What a leader puts on record: claims, outcomes, the name of its successor.
+//!
+//! What to write is decided anew before each try, so that a write which cannot be made ends with what
+//! wanted it: an order that was called off, a slot that passed. Only a try that may have been applied is
+//! looked for first; what the look finds is what the next decision begins with. A leader whose claims
+//! and outcomes do not get through makes way.
+
+use core::time::Duration;
+
+use super::super::Moment;
+use super::super::candidate::{Phase, Step};
+use super::super::chance::Chance;
+use super::super::pace::Pace;
+use super::super::record::{LastSlot, Outcome, Record, Started};
+use super::super::report::{EndingReason, Turn};
+use super::super::slots::{Delivery, Due, Task};
+use super::super::timings::BACK_OFF;
+use super::super::trouble::TroubleClass;
+use super::super::watchdog::Health;
+use super::super::write::{Progress, Write};
+use super::{Claim, Hold, Reply, put_outcome};
+use crate::azure::metadata::Metadata;
+use crate::azure::operation::{ETag, Operation};
+use crate::mutants::mutant;
+use crate::prelude::*;
+
+/// A turn's outcome is written by itself when the next claim, on which it could ride,
+/// is further away than this: people look at it.
+const RIDE: Duration = Duration::from_secs(60);
+
+/// A leader whose claims and outcomes do not get on record for so many leases makes way.
+const STALLED_LEASES: u32 = 2;
+
+/// A record to be written.
+pub(super) struct Wanted {
+    record: Record,
+    /// It claims a turn.
+    claim: Option<Claim>,
+    /// It is the end of this one.
+    abandoned: Option<Task>,
+}
+
+/// Puts the claim of a turn into the record.
+fn put_claim(record: &mut Record, task: Task, delivery: Delivery) -> Claim {
+    let Task { slot, value, attempt, past_due, missed } = task;
+    let claim = Claim { for_value: value.is_some(), past_due, missed };
+    match value {
+        Some(value) => {
+            // Another attempt is made under the rule of the first one.
+            let before = record.started.as_ref().filter(|_| attempt > 1);
+            let delivery = before.map_or(delivery, |before| before.delivery);
+            record.start(Started { value, slot, attempt, delivery, outcome: None });
+        }
+        None => {
+            record.forget_unbegun(slot);
+            record.last = Some(LastSlot { slot, attempt });
+            if attempt == 1 {
+                record.delivery = delivery;
+            }
+        }
+    }
+    claim
+}
+
+impl Hold {
+    /// Takes what a look found on the blob, where the write is not. What is there was written by this
+    /// leader, perhaps by an earlier try that was applied late; only the outcome of the newest turn
+    /// may be missing. Anything else is an older state that somebody restored: it is written over.
+    fn found(&mut self, found: Option<Box<Record>>, etag: ETag) {
+        self.etag = etag;
+        let Some(found) = found else {
+            self.record.unknown = Metadata::default();
+            self.outcome_unwritten = true;
+            return;
+        };
+        let own = (found.term, found.nonce) == (self.record.term, self.record.nonce);
+        if !own {
+            (self.record.unknown, self.record.heir) = (found.unknown, found.heir);
+            self.outcome_unwritten = true;
+            return;
+        }
+        let mut record = *found.clone();
+        if record.last == self.record.last {
+            record.finished = self.record.finished;
+        }
+        if let (Some(there), Some(ours)) = (&mut record.started, &self.record.started)
+            && (&there.value, there.attempt) == (&ours.value, ours.attempt)
+        {
+            there.outcome = ours.outcome;
+        }
+        self.outcome_unwritten = record.turns() != found.turns();
+        self.record = record;
+    }
+}
+
+impl Step<'_> {
+    /// What is to be on record now; none: what is there. A slot that is due is claimed, the end of a turn
+    /// recorded, but not while a turn runs; a successor is named at any time. Once a claim or an outcome
+    /// did not get through, a leader tries until a write does, also when nothing else is to be written.
+    pub(super) fn wanted(&self, hold: &Hold, now: Moment) -> Option<Wanted> {
+        let idle = self.state.turn.is_none();
+        let heir = self.state.steering.hand_over().map(|order| order.to.clone());
+        let due = self.due(now).filter(|_| idle && !self.gives_up());
+        let complete = idle && self.outcome_is_to_be_written(due.as_ref());
+        let names = hold.names(heir.as_deref());
+        let mut record = Record { heir, ..hold.record.clone() };
+        let (mut claim, mut abandoned) = (None, None);
+        match due {
+            Some(Due::Now(task)) => {
+                claim = Some(put_claim(&mut record, task, self.settings.agenda.delivery));
+            }
+            Some(Due::Abandon(task)) => {
+                put_outcome(&mut record, task.value.is_some(), Outcome::Abandoned);
+                abandoned = Some(task);
+            }
+            Some(Due::Ahead(_)) if hold.resets_slot => {
+                record.last = Some(self.settings.agenda.begin(self.slot_time(now)?));
+            }
+            _ if complete || !names || hold.stalled.is_some() => {}
+            _ => return None,
+        }
+        Some(Wanted { record, claim, abandoned })
+    }
+
+    /// Decides what to write, unless it has to be known first what became of the last try.
+    pub(super) fn decide_write(&mut self, now: Moment) {
+        let Phase::Holding(hold) = &self.state.phase else { return };
+        if hold.write.as_ref().is_some_and(|write| write.doubt || write.pace.next > now) {
+            return;
+        }
+        let wanted = self.wanted(hold, now);
+        let Phase::Holding(hold) = &mut self.state.phase else { return };
+        let pace = hold.write.take().map_or(Pace::at(now), |write| write.pace);
+        hold.claiming = None;
+        let Some(Wanted { record, claim, abandoned }) = wanted else { return };
+        hold.claiming = claim;
+        if let (true, Some(claim)) = (mutant!(ClaimNotAwaited), claim) {
+            hold.record = record;
+            let hold = hold.clone();
+            return self.start_turn(&hold, claim);
+        }
+        hold.write = Some(Write::new(record, hold.etag.clone(), pace));
+        if let Some(Task { slot, value, attempt, .. }) = abandoned {
+            let what = match value {
+                Some(value) => format!("the turn for the value \"{value}\""),
+                None => format!("the slot {}", slot.to_rfc3339()),
+            };
+            let detail = format!(
+                "{what} is abandoned after {attempt} attempts; see to why they went wrong. \
+                 TENURE_MAX_ATTEMPTS sets the number"
+            );
+            self.tell(TroubleClass::Work, detail, now);
+        }
+    }
+
+    /// Whether an outcome is to be written by itself: people look at it, and at-least-once
+    /// delivery is done with the slot only then.
+    pub(super) fn outcome_is_to_be_written(&self, due: Option<&Due>) -> bool {
+        let Phase::Holding(hold) = &self.state.phase else { return false };
+        let rules = [Some(hold.record.delivery), hold.record.started.as_ref().map(|s| s.delivery)];
+        let may_wait = rules.into_iter().flatten().all(|rule| rule == Delivery::AtMostOnce);
+        let soon = matches!(due, Some(Due::In(wait)) if may_wait && *wait <= RIDE);
+        hold.outcome_unwritten && !soon
+    }
+
+    /// Has the host run the turn that was claimed last.
+    pub(super) fn start_turn(&mut self, hold: &Hold, claim: Claim) {
+        let record = &hold.record;
+        let (slot, value, attempt) = match (&record.started, record.last) {
+            (Some(Started { value, slot, attempt, .. }), _) if claim.for_value => {
+                (*slot, Some(value.clone()), *attempt)
+            }
+            (_, Some(LastSlot { slot, attempt })) => (slot, None, attempt),
+            _ => return,
+        };
+        let turn = Turn {
+            term: record.term,
+            slot,
+            value,
+            attempt,
+            past_due: claim.past_due,
+            missed: claim.missed,
+            valid_for: hold.valid_until.saturating_sub(self.started),
+            time_limit: self.settings.watchdog.turn_timeout,
+        };
+        self.state.turn = Some(turn.clone());
+        self.run = Some(turn);
+    }
+
+    /// Forgets a claimed slot that lies in the future, on an operator's word.
+    pub(in crate::election) fn reset_slot(&mut self, now: Moment) {
+        let Some(time) = self.slot_time(now) else { return };
+        let Phase::Holding(hold) = &mut self.state.phase else { return };
+        hold.resets_slot = self.settings.agenda.ahead(time, &hold.record).is_some();
+    }
+
+    pub(super) fn written(
+        &mut self,
+        mut hold: Hold,
+        operation: &Operation,
+        reply: &Reply,
+        (sent, now): (Moment, Moment),
+        chance: &mut dyn Chance,
+    ) -> Phase {
+        let Some(mut write) = hold.write.take() else { return Phase::Holding(hold) };
+        match write.answered(reply.as_ref().ok()) {
+            Progress::Done(etag) => {
+                hold.etag = etag;
+                hold.record = write.record;
+                (hold.outcome_unwritten, hold.stalled, hold.resets_slot) = (false, None, false);
+                if let Some(order) = self.state.steering.hand_over_mut() {
+                    order.named(hold.record.heir.as_deref(), (sent, now), &self.settings.timings);
+                }
+                if let Some(claim) = hold.claiming.take() {
+                    self.start_turn(&hold, claim);
+                }
+                return Phase::Holding(hold);
+            }
+            Progress::NotApplied(found, etag) => {
+                hold.found(found.clone(), etag.clone());
+                write.begin_again(found, etag, now);
+            }
+            Progress::Again => {
+                if write.pace.failures > 0 {
+                    self.tell_reply(operation, reply, now);
+                }
+                write.pace.failed(now, BACK_OFF, chance);
+                let of_work = hold.outcome_unwritten || write.record.turns() != hold.record.turns();
+                if of_work && self.state.turn.is_none() {
+                    hold.stalled.get_or_insert(sent);
+                }
+            }
+            Progress::LeaseLost => return self.lose(&hold, operation, reply, now),
+            Progress::Outdone => {
+                let detail = "the record was written over while this candidate held the lease; \
+                              somebody broke the lease or restored the blob";
+                self.tell(TroubleClass::LeaseLost, detail.into(), now);
+                return self.end(&hold, EndingReason::LeaseLost);
+            }
+        }
+        hold.write = Some(write);
+        self.unless_stalled(hold, now, chance)
+    }
+
+    /// Gives up a leadership without work that gets through: none for two leases since the first try. A
+    /// try and the renewal before it may be under way then, so that this is known at the latest two
+    /// request time-outs and a back-off later.
+    fn unless_stalled(&mut self, hold: Hold, now: Moment, chance: &mut dyn Chance) -> Phase {
+        let stalled = hold.stalled.map(|since| now.saturating_sub(since));
+        let most = STALLED_LEASES * self.settings.timings.lease;
+        let stalled = stalled.filter(|stalled| *stalled >= most);
+        self.state.phase = Phase::Holding(hold);
+        if let Some(stalled) = stalled {
+            let span = self.state.health.cool_down(&self.settings.watchdog, now, chance);
+            self.tell(TroubleClass::Work, Health::explain_stall(stalled, span), now);
+            let then = now + self.settings.timings.poll / 2;
+            self.step_down(EndingReason::WorkFailed, now, then, None);
+        }
+        core::mem::replace(&mut self.state.phase, Phase::Left)
+    }
+}

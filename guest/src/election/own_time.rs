@@ -1,0 +1,80 @@
+//! Time of an invocation without a host that measures it.
+//!
+//! A lease is judged by a clock that never goes back and also counts while the machine sleeps. Standard
+//! WASI has none: its monotonic clock may stand still meanwhile, and its wall clock can be set. So each
+//! reading adds what the clock that moved further says since the reading before. A wall clock that is set
+//! back takes nothing away, and one that is set forward makes leases shorter, never longer.
+//!
+//! A machine that sleeps while its wall clock is set back by as much, between the same two readings, shows
+//! no clock on which that can be seen. Only the term protects then.
+
+use core::time::Duration;
+
+use super::Moment;
+use chrono::{DateTime, Utc};
+
+/// How much time has passed, by the two clocks of a machine.
+#[derive(Clone, Copy, Debug)]
+pub struct OwnTime {
+    passed: Moment,
+    monotonic: Duration,
+    wall: DateTime<Utc>,
+}
+
+impl OwnTime {
+    /// Begins now, with what both clocks show.
+    #[must_use]
+    pub fn begin(monotonic: Duration, wall: DateTime<Utc>) -> Self {
+        Self { passed: Moment::ZERO, monotonic, wall }
+    }
+
+    /// The time since then, at least.
+    pub fn read(&mut self, monotonic: Duration, wall: DateTime<Utc>) -> Moment {
+        let by_wall = wall.signed_duration_since(self.wall).to_std().unwrap_or_default();
+        let step = monotonic.saturating_sub(self.monotonic).max(by_wall);
+        *self = Self { passed: self.passed + step, monotonic, wall };
+        self.passed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn at(seconds: i64) -> DateTime<Utc> {
+        DateTime::from_timestamp(1_795_158_000 + seconds, 0).unwrap()
+    }
+
+    fn seconds(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn the_clock_that_moved_further_counts_and_nothing_is_taken_back() {
+        let mut time = OwnTime::begin(seconds(7), at(0));
+        assert_eq!(time.read(seconds(8), at(1)), seconds(1));
+        // Asleep for a minute.
+        assert_eq!(time.read(seconds(8), at(61)), seconds(61));
+        // Set forward by an hour, and back again.
+        assert_eq!(time.read(seconds(9), at(3_662)), seconds(3_662));
+        assert_eq!(time.read(seconds(10), at(63)), seconds(3_663));
+        assert_eq!(time.read(seconds(610), at(663)), seconds(4_263));
+    }
+
+    proptest! {
+        #[test]
+        fn it_passes_at_least_as_fast_as_the_monotonic_clock(
+            readings in proptest::collection::vec((0_u64..100, -10_000_i64..10_000), 1..20)
+        ) {
+            let mut time = OwnTime::begin(seconds(0), at(0));
+            let (mut before, mut monotonic) = (Moment::ZERO, seconds(0));
+            for (step, wall) in readings {
+                monotonic += seconds(step);
+                let read = time.read(monotonic, at(wall));
+                prop_assert!(read >= before + seconds(step));
+                before = read;
+            }
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! What the handles of a guest make the host hold: headers and requests that are not sent yet.
+
+use crate::egress::{Budget, OPEN_BODY, weight};
+use http::HeaderMap;
+use std::any::Any;
+use std::collections::HashSet;
+use wasmtime::component::ResourceTable;
+use wasmtime_wasi_http::FieldMap;
+use wasmtime_wasi_http::p2::bindings::http::types::Method;
+use wasmtime_wasi_http::p2::body::HostFutureTrailers;
+use wasmtime_wasi_http::p2::types::{
+    HostFutureIncomingResponse, HostIncomingResponse, HostOutgoingRequest,
+};
+
+/// Calls between two counts. One call adds less than a MiB.
+const CALLS: u8 = 8;
+
+/// Counts what a guest's handles hold, and takes them away when that is more than its budget.
+pub(super) struct Holdings {
+    budget: Budget,
+    /// Calls until the next count.
+    calls: u8,
+    /// An empty table, in place of the guest's own once the budget is used up: whatever it calls
+    /// then is a trap.
+    nothing: Option<ResourceTable>,
+}
+
+impl Holdings {
+    pub(super) fn new(budget: Budget) -> Self {
+        Self { budget, calls: 0, nothing: None }
+    }
+
+    /// The table that the next call of the guest works on.
+    pub(super) fn table<'a>(&'a mut self, own: &'a mut ResourceTable) -> &'a mut ResourceTable {
+        if self.nothing.is_none() && !self.budget.is_unlimited() {
+            self.count(own);
+        }
+        self.nothing.as_mut().unwrap_or(own)
+    }
+
+    /// Why the guest was ended, if it was ended here.
+    pub(super) fn told(&self) -> Option<String> {
+        self.nothing.as_ref()?;
+        let limit = self.budget.limit();
+        Some(format!("the host had to hold more than {limit} for it: headers, requests, bodies"))
+    }
+
+    fn count(&mut self, table: &mut ResourceTable) {
+        if self.calls > 0 {
+            self.calls -= 1;
+            return;
+        }
+        self.calls = CALLS;
+        let mut seen = HashSet::new();
+        let held = table.iter_mut().map(|entry| held(entry, &mut seen)).sum();
+        if !self.budget.hold(held) {
+            let mut nothing = ResourceTable::new();
+            nothing.set_max_capacity(0);
+            self.nothing = Some(nothing);
+        }
+    }
+}
+
+/// Bytes of one handle. Headers that several have in common are counted once.
+fn held(entry: &(dyn Any + Send), seen: &mut HashSet<*const HeaderMap>) -> usize {
+    let mut once = |headers: &HeaderMap| match seen.insert(headers) {
+        true => weight(headers),
+        false => 0,
+    };
+    if let Some(fields) = entry.downcast_ref::<FieldMap>() {
+        return once(fields);
+    }
+    if let Some(request) = entry.downcast_ref::<HostOutgoingRequest>() {
+        let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+        let method = match &request.method {
+            Method::Other(name) => name.len(),
+            _ => 0,
+        };
+        let body = request.body.as_ref().map_or(0, |_| OPEN_BODY);
+        let line = method + text(&request.authority) + text(&request.path_with_query);
+        return once(&request.headers) + line + body;
+    }
+    if let Some(response) = entry.downcast_ref::<HostIncomingResponse>() {
+        return once(&response.headers);
+    }
+    if let Some(HostFutureIncomingResponse::Ready(Ok((head, _)))) = entry.downcast_ref() {
+        return once(head.headers());
+    }
+    if let Some(HostFutureTrailers::Done(Ok(Some(trailers)))) = entry.downcast_ref() {
+        return once(trailers);
+    }
+    0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::HeaderValue;
+
+    fn fields(bytes: usize) -> FieldMap {
+        let mut fields = FieldMap::new_mutable(usize::MAX);
+        let value = HeaderValue::from_maybe_shared(vec![b'x'; bytes]).unwrap();
+        fields.append_raw("x".parse().unwrap(), value).unwrap();
+        fields
+    }
+
+    #[test]
+    fn a_guest_over_its_budget_finds_nothing_any_more() {
+        let budget = Budget::new(1024 * 1024);
+        let mut holdings = Holdings::new(budget.clone());
+        let mut own = ResourceTable::new();
+        for _ in 0..2 * usize::from(CALLS) {
+            holdings.table(&mut own).push(fields(100)).unwrap();
+        }
+        assert_eq!(holdings.told(), None);
+        let large = own.push(fields(600_000)).unwrap();
+        // What is under way counts together with it.
+        let _charge = budget.charge(500_000).unwrap();
+        for _ in 0..=CALLS {
+            holdings.table(&mut own);
+        }
+        assert!(holdings.told().unwrap().contains("more than 1 MiB"));
+        assert!(holdings.table(&mut own).get(&large).is_err());
+        assert!(holdings.table(&mut own).push(0).is_err());
+    }
+
+    #[test]
+    fn what_several_handles_share_is_counted_once() {
+        let budget = Budget::new(1024 * 1024);
+        let mut holdings = Holdings::new(budget);
+        let mut own = ResourceTable::new();
+        let shared = fields(600_000);
+        own.push(shared.clone()).unwrap();
+        own.push(shared).unwrap();
+        assert!(holdings.table(&mut own).push(0).is_ok());
+        own.push(fields(600_000)).unwrap();
+        for _ in 0..=CALLS {
+            holdings.table(&mut own);
+        }
+        assert!(holdings.told().is_some());
+    }
+}

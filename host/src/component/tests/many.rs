@@ -1,0 +1,194 @@
+//! Many elections in one process.
+
+use super::{Wireless, settings, store, surroundings};
+use crate::clock::{BootClock, Clock};
+use crate::component::{ComponentError, ElectionComponent, Engine, Network, NetworkFailure};
+use crate::contract::{Snapshot, Standing, Trouble};
+use crate::handler::{BoxFuture, from_fn};
+use crate::runner::{Event, Runner};
+use crate::settings::{Settings, names};
+use crate::store::{Account, Service};
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+
+/// More than there are places.
+const MANY: usize = 100;
+
+/// A network that delivers nothing until it is opened.
+struct Gated {
+    network: Wireless,
+    open: Arc<Semaphore>,
+}
+
+impl Network for Gated {
+    fn send(
+        &self,
+        request: http::Request<Bytes>,
+    ) -> BoxFuture<'static, Result<http::Response<Bytes>, NetworkFailure>> {
+        let (answer, open) = (self.network.send(request), self.open.clone());
+        Box::pin(async move {
+            let _open = open.acquire().await;
+            answer.await
+        })
+    }
+}
+
+fn wireless() -> Wireless {
+    Wireless(Mutex::new(Service::new(vec![Account::emulator()], 1)))
+}
+
+fn of_election(name: &str) -> Settings {
+    Settings::new()
+        .with(names::CONNECTION_STRING, "UseDevelopmentStorage=true")
+        .with(names::ELECTION, format!("tests/{name}"))
+        .with(names::EVERY, "1h")
+}
+
+type Looked = Result<Result<Snapshot, Trouble>, ComponentError>;
+
+/// Begins a look at each of a hundred elections. None of them ends before `open` has places.
+async fn look_at_many(component: &ElectionComponent, open: &Arc<Semaphore>) -> JoinSet<Looked> {
+    let gated = Gated { network: wireless(), open: open.clone() };
+    let around = surroundings(gated, 7);
+    let mut looks = JoinSet::new();
+    for number in 0..MANY {
+        let settings = of_election(&number.to_string());
+        let component = component.for_candidate(settings, &BootClock::new());
+        let component = component.in_surroundings(around.clone());
+        looks.spawn(async move { component.inspect().await });
+    }
+    settle().await;
+    looks
+}
+
+/// Each task comes as far as it can.
+async fn settle() {
+    for _ in 0..10 * MANY {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn calls_beyond_the_last_place_wait_for_one() {
+    let open = Arc::new(Semaphore::new(0));
+    let settings = of_election("first");
+    let first = ElectionComponent::new(&Engine::new().unwrap(), settings, &BootClock::new());
+    let mut looks = look_at_many(&first.unwrap(), &open).await;
+    open.add_permits(MANY);
+    while let Some(looked) = looks.join_next().await {
+        assert_eq!(looked.unwrap().unwrap().unwrap().incumbent, None);
+    }
+}
+
+/// A clock that is set by hand.
+#[derive(Clone, Default)]
+struct HandClock(Arc<Mutex<Duration>>);
+
+impl HandClock {
+    fn advance(&self, by: Duration) {
+        *self.0.lock().unwrap() += by;
+    }
+}
+
+impl Clock for HandClock {
+    fn now(&self) -> Duration {
+        *self.0.lock().unwrap()
+    }
+
+    async fn sleep_until(&self, _: Duration) {
+        std::future::pending().await
+    }
+}
+
+#[tokio::test]
+async fn a_leader_comes_first_and_its_renewal_counts_from_when_it_was_sent() {
+    let (open, clock) = (Arc::new(Semaphore::new(0)), HandClock::default());
+    let settings = of_election("led").with(names::LEASE, "20s").with(names::MARGIN, "5s");
+    let engine = Engine::new().unwrap();
+    let leader = ElectionComponent::new(&engine, settings, &clock).unwrap();
+    let leader = leader.in_surroundings(surroundings(wireless(), 7));
+    let mut report = leader.step(None, clock.now(), None).await.unwrap();
+    while !matches!(report.standing, Standing::Leading(_)) {
+        clock.advance(Duration::from_nanos(1).max(report.again_in));
+        report = leader.step(Some(&report.memory), clock.now(), None).await.unwrap();
+    }
+    let mut looks = look_at_many(&leader, &open).await;
+
+    clock.advance(report.again_in);
+    let asked = clock.now();
+    let renewal = leader.step(Some(&report.memory), asked, None);
+    let others = async {
+        settle().await;
+        assert_eq!(leader.waited(), None);
+        clock.advance(Duration::from_secs(3));
+        // Of the places that become free the leader has the first, before all that wait longer.
+        open.add_permits(1);
+        looks.join_next().await
+    };
+    let (renewal, looked) = tokio::join!(renewal, others);
+    looked.unwrap().unwrap().unwrap().unwrap();
+    let renewal = renewal.unwrap();
+    assert_eq!(leader.waited(), Some(Duration::from_secs(3)));
+    let Standing::Leading(tenancy) = renewal.standing else { panic!("{renewal:?}") };
+    assert!(renewal.renewed, "{renewal:?}");
+    // The lease less the margin from when it was sent, told from when it was asked for.
+    assert_eq!(Duration::from_nanos(tenancy.valid_for), Duration::from_secs(15 + 3));
+    open.add_permits(MANY);
+    looks.join_all().await;
+}
+
+/// What became of one election.
+#[derive(Default)]
+struct Course {
+    renewals: u32,
+    /// What should not have happened.
+    wrong: Vec<Event>,
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn all_of_a_hundred_elections_are_led_and_none_is_lost() {
+    let store = store().await;
+    let clock = BootClock::new();
+    let first = ElectionComponent::new(&Engine::new().unwrap(), settings(&store), &clock).unwrap();
+    let courses = watch::Sender::new(BTreeMap::<usize, Course>::new());
+    let leave = watch::Sender::new(false);
+    let mut candidates = JoinSet::new();
+    for number in 0..MANY {
+        let settings = settings(&store).with(names::ELECTION, format!("tests/{number}"));
+        let component = first.for_candidate(settings, &clock);
+        component.check().await.unwrap();
+        let told = courses.clone();
+        let tell = move |event: Event| {
+            told.send_modify(|courses| {
+                let course = courses.entry(number).or_default();
+                match event {
+                    Event::Renewed { .. } => course.renewals += 1,
+                    Event::StoodDown { reason: "left", .. } => {}
+                    Event::Trouble { .. } | Event::StoodDown { .. } => course.wrong.push(event),
+                    _ => {}
+                }
+            });
+        };
+        let runner = Runner::new(component, from_fn(|_, _| async { Ok(()) }), clock.clone());
+        let (runner, mut leaving) = (runner.on_event(tell), leave.subscribe());
+        candidates.spawn(async move {
+            runner.run(async { drop(leaving.wait_for(|leave| *leave).await) }).await;
+        });
+    }
+    let mut told = courses.subscribe();
+    let done = |courses: &BTreeMap<usize, Course>| {
+        let led = courses.len() == MANY && courses.values().all(|course| course.renewals >= 3);
+        led || courses.values().any(|course| !course.wrong.is_empty())
+    };
+    drop(told.wait_for(done).await.unwrap());
+    leave.send_replace(true);
+    candidates.join_all().await;
+    for (number, course) in &*courses.borrow() {
+        assert_eq!(course.wrong, [], "election {number}");
+        assert!(course.renewals >= 3, "election {number}");
+    }
+}

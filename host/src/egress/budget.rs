@@ -1,0 +1,151 @@
+//! What the host holds for one turn, in bytes: requests and answers under way, and what the turn's
+//! handles stand for. A handler's own memory is limited elsewhere.
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Bytes of the headers of one message, as they lie in memory.
+pub(crate) const FIELDS: usize = 64 * 1024;
+
+/// Bytes of a body that a guest may write before they are taken.
+pub(crate) const CHUNK: usize = 16 * 1024;
+
+/// The most that is held of a body which a guest has not finished: a chunk, and trailers.
+pub(crate) const OPEN_BODY: usize = CHUNK + FIELDS;
+
+/// Bytes that one turn may make the host hold. Clones are the same turn's.
+#[derive(Clone, Debug)]
+pub(crate) struct Budget(Arc<Account>);
+
+#[derive(Debug)]
+struct Account {
+    limit: usize,
+    /// What is under way.
+    charged: AtomicUsize,
+    /// What the handles stood for when they were last counted.
+    held: AtomicUsize,
+}
+
+impl Budget {
+    pub(crate) fn new(limit: usize) -> Self {
+        Self(Arc::new(Account { limit, charged: AtomicUsize::new(0), held: AtomicUsize::new(0) }))
+    }
+
+    /// For code that is trusted.
+    pub(crate) fn unlimited() -> Self {
+        Self::new(usize::MAX)
+    }
+
+    pub(crate) fn is_unlimited(&self) -> bool {
+        self.0.limit == usize::MAX
+    }
+
+    /// The limit, for people.
+    pub(crate) fn limit(&self) -> String {
+        format!("{} MiB", self.0.limit / (1024 * 1024))
+    }
+
+    /// Takes `bytes` until what is returned is dropped; none when there are not so many left.
+    pub(crate) fn charge(&self, bytes: usize) -> Option<Charge> {
+        let mut charge = Charge { budget: self.clone(), bytes: 0 };
+        charge.set(bytes).then_some(charge)
+    }
+
+    /// Takes note of what the handles stand for; false when that is more than is left.
+    pub(crate) fn hold(&self, bytes: usize) -> bool {
+        self.0.held.store(bytes, Ordering::SeqCst);
+        bytes.saturating_add(self.0.charged.load(Ordering::SeqCst)) <= self.0.limit
+    }
+}
+
+/// A part of a budget. Given back when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Charge {
+    budget: Budget,
+    bytes: usize,
+}
+
+impl Charge {
+    /// Makes it as large as `bytes`; false when there are not so many left, and it stays as it is.
+    pub(crate) fn set(&mut self, bytes: usize) -> bool {
+        let Account { limit, charged, held } = &*self.budget.0;
+        let left = limit.saturating_sub(held.load(Ordering::SeqCst));
+        let more = bytes.saturating_sub(self.bytes);
+        let changed = charged.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |charged| {
+            let all = charged.checked_add(bytes)?.checked_sub(self.bytes)?;
+            // To give back is always possible.
+            (more == 0 || all <= left).then_some(all)
+        });
+        if changed.is_ok() {
+            self.bytes = bytes;
+        }
+        changed.is_ok()
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.budget.0.charged.fetch_sub(self.bytes, Ordering::SeqCst);
+    }
+}
+
+/// Bytes that are charged for as long as they are there.
+pub(super) struct Charged {
+    pub bytes: Vec<u8>,
+    /// There to be dropped.
+    pub _charge: Charge,
+}
+
+impl AsRef<[u8]> for Charged {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// What headers take in memory, roughly: their places, and their texts.
+pub(crate) fn weight(headers: &HeaderMap) -> usize {
+    const PLACE: usize = size_of::<HeaderName>() + size_of::<HeaderValue>() + 40;
+    const TEXT: usize = 32;
+    let texts = headers.iter().map(|(name, value)| name.as_str().len() + value.len() + TEXT);
+    headers.capacity() * PLACE + texts.sum::<usize>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_charged_is_there_again_when_it_is_dropped() {
+        let budget = Budget::new(100);
+        let mut first = budget.charge(60).unwrap();
+        assert!(budget.charge(41).is_none());
+        let second = budget.charge(40).unwrap();
+        assert!(!first.set(61));
+        drop(second);
+        assert!(first.set(100) && first.set(10));
+        assert!(budget.charge(90).is_some());
+    }
+
+    #[test]
+    fn what_handles_stand_for_counts_too() {
+        let budget = Budget::new(100);
+        let mut charge = budget.charge(60).unwrap();
+        assert!(budget.hold(40));
+        assert!(budget.charge(1).is_none());
+        assert!(!budget.hold(41));
+        // More than there is: it can be made less all the same.
+        assert!(!charge.set(61) && charge.set(59) && budget.hold(41));
+    }
+
+    #[test]
+    fn headers_weigh_more_than_their_texts() {
+        let mut headers = HeaderMap::new();
+        assert_eq!(weight(&headers), 0);
+        headers.insert("name", HeaderValue::from_static("value"));
+        let one = weight(&headers);
+        assert!(one > "namevalue".len());
+        (0..1000).for_each(|_| _ = headers.append("name", HeaderValue::from_static("value")));
+        assert!(weight(&headers) > 1000 * "value".len());
+    }
+}

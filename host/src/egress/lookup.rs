@@ -1,0 +1,168 @@
+//! Look-ups of names for handlers: on threads of their own, and few at a time.
+//!
+//! The platform's resolver cannot be told to stop: a look-up goes on when whoever asked for it has
+//! long given up. So each is bounded where it runs, not where it is waited for: a handler has a few
+//! at a time, of all its turns together, and those who ask for one name share one look-up. The
+//! election's requests use the runtime's own threads, which no handler can fill.
+
+use super::error::{Prohibited, Unresolved};
+use super::resolver::Names;
+use std::collections::HashMap;
+use std::io;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+
+/// Look-ups of one handler that are under way at a time, each of another name.
+pub(super) const LOOKUPS: usize = 4;
+
+/// What is asked about names and addresses. It may take its time, and is not interrupted.
+pub(super) trait Directory: Send + Sync + 'static {
+    /// The addresses that a name stands for.
+    fn addresses(&self, name: &str) -> io::Result<Vec<SocketAddr>>;
+
+    /// The addresses of this machine's own interfaces.
+    fn own(&self) -> io::Result<Vec<IpAddr>>;
+}
+
+/// The resolver and the interfaces of this machine.
+pub(super) struct Machine;
+
+impl Directory for Machine {
+    fn addresses(&self, name: &str) -> io::Result<Vec<SocketAddr>> {
+        Ok((name, 0).to_socket_addrs()?.collect())
+    }
+
+    fn own(&self) -> io::Result<Vec<IpAddr>> {
+        Ok(if_addrs::get_if_addrs()?.iter().map(if_addrs::Interface::ip).collect())
+    }
+}
+
+/// The place of a request among those of its turn. It is free again when all clones are gone.
+pub(super) type Place = Arc<OwnedSemaphorePermit>;
+
+type Found = Result<Vec<SocketAddr>, NotFound>;
+
+/// Why a name leads nowhere.
+#[derive(Clone, Debug)]
+pub(super) enum NotFound {
+    Unresolved(Unresolved),
+    Prohibited(Prohibited),
+}
+
+/// The look-ups of one handler. Clones share them.
+#[derive(Clone)]
+pub(super) struct Lookups(Arc<Shared>);
+
+struct Shared {
+    directory: Box<dyn Directory>,
+    names: Names,
+    slots: Arc<Semaphore>,
+    under_way: Mutex<HashMap<String, UnderWay>>,
+}
+
+/// A look-up that has begun.
+struct UnderWay {
+    found: watch::Receiver<Option<Found>>,
+    /// Of all who asked for it, those who gave up included.
+    places: Vec<Place>,
+}
+
+impl Lookups {
+    pub(super) fn new(names: Names, directory: impl Directory) -> Self {
+        Self(Arc::new(Shared {
+            directory: Box::new(directory),
+            names,
+            slots: Arc::new(Semaphore::new(LOOKUPS)),
+            under_way: Mutex::default(),
+        }))
+    }
+
+    /// Looks `name` up, for a request that keeps `place` until the look-up has ended.
+    pub(super) async fn find(&self, name: &str, mut place: Option<Place>) -> Found {
+        let mut found = match self.join(name, &mut place) {
+            Some(found) => found,
+            None => {
+                // Who gives up while waiting here leaves nothing behind. Never closed.
+                let slot = self.0.slots.clone().acquire_owned().await;
+                let slot = slot.map_err(|closed| unresolved(&closed))?;
+                // Somebody else may have begun meanwhile.
+                match self.join(name, &mut place) {
+                    Some(found) => found,
+                    None => self.begin(name, place, slot),
+                }
+            }
+        };
+        let ended = found.wait_for(Option::is_some).await;
+        let ended = ended.map_err(|closed| unresolved(&closed))?;
+        ended.clone().unwrap_or_else(|| Err(unresolved(&"the look-up was given up")))
+    }
+
+    /// Waits for a look-up of the same name that is under way, if there is one.
+    fn join(
+        &self,
+        name: &str,
+        place: &mut Option<Place>,
+    ) -> Option<watch::Receiver<Option<Found>>> {
+        let mut under_way = self.0.under_way();
+        let lookup = under_way.get_mut(name)?;
+        lookup.places.extend(place.take());
+        Some(lookup.found.clone())
+    }
+
+    fn begin(
+        &self,
+        name: &str,
+        place: Option<Place>,
+        slot: OwnedSemaphorePermit,
+    ) -> watch::Receiver<Option<Found>> {
+        let (tell, found) = watch::channel(None);
+        let lookup = UnderWay { found: found.clone(), places: place.into_iter().collect() };
+        self.0.under_way().insert(name.to_owned(), lookup);
+        let entry = Entry { shared: self.0.clone(), name: name.to_owned(), _slot: slot };
+        let look_up = move || {
+            let answer = entry.shared.look_up(&entry.name);
+            // Whoever asks from here on begins anew.
+            drop(entry);
+            tell.send_replace(Some(answer));
+        };
+        // One that cannot be started is dropped, and with it what would tell.
+        let _ = thread::Builder::new().name("tenure-name".to_owned()).spawn(look_up);
+        found
+    }
+}
+
+impl Shared {
+    fn look_up(&self, name: &str) -> Found {
+        let found = self.directory.addresses(name).map_err(|error| unresolved(&error))?;
+        let own = match self.names {
+            Names::OfAll => Vec::new(),
+            Names::OfOthers => self.directory.own().map_err(|error| {
+                unresolved(&format!("this machine's own addresses cannot be read: {error}"))
+            })?,
+        };
+        self.names.judge(name, found, &own).map_err(NotFound::Prohibited)
+    }
+
+    fn under_way(&self) -> MutexGuard<'_, HashMap<String, UnderWay>> {
+        self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn unresolved(why: &impl ToString) -> NotFound {
+    NotFound::Unresolved(Unresolved(why.to_string()))
+}
+
+/// Ends a look-up, however it ends: frees the places of those who asked, and its own.
+struct Entry {
+    shared: Arc<Shared>,
+    name: String,
+    _slot: OwnedSemaphorePermit,
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        self.shared.under_way().remove(&self.name);
+    }
+}

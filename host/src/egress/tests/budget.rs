@@ -1,0 +1,124 @@
+//! What the host holds for a turn is bounded, however many requests it has.
+
+use super::super::budget::OPEN_BODY;
+use super::super::turn::{AT_A_TIME, READ_AHEAD};
+use super::lease::listen;
+use super::{Answers, Budget, Gate, Names, Outlet, TermHeader, for_ever, policy, server};
+use bytes::Bytes;
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt, StreamExt};
+use http_body_util::{BodyExt, Empty, Full};
+use std::sync::{Arc, Mutex};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use wasmtime_wasi_http::{Error, RequestOptions, WasiBody};
+
+const MIB: usize = 1024 * 1024;
+
+type Told = Arc<Mutex<Vec<String>>>;
+
+/// A turn with a budget, and what keeps it open.
+fn turn(allow: impl ToString, budget: &Budget) -> (Gate, Told, impl Sized) {
+    let connections =
+        Outlet::new(TermHeader::default(), Names::OfOthers).open(7, "jobs/one", for_ever());
+    let policy = policy(&allow.to_string(), Answers::Streamed(u64::MAX));
+    let told = Told::default();
+    let tell = told.clone();
+    let tell = Arc::new(move |text| tell.lock().unwrap().push(text));
+    (Gate::of_turn(policy, &connections, tell, budget.clone()), told, connections)
+}
+
+fn post(url: &str, size: usize) -> http::Request<WasiBody> {
+    let body = Full::new(Bytes::from(vec![b'x'; size])).map_err(|never| match never {});
+    http::Request::post(url).body(body.boxed_unsync()).unwrap()
+}
+
+#[tokio::test]
+async fn bodies_under_way_have_one_budget() {
+    // Takes connections, and reads nothing.
+    let listener = listen();
+    let address = listener.local_addr().unwrap();
+    let budget = Budget::new(32 * MIB);
+    let (gate, told, _turn) = turn(address, &budget);
+    let url = format!("http://{address}/");
+    let send = |_| gate.clone().send(post(&url, 7 * MIB), RequestOptions::default());
+    let mut sent: FuturesUnordered<_> = (0..AT_A_TIME).map(send).collect();
+    let mut refused = 0;
+    while let Some(answer) = sent.next().now_or_never().flatten() {
+        assert!(matches!(answer, Err(Error::HttpRequestBodySize(_))), "{answer:?}");
+        refused += 1;
+    }
+    assert_eq!(refused, AT_A_TIME - 4);
+    let told = told.lock().unwrap().clone();
+    assert_eq!(told.len(), refused);
+    assert!(told[0].contains("holds at most 32 MiB"), "{told:?}");
+    // They are there until nobody waits for them, and their connections are closed.
+    assert!(budget.charge(5 * MIB).is_none());
+    drop(sent);
+    drop((gate, _turn));
+    while budget.charge(32 * MIB).is_none() {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn requests_that_wait_count_too() {
+    let budget = Budget::new(MIB);
+    let (gate, told, _turn) = turn("127.0.0.1:9", &budget);
+    let long = format!("http://127.0.0.1:9/{}", "x".repeat(60_000));
+    let empty = || Empty::new().map_err(|never| match never {}).boxed_unsync();
+    let get = || http::Request::get(&long).body(empty()).unwrap();
+    // Not driven yet.
+    let send = |request| gate.clone().send(request, RequestOptions::default());
+    let waiting: Vec<_> = (0..17).map(|_| send(get())).collect();
+    let refused = send(get()).await;
+    assert!(matches!(refused, Err(Error::InternalError(Some(_)))), "{refused:?}");
+    assert!(told.lock().unwrap()[0].starts_with("a request found no room"));
+    drop(waiting);
+    let open: Vec<_> = (0..MIB / OPEN_BODY).map(|_| send(post("http://127.0.0.1:9/", 1))).collect();
+    let refused = send(post("http://127.0.0.1:9/", 1)).await;
+    assert!(matches!(refused, Err(Error::InternalError(Some(_)))), "{refused:?}");
+    drop(open);
+    assert!(budget.charge(MIB).is_some());
+}
+
+#[tokio::test]
+async fn a_body_that_was_sent_makes_room_for_the_next_one() {
+    let server = server().await;
+    let budget = Budget::new(8 * MIB);
+    let (gate, told, _turn) = turn(server.address, &budget);
+    for _ in 0..8 {
+        let request = post(&format!("http://{}/echo", server.address), MIB);
+        let answer = gate.clone().send(request, RequestOptions::default()).await.unwrap();
+        assert_eq!(answer.into_body().collect().await.unwrap().to_bytes().len(), MIB);
+    }
+    assert_eq!(*told.lock().unwrap(), [""; 0]);
+}
+
+#[tokio::test]
+async fn heads_of_answers_count_until_these_are_dropped() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((mut peer, _)) = listener.accept().await {
+            let mut head = [0; 4096];
+            assert!(peer.read(&mut head).await.unwrap() > 0);
+            let large = "x".repeat(READ_AHEAD - 4096);
+            let answer = format!("HTTP/1.1 200 OK\r\nx: {large}\r\ncontent-length: 0\r\n\r\n");
+            // A client that has enough may be gone.
+            let _ = peer.write_all(answer.as_bytes()).await;
+        }
+    });
+    let budget = Budget::new(MIB);
+    let (gate, told, _turn) = turn(address, &budget);
+    let get =
+        || gate.clone().send(post(&format!("http://{address}/"), 0), RequestOptions::default());
+    let mut answers = Vec::new();
+    for _ in 0..8 {
+        answers.push(get().await.unwrap());
+    }
+    let full = get().await;
+    assert!(matches!(full, Err(Error::HttpResponseHeaderSectionSize(None))), "{full:?}");
+    assert!(told.lock().unwrap()[0].starts_with("an answer found no room"));
+    answers.pop();
+    get().await.unwrap();
+}

@@ -1,0 +1,64 @@
+//! Steps that wait for others before they begin.
+
+use super::{Log, VirtualClock, leading, seconds};
+use crate::clock::Clock;
+use crate::component::ComponentError;
+use crate::contract::{Event as Word, Memory, Report};
+use crate::handler::from_fn;
+use crate::runner::{Elector, Runner};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// Begins each step after 200 s.
+struct Late {
+    waited: Mutex<Option<Duration>>,
+    takes: Duration,
+    log: Log,
+}
+
+impl Elector for Late {
+    async fn step(
+        &self,
+        _: Option<Memory>,
+        elapsed: Duration,
+        _: Option<Word>,
+    ) -> Result<Report, ComponentError> {
+        *self.waited.lock().unwrap() = None;
+        self.log.add("asked");
+        self.log.clock.sleep_until(elapsed + seconds(200)).await;
+        *self.waited.lock().unwrap() = Some(seconds(200));
+        self.log.add("begun");
+        self.log.clock.sleep_until(elapsed + seconds(200) + self.takes).await;
+        leading(7).report
+    }
+
+    fn waited(&self) -> Option<Duration> {
+        *self.waited.lock().unwrap()
+    }
+}
+
+/// What happens in 325 s with steps that take so long once they have begun.
+fn play(takes: u64) -> Vec<String> {
+    VirtualClock::run(async |clock| {
+        let log = Log { clock: clock.clone(), lines: Arc::default() };
+        let elector = Late { waited: Mutex::default(), takes: seconds(takes), log: log.clone() };
+        let told = log.clone();
+        let runner = Runner::new(elector, from_fn(|_, _| async { Ok(()) }), clock.clone())
+            .on_event(move |event| told.event(&event));
+        tokio::select! {
+            () = runner.run(std::future::pending()) => unreachable!(),
+            () = clock.sleep_until(seconds(325)) => {}
+        }
+        log.read()
+    })
+}
+
+#[test]
+fn to_wait_is_no_failure() {
+    assert_eq!(play(119), ["0 asked", "200 begun", "319 elected 7", "319 asked"]);
+}
+
+#[test]
+fn a_step_that_waited_has_its_whole_time_and_no_more() {
+    assert_eq!(play(1000), ["0 asked", "200 begun", "320 trouble component", "321 asked"]);
+}

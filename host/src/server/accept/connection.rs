@@ -1,0 +1,231 @@
+//! One connection: what it is used for at the moment, and how long its peer is waited for.
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::{Request, Response, header};
+use bytes::Bytes;
+use http_body::{Body as HttpBody, Frame, SizeHint};
+use hyper::body::Incoming;
+use hyper::service::{Service, service_fn};
+use hyper_util::service::TowerToHyperService;
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::sync::Notify;
+use tokio::time::{Instant, Sleep, sleep_until};
+
+/// What a connection is used for, known to itself and to whoever may close it.
+pub(super) struct Use {
+    state: Mutex<State>,
+    closed: Notify,
+}
+
+#[derive(Clone, Copy)]
+enum State {
+    /// No whole request has arrived since.
+    Idle {
+        since: Instant,
+    },
+    /// A request is being answered. `until`: when the answer must be taken; an answer without end has
+    /// no such time. `made`: all of it is made, and not yet all of it handed over.
+    Busy {
+        until: Option<Instant>,
+        made: bool,
+    },
+    Closed,
+}
+
+impl Default for Use {
+    fn default() -> Self {
+        Self { state: Mutex::new(State::Idle { since: Instant::now() }), closed: Notify::new() }
+    }
+}
+
+impl Use {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn idle_since(&self) -> Option<Instant> {
+        match *self.state() {
+            State::Idle { since } => Some(since),
+            _ => None,
+        }
+    }
+
+    /// Closes it, unless it is in use by now.
+    pub(super) fn close_if_idle(&self) -> bool {
+        let mut state = self.state();
+        let is_idle = matches!(*state, State::Idle { .. });
+        if is_idle {
+            *state = State::Closed;
+            self.closed.notify_one();
+        }
+        is_idle
+    }
+
+    /// Completes when it is to close.
+    pub(super) async fn closed(&self) {
+        self.closed.notified().await;
+    }
+
+    /// A request has arrived. Whether it may be answered.
+    fn begin(&self, until: Instant) -> bool {
+        let mut state = self.state();
+        let is_open = !matches!(*state, State::Closed);
+        if is_open {
+            *state = State::Busy { until: Some(until), made: false };
+        }
+        is_open
+    }
+
+    /// Its answer has no end.
+    fn goes_on(&self) {
+        if let State::Busy { until, .. } = &mut *self.state() {
+            *until = None;
+        }
+    }
+
+    /// Its answer is made.
+    fn made(&self) {
+        if let State::Busy { made, .. } = &mut *self.state() {
+            *made = true;
+        }
+    }
+
+    /// All that was written is handed over.
+    fn flushed(&self) {
+        let mut state = self.state();
+        if matches!(*state, State::Busy { made: true, .. }) {
+            *state = State::Idle { since: Instant::now() };
+        }
+    }
+
+    fn until(&self) -> Option<Instant> {
+        match *self.state() {
+            State::Busy { until, .. } => until,
+            _ => None,
+        }
+    }
+}
+
+/// Answers the requests of one connection.
+pub(super) fn answering(
+    app: Router,
+    patience: Duration,
+    usage: Arc<Use>,
+) -> impl Service<
+    Request<Incoming>,
+    Response = Response<Answer>,
+    Error = io::Error,
+    Future: Future<Output = io::Result<Response<Answer>>> + Send,
+> {
+    let app = TowerToHyperService::new(app);
+    service_fn(move |request| {
+        let (usage, is_open) = (usage.clone(), usage.begin(Instant::now() + patience));
+        let answer = is_open.then(|| app.call(request));
+        async move {
+            let Some(answer) = answer else { return Err(io::ErrorKind::ConnectionAborted.into()) };
+            let answer = match answer.await {
+                Ok(answer) => answer,
+                Err(never) => match never {},
+            };
+            let kind = answer.headers().get(header::CONTENT_TYPE);
+            if kind.is_some_and(|kind| kind == "text/event-stream") {
+                usage.goes_on();
+            }
+            Ok(answer.map(|body| Answer { body, usage }))
+        }
+    })
+}
+
+/// The body of an answer, which tells when it is made.
+pub(super) struct Answer {
+    body: Body,
+    usage: Arc<Use>,
+}
+
+impl Drop for Answer {
+    fn drop(&mut self) {
+        self.usage.made();
+    }
+}
+
+impl HttpBody for Answer {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// A connection that fails when who connected takes nothing for too long, or an answer too slowly.
+pub(super) struct Connection {
+    stream: TcpStream,
+    patience: Duration,
+    usage: Arc<Use>,
+    /// Until when it may take something, while there is something.
+    stalled: Option<Pin<Box<Sleep>>>,
+}
+
+impl Connection {
+    pub(super) fn new(stream: TcpStream, patience: Duration, usage: Arc<Use>) -> Self {
+        Self { stream, patience, usage, stalled: None }
+    }
+}
+
+impl AsyncRead for Connection {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, buffer)
+    }
+}
+
+impl AsyncWrite for Connection {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let this = &mut *self;
+        if let Poll::Ready(written) = Pin::new(&mut this.stream).poll_write(cx, bytes) {
+            this.stalled = None;
+            return Poll::Ready(written);
+        }
+        let stalled = this.stalled.get_or_insert_with(|| {
+            let patience = Instant::now() + this.patience;
+            Box::pin(sleep_until(this.usage.until().map_or(patience, |until| until.min(patience))))
+        });
+        ready!(stalled.as_mut().poll(cx));
+        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(Pin::new(&mut self.stream).poll_flush(cx))?;
+        self.usage.flushed();
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}

@@ -1,0 +1,287 @@
+//! Blob content put in blocks: Put Block, Put Block List, Get Block List. Clients upload so what is large.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::{Bytes, BytesMut};
+use quick_xml::Reader;
+use quick_xml::events::Event;
+
+use super::blob::{Body, Container, Content, Properties, stamped};
+use super::checksum;
+use super::code::{Code, Failure, escaped};
+use super::containers::Place;
+use super::headers::{LEASE_ID, lease_id, metadata};
+use super::service::{MAX_BODY, Service};
+use super::wire::{Now, Request, Response};
+
+/// The longest id of a block before it is encoded, in bytes.
+const MAX_ID: usize = 64;
+
+/// How many blocks a blob may have, put and not yet in it included (the service's limits are 50 000 and 100 000).
+const MAX_BLOCKS: usize = 50_000;
+
+/// The largest blob made of blocks. One list may name a block many times, so it needs a limit.
+const MAX_BLOB: usize = 16 * MAX_BODY;
+
+/// A block that was put: its id as sent, and its bytes.
+pub(super) type Block = (String, Bytes);
+
+/// Where a block list takes a block from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Source {
+    Committed,
+    Uncommitted,
+    /// The blocks that were put, then those of the blob.
+    Latest,
+}
+
+impl Service {
+    pub(super) fn put_block(
+        &mut self,
+        now: Now,
+        place: &Place,
+        name: &str,
+        block: Option<&str>,
+        request: &Request,
+    ) -> Result<Response, Failure> {
+        let lease = lease_id(request, LEASE_ID)?;
+        let block = block.filter(|id| !id.is_empty()).ok_or(Code::MissingRequiredQueryParameter)?;
+        match STANDARD.decode(block) {
+            Ok(bytes) if (1..=MAX_ID).contains(&bytes.len()) => {}
+            _ => return Err(Code::InvalidBlockId.into()),
+        }
+        if request.header("content-length").is_none() {
+            return Err(Code::MissingContentLengthHeader.into());
+        }
+        checksum::check(request, "content-md5", &request.body)?;
+        let container = self.containers.get_mut(place).ok_or(Code::ContainerNotFound)?;
+        let mut lengths = Vec::new();
+        match container.blobs.get(name) {
+            Some(blob) => {
+                blob.lease.admits_write(now.elapsed, lease)?;
+                let Body::Block(_, blocks) = &blob.current.body else {
+                    return Err(Code::InvalidBlobType.into());
+                };
+                lengths.extend(blocks.first().map(|(id, _)| id.len()));
+            }
+            None if lease.is_some() => return Err(Code::LeaseNotPresentWithBlobOperation.into()),
+            None => {}
+        }
+        let staged = container.staged.entry(name.to_owned()).or_default();
+        lengths.extend(staged.first().map(|(id, _)| id.len()));
+        // All ids of a blob are of one length.
+        if lengths.iter().any(|length| *length != block.len()) || staged.len() >= MAX_BLOCKS {
+            return Err(Code::InvalidBlobOrBlock.into());
+        }
+        staged.retain(|(id, _)| id != block);
+        staged.push((block.to_owned(), request.body.clone()));
+        Ok(Response::new(201)
+            .with("Content-MD5", checksum::of(&request.body))
+            .with("x-ms-request-server-encrypted", "true"))
+    }
+
+    pub(super) fn put_block_list(
+        &mut self,
+        now: Now,
+        place: &Place,
+        name: &str,
+        request: &Request,
+    ) -> Result<Response, Failure> {
+        checksum::check(request, "content-md5", &request.body)?;
+        let wanted = read_list(&request.body)?;
+        let (properties, metadata) = (Properties::of_set(request)?, metadata(request)?);
+        self.replace_blob(now, place, name, request, |container| {
+            let body = assembled(container, name, &wanted)?;
+            Ok(Content {
+                body,
+                properties,
+                metadata,
+                etag: String::new(),
+                created: now.wall,
+                modified: now.wall,
+            })
+        })
+    }
+
+    pub(super) fn get_block_list(
+        &self,
+        now: Now,
+        place: &Place,
+        name: &str,
+        kind: Option<&str>,
+        request: &Request,
+    ) -> Result<Response, Failure> {
+        const KIND: &str = "blocklisttype";
+        let lease = lease_id(request, LEASE_ID)?;
+        let (committed, uncommitted) = match kind.unwrap_or("committed") {
+            "committed" => (true, false),
+            "uncommitted" => (false, true),
+            "all" => (true, true),
+            other => return Err(Failure::query(KIND, other)),
+        };
+        let container = self.containers.get(place).ok_or(Code::ContainerNotFound)?;
+        let (blob, staged) = (container.blobs.get(name), container.staged.get(name));
+        if blob.is_none() && staged.is_none() {
+            return Err(Code::BlobNotFound.into());
+        }
+        let mut response = Response::new(200);
+        let mut blocks = Vec::new();
+        if let Some(blob) = blob {
+            blob.lease.admits_read(now.elapsed, lease)?;
+            let Body::Block(_, of_blob) = &blob.current.body else {
+                return Err(Code::InvalidBlobType.into());
+            };
+            blocks.clone_from(of_blob);
+            response = stamped(200, &blob.current.etag, blob.current.modified)
+                .with("x-ms-blob-content-length", blob.current.body.length().to_string());
+        }
+        let mut xml = "\u{feff}<?xml version=\"1.0\" encoding=\"utf-8\"?><BlockList>".to_owned();
+        let mut list = |element: &str, blocks: &mut dyn Iterator<Item = (&str, usize)>| {
+            xml.push_str(&format!("<{element}>"));
+            for (id, length) in blocks {
+                let id = escaped(id);
+                xml.push_str(&format!("<Block><Name>{id}</Name><Size>{length}</Size></Block>"));
+            }
+            xml.push_str(&format!("</{element}>"));
+        };
+        if committed {
+            let blocks = blocks.iter().map(|(id, length)| (id.as_str(), *length));
+            list("CommittedBlocks", &mut { blocks });
+        }
+        if uncommitted {
+            let staged = staged.into_iter().flatten();
+            list("UncommittedBlocks", &mut staged.map(|(id, bytes)| (id.as_str(), bytes.len())));
+        }
+        xml.push_str("</BlockList>");
+        Ok(response.with_xml(xml))
+    }
+}
+
+/// The content that a block list describes.
+fn assembled(
+    container: &Container,
+    name: &str,
+    wanted: &[(Source, String)],
+) -> Result<Body, Failure> {
+    let staged: &[Block] = container.staged.get(name).map_or(&[], Vec::as_slice);
+    let of_blob: Vec<Block> = match container.blobs.get(name).map(|blob| &blob.current.body) {
+        None => Vec::new(),
+        Some(Body::Pages(_)) => return Err(Code::InvalidBlobType.into()),
+        Some(Body::Block(bytes, blocks)) => {
+            let mut rest = bytes.clone();
+            let block = |(id, length): &(String, usize)| (id.clone(), rest.split_to(*length));
+            blocks.iter().map(block).collect()
+        }
+    };
+    let (mut bytes, mut blocks) = (BytesMut::new(), Vec::new());
+    for (from, id) in wanted {
+        let sources: &[&[Block]] = match from {
+            Source::Committed => &[&of_blob],
+            Source::Uncommitted => &[staged],
+            Source::Latest => &[staged, &of_blob],
+        };
+        let mut all = sources.iter().copied().flatten();
+        let (_, block) = all.find(|(known, _)| known == id).ok_or(Code::InvalidBlockList)?;
+        bytes.extend_from_slice(block);
+        blocks.push((id.clone(), block.len()));
+        if bytes.len() > MAX_BLOB {
+            return Err(Code::RequestBodyTooLarge.into());
+        }
+    }
+    Ok(Body::Block(bytes.freeze(), blocks))
+}
+
+/// `<BlockList><Latest>ID</Latest>…</BlockList>`.
+fn read_list(body: &[u8]) -> Result<Vec<(Source, String)>, Failure> {
+    let wrong = || Failure::from(Code::InvalidXmlDocument);
+    let text = std::str::from_utf8(body).map_err(|_| wrong())?;
+    let mut reader = Reader::from_str(text.trim_start_matches('\u{feff}'));
+    let (mut list, mut path, mut id) = (Vec::new(), Vec::new(), String::new());
+    let mut seen = false;
+    loop {
+        match reader.read_event().map_err(|_| wrong())? {
+            Event::Start(element) => {
+                let name = String::from_utf8_lossy(element.name().as_ref()).into_owned();
+                let expected = match path.len() {
+                    0 => !seen && name == "BlockList",
+                    1 => matches!(name.as_str(), "Committed" | "Uncommitted" | "Latest"),
+                    _ => false,
+                };
+                if !expected {
+                    return Err(wrong());
+                }
+                (seen, id) = (true, String::new());
+                path.push(name);
+            }
+            Event::Empty(element) if path.is_empty() && !seen => {
+                if element.name().as_ref() != b"BlockList" {
+                    return Err(wrong());
+                }
+                seen = true;
+            }
+            Event::Text(text) => {
+                id.push_str(&String::from_utf8_lossy(&text));
+                if path.len() != 2 && !id.trim().is_empty() {
+                    return Err(wrong());
+                }
+            }
+            Event::End(_) => {
+                let from = match path.pop().as_deref() {
+                    Some("Committed") => Some(Source::Committed),
+                    Some("Uncommitted") => Some(Source::Uncommitted),
+                    Some("Latest") => Some(Source::Latest),
+                    _ => None,
+                };
+                let id = std::mem::take(&mut id).trim().to_owned();
+                list.extend(from.map(|from| (from, id)));
+                if list.len() > MAX_BLOCKS {
+                    return Err(Code::InvalidBlockList.into());
+                }
+            }
+            Event::Decl(_) | Event::Comment(_) => {}
+            Event::Eof if seen && path.is_empty() => return Ok(list),
+            _ => return Err(wrong()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Vec<(Source, String)>, Code> {
+        read_list(text.as_bytes()).map_err(|failure| failure.code)
+    }
+
+    #[test]
+    fn a_list_names_blocks_and_where_they_are_from() {
+        let text = "\u{feff}<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<BlockList>\n \
+            <Latest>YQ==</Latest><Committed> Yg== </Committed><Uncommitted>Yw==</Uncommitted>\n</BlockList>";
+        let expected = [
+            (Source::Latest, "YQ==".to_owned()),
+            (Source::Committed, "Yg==".to_owned()),
+            (Source::Uncommitted, "Yw==".to_owned()),
+        ];
+        assert_eq!(read(text).unwrap(), expected);
+        assert_eq!(read("<BlockList/>").unwrap(), []);
+        assert_eq!(read("<BlockList></BlockList>").unwrap(), []);
+    }
+
+    #[test]
+    fn what_is_no_list_is_refused() {
+        for text in [
+            "",
+            "a",
+            "<BlockList>",
+            "<BlockList><Latest>YQ==</BlockList>",
+            "<BlockList><Other>YQ==</Other></BlockList>",
+            "<BlockList>YQ==</BlockList>",
+            "<BlockList/><BlockList/>",
+            "<List/>",
+            "<!DOCTYPE a><BlockList/>",
+            "<BlockList><Latest>&x;</Latest></BlockList>",
+        ] {
+            assert_eq!(read(text), Err(Code::InvalidXmlDocument), "{text}");
+        }
+    }
+}

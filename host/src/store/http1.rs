@@ -1,0 +1,234 @@
+//! HTTP/1.1 as bytes: the head of a request, chunks, an answer.
+//!
+//! Not hyper's, which knows names of headers in lower case alone: names of metadata keep their case.
+
+use http::{HeaderName, HeaderValue, StatusCode};
+
+use super::wire::{Request, Response};
+
+/// How many headers a request may have.
+const MAX_HEADERS: usize = 128;
+
+/// How a body ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Framing {
+    /// After so many bytes.
+    Length(u64),
+    Chunked,
+}
+
+/// The head of a request.
+#[derive(Clone, Debug)]
+pub(super) struct Head {
+    /// The request, still without its body.
+    pub(super) request: Request,
+    pub(super) framing: Framing,
+    /// The client wants no other request on this connection.
+    pub(super) last: bool,
+    /// The client sends the body once it is asked for (`Expect: 100-continue`).
+    pub(super) waits: bool,
+}
+
+/// The head at the beginning of these bytes and how long it is; `None` when there is only a part of it.
+///
+/// # Errors
+///
+/// What stands there is no head, or one whose body has no clear end.
+pub(super) fn head(bytes: &[u8]) -> Result<Option<(Head, usize)>, StatusCode> {
+    let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
+    let mut parsed = httparse::Request::new(&mut headers);
+    let length = match parsed.parse(bytes) {
+        Ok(httparse::Status::Complete(length)) => length,
+        Ok(httparse::Status::Partial) => return Ok(None),
+        Err(httparse::Error::TooManyHeaders) => {
+            return Err(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE);
+        }
+        Err(_) => return Err(StatusCode::BAD_REQUEST),
+    };
+    let mut request = Request::new(parsed.method.unwrap_or_default(), "/");
+    for header in parsed.headers.iter() {
+        // Bytes that are no UTF-8 become U+FFFD, which no signature survives.
+        request
+            .headers
+            .push((header.name.to_owned(), String::from_utf8_lossy(header.value).into_owned()));
+    }
+    let target = parsed.path.unwrap_or_default();
+    match target.split_once("://") {
+        // An absolute address gives the host where no header does.
+        Some((_, rest)) if !target.starts_with('/') => {
+            let start = rest.find(['/', '?']).unwrap_or(rest.len());
+            let (host, path) = rest.split_at(start);
+            let slash = if path.starts_with('/') { "" } else { "/" };
+            request.target = format!("{slash}{path}");
+            if request.header("host").is_none() {
+                request.headers.push(("Host".to_owned(), host.to_owned()));
+            }
+        }
+        _ => target.clone_into(&mut request.target),
+    }
+    let framing = framing(&request)?;
+    let has = |name: &str, wanted: &str| {
+        let words = request.header(name).unwrap_or_default().split(',');
+        words.into_iter().any(|word| word.trim().eq_ignore_ascii_case(wanted))
+    };
+    let last = parsed.version == Some(0) || has("connection", "close");
+    let waits = has("expect", "100-continue");
+    Ok(Some((Head { framing, last, waits, request }, length)))
+}
+
+/// A body whose end two readers could take for two places is the beginning of a smuggled request: refused.
+fn framing(request: &Request) -> Result<Framing, StatusCode> {
+    let values = |wanted: &str| {
+        let own = request.headers.iter();
+        let own = own.filter(|(name, _)| name.eq_ignore_ascii_case(wanted));
+        own.map(|(_, value)| value.trim()).collect::<Vec<_>>()
+    };
+    match (values("content-length").as_slice(), values("transfer-encoding").as_slice()) {
+        ([], []) => Ok(Framing::Length(0)),
+        ([text], []) if text.bytes().all(|byte| byte.is_ascii_digit()) => {
+            text.parse().map(Framing::Length).map_err(|_| StatusCode::BAD_REQUEST)
+        }
+        ([], [coding]) if coding.eq_ignore_ascii_case("chunked") => Ok(Framing::Chunked),
+        _ => Err(StatusCode::BAD_REQUEST),
+    }
+}
+
+/// The head of an answer; `last`: nothing more is answered on this connection.
+pub(super) fn answer_head(response: &Response, last: bool) -> Vec<u8> {
+    let status = StatusCode::from_u16(response.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let reason = status.canonical_reason().unwrap_or("Unknown");
+    let mut head = format!("HTTP/1.1 {} {reason}\r\n", status.as_u16());
+    for (name, value) in &response.headers {
+        // What a client sent can come back here. A header that HTTP cannot carry is left out.
+        if HeaderName::try_from(name).is_ok() && HeaderValue::try_from(value).is_ok() {
+            head.push_str(&format!("{name}: {value}\r\n"));
+        }
+    }
+    head.push_str(if last { "Connection: close\r\n\r\n" } else { "\r\n" });
+    head.into_bytes()
+}
+
+/// What comes next in a body of chunks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Chunk {
+    /// More bytes must arrive before it can be told.
+    Partial,
+    /// `data` bytes after `skip` others, and a line break behind them.
+    Data { skip: usize, data: u64 },
+    /// The end, after so many bytes.
+    End(usize),
+}
+
+/// # Errors
+///
+/// These bytes are no chunk.
+pub(super) fn chunk(bytes: &[u8]) -> Result<Chunk, StatusCode> {
+    /// The longest line before a chunk, and the longest trailers.
+    const MAX_LINE: usize = 16 * 1024;
+    let partial = || {
+        if bytes.len() > MAX_LINE { Err(StatusCode::BAD_REQUEST) } else { Ok(Chunk::Partial) }
+    };
+    match httparse::parse_chunk_size(bytes) {
+        Ok(httparse::Status::Complete((skip, 0))) => {
+            let mut trailers = [httparse::EMPTY_HEADER; 16];
+            match httparse::parse_headers(&bytes[skip..], &mut trailers) {
+                Ok(httparse::Status::Complete((length, _))) => Ok(Chunk::End(skip + length)),
+                Ok(httparse::Status::Partial) => partial(),
+                Err(_) => Err(StatusCode::BAD_REQUEST),
+            }
+        }
+        Ok(httparse::Status::Complete((skip, data))) => Ok(Chunk::Data { skip, data }),
+        Ok(httparse::Status::Partial) => partial(),
+        Err(_) => Err(StatusCode::BAD_REQUEST),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(text: &str) -> Head {
+        head(text.as_bytes()).unwrap().unwrap().0
+    }
+
+    fn refused(text: &str) -> StatusCode {
+        head(text.as_bytes()).unwrap_err()
+    }
+
+    #[test]
+    fn a_head_keeps_the_case_of_its_names() {
+        let text = "PUT /a/b?c=d HTTP/1.1\r\nHost: x\r\nX-Ms-Meta-Term:  7 \r\n\r\nbody";
+        let (head, length) = head(text.as_bytes()).unwrap().unwrap();
+        assert_eq!(&text[length..], "body");
+        assert_eq!(
+            (head.request.method.as_str(), head.request.target.as_str()),
+            ("PUT", "/a/b?c=d")
+        );
+        assert_eq!(head.request.headers[1], ("X-Ms-Meta-Term".to_owned(), "7".to_owned()));
+        assert_eq!((head.framing, head.last, head.waits), (Framing::Length(0), false, false));
+        assert!(super::head(&text.as_bytes()[..length - 1]).unwrap().is_none());
+    }
+
+    #[test]
+    fn an_absolute_address_tells_the_host() {
+        let request = parsed("GET http://store:1?a=b HTTP/1.1\r\n\r\n").request;
+        assert_eq!((request.target.as_str(), request.header("host")), ("/?a=b", Some("store:1")));
+        let request = parsed("GET http://store/a HTTP/1.1\r\nHost: other\r\n\r\n").request;
+        assert_eq!((request.target.as_str(), request.header("host")), ("/a", Some("other")));
+        assert_eq!(parsed("OPTIONS * HTTP/1.1\r\n\r\n").request.target, "*");
+        assert_eq!(
+            parsed("GET /a?b=http://c/d HTTP/1.1\r\n\r\n").request.target,
+            "/a?b=http://c/d"
+        );
+    }
+
+    #[test]
+    fn a_body_has_one_clear_end() {
+        let with = |headers: &str| format!("PUT / HTTP/1.1\r\n{headers}\r\n");
+        assert_eq!(parsed(&with("Content-Length: 5\r\n")).framing, Framing::Length(5));
+        assert_eq!(parsed(&with("Transfer-Encoding: chunked\r\n")).framing, Framing::Chunked);
+        for headers in [
+            "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n",
+            "Content-Length: 5\r\nContent-Length: 5\r\n",
+            "Content-Length: +5\r\n",
+            "Content-Length: \r\n",
+            "Content-Length: 99999999999999999999\r\n",
+            "Transfer-Encoding: gzip, chunked\r\n",
+        ] {
+            assert_eq!(refused(&with(headers)), StatusCode::BAD_REQUEST, "{headers}");
+        }
+        assert_eq!(refused("nonsense\r\n\r\n"), StatusCode::BAD_REQUEST);
+        let many = with(&"a: b\r\n".repeat(MAX_HEADERS + 1));
+        assert_eq!(refused(&many), StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE);
+    }
+
+    #[test]
+    fn what_the_client_wants_of_the_connection_is_understood() {
+        let with = |version: &str, header: &str| format!("PUT / HTTP/{version}\r\n{header}\r\n");
+        assert!(parsed(&with("1.0", "")).last);
+        assert!(parsed(&with("1.1", "Connection: TE, Close\r\n")).last);
+        assert!(parsed(&with("1.1", "Expect: 100-Continue\r\n")).waits);
+    }
+
+    #[test]
+    fn chunks_are_told_apart() {
+        assert_eq!(chunk(b"5\r\nhello\r\n").unwrap(), Chunk::Data { skip: 3, data: 5 });
+        assert_eq!(chunk(b"0\r\n\r\nnext").unwrap(), Chunk::End(5));
+        assert_eq!(chunk(b"0\r\nA: b\r\n\r\n").unwrap(), Chunk::End(11));
+        assert_eq!(chunk(b"0\r\n").unwrap(), Chunk::Partial);
+        assert_eq!(chunk(b"5").unwrap(), Chunk::Partial);
+        assert!(chunk(b"x\r\n").is_err());
+        assert!(chunk(&[b"0\r\n", "a".repeat(20_000).as_bytes()].concat()).is_err());
+    }
+
+    #[test]
+    fn an_answer_has_no_header_that_breaks_it() {
+        let response = Response::new(206)
+            .with("x-ms-meta-Term", "7")
+            .with("Content-Disposition", "a\r\nSet-Cookie: b");
+        let text = String::from_utf8(answer_head(&response, true)).unwrap();
+        let expected =
+            "HTTP/1.1 206 Partial Content\r\nx-ms-meta-Term: 7\r\nConnection: close\r\n\r\n";
+        assert_eq!(text, expected);
+    }
+}

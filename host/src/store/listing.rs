@@ -1,0 +1,371 @@
+//! List Containers and List Blobs: everything, or what begins with a prefix, up to a delimiter; in pages.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use tenure_guest::azure::http_date;
+
+use super::address::Address;
+use super::blob::{Blob, Container, Content, PROPERTIES, lease_headers};
+use super::code::{Code, Failure, escaped};
+use super::containers::Place;
+use super::headers::Metadata;
+use super::lease::Lease;
+use super::service::Service;
+use super::wire::{Now, Request, Response};
+
+/// How many a page holds at most.
+const MAX_PAGE: usize = 5000;
+
+/// What stays as it is in a name that XML cannot carry.
+const ENCODED: &AsciiSet =
+    &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
+
+/// What is asked for.
+struct Wanted<'a> {
+    prefix: &'a str,
+    delimiter: &'a str,
+    marker: Option<&'a str>,
+    /// The name at which the page begins.
+    from: String,
+    most: Option<usize>,
+    metadata: bool,
+    snapshots: bool,
+}
+
+/// A line of a page.
+#[derive(Debug, PartialEq, Eq)]
+enum Item<'a, T> {
+    Entry(&'a str, &'a T),
+    /// All names that begin so.
+    Prefix(&'a str),
+}
+
+/// A page, and the name at which the next one begins.
+type Page<'a, T> = (Vec<Item<'a, T>>, Option<&'a str>);
+
+impl Wanted<'_> {
+    /// `played`: datasets of `include` that are played, or of which there is never anything here.
+    fn read<'a>(
+        address: &'a Address,
+        known: &[&str],
+        missing: &[&str],
+    ) -> Result<Wanted<'a>, Failure> {
+        let text = |name: &str| address.parameter(name).filter(|value| !value.is_empty());
+        let mut wanted = Wanted {
+            prefix: text("prefix").unwrap_or_default(),
+            delimiter: text("delimiter").unwrap_or_default(),
+            marker: text("marker"),
+            from: String::new(),
+            most: None,
+            metadata: false,
+            snapshots: false,
+        };
+        if let Some(marker) = wanted.marker {
+            let name = URL_SAFE_NO_PAD.decode(marker).ok();
+            let name = name.and_then(|bytes| String::from_utf8(bytes).ok());
+            wanted.from = name.ok_or_else(|| Failure::query("marker", marker))?;
+        }
+        if let Some(most) = text("maxresults") {
+            match most.parse::<i64>() {
+                Ok(number) if number > 0 => wanted.most = usize::try_from(number).ok(),
+                Ok(_) => return Err(Code::OutOfRangeQueryParameterValue.into()),
+                Err(_) => return Err(Failure::query("maxresults", most)),
+            }
+        }
+        for dataset in text("include").unwrap_or_default().split(',').filter(|set| !set.is_empty())
+        {
+            match dataset {
+                "metadata" => wanted.metadata = true,
+                "snapshots" if known.contains(&dataset) => wanted.snapshots = true,
+                _ if known.contains(&dataset) => {}
+                _ if missing.contains(&dataset) => {
+                    return Err(Failure::not_played(&format!("include={dataset}")));
+                }
+                _ => return Err(Failure::query("include", dataset)),
+            }
+        }
+        Ok(wanted)
+    }
+
+    /// The page of what comes in the order of its names.
+    fn page<'a, T>(&self, all: impl Iterator<Item = (&'a str, &'a T)>) -> Page<'a, T> {
+        let most = self.most.unwrap_or(MAX_PAGE).min(MAX_PAGE);
+        let mut items: Vec<Item<'a, T>> = Vec::new();
+        for (name, value) in all {
+            if name < self.from.as_str() || !name.starts_with(self.prefix) {
+                continue;
+            }
+            if let Some(Item::Prefix(last)) = items.last()
+                && name.starts_with(last)
+            {
+                continue;
+            }
+            if items.len() == most {
+                return (items, Some(name));
+            }
+            let rest = &name[self.prefix.len()..];
+            let found = if self.delimiter.is_empty() { None } else { rest.find(self.delimiter) };
+            items.push(match found {
+                Some(place) => {
+                    Item::Prefix(&name[..self.prefix.len() + place + self.delimiter.len()])
+                }
+                None => Item::Entry(name, value),
+            });
+        }
+        (items, None)
+    }
+
+    /// What stands before the items.
+    fn beginning(&self, of: &str) -> String {
+        let mut xml = format!("\u{feff}<?xml version=\"1.0\" encoding=\"utf-8\"?>{of}");
+        xml.push_str(&name_element("Prefix", self.prefix));
+        if let Some(marker) = self.marker {
+            xml.push_str(&element("Marker", marker));
+        }
+        if let Some(most) = self.most {
+            xml.push_str(&element("MaxResults", &most.min(MAX_PAGE).to_string()));
+        }
+        if !self.delimiter.is_empty() {
+            xml.push_str(&name_element("Delimiter", self.delimiter));
+        }
+        xml
+    }
+}
+
+impl Service {
+    pub(super) fn list_containers(
+        &self,
+        address: &Address,
+        request: &Request,
+    ) -> Result<Response, Failure> {
+        let wanted = Wanted::read(address, &["metadata", "deleted", "system"], &[])?;
+        let own = self.containers.iter().filter(|((account, _), _)| *account == address.account);
+        let (items, next) =
+            wanted.page(own.map(|((_, name), container)| (name.as_str(), container)));
+        let endpoint = escaped(&endpoint(address, request));
+        let mut xml =
+            wanted.beginning(&format!("<EnumerationResults ServiceEndpoint=\"{endpoint}\">"));
+        xml.push_str("<Containers>");
+        for item in items {
+            if let Item::Entry(name, container) = item {
+                xml.push_str(&container_entry(name, container, &wanted));
+            }
+        }
+        xml.push_str("</Containers>");
+        Ok(Response::new(200).with_xml(ended(xml, next)))
+    }
+
+    pub(super) fn list_blobs(
+        &self,
+        now: Now,
+        address: &Address,
+        place: &Place,
+        request: &Request,
+    ) -> Result<Response, Failure> {
+        // There are no copies, tags, versions and deleted blobs here, so there is none of them to list.
+        let known = [
+            "metadata",
+            "snapshots",
+            "copy",
+            "deleted",
+            "tags",
+            "versions",
+            "deletedwithversions",
+            "immutabilitypolicy",
+            "legalhold",
+        ];
+        let wanted = Wanted::read(address, &known, &["uncommittedblobs", "permissions"])?;
+        // The reference: snapshots cannot be listed up to a delimiter.
+        if wanted.snapshots && !wanted.delimiter.is_empty() {
+            return Err(Failure::query("include", "snapshots"));
+        }
+        let container = self.containers.get(place).ok_or(Code::ContainerNotFound)?;
+        let (items, next) =
+            wanted.page(container.blobs.iter().map(|(name, blob)| (name.as_str(), blob)));
+        let (endpoint, name) = (escaped(&endpoint(address, request)), escaped(&place.1));
+        let mut xml = wanted.beginning(&format!(
+            "<EnumerationResults ServiceEndpoint=\"{endpoint}\" ContainerName=\"{name}\">"
+        ));
+        xml.push_str("<Blobs>");
+        for item in items {
+            match item {
+                Item::Prefix(name) => {
+                    let name = name_element("Name", name);
+                    xml.push_str(&format!("<BlobPrefix>{name}</BlobPrefix>"));
+                }
+                Item::Entry(name, blob) => xml.push_str(&blob_entries(now, name, blob, &wanted)),
+            }
+        }
+        xml.push_str("</Blobs>");
+        Ok(Response::new(200).with_xml(ended(xml, next)))
+    }
+}
+
+fn container_entry(name: &str, container: &Container, wanted: &Wanted<'_>) -> String {
+    let mut properties = element("Last-Modified", &http_date::format(container.modified));
+    for (name, value) in [
+        ("Etag", container.etag.as_str()),
+        ("LeaseStatus", "unlocked"),
+        ("LeaseState", "available"),
+        ("HasImmutabilityPolicy", "false"),
+        ("HasLegalHold", "false"),
+    ] {
+        properties.push_str(&element(name, value));
+    }
+    let metadata = if wanted.metadata { metadata(&container.metadata) } else { String::new() };
+    let name = element("Name", name);
+    format!("<Container>{name}<Properties>{properties}</Properties>{metadata}</Container>")
+}
+
+/// The blob, behind its snapshots where these are wanted.
+fn blob_entries(now: Now, name: &str, blob: &Blob, wanted: &Wanted<'_>) -> String {
+    let mut entries = String::new();
+    if wanted.snapshots {
+        for (time, content) in &blob.snapshots {
+            let snapshot = Some(time.as_str());
+            let free = Lease::default();
+            entries.push_str(&blob_entry(now, name, snapshot, content, &free, wanted));
+        }
+    }
+    entries.push_str(&blob_entry(now, name, None, &blob.current, &blob.lease, wanted));
+    entries
+}
+
+fn blob_entry(
+    now: Now,
+    name: &str,
+    snapshot: Option<&str>,
+    content: &Content,
+    lease: &Lease,
+    wanted: &Wanted<'_>,
+) -> String {
+    let mut properties = String::new();
+    let mut add = |name: &str, value: &str| properties.push_str(&element(name, value));
+    add("Creation-Time", &http_date::format(content.created));
+    add("Last-Modified", &http_date::format(content.modified));
+    // Without the quotes, unlike that of a container.
+    add("Etag", content.etag.trim_matches('"'));
+    add("Content-Length", &content.body.length().to_string());
+    for name in PROPERTIES {
+        let value = if name == "Content-Type" {
+            Some(content.kind())
+        } else {
+            content.properties.get(name)
+        };
+        add(name, value.unwrap_or_default());
+    }
+    add("BlobType", content.body.kind());
+    for (header, value) in lease_headers(lease, now.elapsed) {
+        let name = match header {
+            "x-ms-lease-status" => "LeaseStatus",
+            "x-ms-lease-state" => "LeaseState",
+            _ => "LeaseDuration",
+        };
+        add(name, value);
+    }
+    add("ServerEncrypted", "true");
+    let metadata = if wanted.metadata { metadata(&content.metadata) } else { String::new() };
+    let name = name_element("Name", name);
+    let snapshot = snapshot.map(|time| element("Snapshot", time)).unwrap_or_default();
+    format!("<Blob>{name}{snapshot}<Properties>{properties}</Properties>{metadata}</Blob>")
+}
+
+/// Names of metadata are identifiers, so each may be the name of an element.
+fn metadata(metadata: &Metadata) -> String {
+    let entries: String = metadata.iter().map(|(name, value)| element(name, value)).collect();
+    format!("<Metadata>{entries}</Metadata>")
+}
+
+fn element(name: &str, value: &str) -> String {
+    format!("<{name}>{}</{name}>", escaped(value))
+}
+
+/// A name of a blob, percent-encoded and marked as such when XML has no place for one of its characters (REST
+/// reference, *List Blobs*: `Encoded`).
+fn name_element(element_name: &str, value: &str) -> String {
+    let impossible =
+        |letter: char| letter.is_control() || matches!(letter, '\u{fffe}' | '\u{ffff}');
+    if value.contains(impossible) {
+        let value = utf8_percent_encode(value, ENCODED);
+        return format!("<{element_name} Encoded=\"true\">{value}</{element_name}>");
+    }
+    element(element_name, value)
+}
+
+fn ended(mut xml: String, next: Option<&str>) -> String {
+    let marker = next.map(|name| URL_SAFE_NO_PAD.encode(name)).unwrap_or_default();
+    xml.push_str(&element("NextMarker", &marker));
+    xml.push_str("</EnumerationResults>");
+    xml
+}
+
+/// The address of the account, as the client called it.
+fn endpoint(address: &Address, request: &Request) -> String {
+    let host = request.header("host").unwrap_or_default();
+    if address.in_path {
+        format!("http://{host}/{}/", address.account)
+    } else {
+        format!("http://{host}/")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    /// Names of a page as `a b/`, and where the next one begins.
+    fn page(prefix: &str, delimiter: &str, from: &str, most: usize) -> (String, Option<String>) {
+        let names = ["a", "b/1", "b/2", "b/3/x", "c/d/1", "c/e", "d"];
+        let all: BTreeMap<&str, ()> = names.into_iter().map(|name| (name, ())).collect();
+        let wanted = Wanted {
+            prefix,
+            delimiter,
+            marker: None,
+            from: from.to_owned(),
+            most: Some(most),
+            metadata: false,
+            snapshots: false,
+        };
+        let (items, next) = wanted.page(all.iter().map(|(name, value)| (*name, value)));
+        let names = items.iter().map(|item| match item {
+            Item::Entry(name, ()) | Item::Prefix(name) => *name,
+        });
+        (names.collect::<Vec<_>>().join(" "), next.map(str::to_owned))
+    }
+
+    #[test]
+    fn flat_and_by_prefix_and_up_to_a_delimiter() {
+        assert_eq!(page("", "", "", 99), ("a b/1 b/2 b/3/x c/d/1 c/e d".to_owned(), None));
+        assert_eq!(page("b/", "", "", 99), ("b/1 b/2 b/3/x".to_owned(), None));
+        assert_eq!(page("", "/", "", 99), ("a b/ c/ d".to_owned(), None));
+        assert_eq!(page("c/", "/", "", 99), ("c/d/ c/e".to_owned(), None));
+        assert_eq!(page("b", "/", "", 99), ("b/".to_owned(), None));
+        assert_eq!(page("none", "/", "", 99), (String::new(), None));
+    }
+
+    #[test]
+    fn pages_follow_one_another_without_gap_or_repetition() {
+        for most in 1..5 {
+            let (mut seen, mut from) = (Vec::new(), String::new());
+            while let (names, next) = page("", "/", &from, most)
+                && !names.is_empty()
+            {
+                seen.extend(names.split(' ').map(str::to_owned).collect::<Vec<_>>());
+                let Some(next) = next else { break };
+                from = next;
+            }
+            assert_eq!(seen, ["a", "b/", "c/", "d"], "{most} each");
+        }
+    }
+
+    #[test]
+    fn a_name_that_xml_cannot_carry_is_encoded() {
+        assert_eq!(name_element("Name", "a&b"), "<Name>a&amp;b</Name>");
+        assert_eq!(
+            name_element("Name", "a/\u{1}\u{ffff}"),
+            "<Name Encoded=\"true\">a/%01%EF%BF%BF</Name>"
+        );
+    }
+}

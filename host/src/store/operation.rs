@@ -1,0 +1,436 @@
+//! What the store plays: one row for each operation, with everything in a request for it that has an effect.
+//!
+//! A request is judged by its row before anything is looked up. What the row does not name and might have an effect is
+//! refused with 501, so that no client takes for done what was not done. The documentation and `tenure store --help` are
+//! made of the same rows.
+
+use super::address::{Address, Resource};
+use super::auth::Access;
+use super::code::{Code, Failure};
+use super::log::Verb;
+use super::wire::Request;
+
+/// What an operation is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum On {
+    Account,
+    Container,
+    Blob,
+}
+
+/// One operation that the store plays.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Operation {
+    pub(super) verb: Verb,
+    /// As the REST reference calls it.
+    pub(super) title: &'static str,
+    pub(super) on: On,
+    pub(super) methods: &'static [&'static str],
+    /// `comp` of the query; empty: none.
+    pub(super) comp: &'static str,
+    /// `x-ms-lease-action`; empty: none.
+    pub(super) action: &'static str,
+    /// Parameters that have an effect, beside those that every operation has.
+    pub(super) parameters: &'static [&'static str],
+    /// Headers that have an effect, likewise; `*` at the end stands for anything.
+    pub(super) headers: &'static [&'static [&'static str]],
+    /// What an account SAS must have: a kind of resource (`srt`) and one of some permissions. The operations on blobs,
+    /// and listing them, require the same permission of a service SAS.
+    pub(super) right: (char, &'static str),
+}
+
+const CONDITIONS: &[&str] =
+    &["If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since"];
+const LEASE_ID: &[&str] = &["x-ms-lease-id"];
+const METADATA: &[&str] = &["x-ms-meta-*"];
+/// `Content-Type` and its like count where these are absent, but for the disposition.
+const PROPERTIES: &[&str] = &[
+    "x-ms-blob-cache-control",
+    "x-ms-blob-content-disposition",
+    "x-ms-blob-content-encoding",
+    "x-ms-blob-content-language",
+    "x-ms-blob-content-md5",
+    "x-ms-blob-content-type",
+];
+const LEASE: &[&str] = &[
+    "x-ms-lease-action",
+    "x-ms-lease-break-period",
+    "x-ms-lease-duration",
+    "x-ms-lease-id",
+    "x-ms-proposed-lease-id",
+];
+
+/// Parameters of every operation: what the address is made of, and what [`super::auth`] judges.
+const ALWAYS: &[&str] =
+    &["timeout", "restype", "comp", "sv", "ss", "srt", "sr", "sp", "st", "se", "spr", "sig"];
+
+/// Headers of answers that a service SAS overrides.
+const OVERRIDES: &[&str] = &["rscc", "rscd", "rsce", "rscl", "rsct"];
+
+/// `x-ms-` headers of every operation: what [`super::auth`] and [`super::headers`] judge, and what has no effect.
+const HARMLESS: &[&str] = &[
+    "x-ms-date",
+    "x-ms-version",
+    "x-ms-client-request-id",
+    "x-ms-return-client-request-id",
+    "x-ms-correlation-request-id",
+    "x-ms-useragent",
+];
+
+const GET: &[&str] = &["GET"];
+const LOOK: &[&str] = &["GET", "HEAD"];
+const PUT: &[&str] = &["PUT"];
+
+/// What most rows have in common.
+const ACCOUNT: Operation = Operation {
+    verb: Verb::Other,
+    title: "",
+    on: On::Account,
+    methods: GET,
+    comp: "",
+    action: "",
+    parameters: &[],
+    headers: &[],
+    right: ('s', ""),
+};
+const CONTAINER: Operation = Operation { on: On::Container, right: ('c', ""), ..ACCOUNT };
+const BLOB: Operation = Operation { on: On::Blob, methods: PUT, right: ('o', "w"), ..ACCOUNT };
+const LEASE_BLOB: Operation = Operation { comp: "lease", headers: &[LEASE, CONDITIONS], ..BLOB };
+
+/// Everything that is played.
+pub(super) const OPERATIONS: &[Operation] = &[
+    Operation {
+        verb: Verb::GetAccount,
+        title: "Get Account Information",
+        methods: LOOK,
+        comp: "properties",
+        ..ACCOUNT
+    },
+    Operation {
+        verb: Verb::ListContainers,
+        title: "List Containers",
+        comp: "list",
+        parameters: &["prefix", "marker", "maxresults", "include"],
+        right: ('s', "l"),
+        ..ACCOUNT
+    },
+    Operation {
+        verb: Verb::CreateContainer,
+        title: "Create Container",
+        methods: PUT,
+        headers: &[METADATA],
+        right: ('c', "cw"),
+        ..CONTAINER
+    },
+    Operation {
+        verb: Verb::GetContainer,
+        title: "Get Container Properties",
+        methods: LOOK,
+        right: ('c', "r"),
+        ..CONTAINER
+    },
+    Operation {
+        verb: Verb::GetContainer,
+        title: "Get Container Metadata",
+        methods: LOOK,
+        comp: "metadata",
+        right: ('c', "r"),
+        ..CONTAINER
+    },
+    Operation {
+        verb: Verb::SetContainerMetadata,
+        title: "Set Container Metadata",
+        methods: PUT,
+        comp: "metadata",
+        headers: &[METADATA, &["If-Modified-Since"]],
+        right: ('c', "w"),
+        ..CONTAINER
+    },
+    Operation {
+        verb: Verb::DeleteContainer,
+        title: "Delete Container",
+        methods: &["DELETE"],
+        headers: &[&["If-Modified-Since", "If-Unmodified-Since"]],
+        right: ('c', "d"),
+        ..CONTAINER
+    },
+    Operation {
+        verb: Verb::ListBlobs,
+        title: "List Blobs",
+        comp: "list",
+        parameters: &["prefix", "delimiter", "marker", "maxresults", "include"],
+        right: ('c', "l"),
+        ..CONTAINER
+    },
+    Operation {
+        verb: Verb::PutBlob,
+        title: "Put Blob",
+        headers: &[
+            &["Content-MD5", "x-ms-blob-content-length", "x-ms-blob-type"],
+            PROPERTIES,
+            METADATA,
+            LEASE_ID,
+            CONDITIONS,
+        ],
+        right: ('o', "cw"),
+        ..BLOB
+    },
+    Operation {
+        verb: Verb::GetBlob,
+        title: "Get Blob",
+        methods: GET,
+        parameters: &["snapshot"],
+        headers: &[&["Range", "x-ms-range", "x-ms-range-get-content-md5"], LEASE_ID, CONDITIONS],
+        right: ('o', "r"),
+        ..BLOB
+    },
+    Operation {
+        verb: Verb::HeadBlob,
+        title: "Get Blob Properties",
+        methods: &["HEAD"],
+        parameters: &["snapshot"],
+        headers: &[LEASE_ID, CONDITIONS],
+        right: ('o', "r"),
+        ..BLOB
+    },
+    Operation {
+        verb: Verb::GetMetadata,
+        title: "Get Blob Metadata",
+        methods: LOOK,
+        comp: "metadata",
+        parameters: &["snapshot"],
+        headers: &[LEASE_ID, CONDITIONS],
+        right: ('o', "r"),
+        ..BLOB
+    },
+    Operation {
+        verb: Verb::DeleteBlob,
+        title: "Delete Blob",
+        methods: &["DELETE"],
+        parameters: &["snapshot"],
+        headers: &[&["x-ms-delete-snapshots"], LEASE_ID, CONDITIONS],
+        right: ('o', "d"),
+        ..BLOB
+    },
+    Operation {
+        verb: Verb::SetMetadata,
+        title: "Set Blob Metadata",
+        comp: "metadata",
+        headers: &[METADATA, LEASE_ID, CONDITIONS],
+        ..BLOB
+    },
+    Operation {
+        verb: Verb::SetProperties,
+        title: "Set Blob Properties",
+        comp: "properties",
+        headers: &[PROPERTIES, LEASE_ID, CONDITIONS],
+        ..BLOB
+    },
+    Operation {
+        verb: Verb::Snapshot,
+        title: "Snapshot Blob",
+        comp: "snapshot",
+        headers: &[METADATA, LEASE_ID, CONDITIONS],
+        right: ('o', "cw"),
+        ..BLOB
+    },
+    Operation {
+        verb: Verb::PutBlock,
+        title: "Put Block",
+        comp: "block",
+        parameters: &["blockid"],
+        headers: &[&["Content-MD5"], LEASE_ID],
+        right: ('o', "cw"),
+        ..BLOB
+    },
+    Operation {
+        verb: Verb::PutBlockList,
+        title: "Put Block List",
+        comp: "blocklist",
+        headers: &[&["Content-MD5"], PROPERTIES, METADATA, LEASE_ID, CONDITIONS],
+        right: ('o', "cw"),
+        ..BLOB
+    },
+    Operation {
+        verb: Verb::GetBlockList,
+        title: "Get Block List",
+        methods: GET,
+        comp: "blocklist",
+        parameters: &["blocklisttype"],
+        headers: &[LEASE_ID],
+        right: ('o', "r"),
+        ..BLOB
+    },
+    Operation {
+        verb: Verb::Acquire,
+        title: "Lease Blob: acquire",
+        action: "acquire",
+        ..LEASE_BLOB
+    },
+    Operation { verb: Verb::Renew, title: "Lease Blob: renew", action: "renew", ..LEASE_BLOB },
+    Operation { verb: Verb::Change, title: "Lease Blob: change", action: "change", ..LEASE_BLOB },
+    Operation {
+        verb: Verb::Release,
+        title: "Lease Blob: release",
+        action: "release",
+        ..LEASE_BLOB
+    },
+    Operation {
+        verb: Verb::Break,
+        title: "Lease Blob: break",
+        action: "break",
+        right: ('o', "dw"),
+        ..LEASE_BLOB
+    },
+];
+
+/// Operations that are real and not played, by what they are about and their `comp`.
+pub(super) const NOT_PLAYED: &[(On, &str, &str)] = &[
+    (On::Account, "batch", "Blob Batch"),
+    (On::Account, "blobs", "Find Blobs by Tags"),
+    (On::Account, "properties", "Get and Set Blob Service Properties"),
+    (On::Account, "stats", "Get Blob Service Stats"),
+    (On::Account, "userdelegationkey", "Get User Delegation Key"),
+    (On::Container, "acl", "Get and Set Container ACL"),
+    (On::Container, "batch", "Blob Batch"),
+    (On::Container, "blobs", "Find Blobs by Tags"),
+    (On::Container, "lease", "Lease Container"),
+    (On::Container, "rename", "Rename Container"),
+    (On::Container, "undelete", "Restore Container"),
+    (On::Blob, "appendblock", "Append Block"),
+    (On::Blob, "copy", "Abort Copy Blob"),
+    (On::Blob, "expiry", "Set Blob Expiry"),
+    (On::Blob, "immutabilityPolicies", "Set Blob Immutability Policy"),
+    (On::Blob, "incrementalcopy", "Incremental Copy Blob"),
+    (On::Blob, "legalhold", "Set Blob Legal Hold"),
+    (On::Blob, "page", "Put Page"),
+    (On::Blob, "pagelist", "Get Page Ranges"),
+    (On::Blob, "query", "Query Blob Contents"),
+    (On::Blob, "seal", "Append Blob Seal"),
+    (On::Blob, "tags", "Get and Set Blob Tags"),
+    (On::Blob, "tier", "Set Blob Tier"),
+    (On::Blob, "undelete", "Undelete Blob"),
+];
+
+impl Operation {
+    /// Which operation a request asks for.
+    pub(super) fn of(address: &Address, request: &Request) -> Result<&'static Operation, Failure> {
+        let comp = address.parameter("comp").unwrap_or_default();
+        let restype = address.parameter("restype").unwrap_or_default();
+        let on = match address.resource.as_ref().map_err(|code| *code)? {
+            // Of an account one asks at any place, by its own name or that of a container.
+            _ if restype == "account" => On::Account,
+            Resource::Account => On::Account,
+            Resource::Container(_) => On::Container,
+            Resource::Blob(..) => On::Blob,
+        };
+        let of_comp = || OPERATIONS.iter().filter(|row| row.on == on && row.comp == comp);
+        let plain = match (on, comp) {
+            (On::Account, "properties") => restype == "account",
+            (On::Container, _) => restype == "container",
+            (On::Account | On::Blob, _) => restype.is_empty(),
+        };
+        let real = NOT_PLAYED.iter().find(|(of, known, _)| *of == on && *known == comp);
+        match real {
+            Some((_, _, title)) if of_comp().next().is_none() || !plain => {
+                return Err(Failure::not_played(title));
+            }
+            _ if !plain => {
+                return Err(Failure::not_played(&format!("restype={restype} here")));
+            }
+            None if comp.is_empty() && on == On::Account => return Err(Code::InvalidUri.into()),
+            None if of_comp().next().is_none() => return Err(Failure::query("comp", comp)),
+            _ => {}
+        }
+        let method = request.method.as_str();
+        let mut fitting = of_comp().filter(|row| row.methods.contains(&method));
+        let first = fitting.next().ok_or(Code::UnsupportedHttpVerb)?;
+        if first.action.is_empty() { Ok(first) } else { leasing(request) }
+    }
+
+    /// Refuses what has an effect that the store does not play, conditions where there are none, and what cannot be
+    /// done to a snapshot.
+    pub(super) fn judge(
+        &self,
+        address: &Address,
+        request: &Request,
+        access: &Access,
+    ) -> Result<(), Failure> {
+        let title = self.title;
+        for (name, _) in &address.query {
+            let overrides = matches!(access, Access::Sas(permit) if permit.account.is_none())
+                && matches!(self.verb, Verb::GetBlob | Verb::HeadBlob);
+            let known = contains(ALWAYS, name)
+                || contains(self.parameters, name)
+                || (overrides && contains(OVERRIDES, name));
+            if !known && name.eq_ignore_ascii_case("snapshot") {
+                return Err(Code::InvalidOperation.into());
+            }
+            if !known && !name.is_empty() {
+                return Err(Failure::not_played(&format!("the parameter {name} of {title}")));
+            }
+        }
+        for (name, _) in &request.headers {
+            let name = name.to_ascii_lowercase();
+            let condition = contains(CONDITIONS, &name);
+            let effective = condition || name.starts_with("x-ms-");
+            let known =
+                contains(HARMLESS, &name) || self.headers.iter().any(|some| contains(some, &name));
+            if effective && !known {
+                return Err(if condition {
+                    Failure::from(Code::ConditionHeadersNotSupported).because("HeaderName", &name)
+                } else {
+                    Failure::not_played(&format!("the header {name} of {title}"))
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+fn contains(names: &[&str], name: &str) -> bool {
+    names.iter().any(|known| match known.strip_suffix('*') {
+        Some(beginning) => {
+            name.get(..beginning.len()).is_some_and(|own| own.eq_ignore_ascii_case(beginning))
+        }
+        None => known.eq_ignore_ascii_case(name),
+    })
+}
+
+/// The action of a lease operation. Not documented: whether `Acquire` is `acquire`. The service's other enumerations
+/// of this kind ignore case, and so does this.
+fn leasing(request: &Request) -> Result<&'static Operation, Failure> {
+    const NAME: &str = "x-ms-lease-action";
+    let action = request.header(NAME).ok_or_else(|| Failure::missing(NAME))?;
+    OPERATIONS
+        .iter()
+        .find(|row| !row.action.is_empty() && row.action.eq_ignore_ascii_case(action))
+        .ok_or_else(|| Failure::header(NAME, action))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_rows_are_for_one_request() {
+        for (index, one) in OPERATIONS.iter().enumerate() {
+            for other in &OPERATIONS[index + 1..] {
+                let same = one.on == other.on
+                    && one.comp == other.comp
+                    && one.action == other.action
+                    && one.methods.iter().any(|method| other.methods.contains(method));
+                assert!(!same, "{} and {}", one.title, other.title);
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_played_is_not_listed_as_missing() {
+        for (on, comp, title) in NOT_PLAYED {
+            let played = OPERATIONS.iter().any(|row| row.on == *on && row.comp == *comp);
+            // The service's properties and the account's differ in `restype` alone.
+            assert!(!played || *comp == "properties", "{title}");
+        }
+    }
+}

@@ -1,0 +1,458 @@
+//! What clients ask beside leases: ranges, listings, blocks, checksums, and what is refused because it is not played.
+
+use tenure::store::sas::{Scope, Terms};
+use tenure::store::{Account, EMULATOR_ACCOUNT, EMULATOR_KEY, KeyName, Request, Response};
+use tenure_guest::azure::http_date;
+
+use super::script::signed;
+use super::send::{Direct, Send};
+
+const BOX: &str = "/devstoreaccount1/box";
+
+/// A store with one container and in it `blob`, the ten digits.
+fn store() -> Direct {
+    let mut store = Direct::new();
+    assert_eq!(ask(&mut store, "PUT", &format!("{BOX}?restype=container"), &[], "").status, 201);
+    assert_eq!(put(&mut store, "blob", &[], "0123456789").status, 201);
+    store
+}
+
+fn request(
+    store: &Direct,
+    method: &str,
+    target: &str,
+    headers: &[(&str, &str)],
+    body: &str,
+) -> Request {
+    let mut request = Request::new(method, target)
+        .with("Host", "127.0.0.1:10000")
+        .with("x-ms-date", &http_date::format(store.now().wall));
+    if !headers.iter().any(|(name, _)| *name == "x-ms-version") {
+        request = request.with("x-ms-version", "2026-10-06");
+    }
+    if method == "PUT" {
+        request = request.with("Content-Length", &body.len().to_string());
+    }
+    request = headers.iter().fold(request, |request, (name, value)| request.with(name, value));
+    request.body = body.to_owned().into();
+    request
+}
+
+fn ask(
+    store: &mut Direct,
+    method: &str,
+    target: &str,
+    headers: &[(&str, &str)],
+    body: &str,
+) -> Response {
+    let request = request(store, method, target, headers, body);
+    store.send(&signed(request, EMULATOR_KEY, EMULATOR_ACCOUNT, "SharedKey"))
+}
+
+fn put(store: &mut Direct, name: &str, headers: &[(&str, &str)], body: &str) -> Response {
+    let headers = [&[("x-ms-blob-type", "BlockBlob")], headers].concat();
+    ask(store, "PUT", &format!("{BOX}/{name}"), &headers, body)
+}
+
+fn get(store: &mut Direct, headers: &[(&str, &str)]) -> Response {
+    ask(store, "GET", &format!("{BOX}/blob"), headers, "")
+}
+
+fn text(answer: &Response) -> &str {
+    std::str::from_utf8(&answer.body).unwrap()
+}
+
+fn told(answer: &Response) -> (u16, Option<&str>) {
+    (answer.status, answer.code())
+}
+
+/// What stands in elements of that name, in their order.
+fn elements<'a>(xml: &'a str, name: &str) -> Vec<&'a str> {
+    let (open, close) = (format!("<{name}>"), format!("</{name}>"));
+    xml.split(open.as_str())
+        .skip(1)
+        .map(|rest| rest.split(close.as_str()).next().unwrap())
+        .collect()
+}
+
+#[test]
+fn every_version_of_the_future_is_taken() {
+    let mut store = store();
+    for version in ["2026-06-06", "2026-10-06", "2031-01-01"] {
+        let answer = get(&mut store, &[("x-ms-version", version)]);
+        assert_eq!((answer.status, answer.header("x-ms-version")), (200, Some(version)));
+    }
+    for version in ["2016-05-30", "2026-13-01", "tomorrow", "2026-6-6"] {
+        let answer = get(&mut store, &[("x-ms-version", version)]);
+        assert_eq!(told(&answer), (400, Some("InvalidHeaderValue")), "{version}");
+    }
+}
+
+#[test]
+fn a_range_is_a_part() {
+    let mut store = store();
+    for (header, value, part, range) in [
+        ("x-ms-range", "bytes=0-33554431", "0123456789", "bytes 0-9/10"),
+        ("Range", "bytes=2-4", "234", "bytes 2-4/10"),
+        ("Range", "bytes=7-", "789", "bytes 7-9/10"),
+    ] {
+        let answer = get(&mut store, &[(header, value)]);
+        assert_eq!((answer.status, text(&answer)), (206, part), "{value}");
+        assert_eq!(answer.header("content-range"), Some(range));
+        assert_eq!(answer.header("content-length"), Some(part.len().to_string().as_str()));
+        // The checksum of the whole is not one of the part.
+        assert_eq!(answer.header("content-md5"), None);
+        assert_eq!(answer.header("x-ms-blob-content-md5"), Some("eB5eJF1ptWaXm4bijSPyxw=="));
+    }
+    let checked = [("Range", "bytes=0-2"), ("x-ms-range-get-content-md5", "true")];
+    assert_eq!(get(&mut store, &checked).header("content-md5"), Some("0kkPBI3Dt3pFfj5FCrTrOA=="));
+    let behind = get(&mut store, &[("Range", "bytes=10-")]);
+    assert_eq!(told(&behind), (416, Some("InvalidRange")));
+    assert_eq!(behind.header("content-range"), Some("bytes */10"));
+    assert_eq!(told(&get(&mut store, &[("Range", "bytes=-3")])), (501, Some("NotImplemented")));
+}
+
+#[test]
+fn what_is_not_played_is_refused_by_name() {
+    let mut store = store();
+    let blob = format!("{BOX}/blob");
+    let container = format!("{BOX}?restype=container");
+    let kind = ("x-ms-blob-type", "BlockBlob");
+    let at = |query: &str| format!("{blob}?{query}");
+    let of = |query: &str| format!("{container}&{query}");
+    let account = |query: &str| format!("/devstoreaccount1/?{query}");
+    // Method, address, headers, and what the message must name.
+    type Row = (&'static str, String, Vec<(&'static str, &'static str)>, &'static str);
+    let rows: Vec<Row> = vec![
+        ("PUT", blob.clone(), vec![("x-ms-copy-source", "http://x/y")], "x-ms-copy-source"),
+        ("PUT", blob.clone(), vec![kind, ("x-ms-copy-source", "http://x/y")], "x-ms-copy-source"),
+        ("PUT", blob.clone(), vec![kind, ("x-ms-tags", "a=b")], "x-ms-tags"),
+        ("PUT", blob.clone(), vec![kind, ("x-ms-if-tags", "a = 'b'")], "x-ms-if-tags"),
+        (
+            "PUT",
+            blob.clone(),
+            vec![kind, ("x-ms-content-crc64", "AAAAAAAAAAA=")],
+            "x-ms-content-crc64",
+        ),
+        (
+            "PUT",
+            blob.clone(),
+            vec![kind, ("x-ms-structured-body", "XSM/1.0")],
+            "x-ms-structured-body",
+        ),
+        ("PUT", blob.clone(), vec![kind, ("x-ms-access-tier", "Cool")], "x-ms-access-tier"),
+        ("PUT", blob.clone(), vec![kind, ("x-ms-encryption-key", "k")], "x-ms-encryption-key"),
+        ("PUT", blob.clone(), vec![("x-ms-blob-type", "AppendBlob")], "AppendBlob"),
+        ("DELETE", at("versionid=2026-01-01"), vec![], "versionid"),
+        ("DELETE", at("deletetype=permanent"), vec![], "deletetype"),
+        ("GET", at("versionid=2026-01-01"), vec![], "versionid"),
+        ("GET", at("rscc=no-store"), vec![], "rscc"),
+        ("GET", blob.clone(), vec![("x-ms-if-tags", "a = 'b'")], "x-ms-if-tags"),
+        ("PUT", at("comp=tier"), vec![], "Set Blob Tier"),
+        ("PUT", at("comp=tags"), vec![], "Blob Tags"),
+        ("PUT", at("comp=appendblock"), vec![], "Append Block"),
+        ("PUT", at("comp=page"), vec![], "Put Page"),
+        ("POST", account("comp=batch"), vec![], "Blob Batch"),
+        ("GET", account("restype=service&comp=properties"), vec![], "Blob Service Properties"),
+        ("PUT", of("comp=lease"), vec![("x-ms-lease-action", "acquire")], "Lease Container"),
+        ("PUT", of("comp=acl"), vec![], "Container ACL"),
+        ("DELETE", container.clone(), vec![("x-ms-lease-id", "a")], "x-ms-lease-id"),
+        ("GET", of("comp=list&include=uncommittedblobs"), vec![], "uncommittedblobs"),
+        ("GET", of("comp=list&startfrom=b"), vec![], "startfrom"),
+    ];
+    for (method, target, headers, name) in rows {
+        let answer = ask(&mut store, method, &target, &headers, "");
+        let what = format!("{method} {target} {headers:?}: {} {}", answer.status, text(&answer));
+        assert_eq!(told(&answer), (501, Some("NotImplemented")), "{what}");
+        let message = elements(text(&answer), "Message")[0];
+        assert!(message.contains("does not play") && message.contains(name), "{what}");
+    }
+    assert_eq!(text(&get(&mut store, &[])), "0123456789", "nothing has happened to the blob");
+}
+
+#[test]
+fn conditions_belong_to_operations_that_have_them() {
+    let mut store = store();
+    let list = format!("{BOX}?restype=container&comp=list");
+    let answer = ask(&mut store, "GET", &list, &[("If-Match", "\"a\"")], "");
+    assert_eq!(told(&answer), (400, Some("ConditionHeadersNotSupported")));
+    let etag = get(&mut store, &[]).header("etag").unwrap().to_owned();
+    let tags = format!("\"0x8D0\", {etag}");
+    assert_eq!(get(&mut store, &[("If-Match", &tags)]).status, 200);
+    assert_eq!(get(&mut store, &[("If-None-Match", &tags)]).status, 304);
+    assert_eq!(
+        told(&get(&mut store, &[("If-None-Match", "*")])),
+        (400, Some("UnsatisfiableCondition"))
+    );
+    // One header of two lets a read through: the blob changed since then.
+    let old = ("If-Modified-Since", "Thu, 01 Jan 2026 00:00:00 GMT");
+    assert_eq!(get(&mut store, &[("If-None-Match", &etag), old]).status, 200);
+    let both = [("If-Match", etag.as_str()), ("If-None-Match", "\"0x8D0\"")];
+    let answer = put(&mut store, "blob", &both, "other");
+    assert_eq!(told(&answer), (400, Some("MultipleConditionHeadersNotSupported")));
+}
+
+#[test]
+fn a_checksum_is_checked_and_comes_back() {
+    let mut store = store();
+    let (right, wrong) = ("XUFAKrxLKna5cZ2REBfFkg==", "1B2M2Y8AsgTpgAmY7PhCfg==");
+    for header in ["Content-MD5", "x-ms-blob-content-md5"] {
+        assert_eq!(
+            told(&put(&mut store, "b", &[(header, wrong)], "hello")),
+            (400, Some("Md5Mismatch"))
+        );
+        assert_eq!(
+            told(&put(&mut store, "b", &[(header, "x")], "hello")),
+            (400, Some("InvalidMd5"))
+        );
+        let answer = put(&mut store, "b", &[(header, right)], "hello");
+        assert_eq!((answer.status, answer.header("content-md5")), (201, Some(right)));
+    }
+    assert_eq!(put(&mut store, "b", &[], "hello").status, 201);
+    let read = ask(&mut store, "GET", &format!("{BOX}/b"), &[], "");
+    assert_eq!(
+        read.header("content-md5"),
+        Some(right),
+        "the service makes one where none is given"
+    );
+}
+
+#[test]
+fn names_of_metadata_keep_their_case() {
+    let mut store = store();
+    put(&mut store, "blob", &[("x-ms-meta-OwnerName", "Ada")], "x");
+    let answer = get(&mut store, &[]);
+    assert!(
+        answer.headers.contains(&("x-ms-meta-OwnerName".to_owned(), "Ada".to_owned())),
+        "{answer:?}"
+    );
+    let list = format!("{BOX}?restype=container&comp=list&include=metadata");
+    let answer = ask(&mut store, "GET", &list, &[], "");
+    assert_eq!(elements(text(&answer), "Metadata"), ["<OwnerName>Ada</OwnerName>"]);
+    let only = ask(&mut store, "GET", &format!("{BOX}/blob?comp=metadata"), &[], "");
+    assert_eq!((only.header("x-ms-meta-OwnerName"), only.body.len()), (Some("Ada"), 0));
+}
+
+#[test]
+fn containers_are_listed_in_pages() {
+    let mut store = store();
+    for name in ["alpha", "beta", "bravo"] {
+        let target = format!("/devstoreaccount1/{name}?restype=container");
+        assert_eq!(ask(&mut store, "PUT", &target, &[("x-ms-meta-Of", name)], "").status, 201);
+    }
+    let list = |store: &mut Direct, query: &str| {
+        let answer = ask(store, "GET", &format!("/devstoreaccount1/?comp=list{query}"), &[], "");
+        assert_eq!(answer.status, 200, "{}", text(&answer));
+        assert_eq!(answer.header("content-type"), Some("application/xml"));
+        text(&answer).to_owned()
+    };
+    let all = list(&mut store, "");
+    assert_eq!(elements(&all, "Name"), ["alpha", "beta", "box", "bravo"]);
+    assert!(all.contains("ServiceEndpoint=\"http://127.0.0.1:10000/devstoreaccount1/\""), "{all}");
+    assert_eq!(elements(&all, "NextMarker"), [""]);
+    assert_eq!(elements(&all, "LeaseState"), ["available"; 4]);
+    assert_eq!(elements(&list(&mut store, "&include=metadata&prefix=a"), "Of"), ["alpha"]);
+    let first = list(&mut store, "&prefix=b&maxresults=2");
+    assert_eq!(
+        (elements(&first, "Name"), elements(&first, "MaxResults")),
+        (vec!["beta", "box"], vec!["2"])
+    );
+    let marker = elements(&first, "NextMarker")[0];
+    let second = list(&mut store, &format!("&prefix=b&maxresults=2&marker={marker}"));
+    assert_eq!(
+        (elements(&second, "Name"), elements(&second, "NextMarker")),
+        (vec!["bravo"], vec![""])
+    );
+}
+
+#[test]
+fn blobs_are_listed_flat_and_by_prefix() {
+    let mut store = store();
+    for name in ["a/1", "a/2", "a/b/3", "c%26%3C%3E", "d%01%EF%BF%BE", "%C3%A4%20x"] {
+        assert_eq!(
+            put(&mut store, name, &[("Content-Type", "text/plain")], "x").status,
+            201,
+            "{name}"
+        );
+    }
+    let list = |store: &mut Direct, query: &str| {
+        let target = format!("{BOX}?restype=container&comp=list{query}");
+        let answer = ask(store, "GET", &target, &[], "");
+        assert_eq!(answer.status, 200, "{}", text(&answer));
+        text(&answer).to_owned()
+    };
+    let all = list(&mut store, "");
+    assert_eq!(elements(&all, "Name"), ["a/1", "a/2", "a/b/3", "blob", "c&amp;&lt;&gt;", "ä x"]);
+    assert!(all.contains("<Name Encoded=\"true\">d%01%EF%BF%BE</Name>"), "{all}");
+    assert!(all.contains("ContainerName=\"box\""), "{all}");
+    assert_eq!(elements(&all, "Content-Length")[3], "10");
+    assert_eq!(elements(&all, "Content-Type")[0], "text/plain");
+    assert!(elements(&all, "Etag").iter().all(|etag| etag.starts_with("0x8D")), "{all}");
+    let levels = list(&mut store, "&delimiter=%2F");
+    assert_eq!(elements(&levels, "BlobPrefix"), ["<Name>a/</Name>"]);
+    assert_eq!(elements(&levels, "Delimiter"), ["/"]);
+    let below = list(&mut store, "&prefix=a%2F&delimiter=%2F");
+    assert_eq!(elements(&below, "Name"), ["a/1", "a/2", "a/b/"]);
+    let (mut names, mut marker) = (Vec::new(), String::new());
+    loop {
+        let page = list(&mut store, &format!("&prefix=a&maxresults=1&marker={marker}"));
+        names.extend(elements(&page, "Name").into_iter().map(str::to_owned));
+        elements(&page, "NextMarker")[0].clone_into(&mut marker);
+        if marker.is_empty() {
+            break;
+        }
+    }
+    assert_eq!(names, ["a/1", "a/2", "a/b/3"]);
+    for (query, status, code) in [
+        ("&maxresults=0", 400, "OutOfRangeQueryParameterValue"),
+        ("&maxresults=x", 400, "InvalidQueryParameterValue"),
+        ("&marker=%21", 400, "InvalidQueryParameterValue"),
+        ("&include=everything", 400, "InvalidQueryParameterValue"),
+    ] {
+        let target = format!("{BOX}?restype=container&comp=list{query}");
+        let answer = ask(&mut store, "GET", &target, &[], "");
+        assert_eq!(told(&answer), (status, Some(code)), "{query}");
+    }
+    let missing =
+        ask(&mut store, "GET", "/devstoreaccount1/none?restype=container&comp=list", &[], "");
+    assert_eq!(told(&missing), (404, Some("ContainerNotFound")));
+}
+
+#[test]
+fn a_listing_tells_leases_and_snapshots() {
+    let mut store = store();
+    let blob = format!("{BOX}/blob");
+    assert_eq!(ask(&mut store, "PUT", &format!("{blob}?comp=snapshot"), &[], "").status, 201);
+    let acquire = [("x-ms-lease-action", "acquire"), ("x-ms-lease-duration", "-1")];
+    assert_eq!(ask(&mut store, "PUT", &format!("{blob}?comp=lease"), &acquire, "").status, 201);
+    let list = format!("{BOX}?restype=container&comp=list&include=snapshots");
+    let xml = ask(&mut store, "GET", &list, &[], "");
+    assert_eq!(elements(text(&xml), "Snapshot").len(), 1);
+    assert_eq!(elements(text(&xml), "LeaseState"), ["available", "leased"]);
+    assert_eq!(elements(text(&xml), "LeaseDuration"), ["infinite"]);
+}
+
+#[test]
+fn a_blob_is_made_of_blocks() {
+    let mut store = store();
+    let at = |query: &str| format!("{BOX}/large?{query}");
+    let block = |store: &mut Direct, id: &str, body: &str| {
+        ask(store, "PUT", &at(&format!("comp=block&blockid={id}")), &[], body)
+    };
+    let commit = |store: &mut Direct, list: &str| {
+        let xml =
+            format!("<?xml version=\"1.0\" encoding=\"utf-8\"?><BlockList>{list}</BlockList>");
+        ask(
+            store,
+            "PUT",
+            &at("comp=blocklist"),
+            &[("x-ms-blob-content-type", "text/x"), ("x-ms-meta-A", "1")],
+            &xml,
+        )
+    };
+    for (id, body) in [("YQ%3D%3D", "one "), ("Yg%3D%3D", "two "), ("Yw%3D%3D", "three")] {
+        assert_eq!(block(&mut store, id, body).status, 201);
+    }
+    let read = |store: &mut Direct| ask(store, "GET", &format!("{BOX}/large"), &[], "");
+    assert_eq!(told(&read(&mut store)), (404, Some("BlobNotFound")), "nothing is committed yet");
+    let uncommitted = ask(&mut store, "GET", &at("comp=blocklist&blocklisttype=all"), &[], "");
+    assert_eq!(elements(text(&uncommitted), "Name"), ["YQ==", "Yg==", "Yw=="]);
+    let (a, b, c) = ("<Latest>YQ==</Latest>", "<Latest>Yg==</Latest>", "<Latest>Yw==</Latest>");
+    assert_eq!(commit(&mut store, &format!("{a}{b}{c}")).status, 201);
+    let whole = read(&mut store);
+    assert_eq!((text(&whole), whole.header("content-type")), ("one two three", Some("text/x")));
+    assert_eq!(whole.header("x-ms-meta-A"), Some("1"));
+    assert_eq!(block(&mut store, "Yg%3D%3D", "2 ").status, 201);
+    assert_eq!(commit(&mut store, &format!("{c}<Committed>Yg==</Committed>{b}")).status, 201);
+    assert_eq!(text(&read(&mut store)), "threetwo 2 ");
+    assert_eq!(
+        told(&commit(&mut store, "<Uncommitted>YQ==</Uncommitted>")),
+        (400, Some("InvalidBlockList"))
+    );
+    assert_eq!(told(&block(&mut store, "YWI%3D%3D", "x")), (400, Some("InvalidBlockId")));
+    assert_eq!(
+        told(&block(&mut store, "YWJjZA%3D%3D", "x")),
+        (400, Some("InvalidBlobOrBlock")),
+        "another length"
+    );
+    assert_eq!(told(&commit(&mut store, "<Latest>")), (400, Some("InvalidXmlDocument")));
+}
+
+#[test]
+fn a_signature_may_override_headers_of_answers() {
+    let mut store = store();
+    let expires = store.now().wall + chrono::TimeDelta::hours(1);
+    let blob = Scope::Blob { container: "box".to_owned(), blob: "blob".to_owned() };
+    let key = tenure_guest::azure::shared_key::Key::from_base64(EMULATOR_KEY).unwrap();
+    let se = expires.to_rfc3339_opts(chrono::SecondsFormat::Secs, true);
+    // As the reference has it: the overrides are the last five lines.
+    let signed = format!(
+        "r\n\n{se}\n/blob/devstoreaccount1/box/blob\n\n\n\n2021-12-02\nb\n\n\nno-store\nattachment\n\n\ntext/x"
+    );
+    let signature = key.sign(&signed).replace('+', "%2B").replace('/', "%2F").replace('=', "%3D");
+    let query = format!("sv=2021-12-02&sr=b&sp=r&se={se}&sig={signature}");
+    let overrides = "rscc=no-store&rscd=attachment&rsct=text%2Fx";
+    for method in ["GET", "HEAD"] {
+        let request = Request::new(method, &format!("{BOX}/blob?{query}&{overrides}"));
+        let answer = store.send(&request);
+        assert_eq!(answer.status, 200, "{}", text(&answer));
+        for (name, value) in [
+            ("Cache-Control", "no-store"),
+            ("Content-Disposition", "attachment"),
+            ("Content-Type", "text/x"),
+        ] {
+            assert_eq!(answer.header(name), Some(value), "{name}");
+        }
+    }
+    let account = Account::emulator();
+    let token = account.sas(KeyName::Key1, &Terms::new(blob, "r", expires)).unwrap();
+    let request = Request::new("GET", &format!("{BOX}/blob?{}", token.query()));
+    assert_eq!(store.send(&request).header("content-type"), Some("application/octet-stream"));
+}
+
+#[test]
+fn listing_needs_its_own_permission() {
+    let mut store = store();
+    let expires = store.now().wall + chrono::TimeDelta::hours(1);
+    let mut list = |scope: Scope, permissions: &str, target: &str| {
+        let token = Account::emulator()
+            .sas(KeyName::Key1, &Terms::new(scope, permissions, expires))
+            .unwrap();
+        let answer = store.send(&Request::new("GET", &format!("{target}&{}", token.query())));
+        (answer.status, answer.code().map(str::to_owned))
+    };
+    let of = |types: &str| Scope::Account { services: "b".to_owned(), types: types.to_owned() };
+    let (blobs, containers) =
+        (format!("{BOX}?restype=container&comp=list"), "/devstoreaccount1/?comp=list");
+    let refused = |code: &str| (403, Some(code.to_owned()));
+    assert_eq!(list(Scope::Container("box".to_owned()), "l", &blobs), (200, None));
+    assert_eq!(
+        list(Scope::Container("box".to_owned()), "r", &blobs),
+        refused("AuthorizationPermissionMismatch")
+    );
+    assert_eq!(list(of("c"), "l", &blobs), (200, None));
+    assert_eq!(list(of("o"), "l", &blobs), refused("AuthorizationResourceTypeMismatch"));
+    assert_eq!(list(of("s"), "l", containers), (200, None));
+    assert_eq!(list(of("c"), "l", containers), refused("AuthorizationResourceTypeMismatch"));
+}
+
+#[test]
+fn to_create_is_not_to_overwrite_in_blocks_either() {
+    let mut store = store();
+    let expires = store.now().wall + chrono::TimeDelta::hours(1);
+    let terms = Terms::new(Scope::Container("box".to_owned()), "c", expires);
+    let token = Account::emulator().sas(KeyName::Key1, &terms).unwrap();
+    let mut send = |name: &str, query: &str, body: &str| {
+        let mut request = Request::new("PUT", &format!("{BOX}/{name}?{query}&{}", token.query()))
+            .with("Content-Length", &body.len().to_string());
+        request.body = body.to_owned().into();
+        let answer = store.send(&request);
+        (answer.status, answer.code().map(str::to_owned))
+    };
+    let list = "<BlockList><Latest>YQ==</Latest></BlockList>";
+    assert_eq!(send("new", "comp=block&blockid=YQ%3D%3D", "x"), (201, None));
+    assert_eq!(send("new", "comp=blocklist", list), (201, None));
+    let refused = (403, Some("UnauthorizedBlobOverwrite".to_owned()));
+    assert_eq!(send("new", "comp=block&blockid=YQ%3D%3D", "x"), refused);
+    assert_eq!(send("blob", "comp=blocklist", list), refused);
+}

@@ -1,0 +1,67 @@
+//! What strangers write who may: records that no candidate writes, and blobs beside the election's.
+
+use tenure_guest::azure::name::Aside;
+use uuid::Uuid;
+
+/// Metadata, as headers.
+type Fields = Vec<(String, String)>;
+
+fn fields(all: &[(&str, &str)]) -> Fields {
+    all.iter().map(|(name, value)| (format!("x-ms-meta-{name}"), (*value).to_string())).collect()
+}
+
+/// The n-th kind of record. `term` is the newest that was won.
+pub fn record(n: u64, term: u64) -> Fields {
+    let term = term.to_string();
+    let last = (u64::MAX / 2).to_string();
+    let lines = "m0%0A%0D%1B".repeat(200);
+    let long = "%C3%BC".repeat(1_200);
+    let plain = |changed: &[(&'static str, &str)]| {
+        let mut record = vec![
+            ("tenureformat", "1"),
+            ("tenureterm", term.as_str()),
+            ("tenureleader", "a%20stranger"),
+            ("tenurenonce", "00000000000000ee"),
+            ("tenuresince", "2026-11-01T00:00:00Z"),
+        ];
+        for (name, value) in changed {
+            record.retain(|(known, _)| known != name);
+            record.push((*name, *value));
+        }
+        fields(&record)
+    };
+    match n % 9 {
+        0 => plain(&[("tenureterm", &last)]),
+        1 => plain(&[("tenureterm", "18446744073709551615")]),
+        2 => plain(&[("tenureterm", "9999999999999")]),
+        3 => plain(&[("tenureleader", &lines)]),
+        4 => plain(&[("tenureaddress", &long)]),
+        5 => plain(&[("tenureslot", "2100-01-01T00:00:00Z"), ("tenureattempt", "1")]),
+        6 => plain(&[("tenureheir", "m1"), ("tenurepriority", "4294967295")]),
+        7 => plain(&[("tenureformat", "2")]),
+        _ => fields(&[("owner", "payroll")]),
+    }
+}
+
+/// The n-th kind of blob beside the election's, with the name of a candidate.
+pub fn aside(n: u64, name: &str, term: u64) -> (Aside, Fields) {
+    let (heir, term) =
+        (Uuid::from_u128(u128::from(n) << 64 | 0x4000_8000_0000_0000_0001), term.to_string());
+    let heir = heir.as_hyphenated().to_string();
+    let long = "(".repeat(7_900);
+    let lines = "m0%0A%0D%1B".repeat(100);
+    match n % 8 {
+        0 => (Aside::Heir, fields(&[("tenurecandidate", &long), ("tenurepriority", "1000")])),
+        1 => {
+            (Aside::Heir, fields(&[("tenurecandidate", &lines), ("tenurepriority", "4294967295")]))
+        }
+        2 => (Aside::Heir, fields(&[("tenurecandidate", "nobody"), ("tenurepriority", "1000")])),
+        3 | 4 => {
+            let word = [("tenurecandidate", name), ("tenureheir", &heir), ("tenureterm", &term)];
+            (Aside::Heir, fields(&word))
+        }
+        5 => (Aside::Heir, fields(&[("owner", "payroll")])),
+        6 => (Aside::Notice, fields(&[("tenurecandidate", &lines), ("tenureschedule", &lines)])),
+        _ => (Aside::Notice, fields(&[("tenurecandidate", name), ("tenureschedule", &long)])),
+    }
+}

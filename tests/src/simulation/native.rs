@@ -1,0 +1,278 @@
+//! The pure core, driven as the component drives it.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use chrono::{DateTime, Utc};
+use tenure::clock::Clock;
+use tenure::contract::{self as wit, Memory};
+use tenure::store::{Request, Response};
+use tenure_guest::azure::secret::Secret;
+use tenure_guest::azure::{Answer, Metadata, Operation};
+use tenure_guest::election::{
+    Ask, Complaint, Environment, Event, Failure, FailureKind, OwnTime, Report, Settings, Step,
+    Todo, Unreadable,
+};
+use tokio::select;
+
+use super::clock::SimClock;
+use super::condition::{BadSecret, Spoilt};
+use super::convert;
+use super::dice::Dice;
+use super::elector::{OF_CANDIDATES, heard};
+use super::fate::Broken;
+use super::fault::Fault;
+use super::history::Who;
+use super::network;
+use super::plan::{Trait, Version};
+use super::service::LATER;
+use super::token;
+use super::variables::{self, SECRET, Variables};
+use super::world::World;
+
+/// Reads settings from what a machine has.
+type Read = fn(Given<'_>) -> Result<Settings, Vec<Complaint>>;
+
+/// Drives the pure core as the component's own loop does.
+pub struct Native {
+    variables: Variables,
+    pub(super) settings: Settings,
+    world: Arc<World>,
+    who: Who,
+    machine: usize,
+    clock: SimClock,
+    /// Its own time, where no host measures time for it.
+    own: Option<Mutex<OwnTime>>,
+    dice: Mutex<Dice>,
+}
+
+/// What a machine has: variables, and what its files say.
+#[derive(Clone, Copy)]
+pub(super) struct Given<'n> {
+    variables: &'n Variables,
+    spoilt: Spoilt,
+}
+
+impl Environment for Given<'_> {
+    fn variable(&self, name: &str) -> Option<String> {
+        if self.spoilt.variable && name == "TENURE_POLL" {
+            return Some("now and then".into());
+        }
+        self.variables.iter().find(|(known, _)| *known == name).map(|(_, value)| value.clone())
+    }
+
+    fn file(&self, path: &str) -> Result<Secret, Unreadable> {
+        const OTHER: &str = "DefaultEndpointsProtocol=https;AccountName=another;\
+                             AccountKey=a2V5;EndpointSuffix=core.windows.net";
+        match (path == SECRET, self.spoilt.secret) {
+            (false, _) | (_, Some(BadSecret::Missing)) => Err(Unreadable::Missing),
+            (_, Some(BadSecret::NoText)) => Err(Unreadable::NoText),
+            (_, Some(BadSecret::Empty)) => Ok(Secret::from(" ")),
+            (_, Some(BadSecret::Nonsense)) => Ok(Secret::from("AccountKey=")),
+            (_, Some(BadSecret::OtherAccount)) => Ok(Secret::from(OTHER)),
+            (_, None) => Ok(Secret::from("UseDevelopmentStorage=true")),
+        }
+    }
+}
+
+impl Native {
+    /// For a new process.
+    pub(super) fn new(
+        world: &Arc<World>,
+        who: Who,
+        machine: usize,
+        clock: &SimClock,
+        read: Read,
+    ) -> Self {
+        let variables = variables::of(&world.plan, machine);
+        let given = Given { variables: &variables, spoilt: Spoilt::default() };
+        Self {
+            settings: read(given).expect("good settings"),
+            variables,
+            world: world.clone(),
+            who,
+            machine,
+            clock: clock.clone(),
+            own: None,
+            dice: Mutex::new(Dice::new(world.seed, OF_CANDIDATES + who as u64)),
+        }
+    }
+
+    /// For an invocation without a host.
+    pub(super) fn on_its_own(mut self) -> Self {
+        self.own = Some(Mutex::new(OwnTime::begin(self.clock.now(), self.wall())));
+        self
+    }
+
+    /// The time, as its host tells it, or as it measures it itself.
+    pub(super) fn now(&self) -> Duration {
+        let now = self.clock.now();
+        let Some(own) = &self.own else { return now };
+        own.lock().unwrap_or_else(PoisonError::into_inner).read(now, self.wall())
+    }
+
+    pub(super) async fn step(
+        &self,
+        memory: Option<Memory>,
+        elapsed: Duration,
+        event: Option<wit::Event>,
+    ) -> wit::Report {
+        let spoilt = self.world.state().spoilt[self.machine];
+        let bytes = memory.as_ref().map(Memory::as_bytes);
+        let event = event.map(convert::event);
+        let files = self.world.plan.traits.has(Trait::Files);
+        if spoilt == Spoilt::default() && !files {
+            let mut step = self.begin(&self.settings, bytes, elapsed, event);
+            return self.told(self.drive(&self.settings, &mut step).await);
+        }
+        let given = Given { variables: &self.variables, spoilt };
+        let (settings, complaints) = match Settings::read_on(given, bytes) {
+            Ok(read) => read,
+            Err(complaints) => {
+                self.met(spoilt, false);
+                return convert::report(Report::undone(bytes, event, &complaints));
+            }
+        };
+        self.met(spoilt, !complaints.is_empty());
+        let mut step = self.begin(&settings, bytes, elapsed, event);
+        step.complain(&complaints, elapsed);
+        self.told(self.drive(&settings, &mut step).await)
+    }
+
+    fn told(&self, report: Report) -> wit::Report {
+        let troubles = report.trouble.iter().map(|trouble| trouble.detail.as_str());
+        heard(&self.world, self.who, troubles);
+        convert::report(report)
+    }
+
+    /// Counts what a step met; `remembered`: it went on by what the file had said before.
+    fn met(&self, spoilt: Spoilt, remembered: bool) {
+        let mut state = self.world.state();
+        let step = state.processes[self.who].step;
+        if spoilt.secret.is_some() {
+            state.coverage.add(Fault::SecretSpoilt, step);
+        }
+        if spoilt.variable {
+            state.coverage.add(Fault::SettingsSpoilt, step);
+        }
+        if remembered {
+            state.coverage.saw(Trait::Files);
+        }
+    }
+
+    pub(super) fn begin<'s>(
+        &self,
+        settings: &'s Settings,
+        memory: Option<&[u8]>,
+        elapsed: Duration,
+        event: Option<Event>,
+    ) -> Step<'s> {
+        Step::begin(settings, memory, elapsed, event, &mut *self.dice())
+    }
+
+    /// Does what a step asks for, until it has its report.
+    pub(super) async fn drive(&self, settings: &Settings, step: &mut Step<'_>) -> Report {
+        loop {
+            let sent = self.now();
+            match step.next(sent) {
+                Todo::Rest(report) => return *report,
+                Todo::Fetch(fetch) => {
+                    let reply = token::fetch(&self.world, self.who, fetch.timeout).await;
+                    let now = self.now();
+                    step.fetched(sent, now, self.wall(), reply, &mut *self.dice());
+                }
+                Todo::Send(ask) => {
+                    let date = step.date(sent, self.wall());
+                    let reply = self.ask(settings, ask, date).await;
+                    let now = self.now();
+                    step.answered(sent, now, self.wall(), reply, &mut *self.dice());
+                }
+            }
+        }
+    }
+
+    fn dice(&self) -> std::sync::MutexGuard<'_, Dice> {
+        self.dice.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn wall(&self) -> DateTime<Utc> {
+        let wall = i64::try_from(self.world.wall(self.machine)).unwrap_or(i64::MAX);
+        DateTime::from_timestamp_millis(wall).unwrap_or(DateTime::UNIX_EPOCH)
+    }
+
+    pub(super) async fn ask(
+        &self,
+        settings: &Settings,
+        ask: Ask,
+        date: DateTime<Utc>,
+    ) -> Result<Answer, Failure> {
+        let timeout = ask.timeout;
+        let mut ask = ask;
+        self.of_version(&mut ask.operation);
+        let signed = ask.request(settings, date);
+        let request = Request {
+            method: signed.method.as_str().into(),
+            target: signed.path_and_query,
+            headers: signed.headers,
+            body: Bytes::new(),
+        };
+        let kind = select! {
+            biased;
+            answer = network::send(&self.world, self.who, request) => match answer {
+                Ok(response) => return Ok(self.read(&ask.operation, response)),
+                Err(Broken::Refused) => FailureKind::Connect,
+                Err(Broken::Reset) => FailureKind::Reset,
+            },
+            // As in the component: by the executor's clock.
+            () = tokio::time::sleep(timeout) => FailureKind::Timeout,
+        };
+        Err(Failure { kind, detail: String::new() })
+    }
+
+    fn version(&self) -> Version {
+        self.world.plan.machines[self.machine].version
+    }
+
+    /// What the version of this machine writes.
+    fn of_version(&self, operation: &mut Operation) {
+        let Operation::WriteMetadata { metadata, .. } = operation else { return };
+        match self.version() {
+            Version::Own => {}
+            Version::Newer => {
+                metadata.insert(LATER.0.into(), LATER.1.into());
+                self.world.state().coverage.saw(Trait::Newer);
+            }
+            Version::Older => {
+                let names = metadata.iter().map(|(name, _)| name.to_string());
+                let carried: Vec<_> = names.filter(|name| name.starts_with(HIDDEN)).collect();
+                for name in carried {
+                    carry(metadata, &name);
+                    self.world.state().coverage.saw(Trait::Older);
+                }
+            }
+        }
+    }
+
+    fn read(&self, operation: &Operation, response: Response) -> Answer {
+        let older = self.version() == Version::Older;
+        let headers = response.headers.into_iter().map(|(name, value)| {
+            let field = name.strip_prefix("x-ms-meta-").filter(|_| older);
+            let unknown = field.filter(|field| UNKNOWN.iter().any(|of| field.starts_with(of)));
+            let hidden = unknown.map(|field| format!("x-ms-meta-{HIDDEN}{field}"));
+            (hidden.unwrap_or(name), value.into_bytes())
+        });
+        Answer::read(operation, response.status, &headers.collect::<Vec<_>>())
+    }
+}
+
+/// Fields that an older version does not know. It has them under other names.
+const UNKNOWN: [&str; 2] = ["tenureheir", "tenurepriority"];
+const HIDDEN: &str = "zz";
+
+/// An unknown field goes back as it came.
+fn carry(metadata: &mut Metadata, hidden: &str) {
+    let value = metadata.get(hidden).unwrap_or_default().to_string();
+    metadata.remove(hidden);
+    metadata.insert(hidden[HIDDEN.len()..].into(), value);
+}

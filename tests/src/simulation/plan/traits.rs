@@ -1,0 +1,101 @@
+//! What a schedule may have beside its faults: settings, and versions of the program.
+
+use super::super::dice::Dice;
+
+macro_rules! traits {
+    ($($what:ident, $chance:literal, $fidelity:ident, $name:literal;)*) => {
+        /// A trait of a schedule.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Trait { $(#[doc = $name] $what,)* }
+
+        impl Trait {
+            /// All of them, as the tables show them.
+            pub const ALL: [Self; [$($name),*].len()] = [$(Self::$what),*];
+
+            /// For tables.
+            #[must_use]
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$what => $name),* }
+            }
+
+            /// In how many of a thousand schedules it is.
+            fn chance(self) -> u64 {
+                match self { $(Self::$what => $chance),* }
+            }
+
+            /// Whether the component has it too. A component has one version, and no files and no
+            /// identity in this simulation.
+            fn of(self) -> Fidelity {
+                match self { $(Self::$what => Fidelity::$fidelity),* }
+            }
+        }
+    };
+}
+
+#[derive(PartialEq, Eq)]
+enum Fidelity {
+    Both,
+    Native,
+}
+
+traits! {
+    SlowService, 50, Both, "round trips up to the time-out";
+    Timings, 150, Both, "other time-out, renewal and margin";
+    Priority, 120, Both, "priorities";
+    Rotation, 80, Both, "a longest tenure";
+    WarmUp, 100, Both, "warm-up";
+    Lasting, 80, Both, "work that lasts";
+    Cron, 60, Both, "a cron expression";
+    Jitter, 80, Both, "jitter";
+    TwoSchedules, 60, Both, "two schedules";
+    OneName, 60, Both, "equal names";
+    Tokens, 80, Native, "tokens that expire";
+    Files, 120, Native, "secrets in files";
+    Newer, 120, Native, "a version with another field";
+    Older, 80, Native, "a version that knows no heirs";
+}
+
+/// Of two that exclude each other, the first one stays.
+const EXCLUSIVE: [(Trait, Trait); 5] = [
+    (Trait::Lasting, Trait::Cron),
+    (Trait::Lasting, Trait::Jitter),
+    (Trait::Lasting, Trait::TwoSchedules),
+    (Trait::Cron, Trait::TwoSchedules),
+    (Trait::Tokens, Trait::Files),
+];
+
+/// Those of one schedule.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traits(u32);
+
+impl Traits {
+    /// Each by its own chance.
+    pub(super) fn draw(native: bool, dice: &mut Dice) -> Self {
+        let mut traits = Self::default();
+        for what in Trait::ALL {
+            let drawn = dice.permille(what.chance());
+            let excluded = EXCLUSIVE.iter().any(|(one, other)| *other == what && traits.has(*one));
+            if drawn && !excluded && (native || what.of() == Fidelity::Both) {
+                traits.0 |= 1 << what as u32;
+            }
+        }
+        traits
+    }
+
+    /// Whether a trait is among them.
+    #[must_use]
+    pub fn has(self, what: Trait) -> bool {
+        self.0 & (1 << what as u32) != 0
+    }
+
+    /// Their names.
+    #[must_use]
+    pub fn names(self) -> Vec<&'static str> {
+        Trait::ALL.into_iter().filter(|what| self.has(*what)).map(Trait::name).collect()
+    }
+
+    /// Whether only the pure core can have them.
+    pub(super) fn are_native(self) -> bool {
+        Trait::ALL.into_iter().any(|what| self.has(what) && what.of() == Fidelity::Native)
+    }
+}

@@ -1,0 +1,97 @@
+//! Tokens that expire, where they are asked for, and how the service reads them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tenure::store::{Request, Response};
+use tenure_guest::azure::Account;
+use tenure_guest::azure::credential::Credential;
+use tenure_guest::azure::shared_key::{authorization, decoded_query, string_to_sign};
+use tenure_guest::election::{Failure, FailureKind, Fetched};
+
+use super::history::{Answer, What, Who};
+use super::network;
+use super::plan::Trait;
+use super::world::{Millis, World};
+
+/// How long a token is good, in seconds.
+const GOOD: (u64, u64) = (20, 90);
+
+const BEARER: &str = "Bearer until-";
+
+/// Asks the identity endpoint for a token.
+///
+/// # Errors
+/// It does not answer in time.
+pub async fn fetch(world: &Arc<World>, who: Who, timeout: Duration) -> Fetched {
+    world.note(What::Fetched(who));
+    let now = world.now();
+    let (answers, given) = {
+        let mut state = world.state();
+        let latency = world.plan.latency;
+        let answers = now + state.network.between(2 * latency.least, 2 * latency.most);
+        let noise = now < world.plan.calm && state.network.permille(world.plan.noise);
+        let failed = match state.no_token(who, now) {
+            Some(Ok(status)) => Some(Ok((status, b"{}".to_vec()))),
+            Some(Err(_)) => Some(Err(())),
+            None if noise || network::outage(&state, who, now).is_some() => Some(Err(())),
+            None => None,
+        };
+        let given = failed.unwrap_or_else(|| {
+            let seconds = state.network.between(GOOD.0, GOOD.1);
+            let token = format!("until-{}", answers + 1_000 * seconds);
+            let body = format!(r#"{{"access_token":"{token}","expires_in":"{seconds}"}}"#);
+            Ok((200, body.into_bytes()))
+        });
+        (answers, given)
+    };
+    let too_late = Err(Failure { kind: FailureKind::Timeout, detail: String::new() });
+    let waits = Duration::from_millis(answers - now);
+    let Ok(answer) = given else {
+        tokio::time::sleep(timeout).await;
+        world.goes_on(who).await;
+        return too_late;
+    };
+    tokio::time::sleep(waits.min(timeout)).await;
+    world.goes_on(who).await;
+    if waits > timeout {
+        return too_late;
+    }
+    if answer.0 == 200 {
+        world.state().coverage.saw(Trait::Tokens);
+    }
+    Ok(answer)
+}
+
+/// When the token of a request ends; none when it has no token.
+pub fn read(request: &Request) -> Option<Millis> {
+    let (_, value) = request.headers.iter().find(|(name, _)| name == "authorization")?;
+    value.strip_prefix(BEARER)?.parse().ok()
+}
+
+/// The request of somebody whose token was checked, as the store takes it.
+pub fn signed(account: &Account, request: &Request, date: &str) -> Request {
+    let Credential::SharedKey(key, _) = account.credential() else { return request.clone() };
+    let mut request = request.clone();
+    request.headers.retain(|(name, _)| name != "authorization");
+    request.headers.push(("x-ms-date".into(), date.into()));
+    let (path, query) = request.target.split_once('?').unwrap_or((&request.target, ""));
+    let (query, name) = (decoded_query(query), account.name());
+    let text = string_to_sign(&request.method, path, &query, &request.headers, name);
+    request.headers.push(("authorization".into(), authorization(name, key, &text)));
+    request
+}
+
+/// What is answered to a token that has expired.
+pub fn refused(date: &str) -> (Response, Answer) {
+    const CODE: &str = "InvalidAuthenticationInfo";
+    let headers = [
+        ("x-ms-error-code", CODE),
+        ("x-ms-request-id", "of-the-front-end"),
+        ("Date", date),
+        ("Content-Length", "0"),
+    ];
+    let headers = headers.map(|(name, value)| (name.to_string(), value.to_string()));
+    let response = Response { status: 401, headers: headers.into(), ..Response::default() };
+    (response, Answer { status: 401, code: CODE, lease: None })
+}

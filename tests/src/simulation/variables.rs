@@ -1,0 +1,108 @@
+//! How the candidate of a machine is configured.
+
+use tenure_guest::election::{Delivery, Missed};
+
+use super::plan::{COOL_DOWN, Machine, Plan, Trait};
+use super::service::ELECTION;
+
+/// Variables and their values.
+pub type Variables = Vec<(&'static str, String)>;
+
+/// How a candidate with a key is let in.
+pub const KEY: [(&str, &str); 2] = [
+    ("TENURE_ELECTION", ELECTION),
+    ("AZURE_STORAGE_CONNECTION_STRING", "UseDevelopmentStorage=true"),
+];
+
+/// The file with the secret of a candidate that has it in one.
+pub const SECRET: &str = "/secrets/connection";
+
+/// The account of the emulator, by its name and address.
+const ACCOUNT: [(&str, &str); 2] = [
+    ("AZURE_STORAGE_ACCOUNT", "devstoreaccount1"),
+    ("AZURE_STORAGE_SERVICE_ENDPOINT", "http://127.0.0.1:10000/devstoreaccount1"),
+];
+
+/// The periods of a machine.
+pub fn of_timings(machine: &Machine) -> Variables {
+    let mut variables = vec![
+        ("TENURE_LEASE", format!("{}s", machine.lease)),
+        ("TENURE_POLL", format!("{}ms", machine.poll)),
+    ];
+    if let Some([margin, renew, timeout]) = machine.timings {
+        variables.push(("TENURE_MARGIN", format!("{margin}ms")));
+        variables.push(("TENURE_RENEW", format!("{renew}ms")));
+        variables.push(("TENURE_REQUEST_TIMEOUT", format!("{timeout}ms")));
+    }
+    variables
+}
+
+/// All that the candidate of a machine is told.
+pub fn of(plan: &Plan, number: usize) -> Variables {
+    let machine = &plan.machines[number];
+    let mut variables = of_timings(machine);
+    let mut set = |name: &'static str, value: String| variables.push((name, value));
+    set("TENURE_NAME", format!("m{}", machine.name));
+    set("TENURE_COOL_DOWN", format!("{COOL_DOWN}s"));
+    if let Some(seconds) = plan.turn_timeout {
+        set("TENURE_TURN_TIMEOUT", format!("{seconds}s"));
+    }
+    if let Some(priority) = machine.priority {
+        set("TENURE_PRIORITY", priority.to_string());
+    }
+    if let Some(seconds) = plan.tenure {
+        set("TENURE_MAX_TENURE", format!("{seconds}s"));
+    }
+    if machine.warm_up > 0 {
+        set("TENURE_WARM_UP", format!("{}s", machine.warm_up));
+    }
+    let odd = plan.rules.mixed && number % 2 == 1;
+    if plan.rules.on_start {
+        set("TENURE_ON_START", if odd { "v1" } else { "v2" }.into());
+    }
+    match plan.traits.has(Trait::Lasting) {
+        true => set("TENURE_WHILE_LEADING", "true".into()),
+        false => of_timer(plan, machine, odd, &mut set),
+    }
+    let credential: &[_] = match () {
+        () if plan.traits.has(Trait::Files) => {
+            &[("AZURE_STORAGE_CONNECTION_STRING_FILE", SECRET), KEY[0], ACCOUNT[0]]
+        }
+        () if plan.traits.has(Trait::Tokens) => &[
+            ("IDENTITY_ENDPOINT", "http://127.0.0.1:1/token"),
+            ("IDENTITY_HEADER", "within"),
+            KEY[0],
+            ACCOUNT[0],
+            ACCOUNT[1],
+        ],
+        () => &KEY,
+    };
+    variables.extend(credential.iter().map(|(name, value)| (*name, (*value).to_string())));
+    variables
+}
+
+fn of_timer(plan: &Plan, machine: &Machine, odd: bool, set: &mut impl FnMut(&'static str, String)) {
+    let every = plan.every + u64::from(machine.other_schedule);
+    match (plan.traits.has(Trait::Cron), every) {
+        (true, 120..) => set("TENURE_CRON", "0 */2 * * * *".into()),
+        (true, _) => set("TENURE_CRON", format!("*/{every} * * * * *")),
+        (false, _) => set("TENURE_EVERY", format!("{every}s")),
+    }
+    if plan.traits.has(Trait::Jitter) {
+        set("TENURE_JITTER", format!("{}ms", plan.jitter()));
+    }
+    match plan.rules.delivery {
+        _ if odd => set("TENURE_DELIVERY", "at-most-once".into()),
+        Delivery::AtMostOnce => set("TENURE_DELIVERY", "at-most-once".into()),
+        Delivery::AtLeastOnce { max_attempts } => {
+            set("TENURE_DELIVERY", "at-least-once".into());
+            set("TENURE_MAX_ATTEMPTS", max_attempts.to_string());
+        }
+    }
+    let missed = match plan.rules.missed {
+        Missed::Skip => "skip".into(),
+        Missed::Once => "once".into(),
+        Missed::All(most) => format!("all {most}"),
+    };
+    set("TENURE_MISSED", missed);
+}
