@@ -20,6 +20,11 @@ const WAITS: Millis = 45_000;
 /// dates without fractions, two since it was looked at, and one for the last write of the record.
 const FRESH: Millis = 13_000;
 
+/// Of that, for requests; longer where four of them take longer, each like the look that showed the
+/// heir; but not longer than so long altogether.
+const FOR_REQUESTS: Millis = 3_000;
+const LONGEST_FRESH: Millis = FRESH + 21_000;
+
 /// How long the lease is offered to an heir.
 const OFFERED: Millis = 4_000;
 
@@ -164,6 +169,8 @@ fn changes(history: &History) -> Vec<Violation> {
     let mut said: BTreeMap<u128, Millis> = BTreeMap::new();
     let mut offers: BTreeMap<u128, Offer> = BTreeMap::new();
     let mut resumed = vec![None; history.lives.len()];
+    // The newest look for heirs of each candidate: its number, when it was sent, how long it took.
+    let mut looks = vec![(usize::MAX, 0, 0); history.lives.len()];
     let mut violations = Vec::new();
     for Entry { at, what } in &history.entries {
         if let Some(asked) = history.carried_out(*what)
@@ -174,6 +181,9 @@ fn changes(history: &History) -> Vec<Violation> {
         match *what {
             What::Sent(number) => {
                 let asked = &history.asked[number];
+                if asked.of_heirs && !asked.forward {
+                    looks[asked.who] = (number, *at, looks[asked.who].2);
+                }
                 let (who, Some(lease)) = (asked.who, asked.lease) else { continue };
                 match (asked.step, offers.get_mut(&lease)) {
                     // It was decided before that one stood still.
@@ -183,7 +193,11 @@ fn changes(history: &History) -> Vec<Violation> {
                     (Step::HandOver, None) => {
                         offers.insert(lease, Offer { who, since: *at, open: true });
                         let age = asked.to.and_then(|to| Some(at - said.get(&to)?));
-                        let old = |age| age > slowly(FRESH) + four_round_trips(history);
+                        let took = looks[who].2;
+                        let fresh = FRESH - FOR_REQUESTS + FOR_REQUESTS.max(4 * took);
+                        let fresh = slowly(fresh.min(LONGEST_FRESH));
+                        let most = fresh + four_round_trips(history).max(2 * took);
+                        let old = |age| age > most;
                         // Who may write there may take the lease: what strangers write is not told here.
                         let hostile = history.meets(Fault::HostileAsides, who, *at);
                         if age.is_none_or(old) && !hostile {
@@ -205,6 +219,10 @@ fn changes(history: &History) -> Vec<Violation> {
             }
             What::Answered(number, Answer { status: 200 | 404 | 409 | 412, .. }) => {
                 let asked = &history.asked[number];
+                let (newest, sent, took) = &mut looks[asked.who];
+                if *newest == number {
+                    *took = *at - *sent;
+                }
                 let offer = asked.lease.and_then(|lease| offers.get_mut(&lease));
                 if let (Step::HandOver, Some(offer)) = (asked.step, offer) {
                     offer.open = false;

@@ -125,9 +125,11 @@ impl Judge<'_> {
 
     fn compare(&mut self, at: Millis, before: &Written, write: &Written) {
         let seconds = |slot: u64| slot / 1_000_000_000;
-        // One turn a term has no slot that could come again: one of the future means nothing.
+        // One turn a term has no slot that could come again: one of the future means nothing, nor does
+        // one that was counted on from a date that stands still.
         let lasts = self.history.lives.iter().all(|life| life.every == 0);
-        if lasts && before.slot > write.slot && self.history.is_behind(at) {
+        let stands = self.history.told_time(at) < self.history.service_time(at);
+        if lasts && before.slot > write.slot && (stands || self.history.is_behind(at)) {
             return;
         }
         if (write.slot, write.attempt) < (before.slot, before.attempt) {
