@@ -78,7 +78,7 @@ pub fn i7(history: &History) -> Vec<Violation> {
                 pulse.leaving = pulse.leaving.map(|_| *at);
             }
             What::ToldToLeave(_) => pulse.leaving = Some(*at),
-            What::Struck(_, _, until) => spoilt[who] = until,
+            What::Struck(_, _, until) => spoilt[who] = spoilt[who].max(until),
             What::Fetched(_) => pulse.fetched = *at + FETCHING,
             // No sign of life: whatever is due comes beside it, and in time.
             What::Sent(number) if history.asked[number].step == Step::Notice => {
