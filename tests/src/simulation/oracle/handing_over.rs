@@ -65,7 +65,12 @@ fn orders(history: &History) -> Vec<Violation> {
         // With an heir that is there, and nothing in the way, it comes about.
         let end = at + comes + slowly(history.grace) + four_round_trips(history);
         let leads = tenancies.iter().any(|t| t.who == who && t.from <= *at && t.to >= *at);
-        let heir = heir.filter(|_| leads).and_then(|machine| order.heir_on(machine, end));
+        // What strangers left where heirs come forward, candidates leave there.
+        let taken = between(history, 0, end)
+            .iter()
+            .any(|entry| matches!(entry.what, What::Struck(Fault::HostileAsides, ..)));
+        let able = leads && !taken;
+        let heir = heir.filter(|_| able).and_then(|machine| order.heir_on(machine, end));
         let Some(heir) = heir.filter(|_| end <= over) else { continue };
         if order.is_only(end) && calm.lasts(&[who, heir], *at + 1, end) && !order.comes_about(end) {
             let what = format!("c{who} was told at {at} ms to hand over to c{heir}, and does not");

@@ -97,7 +97,7 @@ impl Judge<'_> {
         let time = history.service_time(tenancy.from).saturating_sub(delay);
         let Some(first) = time.checked_div(every) else { return };
         for slot in (first + 1..).map(|n| n * every) {
-            let due = history.when(slot + delay, tenancy.from);
+            let due = self.with_token(who, history.when(slot + delay, tenancy.from));
             let end = due + self.soon(who);
             if end >= tenancy.to {
                 return;
@@ -122,6 +122,19 @@ impl Judge<'_> {
                 self.violations.push(violation("claim", end, what));
             }
         }
+    }
+
+    /// Who has no token sends nothing but requests for one: all else is due from the last of them on.
+    fn with_token(&self, who: Who, due: Millis) -> Millis {
+        let own = between(self.history, due, Millis::MAX).iter().filter_map(|entry| {
+            let fetches = match entry.what {
+                What::Fetched(asks) if asks == who => true,
+                What::Sent(number) if self.history.asked[number].who == who => false,
+                _ => return None,
+            };
+            Some((entry.at, fetches))
+        });
+        own.take_while(|(_, fetches)| *fetches).last().map_or(due, |(at, _)| at)
     }
 
     /// Whether a leader has nothing else to do, and nothing keeps it from a claim.
