@@ -25,8 +25,10 @@ const FRESH: Millis = 13_000;
 const FOR_REQUESTS: Millis = 3_000;
 const LONGEST_FRESH: Millis = FRESH + 21_000;
 
-/// How long the lease is offered to an heir.
+/// How long the lease is offered to an heir; longer where that is no time for the last write of the
+/// record and one request.
 const OFFERED: Millis = 4_000;
+const LAST_WRITE: Millis = 1_000;
 
 /// How long after it came forward an heir may be given the lease.
 const LOOKS: Millis = 60_000;
@@ -170,6 +172,10 @@ struct Offer {
     open: bool,
 }
 
+fn offered(history: &History, who: Who) -> Millis {
+    OFFERED.max(LAST_WRITE + history.lives[who].periods.timeout)
+}
+
 fn changes(history: &History) -> Vec<Violation> {
     let mut said: BTreeMap<u128, Millis> = BTreeMap::new();
     let mut offers: BTreeMap<u128, Offer> = BTreeMap::new();
@@ -211,7 +217,9 @@ fn changes(history: &History) -> Vec<Violation> {
                             violations.push(violation("hand over", *at, what));
                         }
                     }
-                    (Step::HandOver, Some(offer)) if *at > offer.since + slowly(OFFERED) => {
+                    (Step::HandOver, Some(offer))
+                        if *at > offer.since + slowly(offered(history, who)) =>
+                    {
                         let what = format!(
                             "c{who} offers its lease to its heir alone since {} ms",
                             offer.since
@@ -242,7 +250,7 @@ fn changes(history: &History) -> Vec<Violation> {
         }
         offers.retain(|_, offer| {
             let periods = &history.lives[offer.who].periods;
-            let most = slowly(OFFERED + periods.poll) + 2 * periods.timeout;
+            let most = slowly(offered(history, offer.who) + periods.poll) + 2 * periods.timeout;
             let late = offer.open && *at > offer.since + most;
             if late {
                 let what = format!("c{} does not release what its heir did not take", offer.who);
