@@ -30,14 +30,6 @@ impl Began {
         }
     }
 
-    /// Takes over the claims of another candidate that have no end: from now on they stand on a record
-    /// of this one, and are none of its own all the same.
-    pub fn inherit(&mut self, record: &Record) {
-        let (scheduled, for_value) = unended(record);
-        self.scheduled = scheduled.or(self.scheduled);
-        self.for_value = for_value.or(self.for_value);
-    }
-
     /// Puts on a record that this candidate wrote which of its claims came to nothing.
     fn correct(&self, record: &mut Record) {
         let (scheduled, for_value) = unended(record);
@@ -63,6 +55,17 @@ fn unended(record: &Record) -> (Option<LastSlot>, Option<LastSlot>) {
 }
 
 impl Step<'_> {
+    /// Takes over the claims of another candidate that have no end: from now on they stand on a record
+    /// of this one, and are none of its own all the same.
+    pub(super) fn inherit(&mut self, before: Option<&Record>) {
+        let (own, began) = (self.state.nonce, &mut self.state.began);
+        if let Some(before) = before.filter(|record| record.nonce != own) {
+            let (scheduled, for_value) = unended(before);
+            began.scheduled = scheduled.or(began.scheduled);
+            began.for_value = for_value.or(began.for_value);
+        }
+    }
+
     /// What is to be on the blob when this candidate leads. The term survives the loss of the
     /// record, because it is at least the service's time in seconds.
     ///
