@@ -393,6 +393,6 @@ impl Step<'_> {
             InVain::WorkWentOn => "the work did not end in time",
         };
         let detail = format!("not handed over to \"{to}\", the leader goes on: {why}");
-        self.tell(TroubleClass::Order, detail, now);
+        self.answer_order(TroubleClass::Order, detail);
     }
 }

@@ -1,7 +1,7 @@
 //! With which record a candidate begins to lead. `protocol.md`, Winning 3.
 
 use super::candidate::Step;
-use super::record::{Finished, LastSlot, Outcome, Record};
+use super::record::{Finished, LastSlot, Outcome, Record, Started};
 use super::report::Turn;
 use super::service_clock::Timestamp;
 use crate::memory::remember;
@@ -32,24 +32,40 @@ impl Began {
 
     /// Puts on a record that this candidate wrote which of its claims came to nothing.
     fn correct(&self, record: &mut Record) {
-        let unended = |last: &LastSlot| {
-            last.attempt > 0 && record.finished.is_none_or(|finished| finished.slot != last.slot)
-        };
-        if let Some(last) = record.last.filter(unended)
-            && self.scheduled != Some(last)
-        {
+        let (scheduled, for_value) = unended(record);
+        if let Some(last) = scheduled.filter(|last| self.scheduled != Some(*last)) {
             record.finished = Some(Finished { slot: last.slot, outcome: Outcome::NotStarted });
         }
-        if let Some(started) = &mut record.started {
-            let claimed = LastSlot { slot: started.slot, attempt: started.attempt };
-            if started.outcome.is_none() && self.for_value != Some(claimed) {
-                started.outcome = Some(Outcome::NotStarted);
-            }
+        if let Some(started) = &mut record.started
+            && for_value.is_some_and(|claimed| self.for_value != Some(claimed))
+        {
+            started.outcome = Some(Outcome::NotStarted);
         }
     }
 }
 
+/// The newest claims, of the schedule and for a value, of whose turns no end is on record.
+fn unended(record: &Record) -> (Option<LastSlot>, Option<LastSlot>) {
+    let scheduled = record.last.filter(|last| {
+        last.attempt > 0 && record.finished.is_none_or(|finished| finished.slot != last.slot)
+    });
+    let started = record.started.as_ref().filter(|started| started.outcome.is_none());
+    let claimed = |started: &Started| LastSlot { slot: started.slot, attempt: started.attempt };
+    (scheduled, started.map(claimed))
+}
+
 impl Step<'_> {
+    /// Takes over the claims of another candidate that have no end: from now on they stand on a record
+    /// of this one, and are none of its own all the same.
+    pub(super) fn inherit(&mut self, before: Option<&Record>) {
+        let (own, began) = (self.state.nonce, &mut self.state.began);
+        if let Some(before) = before.filter(|record| record.nonce != own) {
+            let (scheduled, for_value) = unended(before);
+            began.scheduled = scheduled.or(began.scheduled);
+            began.for_value = for_value.or(began.for_value);
+        }
+    }
+
     /// What is to be on the blob when this candidate leads. The term survives the loss of the
     /// record, because it is at least the service's time in seconds.
     ///

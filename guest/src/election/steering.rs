@@ -215,7 +215,7 @@ impl Step<'_> {
             _ => Some((order, "it does not lead")),
         };
         if let Some((class, why)) = refusal {
-            return self.tell(class, String::from("cannot hand over: ") + why, now);
+            return self.answer_order(class, String::from("cannot hand over: ") + why);
         }
         if mutant!(HandOverForgotten) {
             return;

@@ -435,10 +435,11 @@ impl Step<'_> {
         // Without a record the second is waited out, under the lease: see `next_record`.
         let waits = attempt.record.is_none() && !mutant!(SecondNotWaitedOut);
         let wait = if waits { SECOND } else { Duration::ZERO };
+        self.inherit(attempt.record.as_ref());
         let record = self.next_record(attempt.record, since);
         let write = Write::new(record, attempt.etag, Pace::at(now + wait));
-        let since = if mutant!(ValidityFromAnswer) { now } else { sent };
-        let valid_until = since + timings.lease - timings.margin;
+        let begins = if mutant!(ValidityFromAnswer) { now } else { sent };
+        let valid_until = begins + timings.lease - timings.margin;
         let (lease, handed, stays_out) = (attempt.lease, attempt.handed, Duration::ZERO);
         Phase::Raising(Raise { lease, acquired: sent, valid_until, write, stays_out, handed })
     }

@@ -139,6 +139,14 @@ impl State {
         }
     }
 
+    /// An operator tells it to hand over to the candidate of a name: to the one on the machine
+    /// `heir`, if that one is able to take it and the only one of that name.
+    pub fn tell_to_hand_over(&mut self, now: Millis, who: Who, name: usize, heir: Option<usize>) {
+        if self.order(who, Order::HandOver(format!("m{name}"))) {
+            self.note(now, What::ToldToHandOver(who, heir));
+        }
+    }
+
     /// An operator orders something. More than it can take in are lost, as with a listener: not
     /// taken in.
     pub fn order(&mut self, who: Who, order: Order) -> bool {

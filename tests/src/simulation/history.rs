@@ -93,6 +93,8 @@ pub struct Asked {
     pub to: Option<u128>,
     /// It writes where heirs come forward.
     pub forward: bool,
+    /// It is about that place: it looks there, or writes.
+    pub of_heirs: bool,
 }
 
 /// A record.

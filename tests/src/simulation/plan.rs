@@ -173,11 +173,18 @@ impl Plan {
             latest,
             latency,
             noise: dice.pick(&[0, 0, 10, 40]),
-            long_turns: dice.pick(&[50, 200, 600]),
+            long_turns: dice.pick(match step {
+                Step::HandOver => &[200, 600, 600],
+                _ => &[50, 200, 600],
+            }),
             longest_turn: 1_500,
             sick_turns: dice.pick(&[0, 0, 0, 100, 500]),
             turn_timeout: dice.pick(&[None, None, Some(8)]).filter(|_| !traits.has(Trait::Lasting)),
-            grace: dice.pick(&[0, SECOND, SECOND, 5 * SECOND]),
+            // Some heirs wait for a turn to end for longer than their word is fresh.
+            grace: dice.pick(match step {
+                Step::HandOver => &[SECOND, 5 * SECOND, 20 * SECOND, 20 * SECOND],
+                _ => &[0, SECOND, SECOND, 5 * SECOND],
+            }),
             epoch: EPOCH + every * SECOND * dice.between(1, 1_000) - dice.between(0, 25 * SECOND),
             ambushes: ambushes(seed, class, (fault, step), dice),
             machines,
@@ -249,6 +256,11 @@ fn ambushes(seed: u64, class: Class, (fault, step): (Fault, Step), dice: &mut Di
     // There are few notices: something lies in wait for the first of them.
     let of_notice = &mut Dice::new(seed, 9);
     ambushes.push(ambush(faults::fault(class, of_notice), Step::Notice, of_notice));
+    if step == Step::HandOver {
+        // An heir goes when it came forward.
+        let gone = ambush(of_notice.pick(&[Fault::Kill, Fault::Leave]), Step::Notice, of_notice);
+        ambushes.push(Ambush { spares: of_notice.between(0, 6), ..gone });
+    }
     ambushes
 }
 

@@ -158,10 +158,20 @@ fn strike(world: &Arc<World>, fault: Fault, who: Who, step: Step) {
             let heir = (own + usize::try_from(other).unwrap_or(0)) % machines;
             let name = world.plan.machines[heir].name;
             state.struck(now, fault, step, Some(who), now);
-            if state.order(who, Order::HandOver(format!("m{name}"))) {
-                let named = world.plan.machines.iter().filter(|m| m.name == name).count();
-                let able = named == 1 && world.plan.machines[heir].version != Version::Older;
-                state.note(now, What::ToldToHandOver(who, able.then_some(heir)));
+            let named = world.plan.machines.iter().filter(|m| m.name == name).count();
+            let able = named == 1 && world.plan.machines[heir].version != Version::Older;
+            let heir = able.then_some(heir);
+            state.tell_to_hand_over(now, who, name, heir);
+            // An operator asks again.
+            if state.faults.once_in(2) {
+                let again = now + state.faults.between(1_000, 40_000);
+                let world = world.clone();
+                tokio::spawn(async move {
+                    world.until(again).await;
+                    if again < world.plan.calm {
+                        world.state().tell_to_hand_over(again, who, name, heir);
+                    }
+                });
             }
         }
         Fault::Suspend => {
@@ -249,21 +259,29 @@ fn on_the_service(state: &mut State, fault: Fault, now: Millis, step: Step) {
     state.struck(now, fault, step, None, until);
 }
 
-/// What makes it worse that a request arrives at `late`: the sender leaves just before, if it
-/// still runs.
+/// What makes it worse that an acquire arrives at `late`: the sender is cut off until then, and leaves
+/// just before, if it still runs.
 pub fn follow_up(world: &Arc<World>, who: Who, step: Step, late: Millis) {
-    let (leaves, before) = {
+    let (leaves, before, cut_off) = {
         let dice = &mut world.state().faults;
-        (dice.once_in(2), dice.between(0, 3_500))
+        (dice.once_in(2), dice.between(0, 3_500), dice.once_in(2))
     };
+    let (now, calm) = (world.now(), world.plan.calm);
     let at = late.saturating_sub(before);
-    if leaves && at > world.now() && at < world.plan.calm {
-        let world = world.clone();
-        tokio::spawn(async move {
-            world.until(at).await;
-            strike(&world, Fault::Leave, who, step);
-        });
+    if !leaves || at <= now || at >= calm {
+        return;
     }
+    if cut_off {
+        let mut state = world.state();
+        let (machine, until) = (state.processes[who].machine, late.min(calm));
+        state.partitions[machine] = Outage { until, refused: false };
+        state.note(now, What::Struck(Fault::PartitionOne, Some(who), until));
+    }
+    let world = world.clone();
+    tokio::spawn(async move {
+        world.until(at).await;
+        strike(&world, Fault::Leave, who, step);
+    });
 }
 
 /// A time that is short, or about as long as a validity, or longer than a lease.

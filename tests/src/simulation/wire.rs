@@ -71,8 +71,9 @@ impl Wire {
             }
         }
         if let Some(aside) = aside {
-            let forward = aside == FORWARD && puts_blob;
-            return Asked { who, step: Step::Notice, lease: heir, write: None, to: None, forward };
+            let of_heirs = aside == FORWARD;
+            let (step, forward) = (Step::Notice, of_heirs && puts_blob);
+            return Asked { who, step, lease: heir, write: None, to: None, forward, of_heirs };
         }
         // A change names both: the one that holds the lease is the one that acts.
         let to = lease.and(proposed);
@@ -92,7 +93,7 @@ impl Wire {
             _ if puts_blob => Step::CreateBlob,
             _ => Step::CreateContainer,
         };
-        Asked { who, step, lease, write, to, forward: false }
+        Asked { who, step, lease, write, to, forward: false, of_heirs: false }
     }
 
     /// The first write under a lease raises the term, one with another slot or attempt claims it, or one

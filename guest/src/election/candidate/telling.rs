@@ -37,6 +37,12 @@ impl Step<'_> {
         }
     }
 
+    /// Tells what comes of an order: each one has its answer, also when it is the same as that to
+    /// another one lately.
+    pub(in crate::election) fn answer_order(&mut self, class: TroubleClass, detail: String) {
+        self.trouble.push(Trouble { class, detail });
+    }
+
     /// Tells that a request was not answered, or not as hoped.
     pub(in crate::election) fn tell_reply(
         &mut self,

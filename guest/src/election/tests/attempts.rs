@@ -139,6 +139,36 @@ fn a_claim_of_another_candidate_without_an_end_is_an_attempt() {
 }
 
 #[test]
+fn a_claim_of_another_candidate_is_an_attempt_also_for_one_that_led_in_between() {
+    for settings in [TWICE, &[TWICE, &[(variable::ON_START, "v1")]].concat()] {
+        let mut life = Life::new(settings);
+        assert_eq!(life.turn().attempt, 1);
+        // It died. The next one raises its term, and nothing more of it gets on record.
+        let mut next = Life { blob: std::mem::take(&mut life.blob), ..Life::new(settings) };
+        next.candidate.now = life.candidate.now + seconds(20);
+        next.candidate.chance = Counter(99);
+        let mut writes = 0;
+        let ended = (0..500).any(|_| {
+            let (called, blob) = (next.candidate.now, &mut next.blob);
+            let report = next.candidate.step(None, |operation, at| {
+                writes += u32::from(matches!(operation, Operation::WriteMetadata { .. }));
+                match operation {
+                    Operation::WriteMetadata { .. } if writes > 1 => {
+                        refusal(operation, at, 403, "AuthorizationFailure")
+                    }
+                    _ => blob.answer(operation, at),
+                }
+            });
+            assert_eq!(report.run, None);
+            next.candidate.now = next.candidate.now.max(called + report.again_in);
+            report.ending.is_some()
+        });
+        assert!(ended && writes > 1, "it leads on after {writes} writes");
+        assert_eq!(next.turn().attempt, 2, "{:?}", next.told);
+    }
+}
+
+#[test]
 fn a_turn_that_may_run_once_is_not_claimed_again_though_it_never_began() {
     let mut life = Life::new(&[(variable::EVERY, "10m")]);
     let first = life.turn();

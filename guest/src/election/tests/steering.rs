@@ -164,3 +164,15 @@ fn an_order_to_resign_is_over_when_the_attempt_that_it_was_for_is() {
     let report = candidate.step(None, available);
     assert!(matches!(report.standing, Standing::Leading(_)), "{report:?}");
 }
+
+#[test]
+fn each_order_to_hand_over_is_answered_also_when_the_answer_is_the_same() {
+    let mut candidate = Candidate::new(&[]);
+    for order in 0..3 {
+        let hand_over = Event::HandOver("another".into());
+        let report = candidate.step(Some(hand_over), |o, at| seen(o, at, "leased", &incumbent(5)));
+        let [trouble] = &report.trouble[..] else { panic!("order {order}: {:?}", report.trouble) };
+        assert!(trouble.detail.contains("it does not lead"), "{trouble:?}");
+        candidate.now += seconds(10);
+    }
+}

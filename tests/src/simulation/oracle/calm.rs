@@ -1,6 +1,6 @@
 //! When nothing keeps a leader from doing what is due.
 
-use super::super::fault::Step;
+use super::super::fault::{Fault, Step};
 use super::super::history::{Answer, Entry, History, What, Who};
 use super::super::world::Millis;
 
@@ -14,6 +14,8 @@ impl Calm {
     /// Of a whole history.
     pub fn of(history: &History) -> Self {
         let struck = history.entries.iter().filter_map(|Entry { at, what }| match *what {
+            // No fault, though it is drawn like one.
+            What::Struck(Fault::HandOver, ..) => None,
             What::Struck(_, who, until) => Some((*at, until, who)),
             _ => None,
         });

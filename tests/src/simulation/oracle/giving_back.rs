@@ -4,7 +4,7 @@
 //! Not where it stood still meanwhile, or takes longer to leave than its runner lets it; nor where it
 //! forgot all that it knew.
 
-use super::super::fault::Step;
+use super::super::fault::{Fault, Step};
 use super::super::history::{Answer, Entry, History, What};
 use super::super::world::Millis;
 use super::{Violation, violation};
@@ -60,8 +60,13 @@ pub fn giving_back(history: &History) -> Vec<Violation> {
                 }
             }
             What::ToldToLeave(who) => told[who] = Some(*at),
-            What::Left(who) if told[who].is_none_or(|told| *at < told + LEAVING) => {
-                violations.extend(kept(who, attempts[who], *at, "has left with"));
+            What::Left(who) => {
+                // With settings that cannot be used, it sends nothing.
+                let spoilt = [Fault::SettingsSpoilt, Fault::SecretSpoilt];
+                let unable = spoilt.into_iter().any(|fault| history.meets(fault, who, *at));
+                if !unable && told[who].is_none_or(|told| *at < told + LEAVING) {
+                    violations.extend(kept(who, attempts[who], *at, "has left with"));
+                }
             }
             What::Paused(who) | What::Killed(who) | What::Forgot(who) => {
                 attempts[who] = Attempt::default();

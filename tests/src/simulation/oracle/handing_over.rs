@@ -20,8 +20,15 @@ const WAITS: Millis = 45_000;
 /// dates without fractions, two since it was looked at, and one for the last write of the record.
 const FRESH: Millis = 13_000;
 
-/// How long the lease is offered to an heir.
+/// Of that, for requests; longer where four of them take longer, each like the look that showed the
+/// heir; but not longer than so long altogether.
+const FOR_REQUESTS: Millis = 3_000;
+const LONGEST_FRESH: Millis = FRESH + 21_000;
+
+/// How long the lease is offered to an heir; longer where that is no time for the last write of the
+/// record and one request.
 const OFFERED: Millis = 4_000;
+const LAST_WRITE: Millis = 1_000;
 
 /// How long after it came forward an heir may be given the lease.
 const LOOKS: Millis = 60_000;
@@ -36,7 +43,7 @@ pub fn handing_over(history: &History) -> Vec<Violation> {
 }
 
 fn orders(history: &History) -> Vec<Violation> {
-    let (calm, tenancies) = (Calm::of(history), Tenancy::all(history));
+    let (calm, tenancies, wins) = (Calm::of(history), Tenancy::all(history), history.wins());
     let over = history.entries.last().map_or(0, |entry| entry.at);
     let mut violations = Vec::new();
     for (index, Entry { at, what }) in history.entries.iter().enumerate() {
@@ -45,14 +52,27 @@ fn orders(history: &History) -> Vec<Violation> {
         let periods = &history.lives[who].periods;
         let comes = slowly(2 * periods.poll + TO_COME) + periods.timeout;
         let ends = comes + slowly(WAITS) + four_round_trips(history);
-        if at + ends <= over && !order.is_settled(ends) && !order.is_unheard(ends) {
+        // Whether it was on record as the leader at any time until then, known to it or not.
+        let led = |until: Millis| {
+            let nexts = wins.iter().skip(1).map(|win| win.at).chain([Millis::MAX]);
+            wins.iter()
+                .zip(nexts)
+                .any(|(win, next)| win.who == who && win.at <= until && next >= *at)
+        };
+        let answers = order.is_heard() && !order.is_unheard(ends);
+        if at + ends <= over && answers && !order.is_settled(at + ends, led(at + ends)) {
             let what = format!("c{who} was told at {at} ms to hand over, and does not answer");
             violations.push(violation("hand over", at + ends, what));
         }
         // With an heir that is there, and nothing in the way, it comes about.
         let end = at + comes + slowly(history.grace) + four_round_trips(history);
-        let leads = tenancies.iter().any(|t| t.who == who && t.from < *at && t.to > *at);
-        let heir = heir.filter(|_| leads).and_then(|machine| order.heir_on(machine, end));
+        let leads = tenancies.iter().any(|t| t.who == who && t.from <= *at && t.to >= *at);
+        // What strangers left where heirs come forward, candidates leave there.
+        let taken = between(history, 0, end)
+            .iter()
+            .any(|entry| matches!(entry.what, What::Struck(Fault::HostileAsides, ..)));
+        let able = leads && !taken;
+        let heir = heir.filter(|_| able).and_then(|machine| order.heir_on(machine, end));
         let Some(heir) = heir.filter(|_| end <= over) else { continue };
         if order.is_only(end) && calm.lasts(&[who, heir], *at + 1, end) && !order.comes_about(end) {
             let what = format!("c{who} was told at {at} ms to hand over to c{heir}, and does not");
@@ -71,13 +91,24 @@ struct Order<'h> {
 }
 
 impl Order<'_> {
-    /// Whether within that time the leadership ends, or its leader tells that it goes on.
-    fn is_settled(&self, within: Millis) -> bool {
+    /// Whether its candidate takes it in: it neither stands still nor leaves.
+    fn is_heard(&self) -> bool {
+        let before = self.history.entries[..self.index].iter().rev();
+        let newest = before.filter_map(|entry| match entry.what {
+            What::Paused(who) | What::ToldToLeave(who) if who == self.who => Some(false),
+            What::Resumed(who) | What::Started(who) if who == self.who => Some(true),
+            _ => None,
+        });
+        newest.take(1).all(|hears| hears)
+    }
+
+    /// Whether its candidate tells that it does not hand over; or, where it led, leads no more.
+    fn is_settled(&self, until: Millis, led: bool) -> bool {
         let (history, who) = (self.history, self.who);
-        let until = self.at + within;
         let later = history.entries[self.index..].iter().take_while(|entry| entry.at <= until);
         let settles = |entry: &Entry| match entry.what {
-            What::NotHandedOver(leader) | What::Paused(leader) => leader == who,
+            What::NotHandedOver(told) | What::Paused(told) => told == who,
+            What::Sent(_) if !led => false,
             what => is_over(history, who, what),
         };
         later.into_iter().any(settles)
@@ -141,9 +172,16 @@ struct Offer {
     open: bool,
 }
 
+fn offered(history: &History, who: Who) -> Millis {
+    OFFERED.max(LAST_WRITE + history.lives[who].periods.timeout)
+}
+
 fn changes(history: &History) -> Vec<Violation> {
     let mut said: BTreeMap<u128, Millis> = BTreeMap::new();
     let mut offers: BTreeMap<u128, Offer> = BTreeMap::new();
+    let mut resumed = vec![None; history.lives.len()];
+    // The newest look for heirs of each candidate: its number, when it was sent, how long it took.
+    let mut looks = vec![(usize::MAX, 0, 0); history.lives.len()];
     let mut violations = Vec::new();
     for Entry { at, what } in &history.entries {
         if let Some(asked) = history.carried_out(*what)
@@ -154,12 +192,23 @@ fn changes(history: &History) -> Vec<Violation> {
         match *what {
             What::Sent(number) => {
                 let asked = &history.asked[number];
+                if asked.of_heirs && !asked.forward {
+                    looks[asked.who] = (number, *at, looks[asked.who].2);
+                }
                 let (who, Some(lease)) = (asked.who, asked.lease) else { continue };
                 match (asked.step, offers.get_mut(&lease)) {
+                    // It was decided before that one stood still.
+                    (Step::HandOver, None) if resumed[who] == Some(*at) => {
+                        offers.insert(lease, Offer { who, since: *at, open: false });
+                    }
                     (Step::HandOver, None) => {
                         offers.insert(lease, Offer { who, since: *at, open: true });
                         let age = asked.to.and_then(|to| Some(at - said.get(&to)?));
-                        let old = |age| age > slowly(FRESH) + four_round_trips(history);
+                        let took = looks[who].2;
+                        let fresh = FRESH - FOR_REQUESTS + FOR_REQUESTS.max(4 * took);
+                        let fresh = slowly(fresh.min(LONGEST_FRESH));
+                        let most = fresh + four_round_trips(history).max(2 * took);
+                        let old = |age| age > most;
                         // Who may write there may take the lease: what strangers write is not told here.
                         let hostile = history.meets(Fault::HostileAsides, who, *at);
                         if age.is_none_or(old) && !hostile {
@@ -168,7 +217,9 @@ fn changes(history: &History) -> Vec<Violation> {
                             violations.push(violation("hand over", *at, what));
                         }
                     }
-                    (Step::HandOver, Some(offer)) if *at > offer.since + slowly(OFFERED) => {
+                    (Step::HandOver, Some(offer))
+                        if *at > offer.since + slowly(offered(history, who)) =>
+                    {
                         let what = format!(
                             "c{who} offers its lease to its heir alone since {} ms",
                             offer.since
@@ -181,20 +232,25 @@ fn changes(history: &History) -> Vec<Violation> {
             }
             What::Answered(number, Answer { status: 200 | 404 | 409 | 412, .. }) => {
                 let asked = &history.asked[number];
+                let (newest, sent, took) = &mut looks[asked.who];
+                if *newest == number {
+                    *took = *at - *sent;
+                }
                 let offer = asked.lease.and_then(|lease| offers.get_mut(&lease));
                 if let (Step::HandOver, Some(offer)) = (asked.step, offer) {
                     offer.open = false;
                 }
             }
             // Whatever is sent after that comes later than it was meant to.
-            What::Paused(who) | What::Killed(who) | What::Forgot(who) | What::ToldToLeave(who) => {
+            What::Paused(who) | What::Killed(who) | What::Forgot(who) | What::Left(who) => {
                 offers.retain(|_, offer| offer.who != who || !offer.open);
             }
+            What::Resumed(who) => resumed[who] = Some(*at),
             _ => {}
         }
         offers.retain(|_, offer| {
             let periods = &history.lives[offer.who].periods;
-            let most = slowly(OFFERED + periods.poll) + 2 * periods.timeout;
+            let most = slowly(offered(history, offer.who) + periods.poll) + 2 * periods.timeout;
             let late = offer.open && *at > offer.since + most;
             if late {
                 let what = format!("c{} does not release what its heir did not take", offer.who);

@@ -161,6 +161,8 @@ fn nobody_after_the_calm(history: &History, wins: &[Win]) -> Option<Violation> {
     let index = history.entries.iter().position(|entry| entry.at >= at)?;
     let none = |what: &str| Some(violation("I6", at, what));
     let Some(win) = leader_at(wins, index) else { return none("nobody ever led") };
+    // It leaves the leadership to others when its work fails.
+    let sick = history.entries[win.entry..index].iter().any(|e| e.what == What::Sick(win.who));
     let mut held = None;
     for entry in &history.entries[..index] {
         match entry.what {
@@ -175,7 +177,7 @@ fn nobody_after_the_calm(history: &History, wins: &[Win]) -> Option<Violation> {
                 }
                 // That another one leads in time is judged as after any release.
                 Step::Release | Step::HandOver => {
-                    history.rotates.then(|| entry.at + takes_over(history))
+                    (history.rotates || sick).then(|| entry.at + takes_over(history))
                 }
                 _ => held,
             };

@@ -1,4 +1,5 @@
-//! The judge: one small function for each invariant of `protocol.md`.
+//! The judge: one small function for each invariant of `protocol.md`, and for what has to come about:
+//! turns, outcomes on record, hand-overs, and leases that are given back.
 //!
 //! It looks at the order of what the store took, at what was on the wire, and at when handlers
 //! worked. The clocks of candidates are known to it; what candidates believe is not.

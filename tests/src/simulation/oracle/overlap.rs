@@ -15,13 +15,18 @@ pub fn i1(history: &History, class: Class) -> Vec<Violation> {
     let mut spans: Vec<_> =
         history.spans().into_iter().filter(|span| span.to > span.from).collect();
     spans.sort_by_key(|span| span.from);
+    let wins = history.wins();
     let mut violations = Vec::new();
     for (index, one) in spans.iter().enumerate() {
         for other in spans[index + 1..].iter().take_while(|other| other.from < one.to) {
             if (one.who, one.term) == (other.who, other.term) {
                 continue;
             }
-            let (older, newer) = if one.term <= other.term { (one, other) } else { (other, one) };
+            // By when they were won: where the record was lost, a later term may be lower.
+            let won =
+                |span: &Span| wins.iter().position(|w| (w.who, w.term) == (span.who, span.term));
+            let in_order = (won(one), one.term) <= (won(other), other.term);
+            let (older, newer) = if in_order { (one, other) } else { (other, one) };
             let (from, to) = (other.from, one.to.min(other.to));
             if class == Class::WithoutA3 && is_excused(history, older, to) {
                 continue;

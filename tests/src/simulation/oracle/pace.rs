@@ -3,7 +3,8 @@
 //! Whoever lives and does not stand still sends something in every poll or renewal interval and
 //! request time-out, until it leaves; and it leaves within the time that the runner gives it. Whose
 //! settings cannot be used sends nothing, and asks again after a minute; whoever has no token waits
-//! for one, and for 10 s between two tries.
+//! for one, and for 10 s between two tries. Who comes forward as an heir, or for its priority, makes two
+//! requests about that, and looks again half a poll after the second one at the latest.
 
 use super::super::fault::{Fault, Step};
 use super::super::history::{Entry, History, What, Who};
@@ -25,6 +26,10 @@ struct Pulse {
     silent: Option<Millis>,
     /// A token may be waited for until then.
     fetched: Millis,
+    /// It stands still, and waited for a token before.
+    fetching: bool,
+    /// Requests about heirs since it was not silent, and when the look after them is due.
+    beside: (u8, Millis),
     leaving: Option<Millis>,
     second: Millis,
     sent: u32,
@@ -58,19 +63,35 @@ pub fn i7(history: &History) -> Vec<Violation> {
         violations.extend(too_long(history, &spoilt, who, pulses[who], *at));
         let pulse = &mut pulses[who];
         match *what {
-            What::Paused(_) => pulse.silent = None,
+            What::Paused(_) => {
+                pulse.silent = None;
+                pulse.fetching = pulse.fetched > *at;
+            }
             What::Killed(_) | What::Left(_) => *pulse = Pulse::default(),
             What::Resumed(_) => {
                 pulse.silent = Some(*at);
+                pulse.beside = (0, 0);
+                if std::mem::take(&mut pulse.fetching) {
+                    pulse.fetched = *at + FETCHING;
+                }
                 // It may have been asked while it stood still.
                 pulse.leaving = pulse.leaving.map(|_| *at);
             }
             What::ToldToLeave(_) => pulse.leaving = Some(*at),
-            What::Struck(_, _, until) => spoilt[who] = until,
+            What::Struck(_, _, until) => spoilt[who] = spoilt[who].max(until),
             What::Fetched(_) => pulse.fetched = *at + FETCHING,
             // No sign of life: whatever is due comes beside it, and in time.
-            What::Sent(number) if history.asked[number].step == Step::Notice => {}
-            _ => pulse.silent = Some(*at),
+            What::Sent(number) if history.asked[number].step == Step::Notice => {
+                let periods = &history.lives[who].periods;
+                if history.asked[number].of_heirs && pulse.beside.0 < 2 {
+                    let due = at + periods.timeout + periods.poll / 2;
+                    pulse.beside = (pulse.beside.0 + 1, due);
+                }
+            }
+            _ => {
+                pulse.silent = Some(*at);
+                pulse.beside = (0, 0);
+            }
         }
         if matches!(what, What::Sent(_)) {
             let second = at / 1_000;
@@ -101,5 +122,7 @@ fn too_long(
     {
         return Some(violation("I7", now, format!("c{who} does not leave")));
     }
-    (silence > most).then(|| violation("I7", now, format!("c{who} sent nothing for {silence} ms")))
+    let forward = now <= pulse.beside.1 + periods.poll / 50;
+    (silence > most && !forward)
+        .then(|| violation("I7", now, format!("c{who} sent nothing for {silence} ms")))
 }

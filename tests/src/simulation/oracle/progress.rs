@@ -1,5 +1,5 @@
-//! A leader works. Judged wherever it holds undisturbed: no fault befalls it or the service, and
-//! nobody ordered it to give its leadership up.
+//! A leader works. Judged wherever it holds undisturbed: no fault befalls it or the service, nobody
+//! ordered it to give its leadership up, and its settings leave a write of the record enough time.
 //!
 //! - A slot that becomes due is claimed within a renewal period and four round trips, unless a turn
 //!   runs. Work that went wrong lately may be left alone for a while.
@@ -8,7 +8,7 @@
 //! - It is on record before the lease is given back.
 
 use super::super::fault::Step;
-use super::super::history::{Entry, History, Life, What, Who, Written};
+use super::super::history::{Entry, History, Life, Periods, What, Who, Written};
 use super::super::world::Millis;
 use super::calm::{Calm, Tenancy, between, four_round_trips, slowly};
 use super::{Violation, violation};
@@ -24,6 +24,9 @@ const ORDER: Millis = 80_000;
 
 /// The last write of the record is given so long before a release.
 const LAST_WRITE: Millis = 1_000;
+
+/// A write of the record is given so long at least.
+const LEAST_WRITE: Millis = 1_000;
 
 /// A turn: from when to when, and what for.
 struct Ran {
@@ -46,11 +49,21 @@ struct Judge<'h> {
 pub fn progress(history: &History) -> Vec<Violation> {
     let (calm, turns) = (Calm::of(history), turns(history));
     let mut judge = Judge { history, calm, turns, violations: Vec::new() };
-    for tenancy in Tenancy::all(history) {
+    let fits = |tenancy: &Tenancy| writes_fit(history, tenancy.who);
+    for tenancy in Tenancy::all(history).into_iter().filter(fits) {
         judge.slots(&tenancy);
         judge.outcomes(&tenancy);
     }
     judge.violations
+}
+
+/// Whether a write of the record has the time for a round trip, beside two tries of a renewal, until the
+/// next renewal or at least. Where its settings leave none, a leader makes way.
+fn writes_fit(history: &History, who: Who) -> bool {
+    let Periods { lease, margin, renew, timeout, .. } = history.lives[who].periods;
+    let trip = slowly(2 * history.latency);
+    let beside = lease.saturating_sub(margin + trip + 2 * timeout);
+    trip <= beside.max(renew.saturating_sub(trip)).max(LEAST_WRITE)
 }
 
 fn turns(history: &History) -> Vec<Ran> {
@@ -84,7 +97,7 @@ impl Judge<'_> {
         let time = history.service_time(tenancy.from).saturating_sub(delay);
         let Some(first) = time.checked_div(every) else { return };
         for slot in (first + 1..).map(|n| n * every) {
-            let due = history.when(slot + delay, tenancy.from);
+            let due = self.with_token(who, history.when(slot + delay, tenancy.from));
             let end = due + self.soon(who);
             if end >= tenancy.to {
                 return;
@@ -109,6 +122,19 @@ impl Judge<'_> {
                 self.violations.push(violation("claim", end, what));
             }
         }
+    }
+
+    /// Who has no token sends nothing but requests for one: all else is due from the last of them on.
+    fn with_token(&self, who: Who, due: Millis) -> Millis {
+        let own = between(self.history, due, Millis::MAX).iter().filter_map(|entry| {
+            let fetches = match entry.what {
+                What::Fetched(asks) if asks == who => true,
+                What::Sent(number) if self.history.asked[number].who == who => false,
+                _ => return None,
+            };
+            Some((entry.at, fetches))
+        });
+        own.take_while(|(_, fetches)| *fetches).last().map_or(due, |(at, _)| at)
     }
 
     /// Whether a leader has nothing else to do, and nothing keeps it from a claim.

@@ -125,9 +125,12 @@ impl Judge<'_> {
 
     fn compare(&mut self, at: Millis, before: &Written, write: &Written) {
         let seconds = |slot: u64| slot / 1_000_000_000;
-        // One turn a term has no slot that could come again: one of the future means nothing.
+        // One turn a term has no slot that could come again, and each term begins it anew: a slot of the
+        // future means nothing, and where dates stand still, two terms begin at the same one.
         let lasts = self.history.lives.iter().all(|life| life.every == 0);
-        if lasts && before.slot > write.slot && self.history.is_behind(at) {
+        let stands = self.history.told_time(at) < self.history.service_time(at);
+        let anew = lasts && write.attempt == 0 && before.slot >= write.slot;
+        if anew && (stands || self.history.is_behind(at)) {
             return;
         }
         if (write.slot, write.attempt) < (before.slot, before.attempt) {

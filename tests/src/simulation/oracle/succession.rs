@@ -29,6 +29,8 @@ pub fn i4(history: &History) -> Vec<Violation> {
                 let (who, Some(lease)) = (asked.who, asked.lease) else { continue };
                 if let (Step::Raise, Some(write)) = (asked.step, &asked.write) {
                     won[who] = (Some(lease), write.term);
+                    // Where the record was lost, a term may come again.
+                    terms.remove(&(who, write.term));
                 }
                 if matches!(asked.step, Step::Release | Step::HandOver) {
                     released.insert(lease);
