@@ -134,6 +134,7 @@ impl Step<'_> {
         hold.claiming = None;
         let Some(Wanted { record, claim, abandoned }) = wanted else { return };
         hold.claiming = claim;
+        claim.inspect(|claim| self.state.began.put_forward(&record, claim.for_value));
         if let (true, Some(claim)) = (mutant!(ClaimNotAwaited), claim) {
             hold.record = record;
             let hold = hold.clone();
