@@ -42,7 +42,7 @@ use crate::prelude::*;
 use chrono::{DateTime, TimeDelta, Utc};
 
 /// The version of the memory; another one counts as no memory.
-const MEMORY: u8 = 9;
+const MEMORY: u8 = 10;
 
 /// No step sends more than this many requests before the host gets its turn.
 const MOST_REQUESTS: u32 = 16;
@@ -109,7 +109,7 @@ pub(super) struct State {
     pub leave_notice: Moment,
     /// What the files of the settings said when they were last good.
     pub files: Files,
-    /// The newest turns that the host was given.
+    /// The newest turns that were put forward, and whether the host was given them.
     pub began: Began,
 }
 
@@ -383,11 +383,20 @@ impl<'s> Step<'s> {
         }
     }
 
-    fn turn_ended(&mut self, outcome: Outcome, now: Moment, chance: &mut dyn Chance) {
-        let Some(turn) = self.state.turn.take() else { return };
-        if let Phase::Holding(hold) = &mut self.state.phase {
+    /// The turn that was handed to the host and is over, so far as is known how.
+    fn ended_turn(&mut self, outcome: Option<Outcome>, now: Moment) -> Option<Turn> {
+        let turn = self.state.turn.take()?;
+        if outcome == Some(Outcome::NotStarted) {
+            self.state.began.note(&turn, false);
+        }
+        if let (Some(outcome), Phase::Holding(hold)) = (outcome, &mut self.state.phase) {
             hold.turn_ended(&turn, outcome, now);
         }
+        Some(turn)
+    }
+
+    fn turn_ended(&mut self, outcome: Outcome, now: Moment, chance: &mut dyn Chance) {
+        let Some(turn) = self.ended_turn(Some(outcome), now) else { return };
         let watchdog = &self.settings.watchdog;
         let out = self.state.health.turn_ended(outcome, watchdog, now, chance);
         let Some(span) = out else {
@@ -404,12 +413,7 @@ impl<'s> Step<'s> {
 
     pub(super) fn leave(&mut self, outcome: Option<Outcome>, now: Moment) {
         self.state.leaving = true;
-        let turn = self.state.turn.take();
-        if let (Some(turn), Some(outcome), Phase::Holding(hold)) =
-            (turn, outcome, &mut self.state.phase)
-        {
-            hold.turn_ended(&turn, outcome, now);
-        }
+        self.ended_turn(outcome, now);
         let lease = match &self.state.phase {
             Phase::Holding(_) => return self.step_down(EndingReason::Left, now, now, None),
             Phase::Acquiring(attempt) => {

@@ -25,13 +25,14 @@ use super::errands::LEAST_NOTICE;
 use super::failure::Failure;
 use super::holding::Hold;
 use super::notice::{self, CANDIDATE};
-use super::record::{Record, encoded};
+use super::record::{Judged, Record, Unusable, encoded};
+use super::releasing::LONGEST_OFFER;
 use super::settings::MOST_PRIORITY;
-use super::steering::InVain;
+use super::steering::{InVain, JUST_SEEN};
 use super::text::{LONGEST_NAME, fit};
 use super::timings::Timings;
 use super::trouble::TroubleClass;
-use super::winning::{Attempt, Watch};
+use super::winning::{Attempt, SECOND, Watch};
 use crate::azure::answer::{Answer, Class, LeaseState, Properties};
 use crate::azure::lease_id::LeaseId;
 use crate::azure::metadata::Metadata;
@@ -56,8 +57,21 @@ const ANEW: Duration = Duration::from_secs(4);
 const HERE: Duration = Duration::from_secs(9);
 const FOR_REQUESTS: Duration = Duration::from_secs(3);
 
-/// But not longer than an heir certainly looks for its lease: see [`HEIR_LOOKS`].
+/// But not longer than an heir certainly looks for its lease: see [`longest_here`].
 const LONGEST_HERE: Duration = Duration::from_secs(30);
+
+/// How old an heir's word may be in the answer to a look that took so long, so that the heir still looks for
+/// its lease whenever that is given to it.
+///
+/// Of the 60 s for which the heir looks go: 1 s, since dates have whole seconds; what the look `took`, for
+/// the way back of its answer; 2 s, in which the leader may begin to give the lease ([`JUST_SEEN`]); 21 s up
+/// to the end of its last try ([`LONGEST_OFFER`]); and 0.5 s up to the next look of the heir. That leaves
+/// 35.5 s less what the look took. The longest request time-out that the other periods allow is 27.75 s
+/// (60 − 2.5 − 1 = 2 × (27.75 + 0.5)), and 7.75 s are left then.
+fn longest_here(took: Duration) -> Duration {
+    let given = SECOND + took + JUST_SEEN + LONGEST_OFFER + QUICK;
+    LONGEST_HERE.min(HEIR_LOOKS.saturating_sub(given))
+}
 
 /// From one coming forward to the next an heir asks for its lease, looks who leads, looks at the blob
 /// beside and writes there.
@@ -152,7 +166,7 @@ impl Forward {
         let seen = Self::read(answer.properties.as_ref()?)?;
         let age = answer.date?.signed_duration_since(answer.modified?);
         let here = HERE - FOR_REQUESTS + FOR_REQUESTS.max(REQUESTS * took);
-        let here = here.min(LONGEST_HERE);
+        let here = here.min(longest_here(took));
         let most = if seen.called.is_some() { here } else { FRESH };
         (age.abs().to_std().ok()? < most || mutant!(HeirIsStale)).then_some(seen)
     }
@@ -271,7 +285,13 @@ impl Step<'_> {
     }
 
     /// Takes the answer to that look.
-    pub(super) fn looked_as_heir(&mut self, lease: LeaseId, reply: &Reply, now: Moment) -> Phase {
+    pub(super) fn looked_as_heir(
+        &mut self,
+        lease: LeaseId,
+        reply: &Reply,
+        now: Moment,
+        chance: &mut dyn Chance,
+    ) -> Phase {
         let waits = |answer: &Answer| {
             let code = answer.code.as_deref().unwrap_or_default();
             answer.class == Class::LeaseMismatch && code.starts_with("LeaseIdMismatch")
@@ -279,9 +299,7 @@ impl Step<'_> {
         let inherited = reply.as_ref().ok().and_then(|answer| {
             let (seen, etag) = (answer.properties.as_ref()?, answer.etag.clone()?);
             let held = answer.class == Class::Done && seen.lease == LeaseState::Leased;
-            let time = self.state.service.now(now);
-            let judged = Record::judge(&self.settings.election, seen, time).ok()?;
-            held.then(|| Attempt::inherited(lease, etag, judged.record, now))
+            held.then(|| self.inherited(lease, seen, etag, now))
         });
         match (inherited, reply) {
             // It was paused meanwhile.
@@ -289,11 +307,17 @@ impl Step<'_> {
                 self.state.heir = None;
                 self.give_back(lease, now)
             }
-            (Some(attempt), _) => {
+            // Nobody leads as long as it keeps a lease that it cannot lead by.
+            (Some(Err(problem)), _) => {
+                self.state.heir = None;
+                self.tell(TroubleClass::Configuration, problem.detail, now);
+                self.give_back(lease, now)
+            }
+            (Some(Ok(attempt)), _) => {
                 (self.state.heir, self.state.following) = (None, None);
                 self.state.steering.settle();
                 if mutant!(HeirDoesNotAcquire) {
-                    return self.raise_term(attempt, now, now);
+                    return self.raise_term(attempt, (now, now), chance);
                 }
                 Phase::Acquiring(attempt)
             }
@@ -310,6 +334,21 @@ impl Step<'_> {
                 Phase::Watching(Watch::at(now))
             }
         }
+    }
+
+    /// The attempt with a lease that the leader gave to this candidate, judged as any other before it
+    /// is acquired.
+    fn inherited(
+        &self,
+        lease: LeaseId,
+        seen: &Properties,
+        etag: ETag,
+        now: Moment,
+    ) -> Result<Attempt, Unusable> {
+        let time = self.state.service.now(now);
+        let Judged { record, .. } = Record::judge(&self.settings.election, seen, time)?;
+        self.judge_next(record.clone(), now)?;
+        Ok(Attempt::inherited(lease, etag, record, now))
     }
 }
 

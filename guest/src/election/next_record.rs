@@ -1,71 +1,86 @@
 //! With which record a candidate begins to lead. `protocol.md`, Winning 3.
 
 use super::candidate::Step;
-use super::record::{Finished, LastSlot, Outcome, Record, Started};
+use super::record::{Finished, LastSlot, Outcome, Record};
 use super::report::Turn;
 use super::service_clock::Timestamp;
 use crate::memory::remember;
 use crate::mutants::mutant;
 
-/// The newest turns that were handed to the host to run: of the schedule, and for a value.
+/// The newest turns that this candidate put forward: of the schedule, and for a value.
 ///
 /// An attempt is a turn that began. Of a claim that a leader could not follow up, since its leadership
 /// had ended by the time it was answered, this candidate knows so when it leads again. Of a
 /// claim of another candidate nobody can tell, so that one counts.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Began {
-    scheduled: Option<LastSlot>,
-    for_value: Option<LastSlot>,
+    scheduled: Option<PutForward>,
+    for_value: Option<PutForward>,
 }
 
 remember!(struct Began { scheduled, for_value });
 
+/// A claim that this candidate decided to write.
+#[derive(Clone, Copy, Debug)]
+struct PutForward {
+    /// The same claim in another term may be another candidate's.
+    term: u64,
+    claim: LastSlot,
+    /// Its turn was handed to the host.
+    begun: bool,
+}
+
+remember!(struct PutForward { term, claim, begun });
+
+impl PutForward {
+    /// Whether the claim of a record of this candidate is this one, and came to nothing.
+    fn is_vain(put: Option<Self>, term: u64, on_record: LastSlot) -> bool {
+        put.is_some_and(|put| put.term == term && put.claim == on_record && !put.begun)
+    }
+}
+
 impl Began {
-    /// Notes a turn that is handed to the host.
-    pub fn note(&mut self, turn: &Turn) {
-        let begun = Some(LastSlot { slot: turn.slot, attempt: turn.attempt });
-        match turn.value {
-            Some(_) => self.for_value = begun,
-            None => self.scheduled = begun,
+    /// Notes the claim in a record that is to be written.
+    pub fn put_forward(&mut self, record: &Record, for_value: bool) {
+        let claim = match &record.started {
+            Some(started) if for_value => Some(started.claim()),
+            _ => record.last,
+        };
+        let put = claim.map(|claim| PutForward { term: record.term, claim, begun: false });
+        *self.of(for_value) = put;
+    }
+
+    /// Notes that a turn is handed to the host, or that the host says that it never began it.
+    pub fn note(&mut self, turn: &Turn, begun: bool) {
+        let claim = LastSlot { slot: turn.slot, attempt: turn.attempt };
+        let put = self.of(turn.value.is_some()).as_mut();
+        if let Some(put) = put.filter(|put| (put.term, put.claim) == (turn.term, claim)) {
+            put.begun = begun;
         }
     }
 
-    /// Puts on a record that this candidate wrote which of its claims came to nothing.
+    fn of(&mut self, for_value: bool) -> &mut Option<PutForward> {
+        if for_value { &mut self.for_value } else { &mut self.scheduled }
+    }
+
+    /// Puts on a record that this candidate wrote which of its claims came to nothing. What the record
+    /// tells of the slot then is the end of an earlier attempt.
     fn correct(&self, record: &mut Record) {
-        let (scheduled, for_value) = unended(record);
-        if let Some(last) = scheduled.filter(|last| self.scheduled != Some(*last)) {
+        if let Some(last) = record.last
+            && PutForward::is_vain(self.scheduled, record.term, last)
+        {
             record.finished = Some(Finished { slot: last.slot, outcome: Outcome::NotStarted });
         }
         if let Some(started) = &mut record.started
-            && for_value.is_some_and(|claimed| self.for_value != Some(claimed))
+            && started.outcome.is_none()
+            && PutForward::is_vain(self.for_value, record.term, started.claim())
         {
             started.outcome = Some(Outcome::NotStarted);
         }
     }
 }
 
-/// The newest claims, of the schedule and for a value, of whose turns no end is on record.
-fn unended(record: &Record) -> (Option<LastSlot>, Option<LastSlot>) {
-    let scheduled = record.last.filter(|last| {
-        last.attempt > 0 && record.finished.is_none_or(|finished| finished.slot != last.slot)
-    });
-    let started = record.started.as_ref().filter(|started| started.outcome.is_none());
-    let claimed = |started: &Started| LastSlot { slot: started.slot, attempt: started.attempt };
-    (scheduled, started.map(claimed))
-}
-
 impl Step<'_> {
-    /// Takes over the claims of another candidate that have no end: from now on they stand on a record
-    /// of this one, and are none of its own all the same.
-    pub(super) fn inherit(&mut self, before: Option<&Record>) {
-        let (own, began) = (self.state.nonce, &mut self.state.began);
-        if let Some(before) = before.filter(|record| record.nonce != own) {
-            let (scheduled, for_value) = unended(before);
-            began.scheduled = scheduled.or(began.scheduled);
-            began.for_value = for_value.or(began.for_value);
-        }
-    }
-
     /// What is to be on the blob when this candidate leads. The term survives the loss of the
     /// record, because it is at least the service's time in seconds.
     ///

@@ -48,7 +48,9 @@ impl Report {
     #[must_use]
     pub fn undone(memory: Option<&[u8]>, event: Option<Event>, complaints: &[Complaint]) -> Self {
         let mut postponed = memory.map(Postponed::read).unwrap_or_default();
-        if let Some(event) = event {
+        // A wish to leave that is repeated may not know how the turn ended.
+        let known = postponed.events.iter().any(|known| matches!(known, Event::Leave(_)));
+        if let Some(event) = event.filter(|event| !known || *event != Event::Leave(None)) {
             // The newest of a kind says what those before said, and more.
             postponed.events.retain(|known| discriminant(known) != discriminant(&event));
             postponed.events.push(event);

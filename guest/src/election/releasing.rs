@@ -20,6 +20,14 @@ use crate::mutants::mutant;
 /// How long the lease is offered to an heir that was seen before; not shorter than one try takes.
 const HEIR_IS_THERE: Duration = Duration::from_secs(4);
 
+/// The longest that one try to give the lease to an heir may take: the heir does not look for it for
+/// ever. One that was not answered in time may have been carried out all the same.
+const LONGEST_TRY: Duration = Duration::from_secs(10);
+
+/// The longest from the first offer to an heir to the end of the last try.
+pub(super) const LONGEST_OFFER: Duration =
+    LAST_WRITE.saturating_add(LONGEST_TRY).saturating_add(LONGEST_TRY);
+
 /// How long an heir that leaves tries to give back what it was perhaps given.
 const PERHAPS_OURS: Duration = Duration::from_secs(3);
 
@@ -135,7 +143,8 @@ impl Step<'_> {
             let timeout = timeout.min(LAST_WRITE);
             return Some(Wish { operation: self.withdrawal(word), timeout });
         }
-        let offered = HEIR_IS_THERE.max(LAST_WRITE + timeout);
+        let giving = timeout.min(LONGEST_TRY);
+        let offered = HEIR_IS_THERE.max(LAST_WRITE + giving);
         let over = now + self.settings.timings.lease > release.until + offered;
         if over && !mutant!(HeirOrNobody) {
             // It may be gone by now. Had the change been done, this would find another holder.
@@ -150,9 +159,9 @@ impl Step<'_> {
                 Wish { operation: write.operation(lease), timeout: timeout.min(LAST_WRITE) }
             }
             None => {
-                let operation = match release.heir {
-                    Some(to) => Operation::Change { lease, to },
-                    None => Operation::Release { lease },
+                let (operation, timeout) = match release.heir {
+                    Some(to) => (Operation::Change { lease, to }, giving),
+                    None => (Operation::Release { lease }, timeout),
                 };
                 Wish { operation, timeout }
             }

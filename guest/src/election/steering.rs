@@ -81,7 +81,7 @@ pub(super) enum InVain {
 }
 
 /// The lease is given to no heir that was seen longer ago.
-const JUST_SEEN: Duration = Duration::from_secs(2);
+pub(super) const JUST_SEEN: Duration = Duration::from_secs(2);
 
 impl HandOver {
     /// When to look for the heir, which has to hear of it first.

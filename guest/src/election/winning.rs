@@ -1,4 +1,9 @@
-//! From looking to leading. `protocol.md`, Winning; the numbers are its steps.
+//! From looking to holding the lease. `protocol.md`, Winning; the numbers are its steps. How the term is
+//! raised is in `raising`.
+
+mod raising;
+
+pub(super) use raising::Raise;
 
 use core::time::Duration;
 
@@ -6,17 +11,15 @@ use super::Moment;
 use super::candidate::{Phase, Step, Wish, patience};
 use super::chance::{Chance, lease_id};
 use super::failure::Failure;
-use super::holding::Hold;
 use super::pace::Pace;
 use super::record::{Judged, Record, Unusable};
 use super::timings::BACK_OFF;
 use super::trouble::{Trouble, TroubleClass};
-use super::write::{Progress, Write};
 use crate::azure::answer::{Answer, Class, LeaseState};
 use crate::azure::lease_id::LeaseId;
 use crate::azure::operation::{ETag, Operation};
 use crate::memory::remember;
-use crate::mutants::{self, mutant};
+use crate::mutants::mutant;
 
 /// How often a candidate looks again at once, because the blob changed under it,
 /// before it waits like any follower.
@@ -45,7 +48,7 @@ const RACE_LOST: [&str; 2] = ["LeaseAlreadyPresent", "LeaseIsBreakingAndCannotBe
 const IT_EXISTS: [&str; 2] = ["BlobAlreadyExists", "LeaseIdMissing"];
 
 /// The resolution of the service's dates.
-const SECOND: Duration = Duration::from_secs(1);
+pub(super) const SECOND: Duration = Duration::from_secs(1);
 
 /// One attempt to win a term, with a lease id of its own.
 #[derive(Clone, Debug)]
@@ -75,33 +78,6 @@ impl Attempt {
     }
 }
 
-/// The lease is ours; the term is not raised yet.
-#[derive(Clone, Debug)]
-pub(super) struct Raise {
-    pub lease: LeaseId,
-    acquired: Moment,
-    valid_until: Moment,
-    write: Write,
-    /// How long the candidate stays out of the race when the term cannot be raised.
-    stays_out: Duration,
-    /// As in [`Attempt`].
-    handed: bool,
-}
-
-remember!(struct Raise { lease, acquired, valid_until, write, stays_out, handed });
-
-impl Raise {
-    /// When it is too late to lead by this lease.
-    pub fn valid_until(&self) -> Moment {
-        self.valid_until
-    }
-
-    /// When to go on at the latest.
-    pub fn next(&self) -> Moment {
-        self.write.pace.next.min(self.valid_until)
-    }
-}
-
 type Reply = Result<Answer, Failure>;
 
 impl Step<'_> {
@@ -126,7 +102,7 @@ impl Step<'_> {
         chance: &mut dyn Chance,
     ) -> Phase {
         if let Operation::Look { lease: Some(lease) } = operation {
-            return self.looked_as_heir(*lease, reply, now);
+            return self.looked_as_heir(*lease, reply, now, chance);
         }
         let Ok(answer) = reply else {
             return self.look_later(watch, operation, reply, now, chance);
@@ -321,6 +297,12 @@ impl Step<'_> {
         other
     }
 
+    /// Nothing is acquired with whose record this candidate cannot begin to lead.
+    pub(super) fn judge_next(&self, record: Option<Record>, now: Moment) -> Result<(), Unusable> {
+        let since = self.state.service.estimate(now).unwrap_or_default();
+        self.next_record(record, since).judge_next(&self.settings.election)
+    }
+
     fn attempt(
         &mut self,
         etag: ETag,
@@ -332,10 +314,7 @@ impl Step<'_> {
         if self.stays_out(now) {
             return self.stay_out(now, chance);
         }
-        // Nothing is acquired that cannot be used.
-        let since = self.state.service.estimate(now).unwrap_or_default();
-        let next = self.next_record(record.clone(), since);
-        if let Err(problem) = next.judge_next(&self.settings.election) {
+        if let Err(problem) = self.judge_next(record.clone(), now) {
             return self.refuse(problem, now, chance);
         }
         self.state.following = None;
@@ -378,7 +357,7 @@ impl Step<'_> {
             Ok(Class::Done) => {
                 let ours = reply.as_ref().is_ok_and(|answer| answer.lease == Some(attempt.lease));
                 if ours || mutant!(LeaseIdNotCompared) {
-                    return self.raise_term(attempt, sent, now);
+                    return self.raise_term(attempt, (sent, now), chance);
                 }
                 self.tell_reply(operation, reply, now);
                 Phase::Watching(Watch::at(self.next_poll(now, chance)))
@@ -409,94 +388,6 @@ impl Step<'_> {
                 attempt.pace.failed(now, patience(self.settings), chance);
                 Phase::Acquiring(attempt)
             }
-        }
-    }
-
-    /// 3. Raise the term.
-    pub(super) fn raise_term(&mut self, mut attempt: Attempt, sent: Moment, now: Moment) -> Phase {
-        let timings = &self.settings.timings;
-        let Some(since) = self.state.service.now(now) else {
-            if attempt.rounds < MOST_ROUNDS && self.state.service.estimate(now).is_some() {
-                // No two dates agree so far, so no term can be told. The same request again brings
-                // another one.
-                attempt.rounds += 1;
-                (attempt.unsure, attempt.pace) = (true, Pace::at(now));
-                return Phase::Acquiring(attempt);
-            }
-            self.tell_no_date(now);
-            return self.give_back(attempt.lease, now);
-        };
-        let election = &self.settings.election;
-        let judged = attempt.record.as_ref().map_or(Ok(()), |r| r.judge_term(election, since));
-        if let Err(problem) = judged {
-            self.tell(TroubleClass::Configuration, problem.detail, now);
-            return self.give_back(attempt.lease, now);
-        }
-        // Without a record the second is waited out, under the lease: see `next_record`.
-        let waits = attempt.record.is_none() && !mutant!(SecondNotWaitedOut);
-        let wait = if waits { SECOND } else { Duration::ZERO };
-        self.inherit(attempt.record.as_ref());
-        let record = self.next_record(attempt.record, since);
-        let write = Write::new(record, attempt.etag, Pace::at(now + wait));
-        let begins = if mutant!(ValidityFromAnswer) { now } else { sent };
-        let valid_until = begins + timings.lease - timings.margin;
-        let (lease, handed, stays_out) = (attempt.lease, attempt.handed, Duration::ZERO);
-        Phase::Raising(Raise { lease, acquired: sent, valid_until, write, stays_out, handed })
-    }
-
-    pub(super) fn raise(&mut self, now: Moment) -> Option<Wish> {
-        let Phase::Raising(raise) = &self.state.phase else { return None };
-        let (lease, left) = (raise.lease, raise.valid_until.saturating_sub(now));
-        if left.is_zero() {
-            // 4. One that cannot finish inside its validity releases.
-            self.state.health.not_raised(now + raise.stays_out);
-            self.state.phase = self.give_back(lease, now);
-            return self.send_release(now);
-        }
-        (raise.write.pace.next <= now).then(|| Wish {
-            operation: mutants::unconditional(
-                mutant!(TermWithoutCondition),
-                raise.write.operation(lease),
-            ),
-            timeout: self.settings.timings.request_timeout.min(left),
-        })
-    }
-
-    pub(super) fn raised(
-        &mut self,
-        mut raise: Raise,
-        operation: &Operation,
-        reply: &Reply,
-        now: Moment,
-        chance: &mut dyn Chance,
-    ) -> Phase {
-        match raise.write.answered(reply.as_ref().ok()) {
-            Progress::Done(etag) => {
-                let (lease, valid_until) = (raise.lease, raise.valid_until);
-                if now >= valid_until {
-                    return self.give_back(lease, now);
-                }
-                self.tell_now = true;
-                self.state.health.raised();
-                let renew = Pace::at(raise.acquired + self.settings.timings.renew);
-                let (record, won) = (raise.write.record, raise.acquired);
-                let handed = raise.handed;
-                Phase::Holding(Hold::new(lease, valid_until, renew, record, etag, won, handed))
-            }
-            Progress::NotApplied(found, etag) => {
-                raise.write.begin_again(found, etag, now);
-                Phase::Raising(raise)
-            }
-            Progress::Again => {
-                if raise.write.pace.failures > 0 {
-                    self.tell_reply(operation, reply, now);
-                }
-                raise.write.pace.failed(now, BACK_OFF, chance);
-                raise.stays_out = self.state.health.out_after_raise(self.settings, chance);
-                Phase::Raising(raise)
-            }
-            // Released also when the service says that it is lost: that harms nobody.
-            Progress::LeaseLost | Progress::Outdone => self.give_back(raise.lease, now),
         }
     }
 }

@@ -63,7 +63,7 @@ impl Step<'_> {
         if let (Some(run), Phase::Holding(hold)) = (&mut self.run, &self.state.phase) {
             // The lease may have been renewed since the claim.
             run.valid_for = hold.valid_until.saturating_sub(self.started);
-            self.state.began.note(run);
+            self.state.began.note(run, true);
         }
         let timings = &self.settings.timings;
         let next = match &self.state.phase {

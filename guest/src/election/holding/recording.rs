@@ -152,6 +152,7 @@ impl Step<'_> {
         hold.claiming = None;
         let Some(Wanted { record, claim, abandoned }) = wanted else { return };
         hold.claiming = claim;
+        claim.inspect(|claim| self.state.began.put_forward(&record, claim.for_value));
         if let (true, Some(claim)) = (mutant!(ClaimNotAwaited), claim) {
             hold.record = record;
             let hold = hold.clone();
@@ -274,6 +275,7 @@ impl Step<'_> {
     /// record that it did not begin.
     fn claimed_late(&mut self, hold: &mut Hold, claim: Claim) {
         hold.stalled = None;
+        self.state.began.put_forward(&hold.record, claim.for_value);
         if self.gives_up() {
             put_outcome(&mut hold.record, claim.for_value, Outcome::NotStarted);
             hold.outcome_unwritten = true;

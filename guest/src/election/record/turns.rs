@@ -99,4 +99,11 @@ pub struct Started {
     pub outcome: Option<Outcome>,
 }
 
+impl Started {
+    /// Its newest attempt.
+    pub(in crate::election) fn claim(&self) -> LastSlot {
+        LastSlot { slot: self.slot, attempt: self.attempt }
+    }
+}
+
 remember!(struct Started { value, slot, attempt, delivery, outcome });

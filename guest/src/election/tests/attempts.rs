@@ -138,6 +138,98 @@ fn a_claim_of_another_candidate_without_an_end_is_an_attempt() {
     assert_eq!(next.turn().attempt, 2);
 }
 
+/// Another candidate, some time after the one before died or lost its lease.
+fn after(life: &mut Life, settings: &[(&str, &str)], seed: u64) -> Life {
+    let mut next = Life { blob: std::mem::take(&mut life.blob), ..Life::new(settings) };
+    next.candidate.now = life.candidate.now + seconds(20);
+    next.candidate.chance = Counter(seed);
+    next
+}
+
+#[test]
+fn a_turn_of_another_candidate_is_not_called_unbegun_by_one_that_led_without_a_claim() {
+    for settings in [TWICE, &[TWICE, &[(variable::ON_START, "v1")]].concat()] {
+        let mut life = Life::new(settings);
+        assert_eq!(life.turn().attempt, 1);
+        // It died while its turn ran. The next one raises the term twice before it claims.
+        let mut next = after(&mut life, settings, 99);
+        for _ in 0..2 {
+            let leads = |report: Report| matches!(report.standing, Standing::Leading(_));
+            assert!((0..50).any(|_| leads(next.step(None))), "{:?}", next.told);
+            assert_eq!(next.step(Some(Event::Resign)).run, None);
+        }
+        assert_eq!(next.turn().attempt, 2);
+    }
+}
+
+#[test]
+fn a_claim_that_did_not_arrive_does_not_make_another_candidates_the_same_turn() {
+    let mut first = Life::new(TWICE);
+    let leads = |report: Report| matches!(report.standing, Standing::Leading(_));
+    assert!((0..50).any(|_| leads(first.step(None))), "{:?}", first.told);
+    // Its claim goes astray, and another candidate makes the same one and dies.
+    for _ in 0..60 {
+        let called = first.candidate.now;
+        let blob = &mut first.blob;
+        let report = first.candidate.step(None, |o, at| match o {
+            Operation::WriteMetadata { .. } => failure(FailureKind::Reset),
+            _ => blob.answer(o, at),
+        });
+        assert_eq!(report.run, None);
+        first.candidate.now = first.candidate.now.max(called + report.again_in);
+        if first.candidate.now > seconds(605) {
+            break;
+        }
+    }
+    let mut second = after(&mut first, TWICE, 99);
+    assert_eq!(second.turn().attempt, 1);
+    std::mem::swap(&mut first.blob, &mut second.blob);
+    first.candidate.now = second.candidate.now + seconds(20);
+    let mut won = 0;
+    for _ in 0..100 {
+        if leads(first.step(None)) {
+            won += 1;
+            assert_eq!(first.step(Some(Event::Resign)).run, None);
+        }
+        if won == 2 {
+            break;
+        }
+    }
+    assert_eq!(first.turn().attempt, 2);
+}
+
+#[test]
+fn a_later_attempt_whose_turn_never_began_is_no_attempt_either() {
+    for settings in [TWICE, &[TWICE, &[(variable::ON_START, "v1")]].concat()] {
+        let settings = &[settings, &[(variable::MAX_ATTEMPTS, "3")]].concat();
+        let mut life = Life::new(settings);
+        assert_eq!(life.turn().attempt, 1);
+        assert_eq!(life.step(Some(Event::TurnEnded(Outcome::Failed))).run, None);
+        for _ in 0..5 {
+            if !life.blob.record().is_ended() {
+                assert_eq!(life.step(None).run, None);
+            }
+        }
+        assert!(life.blob.record().is_ended(), "the end of the first one is on record");
+        life.claims_in_vain();
+        assert_eq!(life.turn().attempt, 2);
+        assert_eq!(life.turn_after(Outcome::Failed).attempt, 3);
+    }
+}
+
+#[test]
+fn a_turn_that_the_host_never_began_is_no_attempt_when_it_says_so_too_late() {
+    for settings in [TWICE, &[TWICE, &[(variable::ON_START, "v1")]].concat()] {
+        let mut life = Life::new(settings);
+        assert_eq!(life.turn().attempt, 1);
+        life.candidate.slow = Some(("renew lease", seconds(20)));
+        assert!((0..20).any(|_| life.step(None).ending.is_some()), "it leads on");
+        life.candidate.slow = None;
+        life.step(Some(Event::TurnEnded(Outcome::NotStarted)));
+        assert_eq!(life.turn().attempt, 1);
+    }
+}
+
 #[test]
 fn a_claim_of_another_candidate_is_an_attempt_also_for_one_that_led_in_between() {
     for settings in [TWICE, &[TWICE, &[(variable::ON_START, "v1")]].concat()] {

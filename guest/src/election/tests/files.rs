@@ -166,6 +166,29 @@ fn one_that_never_made_a_step_leaves_at_once() {
     assert_eq!(report.standing, Standing::Left);
 }
 
+/// A host that repeats its wish to leave does not tell the end of the turn again.
+#[test]
+fn a_wish_to_leave_that_is_repeated_does_not_lose_the_outcome_of_the_turn() {
+    let mut candidate = Candidate::new(&[(variable::EVERY, "5s")]);
+    let mut report = candidate.lead();
+    for _ in 0..10 {
+        if report.run.is_some() {
+            break;
+        }
+        candidate.now += seconds(1);
+        report = candidate.step(None, available);
+    }
+    assert!(report.run.is_some(), "{report:?}");
+    for outcome in [Some(Outcome::Succeeded), None] {
+        let event = Some(Event::Leave(outcome));
+        candidate.memory = Some(Report::undone(candidate.memory.as_deref(), event, &[]).memory);
+    }
+    candidate.step(None, available);
+    assert_eq!(candidate.verbs(), ["write record", "release lease"]);
+    let finished = written(&candidate.asked[0]).finished;
+    assert_eq!(finished.map(|finished| finished.outcome), Some(Outcome::Succeeded));
+}
+
 #[test]
 fn many_events_of_steps_that_cannot_be_made_take_no_endless_room() {
     let place = Place::new(&[ACCOUNT, STRING_FILE]);
