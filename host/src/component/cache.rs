@@ -113,7 +113,8 @@ fn trusted(_: &Path) -> Result<(), String> {
     Ok(())
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod tests {
     use super::*;
     use std::fs::{Permissions, create_dir, read_dir, set_permissions};
