@@ -1,6 +1,8 @@
 //! SIGTERM, SIGINT and SIGHUP: the first one asks, the second one insists. SIGUSR1 asks for the standing.
 
 use std::io;
+#[cfg(unix)]
+use std::io::IsTerminal as _;
 
 /// The signals that end the program.
 pub(super) struct Signals {
@@ -21,9 +23,9 @@ impl Signals {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
-            hangup: match ignores_hangup() {
-                true => None,
-                false => Some(signal(SignalKind::hangup())?),
+            hangup: match takes_hangup() {
+                true => Some(signal(SignalKind::hangup())?),
+                false => None,
             },
         })
     }
@@ -46,18 +48,22 @@ async fn hung_up(signal: &mut Option<tokio::signal::unix::Signal>) {
     }
 }
 
-/// Whether SIGHUP is ignored. Only Linux tells without unsafe code; elsewhere it counts as not ignored.
+/// Whether SIGHUP is taken: unless whoever started the program had it ignored.
 #[cfg(unix)]
-fn ignores_hangup() -> bool {
-    std::fs::read_to_string("/proc/self/status").is_ok_and(|status| names_hangup(&status))
+fn takes_hangup() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status");
+    let is_ignored = status.ok().and_then(|status| names_hangup(&status));
+    // Only Linux tells without unsafe code. Elsewhere: `nohup` leaves the terminal to neither of them.
+    let has_terminal = || io::stdout().is_terminal() || io::stderr().is_terminal();
+    is_ignored.map_or_else(has_terminal, |is_ignored| !is_ignored)
 }
 
 /// Whether the mask of ignored signals in a `/proc/PID/status` has SIGHUP, number 1, its lowest bit.
+/// None: there is no such mask.
 #[cfg(unix)]
-fn names_hangup(status: &str) -> bool {
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
-        .is_some_and(|mask| mask & 1 == 1)
+fn names_hangup(status: &str) -> Option<bool> {
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"))?;
+    Some(u64::from_str_radix(mask.trim(), 16).ok()? & 1 == 1)
 }
 
 #[cfg(not(unix))]
@@ -102,5 +108,20 @@ impl StatusSignal {
 
     pub(super) async fn next(&mut self) {
         std::future::pending::<()>().await;
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::names_hangup;
+
+    #[test]
+    fn the_mask_of_ignored_signals_is_read_where_there_is_one() {
+        let status = |mask: &str| format!("Name:\ttenure\nSigBlk:\t0001\nSigIgn:\t{mask}\n");
+        assert_eq!(names_hangup(&status("0000000000001001")), Some(true));
+        assert_eq!(names_hangup(&status("0000000000001000")), Some(false));
+        for elsewhere in ["", "tenure 17 1 17 17 ttyp0", &status("none")] {
+            assert_eq!(names_hangup(elsewhere), None, "{elsewhere}");
+        }
     }
 }

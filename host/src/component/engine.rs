@@ -26,6 +26,9 @@ const OVERDUE: Duration = Duration::from_millis(1);
 /// Calls of the election component at a time. More of them wait for a [place](Places).
 const PLACES: u16 = 64;
 
+/// So many of them at most are of others than leaders.
+const OF_OTHERS: u16 = 48;
+
 /// Bytes of an instance that stay mapped when it ends.
 const RESIDENT: usize = 1024 * 1024;
 
@@ -74,7 +77,7 @@ impl Engine {
         // Where so much address space is not to be had, memory is mapped anew for each step.
         let brief = wasmtime::Engine::new(&config).unwrap_or_else(|_| wasmtime.clone());
         let ticker = Arc::new(Ticker::start([wasmtime.weak(), brief.weak()])?);
-        let places = Places::new(PLACES.into());
+        let places = Places::new(PLACES.into(), OF_OTHERS.into());
         Ok(Self { wasmtime, brief, places, ticker: Some(ticker), uncached })
     }
 

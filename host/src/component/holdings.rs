@@ -1,4 +1,4 @@
-//! What the handles of a guest make the host hold: headers and requests that are not sent yet.
+//! What the handles of a guest make the host hold: what is not sent yet.
 
 use crate::egress::{Budget, OPEN_BODY, weight};
 use http::HeaderMap;
@@ -9,7 +9,7 @@ use wasmtime_wasi_http::FieldMap;
 use wasmtime_wasi_http::p2::bindings::http::types::Method;
 use wasmtime_wasi_http::p2::body::HostFutureTrailers;
 use wasmtime_wasi_http::p2::types::{
-    HostFutureIncomingResponse, HostIncomingResponse, HostOutgoingRequest,
+    HostFutureIncomingResponse, HostIncomingResponse, HostOutgoingRequest, HostOutgoingResponse,
 };
 
 /// Calls between two counts. One call adds less than a MiB.
@@ -80,6 +80,10 @@ fn held(entry: &(dyn Any + Send), seen: &mut HashSet<*const HeaderMap>) -> usize
         let line = method + text(&request.authority) + text(&request.path_with_query);
         return once(&request.headers) + line + body;
     }
+    if let Some(response) = entry.downcast_ref::<HostOutgoingResponse>() {
+        let body = response.body.as_ref().map_or(0, |_| OPEN_BODY);
+        return once(&response.headers) + body;
+    }
     if let Some(response) = entry.downcast_ref::<HostIncomingResponse>() {
         return once(&response.headers);
     }
@@ -96,6 +100,7 @@ fn held(entry: &(dyn Any + Send), seen: &mut HashSet<*const HeaderMap>) -> usize
 mod tests {
     use super::*;
     use http::HeaderValue;
+    use http_body_util::{BodyExt as _, Full};
 
     fn fields(bytes: usize) -> FieldMap {
         let mut fields = FieldMap::new_mutable(usize::MAX);
@@ -145,5 +150,18 @@ mod tests {
             holdings.table(&mut own);
         }
         assert!(holdings.told().is_some());
+    }
+
+    #[test]
+    fn answers_that_are_not_given_yet_count() {
+        let mut own = ResourceTable::new();
+        let answer =
+            |headers, body| HostOutgoingResponse { status: http::StatusCode::OK, headers, body };
+        let body = || Full::default().map_err(|never| match never {}).boxed_unsync();
+        own.push(answer(fields(1000), None)).unwrap();
+        own.push(answer(FieldMap::new_mutable(0), Some(body()))).unwrap();
+        let mut seen = HashSet::new();
+        let counts: Vec<_> = own.iter_mut().map(|entry| held(entry, &mut seen)).collect();
+        assert_eq!(counts, [weight(&fields(1000)), OPEN_BODY]);
     }
 }

@@ -2,8 +2,9 @@
 //! instances.
 //!
 //! A leader holds something that ends at a known instant, so its steps come first: the leader whose
-//! time ends first before the others. Everybody else comes in the order of arrival. To wait is no
-//! error, however many there are.
+//! time ends first before the others. Everybody else comes in the order of arrival, and never has all
+//! instances: followers whose account does not answer keep theirs for long, and a leader of another
+//! account must find one. To wait is no error, however many there are.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,6 +18,16 @@ pub(super) enum Urgency {
     Leader(Instant),
     /// Anything else.
     Other,
+}
+
+impl Urgency {
+    /// What it is at `now`: when its time is over, a leader is like anybody else.
+    fn at(self, now: Instant) -> Self {
+        match self {
+            Self::Leader(end) if end > now => self,
+            _ => Self::Other,
+        }
+    }
 }
 
 /// Those who wait.
@@ -38,16 +49,19 @@ impl<T> Queue<T> {
         self.arrivals += 1;
     }
 
-    /// Takes out whoever is next at `now`.
-    fn next(&mut self, now: Instant) -> Option<T> {
+    /// Takes out whoever is next at `now`, if that one is `admitted`.
+    fn next(&mut self, now: Instant, admitted: impl Fn(Urgency) -> bool) -> Option<(Urgency, T)> {
         loop {
-            let ((urgency, arrival), who) = self.waiting.pop_first()?;
-            match urgency {
+            let first = self.waiting.first_entry()?;
+            let (urgency, arrival) = *first.key();
+            if urgency.at(now) != urgency {
                 // Too late for this one; those who come after it may still be in time.
-                Urgency::Leader(end) if end <= now => {
-                    self.waiting.insert((Urgency::Other, arrival), who);
-                }
-                _ => return Some(who),
+                let who = first.remove();
+                self.waiting.insert((Urgency::Other, arrival), who);
+            } else if admitted(urgency) {
+                return Some((urgency, first.remove()));
+            } else {
+                return None;
             }
         }
     }
@@ -57,37 +71,64 @@ impl<T> Queue<T> {
 pub(super) struct Places(Mutex<State>);
 
 struct State {
-    /// Nobody waits while there are any.
-    free: usize,
+    free: Free,
+    /// Nobody who would be admitted waits.
     queue: Queue<oneshot::Sender<Place>>,
 }
 
+/// Places that are free.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Free {
+    all: usize,
+    /// How many more others than leaders may have.
+    of_others: usize,
+}
+
+impl Free {
+    fn admits(self, urgency: Urgency) -> bool {
+        self.all > 0 && (urgency != Urgency::Other || self.of_others > 0)
+    }
+
+    fn take(&mut self, urgency: Urgency) {
+        self.all -= 1;
+        self.of_others -= usize::from(urgency == Urgency::Other);
+    }
+
+    fn give_back(&mut self, urgency: Urgency) {
+        self.all += 1;
+        self.of_others += usize::from(urgency == Urgency::Other);
+    }
+}
+
 /// A place, which goes to the next one when this is dropped.
-pub(super) struct Place(Option<Arc<Places>>);
+pub(super) struct Place {
+    places: Option<Arc<Places>>,
+    /// As it was when the place was given.
+    urgency: Urgency,
+}
 
 impl Places {
-    pub(super) fn new(free: usize) -> Arc<Self> {
+    /// So many places of `all`; others than leaders have at most `of_others` of them.
+    pub(super) fn new(all: usize, of_others: usize) -> Arc<Self> {
+        let free = Free { all, of_others };
         Arc::new(Self(Mutex::new(State { free, queue: Queue::default() })))
     }
 
     /// Waits for a place.
     pub(super) async fn get(self: &Arc<Self>, urgency: Urgency) -> Place {
+        let urgency = urgency.at(Instant::now());
         let place = {
             let mut state = self.state();
-            match state.free.checked_sub(1) {
-                Some(free) => {
-                    state.free = free;
-                    return Place(Some(self.clone()));
-                }
-                None => {
-                    let (sender, place) = oneshot::channel();
-                    state.queue.join(urgency, sender);
-                    place
-                }
+            if state.free.admits(urgency) {
+                state.free.take(urgency);
+                return Place { places: Some(self.clone()), urgency };
             }
+            let (sender, place) = oneshot::channel();
+            state.queue.join(urgency, sender);
+            place
         };
         // Its sender is dropped only after it was used.
-        place.await.unwrap_or(Place(None))
+        place.await.unwrap_or(Place { places: None, urgency })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -97,16 +138,20 @@ impl Places {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let Some(places) = self.0.take() else { return };
+        let Some(places) = self.places.take() else { return };
         let mut state = places.state();
-        while let Some(next) = state.queue.next(Instant::now()) {
-            match next.send(Place(Some(places.clone()))) {
-                Ok(()) => return,
+        let State { free, queue } = &mut *state;
+        free.give_back(self.urgency);
+        while let Some((urgency, next)) = queue.next(Instant::now(), |who| free.admits(who)) {
+            match next.send(Place { places: Some(places.clone()), urgency }) {
+                Ok(()) => {
+                    free.take(urgency);
+                    return;
+                }
                 // It does not wait any more. Its place must not be given back from in here.
-                Err(mut place) => place.0 = None,
+                Err(mut place) => place.places = None,
             }
         }
-        state.free += 1;
     }
 }
 
@@ -131,7 +176,8 @@ mod tests {
         ] {
             queue.join(urgency, who);
         }
-        let order: Vec<_> = std::iter::from_fn(|| queue.next(now)).collect();
+        let order: Vec<_> =
+            std::iter::from_fn(|| queue.next(now, |_| true)).map(|(_, who)| who).collect();
         assert_eq!(
             order,
             [
@@ -158,14 +204,15 @@ mod tests {
             queue.join(urgency, who);
         }
         let later = now + Duration::from_secs(3);
-        let order: Vec<_> = std::iter::from_fn(|| queue.next(later)).collect();
+        let order: Vec<_> =
+            std::iter::from_fn(|| queue.next(later, |_| true)).map(|(_, who)| who).collect();
         assert_eq!(order, ["in time", "before it", "over", "after it"]);
     }
 
     #[test]
     fn a_place_goes_to_the_next_who_still_waits() {
         let mut context = Context::from_waker(Waker::noop());
-        let places = Places::new(1);
+        let places = Places::new(1, 1);
         let Poll::Ready(first) = pin!(places.get(Urgency::Other)).poll(&mut context) else {
             panic!("a place is free");
         };
@@ -178,13 +225,13 @@ mod tests {
         drop(first);
         assert!(follower.as_mut().poll(&mut context).is_ready());
         // All places that were given are free again.
-        assert_eq!(places.state().free, 1);
+        assert_eq!(places.state().free, Free { all: 1, of_others: 1 });
     }
 
     #[test]
     fn a_place_that_was_given_and_never_taken_is_free_again() {
         let mut context = Context::from_waker(Waker::noop());
-        let places = Places::new(1);
+        let places = Places::new(1, 1);
         let Poll::Ready(first) = pin!(places.get(Urgency::Other)).poll(&mut context) else {
             panic!("a place is free");
         };
@@ -192,6 +239,42 @@ mod tests {
         assert!(gone.as_mut().poll(&mut context).is_pending());
         drop(first);
         drop(gone);
-        assert_eq!(places.state().free, 1);
+        assert_eq!(places.state().free, Free { all: 1, of_others: 1 });
+    }
+
+    #[test]
+    fn others_leave_room_for_leaders_and_no_place_is_lost() {
+        let mut context = Context::from_waker(Waker::noop());
+        let mut get = |urgency, places: &Arc<Places>| {
+            let places = places.clone();
+            let mut get = Box::pin(async move { places.get(urgency).await });
+            match get.as_mut().poll(&mut context) {
+                Poll::Ready(place) => Ok(place),
+                Poll::Pending => Err(get),
+            }
+        };
+        let places = Places::new(3, 2);
+        let leader = Urgency::Leader(Instant::now() + Duration::from_secs(3600));
+        let late = Urgency::Leader(Instant::now());
+        let first = get(Urgency::Other, &places).ok().unwrap();
+        let second = get(late, &places).ok().unwrap();
+        let mut third = get(Urgency::Other, &places).err().unwrap();
+        let leads = get(leader, &places).ok().unwrap();
+        let mut waits = get(leader, &places).err().unwrap();
+        assert_eq!(places.state().free, Free { all: 0, of_others: 0 });
+        let mut context = Context::from_waker(Waker::noop());
+        // A leader's place is for a leader first, and for nobody else while others have theirs.
+        drop(leads);
+        let Poll::Ready(leads) = waits.as_mut().poll(&mut context) else {
+            panic!("a leader first")
+        };
+        drop(leads);
+        assert!(third.as_mut().poll(&mut context).is_pending());
+        assert_eq!(places.state().free, Free { all: 1, of_others: 0 });
+        drop(first);
+        let Poll::Ready(third) = third.as_mut().poll(&mut context) else { panic!("room for it") };
+        assert_eq!(places.state().free, Free { all: 1, of_others: 0 });
+        drop((second, third));
+        assert_eq!(places.state().free, Free { all: 3, of_others: 2 });
     }
 }

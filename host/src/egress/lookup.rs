@@ -7,7 +7,7 @@
 
 use super::error::{Prohibited, Unresolved};
 use super::resolver::Names;
-use std::collections::HashMap;
+use std::collections::{HashMap, hash_map};
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -69,6 +69,14 @@ struct UnderWay {
     places: Vec<Place>,
 }
 
+impl UnderWay {
+    /// Lets one more wait for it.
+    fn join(&mut self, place: Option<Place>) -> watch::Receiver<Option<Found>> {
+        self.places.extend(place);
+        self.found.clone()
+    }
+}
+
 impl Lookups {
     pub(super) fn new(names: Names, directory: impl Directory) -> Self {
         Self(Arc::new(Shared {
@@ -87,11 +95,7 @@ impl Lookups {
                 // Who gives up while waiting here leaves nothing behind. Never closed.
                 let slot = self.0.slots.clone().acquire_owned().await;
                 let slot = slot.map_err(|closed| unresolved(&closed))?;
-                // Somebody else may have begun meanwhile.
-                match self.join(name, &mut place) {
-                    Some(found) => found,
-                    None => self.begin(name, place, slot),
-                }
+                self.begin(name, place, slot)
             }
         };
         let ended = found.wait_for(Option::is_some).await;
@@ -105,12 +109,10 @@ impl Lookups {
         name: &str,
         place: &mut Option<Place>,
     ) -> Option<watch::Receiver<Option<Found>>> {
-        let mut under_way = self.0.under_way();
-        let lookup = under_way.get_mut(name)?;
-        lookup.places.extend(place.take());
-        Some(lookup.found.clone())
+        self.0.under_way().get_mut(name).map(|lookup| lookup.join(place.take()))
     }
 
+    /// Begins a look-up, unless one of the same name is under way.
     fn begin(
         &self,
         name: &str,
@@ -118,8 +120,14 @@ impl Lookups {
         slot: OwnedSemaphorePermit,
     ) -> watch::Receiver<Option<Found>> {
         let (tell, found) = watch::channel(None);
-        let lookup = UnderWay { found: found.clone(), places: place.into_iter().collect() };
-        self.0.under_way().insert(name.to_owned(), lookup);
+        match self.0.under_way().entry(name.to_owned()) {
+            // Somebody else has begun meanwhile.
+            hash_map::Entry::Occupied(mut lookup) => return lookup.get_mut().join(place),
+            hash_map::Entry::Vacant(vacant) => {
+                let places = place.into_iter().collect();
+                vacant.insert(UnderWay { found: found.clone(), places });
+            }
+        }
         let entry = Entry { shared: self.0.clone(), name: name.to_owned(), _slot: slot };
         let look_up = move || {
             let answer = entry.shared.look_up(&entry.name);
@@ -164,5 +172,43 @@ struct Entry {
 impl Drop for Entry {
     fn drop(&mut self) {
         self.shared.under_way().remove(&self.name);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    /// Counts who asks, and answers when nobody else has the lock.
+    #[derive(Clone, Default)]
+    struct Counted(Arc<(AtomicUsize, Mutex<()>)>);
+
+    impl Directory for Counted {
+        fn addresses(&self, _: &str) -> io::Result<Vec<SocketAddr>> {
+            self.0.0.fetch_add(1, Ordering::SeqCst);
+            drop(self.0.1.lock());
+            Ok(Vec::new())
+        }
+
+        fn own(&self) -> io::Result<Vec<IpAddr>> {
+            Ok(Vec::new())
+        }
+    }
+
+    #[tokio::test]
+    async fn two_who_begin_at_once_share_a_look_up() {
+        let directory = Counted::default();
+        let lookups = Lookups::new(Names::OfAll, directory.clone());
+        let held = directory.0.1.lock().unwrap();
+        let slot = || lookups.0.slots.clone().try_acquire_owned().unwrap();
+        let both = [(); 2].map(|()| lookups.begin("a.test", None, slot()));
+        drop(held);
+        for mut found in both {
+            found.wait_for(Option::is_some).await.unwrap();
+        }
+        assert_eq!(directory.0.0.load(Ordering::SeqCst), 1);
+        assert_eq!(lookups.0.slots.available_permits(), LOOKUPS);
+        assert!(lookups.0.under_way().is_empty());
     }
 }

@@ -2,9 +2,10 @@
 //! that holds the lease needs some for its renewals.
 //!
 //! Whoever connects is let in. When there is no room, the connection closes that has been idle the
-//! longest: of the same peer when that peer has its share, else of all. So connections that ask
-//! nothing cannot keep out a probe. One on which a request is being answered is never closed for
-//! that; when all are, the newcomer is turned away.
+//! longest: of the same peer when that peer has its share, else of all. When none is idle, the one
+//! closes whose peer has not taken the rest of an answer for the longest time. So connections that
+//! ask nothing, or take nothing, cannot keep out a probe. One whose answer is being made is never
+//! closed for that; when all are, the newcomer is turned away.
 
 mod connection;
 #[cfg(test)]
@@ -15,6 +16,7 @@ use connection::{Connection, Use, answering};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::collections::HashMap;
+use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv6Addr};
 use std::pin::pin;
 use std::sync::Arc;
@@ -59,9 +61,14 @@ pub(super) async fn accept(listener: TcpListener, app: Router, limits: Limits) {
     loop {
         select! {
             accepted = listener.accept() => {
-                let Ok((stream, address)) = accepted else {
-                    sleep(AFTER_FAILURE).await;
-                    continue;
+                let (stream, address) = match accepted {
+                    Ok(accepted) => accepted,
+                    Err(error) => {
+                        if !is_of_one(&error) {
+                            sleep(AFTER_FAILURE).await;
+                        }
+                        continue;
+                    }
                 };
                 let peer = peer(address.ip());
                 if !open.make_room(peer) {
@@ -118,20 +125,20 @@ impl Open {
         if only_of.is_none() && self.connections.len() < self.limits.connections {
             return true;
         }
-        self.close_idlest(only_of)
+        self.close_sparest(only_of)
     }
 
-    /// Closes the connection that has been idle the longest, if one is.
-    fn close_idlest(&mut self, only_of: Option<IpAddr>) -> bool {
+    /// Closes the connection that can best be spared, if one can.
+    fn close_sparest(&mut self, only_of: Option<IpAddr>) -> bool {
         let considered = self.connections.iter();
         let considered =
             considered.filter(|(_, (peer, _))| only_of.is_none_or(|only| only == *peer));
-        let mut idle: Vec<_> =
-            considered.filter_map(|(id, (_, usage))| Some((usage.idle_since()?, *id))).collect();
-        idle.sort_unstable_by_key(|(since, _)| *since);
+        let mut spare: Vec<_> =
+            considered.filter_map(|(id, (_, usage))| Some((usage.spare()?, *id))).collect();
+        spare.sort_unstable_by_key(|(spare, _)| *spare);
         // One that has just begun to be used is not closed.
-        let closed = idle.into_iter().find(|(_, id)| {
-            self.connections.get(id).is_some_and(|(_, usage)| usage.close_if_idle())
+        let closed = spare.into_iter().find(|(_, id)| {
+            self.connections.get(id).is_some_and(|(_, usage)| usage.close_if_spare())
         });
         closed.is_some_and(|(_, id)| self.connections.remove(&id).is_some())
     }
@@ -140,6 +147,15 @@ impl Open {
         let id = ended.map_or_else(|error| error.id(), |(id, ())| id);
         self.connections.remove(&id);
     }
+}
+
+/// Whether only the connection failed that was to be accepted: its peer has ended it already. The
+/// next one can be accepted at once.
+fn is_of_one(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::ConnectionAborted | ErrorKind::ConnectionRefused | ErrorKind::ConnectionReset
+    )
 }
 
 /// Who counts as one peer: an IPv4 address, or the network of an IPv6 address, of which a machine may

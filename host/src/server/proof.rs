@@ -15,7 +15,9 @@
 //! it carries when it was made and a MAC of that under a key that the listener made at its start. So
 //! nothing is kept of nonces that are asked for, and asking for many does no harm; of those that were
 //! used something is kept, and only who has the token can use one. Whoever listens in, or listens in
-//! the leader's place, has nothing but a proof that is of use for the very order that was meant.
+//! the leader's place, has nothing but a proof that is of use for the very order that was meant. With
+//! `--at` the listener itself tells for which candidate the proof is good, and for which election when
+//! none is named.
 
 use super::control::ControlToken;
 use hmac::{Hmac, KeyInit as _, Mac as _};

@@ -25,6 +25,12 @@ const HEAD_TIME: Duration = Duration::from_secs(10);
 /// How long a client may neither send nor take a byte in the middle of a request.
 const SILENT_TIME: Duration = Duration::from_secs(30);
 
+/// How long a body may take, from its first byte to its last.
+const BODY_TIME: Duration = Duration::from_secs(300);
+
+/// How long what follows a refusal is read.
+const DRAIN_TIME: Duration = Duration::from_secs(10);
+
 /// The longest head.
 const MAX_HEAD: usize = 64 * 1024;
 
@@ -151,6 +157,11 @@ impl Wire {
     }
 
     async fn body(&mut self, framing: Framing, waits: bool) -> Result<Body, End> {
+        let whole = self.whole_body(framing, waits);
+        timeout(BODY_TIME, whole).await.unwrap_or(Err(End::Refused(StatusCode::REQUEST_TIMEOUT)))
+    }
+
+    async fn whole_body(&mut self, framing: Framing, waits: bool) -> Result<Body, End> {
         // The service refuses it by its length, so nothing of it is needed.
         if let Framing::Length(length) = framing
             && length > MAX_BODY as u64
@@ -237,13 +248,59 @@ impl Wire {
         if self.socket.shutdown().await.is_err() {
             return;
         }
-        let mut rest = MAX_REST;
-        while rest > 0 {
-            self.arrived.clear();
-            if self.more(HEAD_TIME).await.is_err() {
-                return;
+        let reading = async {
+            let mut rest = MAX_REST;
+            while rest > 0 {
+                self.arrived.clear();
+                if self.more(DRAIN_TIME).await.is_err() {
+                    return;
+                }
+                rest = rest.saturating_sub(self.arrived.len());
             }
-            rest = rest.saturating_sub(self.arrived.len());
+        };
+        // Over or not, the connection ends.
+        let _ = timeout(DRAIN_TIME, reading).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::net::TcpListener;
+    use tokio::time::sleep;
+
+    async fn wire() -> (Wire, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (socket, _) = listener.accept().await.unwrap();
+        (Wire { socket, arrived: BytesMut::new() }, client)
+    }
+
+    /// Sends a byte now and then, for an hour.
+    async fn dribble(mut client: TcpStream) {
+        for _ in 0..60 * 12 {
+            client.write_all(b"x").await.unwrap();
+            sleep(Duration::from_secs(5)).await;
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_is_not_waited_for_without_end() {
+        let (mut wire, client) = wire().await;
+        tokio::select! {
+            body = wire.body(Framing::Length(60 * 60), false) => {
+                assert!(matches!(body, Err(End::Refused(StatusCode::REQUEST_TIMEOUT))));
+            }
+            () = dribble(client) => panic!("it is still waited for"),
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_follows_a_refusal_is_not_read_without_end() {
+        let (mut wire, client) = wire().await;
+        tokio::select! {
+            () = wire.drain() => {}
+            () = dribble(client) => panic!("it is still read"),
         }
     }
 }

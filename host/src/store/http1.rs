@@ -4,7 +4,7 @@
 
 use http::{HeaderName, HeaderValue, StatusCode};
 
-use super::wire::{Request, Response};
+use super::wire::{BLANKS, Request, Response};
 
 /// How many headers a request may have.
 const MAX_HEADERS: usize = 128;
@@ -66,29 +66,31 @@ pub(super) fn head(bytes: &[u8]) -> Result<Option<(Head, usize)>, StatusCode> {
         }
         _ => target.clone_into(&mut request.target),
     }
-    let framing = framing(&request)?;
+    let is_old = parsed.version == Some(0);
+    let framing = framing(&request, is_old)?;
     let has = |name: &str, wanted: &str| {
         let words = request.header(name).unwrap_or_default().split(',');
-        words.into_iter().any(|word| word.trim().eq_ignore_ascii_case(wanted))
+        words.into_iter().any(|word| word.trim_matches(BLANKS).eq_ignore_ascii_case(wanted))
     };
-    let last = parsed.version == Some(0) || has("connection", "close");
+    let last = is_old || has("connection", "close");
     let waits = has("expect", "100-continue");
     Ok(Some((Head { framing, last, waits, request }, length)))
 }
 
 /// A body whose end two readers could take for two places is the beginning of a smuggled request: refused.
-fn framing(request: &Request) -> Result<Framing, StatusCode> {
+/// `is_old`: HTTP/1.0, which has no chunks.
+fn framing(request: &Request, is_old: bool) -> Result<Framing, StatusCode> {
     let values = |wanted: &str| {
         let own = request.headers.iter();
         let own = own.filter(|(name, _)| name.eq_ignore_ascii_case(wanted));
-        own.map(|(_, value)| value.trim()).collect::<Vec<_>>()
+        own.map(|(_, value)| value.trim_matches(BLANKS)).collect::<Vec<_>>()
     };
     match (values("content-length").as_slice(), values("transfer-encoding").as_slice()) {
         ([], []) => Ok(Framing::Length(0)),
         ([text], []) if text.bytes().all(|byte| byte.is_ascii_digit()) => {
             text.parse().map(Framing::Length).map_err(|_| StatusCode::BAD_REQUEST)
         }
-        ([], [coding]) if coding.eq_ignore_ascii_case("chunked") => Ok(Framing::Chunked),
+        ([], [coding]) if !is_old && coding.eq_ignore_ascii_case("chunked") => Ok(Framing::Chunked),
         _ => Err(StatusCode::BAD_REQUEST),
     }
 }
@@ -194,9 +196,14 @@ mod tests {
             "Content-Length: \r\n",
             "Content-Length: 99999999999999999999\r\n",
             "Transfer-Encoding: gzip, chunked\r\n",
+            "Content-Length: 5\u{85}\r\n",
+            "Transfer-Encoding: \u{a0}chunked\r\n",
         ] {
             assert_eq!(refused(&with(headers)), StatusCode::BAD_REQUEST, "{headers}");
         }
+        // Whoever speaks 1.0 may not know chunks, and so sees another end.
+        let old = "PUT / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n";
+        assert_eq!(refused(old), StatusCode::BAD_REQUEST);
         assert_eq!(refused("nonsense\r\n\r\n"), StatusCode::BAD_REQUEST);
         let many = with(&"a: b\r\n".repeat(MAX_HEADERS + 1));
         assert_eq!(refused(&many), StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE);

@@ -7,6 +7,9 @@ use bytes::Bytes;
 use chrono::{DateTime, Utc};
 use http::{HeaderName, HeaderValue, StatusCode, header};
 
+/// What HTTP lets stand around the value of a header.
+pub(super) const BLANKS: [char; 2] = [' ', '\t'];
+
 /// The instant at which the service handles a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Now {
@@ -46,7 +49,7 @@ impl Request {
         self.headers
             .iter()
             .find(|(known, _)| known.eq_ignore_ascii_case(name))
-            .map(|(_, value)| value.trim())
+            .map(|(_, value)| value.trim_matches(BLANKS))
     }
 
     /// From an HTTP request whose body was read. Its names of headers are in lower case, those of metadata too; a

@@ -18,6 +18,9 @@ use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use tokio::time::{Instant, Sleep, sleep_until};
 
+/// How long a peer may take the rest of an answer, also when there is no room for others.
+const TAKING: Duration = Duration::from_secs(1);
+
 /// What a connection is used for, known to itself and to whoever may close it.
 pub(super) struct Use {
     state: Mutex<State>,
@@ -31,12 +34,32 @@ enum State {
         since: Instant,
     },
     /// A request is being answered. `until`: when the answer must be taken; an answer without end has
-    /// no such time. `made`: all of it is made, and not yet all of it handed over.
+    /// no such time. `made`: since when all of it is made, and not yet all of it handed over.
     Busy {
         until: Option<Instant>,
-        made: bool,
+        made: Option<Instant>,
     },
     Closed,
+}
+
+/// Why a connection may be closed for another one, and since when. The smallest one closes first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Spare {
+    Idle(Instant),
+    /// Its peer does not take the rest of an answer.
+    Untaken(Instant),
+}
+
+impl State {
+    fn spare(self) -> Option<Spare> {
+        match self {
+            State::Idle { since } => Some(Spare::Idle(since)),
+            State::Busy { made: Some(made), .. } if made.elapsed() > TAKING => {
+                Some(Spare::Untaken(made))
+            }
+            _ => None,
+        }
+    }
 }
 
 impl Default for Use {
@@ -50,22 +73,19 @@ impl Use {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn idle_since(&self) -> Option<Instant> {
-        match *self.state() {
-            State::Idle { since } => Some(since),
-            _ => None,
-        }
+    pub(super) fn spare(&self) -> Option<Spare> {
+        self.state().spare()
     }
 
     /// Closes it, unless it is in use by now.
-    pub(super) fn close_if_idle(&self) -> bool {
+    pub(super) fn close_if_spare(&self) -> bool {
         let mut state = self.state();
-        let is_idle = matches!(*state, State::Idle { .. });
-        if is_idle {
+        let is_spare = state.spare().is_some();
+        if is_spare {
             *state = State::Closed;
             self.closed.notify_one();
         }
-        is_idle
+        is_spare
     }
 
     /// Completes when it is to close.
@@ -78,7 +98,7 @@ impl Use {
         let mut state = self.state();
         let is_open = !matches!(*state, State::Closed);
         if is_open {
-            *state = State::Busy { until: Some(until), made: false };
+            *state = State::Busy { until: Some(until), made: None };
         }
         is_open
     }
@@ -93,14 +113,14 @@ impl Use {
     /// Its answer is made.
     fn made(&self) {
         if let State::Busy { made, .. } = &mut *self.state() {
-            *made = true;
+            *made = Some(Instant::now());
         }
     }
 
     /// All that was written is handed over.
     fn flushed(&self) {
         let mut state = self.state();
-        if matches!(*state, State::Busy { made: true, .. }) {
+        if matches!(*state, State::Busy { made: Some(_), .. }) {
             *state = State::Idle { since: Instant::now() };
         }
     }

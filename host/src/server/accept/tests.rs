@@ -3,6 +3,7 @@ use axum::body::Body;
 use axum::http::header;
 use axum::response::IntoResponse as _;
 use axum::routing::get;
+use bytes::Bytes;
 use futures_util::stream::repeat_with;
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -128,6 +129,40 @@ async fn an_answer_under_way_is_not_cut_for_another_peer() {
     answered(&mut sent(address, ONCE).await, "here").await;
 }
 
+#[tokio::test]
+async fn answers_that_nobody_takes_do_not_keep_out_who_asks() {
+    // More than the buffers of a connection take.
+    const SIZE: usize = 32 * 1024 * 1024;
+    static MUCH: [u8; SIZE] = [0; SIZE];
+    let app = here().route("/much", get(|| async { Bytes::from_static(&MUCH) }));
+    let (address, _serving) = served(app, PATIENT).await;
+    let mut waiting = Vec::new();
+    for _ in 0..PATIENT.connections {
+        let mut stream = sent(address, "GET /much HTTP/1.1\r\nhost: x\r\n\r\n").await;
+        // The answer is made, and has begun.
+        answered(&mut stream, "200 OK").await;
+        waiting.push(stream);
+    }
+    let is_let_in = async {
+        loop {
+            let mut asks = sent(address, ONCE).await;
+            let mut text = String::new();
+            // Turned away before.
+            if asks.read_to_string(&mut text).await.is_ok() && text.ends_with("here") {
+                return;
+            }
+            sleep(Duration::from_millis(50)).await;
+        }
+    };
+    timeout(SOON, is_let_in).await.expect("one makes room");
+    // The others have waited for less long.
+    let mut rest = vec![0; SIZE - 1024];
+    for (number, stream) in waiting.iter_mut().enumerate() {
+        let read = timeout(SOON, stream.read_exact(&mut rest)).await.expect("it ends");
+        assert_eq!(read.is_ok(), number > 0, "{number}");
+    }
+}
+
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn one_peer_takes_no_more_than_its_share() {
@@ -208,4 +243,12 @@ fn a_network_of_version_6_is_one_peer() {
     assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));
     assert_eq!(of("::ffff:10.0.0.1"), of("10.0.0.1"));
     assert_ne!(of("10.0.0.1"), of("10.0.0.2"));
+}
+
+#[test]
+fn who_ends_a_connection_before_it_is_accepted_holds_up_nobody() {
+    assert!(is_of_one(&ErrorKind::ConnectionAborted.into()));
+    // No descriptor is free.
+    #[cfg(unix)]
+    assert!(!is_of_one(&io::Error::from_raw_os_error(24)));
 }
