@@ -14,6 +14,7 @@ use core::time::Duration;
 use super::Moment;
 use super::chance::Chance;
 use super::chore::Chore;
+use super::damping::Handed;
 use super::environment::Files;
 use super::failure::Failure;
 use super::heir::Heir;
@@ -111,11 +112,13 @@ pub(super) struct State {
     pub files: Files,
     /// The newest turns that were put forward, and whether the host was given them.
     pub began: Began,
+    /// To whom this candidate gave its lease last.
+    pub handed: Handed,
 }
 
 remember!(struct State {
     nonce, service, phase, turn, following, leaving, health, told, keyring, leave_notice, files,
-    steering, heir, word, wish, began
+    steering, heir, word, wish, began, handed
 });
 
 /// Where a candidate stands in the protocol.
@@ -206,6 +209,7 @@ impl<'s> Step<'s> {
                 leave_notice: Moment::ZERO,
                 files: Files::default(),
                 began: Began::default(),
+                handed: Handed::default(),
             }),
             started: elapsed,
             ending: None,

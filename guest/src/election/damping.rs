@@ -2,7 +2,9 @@
 //!
 //! Who dies whenever it leads would be handed the lease again and again, and each time nobody leads until
 //! it has run out. So a leader does not make way at once for a candidate whose last leadership was short.
-//! All is read from the record, so that every leader knows it, whoever led before.
+//! All is read from the record, so that every leader knows it, whoever led before. Only of a candidate that
+//! was given the lease and never led by it, which counts as a short leadership, the record tells nothing:
+//! see [`Handed`].
 //!
 //! A leadership that lasted [`LED_WELL`] went well; so did one of the longest tenure, where that is
 //! shorter. A candidate waits a minute after its first short one, counted from its end: about as long as a
@@ -15,6 +17,8 @@ use core::time::Duration;
 
 use super::record::Record;
 use super::service_clock::Timestamp;
+use crate::memory::remember;
+use crate::prelude::*;
 
 /// A leadership of that length is not held against anybody: no process that crashes again and again,
 /// with the pauses that orchestrators make, lasts so long.
@@ -30,6 +34,60 @@ pub(super) struct Row {
     pub count: u32,
     /// Until then it is not handed the leadership.
     pub until: Timestamp,
+}
+
+/// To whom this candidate gave its lease last. Who dies before it raises its term is not on record, so the
+/// one that gave it the lease, and leads again, remembers that.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Handed {
+    to: String,
+    /// It has the lease, and whether it came to lead is not known yet.
+    given: bool,
+    /// How often in a row it had the lease and did not come to lead.
+    count: u32,
+    /// Until then it is not handed the leadership.
+    until: Timestamp,
+}
+
+remember!(struct Handed { to, given, count, until });
+
+impl Handed {
+    /// The lease is offered to that candidate.
+    pub fn offered(&mut self, to: &str) {
+        if self.to != to {
+            *self = Self { to: to.into(), ..Self::default() };
+        }
+        self.given = false;
+    }
+
+    /// The service has given it the lease.
+    pub fn given(&mut self) {
+        self.given = true;
+    }
+
+    /// This candidate has the lease again; `own`: nobody led since.
+    pub fn has_lease(&mut self, own: bool, now: Timestamp) {
+        if !own {
+            *self = Self::default();
+        } else if core::mem::take(&mut self.given) {
+            self.count = self.count.saturating_add(1);
+            self.until = now.plus(wait_after(self.count).min(LONGEST_WAIT));
+        }
+    }
+
+    /// That row and the one that the record tells of.
+    pub fn with(&self, of: &str, row: Option<Row>) -> Option<Row> {
+        if self.count == 0 || self.to != of {
+            return row;
+        }
+        let (count, until) = row.map_or((0, self.until), |row| (row.count, row.until));
+        Some(Row { count: count.saturating_add(self.count), until: until.max(self.until) })
+    }
+}
+
+/// How long a candidate waits after so many short leaderships in a row.
+fn wait_after(count: u32) -> Duration {
+    FIRST_WAIT.saturating_mul(1_u32.checked_shl(count - 1).unwrap_or(u32::MAX))
 }
 
 /// The row that the newest leadership of `candidate` before this one ends; none: it was not short.
@@ -51,10 +109,9 @@ pub(super) fn row(record: &Record, candidate: &str, max_tenure: Option<Duration>
         }
     }
     let (began, ended) = last?;
-    let doubled = FIRST_WAIT.saturating_mul(1_u32.checked_shl(count - 1).unwrap_or(u32::MAX));
     let before = before.or(leaders.last().map(|oldest| oldest.since)).filter(|_| !whole);
     let out = before.map_or(Duration::ZERO, |before| began.since(before));
-    let wait = doubled.max(out.saturating_mul(2)).min(LONGEST_WAIT);
+    let wait = wait_after(count).max(out.saturating_mul(2)).min(LONGEST_WAIT);
     Some(Row { count, until: ended.plus(wait) })
 }
 

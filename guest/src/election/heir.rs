@@ -393,6 +393,7 @@ impl Step<'_> {
     fn is_to_wait(&mut self, candidate: &str, now: Moment) -> bool {
         let Phase::Holding(hold) = &mut self.state.phase else { return false };
         let row = hold.short_leaderships(candidate, self.settings.max_tenure);
+        let row = self.state.handed.with(candidate, row);
         let Some((Row { count, until }, time)) = row.zip(self.state.service.now(now)) else {
             return false;
         };

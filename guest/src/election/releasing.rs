@@ -203,6 +203,10 @@ impl Step<'_> {
             release.pace.failed(now, patience(self.settings), chance);
             return Phase::Releasing(release);
         }
+        let done = reply.as_ref().is_ok_and(|answer| answer.class == Class::Done);
+        if done && matches!(operation, Operation::Change { .. }) {
+            self.state.handed.given();
+        }
         // A conflict is an answer too: it was released by an earlier try, or is not ours.
         self.after_release(release.then)
     }

@@ -263,7 +263,8 @@ impl Step<'_> {
             return false;
         }
         match steering.giving_up.take() {
-            Some(GivingUp::HandOver(HandOver { heir: Some(heir), .. })) => {
+            Some(GivingUp::HandOver(HandOver { heir: Some(heir), to, .. })) => {
+                self.state.handed.offered(&to);
                 self.step_down(EndingReason::HandedOver, now, now + timings.poll, Some(heir));
             }
             _ => {

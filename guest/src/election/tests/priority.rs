@@ -46,6 +46,31 @@ fn who_dies_whenever_it_leads_is_handed_the_lease_less_and_less_often() {
 }
 
 #[test]
+fn who_dies_before_it_leads_is_handed_the_lease_less_and_less_often_too() {
+    let mut world = world();
+    let end = world.now + seconds(3600);
+    let mut handed = 0;
+    loop {
+        let before = world.endings.len();
+        let left = end.saturating_sub(world.now);
+        if !world.run_until(left, |world| world.endings.len() > before) {
+            break;
+        }
+        let (_, ending, _) = &world.endings[before];
+        assert_eq!(ending.reason, EndingReason::HandedOver);
+        handed += 1;
+        // It was given the lease, and has not raised its term.
+        let back = world.now + seconds(40);
+        world.kill(1, back);
+        assert!(world.run_until(seconds(40), leads("low")), "{:?}", world.troubles);
+    }
+    assert!(world.wins.iter().all(|(name, _)| name == "low"), "{:?}", world.wins);
+    assert!((3..=8).contains(&handed), "{handed} times");
+    // Nobody but the one that dies waits.
+    assert!(world.run_until(seconds(3_700), leads("high")), "{:?}", world.troubles);
+}
+
+#[test]
 fn who_leads_well_for_long_is_not_made_to_wait() {
     let mut world = world();
     for _ in 0..3 {

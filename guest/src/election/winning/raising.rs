@@ -72,6 +72,9 @@ impl Step<'_> {
         // Without a record the second is waited out, under the lease: see `next_record`.
         let waits = attempt.record.is_none() && !mutant!(SecondNotWaitedOut);
         let wait = if waits { SECOND } else { Duration::ZERO };
+        let before = attempt.record.as_ref();
+        let own = before.is_some_and(|record| record.nonce == self.state.nonce);
+        self.state.handed.has_lease(own, since);
         let record = self.next_record(attempt.record, since);
         let write = Write::new(record, attempt.etag, Pace::at(now + wait));
         let since = if mutant!(ValidityFromAnswer) { now } else { sent };
