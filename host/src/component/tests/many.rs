@@ -126,7 +126,11 @@ async fn a_leader_finds_a_place_beside_those_whose_account_does_not_answer() {
     let _looks = look_at_many(&leader, &open).await;
     clock.advance(report.again_in);
     let renewal = leader.step(Some(&report.memory), clock.now(), None);
-    let renewal = tokio::time::timeout(Duration::from_secs(30), renewal).await.expect("a place");
+    let others = async {
+        settle().await;
+        assert!(leader.waited().is_some(), "it waits for them");
+    };
+    let (renewal, ()) = tokio::join!(renewal, others);
     assert!(renewal.unwrap().renewed);
 }
 
