@@ -2,16 +2,18 @@
 
 use super::{Wireless, settings, store, surroundings};
 use crate::clock::{BootClock, Clock};
+use crate::component::places::Urgency;
 use crate::component::{ComponentError, ElectionComponent, Engine, Network, NetworkFailure};
-use crate::contract::{Snapshot, Standing, Trouble};
+use crate::contract::{Report, Snapshot, Standing, Trouble};
 use crate::handler::{BoxFuture, from_fn};
 use crate::runner::{Event, Runner};
 use crate::settings::{Settings, names};
 use crate::store::{Account, Service};
 use bytes::Bytes;
+use futures_util::FutureExt as _;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
@@ -104,19 +106,46 @@ impl Clock for HandClock {
     }
 }
 
-#[tokio::test]
-async fn a_leader_comes_first_and_its_renewal_counts_from_when_it_was_sent() {
-    let (open, clock) = (Arc::new(Semaphore::new(0)), HandClock::default());
+/// A leader, and the report of the step that it became one in.
+async fn leader(engine: &Engine, clock: &HandClock) -> (ElectionComponent, Report) {
     let settings = of_election("led").with(names::LEASE, "20s").with(names::MARGIN, "5s");
-    let engine = Engine::new().unwrap();
-    let leader = ElectionComponent::new(&engine, settings, &clock).unwrap();
+    let leader = ElectionComponent::new(engine, settings, clock).unwrap();
     let leader = leader.in_surroundings(surroundings(wireless(), 7));
     let mut report = leader.step(None, clock.now(), None).await.unwrap();
     while !matches!(report.standing, Standing::Leading(_)) {
         clock.advance(Duration::from_nanos(1).max(report.again_in));
         report = leader.step(Some(&report.memory), clock.now(), None).await.unwrap();
     }
+    (leader, report)
+}
+
+#[tokio::test]
+async fn a_leader_finds_a_place_beside_those_whose_account_does_not_answer() {
+    let (open, clock) = (Arc::new(Semaphore::new(0)), HandClock::default());
+    let (leader, report) = leader(&Engine::new().unwrap(), &clock).await;
+    let _looks = look_at_many(&leader, &open).await;
+    clock.advance(report.again_in);
+    let renewal = leader.step(Some(&report.memory), clock.now(), None);
+    let others = async {
+        settle().await;
+        assert!(leader.waited().is_some(), "it waits for them");
+    };
+    let (renewal, ()) = tokio::join!(renewal, others);
+    assert!(renewal.unwrap().renewed);
+}
+
+#[tokio::test]
+async fn a_leader_comes_first_and_its_renewal_counts_from_when_it_was_sent() {
+    let (open, clock) = (Arc::new(Semaphore::new(0)), HandClock::default());
+    let engine = Engine::new().unwrap();
+    let (leader, report) = leader(&engine, &clock).await;
     let mut looks = look_at_many(&leader, &open).await;
+    // Other leaders have the places that are left.
+    let mut leaders = Vec::new();
+    let later = Urgency::Leader(Instant::now() + Duration::from_secs(3600));
+    while let Some(place) = engine.place(later).now_or_never() {
+        leaders.push(place);
+    }
 
     clock.advance(report.again_in);
     let asked = clock.now();
