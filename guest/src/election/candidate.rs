@@ -48,6 +48,10 @@ const MEMORY: u8 = 10;
 /// No step sends more than this many requests before the host gets its turn.
 const MOST_REQUESTS: u32 = 16;
 
+/// A step that has lasted so long takes nothing up that may win a lease: the host may have an event for
+/// the candidate, such as the order to leave, and brings it with the next step, which is due at once.
+const UNINTERRUPTED: Duration = Duration::from_secs(1);
+
 /// A clock that is further off than this explains a refused signature.
 const SKEW: TimeDelta = TimeDelta::minutes(5);
 
@@ -266,13 +270,23 @@ impl<'s> Step<'s> {
 
     /// What the phase has to send, after the token that it needs; else an errand.
     fn request(&mut self, now: Moment) -> Option<Todo> {
-        let wish = self.wish(now);
+        let wish = self.wish(now).filter(|_| !self.yields(now));
         let pass = self.state.keyring.pass(self.settings.account.credential(), now);
         match (wish, pass) {
             (Some(wish), Some(pass)) => Some(self.send(wish, pass)),
             (Some(_), None) => self.missing_token(now).map(Todo::Fetch),
             (None, pass) => self.errand(pass, now),
         }
+    }
+
+    /// Whether the host comes first before this candidate tries to win.
+    fn yields(&self, now: Moment) -> bool {
+        let contends = match &self.state.phase {
+            Phase::Watching(_) | Phase::Creating { .. } => true,
+            Phase::Acquiring(attempt) => !attempt.unsure,
+            _ => false,
+        };
+        contends && self.requests > 0 && now >= self.started + UNINTERRUPTED
     }
 
     pub(super) fn send(&mut self, wish: Wish, pass: Pass) -> Todo {

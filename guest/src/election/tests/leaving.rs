@@ -75,6 +75,22 @@ fn a_follower_leaves_without_a_request() {
 }
 
 #[test]
+fn between_slow_requests_the_host_is_heard_before_a_lease_is_acquired() {
+    let slow = || {
+        let mut candidate = Candidate::new(&[]);
+        candidate.slow = Some(("look at blob", millis(1200)));
+        let report = candidate.step(None, available);
+        assert_eq!(candidate.verbs(), ["look at blob"]);
+        assert!(report.again_in <= millis(1200), "at once");
+        candidate
+    };
+    let mut leaves = slow();
+    assert_eq!(leaves.step(Some(Event::Leave(None)), available).standing, Standing::Left);
+    assert_eq!(leaves.verbs(), [""; 0]);
+    slow().lead();
+}
+
+#[test]
 fn an_attempt_in_doubt_is_released_by_its_own_id() {
     let mut candidate = Candidate::new(&[]);
     candidate.step(None, |o, at| match o {

@@ -2,7 +2,8 @@
 //! before the candidate turns to anything else, and before it leaves.
 //!
 //! Not where it stood still meanwhile, or takes longer to leave than its runner lets it; nor where it
-//! forgot all that it knew.
+//! forgot all that it knew; nor when the lease has run out, which a candidate waits for that has no
+//! token to release it with.
 
 use super::super::fault::{Fault, Step};
 use super::super::history::{Answer, Entry, History, What};
@@ -20,6 +21,8 @@ struct Attempt {
     pending: bool,
     /// One was, in a way that leaves open what became of it; or the lease was granted.
     owed: bool,
+    /// When it was asked for last.
+    sent: Millis,
 }
 
 /// Judges each attempt to win.
@@ -34,12 +37,15 @@ pub fn giving_back(history: &History) -> Vec<Violation> {
                 let attempt = &mut attempts[asked.who];
                 let same = asked.lease == attempt.lease;
                 match asked.step {
-                    Step::Acquire if same => attempt.pending = true,
+                    Step::Acquire if same => {
+                        attempt.pending = true;
+                        attempt.sent = *at;
+                    }
                     Step::Look | Step::CreateContainer | Step::CreateBlob | Step::Acquire => {
-                        violations.extend(kept(asked.who, *attempt, *at, "goes on with"));
+                        violations.extend(kept(history, asked.who, *attempt, *at, "goes on with"));
                         let lease = asked.lease;
                         let pending = asked.step == Step::Acquire;
-                        *attempt = Attempt { lease, pending, owed: false };
+                        *attempt = Attempt { lease, pending, owed: false, sent: *at };
                     }
                     // It leads by that lease; or gives it back.
                     Step::Renew | Step::Claim | Step::Outcome | Step::Release | Step::HandOver => {
@@ -65,7 +71,7 @@ pub fn giving_back(history: &History) -> Vec<Violation> {
                 let spoilt = [Fault::SettingsSpoilt, Fault::SecretSpoilt];
                 let unable = spoilt.into_iter().any(|fault| history.meets(fault, who, *at));
                 if !unable && told[who].is_none_or(|told| *at < told + LEAVING) {
-                    violations.extend(kept(who, attempts[who], *at, "has left with"));
+                    violations.extend(kept(history, who, attempts[who], *at, "has left with"));
                 }
             }
             What::Paused(who) | What::Killed(who) | What::Forgot(who) => {
@@ -89,7 +95,17 @@ impl Attempt {
     }
 }
 
-fn kept(who: usize, attempt: Attempt, at: Millis, how: &str) -> Option<Violation> {
+fn kept(
+    history: &History,
+    who: usize,
+    attempt: Attempt,
+    at: Millis,
+    how: &str,
+) -> Option<Violation> {
+    let lease = history.lives[who].periods.lease;
+    // By a clock that is 1 % fast it has run out earlier.
+    let may_last = at + lease / 100 < attempt.sent + lease;
     let what = format!("c{who} {how} a lease that it may have, and does not release it");
-    (attempt.pending || attempt.owed).then(|| violation("give back", at, what))
+    let kept = may_last && (attempt.pending || attempt.owed);
+    kept.then(|| violation("give back", at, what))
 }

@@ -7,13 +7,17 @@
 //!   that the leader had sent before.
 //! - Release: `poll + 4 round trips` from when the store took it. No D: a request that comes late
 //!   finds the record changed.
-//! - Change to an heir: the same. The heir stands there, and asks for its lease twice a second.
+//! - Change to an heir: the same. The heir stands there, and asks for its lease twice a second. Where round
+//!   trips are long: seven of them and two such pauses. It may have asked just before, comes forward anew
+//!   (three requests), asks again, acquires and raises the term.
 //! - After the calm somebody leads, and everybody who lives then has its turn in the finale.
 
 use super::super::fault::Step;
 use super::super::history::{Entry, History, What, Who, Win};
 use super::super::plan::LONGEST_COOL_DOWN;
 use super::super::world::Millis;
+use super::calm::slowly;
+use super::progress::writes_fit;
 use super::terms::lost_between;
 use super::{Violation, violation};
 
@@ -65,12 +69,7 @@ fn leader_at(wins: &[Win], index: usize) -> Option<&Win> {
 fn crash(history: &History, wins: &[Win], index: usize, who: Who) -> Option<Loss> {
     let at = history.entries[index].at;
     let win = leader_at(wins, index).filter(|win| win.who == who)?;
-    let released = history.entries[win.entry..index].iter().any(|entry| {
-        let asked = history.carried_out(entry.what);
-        let gives = |step| matches!(step, Step::Release | Step::HandOver);
-        asked.is_some_and(|asked| gives(asked.step) && asked.lease == win.lease)
-    });
-    if released || lost_between(history, win.entry, index) {
+    if is_given_up(history, win, index) || lost_between(history, win.entry, index) {
         return None;
     }
     let late = history.entries[index..].iter().filter_map(|entry| match entry.what {
@@ -87,6 +86,15 @@ fn crash(history: &History, wins: &[Win], index: usize, who: Who) -> Option<Loss
     Some(Loss { at, who, most, how: "was killed" })
 }
 
+/// Whether the lease of a win was released or changed before an entry.
+fn is_given_up(history: &History, win: &Win, index: usize) -> bool {
+    history.entries[win.entry..index].iter().any(|entry| {
+        let asked = history.carried_out(entry.what);
+        let gives = |step| matches!(step, Step::Release | Step::HandOver);
+        asked.is_some_and(|asked| gives(asked.step) && asked.lease == win.lease)
+    })
+}
+
 fn release(history: &History, wins: &[Win], index: usize) -> Option<Loss> {
     let entry = history.entries[index];
     let asked = history.carried_out(entry.what)?;
@@ -96,10 +104,15 @@ fn release(history: &History, wins: &[Win], index: usize) -> Option<Loss> {
         _ => return None,
     };
     let win = leader_at(wins, index).filter(|win| win.lease == asked.lease)?;
-    if lost_between(history, win.entry, index) {
+    // One that was duplicated takes nothing from anybody.
+    if lost_between(history, win.entry, index) || is_given_up(history, win, index) {
         return None;
     }
-    let most = takes_over(history);
+    let by_heir = slowly(1_000) + 14 * history.latency;
+    let most = match asked.step {
+        Step::HandOver => takes_over(history).max(by_heir),
+        _ => takes_over(history),
+    };
     Some(Loss { at: entry.at, who: asked.who, most, how })
 }
 
@@ -122,8 +135,18 @@ fn is_undisturbed(history: &History, loss: &Loss, end: Millis) -> bool {
         }
         _ => false,
     });
-    !disturbed
-        && (0..history.lives.len()).any(|who| who != loss.who && lives(history, who, from, end))
+    let takes_over = |who| lives(history, who, from, end) && !rests(history, who, loss.at, end);
+    !disturbed && (0..history.lives.len()).any(|who| who != loss.who && takes_over(who))
+}
+
+/// Whether a candidate gave its own leadership up so shortly before that it leaves this one to others.
+fn rests(history: &History, who: Who, at: Millis, to: Millis) -> bool {
+    let rest = slowly(2 * history.lives[who].periods.poll);
+    history.entries.iter().take_while(|entry| entry.at <= to).any(|entry| {
+        let asked = history.carried_out(entry.what);
+        let gave = asked.is_some_and(|asked| asked.who == who && asked.step == Step::Release);
+        gave && entry.at + rest >= at
+    })
 }
 
 /// Whether a candidate lives all that time, and its work does not keep it out of the race.
@@ -161,8 +184,9 @@ fn nobody_after_the_calm(history: &History, wins: &[Win]) -> Option<Violation> {
     let index = history.entries.iter().position(|entry| entry.at >= at)?;
     let none = |what: &str| Some(violation("I6", at, what));
     let Some(win) = leader_at(wins, index) else { return none("nobody ever led") };
-    // It leaves the leadership to others when its work fails.
-    let sick = history.entries[win.entry..index].iter().any(|e| e.what == What::Sick(win.who));
+    // It leaves the leadership to others when its work fails, or cannot be put on record.
+    let sick = !writes_fit(history, win.who)
+        || history.entries[win.entry..index].iter().any(|e| e.what == What::Sick(win.who));
     let mut held = None;
     for entry in &history.entries[..index] {
         match entry.what {
