@@ -37,6 +37,12 @@ impl Budget {
         Self::new(usize::MAX)
     }
 
+    /// One of which requests may have `limit`.
+    #[cfg(test)]
+    pub(crate) fn for_requests(limit: usize) -> Self {
+        Self::new(limit.div_ceil(3) * 4)
+    }
+
     pub(crate) fn is_unlimited(&self) -> bool {
         self.0.limit == usize::MAX
     }
@@ -52,12 +58,11 @@ impl Budget {
         charge.set(bytes).then_some(charge)
     }
 
-    /// Takes note of what the handles stand for; false when that alone is more than the limit. What is
-    /// under way does not count here, since it may well use up the rest: a request for which nothing is
-    /// left is refused, and that must not end the turn. So all together is at most twice the limit.
+    /// Takes note of what the handles stand for; false when that and what is under way are more than
+    /// the limit.
     pub(crate) fn hold(&self, bytes: usize) -> bool {
         self.0.held.store(bytes, Ordering::SeqCst);
-        bytes <= self.0.limit
+        bytes.saturating_add(self.0.charged.load(Ordering::SeqCst)) <= self.0.limit
     }
 }
 
@@ -72,7 +77,9 @@ impl Charge {
     /// Makes it as large as `bytes`; false when there are not so many left, and it stays as it is.
     pub(crate) fn set(&mut self, bytes: usize) -> bool {
         let Account { limit, charged, held } = &*self.budget.0;
-        let left = limit.saturating_sub(held.load(Ordering::SeqCst));
+        // A quarter is for handles alone: a turn that has as many requests under way as there is room
+        // for may go on holding handles, that of the refused one among them.
+        let left = limit.saturating_sub(held.load(Ordering::SeqCst).max(limit / 4));
         let more = bytes.saturating_sub(self.bytes);
         let changed = charged.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |charged| {
             let all = charged.checked_add(bytes)?.checked_sub(self.bytes)?;
@@ -122,7 +129,7 @@ mod tests {
 
     #[test]
     fn what_is_charged_is_there_again_when_it_is_dropped() {
-        let budget = Budget::new(100);
+        let budget = Budget::for_requests(100);
         let mut first = budget.charge(60).unwrap();
         assert!(budget.charge(41).is_none());
         let second = budget.charge(40).unwrap();
@@ -138,9 +145,17 @@ mod tests {
         let mut charge = budget.charge(60).unwrap();
         assert!(budget.hold(40));
         assert!(budget.charge(1).is_none());
-        assert!(budget.hold(100) && !budget.hold(101), "whatever is under way");
+        assert!(!budget.hold(41));
         // More than there is: it can be made less all the same.
         assert!(!charge.set(61) && charge.set(59));
+    }
+
+    #[test]
+    fn requests_leave_a_quarter_to_the_handles() {
+        let budget = Budget::new(100);
+        let _charge = budget.charge(75).unwrap();
+        assert!(budget.charge(1).is_none());
+        assert!(budget.hold(25) && !budget.hold(26));
     }
 
     #[test]

@@ -21,6 +21,10 @@ use wasmtime_wasi_http::{Error, RequestOptions, WasiBody, WasiHttpHooks};
 /// guest that stops halfway has sent nothing.
 const REQUEST: usize = 8 * 1024 * 1024;
 
+/// Bytes of the head of an answer that a request has room for before it is sent, so that what has
+/// arrived is not lost for want of room. A head that takes more may find none.
+const HEAD: usize = 16 * 1024;
+
 /// What holds for the requests of one guest.
 pub(crate) struct Policy {
     pub allow: AllowList,
@@ -134,21 +138,24 @@ impl Gate {
             }
         };
         drop(open);
+        let turn = match self.permit() {
+            None => None,
+            Some(permit) => {
+                let Some(charge) = self.budget.charge(READ_AHEAD + HEAD) else {
+                    return Err(Error::InternalError(Some(
+                        self.used_up("the answer to a request"),
+                    )));
+                };
+                Some(OfTurn { permit: permit.clone(), place: place.clone(), head: 0, charge })
+            }
+        };
 
         let sent = timeout(first_byte, self.exchange(head, url, body, place.clone())).await;
         let response = sent.map_err(|_| Error::ConnectionReadTimeout)??;
         let pause = policy.patience.min(options.between_bytes_timeout.unwrap_or(Duration::MAX));
-        let turn = match self.permit() {
+        let turn = match turn {
             None => None,
-            Some(permit) => {
-                let head = weight(response.headers());
-                let ahead = if response.body().is_end_stream() { 0 } else { READ_AHEAD };
-                let charge = self.budget.charge(head + ahead).ok_or_else(|| {
-                    self.used_up("an answer");
-                    Error::HttpResponseHeaderSectionSize(None)
-                })?;
-                Some(OfTurn { permit: permit.clone(), place, head, charge })
-            }
+            Some(turn) => Some(self.answered(turn, &response)?),
         };
         let streamed = |body, most| Streamed::new(body, most, pause, turn);
         match policy.answers {
@@ -163,6 +170,21 @@ impl Gate {
                 Ok(http::Response::from_parts(head, body.boxed_unsync()))
             }
         }
+    }
+
+    /// Counts an answer as what it takes.
+    fn answered<B: Body>(
+        &self,
+        mut turn: OfTurn,
+        response: &http::Response<B>,
+    ) -> Result<OfTurn, Error> {
+        turn.head = weight(response.headers());
+        let ahead = if response.body().is_end_stream() { 0 } else { READ_AHEAD };
+        if turn.charge.set(turn.head + ahead) {
+            return Ok(turn);
+        }
+        self.used_up("the head of an answer");
+        Err(Error::HttpResponseHeaderSectionSize(None))
     }
 
     /// Takes the whole body of a request.
