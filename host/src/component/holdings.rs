@@ -118,16 +118,14 @@ mod tests {
             holdings.table(&mut own).push(fields(100)).unwrap();
         }
         assert_eq!(holdings.told(), None);
-        let large = own.push(fields(600_000)).unwrap();
-        // Requests under way may use up the rest; that ends no turn.
-        let _charge = budget.charge(400_000).unwrap();
-        own.push(fields(100_000)).unwrap();
+        // Requests leave a quarter to the handles.
+        let _charge = budget.charge(780_000).unwrap();
+        let large = own.push(fields(200_000)).unwrap();
         for _ in 0..=CALLS {
             holdings.table(&mut own);
         }
         assert_eq!(holdings.told(), None);
-        assert!(budget.charge(1).is_none(), "nothing is left for another one");
-        own.push(fields(400_000)).unwrap();
+        own.push(fields(100_000)).unwrap();
         for _ in 0..=CALLS {
             holdings.table(&mut own);
         }

@@ -40,7 +40,7 @@ impl Budget {
     /// One of which requests may have `limit`.
     #[cfg(test)]
     pub(crate) fn for_requests(limit: usize) -> Self {
-        Self::new(limit.div_ceil(3) * 4)
+        Self::new(limit + limit / 3)
     }
 
     pub(crate) fn is_unlimited(&self) -> bool {

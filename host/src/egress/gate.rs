@@ -129,15 +129,6 @@ impl Gate {
                 Some(place.ok_or(Error::ConnectionLimitReached)?)
             }
         };
-        let (head, body) = request.into_parts();
-        let body = match body.is_end_stream() {
-            true => Bytes::new(),
-            false => {
-                let taken = timeout(policy.patience, self.take(body)).await;
-                taken.map_err(|_| Error::ConnectionWriteTimeout)??
-            }
-        };
-        drop(open);
         let turn = match self.permit() {
             None => None,
             Some(permit) => {
@@ -149,6 +140,15 @@ impl Gate {
                 Some(OfTurn { permit: permit.clone(), place: place.clone(), head: 0, charge })
             }
         };
+        let (head, body) = request.into_parts();
+        let body = match body.is_end_stream() {
+            true => Bytes::new(),
+            false => {
+                let taken = timeout(policy.patience, self.take(body)).await;
+                taken.map_err(|_| Error::ConnectionWriteTimeout)??
+            }
+        };
+        drop(open);
 
         let sent = timeout(first_byte, self.exchange(head, url, body, place.clone())).await;
         let response = sent.map_err(|_| Error::ConnectionReadTimeout)??;
@@ -216,8 +216,9 @@ impl Gate {
     fn used_up(&self, what: &str) -> String {
         let limit = self.budget.limit();
         let text = format!(
-            "{what} found no room: the host holds at most {limit} for the requests of a turn; have \
-             fewer of them under way, or raise --memory-limit, which this is half of"
+            "{what} found no room: the host holds at most {limit} for the requests, answers and \
+             handles of a turn; have fewer requests under way, or raise --memory-limit, which this is \
+             half of"
         );
         (self.tell)(text.clone());
         text

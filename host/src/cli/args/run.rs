@@ -198,8 +198,8 @@ pub(in crate::cli) struct RunArguments {
     /// that refuse an earlier leader; default tenure-term [env: TENURE_TERM_HEADER]
     #[arg(long, value_name = "NAME")]
     pub term_header: Option<String>,
-    /// The memory that a turn may take, 1MiB to 4GiB; a handler that needs more traps. For its requests
-    /// the host holds at most half as much beside it, or 16 MiB. Default 256MiB
+    /// The memory that a turn may take, 1MiB to 4GiB; a handler that needs more traps. For its requests,
+    /// answers and handles the host holds at most half as much beside it, or 16 MiB. Default 256MiB
     /// [env: TENURE_MEMORY_LIMIT]
     #[arg(long, value_name = "SIZE")]
     pub memory_limit: Option<String>,
