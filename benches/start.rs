@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use chrono::Utc;
 use serde_json::json;
-use tenure::store::{Account, Now, Service, Store, Verb};
+use tenure_store::{Account, Now, Service, Store, Verb};
 use tenure_tests::BEAT_HANDLER;
 use tenure_tests::measure::{Spread, Table, load};
 use tokio::runtime::Builder;

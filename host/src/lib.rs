@@ -72,7 +72,7 @@
 //! - The runner decides nothing. [`runner::Elector`] is the seam: the tests put a script there.
 //! - A step is never dropped, since it may have sent a release; a turn always can be.
 //! - The order is always: stop the work, see it stopped, tell the component, release.
-//! - This crate knows nothing of Azure, except for [`store`], which plays the service.
+//! - This crate knows nothing of Azure, which `tenure-store` plays.
 
 #![deny(missing_docs)]
 
@@ -89,6 +89,5 @@ mod lines;
 pub mod runner;
 pub mod server;
 pub mod settings;
-pub mod store;
 
 pub use deadline::Deadline;

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use chrono::{TimeDelta, Utc};
-use tenure::store::sas::{Scope, Terms};
 use tenure_guest::azure::Account;
 use tenure_guest::azure::credential::Credential as Known;
+use tenure_store::sas::{Scope, Terms};
 use tokio::process::Command;
 
 use crate::token::{bearer, token};

@@ -12,7 +12,7 @@ use axum::extract::State;
 use axum::response::Response as Answered;
 use chrono::TimeDelta;
 use http::StatusCode;
-use tenure::store::{Account, Request, Response, Service, system_clock};
+use tenure_store::{Account, Request, Response, Service, system_clock};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
-use tenure::store::{Account, Service};
+use tenure_store::{Account, Service};
 
 use crate::{Azurite, Certificates};
 
@@ -16,7 +16,7 @@ pub const ACCOUNT_VARIABLE: &str = "TENURE_TEST_CONNECTION_STRING";
 #[derive(Debug)]
 pub enum Store {
     /// The embedded one, in this process.
-    Embedded(tenure::store::Store),
+    Embedded(tenure_store::Store),
     /// Azurite, a process of its own.
     Azurite(Azurite),
     /// A real storage account.
@@ -40,7 +40,7 @@ impl Store {
     pub async fn embedded() -> Result<Self> {
         let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let service = Service::new(vec![Account::emulator()], 1);
-        Ok(Self::Embedded(tenure::store::Store::start(any, service).await?))
+        Ok(Self::Embedded(tenure_store::Store::start(any, service).await?))
     }
 
     /// Azurite.
@@ -116,7 +116,7 @@ impl Stopped {
     pub async fn start(self) -> Result<Store> {
         Ok(match self {
             Self::Embedded(service, address) => {
-                Store::Embedded(tenure::store::Store::start(address, *service).await?)
+                Store::Embedded(tenure_store::Store::start(address, *service).await?)
             }
             Self::Azurite(port, certificates) => {
                 Store::Azurite(Azurite::start(port, certificates).await?)

@@ -5,7 +5,7 @@
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use tenure::store::{Account, KeyName};
+use tenure_store::{Account, KeyName};
 use tenure_tests::identity::{Endpoint, Expected, Reply};
 use tenure_tests::{BEAT_HANDLER, Group, Sink, Store};
 

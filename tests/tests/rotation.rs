@@ -11,8 +11,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use chrono::{TimeDelta, Utc};
 use tempfile::TempDir;
-use tenure::store::sas::{Scope, Terms};
-use tenure::store::{Account, EMULATOR_ACCOUNT, KeyName};
+use tenure_store::sas::{Scope, Terms};
+use tenure_store::{Account, EMULATOR_ACCOUNT, KeyName};
 use tenure_tests::{Access, BEAT_HANDLER, Candidate, Group, Sink, Store};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_tenure-under-test");

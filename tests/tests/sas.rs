@@ -9,7 +9,7 @@ mod agreement;
 use std::path::Path;
 use std::time::Duration;
 
-use tenure::store::sas::Scope;
+use tenure_store::sas::Scope;
 use tenure_tests::credential::with_sas;
 use tenure_tests::{Access, BEAT_HANDLER, Group, Outsider, Sink, Store};
 

@@ -7,8 +7,8 @@ use std::process::Command;
 
 use anyhow::Result;
 use chrono::{TimeDelta, Utc};
-use tenure::store::sas::{Scope, Terms};
-use tenure::store::{Account, KeyName, Store, run};
+use tenure_store::sas::{Scope, Terms};
+use tenure_store::{Account, KeyName, Store, run};
 use tenure_tests::{sdk, tools};
 use tokio::task::spawn_blocking;
 

@@ -3,8 +3,8 @@
 use super::args::StoreArguments;
 use super::signals::Signals;
 use super::{fail, print};
-use crate::store;
 use std::process::ExitCode;
+use tenure_store as store;
 
 pub(super) async fn store(arguments: &StoreArguments) -> ExitCode {
     let mut signals = match Signals::new() {

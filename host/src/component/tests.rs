@@ -8,12 +8,12 @@ use crate::clock::{BootClock, Clock};
 use crate::contract::{Event, LeaseState, Memory, Standing};
 use crate::handler::BoxFuture;
 use crate::settings::{Settings, names};
-use crate::store::{Account, Now, Request, Service, Store};
 use bytes::Bytes;
 use chrono::DateTime;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use tenure_store::{Account, Now, Request, Service, Store};
 
 fn component(settings: Settings) -> (ElectionComponent, BootClock) {
     let clock = BootClock::new();

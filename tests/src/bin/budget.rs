@@ -14,7 +14,7 @@ use anyhow::{Context, Result, ensure};
 use chrono::Utc;
 use clap::Parser;
 use serde_json::json;
-use tenure::store::{Account, Clock, Now, Service, Verb, serve_by};
+use tenure_store::{Account, Clock, Now, Service, Verb, serve_by};
 use tenure_tests::measure::{Table, load};
 use tenure_tests::{Access, BEAT_HANDLER, Candidate, Group, Sink};
 use tokio::net::TcpListener;

@@ -1,7 +1,7 @@
 //! The store handles requests, and the oracle hears of all that it should.
 
-use tenure::store::Service;
 use tenure_guest::azure::{LeaseId, Operation};
+use tenure_store::Service;
 
 use super::known::{Known, digest};
 use super::oracle::{Oracle, Violation, Work};

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use chrono::TimeDelta;
-use tenure::store::{Account, Request, Service};
 use tenure_guest::azure::{ETag, LeaseId, Operation};
 use tenure_guest::election::{LastSlot, Record, Settings, Timestamp};
+use tenure_store::{Account, Request, Service};
 
 use super::known::{Known, Memo, digest};
 use super::oracle::Invariant;

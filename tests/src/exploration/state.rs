@@ -3,8 +3,8 @@
 use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 
-use tenure::store::{Request, Service};
 use tenure_guest::azure::Operation;
+use tenure_store::{Request, Service};
 
 use super::known::{Known, digest};
 use super::oracle::{Oracle, Violation};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use tenure::store::Now;
+use tenure_store::Now;
 
 /// Seconds since the beginning, on the clock of every candidate.
 pub type Instant = u32;

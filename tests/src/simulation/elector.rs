@@ -10,8 +10,8 @@ use tenure::contract::{EndingReason, Event, Memory, Report, Standing};
 use tenure::handler::BoxFuture;
 use tenure::runner::Elector;
 use tenure::settings::Settings as HostSettings;
-use tenure::store::Request;
 use tenure_guest::election::Settings;
+use tenure_store::Request;
 use tokio::select;
 
 use super::clock::SimClock;

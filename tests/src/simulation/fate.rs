@@ -1,6 +1,6 @@
 //! What becomes of one request, and the answers that stand in for the store's.
 
-use tenure::store::Response;
+use tenure_store::Response;
 
 use super::dice::Dice;
 use super::fault::{Fault, Step};

@@ -7,13 +7,13 @@ use bytes::Bytes;
 use chrono::{DateTime, Utc};
 use tenure::clock::Clock;
 use tenure::contract::{self as wit, Memory};
-use tenure::store::{Request, Response};
 use tenure_guest::azure::secret::Secret;
 use tenure_guest::azure::{Answer, Metadata, Operation};
 use tenure_guest::election::{
     Ask, Complaint, Environment, Event, Failure, FailureKind, OwnTime, Report, Settings, Step,
     Todo, Unreadable,
 };
+use tenure_store::{Request, Response};
 use tokio::select;
 
 use super::clock::SimClock;

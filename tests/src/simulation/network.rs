@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tenure::store::{Request, Response};
+use tenure_store::{Request, Response};
 use tokio::sync::oneshot;
 
 use super::fate::{self, Broken, Fate, Reply};

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta};
-use tenure::store::{Account as StoreAccount, Now, Request, Response, Service as Store};
 use tenure_guest::azure::{Account, BlobName, http_date};
+use tenure_store::{Account as StoreAccount, Now, Request, Response, Service as Store};
 
 use super::dice::Dice;
 use super::history::{Answer, Who};

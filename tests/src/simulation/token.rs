@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tenure::store::{Request, Response};
 use tenure_guest::azure::Account;
 use tenure_guest::azure::credential::Credential;
 use tenure_guest::azure::shared_key::{authorization, decoded_query, string_to_sign};
 use tenure_guest::election::{Failure, FailureKind, Fetched};
+use tenure_store::{Request, Response};
 
 use super::history::{Answer, What, Who};
 use super::network;

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use tenure::store::Request;
 use tenure_guest::election::Timestamp;
+use tenure_store::Request;
 use uuid::Uuid;
 
 use super::fault::Step;

@@ -7,9 +7,9 @@
 
 use chrono::{DateTime, TimeDelta, Utc};
 use reqwest::{Client, Method};
-use tenure::store::sas::{Scope, Terms};
-use tenure::store::{Account, EMULATOR_ACCOUNT, KeyName};
 use tenure_guest::azure::Account as Reached;
+use tenure_store::sas::{Scope, Terms};
+use tenure_store::{Account, EMULATOR_ACCOUNT, KeyName};
 use tenure_tests::Store;
 
 const LEASE: &str = "aaaaaaaa-0000-4000-8000-00000000000a";

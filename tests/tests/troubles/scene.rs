@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use chrono::{TimeDelta, Utc};
 use serde_json::Value;
-use tenure::store::sas::{Scope, Terms};
-use tenure::store::{KeyName, Request};
+use tenure_store::sas::{Scope, Terms};
+use tenure_store::{KeyName, Request};
 use tenure_tests::credential::with_sas;
 use tenure_tests::{
     Access, BEAT_HANDLER, Candidate, Certificates, Credential, Front, Instead, Line, Mode,

@@ -10,7 +10,7 @@ use axum::routing::post;
 use axum::{Json, Router};
 use serde_json::Value;
 use tenure::compose::UNIVERSAL_COMPONENT;
-use tenure::store::{Account, Now, Service, Store, system_clock};
+use tenure_store::{Account, Now, Service, Store, system_clock};
 use tenure_tests::Platform;
 use tenure_tests::platform::{Answered, Shift};
 use tokio::net::TcpListener;

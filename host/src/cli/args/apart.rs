@@ -31,7 +31,7 @@ pub(in crate::cli) struct ComposeArguments {
 }
 
 #[derive(Args)]
-#[command(after_help = crate::store::help())]
+#[command(after_help = tenure_store::help())]
 pub(in crate::cli) struct StoreArguments {
     /// Where to listen; port 0 picks a free one
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:10000")]

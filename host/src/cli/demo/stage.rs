@@ -3,10 +3,10 @@
 use super::candidate::{Order, Setup};
 use super::heard::Heard;
 use super::sink::Sink;
-use crate::store::{self, Store};
 use std::io::{self, Write as _};
 use std::net::{Ipv4Addr, SocketAddr};
 use tempfile::NamedTempFile;
+use tenure_store::{self as store, Store};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 

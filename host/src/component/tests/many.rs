@@ -8,12 +8,12 @@ use crate::contract::{Report, Snapshot, Standing, Trouble};
 use crate::handler::{BoxFuture, from_fn};
 use crate::runner::{Event, Runner};
 use crate::settings::{Settings, names};
-use crate::store::{Account, Service};
 use bytes::Bytes;
 use futures_util::FutureExt as _;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use tenure_store::{Account, Service};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 

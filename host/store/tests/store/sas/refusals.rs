@@ -1,7 +1,7 @@
 //! When a token is worth nothing: out of its time, by the wrong protocol, changed, incomplete, of a kind not played.
 
 use chrono::TimeDelta;
-use tenure::store::sas::Terms;
+use tenure_store::sas::Terms;
 
 use super::{account, answer, container, detail, outcome, sas, second, terms, token, told};
 

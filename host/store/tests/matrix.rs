@@ -9,7 +9,7 @@ mod store;
 
 use store::script::{Scene, id};
 use store::send::{Direct, Send, Wire};
-use tenure::store::Response;
+use tenure_store::Response;
 
 /// Id, what is sent (see `store/script.rs`), what must come back: a status, error codes that will do, answer headers.
 type Row = (&'static str, &'static str, &'static str);

@@ -9,7 +9,7 @@
 //! randomness, so a run can be repeated exactly. [`serve`] and [`Store`] only move bytes and time.
 //!
 //! ```
-//! use tenure::store::{Account, Now, Request, Service};
+//! use tenure_store::{Account, Now, Request, Service};
 //! use std::time::Duration;
 //!
 //! let mut service = Service::new(vec![Account::emulator()], 1);
@@ -48,7 +48,7 @@ mod wire;
 pub use account::{Account, AccountError, EMULATOR_ACCOUNT, EMULATOR_KEY, KeyName};
 pub use lease::State as LeaseState;
 pub use log::{Entry, Log, Verb};
-pub(crate) use manual::help;
+pub use manual::help;
 pub use server::{Clock, Store, run, serve, serve_by, system_clock};
 pub use service::{MAX_BODY, OLDEST_VERSION, Service};
 pub use wire::{Now, Request, Response};

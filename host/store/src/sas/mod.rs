@@ -8,8 +8,8 @@
 //! Headers that a service SAS wants in answers (`rscc` and its like) replace the blob's own.
 //!
 //! ```
-//! use tenure::store::sas::{Scope, Terms};
-//! use tenure::store::{Account, KeyName};
+//! use tenure_store::sas::{Scope, Terms};
+//! use tenure_store::{Account, KeyName};
 //!
 //! let expires = chrono::Utc::now() + chrono::TimeDelta::hours(1);
 //! let terms = Terms::new(Scope::Container("leases".to_owned()), "rcw", expires);

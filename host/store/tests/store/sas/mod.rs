@@ -5,8 +5,8 @@ mod refusals;
 mod rights;
 
 use chrono::{DateTime, SubsecRound, TimeDelta, Utc};
-use tenure::store::sas::{Scope, Terms, Token};
-use tenure::store::{Account, KeyName, Response};
+use tenure_store::sas::{Scope, Terms, Token};
+use tenure_store::{Account, KeyName, Response};
 
 use super::script::Scene;
 use super::send::{Direct, start_of_time};

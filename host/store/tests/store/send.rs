@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use tenure::store::{Account, Now, Request, Response, Service, Store};
+use tenure_store::{Account, Now, Request, Response, Service, Store};
 
 /// Where requests go, and the time there.
 pub trait Send {

@@ -1,8 +1,8 @@
 //! A token beside what else a request is authorised by: a header, a version, the keys of the account.
 
-use tenure::store::{Account, AccountError, EMULATOR_ACCOUNT, KeyName, Request, Verb};
 use tenure_guest::azure::http_date;
 use tenure_guest::azure::shared_key::decoded_query;
+use tenure_store::{Account, AccountError, EMULATOR_ACCOUNT, KeyName, Request, Verb};
 
 use super::super::script::{Scene, signed};
 use super::super::send::{Direct, Send, Wire};
@@ -44,7 +44,7 @@ fn a_token_made_by_an_sdk_is_let_in() {
 fn a_token_lives_as_long_as_its_key() {
     let mut wire = Direct::new();
     Scene::new(&mut wire, "leases").run("put");
-    let (old, new, other) = (tenure::store::EMULATOR_KEY, "AAEC", "AwQF");
+    let (old, new, other) = (tenure_store::EMULATOR_KEY, "AAEC", "AwQF");
     let make = |key| {
         let account = Account::new(EMULATOR_ACCOUNT, &[key]).unwrap();
         account.sas(KeyName::Key1, &terms(container("leases"), "r")).unwrap()

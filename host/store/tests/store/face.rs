@@ -3,11 +3,11 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Barrier};
 
-use tenure::store::{
+use tenure_guest::azure::http_date;
+use tenure_store::{
     Account, AccountError, EMULATOR_ACCOUNT, EMULATOR_KEY, Request, Service, Store, Verb, run,
     system_clock,
 };
-use tenure_guest::azure::http_date;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::script::{Scene, signed};

@@ -1,8 +1,8 @@
 //! What clients ask beside leases: ranges, listings, blocks, checksums, and what is refused because it is not played.
 
-use tenure::store::sas::{Scope, Terms};
-use tenure::store::{Account, EMULATOR_ACCOUNT, EMULATOR_KEY, KeyName, Request, Response};
 use tenure_guest::azure::http_date;
+use tenure_store::sas::{Scope, Terms};
+use tenure_store::{Account, EMULATOR_ACCOUNT, EMULATOR_KEY, KeyName, Request, Response};
 
 use super::script::signed;
 use super::send::{Direct, Send};

@@ -6,7 +6,7 @@ use super::super::operation::Operation;
 
 /// The right to an operation, judged once it is known which one it is.
 #[derive(Clone, Debug)]
-pub(in crate::store) enum Access {
+pub(crate) enum Access {
     /// By the account's key.
     Full,
     /// By a shared access signature.
@@ -15,7 +15,7 @@ pub(in crate::store) enum Access {
 
 /// What a shared access signature permits; its signature, time and protocol are judged.
 #[derive(Clone, Debug)]
-pub(in crate::store) struct Permit {
+pub(crate) struct Permit {
     /// `sp`.
     pub permissions: String,
     /// `ss` and `srt` of an account SAS. A service SAS has neither, and is for blobs alone.
@@ -28,7 +28,7 @@ pub(in crate::store) struct Permit {
 
 impl Access {
     /// The version by which a request is answered that names none.
-    pub(in crate::store) fn version(&self) -> Option<&str> {
+    pub(crate) fn version(&self) -> Option<&str> {
         match self {
             Access::Full => None,
             Access::Sas(permit) => Some(&permit.version),
@@ -36,7 +36,7 @@ impl Access {
     }
 
     /// Headers that answers to reads get instead of the blob's own.
-    pub(in crate::store) fn overrides(&self) -> &[(&'static str, String)] {
+    pub(crate) fn overrides(&self) -> &[(&'static str, String)] {
         match self {
             Access::Full => &[],
             Access::Sas(permit) => &permit.overrides,
@@ -44,7 +44,7 @@ impl Access {
     }
 
     /// Whether the operation is permitted (REST reference: *Shared access signature error codes*).
-    pub(in crate::store) fn permit(&self, operation: &Operation) -> Result<(), Failure> {
+    pub(crate) fn permit(&self, operation: &Operation) -> Result<(), Failure> {
         let Access::Sas(permit) = self else { return Ok(()) };
         // What kind of account it is, every signature may ask that is good there.
         if operation.verb == Verb::GetAccount {
@@ -73,7 +73,7 @@ impl Access {
     }
 
     /// Whether what exists may be put anew: to create (`c`) is not to overwrite.
-    pub(in crate::store) fn permit_overwrite(&self) -> Result<(), Failure> {
+    pub(crate) fn permit_overwrite(&self) -> Result<(), Failure> {
         match self {
             Access::Sas(permit) if !permit.permissions.contains('w') => {
                 Err(Code::UnauthorizedBlobOverwrite.into())

@@ -9,7 +9,7 @@ const SERVICE: [&str; 12] =
 const ACCOUNT: [&str; 9] = ["sp", "ss", "srt", "st", "se", "sip", "spr", "sv", "ses"];
 
 /// Of a service SAS for what `resource` names: a container, or a container and a blob.
-pub(in crate::store) fn service_text<'a>(
+pub(crate) fn service_text<'a>(
     account: &str,
     resource: &[&String],
     value: impl Fn(&str) -> &'a str,
@@ -26,7 +26,7 @@ pub(in crate::store) fn service_text<'a>(
 }
 
 /// Of an account SAS. Here the last line ends as well.
-pub(in crate::store) fn account_text<'a>(account: &str, value: impl Fn(&str) -> &'a str) -> String {
+pub(crate) fn account_text<'a>(account: &str, value: impl Fn(&str) -> &'a str) -> String {
     let mut text = format!("{account}\n");
     for name in ACCOUNT {
         text.push_str(value(name));

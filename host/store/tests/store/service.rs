@@ -1,6 +1,6 @@
 //! What the embedded store does beside leases.
 
-use tenure::store::{LeaseState, Response, Verb};
+use tenure_store::{LeaseState, Response, Verb};
 
 use super::script::{Scene, id};
 use super::send::{Direct, Send};

@@ -5,7 +5,7 @@ use super::operation::On;
 use super::operation::{NOT_PLAYED, OPERATIONS};
 
 /// What `tenure store --help` says below the options.
-pub(crate) fn help() -> String {
+pub fn help() -> String {
     let titles = OPERATIONS.iter().map(|row| title(row.title));
     let missing = NOT_PLAYED.iter().map(|(_, _, title)| *title);
     let (played, missing) = (once(titles).join(", "), once(missing).join(", "));
@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn the_documentation_has_the_tables() {
-        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/store.md");
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/store.md");
         let text = std::fs::read_to_string(page).expect("docs/store.md");
         let tables = tables();
         assert!(text.contains(&tables), "docs/store.md must contain:\n\n{tables}");
