@@ -35,10 +35,10 @@ pub mod azure;
 pub mod doctor;
 pub mod election;
 pub mod entry;
-mod memory;
 #[cfg_attr(not(feature = "mutants"), doc(hidden))]
 pub mod mutants;
 mod prelude;
+mod state;
 #[cfg(target_family = "wasm")]
 mod wasi;
 pub mod webhook;

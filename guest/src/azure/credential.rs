@@ -4,7 +4,7 @@ use super::identity::Identity;
 use super::sas::Sas;
 use super::secret::Secret;
 use super::shared_key::Key;
-use crate::memory::remember;
+use serde::{Deserialize, Serialize};
 
 /// What the holder of an account, or of a part of it, has. `Debug` prints nothing secret.
 #[derive(Clone, Debug)]
@@ -22,7 +22,7 @@ pub enum Credential {
 }
 
 /// What a candidate has in hand at a moment: which of its keys, or which token.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Pass {
     /// What the settings say.
     Own,
@@ -31,8 +31,6 @@ pub enum Pass {
     /// A token that was asked for.
     Token(Secret),
 }
-
-remember!(enum Pass { 0 = Own, 1 = SecondKey, 2 = Token(secret) } else Own);
 
 /// With what one request is authorised.
 #[derive(Clone, Copy, Debug)]

@@ -14,9 +14,6 @@ use tenure_base::text::cut;
 /// What tokens are for. The same in every cloud.
 pub const AUDIENCE: &str = "https://storage.azure.com";
 
-/// What a form leaves as it is (RFC 3986, unreserved).
-const FORM: &[u8] = b"-._~";
-
 /// The authority of the public cloud, and those of the others by the end of the storage host.
 const AUTHORITY: &str = "https://login.microsoftonline.com";
 const AUTHORITIES: [(&str, &str); 2] = [
@@ -130,7 +127,7 @@ impl Identity {
             ),
             Self::Application { authority, tenant, client, proof } => {
                 let body = form(client, proof);
-                let tenant = percent::encode(tenant, FORM);
+                let tenant = percent::encode(tenant, percent::UNRESERVED);
                 (
                     format!("{}/{tenant}/oauth2/v2.0/token", authority.prefix),
                     vec![
@@ -148,8 +145,9 @@ impl Identity {
 }
 
 fn for_storage(client: Option<&str>) -> String {
-    let client = client.map(|client| format!("&client_id={}", percent::encode(client, FORM)));
-    let resource = percent::encode(AUDIENCE, FORM);
+    let client =
+        client.map(|client| format!("&client_id={}", percent::encode(client, percent::UNRESERVED)));
+    let resource = percent::encode(AUDIENCE, percent::UNRESERVED);
     format!("&resource={resource}{}", client.unwrap_or_default())
 }
 
@@ -164,7 +162,7 @@ fn form(client: &str, proof: &Proof) -> String {
             .extend([("client_assertion", assertion.reveal()), ("client_assertion_type", BEARER)]),
     }
     let fields = fields.iter().map(|(name, value)| {
-        let value = percent::encode(value, FORM);
+        let value = percent::encode(value, percent::UNRESERVED);
         format!("{name}={value}")
     });
     fields.collect::<Vec<_>>().join("&")

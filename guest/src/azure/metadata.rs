@@ -1,16 +1,14 @@
 //! The metadata of a blob: a few names, each with a value.
 
-use crate::memory::remember;
 use crate::prelude::*;
+use serde::{Deserialize, Serialize};
 
 /// Names and values, sorted by name; no name is there twice.
 ///
 /// A sorted list, for there are a dozen entries at most, and the standard map would be a
 /// twentieth of the component.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Metadata(Vec<(String, String)>);
-
-remember!(struct Metadata(entries));
 
 impl Metadata {
     /// The value of `name`.

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use super::percent;
+use super::percent::{self, AsciiSet};
 use crate::prelude::*;
 
 /// A container and a blob in it, both by Azure's rules (REST: *Naming and referencing containers,
@@ -17,7 +17,7 @@ pub struct BlobName {
 const LONGEST: usize = 1024;
 
 /// What stays as it is in a path: RFC 3986 unreserved characters, and the slash.
-const KEPT: &[u8] = b"-._~/";
+const ENCODED: &AsciiSet = &percent::UNRESERVED.remove(b'/');
 
 /// What the longest name of a blob beside an election's ends with.
 const LONGEST_ASIDE: &str = ".notice";
@@ -110,7 +110,7 @@ fn encoded_path(parts: &[&str]) -> String {
     let mut path = String::new();
     for part in parts {
         path.push('/');
-        path.push_str(&percent::encode(part, KEPT));
+        path.push_str(&percent::encode(part, ENCODED));
     }
     path
 }

@@ -10,19 +10,17 @@ use super::metadata::Metadata;
 use super::name::{Aside, BlobName};
 use super::secret::Secret;
 use super::shared_key::{self, decoded_query, string_to_sign};
-use crate::memory::remember;
 use crate::prelude::*;
 use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
 
 /// The service's version that every request asks for (`x-ms-version`). All Azurites in use know it.
 pub const API_VERSION: &str = "2021-12-02";
 
 /// One version of a blob's content and metadata, as the service writes it, with its quotes. Lease
 /// operations do not change it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ETag(pub String);
-
-remember!(struct ETag(text));
 
 /// One request to the service. Which answers count as done: [`super::answer::Class`].
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,14 +4,12 @@ use core::fmt;
 
 use zeroize::Zeroize;
 
-use crate::memory::remember;
 use crate::prelude::*;
+use serde::{Deserialize, Serialize};
 
 /// A secret. `Debug` prints nothing of it; its memory is overwritten when it is dropped.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Secret(String);
-
-remember!(struct Secret(text));
 
 impl Secret {
     /// The text, to be sent and to be shown to nobody.

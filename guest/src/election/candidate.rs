@@ -37,13 +37,14 @@ use crate::azure::answer::{Answer, Class};
 use crate::azure::credential::Pass;
 use crate::azure::lease_id::LeaseId;
 use crate::azure::operation::{ETag, Operation, Request};
-use crate::memory::{Recall, Remember, remember};
 use crate::mutants::mutant;
 use crate::prelude::*;
+use crate::state;
 use chrono::{DateTime, TimeDelta, Utc};
+use serde::{Deserialize, Serialize};
 
 /// The version of the memory; another one counts as no memory.
-const MEMORY: u8 = 10;
+const MEMORY: u8 = 11;
 
 /// No step sends more than this many requests before the host gets its turn.
 const MOST_REQUESTS: u32 = 16;
@@ -89,7 +90,7 @@ pub enum Todo {
 }
 
 /// All that a candidate remembers between two steps.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct State {
     /// Tells this incarnation from others of the same name.
     pub nonce: u64,
@@ -120,13 +121,8 @@ pub(super) struct State {
     pub handed: Handed,
 }
 
-remember!(struct State {
-    nonce, service, phase, turn, following, leaving, health, told, keyring, leave_notice, files,
-    steering, heir, word, wish, began, handed
-});
-
 /// Where a candidate stands in the protocol.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[allow(
     clippy::large_enum_variant,
     reason = "there is one, for the length of a step; smaller on wasm"
@@ -149,17 +145,6 @@ pub(super) enum Phase {
     /// Nothing more to do.
     Left,
 }
-
-remember!(enum Phase {
-    0 = Watching(watch),
-    1 = Creating { container, watch },
-    2 = Acquiring(attempt),
-    3 = Raising(raise),
-    4 = Holding(hold),
-    5 = Stopping { lease },
-    6 = Releasing(release),
-    7 = Left,
-} else Left);
 
 /// One call from the host.
 #[derive(Clone, Debug)]
@@ -469,9 +454,7 @@ pub(super) fn patience(settings: &Settings) -> Duration {
 }
 
 fn remember(state: &State) -> Vec<u8> {
-    let mut memory = vec![MEMORY];
-    state.write(&mut memory);
-    memory
+    state::written(MEMORY, state)
 }
 
 /// What the files said when they were last good.
@@ -486,7 +469,7 @@ pub(super) fn recalls(memory: &[u8]) -> bool {
 
 fn recall(memory: &[u8]) -> Option<State> {
     match memory.split_first() {
-        Some((&MEMORY, state)) => Recall::all(state),
+        Some((&MEMORY, state)) => state::read(state),
         _ => None,
     }
 }

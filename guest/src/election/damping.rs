@@ -17,8 +17,8 @@ use core::time::Duration;
 
 use super::record::Record;
 use super::service_clock::Timestamp;
-use crate::memory::remember;
 use crate::prelude::*;
+use serde::{Deserialize, Serialize};
 
 /// A leadership of that length is not held against anybody: no process that crashes again and again,
 /// with the pauses that orchestrators make, lasts so long.
@@ -38,7 +38,7 @@ pub(super) struct Row {
 
 /// To whom this candidate gave its lease last. Who dies before it raises its term is not on record, so the
 /// one that gave it the lease, and leads again, remembers that.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Handed {
     to: String,
     /// It has the lease, and whether it came to lead is not known yet.
@@ -48,8 +48,6 @@ pub(super) struct Handed {
     /// Until then it is not handed the leadership.
     until: Timestamp,
 }
-
-remember!(struct Handed { to, given, count, until });
 
 impl Handed {
     /// The lease is offered to that candidate.

@@ -1,8 +1,8 @@
 //! Where settings come from: variables, and the files that some of them name.
 
 use crate::azure::secret::Secret;
-use crate::memory::remember;
 use crate::prelude::*;
+use serde::{Deserialize, Serialize};
 
 /// What a host gives.
 pub trait Environment {
@@ -39,10 +39,8 @@ impl<F: Fn(&str) -> Option<String>> Environment for F {
 }
 
 /// What files said, by their paths.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Files(Vec<(String, Secret)>);
-
-remember!(struct Files(texts));
 
 impl Files {
     pub(super) fn add(&mut self, path: String, text: Secret) {

@@ -38,9 +38,9 @@ use crate::azure::lease_id::LeaseId;
 use crate::azure::metadata::Metadata;
 use crate::azure::name::Aside;
 use crate::azure::operation::{ETag, Operation};
-use crate::memory::remember;
 use crate::mutants::mutant;
 use crate::prelude::*;
+use serde::{Deserialize, Serialize};
 
 /// How often the leader looks for the heir that it named, and the heir for its lease.
 pub(super) const QUICK: Duration = Duration::from_millis(500);
@@ -111,7 +111,7 @@ pub(super) struct Forward {
 }
 
 /// A follower that the leader named as its heir.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Heir {
     lease: LeaseId,
     /// That of the leader. The id is the same as long as the term: another one would be taken for
@@ -124,8 +124,6 @@ pub(super) struct Heir {
     /// When to look at the election as any follower does.
     plain: Moment,
 }
-
-remember!(struct Heir { lease, term, named, until, plain });
 
 impl Forward {
     pub fn write(&self) -> Metadata {

@@ -3,8 +3,8 @@
 use super::record::{Incumbent, encoded};
 use super::service_clock::Timestamp;
 use super::text::{LONGEST_NAME, is_fit};
-use crate::memory::remember;
 use crate::prelude::*;
+use serde::{Deserialize, Serialize};
 
 /// So many are kept.
 const MOST: usize = 10;
@@ -13,10 +13,8 @@ const MOST: usize = 10;
 const MOST_BYTES: usize = 700;
 
 /// The leaders before the newest, the last one first.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct History(Vec<Incumbent>);
-
-remember!(struct History(leaders));
 
 impl History {
     /// Adds the newest, and forgets the oldest of too many.

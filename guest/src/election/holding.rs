@@ -23,9 +23,9 @@ use super::write::Write;
 use crate::azure::answer::{Answer, Class};
 use crate::azure::lease_id::LeaseId;
 use crate::azure::operation::{ETag, Operation};
-use crate::memory::remember;
 use crate::mutants::{self, mutant};
 use crate::prelude::*;
+use serde::{Deserialize, Serialize};
 
 /// How often to look at a schedule that cannot be followed now.
 const STUCK: Duration = Duration::from_secs(30);
@@ -40,7 +40,7 @@ const LONGEST_REST: Duration = Duration::from_secs(60);
 const GAP: Duration = Duration::from_millis(250);
 
 /// Leadership.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Hold {
     pub lease: LeaseId,
     pub valid_until: Moment,
@@ -70,20 +70,13 @@ pub(super) struct Hold {
     rest_until: Moment,
 }
 
-remember!(struct Hold {
-    lease, valid_until, look_for_notice, renew, record, etag, outcome_unwritten, write, claiming, won, look_for_heir,
-    rest_until, stalled, resets_slot, handed
-});
-
 /// What is not on record of a turn that is claimed.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Claim {
     for_value: bool,
     past_due: bool,
     missed: u32,
 }
-
-remember!(struct Claim { for_value, past_due, missed });
 
 impl Hold {
     pub fn new(

@@ -17,9 +17,9 @@ use crate::azure::identity::Identity;
 use crate::azure::operation::Request;
 use crate::azure::secret::Secret;
 use crate::azure::token::{NoToken, Token};
-use crate::memory::remember;
 use crate::prelude::*;
 use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
 
 /// How long before its end a token is renewed, and never before half of its time is over.
 const EARLY: Duration = Duration::from_secs(5 * 60);
@@ -49,7 +49,7 @@ pub struct Fetch {
 pub type Fetched = Result<(u16, Vec<u8>), Failure>;
 
 /// What a candidate has in hand.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Keyring {
     token: Option<Held>,
     /// When to ask for a token again, after it failed.
@@ -59,18 +59,14 @@ pub struct Keyring {
     both_refused: bool,
 }
 
-remember!(struct Keyring { token, pace, second_key, both_refused });
-
 /// A token.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Held {
     secret: Secret,
     since: Moment,
     renew_at: Moment,
     until: Moment,
 }
-
-remember!(struct Held { secret, since, renew_at, until });
 
 impl Keyring {
     /// What a request at `now` is authorised with; none when a token is needed first.

@@ -4,24 +4,22 @@ use super::candidate::Step;
 use super::record::{Finished, LastSlot, Outcome, Record};
 use super::report::Turn;
 use super::service_clock::Timestamp;
-use crate::memory::remember;
 use crate::mutants::mutant;
+use serde::{Deserialize, Serialize};
 
 /// The newest turns that this candidate put forward: of the schedule, and for a value.
 ///
 /// An attempt is a turn that began. Of a claim that a leader could not follow up, since its leadership
 /// had ended by the time it was answered, this candidate knows so when it leads again. Of a
 /// claim of another candidate nobody can tell, so that one counts.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Began {
     scheduled: Option<PutForward>,
     for_value: Option<PutForward>,
 }
 
-remember!(struct Began { scheduled, for_value });
-
 /// A claim that this candidate decided to write.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct PutForward {
     /// The same claim in another term may be another candidate's.
     term: u64,
@@ -29,8 +27,6 @@ struct PutForward {
     /// Its turn was handed to the host.
     begun: bool,
 }
-
-remember!(struct PutForward { term, claim, begun });
 
 impl PutForward {
     /// Whether the claim of a record of this candidate is this one, and came to nothing.

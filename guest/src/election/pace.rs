@@ -4,19 +4,17 @@ use core::time::Duration;
 
 use super::Moment;
 use super::chance::{Chance, jittered};
-use crate::memory::remember;
+use serde::{Deserialize, Serialize};
 
 /// The first wait after a failure that was already repeated once.
 const FIRST_WAIT: Duration = Duration::from_millis(100);
 
 /// The next attempt at something, and how many failed before it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Pace {
     pub next: Moment,
     pub failures: u32,
 }
-
-remember!(struct Pace { next, failures });
 
 impl Pace {
     /// Due at `next`, nothing failed yet.

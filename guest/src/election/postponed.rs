@@ -10,8 +10,9 @@ use super::candidate::recalls;
 use super::report::{Event, Report, Standing};
 use super::settings::Complaint;
 use super::trouble::{Trouble, TroubleClass};
-use crate::memory::{Recall, Remember, remember};
 use crate::prelude::*;
+use crate::state;
+use serde::{Deserialize, Serialize};
 
 /// What such a memory begins with; no version of another one has this number.
 const POSTPONED: u8 = u8::MAX;
@@ -20,18 +21,16 @@ const POSTPONED: u8 = u8::MAX;
 const PAUSE: Duration = Duration::from_secs(60);
 
 /// What waits, and the memory of the last step that was made.
-#[derive(Default)]
+#[derive(Default, Serialize, Deserialize)]
 struct Postponed {
     events: Vec<Event>,
     memory: Vec<u8>,
 }
 
-remember!(struct Postponed { events, memory });
-
 impl Postponed {
     fn read(memory: &[u8]) -> Self {
         match memory.split_first() {
-            Some((&POSTPONED, rest)) => Recall::all(rest).unwrap_or_default(),
+            Some((&POSTPONED, rest)) => state::read(rest).unwrap_or_default(),
             _ => Self { events: Vec::new(), memory: memory.into() },
         }
     }
@@ -58,8 +57,7 @@ impl Report {
         // Who never made a step holds nothing that could be given back.
         let leaves = postponed.events.iter().any(|event| matches!(event, Event::Leave(_)));
         let left = leaves && !recalls(&postponed.memory);
-        let mut memory = vec![POSTPONED];
-        postponed.write(&mut memory);
+        let memory = state::written(POSTPONED, &postponed);
         let detail = Complaint::sentences(complaints);
         Self {
             memory,

@@ -31,9 +31,9 @@ use super::service_clock::Timestamp;
 use super::slots::{Delivery, is_ahead};
 use super::text::{LONGEST_ADDRESS, LONGEST_NAME, LONGEST_SCHEDULE};
 use crate::azure::metadata::Metadata;
-use crate::azure::percent;
-use crate::memory::remember;
+use crate::azure::percent::{self, AsciiSet};
 use crate::prelude::*;
+use serde::{Deserialize, Serialize};
 
 /// The format that this version writes, and the newest that it reads.
 const FORMAT: u64 = 1;
@@ -53,11 +53,11 @@ const MOST_AHEAD: Duration = Duration::from_secs(10 * 366 * 24 * 3600);
 /// The leader of a record whose name no candidate has.
 const UNNAMED: &str = "unnamed";
 
-const KEPT: &[u8] = b"-._~:/";
+const ENCODED: &AsciiSet = &percent::UNRESERVED.remove(b':').remove(b'/');
 
 /// A value as metadata holds it.
 pub(super) fn encoded(value: &str) -> String {
-    percent::encode(value, KEPT)
+    percent::encode(value, ENCODED)
 }
 
 /// A value of metadata, unless it is none of text.
@@ -76,7 +76,7 @@ fn printable(fields: Metadata) -> Metadata {
 }
 
 /// Who leads, for others.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Incumbent {
     /// Its name; not unique.
     pub name: String,
@@ -88,10 +88,8 @@ pub struct Incumbent {
     pub address: Option<String>,
 }
 
-remember!(struct Incumbent { name, term, since, address });
-
 /// The record of an election.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
     /// The newest term that was won.
     pub term: u64,
@@ -126,11 +124,6 @@ pub struct Record {
     /// Fields of other versions, kept as they are.
     pub unknown: Metadata,
 }
-
-remember!(struct Record {
-    term, leader, nonce, since, address, schedule, last, delivery, finished, started, values, unknown,
-    priority, heir, changes, history
-});
 
 /// Why metadata is no record of ours. The blob is then left untouched.
 #[derive(Clone, Debug, PartialEq, Eq)]

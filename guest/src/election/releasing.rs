@@ -14,8 +14,8 @@ use super::write::Write;
 use crate::azure::answer::{Answer, Class};
 use crate::azure::lease_id::LeaseId;
 use crate::azure::operation::{ETag, Operation};
-use crate::memory::remember;
 use crate::mutants::mutant;
+use serde::{Deserialize, Serialize};
 
 /// How long the lease is offered to an heir that was seen before; not shorter than one try takes.
 const HEIR_IS_THERE: Duration = Duration::from_secs(4);
@@ -35,7 +35,7 @@ const PERHAPS_OURS: Duration = Duration::from_secs(3);
 const LAST_WRITE: Duration = Duration::from_secs(1);
 
 /// A lease that is to be given back.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Release {
     lease: LeaseId,
     /// The id that it is given to; none: it is released.
@@ -53,8 +53,6 @@ pub(super) struct Release {
     then: Moment,
     pub pace: Pace,
 }
-
-remember!(struct Release { lease, last_write, write_until, until, then, pace, heir, withdraws });
 
 type Reply = Result<Answer, Failure>;
 

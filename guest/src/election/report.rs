@@ -7,8 +7,8 @@ use super::record::{Incumbent, Outcome};
 use super::service_clock::Timestamp;
 use super::trouble::Trouble;
 use crate::azure::answer::Class;
-use crate::memory::remember;
 use crate::prelude::*;
+use serde::{Deserialize, Serialize};
 
 /// Leadership, and how long it may be acted upon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +59,7 @@ pub struct Ending {
 }
 
 /// One run of the leader handler, for one slot.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Turn {
     /// The fencing token.
     pub term: u64,
@@ -79,12 +79,8 @@ pub struct Turn {
     pub time_limit: Option<Duration>,
 }
 
-remember!(struct Turn {
-    term, slot, value, attempt, past_due, missed, valid_for, time_limit
-});
-
 /// What happened since the last step.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Event {
     /// The turn is over and was seen stopped.
     TurnEnded(Outcome),
@@ -105,11 +101,6 @@ pub enum Event {
     /// Contend again.
     Resume,
 }
-
-remember!(enum Event {
-    0 = TurnEnded(outcome), 1 = Leave(outcome), 2 = LeaveLate(outcome), 3 = ResetSlot, 4 = Resign,
-    5 = HandOver(to), 6 = Pause, 7 = Resume
-} else Resign);
 
 /// A request that a step sent, and what came of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

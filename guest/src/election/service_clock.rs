@@ -5,15 +5,13 @@ use core::time::Duration;
 
 use super::Moment;
 use crate::azure::rfc3339;
-use crate::memory::remember;
 use crate::prelude::*;
 use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
 
 /// A point in time, in nanoseconds since 1970-01-01T00:00:00Z.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Timestamp(pub u64);
-
-remember!(struct Timestamp(nanos));
 
 impl Timestamp {
     /// Nothing before 1970 or after 2262 can be told; it becomes the nearest bound.
@@ -89,22 +87,18 @@ const JUMP: Duration = Duration::from_secs(10);
 /// No single answer moves the time: the first date, and one that is far from what is known, count
 /// from the next answer on that agrees. The last claimed slot and the term follow this clock, and
 /// neither ever goes back.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServiceClock {
     confirmed: Option<Reading>,
     /// What the newest answer said that agreed with none before.
     unconfirmed: Option<Reading>,
 }
 
-remember!(struct ServiceClock { confirmed, unconfirmed });
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Reading {
     time: Timestamp,
     at: Moment,
 }
-
-remember!(struct Reading { time, at });
 
 impl Reading {
     /// What the time at `at` is at least.

@@ -15,12 +15,12 @@ use super::text::{LONGEST_NAME, is_fit};
 use super::timings::Timings;
 use super::trouble::TroubleClass;
 use crate::azure::lease_id::LeaseId;
-use crate::memory::remember;
 use crate::mutants::mutant;
 use crate::prelude::*;
+use serde::{Deserialize, Serialize};
 
 /// What was asked of a candidate.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Steering {
     /// Out of the race until it is resumed.
     paused: bool,
@@ -29,10 +29,8 @@ pub(super) struct Steering {
     giving_up: Option<GivingUp>,
 }
 
-remember!(struct Steering { paused, out_until, giving_up });
-
 /// How a leadership is to be given up.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 enum GivingUp {
     /// To whoever wins it.
     Resign,
@@ -42,10 +40,8 @@ enum GivingUp {
     HandOver(HandOver),
 }
 
-remember!(enum GivingUp { 0 = Resign, 1 = Rotate, 2 = HandOver(order) } else Resign);
-
 /// An order to hand over.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct HandOver {
     /// The name of the heir.
     pub to: String,
@@ -62,8 +58,6 @@ pub(super) struct HandOver {
     /// Then it is in vain.
     until: Moment,
 }
-
-remember!(struct HandOver { to, heir, seen, named, asked, look, until });
 
 /// Why nothing came of an order to hand over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

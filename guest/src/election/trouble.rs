@@ -6,8 +6,8 @@ use super::Moment;
 use super::notice::Notice;
 use super::service_clock::Timestamp;
 use super::settings::Settings;
-use crate::memory::remember;
 use crate::prelude::*;
+use serde::{Deserialize, Serialize};
 
 /// How often the same trouble is told while it lasts.
 const REMINDER: Duration = Duration::from_secs(60);
@@ -106,10 +106,8 @@ impl Trouble {
 }
 
 /// Which troubles were told lately.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Told(Vec<(u64, Moment)>);
-
-remember!(struct Told(lately));
 
 impl Told {
     /// Whether to tell this one now.

@@ -23,11 +23,11 @@ impl TurnId {
     pub fn of(turn: &Turn, settings: &Settings) -> Self {
         let (account, election) = (settings.account.name(), &settings.election);
         // Only a slot has colons as they are: nothing else can be taken for one.
-        let account = percent::encode(account, b"-._~");
+        let account = percent::encode(account, percent::UNRESERVED);
         let mut key = format!("{account}{}/{}", election.path(), turn.slot.to_rfc3339());
         if let Some(value) = &turn.value {
             key.push('/');
-            key.push_str(&percent::encode(value, b""));
+            key.push_str(&percent::encode(value, percent::ALL));
         }
         Self { election: election.to_string(), key }
     }

@@ -8,8 +8,8 @@ use super::chance::{Chance, jittered};
 use super::record::Outcome;
 use super::report::Turn;
 use super::settings::Settings;
-use crate::memory::remember;
 use crate::prelude::*;
+use serde::{Deserialize, Serialize};
 use tenure_base::duration::format_duration;
 
 /// A cool-down grows to so many times the first one, and no longer than [`LONGEST`].
@@ -40,7 +40,7 @@ impl Watchdog {
 }
 
 /// How the work of this candidate went lately, in all of its tenancies.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Health {
     /// Turns in a row that did not succeed. One that was cut off, or never began, tells nothing.
     failures: u32,
@@ -51,8 +51,6 @@ pub(super) struct Health {
     /// Out of the race until then.
     out_until: Moment,
 }
-
-remember!(struct Health { failures, cool_downs, unraised, out_until });
 
 impl Health {
     /// Reckons with the end of a turn. Some: the leadership must end, and the candidate stays

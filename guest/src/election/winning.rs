@@ -18,22 +18,20 @@ use super::trouble::{Trouble, TroubleClass};
 use crate::azure::answer::{Answer, Class, LeaseState};
 use crate::azure::lease_id::LeaseId;
 use crate::azure::operation::{ETag, Operation};
-use crate::memory::remember;
 use crate::mutants::mutant;
+use serde::{Deserialize, Serialize};
 
 /// How often a candidate looks again at once, because the blob changed under it,
 /// before it waits like any follower.
 const MOST_ROUNDS: u32 = 3;
 
 /// A candidate that looks now and then.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Watch {
     pub pace: Pace,
     /// Looks repeated at once so far.
     rounds: u32,
 }
-
-remember!(struct Watch { pace, rounds });
 
 impl Watch {
     pub fn at(next: Moment) -> Self {
@@ -51,7 +49,7 @@ const IT_EXISTS: [&str; 2] = ["BlobAlreadyExists", "LeaseIdMissing"];
 pub(super) const SECOND: Duration = Duration::from_secs(1);
 
 /// One attempt to win a term, with a lease id of its own.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Attempt {
     pub lease: LeaseId,
     /// The blob as it was looked at; lease operations leave it alone.
@@ -65,8 +63,6 @@ pub(super) struct Attempt {
     /// The leader gave its lease to that id.
     handed: bool,
 }
-
-remember!(struct Attempt { lease, etag, record, unsure, pace, rounds, handed });
 
 impl Attempt {
     /// The lease is given to `lease` by the leader. It is acquired anew by its holder, which gives it

@@ -7,11 +7,11 @@ use super::record::Record;
 use crate::azure::answer::{Answer, Class};
 use crate::azure::lease_id::LeaseId;
 use crate::azure::operation::{ETag, Operation};
-use crate::memory::remember;
 use crate::prelude::*;
+use serde::{Deserialize, Serialize};
 
 /// A record that is to be on the blob.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Write {
     pub record: Record,
     /// The blob as it was when this write was decided.
@@ -20,8 +20,6 @@ pub(super) struct Write {
     pub doubt: bool,
     pub pace: Pace,
 }
-
-remember!(struct Write { record, etag, doubt, pace });
 
 /// What an answer means for a write.
 #[derive(Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use tenure_base::json::Object;
 
 use super::target::{ELECTION_HEADER, KEY_HEADER, Target};
 use crate::azure::operation::{Method, Request};
-use crate::azure::percent;
+use crate::azure::percent::{self, AsciiSet};
 use crate::election::{Failure, FailureKind, Turn, TurnId};
 use crate::prelude::*;
 
@@ -15,6 +15,9 @@ const WHO: &str = "the webhook";
 
 /// Of an answer that is an error, so many bytes are shown at most.
 const MOST_SHOWN: usize = 300;
+
+/// What a header's value shows of an election's name as percent and two digits.
+const ENCODED: &AsciiSet = &percent::UNRESERVED.remove(b'/').remove(b'$');
 
 /// So long a part of a URL may be a secret.
 const SECRET: usize = 8;
@@ -115,7 +118,7 @@ fn is_success(status: u16) -> bool {
 /// The name of an election as [`ELECTION_HEADER`] carries it.
 #[must_use]
 pub fn election_value(election: &str) -> String {
-    percent::encode(election, b"-._~/$")
+    percent::encode(election, ENCODED)
 }
 
 fn body(turn: &Turn, election: &str, valid_for: Duration) -> String {

@@ -2,11 +2,11 @@
 
 use super::super::service_clock::Timestamp;
 use super::super::slots::Delivery;
-use crate::memory::remember;
 use crate::prelude::*;
+use serde::{Deserialize, Serialize};
 
 /// How a turn ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Outcome {
     /// The handler returned ok.
     Succeeded,
@@ -23,10 +23,6 @@ pub enum Outcome {
     /// It was claimed, and never began.
     NotStarted,
 }
-
-remember!(enum Outcome {
-    0 = Succeeded, 1 = Failed, 2 = Trapped, 3 = TimedOut, 4 = CutOff, 5 = Abandoned, 6 = NotStarted
-} else Failed);
 
 impl Outcome {
     pub(super) const ALL: [Self; 7] = [
@@ -62,7 +58,7 @@ impl Outcome {
 }
 
 /// The newest slot that was claimed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LastSlot {
     /// The scheduled instant.
     pub slot: Timestamp,
@@ -71,10 +67,8 @@ pub struct LastSlot {
     pub attempt: u32,
 }
 
-remember!(struct LastSlot { slot, attempt });
-
 /// The newest turn whose end was recorded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finished {
     /// Its slot.
     pub slot: Timestamp,
@@ -82,10 +76,8 @@ pub struct Finished {
     pub outcome: Outcome,
 }
 
-remember!(struct Finished { slot, outcome });
-
 /// The newest turn for a value.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Started {
     /// The value that it ran for.
     pub value: String,
@@ -105,5 +97,3 @@ impl Started {
         LastSlot { slot: self.slot, attempt: self.attempt }
     }
 }
-
-remember!(struct Started { value, slot, attempt, delivery, outcome });

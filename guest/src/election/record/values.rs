@@ -1,7 +1,7 @@
 //! The values that had their turn.
 
-use crate::memory::remember;
 use crate::prelude::*;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 /// So many values are remembered, so that none of them runs again.
@@ -9,10 +9,8 @@ const MOST_VALUES: usize = 32;
 
 /// Values that had their turn, the newest last: more than one, because a leader of an earlier
 /// release may come back. Kept as 64 bits of each; two that are confused are once in 10¹⁷.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Values(pub(super) Vec<u64>);
-
-remember!(struct Values(hashes));
 
 impl Values {
     /// Whether `value` had its turn.

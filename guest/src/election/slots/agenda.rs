@@ -5,9 +5,9 @@ use core::time::Duration;
 use super::super::record::{LastSlot, Outcome, Record, Started, fingerprint};
 use super::super::service_clock::{Timestamp, nanos};
 use super::Schedule;
-use crate::memory::remember;
 use crate::mutants::mutant;
 use crate::prelude::*;
+use serde::{Deserialize, Serialize};
 
 /// How far ahead a recorded slot may lie before it is trouble: more than the
 /// readings of two candidates can differ.
@@ -17,7 +17,7 @@ const AHEAD: Duration = Duration::from_secs(10);
 const MOST_COUNTED: u32 = 1000;
 
 /// How often a slot is run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Delivery {
     /// Once, whatever becomes of the turn.
     #[default]
@@ -28,10 +28,6 @@ pub enum Delivery {
         max_attempts: u32,
     },
 }
-
-remember!(enum Delivery {
-    0 = AtMostOnce, 1 = AtLeastOnce { max_attempts }
-} else AtMostOnce);
 
 /// What becomes of slots at whose time nobody could claim them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

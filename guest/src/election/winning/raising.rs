@@ -13,11 +13,11 @@ use super::super::write::{Progress, Write};
 use super::{Attempt, MOST_ROUNDS, Reply, SECOND};
 use crate::azure::lease_id::LeaseId;
 use crate::azure::operation::Operation;
-use crate::memory::remember;
 use crate::mutants::{self, mutant};
+use serde::{Deserialize, Serialize};
 
 /// The lease is ours; the term is not raised yet.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(in crate::election) struct Raise {
     pub lease: LeaseId,
     acquired: Moment,
@@ -28,8 +28,6 @@ pub(in crate::election) struct Raise {
     /// As in [`Attempt`].
     handed: bool,
 }
-
-remember!(struct Raise { lease, acquired, valid_until, write, stays_out, handed });
 
 impl Raise {
     /// When it is too late to lead by this lease.
