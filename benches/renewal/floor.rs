@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::thread;
 
 use chrono::Utc;
-use tenure_guest::azure::http_date;
+use tenure_azure::http_date;
 
 /// The account that [`start`] answers for; any key will do.
 const KEY: &str = "a2V5IG9mIGEgc2VydmVyIHRoYXQgY2hlY2tzIG5vdGhpbmc=";

@@ -8,8 +8,8 @@ use anyhow::{Context, Result, ensure};
 use chrono::Utc;
 use reqwest::{Method, Response, Url};
 use rustls::{ClientConfig, RootCertStore};
-use tenure_guest::azure::operation::Method as Verb;
-use tenure_guest::azure::{Account, BlobName, LeaseId, Operation};
+use tenure_azure::operation::Method as Verb;
+use tenure_azure::{Account, BlobName, LeaseId, Operation};
 use uuid::Uuid;
 
 const TIMEOUT: Duration = Duration::from_secs(3);

@@ -28,16 +28,12 @@
 #![deny(missing_docs)]
 #![cfg_attr(target_family = "wasm", no_std)]
 
-extern crate alloc;
-
-pub mod azure;
 #[cfg(doctor)]
 pub mod doctor;
 pub mod election;
 pub mod entry;
 #[cfg_attr(not(feature = "mutants"), doc(hidden))]
 pub mod mutants;
-mod prelude;
 mod state;
 #[cfg(target_family = "wasm")]
 mod wasi;

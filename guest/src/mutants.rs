@@ -3,9 +3,9 @@
 //! Compiled only with the feature `mutants`, which the tests alone ask for; the component never
 //! has it. At most one is active in a thread.
 
-use crate::azure::operation::{ETag, Operation};
 #[cfg(feature = "mutants")]
 use core::cell::Cell;
+use tenure_azure::operation::{ETag, Operation};
 
 /// A rule of the protocol that is broken.
 #[cfg(feature = "mutants")]

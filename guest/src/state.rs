@@ -1,8 +1,8 @@
 //! The bytes of a candidate's state between two steps: the number of their format, and what `postcard`
 //! writes. Only the same version of the component reads them.
 
-use crate::prelude::*;
 use serde::{Serialize, de::DeserializeOwned};
+use tenure_base::prelude::*;
 
 /// A value behind the number of its format.
 pub fn written<T: Serialize>(format: u8, value: &T) -> Vec<u8> {

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use chrono::{TimeDelta, Utc};
-use tenure_guest::azure::Account;
-use tenure_guest::azure::credential::Credential as Known;
+use tenure_azure::Account;
+use tenure_azure::credential::Credential as Known;
 use tenure_store::sas::{Scope, Terms};
 use tokio::process::Command;
 

@@ -137,7 +137,7 @@ async fn answer(
             .iter()
             .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
             .chain([
-                ("Date".to_owned(), tenure_guest::azure::http_date::format(now.wall)),
+                ("Date".to_owned(), tenure_azure::http_date::format(now.wall)),
                 ("Content-Length".to_owned(), "0".to_owned()),
             ])
             .collect(),

@@ -5,9 +5,9 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 use chrono::Utc;
 use reqwest::{Client, Method, Response};
-use tenure_guest::azure::credential::Credential;
-use tenure_guest::azure::shared_key::{authorization, decoded_query, string_to_sign};
-use tenure_guest::azure::{API_VERSION, Account, BlobName, http_date};
+use tenure_azure::credential::Credential;
+use tenure_azure::shared_key::{authorization, decoded_query, string_to_sign};
+use tenure_azure::{API_VERSION, Account, BlobName, http_date};
 
 use crate::certificates::client;
 

@@ -10,5 +10,6 @@ pub mod duration;
 pub mod json;
 #[cfg(target_family = "wasm")]
 mod memory;
+pub mod prelude;
 pub mod secret;
 pub mod text;

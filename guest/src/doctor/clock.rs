@@ -5,8 +5,8 @@ use core::time::Duration;
 use chrono::{DateTime, TimeDelta, Utc};
 
 use super::Finding;
-use crate::prelude::*;
 use tenure_base::duration::format_duration;
+use tenure_base::prelude::*;
 
 /// As much is nothing: the service may be as far off itself (`protocol.md`, A1).
 const NOTHING: i64 = 2_000;

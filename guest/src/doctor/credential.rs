@@ -3,9 +3,9 @@
 use chrono::{DateTime, TimeDelta, Utc};
 
 use super::Finding;
-use crate::azure::credential::Credential;
 use crate::election::Settings;
-use crate::prelude::*;
+use tenure_azure::credential::Credential;
+use tenure_base::prelude::*;
 
 const CHECK: &str = "credential";
 

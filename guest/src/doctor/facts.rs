@@ -1,8 +1,8 @@
 //! What the headers of the answers tell of the account.
 
 use super::Finding;
-use crate::azure::answer::Answer;
-use crate::prelude::*;
+use tenure_azure::answer::Answer;
+use tenure_base::prelude::*;
 
 /// The account that every emulator has, with a key that everybody knows.
 const EMULATOR: &str = "devstoreaccount1";

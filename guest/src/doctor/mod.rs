@@ -14,7 +14,7 @@ mod times;
 
 pub use examination::{Examination, Question, Reply, Todo};
 
-use crate::prelude::*;
+use tenure_base::prelude::*;
 
 /// How good or bad something is, the best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -4,8 +4,8 @@ use core::time::Duration;
 
 use super::Finding;
 use crate::election::Timings;
-use crate::prelude::*;
 use tenure_base::duration::format_duration;
+use tenure_base::prelude::*;
 
 /// As many are measured.
 const MEASURED: usize = 10;

@@ -33,15 +33,15 @@ use super::timings::BACK_OFF;
 use super::trouble::{Told, Trouble, TroubleClass};
 use super::watchdog::Health;
 use super::winning::{Attempt, Raise, Watch};
-use crate::azure::answer::{Answer, Class};
-use crate::azure::credential::Pass;
-use crate::azure::lease_id::LeaseId;
-use crate::azure::operation::{ETag, Operation, Request};
 use crate::mutants::mutant;
-use crate::prelude::*;
 use crate::state;
 use chrono::{DateTime, TimeDelta, Utc};
 use serde::{Deserialize, Serialize};
+use tenure_azure::answer::{Answer, Class};
+use tenure_azure::credential::Pass;
+use tenure_azure::lease_id::LeaseId;
+use tenure_azure::operation::{ETag, Operation, Request};
+use tenure_base::prelude::*;
 
 /// The version of the memory; another one counts as no memory.
 const MEMORY: u8 = 11;

@@ -5,9 +5,9 @@ use core::time::Duration;
 use super::candidate::Step;
 use super::errands::LONGEST_NOTICE;
 use super::notice::{self, Notice};
-use crate::azure::answer::{Answer, Class};
-use crate::azure::name::Aside;
-use crate::azure::operation::{ETag, Operation};
+use tenure_azure::answer::{Answer, Class};
+use tenure_azure::name::Aside;
+use tenure_azure::operation::{ETag, Operation};
 
 /// What a follower has to do about one of those blobs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -17,8 +17,8 @@ use core::time::Duration;
 
 use super::record::Record;
 use super::service_clock::Timestamp;
-use crate::prelude::*;
 use serde::{Deserialize, Serialize};
+use tenure_base::prelude::*;
 
 /// A leadership of that length is not held against anybody: no process that crashes again and again,
 /// with the pauses that orchestrators make, lasts so long.

@@ -1,8 +1,8 @@
 //! Where settings come from: variables, and the files that some of them name.
 
-use crate::azure::secret::Secret;
-use crate::prelude::*;
 use serde::{Deserialize, Serialize};
+use tenure_azure::secret::Secret;
+use tenure_base::prelude::*;
 
 /// What a host gives.
 pub trait Environment {

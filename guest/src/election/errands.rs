@@ -18,10 +18,10 @@ use super::keyring::{ASK, Fetch, Fetched, Keyring, LEAST_FETCH, LONGEST_FETCH};
 use super::notice::{self, Notice};
 use super::report::{Exchange, ExchangeResult};
 use super::trouble::{Trouble, TroubleClass};
-use crate::azure::answer::Answer;
-use crate::azure::credential::Pass;
-use crate::azure::name::Aside;
-use crate::azure::operation::Operation;
+use tenure_azure::answer::Answer;
+use tenure_azure::credential::Pass;
+use tenure_azure::name::Aside;
+use tenure_azure::operation::Operation;
 
 /// The longest that an early request for a token may take: as for a notice.
 const LONGEST_EARLY: Duration = Duration::from_secs(3);

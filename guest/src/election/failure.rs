@@ -1,7 +1,7 @@
 //! A request that was not answered: why, and what to do about it.
 
 use super::trouble::{Trouble, TroubleClass};
-use crate::prelude::*;
+use tenure_base::prelude::*;
 
 /// Why there was no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -33,14 +33,14 @@ use super::text::{LONGEST_NAME, fit};
 use super::timings::Timings;
 use super::trouble::TroubleClass;
 use super::winning::{Attempt, SECOND, Watch};
-use crate::azure::answer::{Answer, Class, LeaseState, Properties};
-use crate::azure::lease_id::LeaseId;
-use crate::azure::metadata::Metadata;
-use crate::azure::name::Aside;
-use crate::azure::operation::{ETag, Operation};
 use crate::mutants::mutant;
-use crate::prelude::*;
 use serde::{Deserialize, Serialize};
+use tenure_azure::answer::{Answer, Class, LeaseState, Properties};
+use tenure_azure::lease_id::LeaseId;
+use tenure_azure::metadata::Metadata;
+use tenure_azure::name::Aside;
+use tenure_azure::operation::{ETag, Operation};
+use tenure_base::prelude::*;
 
 /// How often the leader looks for the heir that it named, and the heir for its lease.
 pub(super) const QUICK: Duration = Duration::from_millis(500);

@@ -3,8 +3,8 @@
 use super::record::{Incumbent, encoded};
 use super::service_clock::Timestamp;
 use super::text::{LONGEST_NAME, is_fit};
-use crate::prelude::*;
 use serde::{Deserialize, Serialize};
+use tenure_base::prelude::*;
 
 /// So many are kept.
 const MOST: usize = 10;

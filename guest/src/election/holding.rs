@@ -20,12 +20,12 @@ use super::slots::{Delivery, Due, Task};
 use super::timings::BACK_OFF;
 use super::trouble::{Trouble, TroubleClass};
 use super::write::Write;
-use crate::azure::answer::{Answer, Class};
-use crate::azure::lease_id::LeaseId;
-use crate::azure::operation::{ETag, Operation};
 use crate::mutants::{self, mutant};
-use crate::prelude::*;
 use serde::{Deserialize, Serialize};
+use tenure_azure::answer::{Answer, Class};
+use tenure_azure::lease_id::LeaseId;
+use tenure_azure::operation::{ETag, Operation};
+use tenure_base::prelude::*;
 
 /// How often to look at a schedule that cannot be followed now.
 const STUCK: Duration = Duration::from_secs(30);
@@ -364,9 +364,9 @@ impl Step<'_> {
 #[cfg(feature = "mutants")]
 pub(super) mod given_up {
     use super::Hold;
-    use crate::azure::lease_id::LeaseId;
     use crate::election::Moment;
     use core::cell::RefCell;
+    use tenure_azure::lease_id::LeaseId;
 
     const KEPT: usize = 16;
 

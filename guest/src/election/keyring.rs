@@ -11,15 +11,15 @@ use super::chance::Chance;
 use super::failure::Failure;
 use super::pace::Pace;
 use super::trouble::{Trouble, TroubleClass};
-use crate::azure::answer::Answer;
-use crate::azure::credential::{Credential, Pass};
-use crate::azure::identity::Identity;
-use crate::azure::operation::Request;
-use crate::azure::secret::Secret;
-use crate::azure::token::{NoToken, Token};
-use crate::prelude::*;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
+use tenure_azure::answer::Answer;
+use tenure_azure::credential::{Credential, Pass};
+use tenure_azure::identity::Identity;
+use tenure_azure::operation::Request;
+use tenure_azure::secret::Secret;
+use tenure_azure::token::{NoToken, Token};
+use tenure_base::prelude::*;
 
 /// How long before its end a token is renewed, and never before half of its time is over.
 const EARLY: Duration = Duration::from_secs(5 * 60);

@@ -15,10 +15,10 @@ use super::record::encoded;
 use super::settings::Settings;
 use super::text::{LONGEST_NAME, LONGEST_SCHEDULE, fit};
 use super::trouble::{Trouble, TroubleClass};
-use crate::azure::answer::{Answer, Properties};
-use crate::azure::metadata::Metadata;
-use crate::azure::name::Aside;
-use crate::prelude::*;
+use tenure_azure::answer::{Answer, Properties};
+use tenure_azure::metadata::Metadata;
+use tenure_azure::name::Aside;
+use tenure_base::prelude::*;
 
 /// How long a leader leads before it looks for a notice.
 pub(super) const FIRST_LOOK: Duration = Duration::from_secs(60);

@@ -14,7 +14,7 @@ use super::service_clock::Timestamp;
 use super::settings::Settings;
 use super::snapshot::{LeaseState, Snapshot};
 use super::trouble::Trouble;
-use crate::prelude::*;
+use tenure_base::prelude::*;
 
 /// How long to contend without leading, and to lead without a turn to run.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -10,9 +10,9 @@ use super::candidate::recalls;
 use super::report::{Event, Report, Standing};
 use super::settings::Complaint;
 use super::trouble::{Trouble, TroubleClass};
-use crate::prelude::*;
 use crate::state;
 use serde::{Deserialize, Serialize};
+use tenure_base::prelude::*;
 
 /// What such a memory begins with; no version of another one has this number.
 const POSTPONED: u8 = u8::MAX;

@@ -30,10 +30,10 @@ use super::history::History;
 use super::service_clock::Timestamp;
 use super::slots::{Delivery, is_ahead};
 use super::text::{LONGEST_ADDRESS, LONGEST_NAME, LONGEST_SCHEDULE};
-use crate::azure::metadata::Metadata;
-use crate::azure::percent::{self, AsciiSet};
-use crate::prelude::*;
 use serde::{Deserialize, Serialize};
+use tenure_azure::metadata::Metadata;
+use tenure_azure::percent::{self, AsciiSet};
+use tenure_base::prelude::*;
 
 /// The format that this version writes, and the newest that it reads.
 const FORMAT: u64 = 1;

@@ -11,11 +11,11 @@ use super::record::Outcome;
 use super::report::{Ending, EndingReason};
 use super::winning::Watch;
 use super::write::Write;
-use crate::azure::answer::{Answer, Class};
-use crate::azure::lease_id::LeaseId;
-use crate::azure::operation::{ETag, Operation};
 use crate::mutants::mutant;
 use serde::{Deserialize, Serialize};
+use tenure_azure::answer::{Answer, Class};
+use tenure_azure::lease_id::LeaseId;
+use tenure_azure::operation::{ETag, Operation};
 
 /// How long the lease is offered to an heir that was seen before; not shorter than one try takes.
 const HEIR_IS_THERE: Duration = Duration::from_secs(4);

@@ -6,9 +6,9 @@ use core::time::Duration;
 use super::record::{Incumbent, Outcome};
 use super::service_clock::Timestamp;
 use super::trouble::Trouble;
-use crate::azure::answer::Class;
-use crate::prelude::*;
 use serde::{Deserialize, Serialize};
+use tenure_azure::answer::Class;
+use tenure_base::prelude::*;
 
 /// Leadership, and how long it may be acted upon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

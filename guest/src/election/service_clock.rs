@@ -4,10 +4,10 @@
 use core::time::Duration;
 
 use super::Moment;
-use crate::azure::rfc3339;
-use crate::prelude::*;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
+use tenure_azure::rfc3339;
+use tenure_base::prelude::*;
 
 /// A point in time, in nanoseconds since 1970-01-01T00:00:00Z.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

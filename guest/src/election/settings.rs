@@ -16,11 +16,11 @@ use super::timings::{Setting, Timings, Wanted};
 use super::watchdog::Watchdog;
 use account::Chosen;
 
-use crate::azure::account::Account;
-use crate::azure::credential::Credential;
-use crate::azure::name::BlobName;
-use crate::prelude::*;
+use tenure_azure::account::Account;
+use tenure_azure::credential::Credential;
+use tenure_azure::name::BlobName;
 use tenure_base::duration::{format_duration, parse_duration};
+use tenure_base::prelude::*;
 use tenure_base::secret::looks_secret;
 
 /// The variables, by the names that Azure users know and the README lists.

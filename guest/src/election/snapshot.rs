@@ -10,9 +10,9 @@ use super::service_clock::Timestamp;
 use super::settings::Settings;
 use super::slots::{Due, Task};
 use super::trouble::{Trouble, TroubleClass};
-use crate::azure::answer::{self, Answer, Class};
-use crate::azure::operation::Operation;
-use crate::prelude::*;
+use tenure_azure::answer::{self, Answer, Class};
+use tenure_azure::operation::Operation;
+use tenure_base::prelude::*;
 
 /// State of the lease on the election's blob.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,10 +14,10 @@ use super::report::EndingReason;
 use super::text::{LONGEST_NAME, is_fit};
 use super::timings::Timings;
 use super::trouble::TroubleClass;
-use crate::azure::lease_id::LeaseId;
 use crate::mutants::mutant;
-use crate::prelude::*;
 use serde::{Deserialize, Serialize};
+use tenure_azure::lease_id::LeaseId;
+use tenure_base::prelude::*;
 
 /// What was asked of a candidate.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]

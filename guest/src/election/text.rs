@@ -5,7 +5,7 @@
 //! whose size the service bounds.
 
 use super::record::decoded;
-use crate::prelude::*;
+use tenure_base::prelude::*;
 
 /// The longest name of a candidate, and the longest value of a turn, in bytes.
 pub(super) const LONGEST_NAME: usize = 128;

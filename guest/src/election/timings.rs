@@ -3,8 +3,8 @@
 use core::time::Duration;
 
 use super::Moment;
-use crate::prelude::*;
 use tenure_base::duration::format_duration;
+use tenure_base::prelude::*;
 
 /// The shortest margin: the service may be 2 s off, and the host needs its slack.
 const LEAST_MARGIN: Duration = Duration::from_millis(2_500);

@@ -6,8 +6,8 @@ use super::Moment;
 use super::notice::Notice;
 use super::service_clock::Timestamp;
 use super::settings::Settings;
-use crate::prelude::*;
 use serde::{Deserialize, Serialize};
+use tenure_base::prelude::*;
 
 /// How often the same trouble is told while it lasts.
 const REMINDER: Duration = Duration::from_secs(60);

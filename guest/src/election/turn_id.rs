@@ -2,8 +2,8 @@
 
 use super::report::Turn;
 use super::settings::Settings;
-use crate::azure::percent;
-use crate::prelude::*;
+use tenure_azure::percent;
+use tenure_base::prelude::*;
 
 /// What tells a turn from those of other elections.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,9 +8,9 @@ use super::chance::{Chance, jittered};
 use super::record::Outcome;
 use super::report::Turn;
 use super::settings::Settings;
-use crate::prelude::*;
 use serde::{Deserialize, Serialize};
 use tenure_base::duration::format_duration;
+use tenure_base::prelude::*;
 
 /// A cool-down grows to so many times the first one, and no longer than [`LONGEST`].
 const MOST_TIMES: u32 = 16;

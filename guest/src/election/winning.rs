@@ -15,11 +15,11 @@ use super::pace::Pace;
 use super::record::{Judged, Record, Unusable};
 use super::timings::BACK_OFF;
 use super::trouble::{Trouble, TroubleClass};
-use crate::azure::answer::{Answer, Class, LeaseState};
-use crate::azure::lease_id::LeaseId;
-use crate::azure::operation::{ETag, Operation};
 use crate::mutants::mutant;
 use serde::{Deserialize, Serialize};
+use tenure_azure::answer::{Answer, Class, LeaseState};
+use tenure_azure::lease_id::LeaseId;
+use tenure_azure::operation::{ETag, Operation};
 
 /// How often a candidate looks again at once, because the blob changed under it,
 /// before it waits like any follower.

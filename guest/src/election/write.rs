@@ -4,11 +4,11 @@
 use super::Moment;
 use super::pace::Pace;
 use super::record::Record;
-use crate::azure::answer::{Answer, Class};
-use crate::azure::lease_id::LeaseId;
-use crate::azure::operation::{ETag, Operation};
-use crate::prelude::*;
 use serde::{Deserialize, Serialize};
+use tenure_azure::answer::{Answer, Class};
+use tenure_azure::lease_id::LeaseId;
+use tenure_azure::operation::{ETag, Operation};
+use tenure_base::prelude::*;
 
 /// A record that is to be on the blob.
 #[derive(Clone, Debug, Serialize, Deserialize)]

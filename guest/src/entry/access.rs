@@ -4,7 +4,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
 use crate::election::Complaint;
-use crate::prelude::*;
+use tenure_base::prelude::*;
 
 /// The variables.
 pub mod variable {

@@ -3,7 +3,7 @@
 use tenure_base::json::{Object, Value, array};
 
 use crate::election::{Complaint, Course, Incumbent, LeaseState, Snapshot, Trouble, Turned};
-use crate::prelude::*;
+use tenure_base::prelude::*;
 
 /// An answer.
 #[derive(Clone, Debug, PartialEq, Eq)]

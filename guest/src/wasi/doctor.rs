@@ -5,10 +5,10 @@ use super::bindings::tenure::election::types as wit;
 use super::clock::{self, OwnClock};
 use super::host::Host;
 use super::{Component, HostChance, fetch, transport};
-use crate::azure::answer::Answer;
 use crate::doctor::{Examination, Finding, Question, Reply, Todo, Verdict};
 use crate::election::{Failure, Settings};
-use crate::prelude::*;
+use tenure_azure::answer::Answer;
+use tenure_base::prelude::*;
 
 impl Guest for Component {
     fn examine() -> Result<Vec<examination::Finding>, Vec<wit::Complaint>> {

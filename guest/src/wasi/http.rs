@@ -15,7 +15,7 @@ use super::invocation::Invocation;
 use super::{Component, look, narrow};
 use crate::election::{Complaint, Keyring};
 use crate::entry::{self, Access, Admission, Answer, Refusal, Route};
-use crate::prelude::*;
+use tenure_base::prelude::*;
 
 /// Nothing is read of a body but its length.
 const MOST_BODY: u64 = 64 * 1024;

@@ -11,7 +11,7 @@ use super::plugged::Work;
 use super::webhook::Work;
 use super::{HostChance, drive, look};
 use crate::election::{Complaint, Keyring, Next, OneTurn, Settings, Step, Turned};
-use crate::prelude::*;
+use tenure_base::prelude::*;
 
 /// What an invocation was told: enough for a turn.
 pub struct Invocation {

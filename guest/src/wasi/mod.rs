@@ -27,15 +27,15 @@ mod webhook;
 
 use core::time::Duration;
 
-use crate::azure::answer::Answer;
-use crate::azure::credential::{Credential, Pass};
-use crate::azure::operation::Operation;
 use crate::election::{
     Ask, Chance, Complaint, Failure, Fetch, Fetched, Keyring, LONGEST_FETCH, Moment, Report,
     Settings, Snapshot, Step, Todo, Trouble, TroubleClass,
 };
 use clock::{OwnClock, StepClock};
 use host::Host;
+use tenure_azure::answer::Answer;
+use tenure_azure::credential::{Credential, Pass};
+use tenure_azure::operation::Operation;
 use tenure_base as _;
 
 /// What the macro makes of `wit/`.
@@ -51,9 +51,9 @@ mod bindings {
     use super::Component;
 }
 
-use crate::prelude::*;
 use bindings::exports::tenure::election::election::Guest;
 use bindings::tenure::election::types as wit;
+use tenure_base::prelude::*;
 
 /// The longest break period, in seconds (Lease Blob, REST reference).
 const LONGEST_BREAK: u64 = 60;

@@ -15,7 +15,7 @@ use wasip2::http::types::{
     FutureIncomingResponse, IncomingResponse, OutgoingBody, OutgoingRequest, RequestOptions,
 };
 
-use crate::prelude::*;
+use tenure_base::prelude::*;
 
 // The version is the one of the crate `wasip2`, whose world has these functions; with any other the
 // component cannot be linked.

@@ -4,7 +4,7 @@ use super::bindings::tenure::election::leader_handler::on_tick;
 use super::convert;
 use super::host::Host;
 use crate::election::{Complaint, Settings, Turn};
-use crate::prelude::*;
+use tenure_base::prelude::*;
 
 /// The handler, which judges settings of its own by itself.
 pub struct Work;

@@ -14,9 +14,9 @@ use wasip2::io::poll::{Pollable, poll};
 
 use super::convert::nanos;
 use super::narrow::{self, Code};
-use crate::azure::operation::{self, Request};
 use crate::election::{Failure, FailureKind};
-use crate::prelude::*;
+use tenure_azure::operation::{self, Request};
+use tenure_base::prelude::*;
 
 /// As many bytes of a body are enough for every answer that is read to its end. It is, so that the
 /// connection can be used again.
@@ -94,7 +94,6 @@ fn outgoing(request: &Request) -> Result<OutgoingRequest, Failure> {
         operation::Method::Put => Method::Put,
         operation::Method::Get => Method::Get,
         operation::Method::Post => Method::Post,
-        #[cfg(doctor)]
         operation::Method::Delete => Method::Delete,
     };
     let origin = &request.origin;

@@ -3,8 +3,8 @@
 use super::host::Host;
 use super::transport;
 use crate::election::{Complaint, Settings, Turn, TurnId};
-use crate::prelude::*;
 use crate::webhook::{Call, Target, wanted};
+use tenure_base::prelude::*;
 
 /// The URL, and how it is called.
 pub struct Work(Target);

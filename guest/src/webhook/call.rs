@@ -5,10 +5,10 @@ use core::time::Duration;
 use tenure_base::json::Object;
 
 use super::target::{ELECTION_HEADER, KEY_HEADER, Target};
-use crate::azure::operation::{Method, Request};
-use crate::azure::percent::{self, AsciiSet};
 use crate::election::{Failure, FailureKind, Turn, TurnId};
-use crate::prelude::*;
+use tenure_azure::operation::{Method, Request};
+use tenure_azure::percent::{self, AsciiSet};
+use tenure_base::prelude::*;
 
 /// What is called. Not the variable: in the runner an option or a file may have named it.
 const WHO: &str = "the webhook";

@@ -2,11 +2,11 @@
 
 use core::time::Duration;
 
-use crate::azure::endpoint::check_authority;
-use crate::azure::secret::Secret;
 use crate::election::Complaint;
-use crate::prelude::*;
+use tenure_azure::endpoint::check_authority;
+use tenure_azure::secret::Secret;
 use tenure_base::duration::parse_duration;
+use tenure_base::prelude::*;
 
 /// The variables.
 pub mod variable {

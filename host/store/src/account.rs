@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use tenure_guest::azure::shared_key::Key;
+use tenure_azure::shared_key::Key;
 use thiserror::Error;
 
 use super::sas::{Terms, Token};

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use percent_encoding::percent_decode_str;
-use tenure_guest::azure::shared_key::decoded_query;
+use tenure_azure::shared_key::decoded_query;
 
 use super::account::Account;
 use super::code::Code;

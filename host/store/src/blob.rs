@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use chrono::{DateTime, Utc};
-use tenure_guest::azure::http_date;
+use tenure_azure::http_date;
 
 use super::blocks::Block;
 use super::checksum;

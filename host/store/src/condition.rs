@@ -1,7 +1,7 @@
 //! Conditional headers (REST reference: *Specifying conditional headers for Blob service operations*).
 
 use chrono::{DateTime, SubsecRound, Utc};
-use tenure_guest::azure::http_date;
+use tenure_azure::http_date;
 
 use super::code::{Code, Failure};
 use super::wire::Request;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tenure_guest::azure::LeaseId;
+use tenure_azure::LeaseId;
 
 use super::address::Address;
 use super::code::{Code, Failure};

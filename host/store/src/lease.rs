@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use tenure_guest::azure::LeaseId;
+use tenure_azure::LeaseId;
 
 use super::code::Code;
 

@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use tenure_guest::azure::http_date;
+use tenure_azure::http_date;
 
 use super::address::Address;
 use super::blob::{Blob, Container, Content, PROPERTIES, lease_headers};

@@ -1,7 +1,7 @@
 //! What the service makes up itself: ids, ETags, snapshot times. All of it follows from one seed.
 
 use chrono::{DateTime, TimeDelta, Utc};
-use tenure_guest::azure::LeaseId;
+use tenure_azure::LeaseId;
 
 #[derive(Clone, Debug)]
 pub(super) struct Mint {

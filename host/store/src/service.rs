@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
-use tenure_guest::azure::http_date;
+use tenure_azure::http_date;
 
 use super::account::{Account, AccountError, KeyName};
 use super::address::{Address, Resource};

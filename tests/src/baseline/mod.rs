@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde_json::{Value, json};
-use tenure_guest::azure::{Account, BlobName, Class, LeaseId, Operation};
+use tenure_azure::{Account, BlobName, Class, LeaseId, Operation};
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 use sdk::Sdk;

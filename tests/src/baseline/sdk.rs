@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 use chrono::Utc;
 use reqwest::{Client, Method};
-use tenure_guest::azure::{Account, Answer, BlobName, Class, Operation};
+use tenure_azure::{Account, Answer, BlobName, Class, Operation};
 use tokio::time::sleep;
 
 const TRY_TAKES_AT_MOST: Duration = Duration::from_secs(100);

@@ -1,6 +1,6 @@
 //! Numbers in place of random ones.
 
-use tenure_guest::azure::LeaseId;
+use tenure_azure::LeaseId;
 use tenure_guest::election::Chance;
 
 use super::time::Instant;

@@ -1,6 +1,6 @@
 //! The store handles requests, and the oracle hears of all that it should.
 
-use tenure_guest::azure::{LeaseId, Operation};
+use tenure_azure::{LeaseId, Operation};
 use tenure_store::Service;
 
 use super::known::{Known, digest};

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use tenure_guest::azure::LeaseId;
+use tenure_azure::LeaseId;
 
 use super::chance::owns;
 use super::time::{HELD, Instant, VALIDITY};

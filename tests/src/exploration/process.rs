@@ -3,7 +3,7 @@
 //! As the runner does it: the deadline comes before anything else; steps never overlap; a turn is
 //! stopped when its tenancy ends, and seen stopped at once; whoever leaves gives up after 10 s.
 
-use tenure_guest::azure::Operation;
+use tenure_azure::Operation;
 
 use super::known::Known;
 use super::scope::{Flaw, Scope};

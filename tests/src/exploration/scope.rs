@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use chrono::TimeDelta;
-use tenure_guest::azure::{ETag, LeaseId, Operation};
+use tenure_azure::{ETag, LeaseId, Operation};
 use tenure_guest::election::{LastSlot, Record, Settings, Timestamp};
 use tenure_store::{Account, Request, Service};
 

@@ -3,7 +3,7 @@
 use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 
-use tenure_guest::azure::Operation;
+use tenure_azure::Operation;
 use tenure_store::{Request, Service};
 
 use super::known::{Known, digest};

@@ -2,7 +2,7 @@
 
 use std::hash::{Hash, Hasher};
 
-use tenure_guest::azure::{Answer, Operation};
+use tenure_azure::{Answer, Operation};
 use tenure_guest::election::{
     Ask, Event, Failure, FailureKind, Outcome, Report, Standing, Step, Todo,
 };

@@ -1,6 +1,6 @@
 //! What strangers write who may: records that no candidate writes, and blobs beside the election's.
 
-use tenure_guest::azure::name::Aside;
+use tenure_azure::name::Aside;
 use uuid::Uuid;
 
 /// Metadata, as headers.

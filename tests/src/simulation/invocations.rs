@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tenure::clock::Clock;
-use tenure_guest::azure::credential::Pass;
-use tenure_guest::azure::{Answer, Operation};
+use tenure_azure::credential::Pass;
+use tenure_azure::{Answer, Operation};
 use tenure_guest::election::{Ask, Course, Next, OneTurn, Settings, Snapshot, Step, Trouble, Turn};
 
 use super::clock::SimClock;

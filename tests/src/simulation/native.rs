@@ -7,8 +7,8 @@ use bytes::Bytes;
 use chrono::{DateTime, Utc};
 use tenure::clock::Clock;
 use tenure::contract::{self as wit, Memory};
-use tenure_guest::azure::secret::Secret;
-use tenure_guest::azure::{Answer, Metadata, Operation};
+use tenure_azure::secret::Secret;
+use tenure_azure::{Answer, Metadata, Operation};
 use tenure_guest::election::{
     Ask, Complaint, Environment, Event, Failure, FailureKind, OwnTime, Report, Settings, Step,
     Todo, Unreadable,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta};
-use tenure_guest::azure::{Account, BlobName, http_date};
+use tenure_azure::{Account, BlobName, http_date};
 use tenure_store::{Account as StoreAccount, Now, Request, Response, Service as Store};
 
 use super::dice::Dice;

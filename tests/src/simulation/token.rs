@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tenure_guest::azure::Account;
-use tenure_guest::azure::credential::Credential;
-use tenure_guest::azure::shared_key::{authorization, decoded_query, string_to_sign};
+use tenure_azure::Account;
+use tenure_azure::credential::Credential;
+use tenure_azure::shared_key::{authorization, decoded_query, string_to_sign};
 use tenure_guest::election::{Failure, FailureKind, Fetched};
 use tenure_store::{Request, Response};
 

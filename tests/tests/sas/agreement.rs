@@ -7,7 +7,7 @@
 
 use chrono::{DateTime, TimeDelta, Utc};
 use reqwest::{Client, Method};
-use tenure_guest::azure::Account as Reached;
+use tenure_azure::Account as Reached;
 use tenure_store::sas::{Scope, Terms};
 use tenure_store::{Account, EMULATOR_ACCOUNT, KeyName};
 use tenure_tests::Store;

@@ -5,11 +5,11 @@ use chrono::{DateTime, Utc};
 use super::super::{Finding, Verdict};
 use super::stage::Stage;
 use super::{Examination, LEASE, MARK};
-use crate::azure::answer::{Answer, Class, LeaseState};
-use crate::azure::credential::Credential;
-use crate::azure::operation::Operation;
 use crate::election::{self, Settings, Snapshot, Trouble};
-use crate::prelude::*;
+use tenure_azure::answer::{Answer, Class, LeaseState};
+use tenure_azure::credential::Credential;
+use tenure_azure::operation::Operation;
+use tenure_base::prelude::*;
 
 impl Examination<'_> {
     pub(super) fn judge(

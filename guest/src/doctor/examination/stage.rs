@@ -1,6 +1,6 @@
 //! What is tried, one thing after the other.
 
-use crate::azure::operation::Operation;
+use tenure_azure::operation::Operation;
 
 /// What is tried, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -9,10 +9,10 @@ use super::super::settings::{Complaint, Settings};
 use super::super::timings::BACK_OFF;
 use super::super::trouble::{Trouble, TroubleClass};
 use super::{MOST_REQUESTS, Phase, Step, remember};
-use crate::azure::answer::{Answer, Class};
-use crate::azure::credential::Credential;
-use crate::azure::operation::Operation;
-use crate::prelude::*;
+use tenure_azure::answer::{Answer, Class};
+use tenure_azure::credential::Credential;
+use tenure_azure::operation::Operation;
+use tenure_base::prelude::*;
 
 /// How soon to be called while the host has not seen the handler stopped.
 const STOPPING: Duration = Duration::from_secs(1);

@@ -19,10 +19,10 @@ use super::super::trouble::TroubleClass;
 use super::super::watchdog::Health;
 use super::super::write::{Progress, Write};
 use super::{Claim, Hold, Reply, put_outcome};
-use crate::azure::metadata::Metadata;
-use crate::azure::operation::{ETag, Operation};
 use crate::mutants::mutant;
-use crate::prelude::*;
+use tenure_azure::metadata::Metadata;
+use tenure_azure::operation::{ETag, Operation};
+use tenure_base::prelude::*;
 
 /// A turn's outcome is written by itself when the next claim, on which it could ride,
 /// is further away than this: people look at it.

@@ -6,8 +6,8 @@ use super::super::slots::Delivery;
 use super::super::text::{LONGEST_NAME, fit};
 use super::decoded;
 use super::turns::{Outcome, Started};
-use crate::azure::metadata::Metadata;
-use crate::prelude::*;
+use tenure_azure::metadata::Metadata;
+use tenure_base::prelude::*;
 
 pub(super) const FORMAT: &str = "tenureformat";
 pub(super) const TERM: &str = "tenureterm";

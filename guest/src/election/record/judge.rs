@@ -1,10 +1,10 @@
 //! Whether a blob is ours to lead with: what is judged before anything is acquired.
 
 use super::{MOST_AHEAD, MOST_BYTES, ROOM, Record, RecordError, size};
-use crate::azure::answer::Properties;
-use crate::azure::name::BlobName;
 use crate::election::service_clock::Timestamp;
-use crate::prelude::*;
+use tenure_azure::answer::Properties;
+use tenure_azure::name::BlobName;
+use tenure_base::prelude::*;
 
 /// What a look shows of an election.
 #[derive(Clone, Debug)]

@@ -2,8 +2,8 @@
 
 use super::super::service_clock::Timestamp;
 use super::super::slots::Delivery;
-use crate::prelude::*;
 use serde::{Deserialize, Serialize};
+use tenure_base::prelude::*;
 
 /// How a turn ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,8 +1,8 @@
 //! The values that had their turn.
 
-use crate::prelude::*;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+use tenure_base::prelude::*;
 
 /// So many values are remembered, so that none of them runs again.
 const MOST_VALUES: usize = 32;

@@ -12,16 +12,16 @@ mod tests;
 pub(super) use files::files;
 
 use super::{Complaint, Reader, variable};
-use crate::azure::account::{Account, Problem, is_account_name};
-use crate::azure::credential::Credential;
-use crate::azure::endpoint::Endpoint;
-use crate::azure::percent;
-use crate::azure::sas::Sas;
-use crate::azure::secret::Secret;
-use crate::azure::shared_key::Key;
-use crate::azure::token::is_token;
-use crate::prelude::*;
 use files::file_of;
+use tenure_azure::account::{Account, Problem, is_account_name};
+use tenure_azure::credential::Credential;
+use tenure_azure::endpoint::Endpoint;
+use tenure_azure::percent;
+use tenure_azure::sas::Sas;
+use tenure_azure::secret::Secret;
+use tenure_azure::shared_key::Key;
+use tenure_azure::token::is_token;
+use tenure_base::prelude::*;
 use tenure_base::text::cut;
 
 /// A way to be let in.

@@ -7,9 +7,9 @@ use super::super::slots::{Agenda, Cron, CronError, Delivery, Missed, Schedule, Z
 use super::super::text::{LONGEST_CRON, LONGEST_NAME};
 use super::super::timings::Timings;
 use super::{Reader, shown, variable};
-use crate::azure::name::BlobName;
-use crate::prelude::*;
+use tenure_azure::name::BlobName;
 use tenure_base::duration::format_duration;
+use tenure_base::prelude::*;
 
 const MOST_ATTEMPTS: u32 = 100;
 const MOST_MISSED: u32 = 1000;

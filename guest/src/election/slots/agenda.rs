@@ -6,8 +6,8 @@ use super::super::record::{LastSlot, Outcome, Record, Started, fingerprint};
 use super::super::service_clock::{Timestamp, nanos};
 use super::Schedule;
 use crate::mutants::mutant;
-use crate::prelude::*;
 use serde::{Deserialize, Serialize};
+use tenure_base::prelude::*;
 
 /// How far ahead a recorded slot may lie before it is trouble: more than the
 /// readings of two candidates can differ.

@@ -5,8 +5,8 @@ use core::time::Duration;
 use super::super::service_clock::{Timestamp, nanos};
 use super::cron::Cron;
 use super::zone::Zone;
-use crate::prelude::*;
 use tenure_base::duration::format_duration;
+use tenure_base::prelude::*;
 
 /// When turns are to run.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -12,7 +12,7 @@ use chrono::{
     TimeZone,
 };
 
-use crate::prelude::*;
+use tenure_base::prelude::*;
 
 include!(concat!(env!("OUT_DIR"), "/zones.rs"));
 

@@ -4,9 +4,9 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use super::*;
-use crate::azure::credential::Pass;
-use crate::azure::secret::Secret;
 use crate::election::{Environment, Unreadable};
+use tenure_azure::credential::Pass;
+use tenure_azure::secret::Secret;
 
 const NO_STRING: (&str, &str) = (variable::CONNECTION_STRING, "");
 const ACCOUNT: (&str, &str) = (variable::ACCOUNT, "tenure");

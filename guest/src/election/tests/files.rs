@@ -4,8 +4,8 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use super::*;
-use crate::azure::secret::Secret;
 use crate::election::{Environment, Unreadable};
+use tenure_azure::secret::Secret;
 
 /// Variables, and files by their paths.
 struct Place {
@@ -107,7 +107,7 @@ fn the_files_are_what_they_were_all_or_none() {
         ("TENURE_SECOND_KEY_FILE", "/run/two"),
     ]);
     let signed = |settings: &Settings| {
-        [crate::azure::credential::Pass::Own, crate::azure::credential::Pass::SecondKey].map(
+        [tenure_azure::credential::Pass::Own, tenure_azure::credential::Pass::SecondKey].map(
             |pass| {
                 let operation = Operation::Look { lease: None };
                 let ask = Ask { operation, timeout: seconds(3), pass };

@@ -1,7 +1,7 @@
 //! Handing over: a leader and its heir, before one small service.
 
 use super::*;
-use crate::azure::name::Aside;
+use tenure_azure::name::Aside;
 
 /// A blob, what is beside it, and who holds its lease.
 #[derive(Default)]
@@ -143,7 +143,7 @@ fn look(
     modified: Moment,
 ) -> Reply {
     let names: Vec<String> = metadata.iter().map(|(name, _)| format!("x-ms-meta-{name}")).collect();
-    let modified = crate::azure::http_date::format(instant(modified));
+    let modified = tenure_azure::http_date::format(instant(modified));
     let mut headers = vec![
         etag,
         ("x-ms-lease-state", state),

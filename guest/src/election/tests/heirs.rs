@@ -1,11 +1,11 @@
 //! Successors whose lease cannot be led with, and how long a leader may give them its lease.
 
 use super::*;
-use crate::azure::name::Aside;
+use tenure_azure::name::Aside;
 
 /// What a look beside the blob shows of a candidate that came forward.
 fn beside(o: &Operation, at: Moment, modified: Moment, fields: &[(&str, &str)]) -> Reply {
-    let modified = crate::azure::http_date::format(instant(modified));
+    let modified = tenure_azure::http_date::format(instant(modified));
     let names: Vec<String> = fields.iter().map(|(name, _)| format!("x-ms-meta-{name}")).collect();
     let mut headers = vec![
         ("etag", "\"5\""),

@@ -1,7 +1,7 @@
 //! What others may write to the blob and beside it: it costs nobody the leadership.
 
 use super::*;
-use crate::azure::name::Aside;
+use tenure_azure::name::Aside;
 
 /// Steps whenever one is due, for a time. Returns every request and every trouble.
 fn go_on(
@@ -36,7 +36,7 @@ fn records(asked: &[Asked]) -> Vec<(Metadata, Record)> {
 
 /// What a look at a blob beside the election's shows, written just now.
 fn beside(o: &Operation, at: Moment, fields: &[(&str, &str)]) -> Reply {
-    let written = crate::azure::http_date::format(instant(at));
+    let written = tenure_azure::http_date::format(instant(at));
     let names: Vec<String> = fields.iter().map(|(name, _)| format!("x-ms-meta-{name}")).collect();
     let mut headers = vec![
         ("etag", "\"5\""),

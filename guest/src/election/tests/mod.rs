@@ -30,10 +30,10 @@ use chrono::{DateTime, Utc};
 
 use super::settings::variable;
 use super::*;
-use crate::azure::answer::Answer;
-use crate::azure::lease_id::LeaseId;
-use crate::azure::metadata::Metadata;
-use crate::azure::operation::Operation;
+use tenure_azure::answer::Answer;
+use tenure_azure::lease_id::LeaseId;
+use tenure_azure::metadata::Metadata;
+use tenure_azure::operation::Operation;
 
 /// 2026-11-20T07:00:00Z is origin + 0.
 const ORIGIN: &str = "2026-11-20T07:00:00Z";
@@ -174,7 +174,7 @@ fn refusal(operation: &Operation, at: Moment, status: u16, code: &str) -> Reply 
 }
 
 fn answer(operation: &Operation, at: Moment, status: u16, more: &[(&str, &str)]) -> Reply {
-    let date = crate::azure::http_date::format(instant(at));
+    let date = tenure_azure::http_date::format(instant(at));
     let fixed = [("date", date.as_str()), ("x-ms-request-id", "1")];
     let headers = fixed.iter().chain(more);
     let headers: Vec<_> =

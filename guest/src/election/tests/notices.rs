@@ -1,8 +1,8 @@
 //! How a leader hears of a candidate with another schedule, and that nothing else comes of it.
 
 use super::*;
-use crate::azure::credential::Pass;
-use crate::azure::operation::ETag;
+use tenure_azure::credential::Pass;
+use tenure_azure::operation::ETag;
 
 const HOURLY: (&str, &str) = (variable::EVERY, "1h");
 const LOOK: &str = "look at notice";
@@ -57,7 +57,7 @@ fn leader(more: &[(&str, &str)]) -> Candidate {
 
 /// A notice as a look shows it, that old and with these fields.
 fn notice(o: &Operation, at: Moment, age: Duration, fields: &[(&str, &str)]) -> Reply {
-    let modified = crate::azure::http_date::format(instant(at) - age);
+    let modified = tenure_azure::http_date::format(instant(at) - age);
     let mut headers =
         vec![("etag", "\"n\""), ("x-ms-lease-state", "available"), ("last-modified", &modified)];
     headers.extend(fields);
@@ -130,7 +130,7 @@ fn a_notice_counts_for_ten_minutes() {
     assert_eq!([count(0), count(599), count(600), count(100_000)], [1, 1, 0, 0]);
     // Written in the future: no clock of the service has said that.
     let ahead = |o: &Operation, at| {
-        let modified = crate::azure::http_date::format(instant(at + seconds(700)));
+        let modified = tenure_azure::http_date::format(instant(at + seconds(700)));
         let headers = [("etag", "\"n\""), ("x-ms-lease-state", "available")];
         let headers = headers.into_iter().chain([("last-modified", modified.as_str())]);
         answer(o, at, 200, &headers.chain(OF_EVE).collect::<Vec<_>>())
@@ -156,7 +156,7 @@ fn what_is_no_notice_is_ignored() {
         // Of a header that comes twice, the first counts.
         let fields: Vec<_> = fields.iter().rev().copied().collect();
         let reply = |o: &Operation, at: Moment| {
-            let modified = crate::azure::http_date::format(instant(at));
+            let modified = tenure_azure::http_date::format(instant(at));
             let more =
                 [("etag", "x"), ("last-modified", &*modified), ("x-ms-lease-state", "broken")];
             answer(o, at, 200, &fields.iter().copied().chain(more).collect::<Vec<_>>())

@@ -83,7 +83,7 @@ impl Blob {
 
     fn seen(&self, operation: &Operation, at: Moment, state: &str, metadata: &Metadata) -> Reply {
         let Ok(mut answer) = seen(operation, at, state, metadata) else { panic!() };
-        answer.etag = Some(crate::azure::operation::ETag(format!("\"{}\"", self.etag)));
+        answer.etag = Some(tenure_azure::operation::ETag(format!("\"{}\"", self.etag)));
         Ok(answer)
     }
 

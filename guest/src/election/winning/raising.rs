@@ -11,10 +11,10 @@ use super::super::timings::BACK_OFF;
 use super::super::trouble::TroubleClass;
 use super::super::write::{Progress, Write};
 use super::{Attempt, MOST_ROUNDS, Reply, SECOND};
-use crate::azure::lease_id::LeaseId;
-use crate::azure::operation::Operation;
 use crate::mutants::{self, mutant};
 use serde::{Deserialize, Serialize};
+use tenure_azure::lease_id::LeaseId;
+use tenure_azure::operation::Operation;
 
 /// The lease is ours; the term is not raised yet.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -2,7 +2,7 @@
 //! SAS*, *Create a service SAS*, *Shared access signature error codes*).
 
 use chrono::{DateTime, NaiveDate, NaiveDateTime, NaiveTime, Utc};
-use tenure_guest::azure::http_date;
+use tenure_azure::http_date;
 
 use super::super::account::Account;
 use super::super::address::{Address, Resource};

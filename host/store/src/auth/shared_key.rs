@@ -1,8 +1,8 @@
 //! Shared Key and the age of the request (REST reference: *Authorize with Shared Key*).
 
 use chrono::TimeDelta;
-use tenure_guest::azure::http_date;
-use tenure_guest::azure::shared_key::string_to_sign;
+use tenure_azure::http_date;
+use tenure_azure::shared_key::string_to_sign;
 
 use super::super::account::Account;
 use super::super::address::Address;
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
     use chrono::{DateTime, Utc};
     use std::time::Duration;
-    use tenure_guest::azure::shared_key::{Key, authorization, decoded_query};
+    use tenure_azure::shared_key::{Key, authorization, decoded_query};
 
     /// Signed by Microsoft's SDK for Python, not by us.
     const SIGNED: (&str, &str) = (

@@ -24,7 +24,7 @@ use std::fmt;
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use tenure_guest::azure::shared_key::Key;
+use tenure_azure::shared_key::Key;
 
 pub(super) use text::{account_text, service_text};
 

@@ -1,5 +1,5 @@
 use super::*;
-use tenure_guest::azure::{Account as Client, http_date};
+use tenure_azure::{Account as Client, http_date};
 
 use super::super::account::{EMULATOR_ACCOUNT, EMULATOR_KEY};
 

@@ -1,6 +1,6 @@
 //! What clients ask beside leases: ranges, listings, blocks, checksums, and what is refused because it is not played.
 
-use tenure_guest::azure::http_date;
+use tenure_azure::http_date;
 use tenure_store::sas::{Scope, Terms};
 use tenure_store::{Account, EMULATOR_ACCOUNT, EMULATOR_KEY, KeyName, Request, Response};
 
@@ -383,7 +383,7 @@ fn a_signature_may_override_headers_of_answers() {
     let mut store = store();
     let expires = store.now().wall + chrono::TimeDelta::hours(1);
     let blob = Scope::Blob { container: "box".to_owned(), blob: "blob".to_owned() };
-    let key = tenure_guest::azure::shared_key::Key::from_base64(EMULATOR_KEY).unwrap();
+    let key = tenure_azure::shared_key::Key::from_base64(EMULATOR_KEY).unwrap();
     let se = expires.to_rfc3339_opts(chrono::SecondsFormat::Secs, true);
     // As the reference has it: the overrides are the last five lines.
     let signed = format!(

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Barrier};
 
-use tenure_guest::azure::http_date;
+use tenure_azure::http_date;
 use tenure_store::{
     Account, AccountError, EMULATOR_ACCOUNT, EMULATOR_KEY, Request, Service, Store, Verb, run,
     system_clock,

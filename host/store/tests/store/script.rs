@@ -10,8 +10,8 @@
 use std::time::Duration;
 
 use chrono::TimeDelta;
-use tenure_guest::azure::http_date;
-use tenure_guest::azure::shared_key::{Key, authorization, decoded_query, string_to_sign};
+use tenure_azure::http_date;
+use tenure_azure::shared_key::{Key, authorization, decoded_query, string_to_sign};
 use tenure_store::sas::SAS_VERSION;
 use tenure_store::{EMULATOR_ACCOUNT, EMULATOR_KEY, Request, Response};
 

@@ -1,9 +1,9 @@
 //! Secrets from variables, and from files that variables name.
 
 use super::super::{Reader, shown, variable};
-use crate::azure::secret::Secret;
 use crate::election::environment::Unreadable;
-use crate::prelude::*;
+use tenure_azure::secret::Secret;
+use tenure_base::prelude::*;
 
 /// Secrets that may stand in a file, which `NAME_FILE` names, and is read again at each step.
 static IN_FILES: [(&str, &str); 6] = [

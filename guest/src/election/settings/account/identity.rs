@@ -2,10 +2,10 @@
 
 use super::super::{Reader, variable};
 use super::Kind;
-use crate::azure::endpoint::Endpoint;
-use crate::azure::identity::{IMDS, Identity, Proof, authority_for};
-use crate::azure::token::is_token;
-use crate::prelude::*;
+use tenure_azure::endpoint::Endpoint;
+use tenure_azure::identity::{IMDS, Identity, Proof, authority_for};
+use tenure_azure::token::is_token;
+use tenure_base::prelude::*;
 use tenure_base::text::cut;
 
 impl Reader<'_> {

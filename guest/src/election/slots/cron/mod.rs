@@ -16,8 +16,8 @@ use core::fmt;
 use chrono::{DateTime, Datelike, Days, Months, NaiveDate, NaiveTime, Timelike};
 
 use super::zone::{Stretch, Zone};
-use crate::prelude::*;
 pub use parse::CronError;
+use tenure_base::prelude::*;
 
 /// Searches end after so many years: the rarest date, a 29 February on a given weekday, comes
 /// once in 40 at most.

@@ -2,7 +2,7 @@
 
 use super::super::zone::Zone;
 use super::{Cron, DaySet};
-use crate::prelude::*;
+use tenure_base::prelude::*;
 
 /// What cannot be read, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! A token beside what else a request is authorised by: a header, a version, the keys of the account.
 
-use tenure_guest::azure::http_date;
-use tenure_guest::azure::shared_key::decoded_query;
+use tenure_azure::http_date;
+use tenure_azure::shared_key::decoded_query;
 use tenure_store::{Account, AccountError, EMULATOR_ACCOUNT, KeyName, Request, Verb};
 
 use super::super::script::{Scene, signed};

@@ -8,7 +8,7 @@ use super::endpoint::Endpoint;
 use super::operation::{Method, Request};
 use super::percent;
 use super::secret::Secret;
-use crate::prelude::*;
+use tenure_base::prelude::*;
 use tenure_base::text::cut;
 
 /// What tokens are for. The same in every cloud.

@@ -1,7 +1,7 @@
 //! Instants as RFC 3339 writes them.
 
-use crate::prelude::*;
 use chrono::{DateTime, SecondsFormat, Timelike, Utc};
+use tenure_base::prelude::*;
 
 /// In UTC, like `2026-01-02T03:04:05Z`, with 3, 6 or 9 digits for a part of a second.
 pub fn format(date: DateTime<Utc>) -> String {

@@ -27,9 +27,7 @@ impl Operation {
             | Operation::Release { .. }
             | Operation::WriteMetadata { .. } => ("w", "containers/blobs/write"),
             Operation::Break { .. } => ("w or d", "containers/blobs/write"),
-            #[cfg(doctor)]
             Operation::Delete { .. } => ("d", "containers/blobs/delete"),
-            #[cfg(doctor)]
             Operation::LookAtAccount => ("any, of an account SAS", "getInfo/action"),
         };
         Permission { letters, action }
@@ -39,9 +37,9 @@ impl Operation {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::azure::name::Aside;
-    use crate::azure::operation::ETag;
-    use crate::azure::{LeaseId, Metadata};
+    use crate::name::Aside;
+    use crate::operation::ETag;
+    use crate::{LeaseId, Metadata};
 
     #[test]
     fn the_readme_has_the_same_table() {

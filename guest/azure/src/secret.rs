@@ -4,8 +4,8 @@ use core::fmt;
 
 use zeroize::Zeroize;
 
-use crate::prelude::*;
 use serde::{Deserialize, Serialize};
+use tenure_base::prelude::*;
 
 /// A secret. `Debug` prints nothing of it; its memory is overwritten when it is dropped.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -7,7 +7,7 @@ use super::account::Problem;
 use super::percent;
 use super::rfc3339;
 use super::secret::Secret;
-use crate::prelude::*;
+use tenure_base::prelude::*;
 
 /// Parameters that belong to a request and not to a signature.
 const OF_REQUESTS: [&str; 4] = ["comp", "restype", "timeout", "snapshot"];
@@ -63,7 +63,6 @@ impl Sas {
     }
 
     /// Whether it is good for a single blob.
-    #[cfg(doctor)]
     pub fn is_for_one_blob(&self) -> bool {
         self.get("sr") == Some("b")
     }

@@ -3,7 +3,7 @@
 use core::fmt;
 
 use super::percent::{self, AsciiSet};
-use crate::prelude::*;
+use tenure_base::prelude::*;
 
 /// A container and a blob in it, both by Azure's rules (REST: *Naming and referencing containers,
 /// blobs, and metadata*).

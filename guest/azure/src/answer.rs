@@ -10,7 +10,7 @@ use super::http_date;
 use super::lease_id::LeaseId;
 use super::metadata::Metadata;
 use super::operation::{ETag, Operation};
-use crate::prelude::*;
+use tenure_base::prelude::*;
 use tenure_base::text::cut;
 
 /// One answer, as far as it matters.
@@ -116,7 +116,6 @@ impl Answer {
             Operation::CreateContainer | Operation::Release { .. } | Operation::Break { .. } => {
                 true
             }
-            #[cfg(doctor)]
             Operation::Delete { .. } | Operation::LookAtAccount => true,
         };
         Answer {
@@ -173,7 +172,6 @@ fn classify(operation: &Operation, status: u16, code: Option<&str>, complete: bo
         404 => match operation {
             // Not even the account is there; nothing that an election could create.
             Operation::CreateContainer => Class::Refused,
-            #[cfg(doctor)]
             Operation::LookAtAccount => Class::MissingContainer,
             // Put Blob needs only the container.
             Operation::CreateBlob | Operation::WriteAside { .. } => Class::MissingContainer,
@@ -196,9 +194,7 @@ fn expected_status(operation: &Operation) -> u16 {
         | Operation::Acquire { .. }
         | Operation::WriteAside { .. } => 201,
         Operation::Break { .. } => 202,
-        #[cfg(doctor)]
         Operation::Delete { .. } => 202,
-        #[cfg(doctor)]
         Operation::LookAtAccount => 200,
         Operation::Look { .. }
         | Operation::LookAside(_)

@@ -1,8 +1,8 @@
 //! Dates as HTTP writes them: RFC 1123, `Fri, 02 Jan 2026 03:04:05 GMT`. Nothing else is sent or
 //! believed.
 
-use crate::prelude::*;
 use chrono::{DateTime, NaiveDateTime, Timelike, Utc};
+use tenure_base::prelude::*;
 
 /// The date for `x-ms-date`, in whole seconds.
 pub fn format(date: DateTime<Utc>) -> String {

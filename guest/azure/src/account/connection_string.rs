@@ -6,7 +6,7 @@ use super::super::endpoint::{self, Endpoint};
 use super::super::sas::Sas;
 use super::super::shared_key::Key;
 use super::{Account, Credential, Problem, complain, is_account_name, judge_transport};
-use crate::prelude::*;
+use tenure_base::prelude::*;
 
 const EMULATOR_NAME: &str = "devstoreaccount1";
 /// Public: every emulator and its documentation has it.

@@ -9,7 +9,7 @@ use core::fmt;
 use super::credential::{Authorization, Credential, Pass};
 use super::endpoint::Endpoint;
 use super::shared_key::Key;
-use crate::prelude::*;
+use tenure_base::prelude::*;
 
 /// An account that requests can be sent to and authorised for. `Debug` prints name and endpoint only.
 #[derive(Clone)]

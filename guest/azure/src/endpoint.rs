@@ -1,6 +1,6 @@
 //! The address of an account: origin and path prefix, checked without a URL library.
 
-use crate::prelude::*;
+use tenure_base::prelude::*;
 use tenure_base::text::cut;
 
 /// Where an account's blobs are.
@@ -106,7 +106,8 @@ impl Endpoint {
 }
 
 /// `host`, `host:port`, `1.2.3.4`, `[::1]:port`. Otherwise what is wrong, to be read after "it".
-pub(crate) fn check_authority(authority: &str) -> Result<(), &'static str> {
+/// Why an authority is none: a host, and perhaps a port.
+pub fn check_authority(authority: &str) -> Result<(), &'static str> {
     let (host_is_good, port) = match authority.strip_prefix('[') {
         Some(rest) => {
             let (host, tail) =

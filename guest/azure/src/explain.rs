@@ -4,7 +4,7 @@ use super::answer::{Answer, Class};
 use super::name::BlobName;
 use super::operation::Operation;
 use super::permission::Permission;
-use crate::prelude::*;
+use tenure_base::prelude::*;
 
 impl Answer {
     /// One sentence for a log or a status page: what was refused, why, and what to do next.
@@ -197,7 +197,7 @@ fn unavailable(status: u16, code: &str) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::azure::LeaseId;
+    use crate::LeaseId;
     use proptest::prelude::*;
 
     const A: &str = "aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee";

@@ -9,7 +9,7 @@ use chrono::{DateTime, Utc};
 use tenure_base::json::{Member, members};
 
 use super::secret::Secret;
-use crate::prelude::*;
+use tenure_base::prelude::*;
 
 /// Of what went wrong, no more is shown.
 const MOST_SHOWN: usize = 300;

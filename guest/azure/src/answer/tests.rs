@@ -1,5 +1,5 @@
 use super::*;
-use crate::azure::name::Aside;
+use crate::name::Aside;
 use proptest::prelude::*;
 
 const A: &str = "aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee";

@@ -10,9 +10,9 @@ use super::metadata::Metadata;
 use super::name::{Aside, BlobName};
 use super::secret::Secret;
 use super::shared_key::{self, decoded_query, string_to_sign};
-use crate::prelude::*;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
+use tenure_base::prelude::*;
 
 /// The service's version that every request asks for (`x-ms-version`). All Azurites in use know it.
 pub const API_VERSION: &str = "2021-12-02";
@@ -89,13 +89,11 @@ pub enum Operation {
         metadata: Metadata,
     },
     /// *Delete Blob*, of the doctor's own blob. No election deletes anything.
-    #[cfg(doctor)]
     Delete {
         /// The id that holds the lease, if one does.
         lease: Option<LeaseId>,
     },
     /// *Get Account Information* (HEAD), asked of the container.
-    #[cfg(doctor)]
     LookAtAccount,
 }
 
@@ -111,7 +109,6 @@ pub enum Method {
     /// POST, for a token.
     Post,
     /// DELETE.
-    #[cfg(doctor)]
     Delete,
 }
 
@@ -123,7 +120,6 @@ impl Method {
             Method::Put => "PUT",
             Method::Get => "GET",
             Method::Post => "POST",
-            #[cfg(doctor)]
             Method::Delete => "DELETE",
         }
     }
@@ -181,9 +177,7 @@ impl Operation {
             Operation::LookAside(Aside::Heir) => "look for heir",
             Operation::WriteAside { aside: Aside::Notice, .. } => "leave notice",
             Operation::WriteAside { aside: Aside::Heir, .. } => "come forward",
-            #[cfg(doctor)]
             Operation::Delete { .. } => "delete blob",
-            #[cfg(doctor)]
             Operation::LookAtAccount => "look at account",
         }
     }
@@ -206,9 +200,7 @@ impl Operation {
             Operation::CreateContainer => (Method::Put, blob.container_path()),
             Operation::LookAside(aside) => (Method::Head, blob.aside_path(*aside)),
             Operation::WriteAside { aside, .. } => (Method::Put, blob.aside_path(*aside)),
-            #[cfg(doctor)]
             Operation::Delete { .. } => (Method::Delete, blob.path()),
-            #[cfg(doctor)]
             Operation::LookAtAccount => (Method::Head, blob.container_path()),
             _ => (Method::Put, blob.path()),
         };
@@ -256,9 +248,7 @@ impl Operation {
             | Operation::CreateBlob
             | Operation::LookAside(_)
             | Operation::WriteAside { .. } => "",
-            #[cfg(doctor)]
             Operation::Delete { .. } => "",
-            #[cfg(doctor)]
             Operation::LookAtAccount => "restype=account&comp=properties&",
             Operation::CreateContainer => "restype=container&",
             Operation::WriteMetadata { .. } => "comp=metadata&",
@@ -278,9 +268,7 @@ impl Operation {
         const IF_NONE_MATCH: &str = "if-none-match";
         const BLOB_TYPE: (&str, &str) = ("x-ms-blob-type", "BlockBlob");
         match self {
-            #[cfg(doctor)]
             Operation::LookAtAccount => {}
-            #[cfg(doctor)]
             Operation::Delete { lease } => {
                 if let Some(lease) = lease {
                     headers.add(LEASE, &lease.to_string());

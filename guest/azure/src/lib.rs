@@ -4,6 +4,11 @@
 //! what came back becomes an [`Answer`], whose [`Class`] is all that a decision needs. Names, keys
 //! and lease ids are types that are validated when made; what is secret prints nothing.
 
+#![deny(missing_docs)]
+#![cfg_attr(target_family = "wasm", no_std)]
+
+extern crate alloc;
+
 pub mod account;
 pub mod answer;
 pub mod credential;

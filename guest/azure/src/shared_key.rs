@@ -9,11 +9,11 @@ use core::cmp::Ordering;
 use core::fmt;
 
 use super::percent::decode_text;
-use crate::prelude::*;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
+use tenure_base::prelude::*;
 
 /// An account key. Validated when made; `Debug` prints nothing of it.
 #[derive(Clone)]

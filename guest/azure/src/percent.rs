@@ -1,8 +1,8 @@
 //! Percent-encoding (RFC 3986, 2.1), of bytes: an encoded character may be any.
 
-use crate::prelude::*;
 pub use percent_encoding::AsciiSet;
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+use tenure_base::prelude::*;
 
 /// What RFC 3986 calls unreserved stays; all else is encoded.
 pub const UNRESERVED: &AsciiSet =

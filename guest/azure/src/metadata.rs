@@ -1,7 +1,7 @@
 //! The metadata of a blob: a few names, each with a value.
 
-use crate::prelude::*;
 use serde::{Deserialize, Serialize};
+use tenure_base::prelude::*;
 
 /// Names and values, sorted by name; no name is there twice.
 ///

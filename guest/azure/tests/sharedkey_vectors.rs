@@ -4,8 +4,8 @@
 
 use chrono::DateTime;
 use serde_json::Value;
-use tenure_guest::azure::shared_key::{Key, authorization, decoded_query, string_to_sign};
-use tenure_guest::azure::{Account, BlobName, ETag, LeaseId, Metadata, Operation};
+use tenure_azure::shared_key::{Key, authorization, decoded_query, string_to_sign};
+use tenure_azure::{Account, BlobName, ETag, LeaseId, Metadata, Operation};
 
 type Pairs = Vec<(String, String)>;
 
