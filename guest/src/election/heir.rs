@@ -359,8 +359,9 @@ impl Step<'_> {
             (None, Ok(Answer { class: Class::Unavailable | Class::Nonsense, .. }) | Err(_)) => {
                 Phase::Watching(Watch::at(now + pause))
             }
-            // Whatever it is, a look like any other finds out.
+            // Whatever it is, a look like any other finds out, also whether it is still to come forward.
             (None, Ok(_)) => {
+                self.chore = Chore::None;
                 if let Some(heir) = &mut self.state.heir {
                     heir.plain = now;
                 }
