@@ -95,6 +95,8 @@ pub struct Asked {
     pub forward: bool,
     /// It is about that place: it looks there, or writes.
     pub of_heirs: bool,
+    /// The term in which the heir was named that comes forward.
+    pub word: Option<u64>,
 }
 
 /// A record.
@@ -120,6 +122,8 @@ pub struct Written {
     pub done: bool,
     /// Whether the field of a later version is there.
     pub later: bool,
+    /// The heir that it names: the number in its name.
+    pub heir: Option<usize>,
 }
 
 /// Something that happened.
@@ -144,9 +148,9 @@ pub enum What {
     Killed(Who),
     /// A process was asked to leave.
     ToldToLeave(Who),
-    /// A process was told to hand over to the candidate on that machine; none: to one that has its
-    /// name in common with others, or a version that knows no heirs.
-    ToldToHandOver(Who, Option<usize>),
+    /// A process was told to hand over to the candidate whose name has that number, on that machine;
+    /// none: it has its name in common with others, or is of a version that knows no heirs.
+    ToldToHandOver(Who, usize, Option<usize>),
     /// It tells that it does not.
     NotHandedOver(Who),
     /// A process has left.

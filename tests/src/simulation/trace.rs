@@ -41,7 +41,7 @@ fn line(history: &History, what: What) -> String {
         What::Resumed(who) => format!("c{who} goes on"),
         What::Killed(who) => format!("c{who} is killed"),
         What::ToldToLeave(who) => format!("c{who} is asked to leave"),
-        What::ToldToHandOver(who, heir) => {
+        What::ToldToHandOver(who, _, heir) => {
             format!("c{who} is told to hand over to machine {heir:?}")
         }
         What::NotHandedOver(who) => format!("c{who} tells that it does not hand over"),

@@ -64,6 +64,10 @@ impl Wire {
                                 outcome = value;
                                 write.done = matches!(outcome, "succeeded" | "abandoned");
                             }
+                            "tenureheir" => {
+                                write.heir =
+                                    value.strip_prefix('m').and_then(|number| number.parse().ok());
+                            }
                             name => write.later |= (name, value.as_str()) == LATER,
                         }
                     }
@@ -73,7 +77,9 @@ impl Wire {
         if let Some(aside) = aside {
             let of_heirs = aside == FORWARD;
             let (step, forward) = (Step::Notice, of_heirs && puts_blob);
-            return Asked { who, step, lease: heir, write: None, to: None, forward, of_heirs };
+            let word = write.filter(|_| forward && heir.is_some()).map(|write| write.term);
+            let (write, to) = (None, None);
+            return Asked { who, step, lease: heir, write, to, forward, of_heirs, word };
         }
         // A change names both: the one that holds the lease is the one that acts.
         let to = lease.and(proposed);
@@ -93,7 +99,7 @@ impl Wire {
             _ if puts_blob => Step::CreateBlob,
             _ => Step::CreateContainer,
         };
-        Asked { who, step, lease, write, to, forward: false, of_heirs: false }
+        Asked { who, step, lease, write, to, forward: false, of_heirs: false, word: None }
     }
 
     /// The first write under a lease raises the term, one with another slot or attempt claims it, or one
@@ -131,6 +137,7 @@ const NOTHING: Written = Written {
     finished: 0,
     done: false,
     later: false,
+    heir: None,
 };
 
 /// Where heirs come forward.

@@ -142,7 +142,7 @@ impl Judge<'_> {
         let works = |turn: &Ran| turn.who == who && turn.from <= to && turn.to >= from;
         let hindered = |Entry { at, what }: &Entry| match *what {
             What::Sick(sick) => sick == who && at + REST >= from,
-            What::ToldToHandOver(told, _) => told == who,
+            What::ToldToHandOver(told, ..) => told == who,
             _ => false,
         };
         let lately = between(self.history, from.saturating_sub(ORDER), to);
