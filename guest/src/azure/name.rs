@@ -3,6 +3,7 @@
 use core::fmt;
 
 use super::percent;
+use crate::memory::remember;
 use crate::prelude::*;
 
 /// A container and a blob in it, both by Azure's rules (REST: *Naming and referencing containers,
@@ -88,6 +89,8 @@ pub enum Aside {
     /// `.heir`: that a candidate comes forward to lead next.
     Heir,
 }
+
+remember!(enum Aside { 0 = Notice, 1 = Heir } else Notice);
 
 impl Aside {
     fn ending(self) -> &'static str {

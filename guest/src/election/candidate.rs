@@ -43,13 +43,13 @@ use crate::prelude::*;
 use chrono::{DateTime, TimeDelta, Utc};
 
 /// The version of the memory; another one counts as no memory.
-const MEMORY: u8 = 10;
+const MEMORY: u8 = 11;
 
 /// No step sends more than this many requests before the host gets its turn.
 const MOST_REQUESTS: u32 = 16;
 
-/// A step that has lasted so long takes nothing up that may win a lease: the host may have an event for
-/// the candidate, such as the order to leave, and brings it with the next step, which is due at once.
+/// A candidate that holds no lease sends nothing more in a step that has lasted so long: the host may have
+/// an event for it, such as the order to leave, and brings it with the next step.
 const UNINTERRUPTED: Duration = Duration::from_secs(1);
 
 /// A clock that is further off than this explains a refused signature.
@@ -118,11 +118,13 @@ pub(super) struct State {
     pub began: Began,
     /// To whom this candidate gave its lease last.
     pub handed: Handed,
+    /// What a follower has to leave beside the blob.
+    pub chore: Chore,
 }
 
 remember!(struct State {
     nonce, service, phase, turn, following, leaving, health, told, keyring, leave_notice, files,
-    steering, heir, word, wish, began, handed
+    steering, heir, word, wish, began, handed, chore
 });
 
 /// Where a candidate stands in the protocol.
@@ -173,8 +175,6 @@ pub struct Step<'s> {
     pub(super) run: Option<Turn>,
     /// The outcome of the last turn was put on record before the release.
     pub(super) recorded: bool,
-    /// What a follower has to leave beside the blob.
-    pub(super) chore: Chore,
     trouble: Vec<Trouble>,
     pub(super) exchanges: Vec<Exchange>,
     asked: Option<Operation>,
@@ -214,13 +214,13 @@ impl<'s> Step<'s> {
                 files: Files::default(),
                 began: Began::default(),
                 handed: Handed::default(),
+                chore: Chore::None,
             }),
             started: elapsed,
             ending: None,
             renewed: false,
             run: None,
             recorded: false,
-            chore: Chore::None,
             trouble: Vec::new(),
             exchanges: Vec::new(),
             asked: None,
@@ -229,6 +229,8 @@ impl<'s> Step<'s> {
         };
         step.state.files = settings.files.clone();
         for event in events.into_iter().chain(event) {
+            // What a look gave cause for may be otherwise now.
+            step.state.chore = Chore::None;
             step.take(event, elapsed, chance);
         }
         let running = step.state.turn.as_ref().filter(|_| !mutant!(ReleaseBeforeStop));
@@ -270,7 +272,10 @@ impl<'s> Step<'s> {
 
     /// What the phase has to send, after the token that it needs; else an errand.
     fn request(&mut self, now: Moment) -> Option<Todo> {
-        let wish = self.wish(now).filter(|_| !self.yields(now));
+        if self.yields(now) {
+            return None;
+        }
+        let wish = self.wish(now);
         let pass = self.state.keyring.pass(self.settings.account.credential(), now);
         match (wish, pass) {
             (Some(wish), Some(pass)) => Some(self.send(wish, pass)),
@@ -279,14 +284,14 @@ impl<'s> Step<'s> {
         }
     }
 
-    /// Whether the host comes first before this candidate tries to win.
-    fn yields(&self, now: Moment) -> bool {
-        let contends = match &self.state.phase {
+    /// Whether the host comes first before this candidate goes on.
+    pub(super) fn yields(&self, now: Moment) -> bool {
+        let holds_nothing = match &self.state.phase {
             Phase::Watching(_) | Phase::Creating { .. } => true,
             Phase::Acquiring(attempt) => !attempt.unsure,
             _ => false,
         };
-        contends && self.requests > 0 && now >= self.started + UNINTERRUPTED
+        holds_nothing && self.requests > 0 && now >= self.started + UNINTERRUPTED
     }
 
     pub(super) fn send(&mut self, wish: Wish, pass: Pass) -> Todo {

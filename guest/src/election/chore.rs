@@ -8,6 +8,7 @@ use super::notice::{self, Notice};
 use crate::azure::answer::{Answer, Class};
 use crate::azure::name::Aside;
 use crate::azure::operation::{ETag, Operation};
+use crate::memory::remember;
 
 /// What a follower has to do about one of those blobs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,10 +22,12 @@ pub(super) enum Chore {
     Leave { aside: Aside, over: Option<ETag> },
 }
 
+remember!(enum Chore { 0 = None, 1 = Look(aside), 2 = Leave { aside, over } } else None);
+
 impl Step<'_> {
     /// The request for the chore; none when there is nothing to do.
     pub(super) fn chore(&self) -> Option<Operation> {
-        match &self.chore {
+        match &self.state.chore {
             Chore::None => None,
             Chore::Look(aside) => Some(Operation::LookAside(*aside)),
             Chore::Leave { aside, over } => Some(Operation::WriteAside {
@@ -41,7 +44,7 @@ impl Step<'_> {
     /// The longest that one request for the chore may take: nothing waits for a notice, but an heir has
     /// to come forward however far away the service is.
     pub(super) fn longest_chore(&self) -> Duration {
-        match &self.chore {
+        match &self.state.chore {
             Chore::Look(Aside::Heir) | Chore::Leave { aside: Aside::Heir, .. } => {
                 self.settings.timings.request_timeout
             }
@@ -51,7 +54,8 @@ impl Step<'_> {
 
     /// Takes the answer to it, which `took` so long. Somebody else's blob is left untouched.
     pub(super) fn chore_answered(&mut self, answer: Option<&Answer>, took: Duration) {
-        let (Chore::Look(aside), Some(answer)) = (core::mem::take(&mut self.chore), answer) else {
+        let (Chore::Look(aside), Some(answer)) = (core::mem::take(&mut self.state.chore), answer)
+        else {
             return;
         };
         let over = match (answer.class, &answer.properties) {
@@ -60,7 +64,7 @@ impl Step<'_> {
             _ => return,
         };
         if aside == Aside::Notice || self.may_come_forward(answer, took) {
-            self.chore = Chore::Leave { aside, over };
+            self.state.chore = Chore::Leave { aside, over };
         }
     }
 }

@@ -191,7 +191,7 @@ impl Step<'_> {
     /// lately.
     pub(super) fn leave_notice(&mut self, now: Moment) {
         if self.state.leave_notice <= now && notice::are_in_use(self.settings) {
-            self.chore = Chore::Look(Aside::Notice);
+            self.state.chore = Chore::Look(Aside::Notice);
         }
     }
 

@@ -207,7 +207,7 @@ impl Step<'_> {
             self.state.wish = now + PRIORITY_EVERY;
         }
         if named || wishes {
-            self.chore = Chore::Look(Aside::Heir);
+            self.state.chore = Chore::Look(Aside::Heir);
         }
     }
 
@@ -215,7 +215,7 @@ impl Step<'_> {
     /// given the lease.
     pub(super) fn next_look(&mut self, now: Moment, chance: &mut dyn Chance) -> Moment {
         let next = self.next_poll(now, chance);
-        if self.chore != Chore::None {
+        if self.state.chore != Chore::None {
             let looks = self.looks_in_between(now);
             return if looks { now } else { next.max(now + self.time_for_chore()) };
         }
@@ -269,15 +269,15 @@ impl Step<'_> {
 
     /// Takes the answer to a request about where it comes forward.
     pub(super) fn stood_forward(&mut self, answer: Option<&Answer>, (sent, now): (Moment, Moment)) {
-        let leaves = matches!(self.chore, Chore::Leave { .. });
+        let leaves = matches!(self.state.chore, Chore::Leave { .. });
         self.chore_answered(answer, now.saturating_sub(sent));
         let poll = self.settings.timings.poll;
-        let looks = self.chore != Chore::None && self.looks_in_between(now);
+        let looks = self.state.chore != Chore::None && self.looks_in_between(now);
         let Phase::Watching(watch) = &mut self.state.phase else { return };
         if looks {
             watch.pace.next = now;
         }
-        if self.chore == Chore::None {
+        if self.state.chore == Chore::None {
             // No later than that of any follower.
             watch.pace.next = watch.pace.next.min(now + poll / 2);
         }
@@ -290,7 +290,7 @@ impl Step<'_> {
             heir.until = now + HEIR_LOOKS;
             self.state.word = answer.and_then(|answer| answer.etag.clone());
         }
-        if self.chore == Chore::None && now < heir.until {
+        if self.state.chore == Chore::None && now < heir.until {
             heir.plain = now + ANEW;
             watch.pace.next = now + QUICK;
         }
@@ -331,9 +331,9 @@ impl Step<'_> {
             held.then(|| self.inherited(lease, seen, etag, now))
         });
         if inherited.is_some() {
-            self.chore = Chore::None;
+            self.state.chore = Chore::None;
         }
-        let pause = if self.chore == Chore::None { QUICK } else { self.time_for_chore() };
+        let pause = if self.state.chore == Chore::None { QUICK } else { self.time_for_chore() };
         match (inherited, reply) {
             // It was paused meanwhile.
             (Some(_), _) if self.stays_out(now) => {
@@ -361,7 +361,7 @@ impl Step<'_> {
             }
             // Whatever it is, a look like any other finds out, also whether it is still to come forward.
             (None, Ok(_)) => {
-                self.chore = Chore::None;
+                self.state.chore = Chore::None;
                 if let Some(heir) = &mut self.state.heir {
                     heir.plain = now;
                 }
