@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use tenure::store::Request;
+use tenure::store::{Request, Response};
+use tenure_guest::azure::http_date;
 use tenure_guest::election::Timestamp;
 use uuid::Uuid;
 
 use super::fault::Step;
 use super::history::{Asked, Who, Written};
 use super::service::LATER;
+use super::token;
 
 /// Tells a claim from the raise before it by what was sent under the same lease.
 #[derive(Debug, Default)]
@@ -27,6 +29,7 @@ struct Stage {
 impl Wire {
     /// Reads a request.
     pub fn read(&mut self, who: Who, request: &Request) -> Asked {
+        let (token, told) = (token::read(request), None);
         let (mut lease, mut proposed, mut action, mut write) = (None, None, "", None);
         let (aside, mut heir) = (aside(&request.target), None);
         let is_aside = aside.is_some();
@@ -73,7 +76,8 @@ impl Wire {
         if let Some(aside) = aside {
             let of_heirs = aside == FORWARD;
             let (step, forward) = (Step::Notice, of_heirs && puts_blob);
-            return Asked { who, step, lease: heir, write: None, to: None, forward, of_heirs };
+            let (lease, write, to) = (heir, None, None);
+            return Asked { who, step, lease, write, to, forward, of_heirs, token, told };
         }
         // A change names both: the one that holds the lease is the one that acts.
         let to = lease.and(proposed);
@@ -93,7 +97,8 @@ impl Wire {
             _ if puts_blob => Step::CreateBlob,
             _ => Step::CreateContainer,
         };
-        Asked { who, step, lease, write, to, forward: false, of_heirs: false }
+        let (forward, of_heirs) = (false, false);
+        Asked { who, step, lease, write, to, forward, of_heirs, token, told }
     }
 
     /// The first write under a lease raises the term, one with another slot or attempt claims it, or one
@@ -140,6 +145,13 @@ const FORWARD: &str = "heir";
 fn aside(target: &str) -> Option<&str> {
     let (_, ending) = target.split('?').next()?.rsplit_once('.')?;
     ["notice", FORWARD].contains(&ending).then_some(ending)
+}
+
+/// The service's time by an answer, in nanoseconds since 1970; none where another than the service
+/// answered.
+pub fn told(response: &Response) -> Option<u64> {
+    let date = response.header("x-ms-request-id").and(response.header("date"))?;
+    http_date::parse(date).map(|date| Timestamp::from_date(date).0)
 }
 
 /// Reads a lease id.
