@@ -1,9 +1,8 @@
 //! I5. At-most-once: no slot has two turns. At-least-once: no slot has two turns of one attempt,
 //! none is left neither completed nor abandoned for a later one, and none at the end. Always: no
 //! turn runs that was not claimed, no slot is claimed before its instant (by the dates that its
-//! candidate was told), the record never
-//! goes back, no value has two turns of one attempt, and where all missed slots have a turn none is
-//! left out.
+//! candidate was told), the record never goes back, no value has two turns of one attempt, and where
+//! all missed slots have a turn none is left out.
 //!
 //! With the record its slots are lost: what was claimed before does not count any more then, also
 //! when its turn begins later.
