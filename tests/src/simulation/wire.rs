@@ -19,10 +19,13 @@ pub struct Wire(BTreeMap<u128, Stage>);
 /// The newest turns: of the timer, and for a value.
 type Claim = ((u64, u32), (char, u64, u32));
 
+/// How the newest turns ended, as far as that is on record: of the timer, and for a value.
+type Ended = [String; 2];
+
 #[derive(Debug)]
 struct Stage {
     claim: Claim,
-    finished: String,
+    ended: Ended,
     step: Step,
 }
 
@@ -90,9 +93,10 @@ impl Wire {
             (_, "release", _) => Step::Release,
             (_, "change", _) => Step::HandOver,
             (_, _, Some(write)) => {
-                let ended = format!("{finished} {outcome} {of_value}");
+                let ended = [format!("{finished} {outcome}"), of_value.into()];
                 let claim = ((write.slot, write.attempt), write.value);
-                self.writes(lease.unwrap_or(0), claim, ended)
+                let of_slot = write.finished == write.slot;
+                self.writes(lease.unwrap_or(0), claim, ended, of_slot)
             }
             _ if puts_blob => Step::CreateBlob,
             _ => Step::CreateContainer,
@@ -103,21 +107,22 @@ impl Wire {
 
     /// The first write under a lease raises the term, one with another slot or attempt claims it, or one
     /// that takes up a turn that never began, and one that tells of another turn's end records an
-    /// outcome. The same again is the same again.
-    fn writes(&mut self, lease: u128, claim: Claim, finished: String) -> Step {
+    /// outcome. The same again is the same again. How the turn of an earlier slot ended goes with a claim:
+    /// also with one that was tried before, when that turn was not known yet.
+    fn writes(&mut self, lease: u128, claim: Claim, ended: Ended, of_slot: bool) -> Step {
         let Some(stage) = self.0.get_mut(&lease) else {
-            let stage = Stage { claim, finished, step: Step::Raise };
-            self.0.insert(lease, stage);
+            self.0.insert(lease, Stage { claim, ended, step: Step::Raise });
             return Step::Raise;
         };
         // What never began may be claimed by the same number again.
-        let begins_late = stage.finished.contains(NOT_STARTED) && !finished.contains(NOT_STARTED);
-        if stage.claim != claim || begins_late {
+        let unbegun = |ended: &Ended| ended.iter().any(|end| end.contains(NOT_STARTED));
+        let of_earlier = stage.ended[0] != ended[0] && !of_slot;
+        if stage.claim != claim || (unbegun(&stage.ended) && !unbegun(&ended)) || of_earlier {
             (stage.claim, stage.step) = (claim, Step::Claim);
-        } else if stage.finished != finished {
+        } else if stage.ended != ended {
             stage.step = Step::Outcome;
         }
-        stage.finished = finished;
+        stage.ended = ended;
         stage.step
     }
 }

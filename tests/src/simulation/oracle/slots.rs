@@ -35,8 +35,8 @@ struct Judge<'h> {
     /// Values that had a turn, and which attempt at it.
     values: BTreeSet<(char, u32)>,
     claimed: BTreeMap<(Who, u64, Claim), usize>,
-    /// What each candidate sent last to be on record.
-    wrote: BTreeMap<Who, Written>,
+    /// The newest slot that each candidate wrote in its last term, and that term.
+    wrote: BTreeMap<Who, (u64, u64)>,
     /// What is on record, and since when the newest claim is.
     newest: Option<(Millis, Written)>,
     /// When another candidate led last.
@@ -88,14 +88,17 @@ impl Judge<'_> {
 
     fn sent(&mut self, at: Millis, asked: &Asked) {
         let Some(write) = &asked.write else { return };
-        let before = self.wrote.insert(asked.who, write.clone());
-        let (Step::Claim, Some(before)) = (asked.step, before) else { return };
-        // What it wrote before, it found or claimed: a turn for a value leaves that slot, and another
-        // attempt at it claims no other one. The record may be lost meanwhile, which it cannot know.
+        let (term, newest) = self.wrote.entry(asked.who).or_default();
+        let before = if *term == write.term { *newest } else { 0 };
+        (*term, *newest) = (write.term, before.max(write.slot));
+        if asked.step != Step::Claim {
+            return;
+        }
+        // What it wrote before in its term, it found or claimed: a turn for a value leaves that slot, and
+        // another attempt claims no other one. The record may be lost meanwhile, which it cannot know.
         // Work that lasts waits for no slot: where that one lies ahead, its own is the next millisecond.
         let lasts = self.history.lives[asked.who].every == 0;
-        let known = before.slot + if lasts { MILLISECOND } else { 0 };
-        if before.term == write.term && (before.slot..=known).contains(&write.slot) {
+        if write.slot <= before + if lasts { MILLISECOND } else { 0 } {
             return;
         }
         let time = self.history.service_time(at);
