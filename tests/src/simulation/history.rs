@@ -97,6 +97,10 @@ pub struct Asked {
     pub of_heirs: bool,
     /// The term in which the heir was named that comes forward.
     pub word: Option<u64>,
+    /// Until when the token is good that it goes with.
+    pub token: Option<Millis>,
+    /// The service's time by the answer that reached the sender, in nanoseconds since 1970.
+    pub told: Option<u64>,
 }
 
 /// A record.
@@ -318,34 +322,6 @@ impl History {
         let before = |(then, _): &(Millis, i64)| self.service_time(then.saturating_sub(1));
         let steps = self.steps.iter().filter(|(then, _)| *then <= at);
         steps.map(before).max().is_some_and(|most| most > self.service_time(at))
-    }
-
-    /// The latest that a candidate can take the service's clock to show. That it went back counts
-    /// for who has two answers since, and then to the second, for dates have no more.
-    #[must_use]
-    pub fn latest_time(&self, who: Who, at: Millis) -> u64 {
-        let back = self.steps.iter().filter(|(then, by)| *then <= at && *by < 0);
-        let unknown: u64 = back
-            .map(|(then, by)| match self.answers_since(who, *then, at) {
-                0 | 1 => by.unsigned_abs() * 1_000_000,
-                _ => 1_000_000_000,
-            })
-            .sum();
-        self.service_time(at) + unknown
-    }
-
-    fn answers_since(&self, who: Who, since: Millis, at: Millis) -> usize {
-        let entries = self.entries.iter().filter(|entry| entry.at >= since && entry.at <= at);
-        let sent = |number: Number| {
-            let sent = |entry: &&Entry| entry.what == What::Sent(number);
-            self.entries.iter().find(sent).is_some_and(|entry| entry.at >= since)
-        };
-        entries
-            .filter(|entry| match entry.what {
-                What::Answered(number, _) => self.asked[number].who == who && sent(number),
-                _ => false,
-            })
-            .count()
     }
 
     /// The spans in which handlers worked, in the order of their ends.

@@ -15,7 +15,7 @@ use super::plan::Trait;
 use super::world::{Millis, World};
 
 /// How long a token is good, in seconds.
-const GOOD: (u64, u64) = (20, 90);
+pub const GOOD: (u64, u64) = (20, 90);
 
 const BEARER: &str = "Bearer until-";
 
