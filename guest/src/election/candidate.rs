@@ -229,8 +229,7 @@ impl<'s> Step<'s> {
         };
         step.state.files = settings.files.clone();
         for event in events.into_iter().chain(event) {
-            // What a look gave cause for may be otherwise now.
-            step.state.chore = Chore::None;
+            step.drop_chore(elapsed);
             step.take(event, elapsed, chance);
         }
         let running = step.state.turn.as_ref().filter(|_| !mutant!(ReleaseBeforeStop));

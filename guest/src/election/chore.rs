@@ -2,7 +2,8 @@
 
 use core::time::Duration;
 
-use super::candidate::Step;
+use super::Moment;
+use super::candidate::{Phase, Step};
 use super::errands::LONGEST_NOTICE;
 use super::notice::{self, Notice};
 use crate::azure::answer::{Answer, Class};
@@ -38,6 +39,16 @@ impl Step<'_> {
                     Aside::Heir => self.forward()?.write(),
                 },
             }),
+        }
+    }
+
+    /// Forgets the chore: what a look gave cause for may be otherwise after an event. The next look need not
+    /// wait for it then.
+    pub(super) fn drop_chore(&mut self, now: Moment) {
+        let had = core::mem::take(&mut self.state.chore) != Chore::None;
+        let soon = now + self.settings.timings.poll / 2;
+        if let (true, Phase::Watching(watch)) = (had, &mut self.state.phase) {
+            watch.pace.next = watch.pace.next.min(soon);
         }
     }
 

@@ -265,9 +265,10 @@ impl History {
         let mut wins = Vec::new();
         let mut last = None;
         for (entry, Entry { at, .. }, asked, written) in self.writes() {
-            // The same record again is a copy of the write, or a claim.
-            if last.replace((written.term, written.nonce)) != last_of(written) {
-                let Asked { who, lease, .. } = *asked;
+            let Asked { who, lease, .. } = *asked;
+            // The same record again under one lease is a copy of the write, or a claim.
+            let newest = Some((written.term, written.nonce, lease));
+            if std::mem::replace(&mut last, newest) != newest {
                 wins.push(Win { at, entry, who, lease, term: written.term });
             }
         }
@@ -342,8 +343,4 @@ impl History {
         }
         spans
     }
-}
-
-fn last_of(written: &Written) -> Option<(u64, u64)> {
-    Some((written.term, written.nonce))
 }

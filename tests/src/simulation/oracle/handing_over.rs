@@ -364,6 +364,10 @@ fn changes(history: &History) -> Vec<Violation> {
             What::Paused(who) | What::Killed(who) | What::Forgot(who) | What::Left(who) => {
                 offers.retain(|_, offer| offer.who != who || !offer.open);
             }
+            // It sends nothing until they can be used again.
+            What::Struck(Fault::SettingsSpoilt | Fault::SecretSpoilt, who, _) => {
+                offers.retain(|_, offer| who.is_some_and(|who| offer.who != who) || !offer.open);
+            }
             What::Resumed(who) => resumed[who] = Some(*at),
             _ => {}
         }
