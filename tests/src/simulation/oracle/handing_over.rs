@@ -45,6 +45,9 @@ const LONGEST_FRESH: Millis = FRESH + 21_000;
 const OFFERED: Millis = 4_000;
 const LAST_WRITE: Millis = 1_000;
 
+/// The answer to an heir that asks for its lease when nobody holds one.
+const NOBODY: &str = "LeaseNotPresentWithBlobOperation";
+
 /// How long after it came forward an heir may be given the lease.
 const LOOKS: Millis = 60_000;
 
@@ -405,6 +408,10 @@ fn words(history: &History) -> Vec<Violation> {
                 if counts && !words[asked.who].leaves {
                     words[asked.who].told = Some(*at);
                 }
+            }
+            // Nobody leads any more who could give it the lease.
+            What::Answered(number, Answer { status: 412, code: NOBODY, .. }) => {
+                words[history.asked[number].who].told = None;
             }
             What::Sent(number) => {
                 let asked = &history.asked[number];
