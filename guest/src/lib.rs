@@ -1,8 +1,8 @@
 //! The Tenure election component: leader election with a lease on an Azure blob.
 //!
-//! Five parts are pure, without I/O, clock or wasm, and build natively too:
+//! Four parts are pure, without I/O, clock or wasm, and build natively too. What is sent to the Blob
+//! service is in [`tenure_azure`].
 //!
-//! - [`azure`]: what is sent to the Blob service, and what its answers mean.
 //! - [`election`]: what a candidate decides; `protocol.md` names the steps.
 //! - `doctor`: what an examination of an account tries and finds; natively, and with the feature of this
 //!   name.

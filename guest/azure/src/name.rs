@@ -3,6 +3,7 @@
 use core::fmt;
 
 use super::percent::{self, AsciiSet};
+use serde::{Deserialize, Serialize};
 use tenure_base::prelude::*;
 
 /// A container and a blob in it, both by Azure's rules (REST: *Naming and referencing containers,
@@ -81,7 +82,7 @@ impl BlobName {
 }
 
 /// A blob beside an election's, without a lease.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Aside {
     /// `.notice`: that a candidate has another schedule.
     Notice,

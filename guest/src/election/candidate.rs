@@ -44,13 +44,13 @@ use tenure_azure::operation::{ETag, Operation, Request};
 use tenure_base::prelude::*;
 
 /// The version of the memory; another one counts as no memory.
-const MEMORY: u8 = 11;
+const MEMORY: u8 = 12;
 
 /// No step sends more than this many requests before the host gets its turn.
 const MOST_REQUESTS: u32 = 16;
 
-/// A step that has lasted so long takes nothing up that may win a lease: the host may have an event for
-/// the candidate, such as the order to leave, and brings it with the next step, which is due at once.
+/// A candidate that holds no lease sends nothing more in a step that has lasted so long: the host may have
+/// an event for it, such as the order to leave, and brings it with the next step.
 const UNINTERRUPTED: Duration = Duration::from_secs(1);
 
 /// A clock that is further off than this explains a refused signature.
@@ -119,6 +119,8 @@ pub(super) struct State {
     pub began: Began,
     /// To whom this candidate gave its lease last.
     pub handed: Handed,
+    /// What a follower has to leave beside the blob.
+    pub chore: Chore,
 }
 
 /// Where a candidate stands in the protocol.
@@ -158,8 +160,6 @@ pub struct Step<'s> {
     pub(super) run: Option<Turn>,
     /// The outcome of the last turn was put on record before the release.
     pub(super) recorded: bool,
-    /// What a follower has to leave beside the blob.
-    pub(super) chore: Chore,
     trouble: Vec<Trouble>,
     pub(super) exchanges: Vec<Exchange>,
     asked: Option<Operation>,
@@ -199,13 +199,13 @@ impl<'s> Step<'s> {
                 files: Files::default(),
                 began: Began::default(),
                 handed: Handed::default(),
+                chore: Chore::None,
             }),
             started: elapsed,
             ending: None,
             renewed: false,
             run: None,
             recorded: false,
-            chore: Chore::None,
             trouble: Vec::new(),
             exchanges: Vec::new(),
             asked: None,
@@ -214,6 +214,7 @@ impl<'s> Step<'s> {
         };
         step.state.files = settings.files.clone();
         for event in events.into_iter().chain(event) {
+            step.drop_chore(elapsed);
             step.take(event, elapsed, chance);
         }
         let running = step.state.turn.as_ref().filter(|_| !mutant!(ReleaseBeforeStop));
@@ -255,7 +256,10 @@ impl<'s> Step<'s> {
 
     /// What the phase has to send, after the token that it needs; else an errand.
     fn request(&mut self, now: Moment) -> Option<Todo> {
-        let wish = self.wish(now).filter(|_| !self.yields(now));
+        if self.yields(now) {
+            return None;
+        }
+        let wish = self.wish(now);
         let pass = self.state.keyring.pass(self.settings.account.credential(), now);
         match (wish, pass) {
             (Some(wish), Some(pass)) => Some(self.send(wish, pass)),
@@ -264,14 +268,14 @@ impl<'s> Step<'s> {
         }
     }
 
-    /// Whether the host comes first before this candidate tries to win.
-    fn yields(&self, now: Moment) -> bool {
-        let contends = match &self.state.phase {
+    /// Whether the host comes first before this candidate goes on.
+    pub(super) fn yields(&self, now: Moment) -> bool {
+        let holds_nothing = match &self.state.phase {
             Phase::Watching(_) | Phase::Creating { .. } => true,
             Phase::Acquiring(attempt) => !attempt.unsure,
             _ => false,
         };
-        contends && self.requests > 0 && now >= self.started + UNINTERRUPTED
+        holds_nothing && self.requests > 0 && now >= self.started + UNINTERRUPTED
     }
 
     pub(super) fn send(&mut self, wish: Wish, pass: Pass) -> Todo {

@@ -13,6 +13,7 @@ use super::candidate::{Phase, Step, Todo, Wish};
 use super::chance::Chance;
 use super::chore::Chore;
 use super::failure::Failure;
+use super::heir::Heir;
 use super::holding::Hold;
 use super::keyring::{ASK, Fetch, Fetched, Keyring, LEAST_FETCH, LONGEST_FETCH};
 use super::notice::{self, Notice};
@@ -61,9 +62,21 @@ impl Step<'_> {
             return None;
         }
         let spare = self.spare_time(now);
-        if let Some(fetch) = self.fetch(spare.min(LONGEST_EARLY), now) {
+        let wish = self.errand_beside(spare, now);
+        // Where requests take long there is spare time for one only. What a handover waits for comes first
+        // then: it has a limit. A token that is over is asked for before anything else.
+        let hands_over = self.state.steering.hand_over().is_some();
+        let hurries = pass.is_some() && (hands_over || self.state.heir.is_some_and(Heir::is_named));
+        if (wish.is_none() || !hurries)
+            && let Some(fetch) = self.fetch(spare.min(LONGEST_EARLY), now)
+        {
             return Some(Todo::Fetch(fetch));
         }
+        wish.zip(pass).map(|(wish, pass)| self.send(wish, pass))
+    }
+
+    /// The errand about a blob beside the election's, if one is due and there is time for it.
+    fn errand_beside(&self, spare: Duration, now: Moment) -> Option<Wish> {
         let (operation, timeout) = match &self.state.phase {
             Phase::Watching(_) => (self.chore()?, spare.min(self.longest_chore())),
             Phase::Holding(hold) if self.heir_due(hold).is_some_and(|due| due <= now) => {
@@ -74,8 +87,7 @@ impl Step<'_> {
             }
             _ => return None,
         };
-        let fits = timeout >= LEAST_NOTICE;
-        pass.filter(|_| fits).map(|pass| self.send(Wish { operation, timeout }, pass))
+        (timeout >= LEAST_NOTICE).then_some(Wish { operation, timeout })
     }
 
     /// The request for a token, if one is due and can be had in that time.
@@ -179,7 +191,7 @@ impl Step<'_> {
     /// lately.
     pub(super) fn leave_notice(&mut self, now: Moment) {
         if self.state.leave_notice <= now && notice::are_in_use(self.settings) {
-            self.chore = Chore::Look(Aside::Notice);
+            self.state.chore = Chore::Look(Aside::Notice);
         }
     }
 

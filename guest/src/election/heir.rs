@@ -125,6 +125,12 @@ pub(super) struct Heir {
     plain: Moment,
 }
 
+impl Heir {
+    pub fn is_named(self) -> bool {
+        self.named
+    }
+}
+
 impl Forward {
     pub fn write(&self) -> Metadata {
         let mut metadata = Metadata::default();
@@ -199,7 +205,7 @@ impl Step<'_> {
             self.state.wish = now + PRIORITY_EVERY;
         }
         if named || wishes {
-            self.chore = Chore::Look(Aside::Heir);
+            self.state.chore = Chore::Look(Aside::Heir);
         }
     }
 
@@ -207,8 +213,9 @@ impl Step<'_> {
     /// given the lease.
     pub(super) fn next_look(&mut self, now: Moment, chance: &mut dyn Chance) -> Moment {
         let next = self.next_poll(now, chance);
-        if self.chore != Chore::None {
-            return next.max(now + 2 * self.longest_chore() + LEAST_NOTICE);
+        if self.state.chore != Chore::None {
+            let looks = self.looks_in_between(now);
+            return if looks { now } else { next.max(now + self.time_for_chore()) };
         }
         match &mut self.state.heir {
             Some(heir) if now < heir.until => {
@@ -217,6 +224,24 @@ impl Step<'_> {
             }
             _ => next,
         }
+    }
+
+    /// How long a chore may take.
+    fn time_for_chore(&self) -> Duration {
+        2 * self.longest_chore() + LEAST_NOTICE
+    }
+
+    /// Whether an heir looks for its lease before it goes on to come forward anew: where requests take
+    /// long it does so after each of them. It would find too late what it was given otherwise: a lease that
+    /// is given away is not renewed.
+    fn looks_in_between(&mut self, now: Moment) -> bool {
+        let slow = self.exchanges.last().is_some_and(|exchange| exchange.took > QUICK);
+        let Some(heir) = &mut self.state.heir else { return false };
+        let looks = slow && now < heir.until;
+        if looks {
+            heir.plain = now + ANEW;
+        }
+        looks
     }
 
     /// What this candidate tells when it comes forward.
@@ -242,11 +267,15 @@ impl Step<'_> {
 
     /// Takes the answer to a request about where it comes forward.
     pub(super) fn stood_forward(&mut self, answer: Option<&Answer>, (sent, now): (Moment, Moment)) {
-        let leaves = matches!(self.chore, Chore::Leave { .. });
+        let leaves = matches!(self.state.chore, Chore::Leave { .. });
         self.chore_answered(answer, now.saturating_sub(sent));
         let poll = self.settings.timings.poll;
+        let looks = self.state.chore != Chore::None && self.looks_in_between(now);
         let Phase::Watching(watch) = &mut self.state.phase else { return };
-        if self.chore == Chore::None {
+        if looks {
+            watch.pace.next = now;
+        }
+        if self.state.chore == Chore::None {
             // No later than that of any follower.
             watch.pace.next = watch.pace.next.min(now + poll / 2);
         }
@@ -259,7 +288,7 @@ impl Step<'_> {
             heir.until = now + HEIR_LOOKS;
             self.state.word = answer.and_then(|answer| answer.etag.clone());
         }
-        if self.chore == Chore::None && now < heir.until {
+        if self.state.chore == Chore::None && now < heir.until {
             heir.plain = now + ANEW;
             watch.pace.next = now + QUICK;
         }
@@ -299,6 +328,10 @@ impl Step<'_> {
             let held = answer.class == Class::Done && seen.lease == LeaseState::Leased;
             held.then(|| self.inherited(lease, seen, etag, now))
         });
+        if inherited.is_some() {
+            self.state.chore = Chore::None;
+        }
+        let pause = if self.state.chore == Chore::None { QUICK } else { self.time_for_chore() };
         match (inherited, reply) {
             // It was paused meanwhile.
             (Some(_), _) if self.stays_out(now) => {
@@ -320,12 +353,13 @@ impl Step<'_> {
                 Phase::Acquiring(attempt)
             }
             // The leader has it still; or nobody can tell now.
-            (None, Ok(answer)) if waits(answer) => Phase::Watching(Watch::at(now + QUICK)),
+            (None, Ok(answer)) if waits(answer) => Phase::Watching(Watch::at(now + pause)),
             (None, Ok(Answer { class: Class::Unavailable | Class::Nonsense, .. }) | Err(_)) => {
-                Phase::Watching(Watch::at(now + QUICK))
+                Phase::Watching(Watch::at(now + pause))
             }
-            // Whatever it is, a look like any other finds out.
+            // Whatever it is, a look like any other finds out, also whether it is still to come forward.
             (None, Ok(_)) => {
+                self.state.chore = Chore::None;
                 if let Some(heir) = &mut self.state.heir {
                     heir.plain = now;
                 }

@@ -147,6 +147,11 @@ impl Steering {
         }
     }
 
+    /// Whether it makes way because it led for long enough.
+    fn rotates(&self) -> bool {
+        matches!(self.giving_up, Some(GivingUp::Rotate))
+    }
+
     /// The leadership is over.
     pub fn settle(&mut self) {
         self.giving_up = None;
@@ -194,7 +199,8 @@ impl Step<'_> {
     pub(super) fn hand_over(&mut self, to: String, now: Moment) {
         let (order, configured) = (TroubleClass::Order, TroubleClass::Configuration);
         let refusal = match self.state.phase {
-            Phase::Holding(_) if self.gives_up() => {
+            // One that rotates is in no hurry, and would give its lease to anybody.
+            Phase::Holding(_) if self.gives_up() && !self.state.steering.rotates() => {
                 Some((order, "it gives up its leadership already"))
             }
             // On the record it would be as if it were not there.
@@ -214,9 +220,24 @@ impl Step<'_> {
         if mutant!(HandOverForgotten) {
             return;
         }
-        let until = now + time_to_come(&self.settings.timings, Duration::ZERO);
+        let mut until = now + time_to_come(&self.settings.timings, Duration::ZERO);
+        let before = self.state.steering.hand_over().map(|order| (order.to.clone(), order.until));
+        match before {
+            // The same again has no less time than what is left.
+            Some((before, left)) if before == to => until = until.max(left),
+            Some((before, _)) => {
+                let detail = format!(
+                    "the order to hand over to \"{before}\" is off: one to hand over to \"{to}\" \
+                     took its place"
+                );
+                self.answer_order(order, detail);
+            }
+            None => {}
+        }
+        // Of one that is on record already it knows that it can hear of it.
+        let named = matches!(&self.state.phase, Phase::Holding(hold) if hold.names(Some(&to)));
         let (heir, seen, look) = (None, Moment::ZERO, now);
-        let order = HandOver { to, heir, seen, named: false, asked: false, look, until };
+        let order = HandOver { to, heir, seen, named, asked: false, look, until };
         self.state.steering.giving_up = Some(GivingUp::HandOver(order));
     }
 

@@ -10,6 +10,7 @@ use core::time::Duration;
 use super::Moment;
 use super::candidate::{Phase, Step, Wish, patience};
 use super::chance::{Chance, lease_id};
+use super::chore::Chore;
 use super::failure::Failure;
 use super::pace::Pace;
 use super::record::{Judged, Record, Unusable};
@@ -100,6 +101,7 @@ impl Step<'_> {
         if let Operation::Look { lease: Some(lease) } = operation {
             return self.looked_as_heir(*lease, reply, now, chance);
         }
+        self.state.chore = Chore::None;
         let Ok(answer) = reply else {
             return self.look_later(watch, operation, reply, now, chance);
         };

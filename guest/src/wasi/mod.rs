@@ -2,7 +2,7 @@
 //! `doctor`, `doctor`, on standard WASI 0.2 and nothing else.
 //!
 //! Everything here only moves bytes and time. What to send and what an answer means is
-//! decided in [`crate::election`] and [`crate::azure`]; what a platform is answered, in
+//! decided in [`crate::election`] and [`tenure_azure`]; what a platform is answered, in
 //! [`crate::entry`].
 
 mod clock;

@@ -143,7 +143,7 @@ impl State {
     /// `heir`, if that one is able to take it and the only one of that name.
     pub fn tell_to_hand_over(&mut self, now: Millis, who: Who, name: usize, heir: Option<usize>) {
         if self.order(who, Order::HandOver(format!("m{name}"))) {
-            self.note(now, What::ToldToHandOver(who, heir));
+            self.note(now, What::ToldToHandOver(who, name, heir));
         }
     }
 

@@ -95,6 +95,12 @@ pub struct Asked {
     pub forward: bool,
     /// It is about that place: it looks there, or writes.
     pub of_heirs: bool,
+    /// The term in which the heir was named that comes forward.
+    pub word: Option<u64>,
+    /// Until when the token is good that it goes with.
+    pub token: Option<Millis>,
+    /// The service's time by the answer that reached the sender, in nanoseconds since 1970.
+    pub told: Option<u64>,
 }
 
 /// A record.
@@ -120,6 +126,8 @@ pub struct Written {
     pub done: bool,
     /// Whether the field of a later version is there.
     pub later: bool,
+    /// The heir that it names: the number in its name.
+    pub heir: Option<usize>,
 }
 
 /// Something that happened.
@@ -144,9 +152,9 @@ pub enum What {
     Killed(Who),
     /// A process was asked to leave.
     ToldToLeave(Who),
-    /// A process was told to hand over to the candidate on that machine; none: to one that has its
-    /// name in common with others, or a version that knows no heirs.
-    ToldToHandOver(Who, Option<usize>),
+    /// A process was told to hand over to the candidate whose name has that number, on that machine;
+    /// none: it has its name in common with others, or is of a version that knows no heirs.
+    ToldToHandOver(Who, usize, Option<usize>),
     /// It tells that it does not.
     NotHandedOver(Who),
     /// A process has left.
@@ -257,9 +265,10 @@ impl History {
         let mut wins = Vec::new();
         let mut last = None;
         for (entry, Entry { at, .. }, asked, written) in self.writes() {
-            // The same record again is a copy of the write, or a claim.
-            if last.replace((written.term, written.nonce)) != last_of(written) {
-                let Asked { who, lease, .. } = *asked;
+            let Asked { who, lease, .. } = *asked;
+            // The same record again under one lease is a copy of the write, or a claim.
+            let newest = Some((written.term, written.nonce, lease));
+            if std::mem::replace(&mut last, newest) != newest {
                 wins.push(Win { at, entry, who, lease, term: written.term });
             }
         }
@@ -316,34 +325,6 @@ impl History {
         steps.map(before).max().is_some_and(|most| most > self.service_time(at))
     }
 
-    /// The latest that a candidate can take the service's clock to show. That it went back counts
-    /// for who has two answers since, and then to the second, for dates have no more.
-    #[must_use]
-    pub fn latest_time(&self, who: Who, at: Millis) -> u64 {
-        let back = self.steps.iter().filter(|(then, by)| *then <= at && *by < 0);
-        let unknown: u64 = back
-            .map(|(then, by)| match self.answers_since(who, *then, at) {
-                0 | 1 => by.unsigned_abs() * 1_000_000,
-                _ => 1_000_000_000,
-            })
-            .sum();
-        self.service_time(at) + unknown
-    }
-
-    fn answers_since(&self, who: Who, since: Millis, at: Millis) -> usize {
-        let entries = self.entries.iter().filter(|entry| entry.at >= since && entry.at <= at);
-        let sent = |number: Number| {
-            let sent = |entry: &&Entry| entry.what == What::Sent(number);
-            self.entries.iter().find(sent).is_some_and(|entry| entry.at >= since)
-        };
-        entries
-            .filter(|entry| match entry.what {
-                What::Answered(number, _) => self.asked[number].who == who && sent(number),
-                _ => false,
-            })
-            .count()
-    }
-
     /// The spans in which handlers worked, in the order of their ends.
     #[must_use]
     pub fn spans(&self) -> Vec<Span> {
@@ -362,8 +343,4 @@ impl History {
         }
         spans
     }
-}
-
-fn last_of(written: &Written) -> Option<(u64, u64)> {
-    Some((written.term, written.nonce))
 }

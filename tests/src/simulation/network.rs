@@ -10,6 +10,7 @@ use super::fault::{Fault, Kind, Step};
 use super::history::{Answer, Number, What, Who};
 use super::plan::{Latency, Moment, Trait};
 use super::strike;
+use super::wire;
 use super::world::{Millis, State, World};
 
 /// What arrives at the sender.
@@ -45,10 +46,17 @@ pub async fn send(world: &Arc<World>, who: Who, request: Request) -> Result<Resp
     drop(waiting);
     strike::ambush(world, who, step, Moment::Answered);
     world.goes_on(who).await;
-    world.note(match &delivery {
-        Ok((_, answer)) => What::Answered(number, *answer),
+    let now = world.now();
+    let mut state = world.state();
+    let arrived = match &delivery {
+        Ok((response, answer)) => {
+            state.history.asked[number].told = wire::told(response);
+            What::Answered(number, *answer)
+        }
         Err(_) => What::Failed(number),
-    });
+    };
+    state.note(now, arrived);
+    drop(state);
     delivery.map(|(response, _)| response)
 }
 

@@ -9,13 +9,14 @@ use tenure_azure::shared_key::{authorization, decoded_query, string_to_sign};
 use tenure_guest::election::{Failure, FailureKind, Fetched};
 use tenure_store::{Request, Response};
 
+use super::fault::Fault;
 use super::history::{Answer, What, Who};
 use super::network;
 use super::plan::Trait;
 use super::world::{Millis, World};
 
 /// How long a token is good, in seconds.
-const GOOD: (u64, u64) = (20, 90);
+pub const GOOD: (u64, u64) = (20, 90);
 
 const BEARER: &str = "Bearer until-";
 
@@ -26,7 +27,7 @@ const BEARER: &str = "Bearer until-";
 pub async fn fetch(world: &Arc<World>, who: Who, timeout: Duration) -> Fetched {
     world.note(What::Fetched(who));
     let now = world.now();
-    let (answers, given) = {
+    let (answers, given, lost) = {
         let mut state = world.state();
         let latency = world.plan.latency;
         let answers = now + state.network.between(2 * latency.least, 2 * latency.most);
@@ -43,8 +44,12 @@ pub async fn fetch(world: &Arc<World>, who: Who, timeout: Duration) -> Fetched {
             let body = format!(r#"{{"access_token":"{token}","expires_in":"{seconds}"}}"#);
             Ok((200, body.into_bytes()))
         });
-        (answers, given)
+        (answers, given, noise)
     };
+    if lost {
+        let until = now + u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
+        world.note(What::Struck(Fault::AnswerLost, Some(who), until));
+    }
     let too_late = Err(Failure { kind: FailureKind::Timeout, detail: String::new() });
     let waits = Duration::from_millis(answers - now);
     let Ok(answer) = given else {

@@ -3,6 +3,10 @@
 use std::fmt::Write;
 
 use super::history::{Answer, Entry, History, What};
+use super::world::Millis;
+
+/// A date that is so many seconds old is none to speak of.
+const ON_ITS_WAY: i64 = 4;
 
 /// One line for each thing that happened.
 #[must_use]
@@ -10,12 +14,12 @@ pub fn trace(history: &History) -> String {
     let mut text = String::new();
     for Entry { at, what } in &history.entries {
         let seconds = (at / 1_000, at % 1_000);
-        let _ = writeln!(text, "{:>5}.{:03} {}", seconds.0, seconds.1, line(history, *what));
+        let _ = writeln!(text, "{:>5}.{:03} {}", seconds.0, seconds.1, line(history, *at, *what));
     }
     text
 }
 
-fn line(history: &History, what: What) -> String {
+fn line(history: &History, at: Millis, what: What) -> String {
     let asked = |number: usize| {
         let asked = &history.asked[number];
         let lease = asked.lease.map(|id| format!(" lease {}", short(id))).unwrap_or_default();
@@ -41,7 +45,7 @@ fn line(history: &History, what: What) -> String {
         What::Resumed(who) => format!("c{who} goes on"),
         What::Killed(who) => format!("c{who} is killed"),
         What::ToldToLeave(who) => format!("c{who} is asked to leave"),
-        What::ToldToHandOver(who, heir) => {
+        What::ToldToHandOver(who, _, heir) => {
             format!("c{who} is told to hand over to machine {heir:?}")
         }
         What::NotHandedOver(who) => format!("c{who} tells that it does not hand over"),
@@ -51,7 +55,11 @@ fn line(history: &History, what: What) -> String {
         What::Handled(number, a) => {
             format!("   store: c{} {}: {}", by(number), asked(number), answer(a))
         }
-        What::Answered(number, a) => format!("c{} hears of #{number}: {}", by(number), answer(a)),
+        What::Answered(number, a) => {
+            let wrong = history.asked[number].told.map_or(0, |told| off(told, history, at));
+            let dated = if wrong == 0 { String::new() } else { format!(", dated {wrong:+} s") };
+            format!("c{} hears of #{number}: {}{dated}", by(number), answer(a))
+        }
         What::Failed(number) => format!("c{} hears that #{number} failed", by(number)),
         What::TurnBegan { who, term, slot, attempt, value } => {
             let value = value.map(|value| format!(", for value {value}")).unwrap_or_default();
@@ -72,6 +80,13 @@ fn line(history: &History, what: What) -> String {
         }
         What::Over => "the end".into(),
     }
+}
+
+/// By how many seconds a date is wrong, where that is more than an answer takes.
+fn off(told: u64, history: &History, at: Millis) -> i64 {
+    let [told, time] =
+        [told, history.service_time(at)].map(|t| i64::try_from(t / 1_000_000_000).unwrap_or(0));
+    Some(told - time).filter(|off| off.abs() > ON_ITS_WAY).unwrap_or(0)
 }
 
 fn short(lease: u128) -> String {

@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use tenure_azure::http_date;
 use tenure_guest::election::Timestamp;
-use tenure_store::Request;
+use tenure_store::{Request, Response};
 use uuid::Uuid;
 
 use super::fault::Step;
 use super::history::{Asked, Who, Written};
 use super::service::LATER;
+use super::token;
 
 /// Tells a claim from the raise before it by what was sent under the same lease.
 #[derive(Debug, Default)]
@@ -17,16 +19,20 @@ pub struct Wire(BTreeMap<u128, Stage>);
 /// The newest turns: of the timer, and for a value.
 type Claim = ((u64, u32), (char, u64, u32));
 
+/// How the newest turns ended, as far as that is on record: of the timer, and for a value.
+type Ended = [String; 2];
+
 #[derive(Debug)]
 struct Stage {
     claim: Claim,
-    finished: String,
+    ended: Ended,
     step: Step,
 }
 
 impl Wire {
     /// Reads a request.
     pub fn read(&mut self, who: Who, request: &Request) -> Asked {
+        let (token, told) = (token::read(request), None);
         let (mut lease, mut proposed, mut action, mut write) = (None, None, "", None);
         let (aside, mut heir) = (aside(&request.target), None);
         let is_aside = aside.is_some();
@@ -64,6 +70,10 @@ impl Wire {
                                 outcome = value;
                                 write.done = matches!(outcome, "succeeded" | "abandoned");
                             }
+                            "tenureheir" => {
+                                write.heir =
+                                    value.strip_prefix('m').and_then(|number| number.parse().ok());
+                            }
                             name => write.later |= (name, value.as_str()) == LATER,
                         }
                     }
@@ -73,7 +83,9 @@ impl Wire {
         if let Some(aside) = aside {
             let of_heirs = aside == FORWARD;
             let (step, forward) = (Step::Notice, of_heirs && puts_blob);
-            return Asked { who, step, lease: heir, write: None, to: None, forward, of_heirs };
+            let word = write.filter(|_| forward && heir.is_some()).map(|write| write.term);
+            let (lease, write, to) = (heir, None, None);
+            return Asked { who, step, lease, write, to, forward, of_heirs, word, token, told };
         }
         // A change names both: the one that holds the lease is the one that acts.
         let to = lease.and(proposed);
@@ -86,33 +98,36 @@ impl Wire {
             (_, "release", _) => Step::Release,
             (_, "change", _) => Step::HandOver,
             (_, _, Some(write)) => {
-                let ended = format!("{finished} {outcome} {of_value}");
+                let ended = [format!("{finished} {outcome}"), of_value.into()];
                 let claim = ((write.slot, write.attempt), write.value);
-                self.writes(lease.unwrap_or(0), claim, ended)
+                let of_slot = write.finished == write.slot;
+                self.writes(lease.unwrap_or(0), claim, ended, of_slot)
             }
             _ if puts_blob => Step::CreateBlob,
             _ => Step::CreateContainer,
         };
-        Asked { who, step, lease, write, to, forward: false, of_heirs: false }
+        let (forward, of_heirs, word) = (false, false, None);
+        Asked { who, step, lease, write, to, forward, of_heirs, word, token, told }
     }
 
     /// The first write under a lease raises the term, one with another slot or attempt claims it, or one
     /// that takes up a turn that never began, and one that tells of another turn's end records an
-    /// outcome. The same again is the same again.
-    fn writes(&mut self, lease: u128, claim: Claim, finished: String) -> Step {
+    /// outcome. The same again is the same again. How the turn of an earlier slot ended goes with a claim:
+    /// also with one that was tried before, when that turn was not known yet.
+    fn writes(&mut self, lease: u128, claim: Claim, ended: Ended, of_slot: bool) -> Step {
         let Some(stage) = self.0.get_mut(&lease) else {
-            let stage = Stage { claim, finished, step: Step::Raise };
-            self.0.insert(lease, stage);
+            self.0.insert(lease, Stage { claim, ended, step: Step::Raise });
             return Step::Raise;
         };
         // What never began may be claimed by the same number again.
-        let begins_late = stage.finished.contains(NOT_STARTED) && !finished.contains(NOT_STARTED);
-        if stage.claim != claim || begins_late {
+        let unbegun = |ended: &Ended| ended.iter().any(|end| end.contains(NOT_STARTED));
+        let of_earlier = stage.ended[0] != ended[0] && !of_slot;
+        if stage.claim != claim || (unbegun(&stage.ended) && !unbegun(&ended)) || of_earlier {
             (stage.claim, stage.step) = (claim, Step::Claim);
-        } else if stage.finished != finished {
+        } else if stage.ended != ended {
             stage.step = Step::Outcome;
         }
-        stage.finished = finished;
+        stage.ended = ended;
         stage.step
     }
 }
@@ -131,6 +146,7 @@ const NOTHING: Written = Written {
     finished: 0,
     done: false,
     later: false,
+    heir: None,
 };
 
 /// Where heirs come forward.
@@ -140,6 +156,13 @@ const FORWARD: &str = "heir";
 fn aside(target: &str) -> Option<&str> {
     let (_, ending) = target.split('?').next()?.rsplit_once('.')?;
     ["notice", FORWARD].contains(&ending).then_some(ending)
+}
+
+/// The service's time by an answer, in nanoseconds since 1970; none where another than the service
+/// answered.
+pub fn told(response: &Response) -> Option<u64> {
+    let date = response.header("x-ms-request-id").and(response.header("date"))?;
+    http_date::parse(date).map(|date| Timestamp::from_date(date).0)
 }
 
 /// Reads a lease id.

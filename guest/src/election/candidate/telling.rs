@@ -3,6 +3,7 @@
 use core::time::Duration;
 
 use super::super::Moment;
+use super::super::chore::Chore;
 use super::super::failure::Failure;
 use super::super::report::{Report, Standing, Tenancy};
 use super::super::settings::{Complaint, Settings};
@@ -68,6 +69,7 @@ impl Step<'_> {
         let timings = &self.settings.timings;
         let next = match &self.state.phase {
             _ if self.requests == MOST_REQUESTS => now + BACK_OFF,
+            Phase::Watching(_) if self.state.chore != Chore::None && self.yields(now) => now,
             Phase::Watching(watch) | Phase::Creating { watch, .. } => watch.pace.next,
             Phase::Acquiring(attempt) => attempt.pace.next,
             Phase::Raising(raise) => raise.next(),

@@ -103,6 +103,29 @@ fn a_token_that_cannot_be_renewed_is_trouble_and_no_loss_while_the_old_one_is_go
 }
 
 #[test]
+fn a_token_that_is_asked_for_early_takes_no_time_from_an_order_to_hand_over() {
+    // It is to be renewed at second 130, which takes longer than there is time, and good until 160.
+    let mut candidate = with_identity(|at| match at.as_secs() {
+        ..130 => token(60),
+        _ => Err(Failure { kind: FailureKind::Timeout, detail: String::new() }),
+    });
+    candidate.lead();
+    go_on(&mut candidate, seconds(30), available);
+    candidate.slow = Some(("renew lease", millis(2_600)));
+    let mut event = Some(Event::HandOver("there".into()));
+    let mut looks = Vec::new();
+    while candidate.now < seconds(155) {
+        let began = candidate.now;
+        let report = candidate.step(event.take(), available);
+        candidate.now = candidate.now.max(began + report.again_in);
+        let asked = candidate.asked.iter().filter(|a| a.operation.name() == "look for heir");
+        looks.extend(asked.map(|asked| asked.timeout));
+    }
+    // As long as a request may take that two tries of a renewal still follow.
+    assert!(looks.len() > 3 && looks.iter().any(|timeout| *timeout > millis(2_900)), "{looks:?}");
+}
+
+#[test]
 fn a_leader_whose_token_is_over_ends_in_time_and_comes_back() {
     let mut candidate = with_identity(|at| match at.as_secs() {
         200..1200 => Ok((503, Vec::new())),

@@ -1,5 +1,7 @@
 //! Handing over: a leader and its heir, before one small service.
 
+mod orders;
+
 use super::*;
 use tenure_azure::name::Aside;
 

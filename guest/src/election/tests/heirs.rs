@@ -112,3 +112,19 @@ fn no_lease_is_given_to_a_successor_that_looks_for_it_no_more() {
     }
     assert!(given > 100, "{given}");
 }
+
+#[test]
+fn an_event_that_ends_an_announcement_does_not_put_off_the_next_look() {
+    let mut candidate = Candidate::new(&[]);
+    candidate.slow = Some(("look for heir", millis(1_500)));
+    let named = |o: &Operation, at| match o {
+        Operation::LookAside(_) => refusal(o, at, 404, "BlobNotFound"),
+        _ => seen(o, at, "leased", &calls().write()),
+    };
+    // The step ends before it comes forward, and is due again at once.
+    assert!(candidate.step(None, named).again_in <= millis(1_510));
+    assert_eq!(candidate.verbs(), ["look at blob", "look for heir"]);
+    let report = candidate.step(Some(Event::Pause), named);
+    assert_eq!(candidate.verbs(), [""; 0]);
+    assert!(report.again_in <= candidate.settings.timings.poll / 2);
+}

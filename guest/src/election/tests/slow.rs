@@ -273,6 +273,25 @@ fn a_lease_is_handed_over_at_every_round_trip_up_to_the_request_timeout() {
 }
 
 #[test]
+fn an_heir_leads_soon_after_it_was_given_the_lease_at_a_long_round_trip_too() {
+    for later in 0..20 {
+        let mut world = World::new(&[("first", SLOTS), ("second", SLOTS)]);
+        world.runners[1].due += seconds(20);
+        let round_trip = millis(2_600);
+        world.round_trip = round_trip;
+        world.run(seconds(40) + later * millis(450));
+        world.tell(0, Event::HandOver("second".into()));
+        assert!(world.run_until(seconds(60), |world| world.leader() == Some("second")));
+        let [(_, ending, at)] = &world.endings[..] else { panic!("{:?}", world.endings) };
+        assert_eq!(ending.reason, EndingReason::HandedOver);
+        let (_, won) = world.wins.last().unwrap();
+        let took = won.saturating_sub(*at);
+        assert!(took <= seconds(4) + 4 * round_trip, "{later}: {took:?}");
+        assert_eq!(world.service.held.len(), 2, "{later}: the lease was never free");
+    }
+}
+
+#[test]
 fn a_higher_priority_is_handed_the_lease_at_a_long_round_trip_too() {
     let low: &[_] = &[(variable::EVERY, "30s"), (variable::PRIORITY, "1")];
     let high: &[_] = &[(variable::EVERY, "30s"), (variable::PRIORITY, "5")];

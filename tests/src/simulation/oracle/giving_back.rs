@@ -59,7 +59,8 @@ pub fn giving_back(history: &History) -> Vec<Violation> {
                 let attempt = &mut attempts[asked.who];
                 match asked.step {
                     Step::Acquire if asked.lease == attempt.lease => attempt.answered(answer),
-                    Step::Raise if matches!(answer.status, 200..=299) => {
+                    // It leads; or somebody ended the lease, and there is nothing to give back.
+                    Step::Raise if matches!(answer.status, 200..=299) || is_gone(answer) => {
                         *attempt = Attempt::default();
                     }
                     _ => {}
@@ -93,6 +94,11 @@ impl Attempt {
             _ => self.owed,
         };
     }
+}
+
+/// Whether an answer says that the lease is another one's, or nobody's.
+fn is_gone(answer: Answer) -> bool {
+    answer.status == 412 && answer.code.starts_with("Lease")
 }
 
 fn kept(

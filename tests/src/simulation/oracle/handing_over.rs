@@ -5,13 +5,28 @@
 use std::collections::BTreeMap;
 
 use super::super::fault::{Fault, Step};
-use super::super::history::{Answer, Entry, History, What, Who};
+use super::super::history::{Answer, Entry, History, Periods, What, Who, Win};
 use super::super::world::Millis;
 use super::calm::{Calm, Tenancy, between, four_round_trips, is_over, slowly};
 use super::{Violation, violation};
 
-/// An heir comes within two polls of its leader and so long.
+/// An heir comes within two polls of its leader, so long, and the time of so many requests.
 const TO_COME: Millis = 10_000;
+const TO_COME_REQUESTS: Millis = 6;
+
+/// Until it is named: the leader's renewal, a write of the record that was decided before, a look that
+/// tells what became of it, and the write that names it.
+const NAMING_REQUESTS: Millis = 4;
+
+/// Until the lease is given, where no work takes longer: a renewal, a look, the last write of the record,
+/// and the change.
+const GIVING_REQUESTS: Millis = 4;
+
+/// When its time is over, the leader may wait for an answer. Then it renews or takes the name off the
+/// record, and does two errands, before it tells. None of these takes longer than a request may, or
+/// than [`LONGEST_ERRAND`].
+const TELLING_REQUESTS: Millis = 4;
+const LONGEST_ERRAND: Millis = 3_000;
 
 /// One that came is waited for so long.
 const WAITS: Millis = 45_000;
@@ -30,6 +45,9 @@ const LONGEST_FRESH: Millis = FRESH + 21_000;
 const OFFERED: Millis = 4_000;
 const LAST_WRITE: Millis = 1_000;
 
+/// The answer to an heir that asks for its lease when nobody holds one.
+const NOBODY: &str = "LeaseNotPresentWithBlobOperation";
+
 /// How long after it came forward an heir may be given the lease.
 const LOOKS: Millis = 60_000;
 
@@ -47,31 +65,32 @@ fn orders(history: &History) -> Vec<Violation> {
     let over = history.entries.last().map_or(0, |entry| entry.at);
     let mut violations = Vec::new();
     for (index, Entry { at, what }) in history.entries.iter().enumerate() {
-        let What::ToldToHandOver(who, heir) = *what else { continue };
-        let order = Order { history, who, at: *at, index };
-        let periods = &history.lives[who].periods;
-        let comes = slowly(2 * periods.poll + TO_COME) + periods.timeout;
-        let ends = comes + slowly(WAITS) + four_round_trips(history);
+        let What::ToldToHandOver(who, name, heir) = *what else { continue };
+        let order = Order { history, who, name, at: *at, index };
+        let ends = order.ends();
         // Whether it was on record as the leader at any time until then, known to it or not.
         let led = |until: Millis| {
             let nexts = wins.iter().skip(1).map(|win| win.at).chain([Millis::MAX]);
             wins.iter()
                 .zip(nexts)
                 .any(|(win, next)| win.who == who && win.at <= until && next >= *at)
+                || order.is_outdone_unawares(&wins)
         };
-        let answers = order.is_heard() && !order.is_unheard(ends);
-        if at + ends <= over && answers && !order.is_settled(at + ends, led(at + ends)) {
+        let answers = order.is_heard() && !order.is_unheard(ends) && !order.is_replaced(ends);
+        if ends <= over && answers && !order.is_settled(ends, led(ends)) {
             let what = format!("c{who} was told at {at} ms to hand over, and does not answer");
-            violations.push(violation("hand over", at + ends, what));
+            violations.push(violation("hand over", ends, what));
         }
         // With an heir that is there, and nothing in the way, it comes about.
-        let end = at + comes + slowly(history.grace) + four_round_trips(history);
+        let requests = NAMING_REQUESTS + TO_COME_REQUESTS + GIVING_REQUESTS;
+        let end = order.taken_in() + order.to_come() + slowly(history.grace);
+        let end = end + requests * 2 * history.latency;
         let leads = tenancies.iter().any(|t| t.who == who && t.from <= *at && t.to >= *at);
         // What strangers left where heirs come forward, candidates leave there.
         let taken = between(history, 0, end)
             .iter()
             .any(|entry| matches!(entry.what, What::Struck(Fault::HostileAsides, ..)));
-        let able = leads && !taken;
+        let able = leads && !taken && !order.finds_the_end();
         let heir = heir.filter(|_| able).and_then(|machine| order.heir_on(machine, end));
         let Some(heir) = heir.filter(|_| end <= over) else { continue };
         if order.is_only(end) && calm.lasts(&[who, heir], *at + 1, end) && !order.comes_about(end) {
@@ -86,11 +105,103 @@ fn orders(history: &History) -> Vec<Violation> {
 struct Order<'h> {
     history: &'h History,
     who: Who,
+    /// The number in the name of the heir.
+    name: usize,
     at: Millis,
     index: usize,
 }
 
 impl Order<'_> {
+    fn periods(&self) -> &Periods {
+        &self.history.lives[self.who].periods
+    }
+
+    /// When its candidate knows of it: a request may have been under way.
+    fn taken_in(&self) -> Millis {
+        self.at + self.periods().timeout
+    }
+
+    /// How long the leader waits for the heir, where requests take no time.
+    fn to_come(&self) -> Millis {
+        slowly(2 * self.periods().poll + TO_COME)
+    }
+
+    /// When it has come about, or its leader has told that it does not.
+    fn ends(&self) -> Millis {
+        let unheard_of = self.taken_in() + self.to_come();
+        // The time to come begins anew when the leader knows that the heir can hear of it.
+        let named = self
+            .named(unheard_of)
+            .map(|(at, took)| at.max(self.at) + self.to_come() + slowly(TO_COME_REQUESTS * took));
+        let telling = TELLING_REQUESTS * self.periods().timeout.max(LONGEST_ERRAND);
+        unheard_of.max(named.unwrap_or(0)) + slowly(WAITS) + telling
+    }
+
+    /// When the leader learnt, by then, that the heir is named on record, and how long that request took.
+    /// It was named before, perhaps, by an order to the same one.
+    fn named(&self, until: Millis) -> Option<(Millis, Millis)> {
+        let (history, names) = (self.history, Some(self.name));
+        let (mut there, mut named, mut sent) = (false, None, BTreeMap::new());
+        for Entry { at, what } in history.entries.iter().take_while(|entry| entry.at <= until) {
+            let (What::Sent(number) | What::Handled(number, _) | What::Answered(number, _)) = *what
+            else {
+                continue;
+            };
+            let asked = &history.asked[number];
+            if asked.who != self.who {
+                continue;
+            }
+            let writes = asked.write.as_ref().map(|written| written.heir == names);
+            match *what {
+                What::Sent(_) => {
+                    sent.insert(number, *at);
+                }
+                What::Handled(_, Answer { status: 200..=299, .. }) => {
+                    there = writes.unwrap_or(there);
+                }
+                What::Answered(_, Answer { status: 200..=299, .. }) => {
+                    let took = sent.get(&number).map_or(0, |sent| *at - sent);
+                    match writes {
+                        Some(false) => named = None,
+                        Some(true) => named = named.or(Some((*at, took))),
+                        None if asked.step == Step::ReadBack && there => {
+                            named = named.or(Some((*at, took)));
+                        }
+                        None => {}
+                    }
+                }
+                _ => {}
+            }
+        }
+        named
+    }
+
+    /// Whether its candidate is told to hand over once more before this is due: that order takes its place,
+    /// and is judged.
+    fn is_replaced(&self, until: Millis) -> bool {
+        let later = self.history.entries[self.index + 1..].iter();
+        later
+            .take_while(|entry| entry.at <= until)
+            .any(|entry| matches!(entry.what, What::ToldToHandOver(who, ..) if who == self.who))
+    }
+
+    /// Whether the leadership came to its end by itself just before its leader knew of the order, and
+    /// goes to anybody: what was to last as long as it did was over, or it had lasted long enough, and at
+    /// most the last write of the record came in between.
+    fn finds_the_end(&self) -> bool {
+        let (history, who) = (self.history, self.who);
+        let by_itself = history.rotates || history.lives[who].every == 0;
+        let until = self.taken_in() + slowly(LAST_WRITE);
+        let released = |entry: &Entry| match entry.what {
+            What::Sent(number) => {
+                let asked = &history.asked[number];
+                (asked.who, asked.step) == (who, Step::Release)
+            }
+            _ => false,
+        };
+        by_itself && between(history, self.at, until).iter().any(released)
+    }
+
     /// Whether its candidate takes it in: it neither stands still nor leaves.
     fn is_heard(&self) -> bool {
         let before = self.history.entries[..self.index].iter().rev();
@@ -100,6 +211,17 @@ impl Order<'_> {
             _ => None,
         });
         newest.take(1).all(|hears| hears)
+    }
+
+    /// Whether its candidate had won, and had not learnt yet that another one won since: the order ends with
+    /// a leadership that it believed to have.
+    fn is_outdone_unawares(&self, wins: &[Win]) -> bool {
+        let (history, who) = (self.history, self.who);
+        let won = wins.iter().rfind(|win| win.who == who && win.entry < self.index);
+        won.is_some_and(|win| {
+            let since = &history.entries[win.entry..self.index];
+            !since.iter().any(|entry| is_over(history, who, entry.what))
+        })
     }
 
     /// Whether its candidate tells that it does not hand over; or, where it led, leads no more.
@@ -245,6 +367,10 @@ fn changes(history: &History) -> Vec<Violation> {
             What::Paused(who) | What::Killed(who) | What::Forgot(who) | What::Left(who) => {
                 offers.retain(|_, offer| offer.who != who || !offer.open);
             }
+            // It sends nothing until they can be used again.
+            What::Struck(Fault::SettingsSpoilt | Fault::SecretSpoilt, who, _) => {
+                offers.retain(|_, offer| who.is_some_and(|who| offer.who != who) || !offer.open);
+            }
             What::Resumed(who) => resumed[who] = Some(*at),
             _ => {}
         }
@@ -271,14 +397,21 @@ struct Word {
 
 fn words(history: &History) -> Vec<Violation> {
     let mut words = vec![Word::default(); history.lives.len()];
+    let mut term = None;
     let mut violations = Vec::new();
     for Entry { at, what } in &history.entries {
         match *what {
             What::Answered(number, Answer { status: 200..=299, .. }) => {
                 let asked = &history.asked[number];
-                if asked.forward && asked.lease.is_some() && !words[asked.who].leaves {
+                // One of an earlier term is nothing to the leader: it was late to hear of that one's end.
+                let counts = asked.word.is_some() && asked.word == term;
+                if counts && !words[asked.who].leaves {
                     words[asked.who].told = Some(*at);
                 }
+            }
+            // Nobody leads any more who could give it the lease.
+            What::Answered(number, Answer { status: 412, code: NOBODY, .. }) => {
+                words[history.asked[number].who].told = None;
             }
             What::Sent(number) => {
                 let asked = &history.asked[number];
@@ -292,8 +425,10 @@ fn words(history: &History) -> Vec<Violation> {
             }
             // A word counts for one term.
             What::Handled(..) => {
-                let asked = history.carried_out(*what);
-                if asked.is_some_and(|asked| asked.step == Step::Raise) {
+                let written = history.carried_out(*what).and_then(|asked| asked.write.as_ref());
+                let raised = written.map(|written| written.term).filter(|new| Some(*new) != term);
+                if raised.is_some() {
+                    term = raised;
                     words.iter_mut().for_each(|word| word.told = None);
                 }
             }

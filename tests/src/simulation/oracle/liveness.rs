@@ -86,6 +86,17 @@ fn crash(history: &History, wins: &[Win], index: usize, who: Who) -> Option<Loss
     Some(Loss { at, who, most, how: "was killed" })
 }
 
+/// Whether the heir that came forward with this id lives: one that was killed just before leaves the lease
+/// that it is given to run out.
+fn is_there(history: &History, to: Option<u128>, index: usize) -> bool {
+    let heir = history.asked.iter().find(|asked| asked.forward && asked.lease == to);
+    let Some(heir) = heir.map(|asked| asked.who) else { return false };
+    !history.entries[..index].iter().any(|entry| match entry.what {
+        What::Killed(gone) | What::Left(gone) => gone == heir,
+        _ => false,
+    })
+}
+
 /// Whether the lease of a win was released or changed before an entry.
 fn is_given_up(history: &History, win: &Win, index: usize) -> bool {
     history.entries[win.entry..index].iter().any(|entry| {
@@ -110,6 +121,9 @@ fn release(history: &History, wins: &[Win], index: usize) -> Option<Loss> {
     }
     let by_heir = slowly(1_000) + 14 * history.latency;
     let most = match asked.step {
+        Step::HandOver if !is_there(history, asked.to, index) => {
+            history.lives[asked.who].periods.lease + LATE + takes_over(history)
+        }
         Step::HandOver => takes_over(history).max(by_heir),
         _ => takes_over(history),
     };
@@ -142,10 +156,15 @@ fn is_undisturbed(history: &History, loss: &Loss, end: Millis) -> bool {
 /// Whether a candidate gave its own leadership up so shortly before that it leaves this one to others.
 fn rests(history: &History, who: Who, at: Millis, to: Millis) -> bool {
     let rest = slowly(2 * history.lives[who].periods.poll);
+    let wins = history.wins();
     history.entries.iter().take_while(|entry| entry.at <= to).any(|entry| {
         let asked = history.carried_out(entry.what);
-        let gave = asked.is_some_and(|asked| asked.who == who && asked.step == Step::Release);
-        gave && entry.at + rest >= at
+        let gave = asked.filter(|asked| asked.who == who && asked.step == Step::Release);
+        gave.is_some_and(|gave| {
+            // One that could not raise its term rests longer each time.
+            let led = wins.iter().any(|win| win.lease == gave.lease);
+            entry.at + if led { rest } else { LONGEST_COOL_DOWN } >= at
+        })
     })
 }
 
@@ -184,9 +203,15 @@ fn nobody_after_the_calm(history: &History, wins: &[Win]) -> Option<Violation> {
     let index = history.entries.iter().position(|entry| entry.at >= at)?;
     let none = |what: &str| Some(violation("I6", at, what));
     let Some(win) = leader_at(wins, index) else { return none("nobody ever led") };
-    // It leaves the leadership to others when its work fails, or cannot be put on record.
+    // It leaves the leadership to others when its work fails, or cannot be put on record; or when work
+    // that was to last came to its end.
+    let lasts = history.lives[win.who].every == 0;
     let sick = !writes_fit(history, win.who)
-        || history.entries[win.entry..index].iter().any(|e| e.what == What::Sick(win.who));
+        || history.entries[win.entry..index].iter().any(|entry| match entry.what {
+            What::Sick(who) => who == win.who,
+            What::TurnOver(who, _) => lasts && who == win.who,
+            _ => false,
+        });
     let mut held = None;
     for entry in &history.entries[..index] {
         match entry.what {

@@ -6,6 +6,7 @@
 
 mod answers;
 mod calm;
+mod dates;
 mod fields;
 mod giving_back;
 mod handing_over;

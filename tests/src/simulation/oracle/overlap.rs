@@ -5,7 +5,7 @@
 //! learning of it, its validity is the bound: I3 watches over that one.
 
 use super::super::fault::{Fault, Kind};
-use super::super::history::{Entry, History, Span, What, Who};
+use super::super::history::{Entry, History, Span, What, Who, Win};
 use super::super::plan::Class;
 use super::super::world::Millis;
 use super::{Violation, violation};
@@ -23,8 +23,10 @@ pub fn i1(history: &History, class: Class) -> Vec<Violation> {
                 continue;
             }
             // By when they were won: where the record was lost, a later term may be lower.
-            let won =
-                |span: &Span| wins.iter().position(|w| (w.who, w.term) == (span.who, span.term));
+            let of = |span: &Span, w: &Win| {
+                (w.who, w.term) == (span.who, span.term) && w.at <= span.from
+            };
+            let won = |span: &Span| wins.iter().rposition(|win| of(span, win));
             let in_order = (won(one), one.term) <= (won(other), other.term);
             let (older, newer) = if in_order { (one, other) } else { (other, one) };
             let (from, to) = (other.from, one.to.min(other.to));
@@ -47,7 +49,10 @@ pub fn i1(history: &History, class: Class) -> Vec<Violation> {
 /// Whether an outsider's deed explains that the older leader still worked at `to`.
 fn is_excused(history: &History, older: &Span, to: Millis) -> bool {
     let wins = history.wins();
-    let won = wins.iter().find(|win| win.who == older.who && win.term == older.term);
+    // Where the record was lost, one may have raised the same term before.
+    let of_span =
+        |win: &&Win| (win.who, win.term) == (older.who, older.term) && win.at <= older.from;
+    let won = wins.iter().rfind(of_span);
     let Some(won) = won.map(|win| win.at) else { return false };
     let deed = faults(history)
         .find(|(at, fault, _)| fault.kind() == Kind::Outsider && *at >= won && *at <= to);

@@ -9,6 +9,7 @@
 
 use super::super::fault::Step;
 use super::super::history::{Entry, History, Life, Periods, What, Who, Written};
+use super::super::token::GOOD;
 use super::super::world::Millis;
 use super::calm::{Calm, Tenancy, between, four_round_trips, slowly};
 use super::{Violation, violation};
@@ -27,6 +28,9 @@ const LAST_WRITE: Millis = 1_000;
 
 /// A write of the record is given so long at least.
 const LEAST_WRITE: Millis = 1_000;
+
+/// The longest that a token is good.
+const LONGEST_TOKEN: Millis = 1_000 * GOOD.1;
 
 /// A turn: from when to when, and what for.
 struct Ran {
@@ -124,17 +128,38 @@ impl Judge<'_> {
         }
     }
 
-    /// Who has no token sends nothing but requests for one: all else is due from the last of them on.
+    /// Who has no token sends nothing but requests for one, and each may take as long as validity lasts:
+    /// what is due is due from their end on.
     fn with_token(&self, who: Who, due: Millis) -> Millis {
-        let own = between(self.history, due, Millis::MAX).iter().filter_map(|entry| {
-            let fetches = match entry.what {
-                What::Fetched(asks) if asks == who => true,
-                What::Sent(number) if self.history.asked[number].who == who => false,
-                _ => return None,
-            };
-            Some((entry.at, fetches))
+        let own = |Entry { at, what }: &Entry| match *what {
+            What::Fetched(asks) if asks == who => Some((*at, self.lacks_token(who, *at))),
+            What::Sent(number) if self.history.asked[number].who == who => Some((*at, false)),
+            _ => None,
+        };
+        let before = between(self.history, 0, due.saturating_sub(1)).iter().rev().find_map(own);
+        let (mut from, mut asks) = (due, before.is_some_and(|(_, asks)| asks));
+        for (at, lacks) in between(self.history, due, Millis::MAX).iter().filter_map(own) {
+            if asks {
+                from = at;
+            } else if at > from + self.soon(who) {
+                break;
+            }
+            asks = lacks;
+        }
+        if asks { Millis::MAX / 2 } else { from }
+    }
+
+    /// Whether the token that it sent last is good no longer. It reckons from when it asked for that one,
+    /// and by its own clock.
+    fn lacks_token(&self, who: Who, at: Millis) -> bool {
+        let earlier = 2 * self.history.latency + LONGEST_TOKEN / 100;
+        let sent = between(self.history, 0, at).iter().rev().find_map(|entry| match entry.what {
+            What::Sent(number) => {
+                Some(&self.history.asked[number]).filter(|asked| asked.who == who)
+            }
+            _ => None,
         });
-        own.take_while(|(_, fetches)| *fetches).last().map_or(due, |(at, _)| at)
+        sent.and_then(|asked| asked.token).is_none_or(|until| until <= at + earlier)
     }
 
     /// Whether a leader has nothing else to do, and nothing keeps it from a claim.
@@ -142,7 +167,7 @@ impl Judge<'_> {
         let works = |turn: &Ran| turn.who == who && turn.from <= to && turn.to >= from;
         let hindered = |Entry { at, what }: &Entry| match *what {
             What::Sick(sick) => sick == who && at + REST >= from,
-            What::ToldToHandOver(told, _) => told == who,
+            What::ToldToHandOver(told, ..) => told == who,
             _ => false,
         };
         let lately = between(self.history, from.saturating_sub(ORDER), to);
@@ -157,7 +182,7 @@ impl Judge<'_> {
         let mut late = Vec::new();
         for turn in self.turns.iter().filter(ended).filter(|turn| turn.to != Millis::MAX) {
             let waits = if self.may_ride(turn) { slowly(RIDE) } else { 0 };
-            let soon = turn.to + waits + self.soon(who);
+            let soon = self.with_token(who, turn.to + waits) + self.soon(who);
             let end = match soon < tenancy.to {
                 true => Some(soon),
                 false => self.release(tenancy, turn),
@@ -193,7 +218,7 @@ impl Judge<'_> {
     }
 
     /// When the lease was given back after a turn, where an answer to the last write of the record
-    /// comes before that has to be.
+    /// comes before that has to be. Who had no token until then could not write it.
     fn release(&self, tenancy: &Tenancy, turn: &Ran) -> Option<Millis> {
         let history = self.history;
         let gives = |what: What| match what {
@@ -206,6 +231,8 @@ impl Judge<'_> {
         };
         let later = between(history, turn.to, Millis::MAX);
         let release = later.iter().find(|entry| gives(entry.what)).map(|entry| entry.at);
-        release.filter(|_| 2 * history.latency < LAST_WRITE)
+        let since = self.with_token(tenancy.who, turn.to);
+        let could = |at: &Millis| since == turn.to || since < *at;
+        release.filter(could).filter(|_| 2 * history.latency < LAST_WRITE)
     }
 }

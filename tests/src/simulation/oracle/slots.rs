@@ -1,8 +1,8 @@
 //! I5. At-most-once: no slot has two turns. At-least-once: no slot has two turns of one attempt,
 //! none is left neither completed nor abandoned for a later one, and none at the end. Always: no
-//! turn runs that was not claimed, no slot is claimed before its instant, the record never
-//! goes back, no value has two turns of one attempt, and where all missed slots have a turn none is
-//! left out.
+//! turn runs that was not claimed, no slot is claimed before its instant (by the dates that its
+//! candidate was told), the record never goes back, no value has two turns of one attempt, and where
+//! all missed slots have a turn none is left out.
 //!
 //! With the record its slots are lost: what was claimed before does not count any more then, also
 //! when its turn begins later.
@@ -14,6 +14,7 @@ use tenure_guest::election::Missed;
 use super::super::fault::Step;
 use super::super::history::{Asked, Entry, History, What, Who, Written};
 use super::super::world::Millis;
+use super::dates;
 use super::{Violation, violation};
 
 /// A slot and its attempt, and the value when it is none of the timer.
@@ -23,6 +24,9 @@ type Claim = (u64, u32, Option<char>);
 /// longest cool-down between them.
 const LEFT: Millis = 45_000;
 
+/// In nanoseconds.
+const MILLISECOND: u64 = 1_000_000;
+
 struct Judge<'h> {
     history: &'h History,
     /// Where in the history the record was lost last.
@@ -31,6 +35,8 @@ struct Judge<'h> {
     /// Values that had a turn, and which attempt at it.
     values: BTreeSet<(char, u32)>,
     claimed: BTreeMap<(Who, u64, Claim), usize>,
+    /// The newest slot that each candidate wrote in its last term, and that term.
+    wrote: BTreeMap<Who, (u64, u64)>,
     /// What is on record, and since when the newest claim is.
     newest: Option<(Millis, Written)>,
     /// When another candidate led last.
@@ -46,6 +52,7 @@ pub fn i5(history: &History) -> Vec<Violation> {
         ran: BTreeSet::new(),
         values: BTreeSet::new(),
         claimed: BTreeMap::new(),
+        wrote: BTreeMap::new(),
         newest: None,
         won: 0,
         violations: Vec::new(),
@@ -80,14 +87,23 @@ impl Judge<'_> {
     }
 
     fn sent(&mut self, at: Millis, asked: &Asked) {
-        let (Step::Claim, Some(write)) = (asked.step, &asked.write) else { return };
-        // A turn for a value leaves the slot that is on record, whatever it is.
-        let stands = |(_, before): &(Millis, Written)| before.slot == write.slot;
-        if self.newest.as_ref().is_some_and(stands) {
+        let Some(write) = &asked.write else { return };
+        let (term, newest) = self.wrote.entry(asked.who).or_default();
+        let before = if *term == write.term { *newest } else { 0 };
+        (*term, *newest) = (write.term, before.max(write.slot));
+        if asked.step != Step::Claim {
+            return;
+        }
+        // What it wrote before in its term, it found or claimed: a turn for a value leaves that slot, and
+        // another attempt claims no other one. The record may be lost meanwhile, which it cannot know.
+        // Work that lasts waits for no slot: where that one lies ahead, its own is the next millisecond.
+        let lasts = self.history.lives[asked.who].every == 0;
+        if write.slot <= before + if lasts { MILLISECOND } else { 0 } {
             return;
         }
         let time = self.history.service_time(at);
-        if write.slot > time && write.slot > self.history.latest_time(asked.who, at) {
+        let told = || dates::told(self.history, asked.who, at).unwrap_or(0);
+        if write.slot > time && write.slot > told() {
             let early = (write.slot - time) / 1_000_000;
             self.tell(at, format!("c{} claims a slot {early} ms before it", asked.who));
         }
@@ -125,12 +141,14 @@ impl Judge<'_> {
 
     fn compare(&mut self, at: Millis, before: &Written, write: &Written) {
         let seconds = |slot: u64| slot / 1_000_000_000;
-        // One turn a term has no slot that could come again, and each term begins it anew: a slot of the
-        // future means nothing, and where dates stand still, two terms begin at the same one.
+        // One turn a term has no slot that could come again. Each term begins it anew, at the slot that is on
+        // record where that is later than the time that its leader knows: a second, in which two terms
+        // were won, or dates that stand still. A slot of the future means nothing.
         let lasts = self.history.lives.iter().all(|life| life.every == 0);
+        let anew = lasts && write.attempt == 0;
         let stands = self.history.told_time(at) < self.history.service_time(at);
-        let anew = lasts && write.attempt == 0 && before.slot >= write.slot;
-        if anew && (stands || self.history.is_behind(at)) {
+        let ahead = before.slot > write.slot && (stands || self.history.is_behind(at));
+        if anew && (before.slot == write.slot || ahead) {
             return;
         }
         if (write.slot, write.attempt) < (before.slot, before.attempt) {
