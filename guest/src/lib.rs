@@ -3,7 +3,7 @@
 //! Four parts are pure, without I/O, clock or wasm, and build natively too. What is sent to the Blob
 //! service is in [`tenure_azure`].
 //!
-//! - [`election`]: what a candidate decides; `protocol.md` names the steps.
+//! - [`election`]: what a candidate decides. Its parts cite the specification.
 //! - `doctor`: what an examination of an account tries and finds; natively, and with the feature of this
 //!   name.
 //! - [`entry`]: what the entries for platforms are asked, and answer.

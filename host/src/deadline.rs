@@ -1,4 +1,4 @@
-//! The instant at which the work of a leader must have ended.
+//! The instant at which the work of a leader must have ended. protocol.md §11.
 
 use crate::clock::Reading;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! What the service answered, read into the few cases that a decision needs (`protocol.md`,
-//! Holding: status first, code second).
+//! What the service answered, read into the few cases that a decision needs (protocol.md §3:
+//! status first, code second).
 //!
 //! Anything can come back: an answer of the service, of Azurite (bare 400 and 500), or the page of
 //! a proxy. Reading never fails; what makes no sense is [`Class::Nonsense`].

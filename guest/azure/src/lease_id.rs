@@ -1,5 +1,4 @@
-//! The id of a lease: who knows it, holds the lease. One per attempt to win a term (`protocol.md`,
-//! Words).
+//! The id of a lease: who knows it, holds the lease. One per attempt to win a term (protocol.md §1).
 
 use core::fmt;
 

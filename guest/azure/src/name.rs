@@ -1,4 +1,4 @@
-//! The name of an election: one blob, `container/blob` (`protocol.md`, Words).
+//! The name of an election: one blob, `container/blob` (protocol.md §1).
 
 use core::fmt;
 

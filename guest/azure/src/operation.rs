@@ -25,8 +25,8 @@ pub struct ETag(pub String);
 /// One request to the service. Which answers count as done: [`super::answer::Class`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// *Get Blob Properties* (HEAD): lease state, record and ETag from one answer (`protocol.md`,
-    /// Winning 1).
+    /// *Get Blob Properties* (HEAD): lease state, record and ETag from one answer (protocol.md
+    /// §4.1).
     Look {
         /// With an id the service answers 412 unless it is the id that holds the lease.
         lease: Option<LeaseId>,
@@ -72,7 +72,7 @@ pub enum Operation {
         lease: LeaseId,
         /// The record that this one replaces.
         if_match: ETag,
-        /// Names (lower-case letters only, `protocol.md` Record rules) and values (printable
+        /// Names (lower-case letters only, protocol.md §9) and values (printable
         /// ASCII).
         metadata: Metadata,
     },

@@ -8,7 +8,7 @@ use super::Finding;
 use tenure_base::duration::format_duration;
 use tenure_base::prelude::*;
 
-/// As much is nothing: the service may be as far off itself (`protocol.md`, A1).
+/// As much is nothing: the service may be as far off itself (A1, protocol.md §2).
 const NOTHING: i64 = 2_000;
 
 /// From here on signatures and tokens are on the way to being refused: directories allow five

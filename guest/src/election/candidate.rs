@@ -1,4 +1,4 @@
-//! One step of a candidate. `protocol.md`; the numbers in comments are its steps.
+//! One step of a candidate. Each phase cites its section of the specification.
 //!
 //! This file holds what a candidate remembers, and leads requests and answers to the
 //! part that knows what they mean: `winning` until the term is raised, `holding` from then on

@@ -1,4 +1,5 @@
 //! How long a candidate of higher priority waits that does not keep the leadership it is handed.
+//! protocol.md §7.2.
 //!
 //! Who dies whenever it leads would be handed the lease again and again, and each time nobody leads until
 //! it has run out. So a leader does not make way at once for a candidate whose last leadership was short.

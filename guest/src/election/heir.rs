@@ -1,4 +1,4 @@
-//! Handing over to a named heir. `protocol.md`, Handing over.
+//! Handing over to a named heir. protocol.md §7.2.
 //!
 //! The leader names the heir in the record. The candidate of that name comes forward: beside the
 //! election's blob it leaves the lease id by which it will lead, and leaves it anew every few seconds

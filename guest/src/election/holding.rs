@@ -1,4 +1,4 @@
-//! Leading, and ceasing to lead. `protocol.md`, Holding, Losing, Slots. What a leader puts on record is
+//! Leading, and ceasing to lead. protocol.md §5, §6, §7.1. What a leader puts on record is
 //! in `recording`.
 
 mod recording;

@@ -1,4 +1,4 @@
-//! With which record a candidate begins to lead. `protocol.md`, Winning 3.
+//! With which record a candidate begins to lead. protocol.md §4.3.
 
 use super::candidate::Step;
 use super::record::{Finished, LastSlot, Outcome, Record};

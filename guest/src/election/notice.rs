@@ -1,4 +1,4 @@
-//! Notices: how a leader hears of a candidate that follows another schedule.
+//! Notices: how a leader hears of a candidate that follows another schedule. protocol.md §6.
 //!
 //! Two schedules on one election are a mistake, most likely two jobs that share it. A follower sees
 //! the leader's in the record. The leader sees nothing of a follower, which cannot write to a leased

@@ -1,4 +1,4 @@
-//! One whole turn in one invocation: look, acquire, claim, run, complete, release.
+//! One whole turn in one invocation: look, acquire, claim, run, complete, release. protocol.md §10.
 //!
 //! Drives [`Step`](super::Step) for platforms that call a component on a timer and keep nothing of
 //! it in between. No renewal goes on beside the turn, so the lease is as long as may be, and a turn

@@ -1,4 +1,4 @@
-//! Time of an invocation without a host that measures it.
+//! Time of an invocation without a host that measures it. protocol.md §10.
 //!
 //! A lease is judged by a clock that never goes back and also counts while the machine sleeps. Standard
 //! WASI has none: its monotonic clock may stand still meanwhile, and its wall clock can be set. So each

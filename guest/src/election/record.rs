@@ -1,5 +1,4 @@
-//! The record: what the blob's metadata tells about the election. `protocol.md`,
-//! Record rules.
+//! The record: what the blob's metadata tells about the election. protocol.md §9.
 //!
 //! Names are lower-case letters only, so that they survive header lower-casing and
 //! stand in the same place in every sort order. Values are percent-encoded ASCII.

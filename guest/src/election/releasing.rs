@@ -1,4 +1,4 @@
-//! Giving a lease back, once the work was seen stopped. `protocol.md`, Losing and leaving.
+//! Giving a lease back, once the work was seen stopped. protocol.md §7.1.
 
 use core::time::Duration;
 

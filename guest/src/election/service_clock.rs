@@ -1,5 +1,5 @@
 //! The service's time, as learnt from its answers. Slots and `since` use it, so that
-//! replicas with wrong clocks agree.
+//! replicas with wrong clocks agree. protocol.md §8.
 
 use core::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The periods of an election and the rules between them. `protocol.md`, Words.
+//! The periods of an election and the rules between them. protocol.md §2.
 
 use core::time::Duration;
 

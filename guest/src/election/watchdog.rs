@@ -1,5 +1,5 @@
 //! The watchdog: a leader whose work fails gives the leadership up, and stays out of the race
-//! for a while, so that a healthy candidate takes over. `protocol.md`, Losing and leaving.
+//! for a while, so that a healthy candidate takes over. protocol.md §7.1.
 
 use core::time::Duration;
 

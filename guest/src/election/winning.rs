@@ -1,4 +1,4 @@
-//! From looking to holding the lease. `protocol.md`, Winning; the numbers are its steps. How the term is
+//! From looking to holding the lease. protocol.md §4.1, §4.2. How the term is
 //! raised is in `raising`.
 
 mod raising;
@@ -78,7 +78,7 @@ impl Attempt {
 type Reply = Result<Answer, Failure>;
 
 impl Step<'_> {
-    /// 1. Look, or create what is not there.
+    /// protocol.md §4.1. Look, or create what is not there.
     pub(super) fn look(&mut self, now: Moment) -> Option<Wish> {
         let (operation, watch) = match &self.state.phase {
             Phase::Watching(watch) => (Operation::Look { lease: self.look_as(now) }, watch),
@@ -324,7 +324,7 @@ impl Step<'_> {
         Phase::Acquiring(Attempt { lease, etag, record, unsure, pace, rounds, handed })
     }
 
-    /// 2. Acquire with the attempt's lease id.
+    /// protocol.md §4.2. Acquire with the attempt's lease id.
     ///
     /// One that is applied late, after another candidate raised a term, meets a changed tag
     /// instead of leaving a ghost lease.

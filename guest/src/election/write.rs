@@ -1,5 +1,5 @@
 //! Writing the record: under the lease, with `If-Match`, and never in doubt for long.
-//! `protocol.md`, Winning 3 and Holding.
+//! protocol.md §4.3 and §5.
 
 use super::Moment;
 use super::pace::Pace;

@@ -14,7 +14,7 @@
 //!   any later instant or, on other paths, never.
 //! - An operator may have a leader hand over to the next candidate; the one who is told stops its work
 //!   at once when it is to come to its end.
-//! - The service ends leases 2 s early, as A1 of `protocol.md` allows.
+//! - The service ends leases 2 s early, as A1 (protocol.md §2) allows.
 //! - Candidates start together and differ in nothing but their names; of two states that differ only in
 //!   who is who, one is looked at.
 //! - A handler works until it is stopped, and is stopped at once. Random numbers tell candidate,

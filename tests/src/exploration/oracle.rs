@@ -11,7 +11,7 @@ use super::time::{HELD, Instant, VALIDITY};
 /// The longest of poll and renewal, a request's time-out, and an instant.
 const REST: Instant = 4 + 3 + 2;
 
-/// What must hold in every state; `protocol.md`, Invariants.
+/// What must hold in every state; protocol.md §12.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Invariant {
     /// Handlers of two terms never work at the same time.

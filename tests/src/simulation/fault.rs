@@ -1,6 +1,6 @@
 //! What can go wrong, and where in the protocol.
 
-/// Where in the protocol a request is sent. `protocol.md`, Winning, Holding, Slots, Losing.
+/// Where in the protocol a request is sent. protocol.md §4 to §7.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Step {
     /// Winning 1.

@@ -225,8 +225,16 @@ impl Scene {
         match row.blow {
             Blow::Broken => outsider.break_lease().await.unwrap(),
             Blow::Deleted => {
+                // A blob cannot be deleted while it is leased. The leader must not learn in between that
+                // its lease was broken, and win again.
+                let busy = Instead::Code(503, "ServerBusy");
+                let leaders = move |request: &Request| {
+                    ["renew", "write"].contains(&asks(request)).then(|| busy.clone())
+                };
+                self.front.set(leaders);
                 outsider.break_lease().await.unwrap();
                 outsider.delete_blob().await.unwrap();
+                self.front.set(|_| None);
             }
             Blow::ContainerDeleted => outsider.delete_container().await.unwrap(),
             Blow::KeyReplaced => self.front.with(|service| {

@@ -1,4 +1,4 @@
-//! What is to run, and when. `protocol.md`, Slots.
+//! What is to run, and when. protocol.md §6.
 //!
 //! - [`Schedule`]: the instants that a timer names, and nothing else.
 //! - [`Agenda`]: what of them a leader is to claim next, by what is on record.

@@ -1,4 +1,4 @@
-//! `protocol.md`, Slots: at-least-once delivery, turns for a value, and the reset of a slot.
+//! protocol.md §6: at-least-once delivery, turns for a value, and the reset of a slot.
 
 use super::*;
 

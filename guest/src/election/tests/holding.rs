@@ -1,4 +1,4 @@
-//! `protocol.md`, Holding and Losing.
+//! protocol.md §5 and §7.1.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! `protocol.md`, Losing and leaving: stop the work, see it stopped, release, follow.
+//! protocol.md §7.1: stop the work, see it stopped, release, follow.
 
 use super::*;
 

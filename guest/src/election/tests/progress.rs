@@ -1,4 +1,4 @@
-//! `protocol.md`, Losing and leaving: a leader whose work cannot be put on record makes way.
+//! protocol.md §5: a leader whose work cannot be put on record makes way.
 
 use super::slow::World;
 use super::*;

@@ -1,4 +1,4 @@
-//! `protocol.md`, Slots: claims, in the service's time.
+//! protocol.md §6: claims, in the service's time.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! `protocol.md`, Losing and leaving: work that fails ends the leadership, with a cool-down.
+//! protocol.md §7.1: work that fails ends the leadership, with a cool-down.
 
 use super::*;
 

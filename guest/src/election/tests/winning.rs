@@ -1,4 +1,4 @@
-//! `protocol.md`, Winning.
+//! protocol.md §4.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! From the lease to leading: the term is raised. `protocol.md`, Winning 3 and 4.
+//! From the lease to leading: the term is raised. protocol.md §4.3, §4.4.
 
 use core::time::Duration;
 
@@ -42,7 +42,7 @@ impl Raise {
 }
 
 impl Step<'_> {
-    /// 3. Raise the term.
+    /// protocol.md §4.3. Raise the term.
     pub(in crate::election) fn raise_term(
         &mut self,
         mut attempt: Attempt,
@@ -85,7 +85,7 @@ impl Step<'_> {
         let Phase::Raising(raise) = &self.state.phase else { return None };
         let (lease, left) = (raise.lease, raise.valid_until.saturating_sub(now));
         if left.is_zero() {
-            // 4. One that cannot finish inside its validity releases.
+            // protocol.md §4.4. One that cannot finish inside its validity releases.
             self.state.health.not_raised(now + raise.stays_out);
             self.state.phase = self.give_back(lease, now);
             return self.send_release(now);

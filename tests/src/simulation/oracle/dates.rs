@@ -1,4 +1,4 @@
-//! What the dates of answers tell a candidate of the service's time. `protocol.md`, Service time.
+//! What the dates of answers tell a candidate of the service's time. protocol.md §8.
 //!
 //! The judge keeps books of its own, from the dates that reached the candidate and from the candidate's
 //! clock. Wrong dates, dates that stand still and a service's clock that was set are nothing special here.

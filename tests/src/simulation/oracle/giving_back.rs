@@ -1,4 +1,4 @@
-//! Winning 2 and Losing: a lease that a candidate may have acquired, unseen, is released by its id
+//! protocol.md §4.2 and §7.1: a lease that a candidate may have acquired, unseen, is released by its id
 //! before the candidate turns to anything else, and before it leaves.
 //!
 //! Not where it stood still meanwhile, or takes longer to leave than its runner lets it; nor where it

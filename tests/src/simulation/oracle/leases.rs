@@ -1,4 +1,4 @@
-//! I8: nobody acts on a lease id that is not its own, and nobody has an id that another had.
+//! I8 (protocol.md §12): nobody acts on a lease id that is not its own, and nobody has an id that another had.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! I6: a leader soon after the last one is gone.
+//! I6 (protocol.md §12): a leader soon after the last one is gone.
 //!
 //! Judged wherever no fault disturbs the others: from ten seconds before the loss until a leader
 //! must be there, and somebody else lives all that time.

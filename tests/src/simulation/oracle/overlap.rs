@@ -1,4 +1,4 @@
-//! I1: handler spans of two terms never overlap in true time.
+//! I1 (protocol.md §12): handler spans of two terms never overlap in true time.
 //!
 //! Without A3 they may, from the instant at which somebody ended the lease, for a renewal
 //! interval and a request time-out. When the network or a pause keeps the old leader from

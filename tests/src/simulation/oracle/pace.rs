@@ -1,4 +1,4 @@
-//! I7: no answer, error or timing makes a candidate stop contending. And none makes it run hot.
+//! I7 (protocol.md §12): no answer, error or timing makes a candidate stop contending. And none makes it run hot.
 //!
 //! Whoever lives and does not stand still sends something in every poll or renewal interval and
 //! request time-out, until it leaves; and it leaves within the time that the runner gives it. Whose

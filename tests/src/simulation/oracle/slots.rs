@@ -1,4 +1,4 @@
-//! I5. At-most-once: no slot has two turns. At-least-once: no slot has two turns of one attempt,
+//! I5 (protocol.md §12). At-most-once: no slot has two turns. At-least-once: no slot has two turns of one attempt,
 //! none is left neither completed nor abandoned for a later one, and none at the end. Always: no
 //! turn runs that was not claimed, no slot is claimed before its instant (by the dates that its
 //! candidate was told), the record never goes back, no value has two turns of one attempt, and where

@@ -1,4 +1,4 @@
-//! I4: a release, or a change to an heir, is sent only after the handler was seen stopped, and nothing is done under its
+//! I4 (protocol.md §12): a release, or a change to an heir, is sent only after the handler was seen stopped, and nothing is done under its
 //! lease after it.
 
 use std::collections::BTreeSet;

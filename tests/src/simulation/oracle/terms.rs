@@ -1,4 +1,4 @@
-//! I2: terms are won in strictly rising order.
+//! I2 (protocol.md §12): terms are won in strictly rising order.
 //!
 //! The protocol's one exception: a record that is lost and won again within one second of the
 //! service's clock. What a candidate found there decides how near that may be.

@@ -1,4 +1,4 @@
-//! I3: nothing of a handler after its validity.
+//! I3 (protocol.md §12): nothing of a handler after its validity.
 //!
 //! A leader's validity is reckoned here from the wire: a lease and its margin, on the leader's
 //! own clock, from when the newest acquire or renewal was sent that the store carried out, that
@@ -94,7 +94,7 @@ fn after(history: &History, valid: Validity, news: &Answered, applied: bool) -> 
     }
 }
 
-/// `protocol.md`, Holding: what says that a lease is lost.
+/// protocol.md §5: what says that a lease is lost.
 fn is_lost(answer: Answer, own: Option<u128>) -> bool {
     match answer.status {
         200 => answer.lease.is_some() && answer.lease != own,
