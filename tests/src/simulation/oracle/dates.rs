@@ -44,7 +44,8 @@ pub fn told(history: &History, who: Who, at: Millis) -> Option<u64> {
     let (mut known, mut odd) = (None::<Reading>, None::<Reading>);
     for entry in between(history, 0, at) {
         match entry.what {
-            What::Forgot(one) if one == who => (known, odd) = (None, None),
+            // What it forgets at that instant, it knew when it sent something then.
+            What::Forgot(one) if one == who && entry.at < at => (known, odd) = (None, None),
             What::Answered(number, _) => {
                 let Some(date) = date(who, &history.asked[number]) else { continue };
                 let shown = clock.shows(entry.at);

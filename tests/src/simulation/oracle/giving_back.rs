@@ -71,7 +71,9 @@ pub fn giving_back(history: &History) -> Vec<Violation> {
                 // With settings that cannot be used, it sends nothing.
                 let spoilt = [Fault::SettingsSpoilt, Fault::SecretSpoilt];
                 let unable = spoilt.into_iter().any(|fault| history.meets(fault, who, *at));
-                if !unable && told[who].is_none_or(|told| *at < told + LEAVING) {
+                // By a clock that is 1 % fast it gives up earlier.
+                let gave_up = |told| *at + LEAVING / 100 >= told + LEAVING;
+                if !unable && !told[who].is_some_and(gave_up) {
                     violations.extend(kept(history, who, attempts[who], *at, "has left with"));
                 }
             }

@@ -77,7 +77,7 @@ fn orders(history: &History) -> Vec<Violation> {
                 || order.is_outdone_unawares(&wins)
         };
         let answers = order.is_heard() && !order.is_unheard(ends) && !order.is_replaced(ends);
-        if ends <= over && answers && !order.is_settled(ends, led(ends)) {
+        if ends <= over && answers && order.holds(ends) && !order.is_settled(ends, led(ends)) {
             let what = format!("c{who} was told at {at} ms to hand over, and does not answer");
             violations.push(violation("hand over", ends, what));
         }
@@ -224,6 +224,17 @@ impl Order<'_> {
         })
     }
 
+    /// Whether its candidate may hold the lease. One that cannot renew, for want of a token, leads no more
+    /// and has nothing to tell.
+    fn holds(&self, until: Millis) -> bool {
+        let lease = slowly(self.history.lives[self.who].periods.lease);
+        between(self.history, until.saturating_sub(lease), until).iter().any(|entry| {
+            let asked = self.history.carried_out(entry.what);
+            let keeps = |step| matches!(step, Step::Acquire | Step::Renew);
+            asked.is_some_and(|asked| asked.who == self.who && keeps(asked.step))
+        })
+    }
+
     /// Whether its candidate tells that it does not hand over; or, where it led, leads no more.
     fn is_settled(&self, until: Millis, led: bool) -> bool {
         let (history, who) = (self.history, self.who);
@@ -324,7 +335,10 @@ fn changes(history: &History) -> Vec<Violation> {
                         offers.insert(lease, Offer { who, since: *at, open: false });
                     }
                     (Step::HandOver, None) => {
-                        offers.insert(lease, Offer { who, since: *at, open: true });
+                        // Nothing more is sent while the settings cannot be used.
+                        let spoilt = [Fault::SettingsSpoilt, Fault::SecretSpoilt];
+                        let open = !spoilt.into_iter().any(|fault| history.meets(fault, who, *at));
+                        offers.insert(lease, Offer { who, since: *at, open });
                         let age = asked.to.and_then(|to| Some(at - said.get(&to)?));
                         let took = looks[who].2;
                         let fresh = FRESH - FOR_REQUESTS + FOR_REQUESTS.max(4 * took);
@@ -401,7 +415,8 @@ fn words(history: &History) -> Vec<Violation> {
     let mut violations = Vec::new();
     for Entry { at, what } in &history.entries {
         match *what {
-            What::Answered(number, Answer { status: 200..=299, .. }) => {
+            // Of a write with another answer it does not know the tag, without which none is taken back.
+            What::Answered(number, Answer { status: 201, .. }) => {
                 let asked = &history.asked[number];
                 // One of an earlier term is nothing to the leader: it was late to hear of that one's end.
                 let counts = asked.word.is_some() && asked.word == term;

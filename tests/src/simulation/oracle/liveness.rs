@@ -13,11 +13,10 @@
 //! - After the calm somebody leads, and everybody who lives then has its turn in the finale.
 
 use super::super::fault::Step;
-use super::super::history::{Entry, History, What, Who, Win};
+use super::super::history::{Asked, Entry, History, What, Who, Win};
 use super::super::plan::LONGEST_COOL_DOWN;
 use super::super::world::Millis;
-use super::calm::slowly;
-use super::progress::writes_fit;
+use super::calm::{between, slowly};
 use super::terms::lost_between;
 use super::{Violation, violation};
 
@@ -86,12 +85,24 @@ fn crash(history: &History, wins: &[Win], index: usize, who: Who) -> Option<Loss
     Some(Loss { at, who, most, how: "was killed" })
 }
 
+/// How soon somebody leads after a lease was released or changed.
+fn next_leads_within(history: &History, asked: &Asked, at: Millis) -> Millis {
+    let by_heir = slowly(1_000) + 14 * history.latency;
+    match asked.step {
+        Step::HandOver if !is_there(history, asked.to, at) => {
+            history.lives[asked.who].periods.lease + LATE + takes_over(history)
+        }
+        Step::HandOver => takes_over(history).max(by_heir),
+        _ => takes_over(history),
+    }
+}
+
 /// Whether the heir that came forward with this id lives: one that was killed just before leaves the lease
 /// that it is given to run out.
-fn is_there(history: &History, to: Option<u128>, index: usize) -> bool {
+fn is_there(history: &History, to: Option<u128>, at: Millis) -> bool {
     let heir = history.asked.iter().find(|asked| asked.forward && asked.lease == to);
     let Some(heir) = heir.map(|asked| asked.who) else { return false };
-    !history.entries[..index].iter().any(|entry| match entry.what {
+    !between(history, 0, at).iter().any(|entry| match entry.what {
         What::Killed(gone) | What::Left(gone) => gone == heir,
         _ => false,
     })
@@ -119,14 +130,7 @@ fn release(history: &History, wins: &[Win], index: usize) -> Option<Loss> {
     if lost_between(history, win.entry, index) || is_given_up(history, win, index) {
         return None;
     }
-    let by_heir = slowly(1_000) + 14 * history.latency;
-    let most = match asked.step {
-        Step::HandOver if !is_there(history, asked.to, index) => {
-            history.lives[asked.who].periods.lease + LATE + takes_over(history)
-        }
-        Step::HandOver => takes_over(history).max(by_heir),
-        _ => takes_over(history),
-    };
+    let most = next_leads_within(history, asked, entry.at);
     Some(Loss { at: entry.at, who: asked.who, most, how })
 }
 
@@ -203,15 +207,6 @@ fn nobody_after_the_calm(history: &History, wins: &[Win]) -> Option<Violation> {
     let index = history.entries.iter().position(|entry| entry.at >= at)?;
     let none = |what: &str| Some(violation("I6", at, what));
     let Some(win) = leader_at(wins, index) else { return none("nobody ever led") };
-    // It leaves the leadership to others when its work fails, or cannot be put on record; or when work
-    // that was to last came to its end.
-    let lasts = history.lives[win.who].every == 0;
-    let sick = !writes_fit(history, win.who)
-        || history.entries[win.entry..index].iter().any(|entry| match entry.what {
-            What::Sick(who) => who == win.who,
-            What::TurnOver(who, _) => lasts && who == win.who,
-            _ => false,
-        });
     let mut held = None;
     for entry in &history.entries[..index] {
         match entry.what {
@@ -226,7 +221,7 @@ fn nobody_after_the_calm(history: &History, wins: &[Win]) -> Option<Violation> {
                 }
                 // That another one leads in time is judged as after any release.
                 Step::Release | Step::HandOver => {
-                    (history.rotates || sick).then(|| entry.at + takes_over(history))
+                    Some(entry.at + next_leads_within(history, asked, at))
                 }
                 _ => held,
             };

@@ -67,7 +67,9 @@ fn is_excused(history: &History, older: &Span, to: Millis) -> bool {
         let hits = who == Some(older.who) || (who.is_none() && of_all);
         hits && at >= earlier && at <= to
     });
-    prompt || hindered
+    // With settings that cannot be used it renews nothing, and learns of nothing.
+    let spoilt = [Fault::SettingsSpoilt, Fault::SecretSpoilt];
+    prompt || hindered || spoilt.into_iter().any(|fault| history.meets(fault, older.who, to))
 }
 
 fn faults(history: &History) -> impl Iterator<Item = (Millis, Fault, Option<Who>)> {

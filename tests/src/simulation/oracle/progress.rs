@@ -12,7 +12,7 @@ use super::super::history::{Entry, History, Life, Periods, What, Who, Written};
 use super::super::token::GOOD;
 use super::super::world::Millis;
 use super::calm::{Calm, Tenancy, between, four_round_trips, slowly};
-use super::{Violation, violation};
+use super::{Violation, dates, violation};
 
 /// So long an outcome may wait for the next claim.
 const RIDE: Millis = 60_000;
@@ -63,7 +63,7 @@ pub fn progress(history: &History) -> Vec<Violation> {
 
 /// Whether a write of the record has the time for a round trip, beside two tries of a renewal, until the
 /// next renewal or at least. Where its settings leave none, a leader makes way.
-pub(super) fn writes_fit(history: &History, who: Who) -> bool {
+fn writes_fit(history: &History, who: Who) -> bool {
     let Periods { lease, margin, renew, timeout, .. } = history.lives[who].periods;
     let trip = slowly(2 * history.latency);
     let beside = lease.saturating_sub(margin + trip + 2 * timeout);
@@ -117,6 +117,10 @@ impl Judge<'_> {
             let before = between(history, 0, due).iter().rev();
             let mut writes = before.filter_map(|e| history.carried_out(e.what)?.write.as_ref());
             if writes.next().is_some_and(|write| write.slot >= slot) {
+                continue;
+            }
+            // A date that differs by much counts when the next one agrees.
+            if dates::told(history, who, end).is_none_or(|told| told < slot + delay) {
                 continue;
             }
             let claimed = between(history, due, end).iter().any(|entry| claims(&entry.what));

@@ -175,7 +175,7 @@ impl Judge<'_> {
     fn began(&mut self, at: Millis, who: Who, term: u64, claim: Claim) {
         let problem = match self.claimed.get(&(who, term, claim)).copied() {
             None => "it did not claim",
-            Some(index) if index >= self.lost && !self.is_new(claim) => "ran before",
+            Some(index) if index >= self.lost && !self.is_new(who, term, claim) => "ran before",
             Some(_) => return,
         };
         let (slot, attempt, value) = (claim.0 / 1_000_000_000, claim.1, claim.2);
@@ -185,9 +185,15 @@ impl Judge<'_> {
     }
 
     /// A value has one turn of each attempt, whatever its slot.
-    fn is_new(&mut self, claim: Claim) -> bool {
+    ///
+    /// Where each term has one turn, slots say nothing: two terms may begin at the same instant by a service's
+    /// clock that went back.
+    fn is_new(&mut self, who: Who, term: u64, claim: Claim) -> bool {
         match claim {
             (_, attempt, Some(value)) => self.values.insert((value, attempt)),
+            (_, attempt, None) if self.history.lives[who].every == 0 => {
+                self.ran.insert((term, attempt, None))
+            }
             _ => self.ran.insert(claim),
         }
     }
