@@ -21,7 +21,8 @@
 //!   [`election::Step::answered`]); it never waits. The same code is driven by the
 //!   component, by tests with values, and by a simulation in virtual time.
 //! - The component is built without `std`, which would be a third of it and import terminals,
-//!   standard streams and more. What `std` would add to the prelude is in `prelude`.
+//!   standard streams and more. What `std` would add to the prelude is in
+//!   [`tenure_base::prelude`].
 //! - No request of an election has a body: a bodyless request is the one form that every WASI host
 //!   tried sends unharmed.
 

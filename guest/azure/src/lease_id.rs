@@ -25,12 +25,11 @@ impl LeaseId {
     pub fn parse(text: &str) -> Option<LeaseId> {
         let bare = match text.as_bytes() {
             [b'{', .., b'}'] | [b'(', .., b')'] => text.get(1..text.len() - 1)?,
-            _ if text.len() == 32 => text,
-            dashed if dashed.len() == 36 => text,
-            _ => return None,
+            _ => text,
         };
-        let dashed = bare.len() == 36 || bare.len() == text.len();
-        Uuid::try_parse(bare).ok().filter(|_| dashed).map(LeaseId)
+        // The library knows more spellings.
+        let known = bare.len() == 36 || text.len() == 32;
+        Uuid::try_parse(bare).ok().filter(|_| known).map(LeaseId)
     }
 }
 

@@ -18,6 +18,7 @@ pub fn parse(text: &str) -> Option<DateTime<Utc>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn what_is_no_instant_is_none() {
@@ -32,7 +33,13 @@ mod tests {
             "2026-01-02T03:04:61Z",
             "2026-01-02T03:04:05.Z",
             "2026-01-02T03:04:05Z ",
+            "2026-01-02T03:04:05+0100",
+            "2026-01-02T03:04:05+24:00",
+            "2026-01-02T03:04:05+01:60",
             "2026-1-2T03:04:05Z",
+            "+026-01-02T03:04:05Z",
+            "2026/01/02T03:04:05Z",
+            "2026-01-02é03:04:05Z",
         ] {
             assert_eq!(parse(text), None, "{text}");
         }
@@ -44,6 +51,15 @@ mod tests {
             assert_eq!(parse(text).map(format).as_deref(), Some(text));
         }
         assert_eq!(parse("2026-01-02T05:04:05+02:00"), parse("2026-01-02T03:04:05Z"));
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_panics(text in "[0-9TZ:.+-]{0,35}|\\PC{0,30}") {
+            if let Some(date) = parse(&text) {
+                prop_assert_eq!(parse(&format(date)), Some(date));
+            }
+        }
     }
 
     #[test]
