@@ -28,7 +28,7 @@ use super::notice::{self, CANDIDATE};
 use super::record::{Judged, Record, Unusable, encoded};
 use super::releasing::LONGEST_OFFER;
 use super::settings::MOST_PRIORITY;
-use super::steering::{InVain, JUST_SEEN};
+use super::steering::{InVain, just_seen};
 use super::text::{LONGEST_NAME, fit};
 use super::timings::Timings;
 use super::trouble::TroubleClass;
@@ -64,18 +64,19 @@ const LONGEST_HERE: Duration = Duration::from_secs(30);
 /// its lease whenever that is given to it.
 ///
 /// Of the 60 s for which the heir looks go: 1 s, since dates have whole seconds; what the look `took`, for
-/// the way back of its answer; 2 s, in which the leader may begin to give the lease ([`JUST_SEEN`]); 21 s up
-/// to the end of its last try ([`LONGEST_OFFER`]); and 0.5 s up to the next look of the heir. That leaves
-/// 35.5 s less what the look took. The longest request time-out that the other periods allow is 27.75 s
-/// (60 − 2.5 − 1 = 2 × (27.75 + 0.5)), and 7.75 s are left then.
+/// the way back of its answer; 2 to 8 s, in which the leader may begin to give the lease ([`just_seen`]);
+/// 21 s up to the end of its last try ([`LONGEST_OFFER`]); and 0.5 s up to the next look of the heir. That
+/// leaves 29.5 s or more, less what the look took. The longest request time-out that the other periods allow
+/// is 27.75 s (60 − 2.5 − 1 = 2 × (27.75 + 0.5)), and 1.75 s are left then.
 fn longest_here(took: Duration) -> Duration {
-    let given = SECOND + took + JUST_SEEN + LONGEST_OFFER + QUICK;
+    let given = SECOND + took + just_seen(took) + LONGEST_OFFER + QUICK;
     LONGEST_HERE.min(HEIR_LOOKS.saturating_sub(given))
 }
 
-/// From one coming forward to the next an heir asks for its lease, looks who leads, looks at the blob
-/// beside and writes there.
-const REQUESTS: u32 = 4;
+/// Where requests take long, one coming forward is so many of them after the one before, beside the four
+/// seconds: the heir looks who leads, looks at the blob beside and writes there, which is three; it asks
+/// for its lease before each of them.
+const REQUESTS: u32 = 6;
 
 /// How long after it saw the heir a leader still waits for the end of its work.
 pub(super) const LEADER_WAITS: Duration = Duration::from_secs(45);
@@ -409,7 +410,7 @@ impl Step<'_> {
                 let (lease, term) = seen.called?;
                 (seen.candidate == order.to && term == hold.term()).then_some(lease)
             });
-            return order.looked(known.map(|_| here), now);
+            return order.looked(known.map(|_| here), (sent, now));
         }
         hold.look_for_heir = now + PRIORITY_EVERY;
         let higher = seen.filter(|seen| seen.priority > priority && seen.candidate != *own);

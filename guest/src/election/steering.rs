@@ -47,8 +47,8 @@ pub(super) struct HandOver {
     pub to: String,
     /// The heir that stands there, as far as is known.
     heir: Option<LeaseId>,
-    /// When it was seen there last.
-    seen: Moment,
+    /// It was seen there: the lease may be given to it until then.
+    fresh_until: Moment,
     /// The record named it: it can know.
     named: bool,
     /// The last look was answered.
@@ -74,8 +74,14 @@ pub(super) enum InVain {
     WorkWentOn,
 }
 
-/// The lease is given to no heir that was seen longer ago.
-pub(super) const JUST_SEEN: Duration = Duration::from_secs(2);
+/// The lease is given to no heir that was seen longer ago, by a look that took so long. A renewal and the
+/// outcome of the last turn may go out in between, and each takes about as long as the look.
+pub(super) fn just_seen(took: Duration) -> Duration {
+    (3 * took).clamp(SHORTEST_SEEN, LONGEST_SEEN)
+}
+
+const SHORTEST_SEEN: Duration = Duration::from_secs(2);
+const LONGEST_SEEN: Duration = Duration::from_secs(8);
 
 impl HandOver {
     /// When to look for the heir, which has to hear of it first.
@@ -98,15 +104,15 @@ impl HandOver {
     }
 
     /// Takes what a look has shown: who stands there; none, when it told nothing.
-    pub fn looked(&mut self, here: Option<Option<LeaseId>>, now: Moment) {
+    pub fn looked(&mut self, here: Option<Option<LeaseId>>, (sent, now): (Moment, Moment)) {
         self.look = now + QUICK;
         self.asked = here.is_some();
         let Some(heir) = here else { return };
         if heir.is_some() {
-            if self.seen == Moment::ZERO {
+            if self.fresh_until == Moment::ZERO {
                 self.until = now + LEADER_WAITS;
             }
-            self.seen = now;
+            self.fresh_until = now + just_seen(now.saturating_sub(sent));
         }
         self.heir = heir;
     }
@@ -116,7 +122,7 @@ impl HandOver {
         match self.heir {
             _ if !self.named => InVain::NotNamed,
             _ if !self.asked => InVain::NotAsked,
-            None if self.seen == Moment::ZERO => InVain::DidNotCome,
+            None if self.fresh_until == Moment::ZERO => InVain::DidNotCome,
             Some(_) if works => InVain::WorkWentOn,
             _ => InVain::WentAway,
         }
@@ -124,7 +130,7 @@ impl HandOver {
 
     /// Whether the lease may be given to the heir.
     fn is_ready(&self, now: Moment) -> bool {
-        self.heir.is_some() && now <= self.seen + JUST_SEEN
+        self.heir.is_some() && now <= self.fresh_until
     }
 }
 
@@ -236,8 +242,8 @@ impl Step<'_> {
         }
         // Of one that is on record already it knows that it can hear of it.
         let named = matches!(&self.state.phase, Phase::Holding(hold) if hold.names(Some(&to)));
-        let (heir, seen, look) = (None, Moment::ZERO, now);
-        let order = HandOver { to, heir, seen, named, asked: false, look, until };
+        let (heir, fresh_until, look) = (None, Moment::ZERO, now);
+        let order = HandOver { to, heir, fresh_until, named, asked: false, look, until };
         self.state.steering.giving_up = Some(GivingUp::HandOver(order));
     }
 

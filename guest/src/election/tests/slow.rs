@@ -53,6 +53,8 @@ pub(super) struct World {
     pub refuses: Refuses,
     /// Turns never end by themselves.
     pub endless: bool,
+    /// How long the host takes to stop the work of a leadership that is to be given up.
+    pub grace: Duration,
     pub now: Moment,
     pub turns: BTreeMap<&'static str, u32>,
     pub slots: Vec<Timestamp>,
@@ -87,6 +89,7 @@ impl World {
             answers_late: false,
             refuses: Box::new(|_, _| false),
             endless: false,
+            grace: Duration::ZERO,
             now,
             turns: BTreeMap::new(),
             slots: Vec::new(),
@@ -215,9 +218,14 @@ impl World {
             self.slots.push(turn.slot);
             runner.turn_ends = Some(if endless { Moment::MAX } else { now + TURN });
         }
-        // The host stops the work at once when it is asked to, or when the leadership is over.
-        let stops = report.ending.is_some() || report.wind_down;
-        runner.turn_ends = runner.turn_ends.map(|ends| if stops { now } else { ends });
+        let over = report.ending.is_some();
+        runner.turn_ends = runner.turn_ends.map(|ends| match report.wind_down {
+            _ if over => now,
+            true => ends.min(now + self.grace),
+            // It goes on when it is not to be brought to an end any more.
+            false if endless => Moment::MAX,
+            false => ends,
+        });
         self.endings.extend(report.ending.map(|ending| (name.clone(), ending, now)));
         self.troubles.extend(report.trouble.into_iter().map(|t| (name.clone(), t, now)));
         self.leader();
@@ -300,6 +308,22 @@ fn a_higher_priority_is_handed_the_lease_at_a_long_round_trip_too() {
     world.round_trip = millis(2_500);
     assert!(world.run_until(seconds(180), |world| world.leader() == Some("second")));
     assert_eq!(world.service.held.len(), 2);
+}
+
+#[test]
+fn work_that_takes_long_to_stop_is_handed_over_at_a_long_round_trip_too() {
+    for (round_trip, answers_late) in both(&[500, 1_500, 2_000, 2_500, 2_700, 2_900]) {
+        let mut world = World::new(&[("first", SLOTS), ("second", SLOTS)]);
+        world.runners[1].due += seconds(20);
+        (world.round_trip, world.answers_late) = (millis(round_trip), answers_late);
+        (world.endless, world.grace) = (true, seconds(30));
+        world.run(seconds(60));
+        assert_eq!(world.leader(), Some("first"), "{round_trip} ms");
+        world.tell(0, Event::HandOver("second".into()));
+        let handed = world.run_until(seconds(120), |world| world.leader() == Some("second"));
+        assert!(handed, "{round_trip} ms: {:?}", world.troubles);
+        assert_eq!(world.service.held.len(), 2, "{round_trip} ms: the lease was never free");
+    }
 }
 
 #[test]

@@ -35,10 +35,14 @@ const WAITS: Millis = 45_000;
 /// dates without fractions, two since it was looked at, and one for the last write of the record.
 const FRESH: Millis = 13_000;
 
-/// Of that, for requests; longer where four of them take longer, each like the look that showed the
+/// Of that, for requests; longer where six of them take longer, each like the look that showed the
 /// heir; but not longer than so long altogether.
 const FOR_REQUESTS: Millis = 3_000;
 const LONGEST_FRESH: Millis = FRESH + 21_000;
+
+/// Of that, since it was looked at; longer where three requests like the look take longer.
+const JUST_SEEN: Millis = 2_000;
+const LONGEST_SEEN: Millis = 8_000;
 
 /// How long the lease is offered to an heir; longer where that is no time for the last write of the
 /// record and one request.
@@ -341,8 +345,9 @@ fn changes(history: &History) -> Vec<Violation> {
                         offers.insert(lease, Offer { who, since: *at, open });
                         let age = asked.to.and_then(|to| Some(at - said.get(&to)?));
                         let took = looks[who].2;
-                        let fresh = FRESH - FOR_REQUESTS + FOR_REQUESTS.max(4 * took);
-                        let fresh = slowly(fresh.min(LONGEST_FRESH));
+                        let fresh = FRESH - FOR_REQUESTS + FOR_REQUESTS.max(6 * took);
+                        let seen = JUST_SEEN.max((3 * took).min(LONGEST_SEEN)) - JUST_SEEN;
+                        let fresh = slowly(fresh.min(LONGEST_FRESH) + seen);
                         let most = fresh + four_round_trips(history).max(2 * took);
                         let old = |age| age > most;
                         // Who may write there may take the lease: what strangers write is not told here.
