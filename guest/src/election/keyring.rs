@@ -130,6 +130,10 @@ impl Keyring {
             Err(trouble) => {
                 let mut pace = self.pace.unwrap_or(Pace::at(now));
                 pace.failed(now, PATIENCE, chance);
+                // Nothing can be sent when the one in hand has ended: the first try after that, with all the
+                // time that there is, does not wait.
+                let ends = self.token.as_ref().map(|held| held.until).filter(|ends| sent < *ends);
+                pace.next = ends.map_or(pace.next, |ends| ends.max(now).min(pace.next));
                 self.pace = Some(pace);
                 Err(trouble)
             }

@@ -27,7 +27,7 @@ const BEARER: &str = "Bearer until-";
 pub async fn fetch(world: &Arc<World>, who: Who, timeout: Duration) -> Fetched {
     world.note(What::Fetched(who));
     let now = world.now();
-    let (answers, given, lost) = {
+    let (answers, given) = {
         let mut state = world.state();
         let latency = world.plan.latency;
         let answers = now + state.network.between(2 * latency.least, 2 * latency.most);
@@ -44,9 +44,9 @@ pub async fn fetch(world: &Arc<World>, who: Who, timeout: Duration) -> Fetched {
             let body = format!(r#"{{"access_token":"{token}","expires_in":"{seconds}"}}"#);
             Ok((200, body.into_bytes()))
         });
-        (answers, given, noise)
+        (answers, given)
     };
-    if lost {
+    if given.is_err() {
         let until = now + u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
         world.note(What::Struck(Fault::AnswerLost, Some(who), until));
     }

@@ -103,6 +103,25 @@ fn a_token_that_cannot_be_renewed_is_trouble_and_no_loss_while_the_old_one_is_go
 }
 
 #[test]
+fn a_token_that_could_not_be_renewed_is_asked_for_anew_when_it_ends() {
+    for seed in 0..50 {
+        let mut candidate = with_identity(move |_| token(60 + seed / 2));
+        candidate.chance = Counter(seed);
+        candidate.lead();
+        let ends = candidate.fetches[0].0 + seconds(60 + seed / 2);
+        candidate.identity = Box::new(move |at| match at < ends {
+            true => Err(Failure { kind: FailureKind::Timeout, detail: String::new() }),
+            false => token(3600),
+        });
+        let told = go_on(&mut candidate, seconds(140), available);
+        assert!(told.iter().all(|report| report.ending.is_none()), "{seed}: {told:?}");
+        // With the first renewal after that.
+        let after: Vec<_> = candidate.fetches.iter().filter(|(at, _)| *at >= ends).collect();
+        assert!(matches!(after[..], [(at, _)] if *at <= ends + seconds(6)), "{seed}: {after:?}");
+    }
+}
+
+#[test]
 fn a_token_that_is_asked_for_early_takes_no_time_from_an_order_to_hand_over() {
     // It is to be renewed at second 130, which takes longer than there is time, and good until 160.
     let mut candidate = with_identity(|at| match at.as_secs() {
