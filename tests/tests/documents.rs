@@ -174,12 +174,15 @@ fn commands(console: &str) -> Vec<String> {
 
 /// The text outside of fences and of code in the line.
 fn prose(text: &str) -> String {
+    unfenced(text).split('`').step_by(2).collect()
+}
+
+fn unfenced(text: &str) -> String {
     let lines = parts(text).into_iter().filter_map(|part| match part {
         Part::Line(line) => Some(line),
         Part::Fenced(..) => None,
     });
-    let lines: Vec<_> = lines.collect();
-    lines.join("\n").split('`').step_by(2).collect()
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 /// By which a heading is linked to.
@@ -248,6 +251,25 @@ fn a_link_that_leads_nowhere_is_found() {
     ] {
         assert_eq!(broken(&here, link).is_some(), is_wrong, "{link}");
     }
+}
+
+#[test]
+fn files_that_are_named_exist() {
+    let folders =
+        ["benches/", "deploy/", "docs/", "examples/", "guest/", "host/", "tests/", ".ci/"];
+    let (mut seen, mut wrong) = (0, Vec::new());
+    for (path, text) in documents() {
+        for name in unfenced(&text).split('`').skip(1).step_by(2) {
+            if folders.iter().any(|folder| name.starts_with(folder)) && !name.contains(' ') {
+                seen += 1;
+                if !root().join(name).exists() {
+                    wrong.push(format!("{}: {name}", path.display()));
+                }
+            }
+        }
+    }
+    assert_eq!(wrong, [""; 0]);
+    assert!(seen > 20, "{seen}");
 }
 
 #[test]
