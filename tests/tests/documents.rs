@@ -468,18 +468,6 @@ fn the_table_of_options_is_that_of_the_program() {
     assert_eq!(listed, known);
 }
 
-/// Until the test of `guest/azure` reads the page itself.
-#[test]
-fn the_readme_permits_what_the_page_on_security_permits() {
-    let rows = |text: &str| -> Vec<String> {
-        let lines = text.lines().skip_while(|line| !line.starts_with("| request | SAS"));
-        lines.take_while(|line| line.starts_with('|')).map(str::to_owned).collect()
-    };
-    let page = rows(&read("docs/security.md"));
-    assert!(page.len() > 10);
-    assert_eq!(rows(&read("README.md")), page);
-}
-
 /// The first console that begins with `cargo init`, and the first Rust.
 fn newcomer(path: &str) -> (Vec<String>, String) {
     let text = read(path);

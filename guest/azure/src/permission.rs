@@ -1,5 +1,5 @@
 //! What a credential must permit for each operation (REST: *Create a service SAS*, *Permissions for
-//! calling blob data operations*). The README has the same table.
+//! calling blob data operations*). The page on security has the same table.
 
 use super::operation::Operation;
 
@@ -42,8 +42,8 @@ mod tests {
     use crate::{LeaseId, Metadata};
 
     #[test]
-    fn the_readme_has_the_same_table() {
-        let readme = include_str!("../../../README.md");
+    fn the_page_on_security_has_the_same_table() {
+        let page = include_str!("../../../docs/security.md");
         let lease = LeaseId::parse("aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee").unwrap();
         let if_match = ETag("x".into());
         for operation in [
@@ -70,7 +70,7 @@ mod tests {
         ] {
             let Permission { letters, action } = operation.permission();
             let row = format!("| {} | {letters} | `{action}` |", operation.name());
-            assert!(readme.contains(&row), "README.md lacks: {row}");
+            assert!(page.contains(&row), "docs/security.md lacks: {row}");
         }
     }
 }
