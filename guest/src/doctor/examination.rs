@@ -12,16 +12,16 @@ use super::facts::Facts;
 use super::scratch::Scratch;
 use super::times::{Times, short};
 use super::{Finding, credential};
-use crate::election::{
-    Chance, Failure, Fetch, Fetched, Keyring, LONGEST_FETCH, Moment, Settings, Trouble,
-    fresh_lease_id,
-};
 use stage::Stage;
 use tenure_azure::answer::{Answer, Class};
 use tenure_azure::credential::Pass;
 use tenure_azure::operation::{ETag, Operation, Request};
 use tenure_azure::{BlobName, LeaseId, Metadata};
 use tenure_base::prelude::*;
+use tenure_core::{
+    Chance, Failure, Fetch, Fetched, Keyring, LONGEST_FETCH, Moment, Settings, Trouble,
+    fresh_lease_id,
+};
 
 /// The lease on the doctor's blob, in seconds: the shortest.
 const LEASE: u32 = 15;

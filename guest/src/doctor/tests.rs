@@ -6,10 +6,10 @@ use chrono::{DateTime, TimeDelta, Utc};
 use proptest::prelude::*;
 
 use super::*;
-use crate::election::FailureKind;
 use service::{ELECTION, MOST_QUESTIONS, Service, refused, settings, with_key};
 use tenure_azure::operation::Operation;
 use tenure_azure::{LeaseId, http_date};
+use tenure_core::FailureKind;
 
 fn of<'f>(findings: &'f [Finding], check: &str) -> &'f Finding {
     let found = findings.iter().find(|finding| finding.check == check);

@@ -2,8 +2,8 @@
 
 use tenure_base::json::{Object, Value, array};
 
-use crate::election::{Complaint, Course, Incumbent, LeaseState, Snapshot, Trouble, Turned};
 use tenure_base::prelude::*;
+use tenure_core::{Complaint, Course, Incumbent, LeaseState, Snapshot, Trouble, Turned};
 
 /// An answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -153,9 +153,9 @@ fn json(object: Option<&String>) -> Value<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::election::{Timestamp, TroubleClass, Turn};
     use core::time::Duration;
     use serde_json::json;
+    use tenure_core::{Timestamp, TroubleClass, Turn};
 
     const SEVEN: Timestamp = Timestamp(1_795_158_000_000_000_000);
 

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use super::bindings::tenure::election::types as wit;
-use crate::election::{
+use tenure_core::{
     Complaint, EndingReason, Event, Exchange, ExchangeResult, Incumbent, LeaseState, Needs,
     Outcome, Report, Settings, Snapshot, Standing, Trouble, TroubleClass, Turn, TurnId,
 };

@@ -13,9 +13,9 @@ use super::convert::nanos;
 use super::host::Host;
 use super::invocation::Invocation;
 use super::{Component, look, narrow};
-use crate::election::{Complaint, Keyring};
 use crate::entry::{self, Access, Admission, Answer, Refusal, Route};
 use tenure_base::prelude::*;
+use tenure_core::{Complaint, Keyring};
 
 /// Nothing is read of a body but its length.
 const MOST_BODY: u64 = 64 * 1024;

@@ -10,8 +10,8 @@ use super::plugged::Work;
 #[cfg(feature = "webhook")]
 use super::webhook::Work;
 use super::{HostChance, drive, look};
-use crate::election::{Complaint, Keyring, Next, OneTurn, Settings, Step, Turned};
 use tenure_base::prelude::*;
+use tenure_core::{Complaint, Keyring, Next, OneTurn, Settings, Step, Turned};
 
 /// What an invocation was told: enough for a turn.
 pub struct Invocation {

@@ -2,7 +2,7 @@
 //! `doctor`, `doctor`, on standard WASI 0.2 and nothing else.
 //!
 //! Everything here only moves bytes and time. What to send and what an answer means is
-//! decided in [`crate::election`] and [`tenure_azure`]; what a platform is answered, in
+//! decided in [`tenure_core`] and [`tenure_azure`]; what a platform is answered, in
 //! [`crate::entry`].
 
 mod clock;
@@ -27,16 +27,16 @@ mod webhook;
 
 use core::time::Duration;
 
-use crate::election::{
-    Ask, Chance, Complaint, Failure, Fetch, Fetched, Keyring, LONGEST_FETCH, Moment, Report,
-    Settings, Snapshot, Step, Todo, Trouble, TroubleClass,
-};
 use clock::{OwnClock, StepClock};
 use host::Host;
 use tenure_azure::answer::Answer;
 use tenure_azure::credential::{Credential, Pass};
 use tenure_azure::operation::Operation;
 use tenure_base as _;
+use tenure_core::{
+    Ask, Chance, Complaint, Failure, Fetch, Fetched, Keyring, LONGEST_FETCH, Moment, Report,
+    Settings, Snapshot, Step, Todo, Trouble, TroubleClass,
+};
 
 /// What the macro makes of `wit/`.
 mod bindings {
@@ -132,7 +132,7 @@ impl Guest for Component {
         let mut keyring = Keyring::default();
         let answer = ask_for_people(&settings, operation.clone(), &mut keyring, &|| clock.now());
         let answer = answer.map_err(wit::Trouble::from)?;
-        let left = crate::election::broken(&answer, &operation, &settings);
+        let left = tenure_core::broken(&answer, &operation, &settings);
         left.map(convert::nanos).map_err(Into::into)
     }
 }

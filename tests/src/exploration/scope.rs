@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use chrono::TimeDelta;
 use tenure_azure::{ETag, LeaseId, Operation};
-use tenure_guest::election::{LastSlot, Record, Settings, Timestamp};
+use tenure_core::{LastSlot, Record, Settings, Timestamp};
 use tenure_store::{Account, Request, Service};
 
 use super::known::{Known, Memo, digest};

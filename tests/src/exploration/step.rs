@@ -3,9 +3,7 @@
 use std::hash::{Hash, Hasher};
 
 use tenure_azure::{Answer, Operation};
-use tenure_guest::election::{
-    Ask, Event, Failure, FailureKind, Outcome, Report, Standing, Step, Todo,
-};
+use tenure_core::{Ask, Event, Failure, FailureKind, Outcome, Report, Standing, Step, Todo};
 
 use super::chance::Draws;
 use super::known::{Known, digest};

@@ -1,7 +1,7 @@
 //! Between the values of the core and those of the contract, as the component does it.
 
 use tenure::contract as wit;
-use tenure_guest::election as core;
+use tenure_core as core;
 
 fn nanos(span: std::time::Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)

@@ -10,7 +10,7 @@ use tenure::contract::{EndingReason, Event, Memory, Report, Standing};
 use tenure::handler::BoxFuture;
 use tenure::runner::Elector;
 use tenure::settings::Settings as HostSettings;
-use tenure_guest::election::Settings;
+use tenure_core::Settings;
 use tenure_store::Request;
 use tokio::select;
 

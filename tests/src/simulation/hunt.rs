@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Mutex;
 use std::thread;
 
-use tenure_guest::mutants::Mutant;
+use tenure_core::mutants::Mutant;
 
 use super::{Fidelity, Options};
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tenure::clock::Clock;
 use tenure_azure::credential::Pass;
 use tenure_azure::{Answer, Operation};
-use tenure_guest::election::{Ask, Course, Next, OneTurn, Settings, Snapshot, Step, Trouble, Turn};
+use tenure_core::{Ask, Course, Next, OneTurn, Settings, Snapshot, Step, Trouble, Turn};
 
 use super::clock::SimClock;
 use super::dice::Dice;

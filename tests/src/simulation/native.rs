@@ -9,7 +9,7 @@ use tenure::clock::Clock;
 use tenure::contract::{self as wit, Memory};
 use tenure_azure::secret::Secret;
 use tenure_azure::{Answer, Metadata, Operation};
-use tenure_guest::election::{
+use tenure_core::{
     Ask, Complaint, Environment, Event, Failure, FailureKind, OwnTime, Report, Settings, Step,
     Todo, Unreadable,
 };

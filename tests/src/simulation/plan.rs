@@ -12,7 +12,7 @@ pub use traits::{Trait, Traits};
 
 use std::time::Duration;
 
-use tenure_guest::election::Agenda;
+use tenure_core::Agenda;
 
 use super::dice::Dice;
 use super::fault::{Fault, Kind, Step};

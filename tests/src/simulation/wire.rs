@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use tenure_azure::http_date;
-use tenure_guest::election::Timestamp;
+use tenure_core::Timestamp;
 use tenure_store::{Request, Response};
 use uuid::Uuid;
 

@@ -5,11 +5,11 @@ use chrono::{DateTime, Utc};
 use super::super::{Finding, Verdict};
 use super::stage::Stage;
 use super::{Examination, LEASE, MARK};
-use crate::election::{self, Settings, Snapshot, Trouble};
 use tenure_azure::answer::{Answer, Class, LeaseState};
 use tenure_azure::credential::Credential;
 use tenure_azure::operation::Operation;
 use tenure_base::prelude::*;
+use tenure_core::{Settings, Snapshot, Trouble};
 
 impl Examination<'_> {
     pub(super) fn judge(
@@ -258,8 +258,10 @@ impl Examination<'_> {
 fn election(snapshot: &Snapshot, settings: &Settings) -> Vec<Finding> {
     const CHECK: &str = "election";
     let name = &settings.election;
-    let is_held =
-        matches!(snapshot.lease, election::LeaseState::Leased | election::LeaseState::Breaking);
+    let is_held = matches!(
+        snapshot.lease,
+        tenure_core::LeaseState::Leased | tenure_core::LeaseState::Breaking
+    );
     let mut findings = vec![Finding::good(
         CHECK,
         match (&snapshot.incumbent, is_held) {

@@ -5,11 +5,11 @@ use core::time::Duration;
 use chrono::{DateTime, TimeDelta, Utc};
 
 use super::super::{Examination, Finding, Question, Reply, Todo};
-use crate::election::{Chance, Failure, FailureKind, Settings};
 use tenure_azure::answer::Answer;
 use tenure_azure::operation::{ETag, Operation};
 use tenure_azure::{LeaseId, http_date};
 use tenure_base::prelude::*;
+use tenure_core::{Chance, Failure, FailureKind, Settings};
 
 pub const ELECTION: &str = "jobs/report";
 

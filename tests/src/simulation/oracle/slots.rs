@@ -9,7 +9,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tenure_guest::election::Missed;
+use tenure_core::Missed;
 
 use super::super::fault::Step;
 use super::super::history::{Asked, Entry, History, What, Who, Written};

@@ -1,6 +1,6 @@
 //! The machines of a schedule: their settings, versions and clocks.
 
-use tenure_guest::election::Settings;
+use tenure_core::Settings;
 
 use super::super::dice::Dice;
 use super::super::history::Periods;

@@ -31,7 +31,7 @@ impl Step<'_> {
     }
 
     /// Tells a trouble, unless it was told lately.
-    pub(in crate::election) fn tell(&mut self, class: TroubleClass, detail: String, now: Moment) {
+    pub(crate) fn tell(&mut self, class: TroubleClass, detail: String, now: Moment) {
         let trouble = Trouble { class, detail };
         if self.state.told.is_news(&trouble, now) {
             self.trouble.push(trouble);
@@ -40,12 +40,12 @@ impl Step<'_> {
 
     /// Tells what comes of an order: each one has its answer, also when it is the same as that to
     /// another one lately.
-    pub(in crate::election) fn answer_order(&mut self, class: TroubleClass, detail: String) {
+    pub(crate) fn answer_order(&mut self, class: TroubleClass, detail: String) {
         self.trouble.push(Trouble { class, detail });
     }
 
     /// Tells that a request was not answered, or not as hoped.
-    pub(in crate::election) fn tell_reply(
+    pub(crate) fn tell_reply(
         &mut self,
         operation: &Operation,
         reply: &Result<Answer, Failure>,
@@ -107,11 +107,7 @@ impl Step<'_> {
 }
 
 /// An answer that is not as hoped, for people.
-pub(in crate::election) fn trouble(
-    answer: &Answer,
-    operation: &Operation,
-    settings: &Settings,
-) -> Trouble {
+pub(crate) fn trouble(answer: &Answer, operation: &Operation, settings: &Settings) -> Trouble {
     let class = match answer.class {
         Class::Refused => TroubleClass::Refused,
         Class::MissingBlob | Class::MissingContainer => TroubleClass::Configuration,

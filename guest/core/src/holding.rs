@@ -364,7 +364,7 @@ impl Step<'_> {
 #[cfg(feature = "mutants")]
 pub(super) mod given_up {
     use super::Hold;
-    use crate::election::Moment;
+    use crate::Moment;
     use core::cell::RefCell;
     use tenure_azure::lease_id::LeaseId;
 

@@ -44,7 +44,7 @@ impl Values {
 }
 
 /// The first 64 bits of the SHA-256.
-pub(in crate::election) fn fingerprint(text: &str) -> u64 {
+pub(crate) fn fingerprint(text: &str) -> u64 {
     let hash = Sha256::digest(text.as_bytes());
     hash.iter().take(8).fold(0, |bits, byte| bits << 8 | u64::from(*byte))
 }

@@ -18,7 +18,7 @@ use tenure_azure::operation::Operation;
 
 /// The lease is ours; the term is not raised yet.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(in crate::election) struct Raise {
+pub(crate) struct Raise {
     pub lease: LeaseId,
     acquired: Moment,
     valid_until: Moment,
@@ -43,7 +43,7 @@ impl Raise {
 
 impl Step<'_> {
     /// protocol.md §4.3. Raise the term.
-    pub(in crate::election) fn raise_term(
+    pub(crate) fn raise_term(
         &mut self,
         mut attempt: Attempt,
         (sent, now): (Moment, Moment),
@@ -81,7 +81,7 @@ impl Step<'_> {
         Phase::Raising(Raise { lease, acquired: sent, valid_until, write, stays_out, handed })
     }
 
-    pub(in crate::election) fn raise(&mut self, now: Moment) -> Option<Wish> {
+    pub(crate) fn raise(&mut self, now: Moment) -> Option<Wish> {
         let Phase::Raising(raise) = &self.state.phase else { return None };
         let (lease, left) = (raise.lease, raise.valid_until.saturating_sub(now));
         if left.is_zero() {
@@ -99,7 +99,7 @@ impl Step<'_> {
         })
     }
 
-    pub(in crate::election) fn raised(
+    pub(crate) fn raised(
         &mut self,
         mut raise: Raise,
         operation: &Operation,

@@ -134,7 +134,7 @@ pub fn is_active(mutant: Mutant) -> bool {
 /// What the seeded bugs know of this machine's clock.
 #[cfg(feature = "mutants")]
 pub(crate) mod local {
-    use crate::election::{Moment, Timestamp};
+    use crate::{Moment, Timestamp};
     use chrono::{DateTime, Utc};
     use core::cell::RefCell;
     use std::collections::BTreeMap;

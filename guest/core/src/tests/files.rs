@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use super::*;
-use crate::election::{Environment, Unreadable};
+use crate::{Environment, Unreadable};
 use tenure_azure::secret::Secret;
 
 /// Variables, and files by their paths.

@@ -62,10 +62,7 @@ impl Timings {
         let left = valid_until.saturating_sub(now);
         self.beside_renewals(now, valid_until).max(least).min(self.request_timeout).min(left)
     }
-}
 
-#[cfg(doctor)]
-impl Timings {
     /// The longest time-out of a request that fits with the other periods.
     pub fn longest_timeout(&self) -> Duration {
         (self.lease.saturating_sub(self.margin + self.renew) / 2).saturating_sub(BACK_OFF)

@@ -36,7 +36,7 @@ impl TurnId {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::election::Timestamp;
+    use crate::Timestamp;
     use core::time::Duration;
 
     fn turn() -> Turn {

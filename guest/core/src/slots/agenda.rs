@@ -227,7 +227,7 @@ impl Agenda {
 }
 
 /// Whether a slot lies further in the future than the readings of two candidates can differ.
-pub(in crate::election) fn is_ahead(slot: Timestamp, now: Timestamp) -> bool {
+pub(crate) fn is_ahead(slot: Timestamp, now: Timestamp) -> bool {
     slot > now.plus(AHEAD)
 }
 

@@ -74,7 +74,7 @@ pub struct Trouble {
 
 impl Trouble {
     /// Two different schedules on one blob: most likely two jobs that share it by mistake.
-    pub(crate) fn of_schedules(theirs: Option<&str>, settings: &Settings) -> Option<Self> {
+    pub fn of_schedules(theirs: Option<&str>, settings: &Settings) -> Option<Self> {
         let (theirs, ours) = (theirs?, settings.agenda.words()?);
         let election = &settings.election;
         let detail = format!(
@@ -95,7 +95,7 @@ impl Trouble {
     }
 
     /// A claimed slot that keeps all turns waiting.
-    pub(crate) fn of_slot_ahead(slot: Timestamp) -> Self {
+    pub fn of_slot_ahead(slot: Timestamp) -> Self {
         let slot = slot.to_rfc3339();
         let detail = format!(
             "the last claimed slot, {slot}, lies in the future; no turn runs until then. If that is \

@@ -1,7 +1,7 @@
 //! Secrets from variables, and from files that variables name.
 
 use super::super::{Reader, shown, variable};
-use crate::election::environment::Unreadable;
+use crate::environment::Unreadable;
 use tenure_azure::secret::Secret;
 use tenure_base::prelude::*;
 
@@ -21,7 +21,7 @@ pub(super) fn file_of(secret: &str) -> Option<&'static str> {
 }
 
 /// The files that the variables name.
-pub(in crate::election::settings) fn files(get: impl Fn(&str) -> Option<String>) -> Vec<String> {
+pub(in crate::settings) fn files(get: impl Fn(&str) -> Option<String>) -> Vec<String> {
     let names = IN_FILES.iter().map(|(_, file)| *file);
     names.chain([variable::FEDERATED_TOKEN_FILE]).filter_map(get).collect()
 }

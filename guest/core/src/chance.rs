@@ -12,7 +12,7 @@ pub trait Chance {
 }
 
 /// A fresh lease id: one per attempt to win a term, never derived from a name.
-pub(crate) fn lease_id(chance: &mut dyn Chance) -> LeaseId {
+pub fn lease_id(chance: &mut dyn Chance) -> LeaseId {
     let bits = (u128::from(chance.bits()) << 64) | u128::from(chance.bits());
     LeaseId::from_random(bits.to_be_bytes())
 }

@@ -2,7 +2,21 @@
 //!
 //! A [`Step`] is one call from the host: it begins with what the candidate
 //! remembers, says which request to send ([`Todo::Send`]), takes the answer, and
-//! ends with a [`Report`] ([`Todo::Rest`]).
+//! ends with a [`Report`] ([`Todo::Rest`]). The parts cite the specification.
+//!
+//! # Design decisions
+//!
+//! - Nothing is kept between calls. What a candidate remembers goes out as an
+//!   opaque memory and comes back in, so that every call may run on a fresh instance.
+//! - The core asks and is answered ([`Step::next`], [`Step::answered`]); it never waits. The same
+//!   code is driven by the component, by tests with values, and by a simulation in virtual time.
+//! - It is built without `std` for the component, which would be a third of it and import terminals,
+//!   standard streams and more. What `std` would add to the prelude is in [`tenure_base::prelude`].
+//! - No request of an election has a body: a bodyless request is the one form that every WASI host
+//!   tried sends unharmed.
+
+#![deny(missing_docs)]
+#![cfg_attr(target_family = "wasm", no_std)]
 
 mod candidate;
 mod chance;
@@ -15,6 +29,8 @@ mod heir;
 mod history;
 mod holding;
 mod keyring;
+#[cfg_attr(not(feature = "mutants"), doc(hidden))]
+pub mod mutants;
 mod next_record;
 mod notice;
 mod one_turn;
@@ -28,6 +44,7 @@ mod service_clock;
 mod settings;
 mod slots;
 mod snapshot;
+mod state;
 mod steering;
 mod text;
 mod timings;
@@ -38,9 +55,7 @@ mod winning;
 mod write;
 
 pub use candidate::{Ask, Step, Todo};
-pub use chance::Chance;
-#[cfg(doctor)]
-pub(crate) use chance::lease_id as fresh_lease_id;
+pub use chance::{Chance, lease_id as fresh_lease_id};
 pub use environment::{Environment, Files, Unreadable};
 pub use failure::{Failure, FailureKind};
 pub use history::History;

@@ -207,7 +207,7 @@ impl Step<'_> {
     }
 
     /// Forgets a claimed slot that lies in the future, on an operator's word.
-    pub(in crate::election) fn reset_slot(&mut self, now: Moment) {
+    pub(crate) fn reset_slot(&mut self, now: Moment) {
         let Some(time) = self.slot_time(now) else { return };
         let Phase::Holding(hold) = &mut self.state.phase else { return };
         hold.resets_slot = self.settings.agenda.ahead(time, &hold.record).is_some();

@@ -1,7 +1,7 @@
 //! Whether a blob is ours to lead with: what is judged before anything is acquired.
 
 use super::{MOST_AHEAD, MOST_BYTES, ROOM, Record, RecordError, size};
-use crate::election::service_clock::Timestamp;
+use crate::service_clock::Timestamp;
 use tenure_azure::answer::Properties;
 use tenure_azure::name::BlobName;
 use tenure_base::prelude::*;

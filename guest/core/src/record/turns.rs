@@ -36,7 +36,7 @@ impl Outcome {
     ];
 
     /// Whether at-least-once delivery is done with a slot that ended so.
-    pub(in crate::election) fn is_final(self) -> bool {
+    pub(crate) fn is_final(self) -> bool {
         matches!(self, Self::Succeeded | Self::Abandoned)
     }
 
@@ -93,7 +93,7 @@ pub struct Started {
 
 impl Started {
     /// Its newest attempt.
-    pub(in crate::election) fn claim(&self) -> LastSlot {
+    pub(crate) fn claim(&self) -> LastSlot {
         LastSlot { slot: self.slot, attempt: self.attempt }
     }
 }
