@@ -7,8 +7,6 @@
 
 mod telling;
 
-pub(super) use telling::trouble;
-
 use core::time::Duration;
 
 use super::Moment;
@@ -17,13 +15,14 @@ use super::chore::Chore;
 use super::damping::Handed;
 use super::environment::Files;
 use super::failure::Failure;
+use super::health::Health;
 use super::heir::Heir;
+use super::history::Incumbent;
 use super::holding::Hold;
 use super::keyring::{Fetch, Keyring};
 use super::next_record::Began;
 use super::one_turn::Prospect;
-use super::postponed;
-use super::record::{Incumbent, Outcome};
+use super::record::Outcome;
 use super::releasing::Release;
 use super::report::{Ending, EndingReason, Event, Exchange, ExchangeResult, Report, Turn};
 use super::service_clock::{ServiceClock, Timestamp};
@@ -31,10 +30,9 @@ use super::settings::Settings;
 use super::steering::Steering;
 use super::timings::BACK_OFF;
 use super::trouble::{Told, Trouble, TroubleClass};
-use super::watchdog::Health;
 use super::winning::{Attempt, Raise, Watch};
 use crate::mutants::mutant;
-use crate::state;
+use crate::state::{self, Postponed};
 use chrono::{DateTime, TimeDelta, Utc};
 use serde::{Deserialize, Serialize};
 use tenure_azure::answer::{Answer, Class};
@@ -178,7 +176,7 @@ impl<'s> Step<'s> {
         event: Option<Event>,
         chance: &mut dyn Chance,
     ) -> Self {
-        let (events, memory) = memory.map(postponed::split).unwrap_or_default();
+        let Postponed { events, memory } = memory.map(Postponed::read).unwrap_or_default();
         let mut step = Self {
             settings,
             state: recall(&memory).unwrap_or_else(|| State {
@@ -404,8 +402,8 @@ impl<'s> Step<'s> {
 
     fn turn_ended(&mut self, outcome: Outcome, now: Moment, chance: &mut dyn Chance) {
         let Some(turn) = self.ended_turn(Some(outcome), now) else { return };
-        let watchdog = &self.settings.watchdog;
-        let out = self.state.health.turn_ended(outcome, watchdog, now, chance);
+        let policy = &self.settings.failure_policy;
+        let out = self.state.health.turn_ended(outcome, policy, now, chance);
         let Some(span) = out else {
             // What was to last as long as the leadership came to its end.
             let last = self.settings.agenda.is_one_turn_a_term() && turn.value.is_none();
@@ -463,7 +461,7 @@ fn remember(state: &State) -> Vec<u8> {
 
 /// What the files said when they were last good.
 pub(super) fn remembered_files(memory: &[u8]) -> Option<Files> {
-    recall(&postponed::split(memory).1).map(|state| state.files)
+    recall(&Postponed::read(memory).memory).map(|state| state.files)
 }
 
 /// Whether this is the memory of a step.

@@ -116,7 +116,7 @@ pub(super) fn row(record: &Record, candidate: &str, max_tenure: Option<Duration>
 
 #[cfg(test)]
 mod tests {
-    use super::super::record::Incumbent;
+    use super::super::history::Incumbent;
     use super::*;
 
     fn minute(minutes: u64) -> Timestamp {

@@ -13,29 +13,24 @@ use super::candidate::{Phase, Step, Todo, Wish};
 use super::chance::Chance;
 use super::chore::Chore;
 use super::failure::Failure;
-use super::heir::Heir;
+use super::heir::{Forward, Heir};
 use super::holding::Hold;
 use super::keyring::{ASK, Fetch, Fetched, Keyring, LEAST_FETCH, LONGEST_FETCH};
-use super::notice::{self, Notice};
+use super::notice::{self, LEAST_NOTICE, LONGEST_NOTICE, Notice};
 use super::report::{Exchange, ExchangeResult};
+use super::settings::Settings;
 use super::trouble::{Trouble, TroubleClass};
-use tenure_azure::answer::Answer;
+use tenure_azure::answer::{Answer, Class};
 use tenure_azure::credential::Pass;
 use tenure_azure::name::Aside;
 use tenure_azure::operation::Operation;
+use tenure_base::prelude::*;
 
 /// The longest that an early request for a token may take: as for a notice.
 const LONGEST_EARLY: Duration = Duration::from_secs(3);
 
 /// With secrets in files, a candidate is called so often at least, and reads them again.
 const READ_AGAIN: Duration = Duration::from_secs(4);
-
-/// The least time that a request about a notice is given.
-pub(super) const LEAST_NOTICE: Duration = Duration::from_millis(200);
-
-/// The longest that one may take: what happens meanwhile, the end of a turn or a wish to leave,
-/// waits for it.
-pub(super) const LONGEST_NOTICE: Duration = Duration::from_secs(1);
 
 impl Step<'_> {
     /// Begins with what an earlier look had in hand.
@@ -195,6 +190,59 @@ impl Step<'_> {
         }
     }
 
+    /// The request for the chore; none when there is nothing to do.
+    pub(super) fn chore(&self) -> Option<Operation> {
+        match &self.state.chore {
+            Chore::None => None,
+            Chore::Look(aside) => Some(Operation::LookAside(*aside)),
+            Chore::Leave { aside, over } => Some(Operation::WriteAside {
+                aside: *aside,
+                over: over.clone(),
+                metadata: match aside {
+                    Aside::Notice => Notice::of(self.settings)?.write(),
+                    Aside::Heir => self.forward()?.write(),
+                },
+            }),
+        }
+    }
+
+    /// Forgets the chore: what a look gave cause for may be otherwise after an event. The next look need not
+    /// wait for it then.
+    pub(super) fn drop_chore(&mut self, now: Moment) {
+        let had = core::mem::take(&mut self.state.chore) != Chore::None;
+        let soon = now + self.settings.timings.poll / 2;
+        if let (true, Phase::Watching(watch)) = (had, &mut self.state.phase) {
+            watch.pace.next = watch.pace.next.min(soon);
+        }
+    }
+
+    /// The longest that one request for the chore may take: nothing waits for a notice, but an heir has
+    /// to come forward however far away the service is.
+    pub(super) fn longest_chore(&self) -> Duration {
+        match &self.state.chore {
+            Chore::Look(Aside::Heir) | Chore::Leave { aside: Aside::Heir, .. } => {
+                self.settings.timings.request_timeout
+            }
+            _ => LONGEST_NOTICE,
+        }
+    }
+
+    /// Takes the answer to it, which `took` so long. Somebody else's blob is left untouched.
+    pub(super) fn chore_answered(&mut self, answer: Option<&Answer>, took: Duration) {
+        let (Chore::Look(aside), Some(answer)) = (core::mem::take(&mut self.state.chore), answer)
+        else {
+            return;
+        };
+        let over = match (answer.class, &answer.properties) {
+            (Class::MissingBlob, _) => None,
+            (Class::Done, Some(seen)) if notice::is_a_candidates(seen) => answer.etag.clone(),
+            _ => return,
+        };
+        if aside == Aside::Notice || self.may_come_forward(answer, took) {
+            self.state.chore = Chore::Leave { aside, over };
+        }
+    }
+
     /// Takes the answer to a request about a blob beside the election's.
     pub(super) fn ran_errand(
         &mut self,
@@ -203,7 +251,7 @@ impl Step<'_> {
         (sent, now): (Moment, Moment),
     ) {
         let answer = reply.as_ref().ok();
-        if let Some(trouble) = answer.and_then(|a| notice::strange(aside, a, self.settings)) {
+        if let Some(trouble) = answer.and_then(|a| strange(aside, a, self.settings)) {
             self.tell(trouble.class, trouble.detail, now);
         }
         match (aside, &mut self.state.phase) {
@@ -211,7 +259,7 @@ impl Step<'_> {
             (Aside::Notice, Phase::Holding(hold)) => {
                 hold.look_for_notice = now + notice::EVERY;
                 let notice = answer.and_then(Notice::fresh);
-                let trouble = notice.and_then(|n| Trouble::of_notice(&n, self.settings));
+                let trouble = notice.and_then(|n| n.problem(self.settings));
                 if let Some(trouble) = trouble {
                     self.tell(trouble.class, trouble.detail, now);
                 }
@@ -230,4 +278,22 @@ impl Step<'_> {
 fn in_time(at: Moment, end: Moment, now: Moment) -> Moment {
     let fits = end.saturating_sub(at.max(now)) >= LEAST_FETCH;
     if fits { at } else { end }
+}
+
+/// Trouble about a fresh blob beside the election's that holds what no candidate writes. It is as if it were
+/// not there.
+fn strange(aside: Aside, answer: &Answer, settings: &Settings) -> Option<Trouble> {
+    let seen = answer.properties.as_ref().filter(|seen| notice::is_a_candidates(seen))?;
+    let age = answer.date?.signed_duration_since(answer.modified?);
+    let fit = match aside {
+        Aside::Heir => Forward::is_fit(seen),
+        Aside::Notice => Notice::is_fit(seen),
+    };
+    let name = settings.election.aside_name(aside);
+    let detail = format!(
+        "the blob {name} holds what no candidate writes, and is ignored. See who else may write beside the \
+         election's blob, and delete this one"
+    );
+    let class = TroubleClass::Configuration;
+    (!fit && age.abs() < notice::FRESH).then_some(Trouble { class, detail })
 }

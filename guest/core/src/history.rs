@@ -1,8 +1,7 @@
 //! The leaders before the newest, as the record keeps them: few, and in few bytes.
 
-use super::record::{Incumbent, encoded};
 use super::service_clock::Timestamp;
-use super::text::{LONGEST_NAME, is_fit};
+use super::text::{LONGEST_NAME, encoded, is_fit};
 use serde::{Deserialize, Serialize};
 use tenure_base::prelude::*;
 
@@ -11,6 +10,19 @@ const MOST: usize = 10;
 
 /// And in no more bytes than this, encoded: the record has to hold more than its history.
 const MOST_BYTES: usize = 700;
+
+/// Who leads, for others.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Incumbent {
+    /// Its name; not unique.
+    pub name: String,
+    /// Its term.
+    pub term: u64,
+    /// When it won.
+    pub since: Timestamp,
+    /// Where it can be reached.
+    pub address: Option<String>,
+}
 
 /// The leaders before the newest, the last one first.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -6,17 +6,18 @@ mod recording;
 use core::time::Duration;
 
 use super::Moment;
-use super::candidate::{Phase, Step, Wish, trouble};
+use super::agenda::{Due, Task};
+use super::candidate::{Phase, Step, Wish};
 use super::chance::Chance;
 use super::damping::{self, Row};
 use super::failure::Failure;
 use super::notice::FIRST_LOOK;
 use super::one_turn::Prospect;
 use super::pace::Pace;
-use super::record::{Finished, Outcome, Record};
+use super::record::{Outcome, Record};
 use super::report::{Ending, EndingReason, Turn};
 use super::service_clock::{Timestamp, nanos};
-use super::slots::{Delivery, Due, Task};
+use super::slots::Delivery;
 use super::timings::BACK_OFF;
 use super::trouble::{Trouble, TroubleClass};
 use super::write::Write;
@@ -139,10 +140,10 @@ impl Hold {
         if mutant!(OutcomeNotRecorded) && self.record.delivery == Delivery::AtMostOnce {
             return;
         }
-        put_outcome(&mut self.record, turn.value.is_some(), outcome);
+        self.record.put_outcome(turn.value.is_some(), outcome);
         // An heir may be named while a turn runs.
         if let Some(write) = &mut self.write {
-            put_outcome(&mut write.record, turn.value.is_some(), outcome);
+            write.record.put_outcome(turn.value.is_some(), outcome);
         }
         self.outcome_unwritten = true;
         if outcome != Outcome::Succeeded {
@@ -157,17 +158,6 @@ impl Hold {
         let doubt = self.write.as_ref().is_some_and(|write| write.doubt);
         (self.outcome_unwritten && !doubt && self.renew.failures == 0)
             .then(|| Write::new(self.record.clone(), self.etag.clone(), Pace::at(now)))
-    }
-}
-
-/// Puts the outcome of the newest turn, for a value or of the schedule, into the record.
-pub(super) fn put_outcome(record: &mut Record, for_value: bool, outcome: Outcome) {
-    match (&mut record.started, record.last) {
-        (Some(started), _) if for_value => started.outcome = Some(outcome),
-        (_, Some(last)) if !for_value => {
-            record.finished = Some(Finished { slot: last.slot, outcome });
-        }
-        _ => {}
     }
 }
 
@@ -340,7 +330,7 @@ impl Step<'_> {
     /// The service says that the lease is gone: there is nothing to release.
     fn lose(&mut self, hold: &Hold, operation: &Operation, reply: &Reply, now: Moment) -> Phase {
         if let Ok(answer) = reply {
-            let detail = trouble(answer, operation, self.settings).detail;
+            let detail = Trouble::of_answer(answer, operation, self.settings).detail;
             self.tell(TroubleClass::LeaseLost, detail, now);
         }
         self.end(hold, EndingReason::LeaseLost);

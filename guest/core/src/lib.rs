@@ -18,6 +18,7 @@
 #![deny(missing_docs)]
 #![cfg_attr(target_family = "wasm", no_std)]
 
+mod agenda;
 mod candidate;
 mod chance;
 mod chore;
@@ -25,6 +26,8 @@ mod damping;
 mod environment;
 mod errands;
 mod failure;
+mod failure_policy;
+mod health;
 mod heir;
 mod history;
 mod holding;
@@ -50,32 +53,30 @@ mod text;
 mod timings;
 mod trouble;
 mod turn_id;
-mod watchdog;
 mod winning;
 mod write;
 
+pub use agenda::{Agenda, Due, Missed, Task};
 pub use candidate::{Ask, Step, Todo};
 pub use chance::{Chance, lease_id as fresh_lease_id};
 pub use environment::{Environment, Files, Unreadable};
 pub use failure::{Failure, FailureKind};
-pub use history::History;
+pub use failure_policy::FailurePolicy;
+pub use history::{History, Incumbent};
 pub use keyring::{Fetch, Fetched, Keyring, LONGEST_FETCH};
 pub use one_turn::{Course, Next, OneTurn, Prospect, Turned};
 pub use own_time::OwnTime;
-pub use record::{Finished, Incumbent, LastSlot, Outcome, Record, RecordError, Started, Values};
+pub use record::{Finished, LastSlot, Outcome, Record, RecordError, Started, Values};
 pub use report::{
     Ending, EndingReason, Event, Exchange, ExchangeResult, Report, Standing, Tenancy, Turn,
 };
 pub use service_clock::{ServiceClock, Timestamp};
 pub use settings::{Complaint, Needs, Settings};
-pub use slots::{
-    Agenda, Cron, CronError, Delivery, Due, Missed, Schedule, Task, ZONES_OF, Zone, ZoneOffset,
-};
+pub use slots::{Cron, CronError, Delivery, Schedule, ZONES_OF, Zone, ZoneOffset};
 pub use snapshot::{LeaseState, Snapshot, broken};
 pub use timings::Timings;
 pub use trouble::{Trouble, TroubleClass};
 pub use turn_id::TurnId;
-pub use watchdog::Watchdog;
 
 /// An instant of a candidate: the time since the origin of its `elapsed`.
 pub type Moment = core::time::Duration;

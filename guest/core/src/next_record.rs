@@ -1,9 +1,9 @@
 //! With which record a candidate begins to lead. protocol.md §4.3.
 
-use super::candidate::Step;
 use super::record::{Finished, LastSlot, Outcome, Record};
 use super::report::Turn;
 use super::service_clock::Timestamp;
+use super::settings::Settings;
 use crate::mutants::mutant;
 use serde::{Deserialize, Serialize};
 
@@ -76,47 +76,51 @@ impl Began {
     }
 }
 
-impl Step<'_> {
-    /// What is to be on the blob when this candidate leads. The term survives the loss of the
-    /// record, because it is at least the service's time in seconds.
-    ///
-    /// Where there is no record, a leader of this very second may have been forgotten: the term
-    /// is one higher than its own could be, and the second is over before the next
-    /// candidate that finds no record can acquire.
-    pub(super) fn next_record(&self, before: Option<Record>, since: Timestamp) -> Record {
-        let agenda = &self.settings.agenda;
-        let time = if mutant!(TermFromRecordAlone) { 0 } else { since.seconds() };
-        let least = match &before {
-            Some(before) => before.term.max(time),
-            None => time.saturating_add(1),
-        };
-        let mut before = before.unwrap_or_default();
-        if before.nonce == self.state.nonce {
-            self.state.began.correct(&mut before);
+/// What is to be on the blob when this candidate leads. The term survives the loss of the
+/// record, because it is at least the service's time in seconds.
+///
+/// Where there is no record, a leader of this very second may have been forgotten: the term
+/// is one higher than its own could be, and the second is over before the next
+/// candidate that finds no record can acquire.
+pub(super) fn next_record(
+    settings: &Settings,
+    nonce: u64,
+    began: &Began,
+    before: Option<Record>,
+    since: Timestamp,
+) -> Record {
+    let agenda = &settings.agenda;
+    let time = if mutant!(TermFromRecordAlone) { 0 } else { since.seconds() };
+    let least = match &before {
+        Some(before) => before.term.max(time),
+        None => time.saturating_add(1),
+    };
+    let mut before = before.unwrap_or_default();
+    if before.nonce == nonce {
+        began.correct(&mut before);
+    }
+    if let Some(schedule) = &agenda.schedule {
+        // The slots of another schedule were not this one's to run.
+        let other = before.schedule.as_ref().is_some_and(|words| *words != schedule.words());
+        let begin = agenda.begin(since);
+        let earlier = before.last.is_none_or(|last| other && last.slot < begin.slot);
+        if agenda.is_one_turn_a_term() {
+            before.begin_anew(begin);
+        } else if earlier && before.is_done() {
+            before.last = Some(begin);
         }
-        if let Some(schedule) = &agenda.schedule {
-            // The slots of another schedule were not this one's to run.
-            let other = before.schedule.as_ref().is_some_and(|words| *words != schedule.words());
-            let begin = agenda.begin(since);
-            let earlier = before.last.is_none_or(|last| other && last.slot < begin.slot);
-            if agenda.is_one_turn_a_term() {
-                before.begin_anew(begin);
-            } else if earlier && before.is_done() {
-                before.last = Some(begin);
-            }
-        }
-        before.enter_history();
-        Record {
-            changes: before.changes.saturating_add(1),
-            priority: self.settings.priority,
-            heir: None,
-            term: least.saturating_add(1),
-            leader: self.settings.name.clone(),
-            nonce: self.state.nonce,
-            since: since.to_whole_millis(),
-            address: self.settings.address.clone(),
-            schedule: agenda.words().or(before.schedule),
-            ..before
-        }
+    }
+    before.enter_history();
+    Record {
+        changes: before.changes.saturating_add(1),
+        priority: settings.priority,
+        heir: None,
+        term: least.saturating_add(1),
+        leader: settings.name.clone(),
+        nonce,
+        since: since.to_whole_millis(),
+        address: settings.address.clone(),
+        schedule: agenda.words().or(before.schedule),
+        ..before
     }
 }

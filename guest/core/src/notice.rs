@@ -10,14 +10,11 @@ use core::time::Duration;
 
 use chrono::TimeDelta;
 
-use super::heir::Forward;
-use super::record::encoded;
 use super::settings::Settings;
-use super::text::{LONGEST_NAME, LONGEST_SCHEDULE, fit};
-use super::trouble::{Trouble, TroubleClass};
+use super::text::{LONGEST_NAME, LONGEST_SCHEDULE, encoded, fit};
+use super::trouble::{SEPARATE, Trouble, TroubleClass};
 use tenure_azure::answer::{Answer, Properties};
 use tenure_azure::metadata::Metadata;
-use tenure_azure::name::Aside;
 use tenure_base::prelude::*;
 
 /// How long a leader leads before it looks for a notice.
@@ -27,7 +24,14 @@ pub(super) const FIRST_LOOK: Duration = Duration::from_secs(60);
 pub(super) const EVERY: Duration = Duration::from_secs(5 * 60);
 
 /// An older notice is nobody's any more: whoever still has another schedule leaves it again before.
-const FRESH: TimeDelta = TimeDelta::minutes(10);
+pub(super) const FRESH: TimeDelta = TimeDelta::minutes(10);
+
+/// The least time that a request about a notice is given.
+pub(super) const LEAST_NOTICE: Duration = Duration::from_millis(200);
+
+/// The longest that one may take: what happens meanwhile, the end of a turn or a wish to leave,
+/// waits for it.
+pub(super) const LONGEST_NOTICE: Duration = Duration::from_secs(1);
 
 /// Of the candidate that left a blob beside an election's; nothing else has it.
 pub(super) const CANDIDATE: &str = "tenurecandidate";
@@ -55,11 +59,30 @@ impl Notice {
         metadata
     }
 
+    /// Two different schedules on one blob, as the leader tells it. None: they are the same.
+    pub fn problem(&self, settings: &Settings) -> Option<Trouble> {
+        let Self { candidate, schedule } = self;
+        let (ours, election) = (settings.agenda.words()?, &settings.election);
+        let detail = format!(
+            "the candidate \"{candidate}\" of {election} has \"{schedule}\", this leader runs \
+             \"{ours}\"; {SEPARATE}"
+        );
+        (*schedule != ours).then_some(Trouble { class: TroubleClass::Schedule, detail })
+    }
+
     fn read(properties: &Properties) -> Option<Self> {
         let field = |name, longest| fit(properties.metadata.get(name)?, longest);
         let candidate = field(CANDIDATE, LONGEST_NAME)?;
         let notice = Self { candidate, schedule: field(SCHEDULE, LONGEST_SCHEDULE)? };
         is_a_candidates(properties).then_some(notice)
+    }
+
+    /// Whether a candidate wrote this, or a version that is not known.
+    pub fn is_fit(properties: &Properties) -> bool {
+        let fits = |name, longest| {
+            properties.metadata.get(name).is_none_or(|value| fit(value, longest).is_some())
+        };
+        fits(CANDIDATE, LONGEST_NAME) && fits(SCHEDULE, LONGEST_SCHEDULE)
     }
 
     /// The notice in the answer to a look, unless it is an old one.
@@ -68,29 +91,6 @@ impl Notice {
         let seen = answer.properties.as_ref().filter(|_| age.abs() < FRESH)?;
         Self::read(seen)
     }
-}
-
-/// Trouble about a fresh blob beside the election's that holds what no candidate writes. It is as if it were
-/// not there.
-pub(super) fn strange(aside: Aside, answer: &Answer, settings: &Settings) -> Option<Trouble> {
-    let seen = answer.properties.as_ref().filter(|seen| is_a_candidates(seen))?;
-    let age = answer.date?.signed_duration_since(answer.modified?);
-    let fit = match aside {
-        Aside::Heir => Forward::is_fit(seen),
-        Aside::Notice => {
-            let fits = |name, longest| {
-                seen.metadata.get(name).is_none_or(|value| fit(value, longest).is_some())
-            };
-            fits(CANDIDATE, LONGEST_NAME) && fits(SCHEDULE, LONGEST_SCHEDULE)
-        }
-    };
-    let name = settings.election.aside_name(aside);
-    let detail = format!(
-        "the blob {name} holds what no candidate writes, and is ignored. See who else may write beside the \
-         election's blob, and delete this one"
-    );
-    let class = TroubleClass::Configuration;
-    (!fit && age.abs() < FRESH).then_some(Trouble { class, detail })
 }
 
 /// Whether a blob was left by a candidate, of this version or another one, and may be written over.

@@ -7,8 +7,8 @@
 use core::time::Duration;
 
 use super::Moment;
-use super::holding::put_outcome;
-use super::record::{Incumbent, Outcome, Record};
+use super::history::Incumbent;
+use super::record::{Outcome, Record};
 use super::report::{Event, Report, Standing, Turn};
 use super::service_clock::Timestamp;
 use super::settings::Settings;
@@ -288,7 +288,7 @@ impl<'s> OneTurn<'s> {
         let outcome = if result.is_ok() { Outcome::Succeeded } else { Outcome::Failed };
         self.result.error = result.err();
         if let (Some((record, ..)), Some(turn)) = (&mut self.known, &self.result.turn) {
-            put_outcome(record, turn.value.is_some(), outcome);
+            record.put_outcome(turn.value.is_some(), outcome);
         }
         self.result.next = self.next_turn(now);
         let (course, event) = match outcome {

@@ -6,40 +6,40 @@
 use core::mem::discriminant;
 use core::time::Duration;
 
-use super::candidate::recalls;
+use super::candidate::{recalls, remembered_files};
+use super::environment::{Environment, Remembered};
 use super::report::{Event, Report, Standing};
-use super::settings::Complaint;
+use super::settings::{Complaint, Settings};
+use super::state::Postponed;
 use super::trouble::{Trouble, TroubleClass};
-use crate::state;
-use serde::{Deserialize, Serialize};
 use tenure_base::prelude::*;
-
-/// What such a memory begins with; no version of another one has this number.
-const POSTPONED: u8 = u8::MAX;
 
 /// How long until a candidate whose settings cannot be used is to be asked again.
 const PAUSE: Duration = Duration::from_secs(60);
 
-/// What waits, and the memory of the last step that was made.
-#[derive(Default, Serialize, Deserialize)]
-struct Postponed {
-    events: Vec<Event>,
-    memory: Vec<u8>,
-}
-
-impl Postponed {
-    fn read(memory: &[u8]) -> Self {
-        match memory.split_first() {
-            Some((&POSTPONED, rest)) => state::read(rest).unwrap_or_default(),
-            _ => Self { events: Vec::new(), memory: memory.into() },
+impl Settings {
+    /// As [`Settings::read`] for a candidate that has a memory: where the settings cannot be used, because a file is just
+    /// being replaced or replaced wrongly, all files are what they were when they last could. The
+    /// complaints are told beside that.
+    ///
+    /// # Errors
+    /// As [`Settings::read`].
+    pub fn read_on(
+        environment: impl Environment,
+        memory: Option<&[u8]>,
+    ) -> Result<(Self, Vec<Complaint>), Vec<Complaint>> {
+        let read = Self::read_from(&environment);
+        let (complaints, files) = match (read, memory.and_then(remembered_files)) {
+            (Ok(settings), _) => return Ok((settings, Vec::new())),
+            (Err(complaints), None) => return Err(complaints),
+            (Err(complaints), Some(files)) => (complaints, files),
+        };
+        let remembered = Remembered { environment: &environment, files: &files };
+        match Self::read_from(&remembered) {
+            Ok(settings) => Ok((settings, complaints)),
+            Err(_) => Err(complaints),
         }
     }
-}
-
-/// The events that wait in a memory, and the memory of the last step that was made.
-pub(super) fn split(memory: &[u8]) -> (Vec<Event>, Vec<u8>) {
-    let Postponed { events, memory } = Postponed::read(memory);
-    (events, memory)
 }
 
 impl Report {
@@ -57,7 +57,7 @@ impl Report {
         // Who never made a step holds nothing that could be given back.
         let leaves = postponed.events.iter().any(|event| matches!(event, Event::Leave(_)));
         let left = leaves && !recalls(&postponed.memory);
-        let memory = state::written(POSTPONED, &postponed);
+        let memory = postponed.written();
         let detail = Complaint::sentences(complaints);
         Self {
             memory,

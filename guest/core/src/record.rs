@@ -25,13 +25,12 @@ use field::Fields;
 
 use core::time::Duration;
 
-use super::history::History;
-use super::service_clock::Timestamp;
-use super::slots::{Delivery, is_ahead};
-use super::text::{LONGEST_ADDRESS, LONGEST_NAME, LONGEST_SCHEDULE};
+use super::history::{History, Incumbent};
+use super::service_clock::{Timestamp, is_ahead};
+use super::slots::Delivery;
+use super::text::{LONGEST_ADDRESS, LONGEST_NAME, LONGEST_SCHEDULE, encoded};
 use serde::{Deserialize, Serialize};
 use tenure_azure::metadata::Metadata;
-use tenure_azure::percent::{self, AsciiSet};
 use tenure_base::prelude::*;
 
 /// The format that this version writes, and the newest that it reads.
@@ -49,20 +48,11 @@ const ROOM: usize = 2048;
 /// seconds are out of reach of both: whoever wrote such a term is no candidate.
 const MOST_AHEAD: Duration = Duration::from_secs(10 * 366 * 24 * 3600);
 
+/// The highest priority of a candidate.
+pub(super) const MOST_PRIORITY: u32 = 1000;
+
 /// The leader of a record whose name no candidate has.
 const UNNAMED: &str = "unnamed";
-
-const ENCODED: &AsciiSet = &percent::UNRESERVED.remove(b':').remove(b'/');
-
-/// A value as metadata holds it.
-pub(super) fn encoded(value: &str) -> String {
-    percent::encode(value, ENCODED)
-}
-
-/// A value of metadata, unless it is none of text.
-pub(super) fn decoded(value: &str) -> Option<String> {
-    String::from_utf8(percent::decode(value)).ok()
-}
 
 fn size(metadata: &Metadata) -> usize {
     metadata.iter().map(|(name, value)| name.len() + value.len()).sum()
@@ -72,19 +62,6 @@ fn size(metadata: &Metadata) -> usize {
 fn printable(fields: Metadata) -> Metadata {
     let plain = |value: &str| value.bytes().all(|byte| matches!(byte, b' '..=b'~'));
     fields.iter().filter(|(_, value)| plain(value)).collect()
-}
-
-/// Who leads, for others.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Incumbent {
-    /// Its name; not unique.
-    pub name: String,
-    /// Its term.
-    pub term: u64,
-    /// When it won.
-    pub since: Timestamp,
-    /// Where it can be reached.
-    pub address: Option<String>,
 }
 
 /// The record of an election.
@@ -291,6 +268,17 @@ impl Record {
     pub(super) fn forget_unbegun(&mut self, slot: Timestamp) {
         let unbegun = Finished { slot, outcome: Outcome::NotStarted };
         self.finished = self.finished.filter(|finished| *finished != unbegun);
+    }
+
+    /// Puts on record how the newest turn ended, the one for a value or that of the schedule.
+    pub(super) fn put_outcome(&mut self, for_value: bool, outcome: Outcome) {
+        match (&mut self.started, self.last) {
+            (Some(started), _) if for_value => started.outcome = Some(outcome),
+            (_, Some(last)) if !for_value => {
+                self.finished = Some(Finished { slot: last.slot, outcome });
+            }
+            _ => {}
+        }
     }
 
     /// Claims the turn for a value.

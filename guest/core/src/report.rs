@@ -3,7 +3,8 @@
 
 use core::time::Duration;
 
-use super::record::{Incumbent, Outcome};
+use super::history::Incumbent;
+use super::record::Outcome;
 use super::service_clock::Timestamp;
 use super::trouble::Trouble;
 use serde::{Deserialize, Serialize};

@@ -9,6 +9,10 @@ use serde::{Deserialize, Serialize};
 use tenure_azure::rfc3339;
 use tenure_base::prelude::*;
 
+/// How far ahead a recorded slot may lie before it is trouble: more than the
+/// readings of two candidates can differ.
+const AHEAD: Duration = Duration::from_secs(10);
+
 /// A point in time, in nanoseconds since 1970-01-01T00:00:00Z.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Timestamp(pub u64);
@@ -142,6 +146,11 @@ impl ServiceClock {
     pub fn now(&self, at: Moment) -> Option<Timestamp> {
         Some(self.confirmed?.least(at))
     }
+}
+
+/// Whether a slot lies further in the future than the readings of two candidates can differ.
+pub(super) fn is_ahead(slot: Timestamp, now: Timestamp) -> bool {
+    slot > now.plus(AHEAD)
 }
 
 #[cfg(test)]

@@ -8,12 +8,12 @@ use core::time::Duration;
 
 use chrono::{DateTime, Utc};
 
-use super::candidate::remembered_files;
-use super::environment::{Environment, Files, Remembered};
-use super::slots::Agenda;
+use super::agenda::Agenda;
+use super::environment::{Environment, Files};
+use super::failure_policy::FailurePolicy;
+use super::record::MOST_PRIORITY;
 use super::text::{LONGEST_ADDRESS, LONGEST_NAME, is_plain};
 use super::timings::{Setting, Timings, Wanted};
-use super::watchdog::Watchdog;
 use account::Chosen;
 
 use tenure_azure::account::Account;
@@ -109,8 +109,6 @@ const TURN_TIMEOUT: RangeInclusive<Duration> =
     Duration::from_millis(100)..=Duration::from_secs(24 * 3600);
 const COOL_DOWN: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(3600);
 const MOST_FAILURES: u32 = 1000;
-/// The highest priority of a candidate.
-pub(super) const MOST_PRIORITY: u32 = 1000;
 const LONGEST_TENURE: Duration = Duration::from_secs(366 * 24 * 3600);
 const LONGEST_WARM_UP: Duration = Duration::from_secs(24 * 3600);
 
@@ -162,7 +160,7 @@ pub struct Settings {
     /// What it runs when it leads.
     pub agenda: Agenda,
     /// What its work is held to.
-    pub watchdog: Watchdog,
+    pub failure_policy: FailurePolicy,
     /// A leader makes way for a candidate of higher priority, if both have one.
     pub priority: Option<u32>,
     /// A leader resigns after so long.
@@ -182,30 +180,11 @@ impl Settings {
     /// # Errors
     /// Every complaint at once; none of them holds a secret.
     pub fn read(environment: impl Environment) -> Result<Self, Vec<Complaint>> {
-        Reader::new(&environment, None).settings()
+        Self::read_from(&environment)
     }
 
-    /// The same for a candidate that has a memory: where the settings cannot be used, because a file is just
-    /// being replaced or replaced wrongly, all files are what they were when they last could. The
-    /// complaints are told beside that.
-    ///
-    /// # Errors
-    /// As [`Settings::read`].
-    pub fn read_on(
-        environment: impl Environment,
-        memory: Option<&[u8]>,
-    ) -> Result<(Self, Vec<Complaint>), Vec<Complaint>> {
-        let read = Reader::new(&environment, None).settings();
-        let (complaints, files) = match (read, memory.and_then(remembered_files)) {
-            (Ok(settings), _) => return Ok((settings, Vec::new())),
-            (Err(complaints), None) => return Err(complaints),
-            (Err(complaints), Some(files)) => (complaints, files),
-        };
-        let remembered = Remembered { environment: &environment, files: &files };
-        match Reader::new(&remembered, None).settings() {
-            Ok(settings) => Ok((settings, complaints)),
-            Err(_) => Err(complaints),
-        }
+    pub(super) fn read_from(environment: &dyn Environment) -> Result<Self, Vec<Complaint>> {
+        Reader::new(environment, None).settings()
     }
 
     /// The files that the variables name. They are to be opened before anything else.
@@ -280,7 +259,7 @@ impl<'e> Reader<'e> {
         let address = reader.text(variable::ADDRESS, LONGEST_ADDRESS);
         let timings = reader.timings();
         let agenda = reader.agenda(election.as_ref(), timings.as_ref());
-        let watchdog = reader.watchdog(agenda.is_one_turn_a_term());
+        let failure_policy = reader.failure_policy(agenda.is_one_turn_a_term());
         let priority = reader.priority();
         let max_tenure = reader.max_tenure(timings.as_ref());
         let warm_up = reader.warm_up();
@@ -295,7 +274,7 @@ impl<'e> Reader<'e> {
                     address,
                     timings,
                     agenda,
-                    watchdog,
+                    failure_policy,
                     priority,
                     max_tenure,
                     warm_up,
@@ -434,7 +413,7 @@ impl<'e> Reader<'e> {
         self.duration_in(variable::WARM_UP, range, advice).unwrap_or_default()
     }
 
-    fn watchdog(&mut self, one_turn_a_term: bool) -> Watchdog {
+    fn failure_policy(&mut self, one_turn_a_term: bool) -> FailurePolicy {
         let turn_timeout = self.duration_in(
             variable::TURN_TIMEOUT,
             TURN_TIMEOUT,
@@ -445,7 +424,7 @@ impl<'e> Reader<'e> {
             COOL_DOWN,
             "choose long enough for another candidate to take over; 30s is usual",
         );
-        Watchdog {
+        FailurePolicy {
             turn_timeout,
             // What is to last does not fail three times.
             max_failures: self.max_failures().unwrap_or(if one_turn_a_term { 1 } else { 3 }),

@@ -4,11 +4,11 @@ use core::time::Duration;
 
 use chrono::{DateTime, Utc};
 
-use super::candidate::trouble;
-use super::record::{Finished, Incumbent, LastSlot, Record, Started};
+use super::agenda::{Due, Task};
+use super::history::Incumbent;
+use super::record::{Finished, LastSlot, Record, Started};
 use super::service_clock::Timestamp;
 use super::settings::Settings;
-use super::slots::{Due, Task};
 use super::trouble::{Trouble, TroubleClass};
 use tenure_azure::answer::{self, Answer, Class};
 use tenure_azure::operation::Operation;
@@ -78,7 +78,9 @@ impl Snapshot {
                 (state(properties.lease), judged.record)
             }
             (Class::MissingBlob | Class::MissingContainer, _) => (LeaseState::Absent, None),
-            _ => return Err(trouble(answer, &Operation::Look { lease: None }, settings)),
+            _ => {
+                return Err(Trouble::of_answer(answer, &Operation::Look { lease: None }, settings));
+            }
         };
         Ok(Self {
             lease,
@@ -116,7 +118,7 @@ pub fn broken(
     match answer.class {
         Class::Done => Ok(Duration::from_secs(answer.lease_time.unwrap_or(0).into())),
         Class::Conflict | Class::MissingBlob | Class::MissingContainer => Ok(Duration::ZERO),
-        _ => Err(trouble(answer, operation, settings)),
+        _ => Err(Trouble::of_answer(answer, operation, settings)),
     }
 }
 

@@ -4,7 +4,7 @@
 //! not there: it would be shown on terminals, and carried on from leader to leader in a record
 //! whose size the service bounds.
 
-use super::record::decoded;
+use tenure_azure::percent::{self, AsciiSet};
 use tenure_base::prelude::*;
 
 /// The longest name of a candidate, and the longest value of a turn, in bytes.
@@ -19,6 +19,18 @@ pub(super) const LONGEST_CRON: usize = 256;
 /// The longest schedule in words, in bytes: that of the longest cron expression, and the name of a time
 /// zone.
 pub(super) const LONGEST_SCHEDULE: usize = LONGEST_CRON + 64;
+
+const ENCODED: &AsciiSet = &percent::UNRESERVED.remove(b':').remove(b'/');
+
+/// A value as metadata holds it.
+pub(super) fn encoded(value: &str) -> String {
+    percent::encode(value, ENCODED)
+}
+
+/// A value of metadata, unless it is none of text.
+pub(super) fn decoded(value: &str) -> Option<String> {
+    String::from_utf8(percent::decode(value)).ok()
+}
 
 /// Whether a text has no characters that change the text around them: control characters, line
 /// separators, and those that turn the direction of writing (Unicode Standard Annex 9).

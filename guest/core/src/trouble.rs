@@ -3,10 +3,12 @@
 use core::time::Duration;
 
 use super::Moment;
-use super::notice::Notice;
 use super::service_clock::Timestamp;
 use super::settings::Settings;
 use serde::{Deserialize, Serialize};
+use tenure_azure::answer::{Answer, Class};
+use tenure_azure::credential::Credential;
+use tenure_azure::operation::Operation;
 use tenure_base::prelude::*;
 
 /// How often the same trouble is told while it lasts.
@@ -16,7 +18,7 @@ const REMINDER: Duration = Duration::from_secs(60);
 const REMEMBERED: usize = 6;
 
 /// What to do about two schedules.
-const SEPARATE: &str =
+pub(super) const SEPARATE: &str =
     "give every job an election of its own (during a change of schedule this is normal)";
 
 /// What kind of thing went wrong.
@@ -83,15 +85,30 @@ impl Trouble {
         (theirs != ours).then_some(Self { class: TroubleClass::Schedule, detail })
     }
 
-    /// The same for the leader, by the notice that another candidate left.
-    pub(super) fn of_notice(notice: &Notice, settings: &Settings) -> Option<Self> {
-        let Notice { candidate, schedule } = notice;
-        let (ours, election) = (settings.agenda.words()?, &settings.election);
-        let detail = format!(
-            "the candidate \"{candidate}\" of {election} has \"{schedule}\", this leader runs \
-             \"{ours}\"; {SEPARATE}"
-        );
-        (*schedule != ours).then_some(Self { class: TroubleClass::Schedule, detail })
+    /// An answer that is not as hoped, for people.
+    pub(super) fn of_answer(answer: &Answer, operation: &Operation, settings: &Settings) -> Self {
+        let class = match answer.class {
+            Class::Refused => TroubleClass::Refused,
+            Class::MissingBlob | Class::MissingContainer => TroubleClass::Configuration,
+            // That does not pass.
+            Class::Conflict if answer.code.as_deref() == Some("BlobImmutableDueToPolicy") => {
+                TroubleClass::Configuration
+            }
+            Class::Unavailable
+            | Class::Conflict
+            | Class::LeaseMismatch
+            | Class::ConditionNotMet => TroubleClass::Unavailable,
+            Class::Done | Class::Nonsense => TroubleClass::Nonsense,
+        };
+        let mut detail = answer.explain(operation, &settings.election, settings.account.name());
+        if let (Class::Refused, Credential::Sas(sas), Some(now)) =
+            (answer.class, settings.account.credential(), answer.date)
+            && let Some(times) = sas.times(now)
+        {
+            detail.push_str("; ");
+            detail.push_str(&times);
+        }
+        Self { class, detail }
     }
 
     /// A claimed slot that keeps all turns waiting.

@@ -12,6 +12,7 @@ use super::candidate::{Phase, Step, Wish, patience};
 use super::chance::{Chance, lease_id};
 use super::chore::Chore;
 use super::failure::Failure;
+use super::next_record::next_record;
 use super::pace::Pace;
 use super::record::{Judged, Record, Unusable};
 use super::timings::BACK_OFF;
@@ -298,7 +299,8 @@ impl Step<'_> {
     /// Nothing is acquired with whose record this candidate cannot begin to lead.
     pub(super) fn judge_next(&self, record: Option<Record>, now: Moment) -> Result<(), Unusable> {
         let since = self.state.service.estimate(now).unwrap_or_default();
-        self.next_record(record, since).judge_next(&self.settings.election)
+        let (nonce, began) = (self.state.nonce, &self.state.began);
+        next_record(self.settings, nonce, began, record, since).judge_next(&self.settings.election)
     }
 
     fn attempt(

@@ -6,12 +6,11 @@ use super::super::Moment;
 use super::super::chore::Chore;
 use super::super::failure::Failure;
 use super::super::report::{Report, Standing, Tenancy};
-use super::super::settings::{Complaint, Settings};
+use super::super::settings::Complaint;
 use super::super::timings::BACK_OFF;
 use super::super::trouble::{Trouble, TroubleClass};
 use super::{MOST_REQUESTS, Phase, Step, remember};
-use tenure_azure::answer::{Answer, Class};
-use tenure_azure::credential::Credential;
+use tenure_azure::answer::Answer;
 use tenure_azure::operation::Operation;
 use tenure_base::prelude::*;
 
@@ -54,7 +53,7 @@ impl Step<'_> {
         let origin = self.settings.account.origin();
         let trouble = match reply {
             Err(failure) => failure.trouble(operation.name(), origin),
-            Ok(answer) => trouble(answer, operation, self.settings),
+            Ok(answer) => Trouble::of_answer(answer, operation, self.settings),
         };
         self.tell(trouble.class, trouble.detail, now);
     }
@@ -104,29 +103,4 @@ impl Step<'_> {
             again_in: next.saturating_sub(self.started),
         }
     }
-}
-
-/// An answer that is not as hoped, for people.
-pub(crate) fn trouble(answer: &Answer, operation: &Operation, settings: &Settings) -> Trouble {
-    let class = match answer.class {
-        Class::Refused => TroubleClass::Refused,
-        Class::MissingBlob | Class::MissingContainer => TroubleClass::Configuration,
-        // That does not pass.
-        Class::Conflict if answer.code.as_deref() == Some("BlobImmutableDueToPolicy") => {
-            TroubleClass::Configuration
-        }
-        Class::Unavailable | Class::Conflict | Class::LeaseMismatch | Class::ConditionNotMet => {
-            TroubleClass::Unavailable
-        }
-        Class::Done | Class::Nonsense => TroubleClass::Nonsense,
-    };
-    let mut detail = answer.explain(operation, &settings.election, settings.account.name());
-    if let (Class::Refused, Credential::Sas(sas), Some(now)) =
-        (answer.class, settings.account.credential(), answer.date)
-        && let Some(times) = sas.times(now)
-    {
-        detail.push_str("; ");
-        detail.push_str(&times);
-    }
-    Trouble { class, detail }
 }

@@ -8,17 +8,18 @@
 use core::time::Duration;
 
 use super::super::Moment;
+use super::super::agenda::{Due, Task};
 use super::super::candidate::{Phase, Step};
 use super::super::chance::Chance;
+use super::super::health::Health;
 use super::super::pace::Pace;
 use super::super::record::{LastSlot, Outcome, Record, Started};
 use super::super::report::{EndingReason, Turn};
-use super::super::slots::{Delivery, Due, Task};
+use super::super::slots::Delivery;
 use super::super::timings::BACK_OFF;
 use super::super::trouble::TroubleClass;
-use super::super::watchdog::Health;
 use super::super::write::{Progress, Write};
-use super::{Claim, Hold, Reply, put_outcome};
+use super::{Claim, Hold, Reply};
 use crate::mutants::mutant;
 use tenure_azure::metadata::Metadata;
 use tenure_azure::operation::{ETag, Operation};
@@ -127,7 +128,7 @@ impl Step<'_> {
                 claim = Some(put_claim(&mut record, task, self.settings.agenda.delivery));
             }
             Some(Due::Abandon(task)) => {
-                put_outcome(&mut record, task.value.is_some(), Outcome::Abandoned);
+                record.put_outcome(task.value.is_some(), Outcome::Abandoned);
                 abandoned = Some(task);
             }
             // Whatever this candidate's own schedule: an operator's has none.
@@ -200,7 +201,7 @@ impl Step<'_> {
             past_due: claim.past_due,
             missed: claim.missed,
             valid_for: hold.valid_until.saturating_sub(self.started),
-            time_limit: self.settings.watchdog.turn_timeout,
+            time_limit: self.settings.failure_policy.turn_timeout,
         };
         self.state.turn = Some(turn.clone());
         self.run = Some(turn);
@@ -277,7 +278,7 @@ impl Step<'_> {
         hold.stalled = None;
         self.state.began.put_forward(&hold.record, claim.for_value);
         if self.gives_up() {
-            put_outcome(&mut hold.record, claim.for_value, Outcome::NotStarted);
+            hold.record.put_outcome(claim.for_value, Outcome::NotStarted);
             hold.outcome_unwritten = true;
         } else {
             self.start_turn(hold, claim);
@@ -298,7 +299,7 @@ impl Step<'_> {
         let stalled = stalled.filter(|stalled| *stalled >= most);
         self.state.phase = Phase::Holding(hold);
         if let Some(stalled) = stalled {
-            let span = self.state.health.cool_down(&self.settings.watchdog, now, chance);
+            let span = self.state.health.cool_down(&self.settings.failure_policy, now, chance);
             self.tell(TroubleClass::Work, Health::explain_stall(stalled, span), now);
             let then = now + self.settings.timings.poll / 2;
             self.step_down(EndingReason::WorkFailed, now, then, None);

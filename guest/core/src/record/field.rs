@@ -1,10 +1,9 @@
 //! The fields of the record: their names, and how they are read.
 
 use super::super::service_clock::Timestamp;
-use super::super::settings::MOST_PRIORITY;
 use super::super::slots::Delivery;
-use super::super::text::{LONGEST_NAME, fit};
-use super::decoded;
+use super::super::text::{LONGEST_NAME, decoded, fit};
+use super::MOST_PRIORITY;
 use super::turns::{Outcome, Started};
 use tenure_azure::metadata::Metadata;
 use tenure_base::prelude::*;

@@ -3,7 +3,8 @@
 use core::ops::RangeInclusive;
 use core::time::Duration;
 
-use super::super::slots::{Agenda, Cron, CronError, Delivery, Missed, Schedule, ZONES_OF, Zone};
+use super::super::agenda::{Agenda, Missed};
+use super::super::slots::{Cron, CronError, Delivery, Schedule, ZONES_OF, Zone};
 use super::super::text::{LONGEST_CRON, LONGEST_NAME};
 use super::super::timings::Timings;
 use super::{Reader, shown, variable};

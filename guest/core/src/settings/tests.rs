@@ -1,4 +1,5 @@
-use super::super::slots::{Delivery, Missed};
+use super::super::agenda::Missed;
+use super::super::slots::Delivery;
 use super::*;
 
 fn read(pairs: &[(&str, &str)]) -> Result<Settings, Vec<Complaint>> {
@@ -13,8 +14,8 @@ fn an_election_and_an_account_are_enough() {
     let settings = read(&[(variable::ELECTION, "leases/leader"), AZURITE]).unwrap();
     assert_eq!(settings.agenda.schedule, None);
     let cool_down = Duration::from_secs(30);
-    let watchdog = Watchdog { turn_timeout: None, max_failures: 3, cool_down };
-    assert_eq!(settings.watchdog, watchdog);
+    let policy = FailurePolicy { turn_timeout: None, max_failures: 3, cool_down };
+    assert_eq!(settings.failure_policy, policy);
     let needs = settings.needs(DateTime::UNIX_EPOCH);
     assert_eq!(needs.origins, ["http://127.0.0.1:10000"]);
     assert_eq!(needs.notes, ["credential: the key in the connection string"]);
@@ -59,10 +60,10 @@ fn tells_every_complaint_at_once() {
 }
 
 #[test]
-fn the_watchdog_is_judged_at_its_bounds() {
+fn the_failure_policy_is_judged_at_its_bounds() {
     let judged = |name, value| {
         read(&[(variable::ELECTION, "leases/leader"), AZURITE, (name, value)])
-            .map(|settings| settings.watchdog)
+            .map(|settings| settings.failure_policy)
             .map_err(|complaints| complaints.into_iter().map(|c| c.setting).collect::<Vec<_>>())
     };
     for (name, good, bad) in [

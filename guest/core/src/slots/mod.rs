@@ -1,15 +1,12 @@
-//! What is to run, and when. protocol.md §6.
-//!
-//! - [`Schedule`]: the instants that a timer names, and nothing else.
-//! - [`Agenda`]: what of them a leader is to claim next, by what is on record.
+//! The instants that a timer names, and how often each is run. protocol.md §6. What of them a leader is
+//! to claim next is in [`agenda`](super::agenda).
 
-mod agenda;
 mod cron;
+mod delivery;
 mod schedule;
 mod zone;
 
-pub(super) use agenda::is_ahead;
-pub use agenda::{Agenda, Delivery, Due, Missed, Task};
 pub use cron::{Cron, CronError};
+pub use delivery::Delivery;
 pub use schedule::Schedule;
 pub use zone::{ZONES_OF, Zone, ZoneOffset};

@@ -4,6 +4,7 @@ mod attempts;
 mod clocks;
 mod credentials;
 mod deliveries;
+mod failure_policy;
 mod files;
 mod handing_over;
 mod heirs;
@@ -19,7 +20,7 @@ mod slow;
 mod steering;
 mod turns;
 mod unraised;
-mod watchdog;
+
 mod while_leading;
 mod winning;
 

@@ -6,6 +6,7 @@ use super::super::Moment;
 use super::super::candidate::{Phase, Step, Wish};
 use super::super::chance::Chance;
 use super::super::holding::Hold;
+use super::super::next_record::next_record;
 use super::super::pace::Pace;
 use super::super::timings::BACK_OFF;
 use super::super::trouble::TroubleClass;
@@ -73,7 +74,8 @@ impl Step<'_> {
         let before = attempt.record.as_ref();
         let own = before.is_some_and(|record| record.nonce == self.state.nonce);
         self.state.handed.has_lease(own, since);
-        let record = self.next_record(attempt.record, since);
+        let (nonce, began) = (self.state.nonce, &self.state.began);
+        let record = next_record(self.settings, nonce, began, attempt.record, since);
         let write = Write::new(record, attempt.etag, Pace::at(now + wait));
         let since = if mutant!(ValidityFromAnswer) { now } else { sent };
         let valid_until = since + timings.lease - timings.margin;

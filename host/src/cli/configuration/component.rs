@@ -48,7 +48,7 @@ impl Configuration {
         Some(stop_time::Periods {
             validity: read.timings.lease.saturating_sub(read.timings.margin),
             renew: read.timings.renew,
-            turn_timeout: read.watchdog.turn_timeout,
+            turn_timeout: read.failure_policy.turn_timeout,
         })
     }
 

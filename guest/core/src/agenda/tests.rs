@@ -1,5 +1,5 @@
-use super::super::super::record::Finished;
-use super::super::{Cron, Zone};
+use super::super::record::Finished;
+use super::super::slots::{Cron, Zone};
 use super::*;
 use proptest::prelude::*;
 use proptest::sample::select;

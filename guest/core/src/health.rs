@@ -1,43 +1,17 @@
-//! The watchdog: a leader whose work fails gives the leadership up, and stays out of the race
-//! for a while, so that a healthy candidate takes over. protocol.md §7.1.
+//! A leader whose work fails gives the leadership up, and stays out of the race for a while, so that
+//! a healthy candidate takes over. protocol.md §7.1. [`FailurePolicy`] says when and for how long.
 
 use core::time::Duration;
 
 use super::Moment;
 use super::chance::{Chance, jittered};
+use super::failure_policy::FailurePolicy;
 use super::record::Outcome;
 use super::report::Turn;
 use super::settings::Settings;
 use serde::{Deserialize, Serialize};
 use tenure_base::duration::format_duration;
 use tenure_base::prelude::*;
-
-/// A cool-down grows to so many times the first one, and no longer than [`LONGEST`].
-const MOST_TIMES: u32 = 16;
-
-/// No candidate stays out for longer than this.
-const LONGEST: Duration = Duration::from_secs(3600);
-
-/// What the work of a leader is held to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Watchdog {
-    /// The longest that a turn may take. None: as long as the leadership lasts.
-    pub turn_timeout: Option<Duration>,
-    /// So many failed turns in a row end the leadership; 0: never. A turn that trapped or took
-    /// too long ends it at once.
-    pub max_failures: u32,
-    /// How long a candidate stays out of the race the first time, at most; half of it at least.
-    /// It is doubled each time until a turn succeeds, up to 16 times this or an hour.
-    pub cool_down: Duration,
-}
-
-impl Watchdog {
-    /// The longest cool-down after so many before it.
-    fn longest(&self, before: u32) -> Duration {
-        let times = 1_u32.checked_shl(before).unwrap_or(MOST_TIMES).min(MOST_TIMES);
-        self.cool_down.saturating_mul(times).min(LONGEST)
-    }
-}
 
 /// How the work of this candidate went lately, in all of its tenancies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,12 +27,12 @@ pub(super) struct Health {
 }
 
 impl Health {
-    /// Reckons with the end of a turn. Some: the leadership must end, and the candidate stays
-    /// out for so long.
+    /// Records how a turn ended. Some: the leadership must end, and the candidate stays out for so
+    /// long.
     pub fn turn_ended(
         &mut self,
         outcome: Outcome,
-        watchdog: &Watchdog,
+        policy: &FailurePolicy,
         now: Moment,
         chance: &mut dyn Chance,
     ) -> Option<Duration> {
@@ -69,23 +43,23 @@ impl Health {
                 self.failures = self.failures.saturating_add(1);
             }
         }
-        let too_many = watchdog.max_failures > 0 && self.failures >= watchdog.max_failures;
+        let too_many = policy.max_failures > 0 && self.failures >= policy.max_failures;
         let sick = match outcome {
             Outcome::Succeeded | Outcome::CutOff | Outcome::NotStarted => false,
             Outcome::Failed | Outcome::Abandoned => too_many,
             Outcome::Trapped | Outcome::TimedOut => true,
         };
-        sick.then(|| self.cool_down(watchdog, now, chance))
+        sick.then(|| self.cool_down(policy, now, chance))
     }
 
     /// Sends the candidate out of the race for the next cool-down. How long that is.
     pub fn cool_down(
         &mut self,
-        watchdog: &Watchdog,
+        policy: &FailurePolicy,
         now: Moment,
         chance: &mut dyn Chance,
     ) -> Duration {
-        let span = jittered(watchdog.longest(self.cool_downs), chance);
+        let span = jittered(policy.longest(self.cool_downs), chance);
         self.cool_downs = self.cool_downs.saturating_add(1);
         self.out_until = now + span;
         span
@@ -98,7 +72,7 @@ impl Health {
             0 => return Duration::ZERO,
             before => 1_u32.checked_shl(before).unwrap_or(u32::MAX),
         };
-        let most = settings.watchdog.longest(u32::MAX);
+        let most = settings.failure_policy.longest(u32::MAX);
         jittered(settings.timings.poll.saturating_mul(times).min(most), chance)
     }
 
@@ -174,12 +148,12 @@ mod tests {
         Duration::from_secs(seconds)
     }
 
-    fn watchdog(cool_down: u64) -> Watchdog {
-        Watchdog { turn_timeout: None, max_failures: 3, cool_down: seconds(cool_down) }
+    fn policy(cool_down: u64) -> FailurePolicy {
+        FailurePolicy { turn_timeout: None, max_failures: 3, cool_down: seconds(cool_down) }
     }
 
     fn ends(health: &mut Health, outcome: Outcome) -> Option<Duration> {
-        health.turn_ended(outcome, &watchdog(30), seconds(100), &mut Loaded(0))
+        health.turn_ended(outcome, &policy(30), seconds(100), &mut Loaded(0))
     }
 
     #[test]
@@ -217,13 +191,13 @@ mod tests {
 
     #[test]
     fn none_is_too_many_when_failures_are_not_counted() {
-        let (mut health, watchdog) =
-            (Health::default(), Watchdog { max_failures: 0, ..watchdog(30) });
+        let (mut health, policy) =
+            (Health::default(), FailurePolicy { max_failures: 0, ..policy(30) });
         for _ in 0..100 {
-            let ended = health.turn_ended(Outcome::Failed, &watchdog, seconds(100), &mut Loaded(0));
+            let ended = health.turn_ended(Outcome::Failed, &policy, seconds(100), &mut Loaded(0));
             assert_eq!(ended, None);
         }
-        let ended = health.turn_ended(Outcome::Trapped, &watchdog, seconds(100), &mut Loaded(0));
+        let ended = health.turn_ended(Outcome::Trapped, &policy, seconds(100), &mut Loaded(0));
         assert!(ended.is_some(), "a trap always is");
     }
 
@@ -233,7 +207,7 @@ mod tests {
             let mut health = Health::default();
             let mut next = || {
                 let trapped = Outcome::Trapped;
-                health.turn_ended(trapped, &watchdog(cool_down), seconds(0), &mut Loaded(bits))
+                health.turn_ended(trapped, &policy(cool_down), seconds(0), &mut Loaded(bits))
             };
             (0..40).map(|_| next().unwrap().as_secs()).collect()
         };
@@ -260,7 +234,7 @@ mod tests {
         for _ in 0..50 {
             let mut health = Health::default();
             let trapped = Outcome::Trapped;
-            let span = health.turn_ended(trapped, &watchdog(30), seconds(0), &mut chance).unwrap();
+            let span = health.turn_ended(trapped, &policy(30), seconds(0), &mut chance).unwrap();
             assert!((seconds(15)..=seconds(30)).contains(&span), "{span:?}");
             spans.push(span);
         }

@@ -1,33 +1,15 @@
-//! What a leader is to claim next, by what is on record.
+//! What a leader is to claim next, by what is on record. protocol.md §6.
 
 use core::time::Duration;
 
-use super::super::record::{LastSlot, Outcome, Record, Started, fingerprint};
-use super::super::service_clock::{Timestamp, nanos};
-use super::Schedule;
+use super::record::{LastSlot, Outcome, Record, Started, fingerprint};
+use super::service_clock::{Timestamp, is_ahead, nanos};
+use super::slots::{Delivery, Schedule};
 use crate::mutants::mutant;
-use serde::{Deserialize, Serialize};
 use tenure_base::prelude::*;
-
-/// How far ahead a recorded slot may lie before it is trouble: more than the
-/// readings of two candidates can differ.
-const AHEAD: Duration = Duration::from_secs(10);
 
 /// Up to how many slots without a turn are counted: those of each second are many in a week.
 const MOST_COUNTED: u32 = 1000;
-
-/// How often a slot is run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Delivery {
-    /// Once, whatever becomes of the turn.
-    #[default]
-    AtMostOnce,
-    /// Again until a turn succeeds, by whoever leads.
-    AtLeastOnce {
-        /// After so many turns the slot is abandoned.
-        max_attempts: u32,
-    },
-}
 
 /// What becomes of slots at whose time nobody could claim them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -224,11 +206,6 @@ impl Agenda {
     fn is_late(&self, slot: Timestamp, now: Timestamp) -> bool {
         self.due_at(now).since(slot) > self.tolerance
     }
-}
-
-/// Whether a slot lies further in the future than the readings of two candidates can differ.
-pub(crate) fn is_ahead(slot: Timestamp, now: Timestamp) -> bool {
-    slot > now.plus(AHEAD)
 }
 
 /// The turn of this leadership, unless it was claimed. Its slot is the instant of the claim.
