@@ -137,7 +137,7 @@ impl Elector for Script {
             wind_down: false,
             heir: None,
             run: begins.then_some(turn),
-            trouble: Vec::new(),
+            problems: Vec::new(),
             exchanges: Vec::new(),
             again_in: Duration::from_secs(3600),
         })

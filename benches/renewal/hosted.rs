@@ -34,7 +34,7 @@ impl Hosted {
         let mut memory = None;
         for _ in 0..STEPS {
             let report = component.step(memory.as_ref(), elapsed, None).await?;
-            ensure!(report.trouble.is_empty(), "{:?}", report.trouble);
+            ensure!(report.problems.is_empty(), "{:?}", report.problems);
             let Report { standing, again_in, memory: newest, .. } = report;
             if let Standing::Leading(_) = standing {
                 return Ok(Self { component, memory: newest, elapsed, again_in });
@@ -49,7 +49,7 @@ impl Hosted {
     pub async fn renew(&mut self) -> Result<()> {
         self.elapsed += self.again_in;
         let report = self.component.step(Some(&self.memory), self.elapsed, None).await?;
-        ensure!(report.renewed && report.trouble.is_empty(), "{report:?}");
+        ensure!(report.renewed && report.problems.is_empty(), "{report:?}");
         self.memory = report.memory;
         self.again_in = report.again_in;
         Ok(())
@@ -58,7 +58,7 @@ impl Hosted {
     /// A step that comes too early: it decides to send nothing.
     pub async fn idle(&mut self) -> Result<()> {
         let report = self.component.step(Some(&self.memory), self.elapsed, None).await?;
-        ensure!(!report.renewed && report.trouble.is_empty(), "{report:?}");
+        ensure!(!report.renewed && report.problems.is_empty(), "{report:?}");
         Ok(())
     }
 }

@@ -9,8 +9,8 @@ use zeroize::Zeroize;
 
 pub use crate::component::types::{
     Complaint, Ending, EndingReason, Event, Exchange, ExchangeResult, Finished, Incumbent,
-    LastSlot, LeaseState, Needs, Outcome, Snapshot, Standing, Started, Tenancy, Trouble,
-    TroubleClass, Turn,
+    LastSlot, LeaseState, Needs, Outcome, Problem, ProblemClass, Snapshot, Standing, Started,
+    Tenancy, Turn,
 };
 
 /// All that a candidate remembers between two steps. A secret: it holds the lease id, tokens, and what secret
@@ -61,7 +61,7 @@ pub struct Report {
     /// A turn to run now.
     pub run: Option<Turn>,
     /// What went wrong.
-    pub trouble: Vec<Trouble>,
+    pub problems: Vec<Problem>,
     /// The requests that were sent.
     pub exchanges: Vec<Exchange>,
     /// When to call the next step at the latest, counted from the instant of this one.

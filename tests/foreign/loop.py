@@ -48,8 +48,8 @@ def main(file, turns):
         taken_at = time.monotonic_ns()
         report = election.call(ELECTION, "step", memory, taken_at, event)
         memory, event = report.memory, None
-        for trouble in report.trouble:
-            tell("trouble", detail=trouble.detail)
+        for problem in report.problems:
+            tell("problem", detail=problem.detail)
         if report.standing.tag == "left":
             tell("left")
             return 0

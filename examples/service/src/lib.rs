@@ -46,8 +46,8 @@ mod service {
                 let elapsed = nanoseconds(taken_at - start);
                 let report = election::step(memory.as_deref(), elapsed, event.as_ref());
                 event = None;
-                for trouble in report.trouble {
-                    eprintln!("{:?}: {}", trouble.class, trouble.detail);
+                for problem in report.problems {
+                    eprintln!("{:?}: {}", problem.class, problem.detail);
                 }
                 if matches!(report.standing, Standing::Left) {
                     return Ok(());

@@ -22,6 +22,7 @@ use super::holding::Hold;
 use super::keyring::{Fetch, Keyring};
 use super::next_record::Began;
 use super::one_turn::Prospect;
+use super::problem::{Problem, ProblemClass, Told};
 use super::record::Outcome;
 use super::releasing::Release;
 use super::report::{Ending, EndingReason, Event, Exchange, ExchangeResult, Report, Turn};
@@ -29,7 +30,6 @@ use super::service_clock::{ServiceClock, Timestamp};
 use super::settings::Settings;
 use super::steering::Steering;
 use super::timings::BACK_OFF;
-use super::trouble::{Told, Trouble, TroubleClass};
 use super::winning::{Attempt, Raise, Watch};
 use crate::mutants::mutant;
 use crate::state::{self, Postponed};
@@ -158,7 +158,7 @@ pub struct Step<'s> {
     pub(super) run: Option<Turn>,
     /// The outcome of the last turn was put on record before the release.
     pub(super) recorded: bool,
-    trouble: Vec<Trouble>,
+    problems: Vec<Problem>,
     pub(super) exchanges: Vec<Exchange>,
     asked: Option<Operation>,
     requests: u32,
@@ -204,7 +204,7 @@ impl<'s> Step<'s> {
             renewed: false,
             run: None,
             recorded: false,
-            trouble: Vec::new(),
+            problems: Vec::new(),
             exchanges: Vec::new(),
             asked: None,
             requests: 0,
@@ -334,8 +334,8 @@ impl<'s> Step<'s> {
             .as_ref()
             .ok()
             .and_then(|answer| self.state.keyring.answered(credential, answer, now));
-        if let Some(trouble) = other {
-            self.tell(trouble.class, trouble.detail, now);
+        if let Some(problem) = other {
+            self.tell(problem.class, problem.detail, now);
             self.asked = None;
             return; // The same request again, with another key or token.
         }
@@ -374,7 +374,7 @@ impl<'s> Step<'s> {
             "this machine's clock is {minutes} min {side} the storage service's; its time is used \
              for signing now. Set the clock right (NTP): other programs fail by it"
         );
-        self.tell(TroubleClass::Clock, detail, now);
+        self.tell(ProblemClass::Clock, detail, now);
         true
     }
 
@@ -412,7 +412,7 @@ impl<'s> Step<'s> {
             }
             return;
         };
-        self.tell(TroubleClass::Work, self.state.health.explain(&turn, outcome, span), now);
+        self.tell(ProblemClass::Work, self.state.health.explain(&turn, outcome, span), now);
         self.step_down(EndingReason::WorkFailed, now, now + self.settings.timings.poll / 2, None);
     }
 

@@ -17,9 +17,9 @@ use super::heir::{Forward, Heir};
 use super::holding::Hold;
 use super::keyring::{ASK, Fetch, Fetched, Keyring, LEAST_FETCH, LONGEST_FETCH};
 use super::notice::{self, LEAST_NOTICE, LONGEST_NOTICE, Notice};
+use super::problem::{Problem, ProblemClass};
 use super::report::{Exchange, ExchangeResult};
 use super::settings::Settings;
-use super::trouble::{Trouble, TroubleClass};
 use tenure_azure::answer::{Answer, Class};
 use tenure_azure::credential::Pass;
 use tenure_azure::name::Aside;
@@ -169,16 +169,16 @@ impl Step<'_> {
         let date = self.date(now, wall);
         let unanswered = reply.is_err();
         let taken = self.state.keyring.fetched(credential, reply, (sent, now), date, chance);
-        let result = match taken.as_ref().map_err(|trouble| trouble.class) {
+        let result = match taken.as_ref().map_err(|problem| problem.class) {
             Ok(()) => ExchangeResult::Done,
             Err(_) if unanswered => ExchangeResult::Unanswered,
-            Err(TroubleClass::Refused) => ExchangeResult::Refused,
-            Err(TroubleClass::Unavailable) => ExchangeResult::Unavailable,
+            Err(ProblemClass::Refused) => ExchangeResult::Refused,
+            Err(ProblemClass::Unavailable) => ExchangeResult::Unavailable,
             Err(_) => ExchangeResult::Nonsense,
         };
         self.exchanges.push(Exchange { what: ASK, result, took: now.saturating_sub(sent) });
-        if let Err(trouble) = taken {
-            self.tell(trouble.class, trouble.detail, now);
+        if let Err(problem) = taken {
+            self.tell(problem.class, problem.detail, now);
         }
     }
 
@@ -251,17 +251,17 @@ impl Step<'_> {
         (sent, now): (Moment, Moment),
     ) {
         let answer = reply.as_ref().ok();
-        if let Some(trouble) = answer.and_then(|a| strange(aside, a, self.settings)) {
-            self.tell(trouble.class, trouble.detail, now);
+        if let Some(problem) = answer.and_then(|a| strange(aside, a, self.settings)) {
+            self.tell(problem.class, problem.detail, now);
         }
         match (aside, &mut self.state.phase) {
             (Aside::Heir, Phase::Holding(_)) => self.looked_for_heir(answer, (sent, now)),
             (Aside::Notice, Phase::Holding(hold)) => {
                 hold.look_for_notice = now + notice::EVERY;
                 let notice = answer.and_then(Notice::fresh);
-                let trouble = notice.and_then(|n| n.problem(self.settings));
-                if let Some(trouble) = trouble {
-                    self.tell(trouble.class, trouble.detail, now);
+                let problem = notice.and_then(|n| n.problem(self.settings));
+                if let Some(problem) = problem {
+                    self.tell(problem.class, problem.detail, now);
                 }
             }
             (Aside::Heir, _) => self.stood_forward(answer, (sent, now)),
@@ -280,9 +280,9 @@ fn in_time(at: Moment, end: Moment, now: Moment) -> Moment {
     if fits { at } else { end }
 }
 
-/// Trouble about a fresh blob beside the election's that holds what no candidate writes. It is as if it were
+/// The problem of a fresh blob beside the election's that holds what no candidate writes. It is as if it were
 /// not there.
-fn strange(aside: Aside, answer: &Answer, settings: &Settings) -> Option<Trouble> {
+fn strange(aside: Aside, answer: &Answer, settings: &Settings) -> Option<Problem> {
     let seen = answer.properties.as_ref().filter(|seen| notice::is_a_candidates(seen))?;
     let age = answer.date?.signed_duration_since(answer.modified?);
     let fit = match aside {
@@ -294,6 +294,6 @@ fn strange(aside: Aside, answer: &Answer, settings: &Settings) -> Option<Trouble
         "the blob {name} holds what no candidate writes, and is ignored. See who else may write beside the \
          election's blob, and delete this one"
     );
-    let class = TroubleClass::Configuration;
-    (!fit && age.abs() < notice::FRESH).then_some(Trouble { class, detail })
+    let class = ProblemClass::Configuration;
+    (!fit && age.abs() < notice::FRESH).then_some(Problem { class, detail })
 }

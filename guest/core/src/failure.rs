@@ -1,6 +1,6 @@
 //! A request that was not answered: why, and what to do about it.
 
-use super::trouble::{Trouble, TroubleClass};
+use super::problem::{Problem, ProblemClass};
 use tenure_base::prelude::*;
 
 /// Why there was no answer.
@@ -34,47 +34,47 @@ pub enum FailureKind {
 
 impl Failure {
     /// The same for people, with what to do about it. `name` is what was to be done.
-    pub fn trouble(&self, name: &str, origin: &str) -> Trouble {
+    pub fn problem(&self, name: &str, origin: &str) -> Problem {
         let (class, what, advice) = match self.kind {
             FailureKind::Timeout => (
-                TroubleClass::Unreachable,
+                ProblemClass::Unreachable,
                 "did not answer in time",
                 "check the network and any firewall in between",
             ),
             FailureKind::Name => (
-                TroubleClass::Unreachable,
+                ProblemClass::Unreachable,
                 "has a name that cannot be resolved",
                 "check the account name, the endpoint suffix, and DNS on this machine",
             ),
             FailureKind::Connect => (
-                TroubleClass::Unreachable,
+                ProblemClass::Unreachable,
                 "cannot be connected to",
                 "check that the endpoint and its port are right and the service runs",
             ),
             FailureKind::Reset => (
-                TroubleClass::Unreachable,
+                ProblemClass::Unreachable,
                 "closed the connection before it answered",
                 "it is asked again; when this goes on, look at proxies and firewalls in between",
             ),
             FailureKind::Tls => (
-                TroubleClass::Unreachable,
+                ProblemClass::Unreachable,
                 "cannot be trusted over TLS",
                 "check the endpoint's certificate and whom this machine trusts; tenure run trusts others \
                  too by --ca-file",
             ),
             FailureKind::Denied => (
-                TroubleClass::Configuration,
+                ProblemClass::Configuration,
                 "is not among the hosts that this component may speak to",
                 "let the host of this component allow that origin",
             ),
             FailureKind::Other => {
-                (TroubleClass::Unreachable, "could not be asked", "check the network")
+                (ProblemClass::Unreachable, "could not be asked", "check the network")
             }
         };
         let detail = match self.detail.as_str() {
             "" => String::new(),
             detail => format!(" ({detail})"),
         };
-        Trouble { class, detail: format!("{name}: {origin} {what}{detail}; {advice}") }
+        Problem { class, detail: format!("{name}: {origin} {what}{detail}; {advice}") }
     }
 }

@@ -24,12 +24,12 @@ use super::damping::Row;
 use super::failure::Failure;
 use super::holding::Hold;
 use super::notice::{self, CANDIDATE, LEAST_NOTICE};
+use super::problem::ProblemClass;
 use super::record::{Judged, MOST_PRIORITY, Record, Unusable};
 use super::releasing::LONGEST_OFFER;
 use super::steering::{InVain, JUST_SEEN};
 use super::text::{LONGEST_NAME, encoded, fit};
 use super::timings::Timings;
-use super::trouble::TroubleClass;
 use super::winning::{Attempt, SECOND, Watch};
 use crate::mutants::mutant;
 use serde::{Deserialize, Serialize};
@@ -339,7 +339,7 @@ impl Step<'_> {
             // Nobody leads as long as it keeps a lease that it cannot lead by.
             (Some(Err(problem)), _) => {
                 self.state.heir = None;
-                self.tell(TroubleClass::Configuration, problem.detail, now);
+                self.tell(ProblemClass::Configuration, problem.detail, now);
                 self.give_back(lease, now)
             }
             (Some(Ok(attempt)), _) => {
@@ -436,7 +436,7 @@ impl Step<'_> {
                  {count} of its leaderships in a row ended soon; see why it does not keep it. An order \
                  to hand over is carried out at once"
             );
-            self.tell(TroubleClass::Order, detail, now);
+            self.tell(ProblemClass::Order, detail, now);
         }
         !left.is_zero()
     }
@@ -463,6 +463,6 @@ impl Step<'_> {
             InVain::WorkWentOn => "the work did not end in time",
         };
         let detail = format!("not handed over to \"{to}\", the leader goes on: {why}");
-        self.answer_order(TroubleClass::Order, detail);
+        self.answer_order(ProblemClass::Order, detail);
     }
 }

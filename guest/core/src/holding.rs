@@ -14,12 +14,12 @@ use super::failure::Failure;
 use super::notice::FIRST_LOOK;
 use super::one_turn::Prospect;
 use super::pace::Pace;
+use super::problem::{Problem, ProblemClass};
 use super::record::{Outcome, Record};
 use super::report::{Ending, EndingReason, Turn};
 use super::service_clock::{Timestamp, nanos};
 use super::slots::Delivery;
 use super::timings::BACK_OFF;
-use super::trouble::{Trouble, TroubleClass};
 use super::write::Write;
 use crate::mutants::{self, mutant};
 use serde::{Deserialize, Serialize};
@@ -205,8 +205,8 @@ impl Step<'_> {
             return;
         };
         let slot = hold.record.last.map(|last| last.slot).unwrap_or_default();
-        let trouble = Trouble::of_slot_ahead(slot);
-        self.tell(trouble.class, trouble.detail, now);
+        let problem = Problem::of_slot_ahead(slot);
+        self.tell(problem.class, problem.detail, now);
     }
 
     fn due(&self, now: Moment) -> Option<Due> {
@@ -330,8 +330,8 @@ impl Step<'_> {
     /// The service says that the lease is gone: there is nothing to release.
     fn lose(&mut self, hold: &Hold, operation: &Operation, reply: &Reply, now: Moment) -> Phase {
         if let Ok(answer) = reply {
-            let detail = Trouble::of_answer(answer, operation, self.settings).detail;
-            self.tell(TroubleClass::LeaseLost, detail, now);
+            let detail = Problem::of_answer(answer, operation, self.settings).detail;
+            self.tell(ProblemClass::LeaseLost, detail, now);
         }
         self.end(hold, EndingReason::LeaseLost);
         Phase::Stopping { lease: None }

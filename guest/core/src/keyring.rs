@@ -1,7 +1,7 @@
 //! What a candidate authorises its requests with: which key of the account, or which token, and when
 //! to ask for the next one.
 //!
-//! A token is renewed long before it expires. One that cannot be renewed is trouble, and harms nobody
+//! A token is renewed long before it expires. One that cannot be renewed is a problem, and harms nobody
 //! while the old one is good.
 
 use core::time::Duration;
@@ -10,7 +10,7 @@ use super::Moment;
 use super::chance::Chance;
 use super::failure::Failure;
 use super::pace::Pace;
-use super::trouble::{Trouble, TroubleClass};
+use super::problem::{Problem, ProblemClass};
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use tenure_azure::answer::Answer;
@@ -105,18 +105,18 @@ impl Keyring {
         (sent, now): (Moment, Moment),
         wall: DateTime<Utc>,
         chance: &mut dyn Chance,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), Problem> {
         let Credential::Identity(identity) = credential else { return Ok(()) };
         let read = match reply {
             Ok((status, body)) => {
                 Token::read(status, &body, wall).map_err(|no| told(&no, identity))
             }
             Err(failure) => {
-                let mut trouble = failure.trouble(ASK, identity.origin());
+                let mut problem = failure.problem(ASK, identity.origin());
                 if let Identity::Imds { .. } = identity {
-                    trouble.detail.push_str(NOT_ON_AZURE);
+                    problem.detail.push_str(NOT_ON_AZURE);
                 }
-                Err(trouble)
+                Err(problem)
             }
         };
         match read {
@@ -127,11 +127,11 @@ impl Keyring {
                 self.pace = None;
                 Ok(())
             }
-            Err(trouble) => {
+            Err(problem) => {
                 let mut pace = self.pace.unwrap_or(Pace::at(now));
                 pace.failed(now, PATIENCE, chance);
                 self.pace = Some(pace);
-                Err(trouble)
+                Err(problem)
             }
         }
     }
@@ -143,7 +143,7 @@ impl Keyring {
         credential: &Credential,
         answer: &Answer,
         now: Moment,
-    ) -> Option<Trouble> {
+    ) -> Option<Problem> {
         let code = answer.code.as_deref().unwrap_or("");
         match (credential, answer.status) {
             (Credential::SharedKey(_, Some(_)), 403) if code == "AuthenticationFailed" => {
@@ -157,7 +157,7 @@ impl Keyring {
                     "key {refused} of the account is refused, so key {other} is used from now on; \
                      if key {refused} was regenerated, give this candidate the new one"
                 );
-                Some(Trouble { class: TroubleClass::Refused, detail })
+                Some(Problem { class: ProblemClass::Refused, detail })
             }
             (Credential::SharedKey(..), status) if status != 403 => {
                 self.both_refused = false;
@@ -173,39 +173,39 @@ impl Keyring {
                 let name = identity.name();
                 let detail =
                     format!("the service refuses the token of {name}; another one is asked for");
-                Some(Trouble { class: TroubleClass::Refused, detail })
+                Some(Problem { class: ProblemClass::Refused, detail })
             }
             _ => None,
         }
     }
 }
 
-/// What is done, in the words of [`Failure::trouble`].
+/// What is done, in the words of [`Failure::problem`].
 pub(super) const ASK: &str = "ask for a token";
 
 const NOT_ON_AZURE: &str =
     "; only machines of Azure have one: elsewhere set a key, a SAS or another credential";
 
-fn told(no: &NoToken, identity: &Identity) -> Trouble {
+fn told(no: &NoToken, identity: &Identity) -> Problem {
     let (origin, name) = (identity.origin(), identity.name());
     let (class, what) = match no {
         NoToken::Refused(words) if identity.is_told_by(words) => (
-            TroubleClass::Refused,
+            ProblemClass::Refused,
             format!("refuses {name}, in words that hold its secret; check {}", advice(identity)),
         ),
         NoToken::Refused(words) => {
-            (TroubleClass::Refused, format!("answered {words}; check {name}: {}", advice(identity)))
+            (ProblemClass::Refused, format!("answered {words}; check {name}: {}", advice(identity)))
         }
         NoToken::Unavailable(status) => (
-            TroubleClass::Unavailable,
+            ProblemClass::Unavailable,
             format!("answered {status}: it gives no tokens now; it is asked again after a pause"),
         ),
         NoToken::Nonsense(what) => (
-            TroubleClass::Nonsense,
+            ProblemClass::Nonsense,
             format!("gave no token: {what}; check that it is an identity endpoint"),
         ),
     };
-    Trouble { class, detail: format!("{ASK}: {origin} {what}") }
+    Problem { class, detail: format!("{ASK}: {origin} {what}") }
 }
 
 fn advice(identity: &Identity) -> &'static str {

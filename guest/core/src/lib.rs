@@ -40,6 +40,7 @@ mod one_turn;
 mod own_time;
 mod pace;
 mod postponed;
+mod problem;
 mod record;
 mod releasing;
 mod report;
@@ -51,7 +52,6 @@ mod state;
 mod steering;
 mod text;
 mod timings;
-mod trouble;
 mod turn_id;
 mod winning;
 mod write;
@@ -66,6 +66,7 @@ pub use history::{History, Incumbent};
 pub use keyring::{Fetch, Fetched, Keyring, LONGEST_FETCH};
 pub use one_turn::{Course, Next, OneTurn, Prospect, Turned};
 pub use own_time::OwnTime;
+pub use problem::{Problem, ProblemClass};
 pub use record::{Finished, LastSlot, Outcome, Record, RecordError, Started, Values};
 pub use report::{
     Ending, EndingReason, Event, Exchange, ExchangeResult, Report, Standing, Tenancy, Turn,
@@ -75,7 +76,6 @@ pub use settings::{Complaint, Needs, Settings};
 pub use slots::{Cron, CronError, Delivery, Schedule, ZONES_OF, Zone, ZoneOffset};
 pub use snapshot::{LeaseState, Snapshot, broken};
 pub use timings::Timings;
-pub use trouble::{Trouble, TroubleClass};
 pub use turn_id::TurnId;
 
 /// An instant of a candidate: the time since the origin of its `elapsed`.

@@ -10,9 +10,9 @@ use core::time::Duration;
 
 use chrono::TimeDelta;
 
+use super::problem::{Problem, ProblemClass, SEPARATE};
 use super::settings::Settings;
 use super::text::{LONGEST_NAME, LONGEST_SCHEDULE, encoded, fit};
-use super::trouble::{SEPARATE, Trouble, TroubleClass};
 use tenure_azure::answer::{Answer, Properties};
 use tenure_azure::metadata::Metadata;
 use tenure_base::prelude::*;
@@ -60,14 +60,14 @@ impl Notice {
     }
 
     /// Two different schedules on one blob, as the leader tells it. None: they are the same.
-    pub fn problem(&self, settings: &Settings) -> Option<Trouble> {
+    pub fn problem(&self, settings: &Settings) -> Option<Problem> {
         let Self { candidate, schedule } = self;
         let (ours, election) = (settings.agenda.words()?, &settings.election);
         let detail = format!(
             "the candidate \"{candidate}\" of {election} has \"{schedule}\", this leader runs \
              \"{ours}\"; {SEPARATE}"
         );
-        (*schedule != ours).then_some(Trouble { class: TroubleClass::Schedule, detail })
+        (*schedule != ours).then_some(Problem { class: ProblemClass::Schedule, detail })
     }
 
     fn read(properties: &Properties) -> Option<Self> {

@@ -8,12 +8,12 @@ use core::time::Duration;
 
 use super::Moment;
 use super::history::Incumbent;
+use super::problem::Problem;
 use super::record::{Outcome, Record};
 use super::report::{Event, Report, Standing, Turn};
 use super::service_clock::Timestamp;
 use super::settings::Settings;
 use super::snapshot::{LeaseState, Snapshot};
-use super::trouble::Trouble;
 use tenure_base::prelude::*;
 
 /// How long to contend without leading, and to lead without a turn to run.
@@ -89,7 +89,7 @@ pub struct Turned {
     /// When the next turn is due; not later than now: at once.
     pub next: Option<Timestamp>,
     /// What went wrong on the way.
-    pub trouble: Vec<Trouble>,
+    pub problems: Vec<Problem>,
 }
 
 /// What an invocation does next.
@@ -154,7 +154,7 @@ impl<'s> OneTurn<'s> {
                 error: None,
                 recorded: None,
                 next: None,
-                trouble: Vec::new(),
+                problems: Vec::new(),
             },
         }
     }
@@ -196,21 +196,21 @@ impl<'s> OneTurn<'s> {
     }
 
     /// Takes the result of a look.
-    pub fn looked(&mut self, look: Result<Snapshot, Trouble>, now: Moment) {
+    pub fn looked(&mut self, look: Result<Snapshot, Problem>, now: Moment) {
         let snapshot = match look {
             Ok(snapshot) => snapshot,
-            Err(trouble) => {
-                self.result.trouble.push(trouble);
+            Err(problem) => {
+                self.result.problems.push(problem);
                 self.end(Course::Unanswered);
                 return;
             }
         };
         self.result.next = snapshot.next_turn;
-        let schedules = Trouble::of_schedules(snapshot.schedule.as_deref(), self.settings);
-        let ahead = snapshot.ahead.map(|by| Trouble::of_slot_ahead(snapshot.asked_at.plus(by)));
-        for trouble in schedules.into_iter().chain(ahead) {
-            if !self.result.trouble.contains(&trouble) {
-                self.result.trouble.push(trouble);
+        let schedules = Problem::of_schedules(snapshot.schedule.as_deref(), self.settings);
+        let ahead = snapshot.ahead.map(|by| Problem::of_slot_ahead(snapshot.asked_at.plus(by)));
+        for problem in schedules.into_iter().chain(ahead) {
+            if !self.result.problems.contains(&problem) {
+                self.result.problems.push(problem);
             }
         }
         if matches!(snapshot.lease, LeaseState::Leased | LeaseState::Breaking) {
@@ -237,8 +237,8 @@ impl<'s> OneTurn<'s> {
     /// Takes the report of a step that was begun at `began`.
     pub fn stepped(&mut self, report: Report, prospect: Prospect, began: Moment, now: Moment) {
         self.memory = Some(report.memory);
-        let troubled = !report.trouble.is_empty();
-        self.result.trouble.extend(report.trouble);
+        let failed = !report.problems.is_empty();
+        self.result.problems.extend(report.problems);
         if let Prospect::Leading { record, time } = &prospect {
             self.known = Some((record.clone(), *time, now));
         }
@@ -275,7 +275,7 @@ impl<'s> OneTurn<'s> {
             }
             // Another one was faster, or something is wrong. A look is enough to see what now.
             (None, Prospect::Watching, _) => {
-                let at = if troubled { again } else { again.min(now + LOOK_AGAIN) };
+                let at = if failed { again } else { again.min(now + LOOK_AGAIN) };
                 self.stage = Stage::Looking { at };
             }
             _ => self.stage = Stage::Contending { at: again },

@@ -8,10 +8,10 @@ use core::time::Duration;
 
 use super::candidate::{recalls, remembered_files};
 use super::environment::{Environment, Remembered};
+use super::problem::{Problem, ProblemClass};
 use super::report::{Event, Report, Standing};
 use super::settings::{Complaint, Settings};
 use super::state::Postponed;
-use super::trouble::{Trouble, TroubleClass};
 use tenure_base::prelude::*;
 
 /// How long until a candidate whose settings cannot be used is to be asked again.
@@ -67,7 +67,7 @@ impl Report {
             wind_down: false,
             heir: None,
             run: None,
-            trouble: vec![Trouble { class: TroubleClass::Configuration, detail }],
+            problems: vec![Problem { class: ProblemClass::Configuration, detail }],
             exchanges: Vec::new(),
             again_in: PAUSE,
         }

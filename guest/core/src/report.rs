@@ -4,9 +4,9 @@
 use core::time::Duration;
 
 use super::history::Incumbent;
+use super::problem::Problem;
 use super::record::Outcome;
 use super::service_clock::Timestamp;
-use super::trouble::Trouble;
 use serde::{Deserialize, Serialize};
 use tenure_azure::answer::Class;
 use tenure_base::prelude::*;
@@ -166,7 +166,7 @@ pub struct Report {
     /// A turn to run now, already claimed.
     pub run: Option<Turn>,
     /// What went wrong.
-    pub trouble: Vec<Trouble>,
+    pub problems: Vec<Problem>,
     /// The requests that were sent, in their order.
     pub exchanges: Vec<Exchange>,
     /// When to step again at the latest.

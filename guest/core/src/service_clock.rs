@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use tenure_azure::rfc3339;
 use tenure_base::prelude::*;
 
-/// How far ahead a recorded slot may lie before it is trouble: more than the
+/// How far ahead a recorded slot may lie before it is a problem: more than the
 /// readings of two candidates can differ.
 const AHEAD: Duration = Duration::from_secs(10);
 

@@ -6,10 +6,10 @@ use chrono::{DateTime, Utc};
 
 use super::agenda::{Due, Task};
 use super::history::Incumbent;
+use super::problem::{Problem, ProblemClass};
 use super::record::{Finished, LastSlot, Record, Started};
 use super::service_clock::Timestamp;
 use super::settings::Settings;
-use super::trouble::{Trouble, TroubleClass};
 use tenure_azure::answer::{self, Answer, Class};
 use tenure_azure::operation::Operation;
 use tenure_base::prelude::*;
@@ -69,7 +69,7 @@ impl Snapshot {
         answer: &Answer,
         settings: &Settings,
         wall: DateTime<Utc>,
-    ) -> Result<Self, Trouble> {
+    ) -> Result<Self, Problem> {
         let asked_at = Timestamp::from_date(answer.date.unwrap_or(wall));
         let (lease, record) = match (answer.class, &answer.properties) {
             (Class::Done, Some(properties)) => {
@@ -79,7 +79,7 @@ impl Snapshot {
             }
             (Class::MissingBlob | Class::MissingContainer, _) => (LeaseState::Absent, None),
             _ => {
-                return Err(Trouble::of_answer(answer, &Operation::Look { lease: None }, settings));
+                return Err(Problem::of_answer(answer, &Operation::Look { lease: None }, settings));
             }
         };
         Ok(Self {
@@ -114,16 +114,16 @@ pub fn broken(
     answer: &Answer,
     operation: &Operation,
     settings: &Settings,
-) -> Result<Duration, Trouble> {
+) -> Result<Duration, Problem> {
     match answer.class {
         Class::Done => Ok(Duration::from_secs(answer.lease_time.unwrap_or(0).into())),
         Class::Conflict | Class::MissingBlob | Class::MissingContainer => Ok(Duration::ZERO),
-        _ => Err(Trouble::of_answer(answer, operation, settings)),
+        _ => Err(Problem::of_answer(answer, operation, settings)),
     }
 }
 
-fn configuration(detail: String) -> Trouble {
-    Trouble { class: TroubleClass::Configuration, detail }
+fn configuration(detail: String) -> Problem {
+    Problem { class: ProblemClass::Configuration, detail }
 }
 
 fn state(lease: answer::LeaseState) -> LeaseState {

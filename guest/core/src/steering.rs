@@ -10,10 +10,10 @@ use super::Moment;
 use super::candidate::{Phase, Step};
 use super::heir::{LEADER_WAITS, QUICK, time_to_come};
 use super::holding::Hold;
+use super::problem::ProblemClass;
 use super::report::EndingReason;
 use super::text::{LONGEST_NAME, is_fit};
 use super::timings::Timings;
-use super::trouble::TroubleClass;
 use crate::mutants::mutant;
 use serde::{Deserialize, Serialize};
 use tenure_azure::lease_id::LeaseId;
@@ -197,7 +197,7 @@ impl Step<'_> {
 
     /// Hands over to the candidate of that name.
     pub(super) fn hand_over(&mut self, to: String, now: Moment) {
-        let (order, configured) = (TroubleClass::Order, TroubleClass::Configuration);
+        let (order, configured) = (ProblemClass::Order, ProblemClass::Configuration);
         let refusal = match self.state.phase {
             // One that rotates is in no hurry, and would give its lease to anybody.
             Phase::Holding(_) if self.gives_up() && !self.state.steering.rotates() => {

@@ -14,9 +14,9 @@ use super::chore::Chore;
 use super::failure::Failure;
 use super::next_record::next_record;
 use super::pace::Pace;
+use super::problem::{Problem, ProblemClass};
 use super::record::{Judged, Record, Unusable};
 use super::timings::BACK_OFF;
-use super::trouble::{Trouble, TroubleClass};
 use crate::mutants::mutant;
 use serde::{Deserialize, Serialize};
 use tenure_azure::answer::{Answer, Class, LeaseState};
@@ -156,7 +156,7 @@ impl Step<'_> {
     /// The record without what no candidate writes, which is told.
     pub(super) fn tell_ignored(&mut self, judged: Judged, now: Moment) -> Option<Record> {
         if let Some(detail) = judged.ignored {
-            self.tell(TroubleClass::Configuration, detail, now);
+            self.tell(ProblemClass::Configuration, detail, now);
         }
         judged.record
     }
@@ -164,7 +164,7 @@ impl Step<'_> {
     /// The blob cannot be led with as it is.
     fn refuse(&mut self, problem: Unusable, now: Moment, chance: &mut dyn Chance) -> Phase {
         self.state.following = None;
-        self.tell(TroubleClass::Configuration, problem.detail, now);
+        self.tell(ProblemClass::Configuration, problem.detail, now);
         Phase::Watching(Watch::at(self.next_poll(now, chance)))
     }
 
@@ -173,12 +173,12 @@ impl Step<'_> {
     fn tell_no_date(&mut self, now: Moment) {
         let (class, detail) = match self.state.service.estimate(now) {
             None => (
-                TroubleClass::Nonsense,
+                ProblemClass::Nonsense,
                 "the service's answers carry no date, so no term can be told; see whether a proxy \
                  removes the headers Date or x-ms-request-id",
             ),
             Some(_) => (
-                TroubleClass::Clock,
+                ProblemClass::Clock,
                 "the dates of the service's answers differ by more than ten seconds from one to the \
                  next, so no term can be told; see whether a proxy or a cache writes the header Date",
             ),
@@ -288,10 +288,10 @@ impl Step<'_> {
     /// It is told.
     fn is_other_schedule(&mut self, record: Option<&Record>, now: Moment) -> bool {
         let theirs = record.and_then(|record| record.schedule.as_deref());
-        let trouble = Trouble::of_schedules(theirs, self.settings);
-        let other = trouble.is_some();
-        if let Some(trouble) = trouble {
-            self.tell(trouble.class, trouble.detail, now);
+        let problem = Problem::of_schedules(theirs, self.settings);
+        let other = problem.is_some();
+        if let Some(problem) = problem {
+            self.tell(problem.class, problem.detail, now);
         }
         other
     }

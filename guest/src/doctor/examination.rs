@@ -19,7 +19,7 @@ use tenure_azure::operation::{ETag, Operation, Request};
 use tenure_azure::{BlobName, LeaseId, Metadata};
 use tenure_base::prelude::*;
 use tenure_core::{
-    Chance, Failure, Fetch, Fetched, Keyring, LONGEST_FETCH, Moment, Settings, Trouble,
+    Chance, Failure, Fetch, Fetched, Keyring, LONGEST_FETCH, Moment, Problem, Settings,
     fresh_lease_id,
 };
 
@@ -163,10 +163,10 @@ impl<'s> Examination<'s> {
                 let took = short(now.saturating_sub(sent));
                 self.findings.push(Finding::good(CHECK, format!("one was obtained in {took}")));
             }
-            Err(trouble) => {
+            Err(problem) => {
                 self.tries += 1;
                 if self.tries == MOST_TRIES {
-                    self.findings.push(Finding::failed(CHECK, trouble.detail));
+                    self.findings.push(Finding::failed(CHECK, problem.detail));
                     self.give_up("there is no token");
                 }
             }
@@ -192,7 +192,7 @@ impl<'s> Examination<'s> {
                     return;
                 }
                 let origin = self.settings.account.origin();
-                return self.unanswered(failure.trouble(operation.name(), origin));
+                return self.unanswered(failure.problem(operation.name(), origin));
             }
         };
         if let Some(date) = answer.date {
@@ -266,28 +266,28 @@ impl<'s> Examination<'s> {
             return true;
         }
         let credential = self.settings.account.credential();
-        if let Some(trouble) = self.keyring.answered(credential, answer, now) {
-            self.findings.push(Finding::warning("credential", trouble.detail));
+        if let Some(problem) = self.keyring.answered(credential, answer, now) {
+            self.findings.push(Finding::warning("credential", problem.detail));
             return true;
         }
         answer.class == Class::Unavailable && self.tries < MOST_TRIES
     }
 
     /// No answer, and none when it was asked again.
-    fn unanswered(&mut self, trouble: Trouble) {
+    fn unanswered(&mut self, problem: Problem) {
         let stage = self.stage;
         let operation = self.operation();
         if stage == Stage::Delete {
             let detail = format!(
                 "{}. The blob {} may be left: delete it by hand",
-                trouble.detail,
+                problem.detail,
                 self.blob()
             );
             self.findings.push(Finding::warning(operation.name(), detail));
             return self.advance();
         }
         if stage == Stage::Account {
-            self.facts.asked(false, trouble.detail);
+            self.facts.asked(false, problem.detail);
             return self.advance();
         }
         if stage == Stage::Create
@@ -298,7 +298,7 @@ impl<'s> Examination<'s> {
         }
         self.is_leased |= stage == Stage::Acquire;
         if !(stage == Stage::Break && self.cleaning) {
-            self.findings.push(Finding::failed(stage.check(&operation), trouble.detail));
+            self.findings.push(Finding::failed(stage.check(&operation), problem.detail));
         }
         if stage < Stage::Create {
             return self.give_up("the service does not answer");

@@ -5,7 +5,7 @@ use core::time::Duration;
 use super::bindings::tenure::election::types as wit;
 use tenure_core::{
     Complaint, EndingReason, Event, Exchange, ExchangeResult, Incumbent, LeaseState, Needs,
-    Outcome, Report, Settings, Snapshot, Standing, Trouble, TroubleClass, Turn, TurnId,
+    Outcome, Problem, ProblemClass, Report, Settings, Snapshot, Standing, Turn, TurnId,
 };
 
 pub fn nanos(span: Duration) -> u64 {
@@ -98,21 +98,21 @@ pub fn turn(turn: Turn, settings: &Settings) -> wit::Turn {
     }
 }
 
-impl From<Trouble> for wit::Trouble {
-    fn from(trouble: Trouble) -> Self {
-        let class = match trouble.class {
-            TroubleClass::Configuration => wit::TroubleClass::Configuration,
-            TroubleClass::Refused => wit::TroubleClass::Refused,
-            TroubleClass::Clock => wit::TroubleClass::Clock,
-            TroubleClass::Unreachable => wit::TroubleClass::Unreachable,
-            TroubleClass::Unavailable => wit::TroubleClass::Unavailable,
-            TroubleClass::Nonsense => wit::TroubleClass::Nonsense,
-            TroubleClass::LeaseLost => wit::TroubleClass::LeaseLost,
-            TroubleClass::Schedule => wit::TroubleClass::Schedule,
-            TroubleClass::Work => wit::TroubleClass::Work,
-            TroubleClass::Order => wit::TroubleClass::Order,
+impl From<Problem> for wit::Problem {
+    fn from(problem: Problem) -> Self {
+        let class = match problem.class {
+            ProblemClass::Configuration => wit::ProblemClass::Configuration,
+            ProblemClass::Refused => wit::ProblemClass::Refused,
+            ProblemClass::Clock => wit::ProblemClass::Clock,
+            ProblemClass::Unreachable => wit::ProblemClass::Unreachable,
+            ProblemClass::Unavailable => wit::ProblemClass::Unavailable,
+            ProblemClass::Nonsense => wit::ProblemClass::Nonsense,
+            ProblemClass::LeaseLost => wit::ProblemClass::LeaseLost,
+            ProblemClass::Schedule => wit::ProblemClass::Schedule,
+            ProblemClass::Work => wit::ProblemClass::Work,
+            ProblemClass::Order => wit::ProblemClass::Order,
         };
-        Self { class, detail: trouble.detail }
+        Self { class, detail: problem.detail }
     }
 }
 
@@ -158,7 +158,7 @@ pub fn report(report: Report, settings: Option<&Settings>) -> wit::Report {
         wind_down: report.wind_down,
         heir: report.heir,
         run: report.run.zip(settings).map(|(run, settings)| turn(run, settings)),
-        trouble: report.trouble.into_iter().map(Into::into).collect(),
+        problems: report.problems.into_iter().map(Into::into).collect(),
         exchanges: report.exchanges.into_iter().map(Into::into).collect(),
         again_in: nanos(report.again_in),
     }

@@ -56,7 +56,7 @@ fn answer(request: &IncomingRequest, method: &Method) -> (Answer, More) {
             let clock = OwnClock::start();
             match look(&invocation.settings, &mut Keyring::default(), &|| clock.now()) {
                 Ok(snapshot) => entry::leader(&snapshot),
-                Err(trouble) => entry::could_not_look(&trouble),
+                Err(problem) => entry::could_not_look(&problem),
             }
         }
         (Route::Health, Ok(_)) => entry::healthy(),

@@ -34,8 +34,8 @@ use tenure_azure::credential::{Credential, Pass};
 use tenure_azure::operation::Operation;
 use tenure_base as _;
 use tenure_core::{
-    Ask, Chance, Complaint, Failure, Fetch, Fetched, Keyring, LONGEST_FETCH, Moment, Report,
-    Settings, Snapshot, Step, Todo, Trouble, TroubleClass,
+    Ask, Chance, Complaint, Failure, Fetch, Fetched, Keyring, LONGEST_FETCH, Moment, Problem,
+    ProblemClass, Report, Settings, Snapshot, Step, Todo,
 };
 
 /// What the macro makes of `wit/`.
@@ -115,23 +115,23 @@ impl Guest for Component {
         convert::report(drive(&mut step, &settings, &|| clock.now()), Some(&settings))
     }
 
-    fn inspect() -> Result<wit::Snapshot, wit::Trouble> {
-        let settings = usable_settings().map_err(wit::Trouble::from)?;
+    fn inspect() -> Result<wit::Snapshot, wit::Problem> {
+        let settings = usable_settings().map_err(wit::Problem::from)?;
         let clock = OwnClock::start();
         let looked = look(&settings, &mut Keyring::default(), &|| clock.now());
         looked.map(Into::into).map_err(Into::into)
     }
 
-    fn break_lease(period: Option<wit::Duration>) -> Result<wit::Duration, wit::Trouble> {
+    fn break_lease(period: Option<wit::Duration>) -> Result<wit::Duration, wit::Problem> {
         // Rounded up: a fraction of a second must not become "at once".
         let seconds = period.map(|nanos| nanos.div_ceil(1_000_000_000).min(LONGEST_BREAK));
         let period = seconds.map(|seconds| u32::try_from(seconds).unwrap_or(60));
         let operation = Operation::Break { period };
-        let settings = usable_settings().map_err(wit::Trouble::from)?;
+        let settings = usable_settings().map_err(wit::Problem::from)?;
         let clock = OwnClock::start();
         let mut keyring = Keyring::default();
         let answer = ask_for_people(&settings, operation.clone(), &mut keyring, &|| clock.now());
-        let answer = answer.map_err(wit::Trouble::from)?;
+        let answer = answer.map_err(wit::Problem::from)?;
         let left = tenure_core::broken(&answer, &operation, &settings);
         left.map(convert::nanos).map_err(Into::into)
     }
@@ -171,9 +171,9 @@ fn drive(step: &mut Step<'_>, settings: &Settings, now: &dyn Fn() -> Moment) -> 
     }
 }
 
-fn usable_settings() -> Result<Settings, Trouble> {
-    Settings::read(&Host::look()).map_err(|complaints| Trouble {
-        class: TroubleClass::Configuration,
+fn usable_settings() -> Result<Settings, Problem> {
+    Settings::read(&Host::look()).map_err(|complaints| Problem {
+        class: ProblemClass::Configuration,
         detail: Complaint::sentences(&complaints),
     })
 }
@@ -183,7 +183,7 @@ fn look(
     settings: &Settings,
     keyring: &mut Keyring,
     now: &dyn Fn() -> Moment,
-) -> Result<Snapshot, Trouble> {
+) -> Result<Snapshot, Problem> {
     let answer = ask_for_people(settings, Operation::Look { lease: None }, keyring, now)?;
     Snapshot::read(&answer, settings, clock::wall())
 }
@@ -196,7 +196,7 @@ fn ask_for_people(
     operation: Operation,
     keyring: &mut Keyring,
     now: &dyn Fn() -> Moment,
-) -> Result<Answer, Trouble> {
+) -> Result<Answer, Problem> {
     let credential = settings.account.credential();
     let timeout = settings.timings.request_timeout;
     let mut service_date = None;
@@ -223,7 +223,7 @@ fn ask_for_people(
         };
         if !again || tries == MOST_TRIES {
             let origin = settings.account.origin();
-            return reply.map_err(|failure| failure.trouble(ask.operation.name(), origin));
+            return reply.map_err(|failure| failure.problem(ask.operation.name(), origin));
         }
     }
 }
@@ -233,7 +233,7 @@ fn hold_token(
     credential: &Credential,
     keyring: &mut Keyring,
     now: &dyn Fn() -> Moment,
-) -> Result<(), Trouble> {
+) -> Result<(), Problem> {
     let mut tries = 0;
     loop {
         let sent = now();

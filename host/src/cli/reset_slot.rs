@@ -7,7 +7,7 @@ use super::look::NO_ELECTION;
 use super::{UNUSABLE, consent, fail, say};
 use crate::clock::{BootClock, Clock};
 use crate::component::ElectionComponent;
-use crate::contract::{Event, LeaseState, Memory, Report, Snapshot, Standing, Started, Trouble};
+use crate::contract::{Event, LeaseState, Memory, Problem, Report, Snapshot, Standing, Started};
 use crate::runner::{class_name, rfc3339};
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -132,8 +132,8 @@ impl Operator {
     async fn step(&self, memory: Option<Memory>, event: Option<Event>) -> Result<Report, Stop> {
         let report = self.component.step(memory.as_ref(), self.clock.now(), event).await;
         let report = report.map_err(failed)?;
-        for trouble in &report.trouble {
-            complaint::print(format_args!("tenure: {}\n", told(trouble)));
+        for problem in &report.problems {
+            complaint::print(format_args!("tenure: {}\n", told(problem)));
         }
         Ok(report)
     }
@@ -162,10 +162,10 @@ fn failed(error: impl std::fmt::Display) -> Stop {
     Stop::Failed(error.to_string())
 }
 
-fn refused(trouble: Trouble) -> Stop {
-    Stop::Failed(told(&trouble))
+fn refused(problem: Problem) -> Stop {
+    Stop::Failed(told(&problem))
 }
 
-fn told(trouble: &Trouble) -> String {
-    format!("{}: {}", class_name(trouble.class), printable(&trouble.detail))
+fn told(problem: &Problem) -> String {
+    format!("{}: {}", class_name(problem.class), printable(&problem.detail))
 }

@@ -61,14 +61,14 @@ fn text(summary: &Summary) -> String {
     let left = left.map(|left| format!(", valid for {:.1} s", left.as_secs_f64()));
     row("standing", &(words(summary) + &left.unwrap_or_default()));
     row("last turn", &summary.turn.as_ref().map_or_else(|| "none yet".to_owned(), turn));
-    let trouble = summary.trouble.as_ref().map(|told| format!("{}: {}", told.class, told.detail));
+    let problem = summary.problem.as_ref().map(|told| format!("{}: {}", told.class, told.detail));
     let failing = (summary.failed_turns > 0).then(|| match summary.failed_turns {
         1 => "the last turn did not succeed".to_owned(),
         turns => format!("the last {turns} turns did not succeed"),
     });
-    let troubles: Vec<_> = failing.into_iter().chain(trouble).collect();
-    let troubles = if troubles.is_empty() { "none".to_owned() } else { troubles.join("; ") };
-    row("trouble", &troubles);
+    let problems: Vec<_> = failing.into_iter().chain(problem).collect();
+    let problems = if problems.is_empty() { "none".to_owned() } else { problems.join("; ") };
+    row("problem", &problems);
     if !summary.running {
         row("loop", "it stands still");
     }
@@ -107,7 +107,7 @@ mod tests {
             valid_for_ms: value["valid_for_ms"].as_u64(),
             turn: None,
             failed_turns: 0,
-            trouble: None,
+            problem: None,
             running: true,
             begun: true,
         }
@@ -130,12 +130,12 @@ mod tests {
              candidate  ada\n\
              standing   leading, term 7, valid for 11.2 s\n\
              last turn  2026-11-20T08:36:55Z succeeded after 12 ms\n\
-             trouble    none\n"
+             problem    none\n"
         );
     }
 
     #[test]
-    fn turns_that_fail_are_a_trouble() {
+    fn turns_that_fail_are_a_problem() {
         let leading = json!({ "standing": "leading", "leader": "ada", "valid_for_ms": 11_250 });
         let mut summary = summary(&leading);
         summary.failed_turns = 3;
@@ -149,12 +149,12 @@ mod tests {
         let told = text(&summary);
         let turn = "last turn  2026-11-20T08:36:55Z failed after 12 ms: no paper\n";
         assert!(told.contains(turn), "{told}");
-        assert!(told.ends_with("trouble    the last 3 turns did not succeed\n"), "{told}");
-        summary.trouble = Some(crate::server::Told { class: "refused", detail: "look".to_owned() });
+        assert!(told.ends_with("problem    the last 3 turns did not succeed\n"), "{told}");
+        summary.problem = Some(crate::server::Told { class: "refused", detail: "look".to_owned() });
         summary.failed_turns = 1;
         let told = text(&summary);
-        let trouble = "trouble    the last turn did not succeed; refused: look\n";
-        assert!(told.ends_with(trouble), "{told}");
+        let problem = "problem    the last turn did not succeed; refused: look\n";
+        assert!(told.ends_with(problem), "{told}");
     }
 
     #[test]

@@ -83,7 +83,7 @@ pub(super) async fn steer(verb: &Verb, target: &TargetArguments) -> ExitCode {
                 Ok((at, leader)) => (at, Some(leader)),
                 Err(why) => return fail(why),
             },
-            Ok(Err(trouble)) => return fail(printable(&trouble.detail)),
+            Ok(Err(problem)) => return fail(printable(&problem.detail)),
             Err(error) => return fail(error),
         },
         (None, None) => return ExitCode::from(UNUSABLE),

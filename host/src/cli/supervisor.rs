@@ -106,7 +106,7 @@ impl Bulletin {
 fn status(summaries: &[Summary]) -> String {
     let one = |summary: &Summary| {
         let words = standing::words(summary);
-        match &summary.trouble {
+        match &summary.problem {
             Some(told) => format!("{words}; {}: {}", told.class, printable(&told.detail)),
             None => words,
         }
@@ -250,7 +250,7 @@ mod tests {
             valid_for_ms: None,
             turn: None,
             failed_turns: 0,
-            trouble: None,
+            problem: None,
             running: true,
             begun,
         }
@@ -294,7 +294,7 @@ mod tests {
         only.leader = None;
         assert_eq!(status(&[only.clone()]), "it has left the election");
         let detail = format!("line\nREADY=1{}", "x".repeat(500));
-        only.trouble = Some(crate::server::Told { class: "unreachable", detail });
+        only.problem = Some(crate::server::Told { class: "unreachable", detail });
         let status = status(&[only]);
         assert!(!status.contains('\n') && status.starts_with("it has left"), "{status}");
         assert_eq!(status.chars().count(), LONGEST);

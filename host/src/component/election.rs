@@ -9,7 +9,7 @@ use super::places::{Place, Urgency};
 use super::surroundings::{Carrier, Surroundings};
 use crate::clock::{Clock, Reading};
 use crate::compose::LEADER_HANDLER;
-use crate::contract::{Complaint, Event, Memory, Needs, Report, Snapshot, Standing, Trouble};
+use crate::contract::{Complaint, Event, Memory, Needs, Problem, Report, Snapshot, Standing};
 use crate::egress::{
     AllowList, Answers, Authorities, Budget, Clients, Gate, InvalidOrigin, Policy,
 };
@@ -272,7 +272,7 @@ impl ElectionComponent {
             wind_down: report.wind_down,
             heir: report.heir,
             run: report.run,
-            trouble: report.trouble,
+            problems: report.problems,
             exchanges: report.exchanges,
             again_in: Duration::from_nanos(report.again_in),
         })
@@ -300,8 +300,8 @@ impl ElectionComponent {
     /// # Errors
     ///
     /// The inner one when the service could not be asked.
-    pub async fn inspect(&self) -> Result<Result<Snapshot, Trouble>, ComponentError> {
-        let (answer,): (Result<Snapshot, Trouble>,) =
+    pub async fn inspect(&self) -> Result<Result<Snapshot, Problem>, ComponentError> {
+        let (answer,): (Result<Snapshot, Problem>,) =
             self.call(&self.functions.inspect, ()).await?;
         Ok(answer)
     }
@@ -315,9 +315,9 @@ impl ElectionComponent {
     pub async fn break_lease(
         &self,
         period: Option<Duration>,
-    ) -> Result<Result<Duration, Trouble>, ComponentError> {
+    ) -> Result<Result<Duration, Problem>, ComponentError> {
         let period = period.map(nanoseconds);
-        let (answer,): (Result<u64, Trouble>,) =
+        let (answer,): (Result<u64, Problem>,) =
             self.call(&self.functions.break_lease, (period,)).await?;
         Ok(answer.map(Duration::from_nanos))
     }

@@ -83,7 +83,7 @@ async fn a_lease_can_be_broken() {
     let (component, clock) = component(settings(&store));
     component.check().await.unwrap();
     let report = component.step(None, clock.now(), None).await.unwrap();
-    assert!(report.trouble.is_empty(), "{:?}", report.trouble);
+    assert!(report.problems.is_empty(), "{:?}", report.problems);
     let rest = component.break_lease(Some(Duration::ZERO)).await.unwrap().unwrap();
     assert_eq!(rest, Duration::ZERO);
     assert_eq!(component.inspect().await.unwrap().unwrap().lease, LeaseState::Broken);
@@ -95,7 +95,7 @@ async fn nothing_is_sent_before_the_check() {
     let (component, clock) = component(settings(&store));
     let report = component.step(None, clock.now(), None).await.unwrap();
     assert_eq!(report.standing, Standing::Undecided);
-    assert_eq!(report.trouble.len(), 1, "{:?}", report.trouble);
+    assert_eq!(report.problems.len(), 1, "{:?}", report.problems);
     assert!(component.inspect().await.unwrap().is_err());
 }
 
@@ -138,7 +138,7 @@ fn first_memory(engine: &Engine, seed: u64) -> Memory {
         let component = ElectionComponent::new(engine, settings, &clock).unwrap();
         let component = component.in_surroundings(surroundings(network, seed));
         let report = component.step(None, clock.now(), None).await.unwrap();
-        assert!(report.trouble.is_empty(), "{:?}", report.trouble);
+        assert!(report.problems.is_empty(), "{:?}", report.problems);
         report.memory
     })
 }
@@ -165,19 +165,19 @@ async fn an_event_of_a_step_that_could_not_be_made_comes_first_in_the_next_one()
 
     write("AccountName=");
     let undone = component.step(None, clock.now(), Some(Event::Pause)).await.unwrap();
-    assert_eq!(undone.trouble.len(), 1, "{:?}", undone.trouble);
+    assert_eq!(undone.problems.len(), 1, "{:?}", undone.problems);
     assert!(undone.exchanges.is_empty());
 
     write(&store.connection_string());
     let done = component.step(Some(&undone.memory), clock.now(), None).await.unwrap();
-    assert!(done.trouble.is_empty(), "{:?}", done.trouble);
+    assert!(done.problems.is_empty(), "{:?}", done.problems);
     let asked: Vec<_> = done.exchanges.iter().map(|exchange| exchange.what.as_str()).collect();
     assert_eq!(asked, ["look at blob"], "it was paused");
 
     write("AccountName=");
     let event = Some(Event::Resume);
     let resumed = component.step(Some(&done.memory), clock.now(), event).await.unwrap();
-    assert!(resumed.trouble[0].detail.contains("What was read before is used"), "{resumed:?}");
+    assert!(resumed.problems[0].detail.contains("What was read before is used"), "{resumed:?}");
     let mut report = resumed;
     while !matches!(report.standing, Standing::Leading(_)) {
         clock.sleep_until(clock.now() + report.again_in).await;

@@ -7,7 +7,7 @@ use super::turn::{RunningTurn, STUBBORN};
 use super::{Elector, Runner, STEP_LIMIT, Step};
 use crate::clock::Clock;
 use crate::component::ComponentError;
-use crate::contract::{Event as Word, Memory, Outcome, Report, Standing, TroubleClass, Turn};
+use crate::contract::{Event as Word, Memory, Outcome, ProblemClass, Report, Standing, Turn};
 use crate::handler::TurnEnd;
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -85,7 +85,7 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
     }
 
     fn tell_work(&self, detail: String) {
-        self.tell(Event::Trouble { class: class_name(TroubleClass::Work), detail });
+        self.tell(Event::Problem { class: class_name(ProblemClass::Work), detail });
     }
 
     pub(super) fn is_leaving(&self) -> bool {
@@ -104,7 +104,7 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
                 "the handler did not stop within {LEAVE_LIMIT:?}, so the lease is not released; it \
                  runs out by itself"
             )),
-            None => self.tell(Event::component_trouble(format!(
+            None => self.tell(Event::component_problem(format!(
                 "the election could not be left within {LEAVE_LIMIT:?}; the lease, if it is held, \
                  runs out by itself"
             ))),
@@ -254,7 +254,7 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
         let report = match result {
             Ok(report) => report,
             Err(error) => {
-                self.tell(Event::component_trouble(error.to_string()));
+                self.tell(Event::component_problem(error.to_string()));
                 self.narrator.forget(&*events);
                 self.stop_turn();
                 self.memory = None;
@@ -291,7 +291,7 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
 
     fn start(&mut self, turn: Turn, taken_at: Duration) {
         if self.turn.is_some() {
-            self.tell(Event::component_trouble("a turn was ordered while another one runs"));
+            self.tell(Event::component_problem("a turn was ordered while another one runs"));
             return;
         }
         let now = self.now();

@@ -14,10 +14,10 @@ pub(super) struct Narrator {
 impl Narrator {
     /// Tells of a report whose instant was `ago` before now.
     pub(super) fn tell(&mut self, report: &Report, ago: Duration, events: &dyn Fn(Event)) {
-        for trouble in &report.trouble {
-            events(Event::Trouble {
-                class: class_name(trouble.class),
-                detail: trouble.detail.clone(),
+        for problem in &report.problems {
+            events(Event::Problem {
+                class: class_name(problem.class),
+                detail: problem.detail.clone(),
             });
         }
         if let Some(ending) = &report.ending {

@@ -46,7 +46,7 @@ impl Log {
                 self.add(format!("renewed {term} for {valid_for_ms}"));
             }
             Event::StoodDown { term, reason } => self.add(format!("stood down {term} {reason}")),
-            Event::Trouble { class, .. } => self.add(format!("trouble {class}")),
+            Event::Problem { class, .. } => self.add(format!("problem {class}")),
             Event::Ordered { order } => self.add(format!("ordered {order}")),
             Event::Note { detail } => self.add(format!("note {detail}")),
             Event::Stopped => self.add("stopped"),
@@ -100,7 +100,7 @@ fn reply(standing: Standing) -> Reply {
         wind_down: false,
         heir: None,
         run: None,
-        trouble: Vec::new(),
+        problems: Vec::new(),
         exchanges: Vec::new(),
         again_in: seconds(4),
     };
@@ -401,7 +401,7 @@ fn two_turns_never_run_at_a_time() {
         seen[4..],
         [
             "4 step",
-            "4 trouble component",
+            "4 problem component",
             "6 work ends",
             "6 turn succeeded",
             "6 step: succeeded",
@@ -418,7 +418,7 @@ fn a_component_that_fails_is_a_new_candidate_once_the_work_has_stopped() {
         seen[4..],
         [
             "4 step",
-            "4 trouble component",
+            "4 problem component",
             "4 stood down 7 component-failed",
             "4 work ends",
             "4 turn cut-off",
@@ -437,7 +437,7 @@ fn a_step_without_an_end_is_a_failure() {
         seen,
         [
             "0 step as new",
-            "120 trouble component",
+            "120 problem component",
             "121 step as new",
             "122 step: leave",
             "122 stopped",

@@ -176,7 +176,7 @@ async fn leader(face: Face, uri: Uri) -> Response<Body> {
         "handing_over_to": board.heir(),
         "order_refused": board.refused_order(),
         "paused": board.is_paused(),
-        "trouble": board.trouble(),
+        "problem": board.problem(),
     });
     answer(StatusCode::OK, &told)
 }

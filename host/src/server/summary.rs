@@ -53,8 +53,8 @@ pub(crate) struct Summary {
     pub turn: Option<LastTurn>,
     /// So many turns in a row, up to the last one, did not succeed.
     pub failed_turns: u32,
-    /// The newest trouble since the service answered last.
-    pub trouble: Option<Told>,
+    /// The newest problem since the service answered last.
+    pub problem: Option<Told>,
     /// Whether the loop runs, or has come to its end.
     pub running: bool,
     /// Whether the loop has made its first step.
@@ -84,7 +84,7 @@ impl Board {
             valid_for_ms,
             turn: self.turn(),
             failed_turns: self.failed_turns(),
-            trouble: self.trouble(),
+            problem: self.problem(),
             running: self.runs(now),
             begun: self.stepped_once(),
         }

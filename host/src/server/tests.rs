@@ -4,7 +4,7 @@ use super::board::Readiness;
 use super::*;
 use crate::clock::BootClock;
 use crate::contract::{
-    Exchange, ExchangeResult, Incumbent, Memory, Report, Standing, Tenancy, Trouble, TroubleClass,
+    Exchange, ExchangeResult, Incumbent, Memory, Problem, ProblemClass, Report, Standing, Tenancy,
     Turn,
 };
 use crate::runner::{Event, Order};
@@ -32,7 +32,7 @@ pub(super) fn report(standing: Standing, results: &[ExchangeResult]) -> Report {
         wind_down: false,
         heir: None,
         run: None,
-        trouble: Vec::new(),
+        problems: Vec::new(),
         exchanges: results.iter().map(exchange).collect(),
         again_in: seconds(4),
     }
@@ -79,16 +79,16 @@ fn it_is_ready_as_long_as_the_service_answers() {
 fn who_can_look_and_never_win_is_not_ready_until_somebody_leads() {
     use ExchangeResult::{Declined, Done, Refused};
     for (class, ready) in [
-        (TroubleClass::Refused, false),
-        (TroubleClass::Configuration, false),
-        (TroubleClass::Nonsense, false),
-        (TroubleClass::Work, true),
-        (TroubleClass::Order, true),
-        (TroubleClass::LeaseLost, true),
+        (ProblemClass::Refused, false),
+        (ProblemClass::Configuration, false),
+        (ProblemClass::Nonsense, false),
+        (ProblemClass::Work, true),
+        (ProblemClass::Order, true),
+        (ProblemClass::LeaseLost, true),
     ] {
         let board = board();
         let mut refused = report(Standing::Undecided, &[Done, Refused]);
-        refused.trouble.push(Trouble { class, detail: "it needs w".to_owned() });
+        refused.problems.push(Problem { class, detail: "it needs w".to_owned() });
         board.stepped(&refused, NOW, NOW);
         // Not told again for a minute.
         board.stepped(&report(Standing::Undecided, &[Done]), NOW, NOW);
@@ -107,9 +107,9 @@ fn why_it_is_not_ready_is_what_was_told_last() {
     let board = board();
     let mut refused = report(Standing::Undecided, &[ExchangeResult::Refused; 2]);
     let detail = "look at the role".to_owned();
-    refused.trouble.push(Trouble { class: TroubleClass::Refused, detail });
+    refused.problems.push(Problem { class: ProblemClass::Refused, detail });
     board.stepped(&refused, NOW, NOW);
-    // Troubles are not repeated in each step.
+    // Problems are not repeated in each step.
     board.stepped(&report(Standing::Undecided, &[ExchangeResult::Refused]), NOW, NOW);
     let why = Readiness::NotReady("refused: look at the role".to_owned());
     assert_eq!(board.readiness(NOW), why);

@@ -65,7 +65,7 @@ pub fn report(report: core::Report) -> wit::Report {
             valid_for: nanos(turn.valid_for),
             time_limit: turn.time_limit.map(nanos),
         }),
-        trouble: Vec::new(),
+        problems: Vec::new(),
         exchanges: Vec::new(),
         again_in: report.again_in,
     }

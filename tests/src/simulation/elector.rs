@@ -115,9 +115,9 @@ impl SimElector {
 }
 
 /// Of what a candidate tells its people, the oracle hears whether it hands over.
-pub(super) fn heard<'t>(world: &World, who: Who, mut troubles: impl Iterator<Item = &'t str>) {
+pub(super) fn heard<'t>(world: &World, who: Who, mut problems: impl Iterator<Item = &'t str>) {
     const SAYS: [&str; 2] = ["cannot hand over", "not handed over"];
-    if troubles.any(|detail| SAYS.iter().any(|says| detail.starts_with(says))) {
+    if problems.any(|detail| SAYS.iter().any(|says| detail.starts_with(says))) {
         world.note(What::NotHandedOver(who));
     }
 }
@@ -137,8 +137,8 @@ impl Elector for SimElector {
                 Of::Native(native) => Ok(native.step(memory, elapsed, event).await),
                 Of::Component(component) => {
                     let report = component.step(memory.as_ref(), elapsed, event).await?;
-                    let troubles = report.trouble.iter().map(|trouble| trouble.detail.as_str());
-                    heard(&self.world, self.who, troubles);
+                    let problems = report.problems.iter().map(|problem| problem.detail.as_str());
+                    heard(&self.world, self.who, problems);
                     Ok(report)
                 }
             }

@@ -84,7 +84,7 @@ pub enum Kind {
 
 macro_rules! faults {
     ($($fault:ident, $kind:ident, $name:literal;)*) => {
-        /// One kind of trouble.
+        /// One kind of fault.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         pub enum Fault { $(#[doc = $name] $fault,)* }
 

@@ -26,7 +26,7 @@ pub struct History {
     pub latency: Millis,
     /// No fault begins from here on.
     pub calm: Millis,
-    /// Everything late has arrived, and the last lease of the troubled time has run out.
+    /// Everything late has arrived, and the last lease of the time of faults has run out.
     pub finale: Millis,
     /// How long a turn may go on when its candidate leaves.
     pub grace: Millis,

@@ -141,8 +141,8 @@ impl Native {
     }
 
     fn told(&self, report: Report) -> wit::Report {
-        let troubles = report.trouble.iter().map(|trouble| trouble.detail.as_str());
-        heard(&self.world, self.who, troubles);
+        let problems = report.problems.iter().map(|problem| problem.detail.as_str());
+        heard(&self.world, self.who, problems);
         convert::report(report)
     }
 

@@ -36,7 +36,7 @@ pub const LONGEST_COOL_DOWN: Millis = 16 * COOL_DOWN * SECOND;
 pub const DELETION: Millis = 30 * SECOND;
 
 /// The least time in which faults happen.
-const TROUBLED: Millis = 90 * SECOND;
+const FAULTY: Millis = 90 * SECOND;
 
 /// How much longer that is, where something lasts for minutes.
 const LASTING: Millis = 150 * SECOND;
@@ -138,7 +138,7 @@ impl Plan {
         let latest = dice.pick(&[6, 10, 15, 30]) * SECOND;
         let settling = settling(&machines, latest, latency);
         // The finale takes some time, too.
-        let calm = (10 * longest).saturating_sub(settling + 20 * SECOND).max(TROUBLED);
+        let calm = (10 * longest).saturating_sub(settling + 20 * SECOND).max(FAULTY);
         let calm = if conditions.is_empty() { calm } else { calm + LASTING };
         // An outcome is written by itself only where the next slot is more than a minute away.
         let every = match step {
@@ -297,7 +297,7 @@ mod tests {
         for seed in 0..200 {
             let plan = Plan::of(seed, true);
             assert!(plan.machines.len() >= 3);
-            assert!(plan.calm >= TROUBLED && plan.finale > plan.calm, "seed {seed}");
+            assert!(plan.calm >= FAULTY && plan.finale > plan.calm, "seed {seed}");
             assert!(plan.timed.is_sorted_by_key(|timed| timed.at), "seed {seed}");
         }
     }

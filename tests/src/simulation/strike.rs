@@ -22,7 +22,7 @@ pub fn waiting_for(
     state: &mut State,
     step: Step,
     moment: Moment,
-    troubled: bool,
+    faulty: bool,
     fits: impl Fn(Fault) -> bool,
 ) -> Option<Fault> {
     let found = state
@@ -30,7 +30,7 @@ pub fn waiting_for(
         .iter()
         .position(|ambush| ambush.step == step && ambush.moment == moment && fits(ambush.fault))?;
     let ambush = &mut state.ambushes[found];
-    if !troubled {
+    if !faulty {
         return None;
     }
     if ambush.spares > 0 {
@@ -52,9 +52,9 @@ pub fn any_of_request(dice: &mut Dice) -> Fault {
 
 /// A candidate comes to a step: what lies in wait there strikes.
 pub fn ambush(world: &Arc<World>, who: Who, step: Step, moment: Moment) {
-    let troubled = world.now() < world.plan.calm;
+    let faulty = world.now() < world.plan.calm;
     let others = |fault: Fault| fault.kind() != Kind::Request;
-    let fault = waiting_for(&mut world.state(), step, moment, troubled, others);
+    let fault = waiting_for(&mut world.state(), step, moment, faulty, others);
     if let Some(fault) = fault {
         strike(world, fault, who, step);
     }

@@ -67,7 +67,7 @@ async fn each_election_has_its_own_candidate_and_all_are_left_together() {
         assert_eq!(told["standing"], "leading");
         assert!(told["valid_for_ms"].as_u64().unwrap() > 0, "{told}");
         assert!(told["turn"]["slot"].is_string(), "{told}");
-        assert_eq!(told["trouble"], Value::Null);
+        assert_eq!(told["problem"], Value::Null);
     }
 
     // An order reaches the candidate of its election, and no other.

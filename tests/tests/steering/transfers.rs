@@ -75,9 +75,9 @@ async fn without_a_candidate_of_that_name_the_leader_goes_on() {
     assert_eq!(code(&order), 2, "{}", said(&order));
     assert!(said(&order).contains("no candidate of that name came forward"), "{}", said(&order));
     assert_eq!(candidates[0].count("stood-down"), 0);
-    let troubles = |line: &tenure_tests::Line| line.name() == "trouble";
-    let trouble = candidates[0].line("trouble", 0, SOON, troubles).await;
-    assert!(trouble.event["detail"].as_str().unwrap().contains("nobody"), "{:?}", trouble.event);
+    let problems = |line: &tenure_tests::Line| line.name() == "problem";
+    let problem = candidates[0].line("problem", 0, SOON, problems).await;
+    assert!(problem.event["detail"].as_str().unwrap().contains("nobody"), "{:?}", problem.event);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

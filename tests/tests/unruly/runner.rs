@@ -45,7 +45,7 @@ impl Elector for Script {
             wind_down: false,
             heir: None,
             run: None,
-            trouble: Vec::new(),
+            problems: Vec::new(),
             exchanges: Vec::new(),
             again_in: if step < self.renewals { RENEW } else { LONG },
         };

@@ -1,14 +1,14 @@
-//! What a step tells the host: its report, and troubles.
+//! What a step reports to the host, problems included.
 
 use core::time::Duration;
 
 use super::super::Moment;
 use super::super::chore::Chore;
 use super::super::failure::Failure;
+use super::super::problem::{Problem, ProblemClass};
 use super::super::report::{Report, Standing, Tenancy};
 use super::super::settings::Complaint;
 use super::super::timings::BACK_OFF;
-use super::super::trouble::{Trouble, TroubleClass};
 use super::{MOST_REQUESTS, Phase, Step, remember};
 use tenure_azure::answer::Answer;
 use tenure_azure::operation::Operation;
@@ -25,22 +25,22 @@ impl Step<'_> {
                 "{}. What was read before is used until then",
                 Complaint::sentences(complaints)
             );
-            self.tell(TroubleClass::Configuration, detail, now);
+            self.tell(ProblemClass::Configuration, detail, now);
         }
     }
 
-    /// Tells a trouble, unless it was told lately.
-    pub(crate) fn tell(&mut self, class: TroubleClass, detail: String, now: Moment) {
-        let trouble = Trouble { class, detail };
-        if self.state.told.is_news(&trouble, now) {
-            self.trouble.push(trouble);
+    /// Reports a problem, unless it was reported lately.
+    pub(crate) fn tell(&mut self, class: ProblemClass, detail: String, now: Moment) {
+        let problem = Problem { class, detail };
+        if self.state.told.is_news(&problem, now) {
+            self.problems.push(problem);
         }
     }
 
     /// Tells what comes of an order: each one has its answer, also when it is the same as that to
     /// another one lately.
-    pub(crate) fn answer_order(&mut self, class: TroubleClass, detail: String) {
-        self.trouble.push(Trouble { class, detail });
+    pub(crate) fn answer_order(&mut self, class: ProblemClass, detail: String) {
+        self.problems.push(Problem { class, detail });
     }
 
     /// Tells that a request was not answered, or not as hoped.
@@ -51,11 +51,11 @@ impl Step<'_> {
         now: Moment,
     ) {
         let origin = self.settings.account.origin();
-        let trouble = match reply {
-            Err(failure) => failure.trouble(operation.name(), origin),
-            Ok(answer) => Trouble::of_answer(answer, operation, self.settings),
+        let problem = match reply {
+            Err(failure) => failure.problem(operation.name(), origin),
+            Ok(answer) => Problem::of_answer(answer, operation, self.settings),
         };
-        self.tell(trouble.class, trouble.detail, now);
+        self.tell(problem.class, problem.detail, now);
     }
 
     pub(super) fn report(&mut self, now: Moment) -> Report {
@@ -98,7 +98,7 @@ impl Step<'_> {
             wind_down: self.winds_down(),
             heir: self.state.steering.hand_over().map(|order| order.to.clone()),
             run: self.run.take(),
-            trouble: core::mem::take(&mut self.trouble),
+            problems: core::mem::take(&mut self.problems),
             exchanges: core::mem::take(&mut self.exchanges),
             again_in: next.saturating_sub(self.started),
         }

@@ -13,11 +13,11 @@ use super::super::candidate::{Phase, Step};
 use super::super::chance::Chance;
 use super::super::health::Health;
 use super::super::pace::Pace;
+use super::super::problem::ProblemClass;
 use super::super::record::{LastSlot, Outcome, Record, Started};
 use super::super::report::{EndingReason, Turn};
 use super::super::slots::Delivery;
 use super::super::timings::BACK_OFF;
-use super::super::trouble::TroubleClass;
 use super::super::write::{Progress, Write};
 use super::{Claim, Hold, Reply};
 use crate::mutants::mutant;
@@ -169,7 +169,7 @@ impl Step<'_> {
                 "{what} is abandoned after {attempt} attempts; see to why they went wrong. \
                  TENURE_MAX_ATTEMPTS sets the number"
             );
-            self.tell(TroubleClass::Work, detail, now);
+            self.tell(ProblemClass::Work, detail, now);
         }
     }
 
@@ -264,7 +264,7 @@ impl Step<'_> {
             Progress::Outdone => {
                 let detail = "the record was written over while this candidate held the lease; \
                               somebody broke the lease or restored the blob";
-                self.tell(TroubleClass::LeaseLost, detail.into(), now);
+                self.tell(ProblemClass::LeaseLost, detail.into(), now);
                 return self.end(&hold, EndingReason::LeaseLost);
             }
         }
@@ -300,7 +300,7 @@ impl Step<'_> {
         self.state.phase = Phase::Holding(hold);
         if let Some(stalled) = stalled {
             let span = self.state.health.cool_down(&self.settings.failure_policy, now, chance);
-            self.tell(TroubleClass::Work, Health::explain_stall(stalled, span), now);
+            self.tell(ProblemClass::Work, Health::explain_stall(stalled, span), now);
             let then = now + self.settings.timings.poll / 2;
             self.step_down(EndingReason::WorkFailed, now, then, None);
         }

@@ -14,7 +14,7 @@ struct Life {
     candidate: Candidate,
     blob: Blob,
     report: Option<Report>,
-    told: Vec<Trouble>,
+    told: Vec<Problem>,
 }
 
 impl Life {
@@ -30,7 +30,7 @@ impl Life {
         let called = self.candidate.now;
         let report = self.candidate.step(event, |o, at| blob.answer(o, at));
         self.candidate.now = self.candidate.now.max(called + report.again_in);
-        self.told.extend(report.trouble.clone());
+        self.told.extend(report.problems.clone());
         self.report = Some(report.clone());
         report
     }

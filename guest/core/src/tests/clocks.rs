@@ -54,11 +54,11 @@ fn a_service_whose_dates_never_agree_has_no_leader_and_is_not_asked_hotly() {
         let last = candidate.asked.last().map(|asked| asked.operation.name());
         assert!(last != Some("acquire lease") || report.again_in < seconds(1), "it gives back");
         requests += candidate.asked.len();
-        told.extend(report.trouble);
+        told.extend(report.problems);
         candidate.now = candidate.now.max(called + report.again_in);
     }
     assert!((10..300).contains(&requests), "{requests}");
-    assert!(told.iter().any(|trouble| trouble.class == TroubleClass::Clock), "{told:?}");
+    assert!(told.iter().any(|problem| problem.class == ProblemClass::Clock), "{told:?}");
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn a_slot_ahead_does_not_keep_the_work_of_a_leader_waiting() {
                 _ => available(o, at),
             });
             ran.extend(report.run.map(|turn| turn.slot.seconds()));
-            told.extend(report.trouble);
+            told.extend(report.problems);
             candidate.now = candidate.now.max(called + report.again_in);
         }
         assert_eq!(ran, [ORIGIN_SECONDS + 100]);

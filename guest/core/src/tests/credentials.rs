@@ -34,7 +34,7 @@ fn go_on(
         candidate.now += report.again_in;
         steps += 1;
         assert!(steps < 40 + 3 * time.as_secs(), "it is called without end");
-        if report.ending.is_some() || !report.trouble.is_empty() {
+        if report.ending.is_some() || !report.problems.is_empty() {
             told.push(report);
         }
     }
@@ -52,17 +52,17 @@ fn a_token_comes_before_everything_else() {
 #[test]
 fn without_a_token_nothing_is_sent_and_it_is_asked_for_with_pauses() {
     for (answer, class) in [
-        (Ok((400, br#"{"error":"invalid_request"}"#.to_vec())), TroubleClass::Refused),
-        (Ok((410, Vec::new())), TroubleClass::Unavailable),
-        (Ok((200, b"<html>".to_vec())), TroubleClass::Nonsense),
+        (Ok((400, br#"{"error":"invalid_request"}"#.to_vec())), ProblemClass::Refused),
+        (Ok((410, Vec::new())), ProblemClass::Unavailable),
+        (Ok((200, b"<html>".to_vec())), ProblemClass::Nonsense),
         (
             Err(Failure { kind: FailureKind::Connect, detail: String::new() }),
-            TroubleClass::Unreachable,
+            ProblemClass::Unreachable,
         ),
     ] {
         let mut candidate = with_identity(move |_| answer.clone());
         let told = go_on(&mut candidate, seconds(60), |o, _| panic!("sent: {o:?}"));
-        assert!(told.iter().all(|report| report.trouble[0].class == class), "{told:?}");
+        assert!(told.iter().all(|report| report.problems[0].class == class), "{told:?}");
         assert!((2..=30).contains(&candidate.fetches.len()), "{}", candidate.fetches.len());
         // It goes on as soon as there is one.
         candidate.identity = Box::new(|_| token(3600));
@@ -86,7 +86,7 @@ fn a_leader_renews_its_token_in_between_and_leads_on() {
 }
 
 #[test]
-fn a_token_that_cannot_be_renewed_is_trouble_and_no_loss_while_the_old_one_is_good() {
+fn a_token_that_cannot_be_renewed_is_a_problem_and_no_loss_while_the_old_one_is_good() {
     for failing in
         [Ok((503, Vec::new())), Err(Failure { kind: FailureKind::Timeout, detail: String::new() })]
     {
@@ -217,12 +217,12 @@ fn the_second_key_is_used_when_the_first_is_refused() {
         });
         assert!(report.renewed, "{report:?}");
         assert_eq!(candidate.verbs(), ["renew lease", "renew lease"]);
-        // The same trouble is told once a minute.
-        let told: Vec<_> = report.trouble.iter().map(|trouble| &trouble.detail[..5]).collect();
+        // The same problem is reported once a minute.
+        let told: Vec<_> = report.problems.iter().map(|problem| &problem.detail[..5]).collect();
         let expected: &[&str] = [&["key 1"][..], &["key 2"], &[]][round.min(2)];
         assert_eq!(told, expected);
         let next = candidate.step(None, available);
-        assert!(next.trouble.is_empty());
+        assert!(next.problems.is_empty());
     }
 }
 
@@ -234,7 +234,7 @@ fn two_keys_that_are_refused_are_tried_in_turn_and_with_pauses() {
         sent += 1;
         refusal(o, at, 403, "AuthenticationFailed")
     });
-    assert!(told.iter().all(|report| report.trouble[0].class == TroubleClass::Refused));
+    assert!(told.iter().all(|report| report.problems[0].class == ProblemClass::Refused));
     assert!((10..=40).contains(&sent), "{sent}");
 }
 
@@ -318,7 +318,7 @@ fn a_file_that_is_just_being_replaced_is_what_it_was() {
                 ),
             }
         };
-        let told = &report.trouble[0].detail;
+        let told = &report.problems[0].detail;
         assert!(told.contains("What was read before is used"), "{told}");
         assert!(Settings::read_on(&place, Some(&report.memory)).is_ok(), "and is kept in mind");
     }

@@ -59,8 +59,8 @@ fn a_turn_that_went_wrong_is_repeated_after_a_rest_and_then_abandoned() {
     assert_eq!(claim.last, Some(LastSlot { slot: turn.slot, attempt: 2 }));
 
     let report = candidate.step(Some(Event::TurnEnded(Outcome::Failed)), available);
-    assert_eq!(report.trouble[0].class, TroubleClass::Work);
-    assert!(report.trouble[0].detail.contains("abandoned after 2 attempts"), "{report:?}");
+    assert_eq!(report.problems[0].class, ProblemClass::Work);
+    assert!(report.problems[0].detail.contains("abandoned after 2 attempts"), "{report:?}");
     let abandoned = Finished { slot: turn.slot, outcome: Outcome::Abandoned };
     assert_eq!(written(&candidate.asked[0]).finished, Some(abandoned));
     let next = turn_within(&mut candidate, report, 400).unwrap();
@@ -131,7 +131,7 @@ fn before_the_future() -> Candidate {
         Operation::Look { .. } => seen(o, at, "available", &on_blob),
         _ => available(o, at),
     });
-    assert!(report.trouble[0].detail.contains("tenure reset-slot"), "{report:?}");
+    assert!(report.problems[0].detail.contains("tenure reset-slot"), "{report:?}");
     candidate
 }
 

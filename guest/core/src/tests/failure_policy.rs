@@ -58,9 +58,9 @@ fn a_trap_or_a_time_out_is_recorded_and_the_lease_released_at_once() {
         assert_eq!(candidate.verbs(), ["write record", "release lease"]);
         let finished = Finished { slot: turn.slot, outcome };
         assert_eq!(written(&candidate.asked[0]).finished, Some(finished));
-        assert_eq!(report.trouble.len(), 1, "{report:?}");
-        assert_eq!(report.trouble[0].class, TroubleClass::Work);
-        assert!(report.trouble[0].detail.contains(told), "{report:?}");
+        assert_eq!(report.problems.len(), 1, "{report:?}");
+        assert_eq!(report.problems[0].class, ProblemClass::Work);
+        assert!(report.problems[0].detail.contains(told), "{report:?}");
         assert!(report.again_in >= seconds(2), "and looks again like any follower");
     }
 }
@@ -82,7 +82,7 @@ fn failed_turns_in_a_row_end_leadership_and_others_do_not() {
     }
     let report = ended(&mut candidate, Outcome::Failed);
     assert!(work_failed(&report), "{report:?}");
-    assert!(report.trouble[0].detail.starts_with("3 turns in a row failed"), "{report:?}");
+    assert!(report.problems[0].detail.starts_with("3 turns in a row failed"), "{report:?}");
 }
 
 #[test]
@@ -136,9 +136,9 @@ fn while_it_is_out_it_looks_as_a_follower_does_and_takes_nothing() {
         report = candidate.step(None, reply);
         assert_eq!(candidate.verbs(), ["look at blob"]);
         assert!((seconds(2)..=seconds(5)).contains(&report.again_in), "{report:?}");
-        told.extend(report.trouble.iter().map(|trouble| trouble.class));
+        told.extend(report.problems.iter().map(|problem| problem.class));
     }
-    assert_eq!(told, [TroubleClass::Refused]);
+    assert_eq!(told, [ProblemClass::Refused]);
     assert!(matches!(report.standing, Standing::Following(Some(_))), "{report:?}");
     assert_eq!(candidate.step(Some(Event::Leave(None)), available).standing, Standing::Left);
     assert_eq!(candidate.verbs(), [""; 0], "there is nothing to release");
@@ -167,7 +167,7 @@ fn work_that_failed_while_the_lease_was_lost_keeps_the_candidate_out_too() {
     assert_eq!(lost.ending.unwrap().reason, EndingReason::ValidityEnded);
     let report = ended(&mut candidate, Outcome::Trapped);
     assert_eq!(report.ending, None, "that was told");
-    assert_eq!(report.trouble[0].class, TroubleClass::Work);
+    assert_eq!(report.problems[0].class, ProblemClass::Work);
     assert_eq!(candidate.verbs(), ["release lease"], "the validity is over: nothing is written");
     assert!(comes_back(&mut candidate, report) >= seconds(15));
 }
@@ -229,7 +229,7 @@ fn nothing_is_written_when_the_lease_may_not_last_for_it() {
     candidate.now += seconds(4);
     candidate.step(None, |_, _| failure(FailureKind::Reset));
     assert!(work_failed(&ended(&mut candidate, Outcome::Trapped)));
-    assert_eq!(candidate.verbs(), ["release lease"], "renewals are in trouble");
+    assert_eq!(candidate.verbs(), ["release lease"], "renewals fail");
 }
 
 #[test]

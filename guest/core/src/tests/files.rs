@@ -85,10 +85,10 @@ fn files_that_fit_together_no_more_are_what_they_were_and_the_leader_leads_on() 
         let (next, _) = place.step(Some(&report.memory), now, event, available);
         assert!(matches!(next.standing, Standing::Leading(_)), "at {now:?}: {next:?}");
         ran += u32::from(next.run.is_some());
-        for trouble in &next.trouble {
-            assert_eq!(trouble.class, TroubleClass::Configuration);
-            assert!(trouble.detail.contains("AZURE_STORAGE_ACCOUNT"), "{trouble:?}");
-            assert!(trouble.detail.contains("What was read before is used"), "{trouble:?}");
+        for problem in &next.problems {
+            assert_eq!(problem.class, ProblemClass::Configuration);
+            assert!(problem.detail.contains("AZURE_STORAGE_ACCOUNT"), "{problem:?}");
+            assert!(problem.detail.contains("What was read before is used"), "{problem:?}");
         }
         now += next.again_in.max(millis(10));
         report = next;
@@ -96,7 +96,7 @@ fn files_that_fit_together_no_more_are_what_they_were_and_the_leader_leads_on() 
     assert!(ran > 5 && now > seconds(130), "{ran} turns");
     place.write("/run/string", "AccountName=tenure;AccountKey=a2V5dHdv");
     let (next, _) = place.step(Some(&report.memory), now + seconds(61), None, available);
-    assert_eq!(next.trouble, []);
+    assert_eq!(next.problems, []);
 }
 
 #[test]
@@ -136,7 +136,7 @@ fn the_files_are_what_they_were_all_or_none() {
 fn a_step_that_cannot_be_made_keeps_its_event() {
     let place = Place::new(&[ACCOUNT, STRING_FILE]);
     let (report, _) = place.step(None, seconds(100), Some(Event::Pause), available);
-    assert_eq!(report.trouble[0].class, TroubleClass::Configuration);
+    assert_eq!(report.problems[0].class, ProblemClass::Configuration);
     // Called early, for other events, and by the clock.
     let (report, _) =
         place.step(Some(&report.memory), seconds(101), Some(Event::Resume), available);

@@ -167,7 +167,7 @@ struct Scene {
     service: Service,
     candidates: Vec<(Candidate, Moment, Standing)>,
     endings: Vec<(String, Ending)>,
-    troubles: Vec<(String, Trouble)>,
+    problems: Vec<(String, Problem)>,
     steps: u32,
 }
 
@@ -182,7 +182,7 @@ impl Scene {
         let candidates = candidates.collect();
         let service = Service::default();
         let mut scene =
-            Self { service, candidates, endings: Vec::new(), troubles: Vec::new(), steps: 0 };
+            Self { service, candidates, endings: Vec::new(), problems: Vec::new(), steps: 0 };
         scene.service.record = incumbent(9);
         scene.run(seconds(8));
         assert_eq!(scene.leader().as_deref(), Some("first"));
@@ -212,7 +212,7 @@ impl Scene {
         *next = now + report.again_in;
         *standing = report.standing.clone();
         self.endings.extend(report.ending.map(|ending| (name.clone(), ending)));
-        self.troubles.extend(report.trouble.iter().map(|trouble| (name.clone(), trouble.clone())));
+        self.problems.extend(report.problems.iter().map(|problem| (name.clone(), problem.clone())));
         report
     }
 
@@ -272,9 +272,9 @@ fn without_an_heir_the_leader_goes_on_and_tells_why() {
     scene.hand_over("nobody");
     scene.run(seconds(30));
     assert_eq!(scene.leader().as_deref(), Some("first"));
-    let [(name, trouble)] = &scene.troubles[..] else { panic!("{:?}", scene.troubles) };
+    let [(name, problem)] = &scene.problems[..] else { panic!("{:?}", scene.problems) };
     assert_eq!(name, "first");
-    assert!(trouble.detail.contains("\"nobody\"") && trouble.detail.contains("came forward"));
+    assert!(problem.detail.contains("\"nobody\"") && problem.detail.contains("came forward"));
     let record = Record::read(&scene.service.record).unwrap().unwrap();
     assert_eq!(record.heir, None);
 }
@@ -286,7 +286,7 @@ fn an_heir_that_may_not_write_beside_the_blob_does_not_harm() {
     scene.hand_over("second");
     scene.run(seconds(40));
     assert_eq!(scene.leader().as_deref(), Some("first"));
-    assert!(scene.troubles.iter().any(|(name, _)| name == "first"), "{:?}", scene.troubles);
+    assert!(scene.problems.iter().any(|(name, _)| name == "first"), "{:?}", scene.problems);
 }
 
 #[test]
@@ -335,8 +335,8 @@ fn an_heir_whose_leader_goes_on_follows_again() {
     // The turn never ends.
     scene.run(seconds(120));
     assert_eq!(scene.leader().as_deref(), Some("first"));
-    let told = scene.troubles.iter().any(|(_, t)| t.detail.contains("did not end in time"));
-    assert!(told, "{:?}", scene.troubles);
+    let told = scene.problems.iter().any(|(_, t)| t.detail.contains("did not end in time"));
+    assert!(told, "{:?}", scene.problems);
     let (second, ..) = &scene.candidates[1];
     assert_eq!(second.asked[0].operation, Operation::Look { lease: None });
 }
@@ -363,7 +363,7 @@ fn without_priorities_nobody_looks_for_an_heir() {
     scene.run(seconds(300));
     assert_eq!(scene.service.looks_for_heir, 0);
     let own = scene.hand_over("first");
-    assert_eq!(own.trouble.len(), 1);
+    assert_eq!(own.problems.len(), 1);
 }
 
 #[test]
@@ -373,7 +373,7 @@ fn an_heir_that_was_called_in_vain_comes_when_it_is_called_again() {
     scene.hand_over("second");
     // The turn does not end in the 45 s that the leader gives it; then the order is repeated at once,
     // and the heir has not seen that it was called off.
-    while !scene.troubles.iter().any(|(_, trouble)| trouble.detail.contains("did not end in time"))
+    while !scene.problems.iter().any(|(_, problem)| problem.detail.contains("did not end in time"))
     {
         scene.run(millis(100));
     }
@@ -390,7 +390,7 @@ fn who_gives_its_leadership_up_already_does_not_hand_it_over() {
     let mut scene = Scene::new(vec![named("first", &every), named("second", &every)]);
     scene.step(0, Some(Event::Pause));
     let report = scene.hand_over("nobody");
-    assert!(report.trouble[0].detail.contains("gives up its leadership already"), "{report:?}");
+    assert!(report.problems[0].detail.contains("gives up its leadership already"), "{report:?}");
     assert!(report.wind_down);
 }
 
@@ -411,7 +411,7 @@ fn waiting_for_the_turn(more: &[(&str, &'static str)]) -> Scene {
             return scene;
         }
     }
-    panic!("it never saw the heir: {:?}", scene.troubles);
+    panic!("it never saw the heir: {:?}", scene.problems);
 }
 
 impl Scene {
@@ -479,8 +479,8 @@ fn the_lease_is_not_given_to_an_heir_that_is_gone() {
     scene.run(seconds(40));
     assert_eq!(scene.leader().as_deref(), Some("first"));
     assert_eq!(scene.service.held.len(), 1);
-    let told = scene.troubles.iter().any(|(_, t)| t.detail.contains("not handed over"));
-    assert!(told, "{:?}", scene.troubles);
+    let told = scene.problems.iter().any(|(_, t)| t.detail.contains("not handed over"));
+    assert!(told, "{:?}", scene.problems);
 }
 
 #[test]

@@ -46,14 +46,14 @@ fn a_successor_gives_back_at_once_a_lease_with_whose_record_it_cannot_lead() {
                 _ => available(o, at),
             });
             asked.extend(candidate.verbs());
-            told.extend(report.trouble);
+            told.extend(report.problems);
             candidate.now = candidate.now.max(called + report.again_in);
         }
         assert!(released, "{words}: {asked:?}");
         assert!(!asked.contains(&"acquire lease"), "{words}: {asked:?}");
         assert!(!asked.contains(&"write record"), "{words}: {asked:?}");
         let told =
-            told.iter().any(|t| t.class == TroubleClass::Configuration && t.detail.contains(words));
+            told.iter().any(|t| t.class == ProblemClass::Configuration && t.detail.contains(words));
         assert!(told, "{words}");
     }
 }

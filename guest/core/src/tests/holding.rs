@@ -48,7 +48,7 @@ fn what_says_that_the_lease_is_gone_ends_leadership_at_once() {
         let ending = Ending { term: tenancy.term, reason: EndingReason::LeaseLost };
         assert_eq!(report.ending, Some(ending), "{status} {code}");
         assert_eq!(report.standing, Standing::Undecided);
-        assert_eq!(report.trouble[0].class, TroubleClass::LeaseLost);
+        assert_eq!(report.problems[0].class, ProblemClass::LeaseLost);
         assert_eq!(report.again_in, millis(10), "the host is asked to say that it stopped");
         assert_eq!(candidate.verbs(), ["renew lease"], "and nothing is sent before");
         let after = candidate.step(None, available);
@@ -117,7 +117,7 @@ fn the_second_try_goes_out_in_the_same_step() {
         false => available(o, at),
     });
     assert!(report.renewed);
-    assert_eq!(report.trouble, []);
+    assert_eq!(report.problems, []);
     let sent = candidate.asked[1].sent;
     assert_eq!(validity_end(&report, seconds(104) + millis(30)), sent + seconds(12));
 }
@@ -130,7 +130,7 @@ fn a_refusal_is_told_and_leadership_kept_until_the_validity_ends() {
     let called = candidate.now + seconds(4);
     let report =
         renewal(&mut candidate, |o, at| refusal(o, at, 403, "AuthorizationPermissionMismatch"));
-    assert_eq!(report.trouble[0].class, TroubleClass::Refused);
+    assert_eq!(report.problems[0].class, ProblemClass::Refused);
     assert_eq!(validity_end(&report, called), end);
     // The permission comes back.
     candidate.now += report.again_in;

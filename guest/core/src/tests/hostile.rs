@@ -3,18 +3,18 @@
 use super::*;
 use tenure_azure::name::Aside;
 
-/// Steps whenever one is due, for a time. Returns every request and every trouble.
+/// Steps whenever one is due, for a time. Returns every request and every problem.
 fn go_on(
     candidate: &mut Candidate,
     time: Duration,
     mut service: impl FnMut(&Operation, Moment) -> Reply,
-) -> (Vec<Asked>, Vec<Trouble>) {
+) -> (Vec<Asked>, Vec<Problem>) {
     let (until, mut asked, mut told) = (candidate.now + time, Vec::new(), Vec::new());
     while candidate.now < until {
         let called = candidate.now;
         let report = candidate.step(None, &mut service);
         asked.append(&mut candidate.asked.clone());
-        told.extend(report.trouble);
+        told.extend(report.problems);
         candidate.now = candidate.now.max(called + report.again_in);
         assert!(asked.len() < 2_000, "it is called without end");
     }
@@ -65,9 +65,9 @@ fn a_name_beside_the_blob_that_no_candidate_has_is_never_named_as_the_heir() {
         });
         assert!(asked.iter().any(|a| matches!(a.operation, Operation::LookAside(_))), "it looks");
         assert!(records(&asked).iter().all(|(_, record)| record.heir.is_none()), "{name:.20}");
-        let about = |t: &&Trouble| t.detail.contains("leases/leader.heir");
+        let about = |t: &&Problem| t.detail.contains("leases/leader.heir");
         assert!((1..=4).contains(&told.iter().filter(about).count()), "{name:.20}: {told:?}");
-        assert_eq!(told[0].class, TroubleClass::Configuration);
+        assert_eq!(told[0].class, ProblemClass::Configuration);
     }
 }
 
@@ -93,10 +93,10 @@ fn a_name_in_a_notice_that_no_candidate_has_is_not_shown() {
             Operation::LookAside(Aside::Notice) => beside(o, at, &fields),
             _ => available(o, at),
         });
-        let [trouble] = &told[..] else { panic!("{name:.20}: {told:?}") };
-        assert_eq!(trouble.class, TroubleClass::Configuration);
-        assert!(trouble.detail.contains("leases/leader.notice"), "{trouble:?}");
-        assert!(trouble.detail.len() < 500, "{}", trouble.detail.len());
+        let [problem] = &told[..] else { panic!("{name:.20}: {told:?}") };
+        assert_eq!(problem.class, ProblemClass::Configuration);
+        assert!(problem.detail.contains("leases/leader.notice"), "{problem:?}");
+        assert!(problem.detail.len() < 500, "{}", problem.detail.len());
     }
 }
 
@@ -117,9 +117,9 @@ fn texts_of_the_record_that_no_candidate_writes_are_not_carried_on() {
         let mut follower = Candidate::new(&[]);
         let report = follower.step(None, |o, at| seen(o, at, "leased", &metadata));
         assert!(matches!(report.standing, Standing::Following(Some(_))), "{field}: {report:?}");
-        let told: Vec<_> = report.trouble.iter().map(|trouble| trouble.class).collect();
-        assert_eq!(told, [TroubleClass::Configuration], "{field} {text:.20}: {report:?}");
-        assert!(report.trouble[0].detail.contains(field), "{report:?}");
+        let told: Vec<_> = report.problems.iter().map(|problem| problem.class).collect();
+        assert_eq!(told, [ProblemClass::Configuration], "{field} {text:.20}: {report:?}");
+        assert!(report.problems[0].detail.contains(field), "{report:?}");
         let mut next = Candidate::new(&[]);
         let report = next.step(None, |o, at| match o {
             Operation::Look { .. } => seen(o, at, "expired", &metadata),
@@ -160,7 +160,7 @@ fn a_term_that_no_election_reaches_is_refused_and_nothing_is_acquired() {
             });
             assert!(asked.iter().all(|asked| asked.operation.name() == "look at blob"), "{term}");
             assert!((15..60).contains(&asked.len()), "and looks again, for ever");
-            assert!(told.iter().all(|t| t.class == TroubleClass::Configuration), "{told:?}");
+            assert!(told.iter().all(|t| t.class == ProblemClass::Configuration), "{told:?}");
             let words = &told[0].detail;
             assert!(words.contains(&term.to_string()) && words.contains("delete"), "{words}");
         }
@@ -180,8 +180,8 @@ fn a_look_for_people_tells_of_such_a_term_too() {
     let candidate = Candidate::new(&[]);
     let look = Operation::Look { lease: None };
     let reply = seen(&look, seconds(100), "available", &incumbent(u64::MAX / 2)).unwrap();
-    let trouble = Snapshot::read(&reply, &candidate.settings, instant(seconds(100))).unwrap_err();
-    assert_eq!(trouble.class, TroubleClass::Configuration);
+    let problem = Snapshot::read(&reply, &candidate.settings, instant(seconds(100))).unwrap_err();
+    assert_eq!(problem.class, ProblemClass::Configuration);
 }
 
 #[test]
@@ -194,7 +194,7 @@ fn a_record_with_no_room_for_what_a_leader_writes_is_refused_and_nothing_is_acqu
             _ => available(o, at),
         });
         assert!(asked.iter().all(|asked| asked.operation.name() == "look at blob"));
-        assert!(told.iter().all(|t| t.class == TroubleClass::Configuration), "{told:?}");
+        assert!(told.iter().all(|t| t.class == ProblemClass::Configuration), "{told:?}");
         assert!(told[0].detail.contains("no room"), "{told:?}");
     }
 }
@@ -292,7 +292,10 @@ fn an_order_to_hand_over_to_a_name_that_no_candidate_has_is_refused() {
         let mut leader = Candidate::new(&[]);
         leader.lead();
         let report = leader.step(Some(Event::HandOver(name)), available);
-        assert!(report.trouble[0].detail.contains("no candidate can have that name"), "{report:?}");
+        assert!(
+            report.problems[0].detail.contains("no candidate can have that name"),
+            "{report:?}"
+        );
         assert_eq!((leader.verbs(), report.heir), (vec![], None));
     }
 }

@@ -38,7 +38,7 @@ fn a_release_in_doubt_is_repeated_and_a_conflict_means_done() {
     });
     assert_eq!(report.standing, Standing::Left);
     assert_eq!(candidate.verbs(), ["release lease", "release lease"]);
-    assert_eq!(report.trouble, []);
+    assert_eq!(report.problems, []);
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn a_refused_release_is_asked_again() {
     let report = candidate
         .step(Some(Event::Leave(None)), |o, at| refusal(o, at, 403, "AuthenticationFailed"));
     assert_ne!(report.standing, Standing::Left);
-    assert_eq!(report.trouble[0].class, TroubleClass::Refused);
+    assert_eq!(report.problems[0].class, ProblemClass::Refused);
     candidate.now += report.again_in;
     assert_eq!(candidate.step(None, available).standing, Standing::Left);
 }

@@ -195,7 +195,7 @@ fn seen(operation: &Operation, at: Moment, lease: &str, metadata: &Metadata) -> 
     answer(operation, at, 200, &headers)
 }
 
-/// What a service says that knows of no trouble: the lease is free, everything succeeds.
+/// What a service says that has no faults: the lease is free, everything succeeds.
 fn available(operation: &Operation, at: Moment) -> Reply {
     let id = |lease: &LeaseId| lease.to_string();
     match operation {
@@ -272,9 +272,9 @@ fn a_wrong_clock_is_told_and_its_refusal_repeated_with_the_time_of_the_service()
         false => available(o, at),
     });
     assert!(matches!(report.standing, Standing::Leading(_)));
-    assert_eq!(report.trouble.len(), 1);
-    assert_eq!(report.trouble[0].class, TroubleClass::Clock);
-    assert!(report.trouble[0].detail.contains("16 min ahead of"), "{report:?}");
+    assert_eq!(report.problems.len(), 1);
+    assert_eq!(report.problems[0].class, ProblemClass::Clock);
+    assert!(report.problems[0].detail.contains("16 min ahead of"), "{report:?}");
 }
 
 #[test]

@@ -11,7 +11,7 @@ const LEAVE: &str = "leave notice";
 /// What a candidate asked for, and what it told, in some time.
 struct Past {
     asked: Vec<Asked>,
-    trouble: Vec<Trouble>,
+    problems: Vec<Problem>,
 }
 
 impl Past {
@@ -33,7 +33,7 @@ fn live(
     time: Duration,
     mut service: impl FnMut(&Operation, Moment) -> Reply,
 ) -> Past {
-    let mut past = Past { asked: Vec::new(), trouble: Vec::new() };
+    let mut past = Past { asked: Vec::new(), problems: Vec::new() };
     let (until, mut idle) = (candidate.now + time, 0);
     while candidate.now < until {
         let began = candidate.now;
@@ -42,7 +42,7 @@ fn live(
         // A slot that comes is approached in some steps, each a hundredth of the one before.
         assert!(idle < 8, "it is called for nothing: {report:?}");
         past.asked.append(&mut candidate.asked);
-        past.trouble.extend(report.trouble);
+        past.problems.extend(report.problems);
         candidate.now = candidate.now.max(began + report.again_in);
     }
     past
@@ -67,7 +67,7 @@ fn notice(o: &Operation, at: Moment, age: Duration, fields: &[(&str, &str)]) -> 
 const OF_EVE: [(&str, &str); 2] =
     [("x-ms-meta-tenurecandidate", "eve%20%22"), ("x-ms-meta-tenureschedule", "every%205s")];
 
-/// A service without trouble, whose notice is this one.
+/// A service without faults, whose notice is this one.
 fn with(reply: impl Fn(&Operation, Moment) -> Reply) -> impl Fn(&Operation, Moment) -> Reply {
     move |o, at| match o {
         Operation::LookAside(_) | Operation::WriteAside { .. } => reply(o, at),
@@ -76,10 +76,10 @@ fn with(reply: impl Fn(&Operation, Moment) -> Reply) -> impl Fn(&Operation, Mome
 }
 
 /// What a leader tells that once finds this in the place of the notice.
-fn told_of(reply: impl Fn(&Operation, Moment) -> Reply) -> Vec<Trouble> {
+fn told_of(reply: impl Fn(&Operation, Moment) -> Reply) -> Vec<Problem> {
     let past = live(&mut leader(&[HOURLY]), seconds(100), with(reply));
     assert_eq!(past.of(LOOK).len(), 1);
-    past.trouble
+    past.problems
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn a_leader_looks_after_a_minute_and_then_each_five_minutes() {
     let looks: Vec<_> = past.of(LOOK).iter().map(|asked| asked.sent.as_secs() - 100).collect();
     assert_eq!(looks, [60, 360, 660, 960]);
     assert!(past.of(LOOK).iter().all(|asked| asked.timeout <= seconds(1)));
-    assert_eq!((past.of(LEAVE).len(), past.trouble.len()), (0, 0));
+    assert_eq!((past.of(LEAVE).len(), past.problems.len()), (0, 0));
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn nobody_without_a_schedule_or_with_too_long_a_name_asks_for_notices() {
 fn a_leader_tells_of_another_schedule() {
     let told = told_of(|o, at| notice(o, at, seconds(30), &OF_EVE));
     assert_eq!(told.len(), 1, "{told:?}");
-    assert_eq!(told[0].class, TroubleClass::Schedule);
+    assert_eq!(told[0].class, ProblemClass::Schedule);
     for word in ["\"eve \"\"", "leases/leader", "\"every 5s\"", "\"every 1h\""] {
         assert!(told[0].detail.contains(word), "{word}: {told:?}");
     }
@@ -119,7 +119,7 @@ fn a_leader_tells_of_another_schedule() {
         seconds(1200),
         with(|o, at| notice(o, at, seconds(0), &OF_EVE)),
     );
-    assert_eq!(past.trouble.len(), 4, "at each look while it lasts");
+    assert_eq!(past.problems.len(), 4, "at each look while it lasts");
     let same = [OF_EVE[0], ("x-ms-meta-tenureschedule", "every%201h")];
     assert_eq!(told_of(|o, at| notice(o, at, seconds(30), &same)), []);
 }
@@ -161,9 +161,9 @@ fn what_is_no_notice_is_ignored() {
                 [("etag", "x"), ("last-modified", &*modified), ("x-ms-lease-state", "broken")];
             answer(o, at, 200, &fields.iter().copied().chain(more).collect::<Vec<_>>())
         };
-        let told: Vec<_> = told_of(reply).iter().map(|trouble| trouble.class).collect();
+        let told: Vec<_> = told_of(reply).iter().map(|problem| problem.class).collect();
         // What a version wrote that is not known is none of anybody's business.
-        let expected: &[_] = if strange { &[TroubleClass::Configuration] } else { &[] };
+        let expected: &[_] = if strange { &[ProblemClass::Configuration] } else { &[] };
         assert_eq!(told, expected, "{fields:?}");
     }
     let undated = |o: &Operation, _| {
@@ -232,7 +232,7 @@ fn whatever_becomes_of_a_look_a_leader_goes_on_as_without() {
             let past = run(&with(reply));
             assert_eq!(past.of(LOOK).len(), 2);
             assert_eq!(past.business(), calm.business());
-            assert_eq!(past.trouble, []);
+            assert_eq!(past.problems, []);
         }
     }
 }
@@ -267,13 +267,13 @@ fn nothing_waits_for_a_look() {
 fn a_leader_whose_renewal_is_not_answered_does_not_look() {
     let mut candidate = leader(&[HOURLY]);
     // From second 156 to 164, across the first look.
-    let troubled = |o: &Operation, at: Moment| match o {
+    let faulty = |o: &Operation, at: Moment| match o {
         Operation::Renew { .. } if (156..164).contains(&at.as_secs()) => {
             refusal(o, at, 503, "ServerBusy")
         }
         _ => available(o, at),
     };
-    let past = live(&mut candidate, seconds(90), troubled);
+    let past = live(&mut candidate, seconds(90), faulty);
     let look = past.of(LOOK)[0].sent;
     assert!(look > seconds(164), "{look:?}");
     let before = past.business();
@@ -301,7 +301,7 @@ fn a_follower_leaves_its_notice_at_once_and_then_each_five_minutes() {
     let mut candidate = Candidate::new(&[HOURLY, (variable::NAME, "eve \"")]);
     let report = candidate.step(None, other(available));
     assert_eq!(candidate.verbs(), ["look at blob", LOOK, LEAVE]);
-    assert_eq!(report.trouble.len(), 1, "{report:?}");
+    assert_eq!(report.problems.len(), 1, "{report:?}");
     assert!(report.again_in >= seconds(2), "{report:?}");
     let Operation::WriteAside { over, metadata, .. } = &candidate.asked[2].operation else {
         panic!()
@@ -321,7 +321,7 @@ fn a_follower_leaves_its_notice_at_once_and_then_each_five_minutes() {
     let fields: Vec<_> = names.iter().map(|(name, value)| (name.as_str(), *value)).collect();
     let reply = |o: &Operation, at| notice(o, at, seconds(1), &fields);
     let past = live(&mut leader(&[(variable::EVERY, "5s")]), seconds(100), with(reply));
-    assert!(past.trouble[0].detail.contains("\"every 1h\""), "{:?}", past.trouble);
+    assert!(past.problems[0].detail.contains("\"every 1h\""), "{:?}", past.problems);
 }
 
 #[test]
@@ -334,7 +334,7 @@ fn a_follower_with_the_same_schedule_leaves_nothing() {
         let past = live(&mut Candidate::new(&[HOURLY]), seconds(700), |o, at| {
             seen(o, at, "leased", &metadata)
         });
-        assert_eq!((past.of(LOOK).len(), past.trouble.len()), (0, 0));
+        assert_eq!((past.of(LOOK).len(), past.problems.len()), (0, 0));
     }
 }
 
@@ -390,7 +390,7 @@ fn whatever_becomes_of_a_notice_a_follower_goes_on_as_without() {
             assert_eq!(unwritten.of(LEAVE).len(), 2);
             for past in [unseen, unwritten] {
                 assert_eq!(past.business(), calm.business());
-                assert_eq!(past.trouble, calm.trouble);
+                assert_eq!(past.problems, calm.problems);
             }
         }
     }

@@ -212,7 +212,7 @@ fn a_turn_that_is_due_is_run_completed_and_the_lease_released() {
     assert_eq!(turned.turn.as_ref().unwrap().slot, slot("07:10:00"));
     assert_eq!((turned.term, turned.recorded), (Some(ORIGIN_SECONDS + 602), Some(true)));
     assert_eq!(turned.next, Some(slot("07:20:00")));
-    assert_eq!(turned.trouble, []);
+    assert_eq!(turned.problems, []);
     assert!(invocation.ran[0].valid_for > seconds(47), "60 s less a fifth: {turned:?}");
     let finished = Finished { slot: slot("07:10:00"), outcome: Outcome::Succeeded };
     assert_eq!(blob.record().finished, Some(finished));
@@ -316,7 +316,7 @@ fn a_service_that_refuses_is_told_of_and_does_not_hold_the_caller_up() {
         let mut invocation = Invocation::at(seconds(601), 1, EVERY_10M);
         let turned = invocation.all(&mut blob);
         assert_eq!(turned.course, course, "{refused}");
-        assert!(!turned.trouble.is_empty(), "{refused}");
+        assert!(!turned.problems.is_empty(), "{refused}");
         assert!(invocation.now < seconds(601 + 20), "{refused}");
         assert!(!turned.ran);
         assert_eq!(blob.holder(invocation.now), None, "{refused}");

@@ -39,10 +39,10 @@ fn who_dies_whenever_it_leads_is_handed_the_lease_less_and_less_often() {
         assert!(world.run_until(seconds(25), leads("low")));
     }
     assert!((3..=8).contains(&handed.len()), "{} times: {handed:?}", handed.len());
-    let told = world.troubles.iter().filter(|(_, t, _)| t.detail.contains("higher priority"));
+    let told = world.problems.iter().filter(|(_, t, _)| t.detail.contains("higher priority"));
     let told: Vec<_> = told.collect();
     assert!((1..=30).contains(&told.len()), "{told:?}");
-    assert!(told.iter().all(|(_, trouble, _)| trouble.class == TroubleClass::Order));
+    assert!(told.iter().all(|(_, problem, _)| problem.class == ProblemClass::Order));
 }
 
 #[test]
@@ -62,12 +62,12 @@ fn who_dies_before_it_leads_is_handed_the_lease_less_and_less_often_too() {
         // It was given the lease, and has not raised its term.
         let back = world.now + seconds(40);
         world.kill(1, back);
-        assert!(world.run_until(seconds(40), leads("low")), "{:?}", world.troubles);
+        assert!(world.run_until(seconds(40), leads("low")), "{:?}", world.problems);
     }
     assert!(world.wins.iter().all(|(name, _)| name == "low"), "{:?}", world.wins);
     assert!((3..=8).contains(&handed), "{handed} times");
     // Nobody but the one that dies waits.
-    assert!(world.run_until(seconds(3_700), leads("high")), "{:?}", world.troubles);
+    assert!(world.run_until(seconds(3_700), leads("high")), "{:?}", world.problems);
 }
 
 #[test]
@@ -83,17 +83,17 @@ fn who_leads_well_for_long_is_not_made_to_wait() {
     let back = world.now + seconds(30);
     world.kill(1, back);
     assert!(world.run_until(seconds(60), leads("low")));
-    assert!(world.run_until(seconds(120), leads("high")), "{:?}", world.troubles);
+    assert!(world.run_until(seconds(120), leads("high")), "{:?}", world.problems);
 }
 
 #[test]
 fn who_handed_over_on_an_order_is_not_made_to_wait() {
     let mut world = world();
     for _ in 0..4 {
-        assert!(world.run_until(seconds(120), leads("high")), "{:?}", world.troubles);
+        assert!(world.run_until(seconds(120), leads("high")), "{:?}", world.problems);
         world.run(seconds(5));
         world.tell(1, Event::HandOver("low".into()));
-        assert!(world.run_until(seconds(20), leads("low")), "{:?}", world.troubles);
+        assert!(world.run_until(seconds(20), leads("low")), "{:?}", world.problems);
     }
 }
 
@@ -107,5 +107,5 @@ fn an_order_to_hand_over_is_carried_out_at_once() {
     }
     world.run(seconds(5));
     world.tell(0, Event::HandOver("high".into()));
-    assert!(world.run_until(seconds(20), leads("high")), "{:?}", world.troubles);
+    assert!(world.run_until(seconds(20), leads("high")), "{:?}", world.problems);
 }

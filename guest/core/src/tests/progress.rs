@@ -26,8 +26,8 @@ fn a_leader_whose_writes_are_refused_makes_way_for_another_one() {
     assert!(world.run_until(bound, |world| !world.endings.is_empty()), "it leads for ever");
     let (_, ending, _) = &world.endings[0];
     assert_eq!(ending.reason, EndingReason::WorkFailed);
-    let told = world.troubles.iter().any(|(_, t, _)| t.detail.contains("put on record"));
-    assert!(told, "{:?}", world.troubles);
+    let told = world.problems.iter().any(|(_, t, _)| t.detail.contains("put on record"));
+    assert!(told, "{:?}", world.problems);
     assert!(world.run_until(seconds(5), |world| world.leader() == Some("second")));
     world.run(seconds(30));
     assert!(world.turns["second"] >= 3, "{:?}", world.turns);
@@ -90,9 +90,9 @@ fn a_turn_that_runs_is_not_ended_because_a_successor_cannot_be_named() {
     world.tell(0, Event::HandOver("second".into()));
     world.run(seconds(120));
     assert!(world.endings.is_empty(), "{:?}", world.endings);
-    let told = world.troubles.iter().find(|(_, t, _)| t.detail.contains("not handed over"));
-    let (_, trouble, _) = told.expect("it is told");
-    assert!(trouble.detail.contains("put on record"), "{trouble:?}");
+    let told = world.problems.iter().find(|(_, t, _)| t.detail.contains("not handed over"));
+    let (_, problem, _) = told.expect("it is told");
+    assert!(problem.detail.contains("put on record"), "{problem:?}");
 }
 
 #[test]

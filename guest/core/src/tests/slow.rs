@@ -58,7 +58,7 @@ pub(super) struct World {
     pub slots: Vec<Timestamp>,
     pub wins: Vec<(String, Moment)>,
     pub endings: Vec<(String, Ending, Moment)>,
-    pub troubles: Vec<(String, Trouble, Moment)>,
+    pub problems: Vec<(String, Problem, Moment)>,
     pub requests: BTreeMap<(String, &'static str), u32>,
 }
 
@@ -92,7 +92,7 @@ impl World {
             slots: Vec::new(),
             wins: Vec::new(),
             endings: Vec::new(),
-            troubles: Vec::new(),
+            problems: Vec::new(),
             requests: BTreeMap::new(),
         }
     }
@@ -219,7 +219,7 @@ impl World {
         let stops = report.ending.is_some() || report.wind_down;
         runner.turn_ends = runner.turn_ends.map(|ends| if stops { now } else { ends });
         self.endings.extend(report.ending.map(|ending| (name.clone(), ending, now)));
-        self.troubles.extend(report.trouble.into_iter().map(|t| (name.clone(), t, now)));
+        self.problems.extend(report.problems.into_iter().map(|t| (name.clone(), t, now)));
         self.leader();
     }
 }
@@ -239,7 +239,7 @@ fn turns_run_at_every_round_trip_up_to_the_request_timeout() {
         world.run(seconds(600));
         let turns = world.turns.get("first").copied().unwrap_or(0);
         assert!(world.endings.is_empty(), "{round_trip} ms: {:?}", world.endings);
-        assert!(turns >= 19, "{round_trip} ms: {turns} turns, {:?}", world.troubles);
+        assert!(turns >= 19, "{round_trip} ms: {turns} turns, {:?}", world.problems);
         let gaps = world.slots.windows(2).filter(|pair| pair[1].since(pair[0]) != seconds(30));
         assert_eq!(gaps.count(), 0, "{round_trip} ms: {:?}", world.slots);
     }
@@ -265,7 +265,7 @@ fn a_lease_is_handed_over_at_every_round_trip_up_to_the_request_timeout() {
         assert_eq!(world.leader(), Some("first"), "{round_trip} ms");
         world.tell(0, Event::HandOver("third".into()));
         world.run(seconds(60));
-        assert_eq!(world.leader(), Some("third"), "{round_trip} ms: {:?}", world.troubles);
+        assert_eq!(world.leader(), Some("third"), "{round_trip} ms: {:?}", world.problems);
         let [(_, ending, _)] = &world.endings[..] else { panic!("{:?}", world.endings) };
         assert_eq!(ending.reason, EndingReason::HandedOver, "{round_trip} ms");
         assert_eq!(world.service.held.len(), 2, "{round_trip} ms: the lease was never free");
@@ -312,8 +312,8 @@ fn a_successor_that_could_not_be_asked_for_is_not_said_to_have_stayed_away() {
     world.run(seconds(60));
     assert_eq!(world.leader(), Some("first"));
     let told: Vec<_> =
-        world.troubles.iter().filter(|(_, t, _)| t.detail.contains("not handed over")).collect();
-    let [(_, trouble, _)] = &told[..] else { panic!("{:?}", world.troubles) };
-    assert!(trouble.detail.contains("could not be asked"), "{trouble:?}");
-    assert!(!trouble.detail.contains("came forward"), "{trouble:?}");
+        world.problems.iter().filter(|(_, t, _)| t.detail.contains("not handed over")).collect();
+    let [(_, problem, _)] = &told[..] else { panic!("{:?}", world.problems) };
+    assert!(problem.detail.contains("could not be asked"), "{problem:?}");
+    assert!(!problem.detail.contains("came forward"), "{problem:?}");
 }

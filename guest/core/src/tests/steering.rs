@@ -171,8 +171,10 @@ fn each_order_to_hand_over_is_answered_also_when_the_answer_is_the_same() {
     for order in 0..3 {
         let hand_over = Event::HandOver("another".into());
         let report = candidate.step(Some(hand_over), |o, at| seen(o, at, "leased", &incumbent(5)));
-        let [trouble] = &report.trouble[..] else { panic!("order {order}: {:?}", report.trouble) };
-        assert!(trouble.detail.contains("it does not lead"), "{trouble:?}");
+        let [problem] = &report.problems[..] else {
+            panic!("order {order}: {:?}", report.problems)
+        };
+        assert!(problem.detail.contains("it does not lead"), "{problem:?}");
         candidate.now += seconds(10);
     }
 }

@@ -188,8 +188,8 @@ fn different_schedules_on_one_blob_are_told() {
     let on_blob = written(&other.asked[2]).write();
     let mut candidate = Candidate::new(EVERY_5S);
     let report = candidate.step(None, |o, at| seen(o, at, "leased", &on_blob));
-    assert_eq!(report.trouble[0].class, TroubleClass::Schedule);
-    assert!(report.trouble[0].detail.contains("\"every 7s\""), "{report:?}");
+    assert_eq!(report.problems[0].class, ProblemClass::Schedule);
+    assert!(report.problems[0].detail.contains("\"every 7s\""), "{report:?}");
 }
 
 #[test]
@@ -204,7 +204,7 @@ fn a_slot_in_the_future_is_told_and_not_overtaken() {
         Operation::Look { .. } => seen(o, at, "expired", &on_blob),
         _ => available(o, at),
     });
-    assert!(report.trouble.iter().any(|t| t.class == TroubleClass::Schedule), "{report:?}");
+    assert!(report.problems.iter().any(|t| t.class == ProblemClass::Schedule), "{report:?}");
     for _ in 0..20 {
         assert_eq!(report.run, None);
         candidate.now += report.again_in;

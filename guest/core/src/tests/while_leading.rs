@@ -74,7 +74,7 @@ fn when_it_fails_this_candidate_stays_out_for_a_while() {
     let report = candidate.step(Some(Event::TurnEnded(Outcome::Failed)), available);
     let reason = report.ending.map(|ending| ending.reason);
     assert_eq!(reason, Some(EndingReason::WorkFailed));
-    assert_eq!(report.trouble[0].class, TroubleClass::Work);
+    assert_eq!(report.problems[0].class, ProblemClass::Work);
 }
 
 #[test]

@@ -14,7 +14,7 @@ fn wins_a_free_lease_and_raises_the_term() {
     // Counted from before the acquire was sent, 10 ms after the step began.
     assert_eq!(tenancy.valid_for, seconds(12) + millis(10));
     assert_eq!(report.again_in, seconds(4) + millis(10));
-    assert_eq!(report.trouble, []);
+    assert_eq!(report.problems, []);
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn a_blob_that_another_candidate_made_exists() {
         });
         let Standing::Following(Some(leader)) = report.standing else { panic!("{report:?}") };
         assert_eq!((leader.name.as_str(), leader.term), ("there", 9));
-        assert_eq!(report.trouble, []);
+        assert_eq!(report.problems, []);
     }
 }
 
@@ -120,14 +120,14 @@ fn the_term_rises_above_the_record_and_above_the_service_time() {
 }
 
 #[test]
-fn losing_the_race_is_no_trouble() {
+fn losing_the_race_is_no_problem() {
     let mut candidate = Candidate::new(&[]);
     let report = candidate.step(None, |o, at| match o {
         Operation::Acquire { .. } => refusal(o, at, 409, "LeaseAlreadyPresent"),
         _ => available(o, at),
     });
     assert_eq!(report.standing, Standing::Undecided);
-    assert_eq!(report.trouble, []);
+    assert_eq!(report.problems, []);
     assert!(report.again_in >= seconds(2));
 }
 
@@ -163,7 +163,7 @@ fn an_acquire_without_answer_is_repeated_with_the_same_id_and_counts_from_its_ow
     assert_eq!(ids[0], ids[1]);
     let Standing::Leading(tenancy) = report.standing else { panic!("{report:?}") };
     assert_eq!(tenancy.valid_for, candidate.asked[2].sent - seconds(100) + seconds(12));
-    assert_eq!(report.trouble, []);
+    assert_eq!(report.problems, []);
 }
 
 #[test]
@@ -195,7 +195,7 @@ fn the_lease_of_somebody_else_is_never_taken_for_ours() {
         _ => available(o, at),
     });
     assert_eq!(report.standing, Standing::Undecided);
-    assert_eq!(report.trouble[0].class, TroubleClass::Nonsense);
+    assert_eq!(report.problems[0].class, ProblemClass::Nonsense);
     assert_eq!(candidate.verbs(), ["look at blob", "acquire lease"]);
 }
 
@@ -294,14 +294,14 @@ fn a_blob_of_somebody_else_is_left_untouched() {
     for metadata in [foreign, newer] {
         let mut candidate = Candidate::new(&[]);
         let report = candidate.step(None, |o, at| seen(o, at, "available", &metadata));
-        assert_eq!(report.trouble[0].class, TroubleClass::Configuration);
+        assert_eq!(report.problems[0].class, ProblemClass::Configuration);
         assert_eq!(candidate.verbs(), ["look at blob"]);
         assert!(report.again_in >= seconds(2), "and looks again, for ever");
     }
     let mut candidate = Candidate::new(&[]);
     let full = [("etag", "\"1\""), ("x-ms-lease-state", "available"), ("content-length", "9")];
     let report = candidate.step(None, |o, at| answer(o, at, 200, &full));
-    assert_eq!(report.trouble[0].class, TroubleClass::Configuration);
+    assert_eq!(report.problems[0].class, ProblemClass::Configuration);
     assert_eq!(candidate.verbs(), ["look at blob"]);
 }
 
@@ -321,7 +321,7 @@ fn no_answer_makes_a_follower_stop_contending() {
     for reply in replies {
         let called = candidate.now;
         let report = candidate.step(None, reply);
-        assert!(!report.trouble.is_empty(), "{:?}", candidate.asked);
+        assert!(!report.problems.is_empty(), "{:?}", candidate.asked);
         assert!(report.again_in <= seconds(11), "{report:?}");
         assert!(candidate.asked.len() <= 2, "{:?}", candidate.verbs());
         candidate.now = candidate.now.max(called + report.again_in);
@@ -330,7 +330,7 @@ fn no_answer_makes_a_follower_stop_contending() {
 }
 
 #[test]
-fn an_idle_connection_that_died_is_not_even_trouble() {
+fn an_idle_connection_that_died_is_not_even_a_problem() {
     let mut candidate = Candidate::new(&[]);
     let mut first = true;
     let report = candidate.step(None, |o, at| match std::mem::take(&mut first) {
@@ -338,7 +338,7 @@ fn an_idle_connection_that_died_is_not_even_trouble() {
         false => available(o, at),
     });
     assert!(matches!(report.standing, Standing::Leading(_)));
-    assert_eq!(report.trouble, []);
+    assert_eq!(report.problems, []);
 }
 
 #[test]
@@ -351,7 +351,7 @@ fn without_a_date_there_is_no_term() {
     });
     assert!(!matches!(report.standing, Standing::Leading(_)));
     assert_eq!(candidate.verbs(), ["look at blob"], "nothing is acquired that cannot be used");
-    assert!(report.trouble.iter().any(|trouble| trouble.class == TroubleClass::Nonsense));
+    assert!(report.problems.iter().any(|problem| problem.class == ProblemClass::Nonsense));
     assert!(report.again_in >= seconds(2), "{:?}", report.again_in);
 }
 
@@ -382,7 +382,7 @@ fn a_conflict_that_is_none_of_the_protocol_is_told_and_not_asked_hotly() {
                 _ => available(o, at),
             });
             assert!(!matches!(report.standing, Standing::Leading(_)), "{refused}: {report:?}");
-            told.extend(report.trouble);
+            told.extend(report.problems);
             requests += candidate.asked.len();
             candidate.now = candidate.now.max(called + report.again_in);
         }
@@ -395,7 +395,7 @@ fn a_conflict_that_is_none_of_the_protocol_is_told_and_not_asked_hotly() {
 fn a_term_that_cannot_rise_is_refused() {
     let mut candidate = Candidate::new(&[]);
     let report = candidate.step(None, |o, at| seen(o, at, "expired", &incumbent(u64::MAX)));
-    assert_eq!(report.trouble[0].class, TroubleClass::Configuration);
+    assert_eq!(report.problems[0].class, ProblemClass::Configuration);
     // One date alone is not trusted with that.
     assert_eq!(candidate.verbs(), ["look at blob", "look at blob"]);
 }

@@ -8,8 +8,8 @@ use super::super::chance::Chance;
 use super::super::holding::Hold;
 use super::super::next_record::next_record;
 use super::super::pace::Pace;
+use super::super::problem::ProblemClass;
 use super::super::timings::BACK_OFF;
-use super::super::trouble::TroubleClass;
 use super::super::write::{Progress, Write};
 use super::{Attempt, MOST_ROUNDS, Reply, SECOND};
 use crate::mutants::{self, mutant};
@@ -65,7 +65,7 @@ impl Step<'_> {
         let election = &self.settings.election;
         let judged = attempt.record.as_ref().map_or(Ok(()), |r| r.judge_term(election, since));
         if let Err(problem) = judged {
-            self.tell(TroubleClass::Configuration, problem.detail, now);
+            self.tell(ProblemClass::Configuration, problem.detail, now);
             return self.not_raised(attempt.lease, now, chance);
         }
         // Without a record the second is waited out, under the lease: see `next_record`.

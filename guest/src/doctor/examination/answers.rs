@@ -9,7 +9,7 @@ use tenure_azure::answer::{Answer, Class, LeaseState};
 use tenure_azure::credential::Credential;
 use tenure_azure::operation::Operation;
 use tenure_base::prelude::*;
-use tenure_core::{Settings, Snapshot, Trouble};
+use tenure_core::{Problem, Settings, Snapshot};
 
 impl Examination<'_> {
     pub(super) fn judge(
@@ -52,11 +52,11 @@ impl Examination<'_> {
         let look = Operation::Look { lease: None };
         match Snapshot::read(answer, self.settings, wall) {
             Ok(snapshot) => self.findings.extend(election(&snapshot, self.settings)),
-            Err(trouble) if answer.class == Class::Done => {
-                self.findings.push(Finding::failed("election", trouble.detail));
+            Err(problem) if answer.class == Class::Done => {
+                self.findings.push(Finding::failed("election", problem.detail));
             }
-            Err(trouble) => {
-                self.findings.push(Finding::failed(look.name(), trouble.detail));
+            Err(problem) => {
+                self.findings.push(Finding::failed(look.name(), problem.detail));
                 // Somebody who may not look may still be allowed other things; who is not known or
                 // not answered, nothing.
                 if !lacks_permission(answer) {
@@ -275,11 +275,11 @@ fn election(snapshot: &Snapshot, settings: &Settings) -> Vec<Finding> {
             }
         },
     )];
-    let schedules = Trouble::of_schedules(snapshot.schedule.as_deref(), settings);
+    let schedules = Problem::of_schedules(snapshot.schedule.as_deref(), settings);
     let ahead =
-        snapshot.ahead.and(snapshot.last_slot).map(|last| Trouble::of_slot_ahead(last.slot));
-    let troubles = schedules.into_iter().chain(ahead);
-    findings.extend(troubles.map(|trouble| Finding::warning("schedule", trouble.detail)));
+        snapshot.ahead.and(snapshot.last_slot).map(|last| Problem::of_slot_ahead(last.slot));
+    let problems = schedules.into_iter().chain(ahead);
+    findings.extend(problems.map(|problem| Finding::warning("schedule", problem.detail)));
     findings
 }
 

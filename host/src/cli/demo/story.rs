@@ -183,7 +183,7 @@ impl Story {
         match what {
             What::Event(event) => self.event(who, at, event),
             What::Words(words) => {
-                self.note(at, Kind::Trouble, format!("{} says: {words}", self.name(who)));
+                self.note(at, Kind::Problem, format!("{} says: {words}", self.name(who)));
             }
             What::Ended(how) => self.ended(who, at, &how),
             What::NotResigned(why) => self.not_resigned(at, who, &why),
@@ -232,7 +232,7 @@ impl Story {
                 if outcome != "succeeded" {
                     let detail = detail.map(|text| format!(": {text}")).unwrap_or_default();
                     let text = format!("{name}: the turn of {} {outcome}{detail}", time_of(&slot));
-                    self.note(at, Kind::Trouble, text);
+                    self.note(at, Kind::Problem, text);
                 }
                 let turn = self.turns.iter_mut().rfind(|turn| turn.key() == (term, &slot));
                 if let Some(turn) = turn {
@@ -253,16 +253,16 @@ impl Story {
                     lane.enter(at, State::Follows);
                     let why = end_of_term(&reason);
                     let text = format!("{name} leads no longer, though nobody asked it: {why}.");
-                    self.note(at, Kind::Trouble, text);
+                    self.note(at, Kind::Problem, text);
                 }
                 let how = if asked { "stopped" } else { end_of_term(&reason) };
                 self.close(at, |tenancy| tenancy.term == term, how);
             }
-            Event::Trouble { class, detail } => {
-                self.note(at, Kind::Trouble, format!("{name}: {class}: {detail}"));
+            Event::Problem { class, detail } => {
+                self.note(at, Kind::Problem, format!("{name}: {class}: {detail}"));
             }
             Event::Handler { line, stream } if stream == "stderr" => {
-                self.note(at, Kind::Trouble, format!("{name}: its handler says: {line}"));
+                self.note(at, Kind::Problem, format!("{name}: its handler says: {line}"));
             }
             Event::Handler { .. } | Event::Other => {}
         }
@@ -319,7 +319,7 @@ impl Story {
         if !asked {
             self.lost += 1;
             let text = format!("{name} has ended, though nobody asked it: {how}.");
-            self.note(at, Kind::Trouble, text);
+            self.note(at, Kind::Problem, text);
         }
         for turn in self.turns.iter_mut().filter(|turn| turn.who == who && turn.ended.is_none()) {
             turn.ended = Some(at);

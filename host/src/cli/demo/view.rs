@@ -41,7 +41,7 @@ pub(super) fn view(story: &Story, now: Duration, beside: &Beside<'_>) -> View {
             age_ms: millis(now.saturating_sub(turn.began)),
         }),
         changes: notes(NoteKind::Headline),
-        troubles: notes(NoteKind::Trouble),
+        problems: notes(NoteKind::Problem),
         overlapping: Some(beside.overlapping),
     }
 }

@@ -4,7 +4,7 @@ use super::{Wireless, settings, store, surroundings};
 use crate::clock::{BootClock, Clock};
 use crate::component::places::Urgency;
 use crate::component::{ComponentError, ElectionComponent, Engine, Network, NetworkFailure};
-use crate::contract::{Report, Snapshot, Standing, Trouble};
+use crate::contract::{Problem, Report, Snapshot, Standing};
 use crate::handler::{BoxFuture, from_fn};
 use crate::runner::{Event, Runner};
 use crate::settings::{Settings, names};
@@ -50,7 +50,7 @@ fn of_election(name: &str) -> Settings {
         .with(names::EVERY, "1h")
 }
 
-type Looked = Result<Result<Snapshot, Trouble>, ComponentError>;
+type Looked = Result<Result<Snapshot, Problem>, ComponentError>;
 
 /// Begins a look at each of a hundred elections. None of them ends before `open` has places.
 async fn look_at_many(component: &ElectionComponent, open: &Arc<Semaphore>) -> JoinSet<Looked> {
@@ -197,7 +197,7 @@ async fn all_of_a_hundred_elections_are_led_and_none_is_lost() {
                 match event {
                     Event::Renewed { .. } => course.renewals += 1,
                     Event::StoodDown { reason: "left", .. } => {}
-                    Event::Trouble { .. } | Event::StoodDown { .. } => course.wrong.push(event),
+                    Event::Problem { .. } | Event::StoodDown { .. } => course.wrong.push(event),
                     _ => {}
                 }
             });

@@ -60,5 +60,5 @@ fn to_wait_is_no_failure() {
 
 #[test]
 fn a_step_that_waited_has_its_whole_time_and_no_more() {
-    assert_eq!(play(1000), ["0 asked", "200 begun", "320 trouble component", "321 asked"]);
+    assert_eq!(play(1000), ["0 asked", "200 begun", "320 problem component", "321 asked"]);
 }

@@ -198,7 +198,7 @@ impl Judge<'_> {
         }
     }
 
-    /// At the end there is one candidate, and no trouble.
+    /// At the end there is one candidate, and no fault.
     fn over(&mut self, at: Millis) {
         let settled = at.saturating_sub(self.won) > LEFT;
         let Some((since, write)) = self.newest.clone().filter(|_| settled) else { return };

@@ -59,7 +59,7 @@ pub(super) fn pair(seed: u64) -> (Fault, Step) {
     (Fault::ALL[of(place / steps)], Step::PROTOCOL[of(place % steps)])
 }
 
-/// A fault of a class: each kind of trouble as likely as its number of ways.
+/// A fault of a class: each kind of fault as likely as its number of ways.
 pub(super) fn fault(class: Class, dice: &mut Dice) -> Fault {
     loop {
         let fault = dice.pick(&Fault::ALL[..Fault::AT_STEPS]);

@@ -4,7 +4,7 @@ use super::*;
 
 /// What was told of that.
 fn told<'s>(scene: &'s Scene, what: &str) -> Vec<&'s str> {
-    let details = scene.troubles.iter().map(|(_, trouble)| trouble.detail.as_str());
+    let details = scene.problems.iter().map(|(_, problem)| problem.detail.as_str());
     details.filter(|detail| detail.contains(what)).collect()
 }
 
@@ -15,7 +15,7 @@ fn an_order_takes_the_place_of_a_rotation_that_waits_for_the_turn() {
     scene.run(seconds(60));
     assert_eq!(scene.leader().as_deref(), Some("first"), "its turn still runs");
     let report = scene.hand_over("second");
-    assert_eq!(report.trouble, []);
+    assert_eq!(report.problems, []);
     scene.run(seconds(8));
     scene.turn_ends(Outcome::CutOff);
     scene.run(seconds(2));
@@ -30,7 +30,7 @@ fn a_rotation_goes_on_when_an_order_that_took_its_place_is_in_vain() {
     scene.run(seconds(60));
     scene.hand_over("nobody");
     scene.run(seconds(40));
-    assert_eq!(told(&scene, "not handed over").len(), 1, "{:?}", scene.troubles);
+    assert_eq!(told(&scene, "not handed over").len(), 1, "{:?}", scene.problems);
     scene.turn_ends(Outcome::Succeeded);
     scene.run(seconds(5));
     assert_eq!(scene.endings[0].1.reason, EndingReason::Resigned);
@@ -44,7 +44,7 @@ fn an_order_that_is_repeated_knows_that_its_heir_is_on_record() {
     scene.run(seconds(5));
     scene.hand_over("nobody");
     scene.run(seconds(40));
-    let [why] = told(&scene, "hand")[..] else { panic!("{:?}", scene.troubles) };
+    let [why] = told(&scene, "hand")[..] else { panic!("{:?}", scene.problems) };
     assert!(why.contains("no candidate of that name came forward"), "{why}");
 }
 
@@ -54,7 +54,7 @@ fn an_order_that_another_one_replaces_is_answered_too() {
     scene.hand_over("nobody");
     scene.run(seconds(5));
     scene.hand_over("second");
-    let [why] = told(&scene, "hand")[..] else { panic!("{:?}", scene.troubles) };
+    let [why] = told(&scene, "hand")[..] else { panic!("{:?}", scene.problems) };
     assert!(why.contains("\"nobody\" is off") && why.contains("\"second\""), "{why}");
     scene.run(seconds(10));
     assert_eq!(scene.leader().as_deref(), Some("second"));

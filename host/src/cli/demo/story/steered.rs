@@ -68,7 +68,7 @@ impl Story {
         if let Some(lane) = self.lanes.get_mut(who) {
             lane.resigns = false;
         }
-        self.note(at, Kind::Trouble, format!("{} does not resign: {why}", self.name(who)));
+        self.note(at, Kind::Problem, format!("{} does not resign: {why}", self.name(who)));
     }
 
     /// Somebody else must take over if it is the leader; whether it is.
@@ -129,8 +129,8 @@ mod tests {
     use super::super::super::script::{ms, started};
     use super::*;
 
-    fn troubles(story: &Story) -> usize {
-        story.notes.iter().filter(|note| note.kind == Kind::Trouble).count()
+    fn problems(story: &Story) -> usize {
+        story.notes.iter().filter(|note| note.kind == Kind::Problem).count()
     }
 
     #[test]
@@ -168,7 +168,7 @@ mod tests {
         story.renews(4_000, 0, 1000);
         story.elects(60_000, 1, 1060);
         assert!(story.take_overs.is_empty(), "the freeze was over");
-        assert_eq!(troubles(&story), 0);
+        assert_eq!(problems(&story), 0);
     }
 
     #[test]
@@ -183,10 +183,10 @@ mod tests {
             "cleo takes over 14.0 s after it was cut off, with a higher term: 1016."
         );
         story.heal(ms(17_000), 0);
-        assert_eq!(troubles(&story), 0);
+        assert_eq!(problems(&story), 0);
         // The next time nobody asked for it.
         story.stands_down(18_000, 2, 1016, "lease-lost");
-        assert_eq!(troubles(&story), 1);
+        assert_eq!(problems(&story), 1);
     }
 
     #[test]
@@ -195,7 +195,7 @@ mod tests {
         story.resign(ms(2_000), 0);
         story.stands_down(2_100, 0, 1000, "resigned");
         assert_eq!(story.said(), "anna has given the lease back.");
-        assert_eq!((story.holder(ms(2_100)), troubles(&story)), (None, 0));
+        assert_eq!((story.holder(ms(2_100)), problems(&story)), (None, 0));
         story.elects(3_100, 1, 1003);
         assert_eq!(
             story.said(),
@@ -206,7 +206,7 @@ mod tests {
         story.tells(4_100, 1, What::NotResigned("404".to_owned()));
         assert_eq!(story.said(), "ben does not resign: 404");
         story.stands_down(9_000, 1, 1003, "lease-lost");
-        assert_eq!(troubles(&story), 2, "nobody asked for that");
+        assert_eq!(problems(&story), 2, "nobody asked for that");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! One trouble, and those who are asked about it.
+//! One problem, and those who are asked about it.
 
 use std::future::Future;
 use std::path::Path;
@@ -24,7 +24,7 @@ use tokio_rustls::TlsAcceptor;
 use crate::table::{Asked, Blow, Cause, Held};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_tenure-under-test");
-const ELECTION: &str = "troubles/report";
+const ELECTION: &str = "problems/report";
 const SOON: Duration = Duration::from_secs(60);
 
 /// So many at a time; what they found wrong, all of it.
@@ -44,7 +44,7 @@ where
     tasks.join_all().await.concat()
 }
 
-/// A store that is in trouble, and how to reach it.
+/// A store that fails, and how to reach it.
 pub struct Scene {
     cause: Cause,
     front: Front,
@@ -72,13 +72,13 @@ impl Scene {
         }
         let at = |origin: &str| {
             let (before, _) = known.split_once("BlobEndpoint=").unwrap();
-            Access::with(format!("{before}BlobEndpoint={origin}/troubles"))
+            Access::with(format!("{before}BlobEndpoint={origin}/problems"))
         };
         let mut listener = None;
         let access = match cause {
-            Cause::WrongKey => Credential::SharedKey.wrong_access(&through, "troubles"),
+            Cause::WrongKey => Credential::SharedKey.wrong_access(&through, "problems"),
             Cause::ExpiredSas => {
-                let scope = Scope::Container("troubles".to_owned());
+                let scope = Scope::Container("problems".to_owned());
                 let terms = Terms::new(scope, "rcwd", Utc::now() - TimeDelta::minutes(1));
                 let sas = front.with(|s| s.accounts()[0].sas(KeyName::Key1, &terms).unwrap());
                 let (_, endpoint) = through.split_once("BlobEndpoint=").unwrap();
@@ -182,8 +182,8 @@ impl Scene {
     /// What the log and `/readyz` of `tenure run` say wrongly.
     pub async fn candidate(&self, row: &Asked) -> Vec<String> {
         let candidate = self.run();
-        let (class, wanted) = row.trouble;
-        let mut wrong = self.trouble(&candidate, 0, row.trouble).await;
+        let (class, wanted) = row.problem;
+        let mut wrong = self.problem(&candidate, 0, row.problem).await;
         let page = format!("{}/readyz", address(&candidate).await);
         if row.ready {
             if let Err(last) = until(&page, 200, "").await {
@@ -195,8 +195,8 @@ impl Scene {
         wrong
     }
 
-    /// Waits for a trouble of that class and with those words.
-    async fn trouble(
+    /// Waits for a problem of that class and with those words.
+    async fn problem(
         &self,
         candidate: &Candidate,
         after: usize,
@@ -204,7 +204,7 @@ impl Scene {
     ) -> Vec<String> {
         let (class, wanted) = named;
         let is_named = |line: &Line| {
-            line.name() == "trouble"
+            line.name() == "problem"
                 && line.event["class"] == class
                 && line.event["detail"].as_str().unwrap().contains(wanted)
         };
@@ -238,11 +238,11 @@ impl Scene {
             }
             Blow::ContainerDeleted => outsider.delete_container().await.unwrap(),
             Blow::KeyReplaced => self.front.with(|service| {
-                service.replace_key("troubles", KeyName::Key1, "YW5vdGhlcg==").unwrap();
+                service.replace_key("problems", KeyName::Key1, "YW5vdGhlcg==").unwrap();
             }),
             Blow::Cause(cause) => self.begin(cause),
         }
-        let mut wrong = self.trouble(&candidate, before, row.trouble).await;
+        let mut wrong = self.problem(&candidate, before, row.problem).await;
         let ended = candidate.event("stood-down", SOON).await;
         if ended.event["reason"] != row.ends {
             wrong.push(format!("{:?}: ends with {}", row.blow, ended.event));

@@ -11,10 +11,10 @@ use tenure_azure::credential::Credential;
 use tenure_azure::operation::Operation;
 use tenure_base::prelude::*;
 
-/// How often the same trouble is told while it lasts.
+/// How often the same problem is reported while it lasts.
 const REMINDER: Duration = Duration::from_secs(60);
 
-/// As many different troubles are told apart.
+/// How many different problems are told from each other.
 const REMEMBERED: usize = 6;
 
 /// What to do about two schedules.
@@ -23,7 +23,7 @@ pub(super) const SEPARATE: &str =
 
 /// What kind of thing went wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TroubleClass {
+pub enum ProblemClass {
     /// The blob or container cannot be used as it is.
     Configuration,
     /// The service refuses the credential, its permission, or the request.
@@ -46,7 +46,7 @@ pub enum TroubleClass {
     Order,
 }
 
-impl TroubleClass {
+impl ProblemClass {
     /// As the WIT writes it.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -67,14 +67,14 @@ impl TroubleClass {
 
 /// Something that went wrong. Holds no secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Trouble {
+pub struct Problem {
     /// What kind.
-    pub class: TroubleClass,
+    pub class: ProblemClass,
     /// What happened, and what to do about it.
     pub detail: String,
 }
 
-impl Trouble {
+impl Problem {
     /// Two different schedules on one blob: most likely two jobs that share it by mistake.
     pub fn of_schedules(theirs: Option<&str>, settings: &Settings) -> Option<Self> {
         let (theirs, ours) = (theirs?, settings.agenda.words()?);
@@ -82,23 +82,23 @@ impl Trouble {
         let detail = format!(
             "the leader of {election} ran \"{theirs}\", this candidate has \"{ours}\"; {SEPARATE}"
         );
-        (theirs != ours).then_some(Self { class: TroubleClass::Schedule, detail })
+        (theirs != ours).then_some(Self { class: ProblemClass::Schedule, detail })
     }
 
     /// An answer that is not as hoped, for people.
     pub(super) fn of_answer(answer: &Answer, operation: &Operation, settings: &Settings) -> Self {
         let class = match answer.class {
-            Class::Refused => TroubleClass::Refused,
-            Class::MissingBlob | Class::MissingContainer => TroubleClass::Configuration,
+            Class::Refused => ProblemClass::Refused,
+            Class::MissingBlob | Class::MissingContainer => ProblemClass::Configuration,
             // That does not pass.
             Class::Conflict if answer.code.as_deref() == Some("BlobImmutableDueToPolicy") => {
-                TroubleClass::Configuration
+                ProblemClass::Configuration
             }
             Class::Unavailable
             | Class::Conflict
             | Class::LeaseMismatch
-            | Class::ConditionNotMet => TroubleClass::Unavailable,
-            Class::Done | Class::Nonsense => TroubleClass::Nonsense,
+            | Class::ConditionNotMet => ProblemClass::Unavailable,
+            Class::Done | Class::Nonsense => ProblemClass::Nonsense,
         };
         let mut detail = answer.explain(operation, &settings.election, settings.account.name());
         if let (Class::Refused, Credential::Sas(sas), Some(now)) =
@@ -118,18 +118,18 @@ impl Trouble {
             "the last claimed slot, {slot}, lies in the future; no turn runs until then. If that is \
              a mistake, run: tenure reset-slot"
         );
-        Self { class: TroubleClass::Schedule, detail }
+        Self { class: ProblemClass::Schedule, detail }
     }
 }
 
-/// Which troubles were told lately.
+/// Which problems were reported lately.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Told(Vec<(u64, Moment)>);
 
 impl Told {
     /// Whether to tell this one now.
-    pub fn is_news(&mut self, trouble: &Trouble, now: Moment) -> bool {
-        let mark = mark(trouble);
+    pub fn is_news(&mut self, problem: &Problem, now: Moment) -> bool {
+        let mark = mark(problem);
         self.0.retain(|(_, at)| now.saturating_sub(*at) < REMINDER);
         if self.0.iter().any(|(told, _)| *told == mark) {
             return false;
@@ -143,9 +143,9 @@ impl Told {
 }
 
 /// Enough to tell a handful of texts apart, and the same in every instance.
-fn mark(trouble: &Trouble) -> u64 {
+fn mark(problem: &Problem) -> u64 {
     // FNV-1a.
-    let bytes = [trouble.class as u8].into_iter().chain(trouble.detail.bytes());
+    let bytes = [problem.class as u8].into_iter().chain(problem.detail.bytes());
     bytes.fold(0xcbf2_9ce4_8422_2325, |mark, byte| {
         (mark ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     })
@@ -155,27 +155,27 @@ fn mark(trouble: &Trouble) -> u64 {
 mod tests {
     use super::*;
 
-    fn trouble(detail: &str) -> Trouble {
-        Trouble { class: TroubleClass::Refused, detail: detail.into() }
+    fn problem(detail: &str) -> Problem {
+        Problem { class: ProblemClass::Refused, detail: detail.into() }
     }
 
     #[test]
-    fn the_same_trouble_is_told_once_a_minute() {
+    fn the_same_problem_is_reported_once_a_minute() {
         let mut told = Told::default();
         let at = Duration::from_secs;
-        assert!(told.is_news(&trouble("a"), at(0)));
-        assert!(!told.is_news(&trouble("a"), at(59)));
-        assert!(told.is_news(&trouble("b"), at(59)), "another one is news");
-        let other = Trouble { class: TroubleClass::Clock, ..trouble("a") };
+        assert!(told.is_news(&problem("a"), at(0)));
+        assert!(!told.is_news(&problem("a"), at(59)));
+        assert!(told.is_news(&problem("b"), at(59)), "another one is news");
+        let other = Problem { class: ProblemClass::Clock, ..problem("a") };
         assert!(told.is_news(&other, at(59)), "another class is news");
-        assert!(told.is_news(&trouble("a"), at(60)));
+        assert!(told.is_news(&problem("a"), at(60)));
     }
 
     #[test]
     fn what_is_remembered_is_bounded() {
         let mut told = Told::default();
         for n in 0..100 {
-            assert!(told.is_news(&trouble(&n.to_string()), Duration::ZERO));
+            assert!(told.is_news(&problem(&n.to_string()), Duration::ZERO));
         }
         assert_eq!(told.0.len(), REMEMBERED);
     }

@@ -35,15 +35,15 @@ pub enum Cause {
     Nothing,
 }
 
-/// One trouble, while nobody leads.
+/// One problem, while nobody leads.
 pub struct Asked {
     pub cause: Cause,
     /// What `status` says; none where a look shows nothing of it, and it can but name the doctor.
     pub status: Option<&'static str>,
     /// The check of the doctor that fails, and its words.
     pub doctor: (&'static str, &'static str),
-    /// The class of the `trouble` that a candidate logs, and its words, which `/readyz` has too.
-    pub trouble: (&'static str, &'static str),
+    /// The class of the `problem` that a candidate logs, and its words, which `/readyz` has too.
+    pub problem: (&'static str, &'static str),
     /// Whether a candidate is ready all the same.
     pub ready: bool,
 }
@@ -55,9 +55,9 @@ const fn row(
     cause: Cause,
     status: Option<&'static str>,
     doctor: (&'static str, &'static str),
-    trouble: (&'static str, &'static str),
+    problem: (&'static str, &'static str),
 ) -> Asked {
-    Asked { cause, status, doctor, trouble, ready: false }
+    Asked { cause, status, doctor, problem, ready: false }
 }
 
 const fn code(status: u16, code: &'static str, class: &'static str, words: &'static str) -> Asked {
@@ -88,9 +88,9 @@ pub const ASKED: &[Asked] = &[
     row(Cause::Code(&["write"], 409, "BlobImmutableDueToPolicy"), None, ("write record", "immutability policy"), ("configuration", "immutability policy")),
     row(Cause::Code(&["create-blob"], 403, "AuthorizationPermissionMismatch"), None, ("create blob", "c or w"), ("refused", "create blob")),
     // The container.
-    row(Cause::ContainerMissing, None, ("create container", "the container troubles is missing"), ("refused", "create container")),
+    row(Cause::ContainerMissing, None, ("create container", "the container problems is missing"), ("refused", "create container")),
     row(Cause::Code(MAKING, 409, "ContainerBeingDeleted"), None, ("create container", "wait a minute"), ("unavailable", "wait a minute")),
-    row(Cause::Code(MAKING, 403, "AuthorizationFailure"), None, ("create container", "the container troubles is missing"), ("refused", "create container")),
+    row(Cause::Code(MAKING, 403, "AuthorizationFailure"), None, ("create container", "the container problems is missing"), ("refused", "create container")),
     row(Cause::Code(ALL, 404, "ResourceNotFound"), None, ("create container", "the account was not found"), ("refused", "the account was not found")),
     row(Cause::ForeignBlob, Some("metadata of somebody else"), ("election", "metadata of somebody else"), ("configuration", "metadata of somebody else")),
     // The service cannot.
@@ -136,13 +136,13 @@ pub enum Blow {
 /// One blow to a leader, and how its log names it: class and words.
 pub struct Held {
     pub blow: Blow,
-    pub trouble: (&'static str, &'static str),
+    pub problem: (&'static str, &'static str),
     /// How the leadership ends.
     pub ends: &'static str,
 }
 
 const fn held(blow: Blow, class: &'static str, words: &'static str, ends: &'static str) -> Held {
-    Held { blow, trouble: (class, words), ends }
+    Held { blow, problem: (class, words), ends }
 }
 
 const RENEWING: &[&str] = &["renew"];
