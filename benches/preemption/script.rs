@@ -135,7 +135,7 @@ impl Elector for Script {
             ending: None,
             renewed: false,
             wind_down: false,
-            heir: None,
+            successor: None,
             run: begins.then_some(turn),
             problems: Vec::new(),
             exchanges: Vec::new(),

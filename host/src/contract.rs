@@ -57,7 +57,7 @@ pub struct Report {
     /// up: within a grace, and stopped then.
     pub wind_down: bool,
     /// The name of the candidate that this leader hands over to.
-    pub heir: Option<String>,
+    pub successor: Option<String>,
     /// A turn to run now.
     pub run: Option<Turn>,
     /// What went wrong.

@@ -1,5 +1,5 @@
-//! Candidates with a shared access signature instead of the account's key, and what such a signature opens: against
-//! Azurite and the embedded store.
+//! Candidates with a shared access signature instead of the account's key, and what such a
+//! signature opens: against Azurite and the embedded store.
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -46,10 +46,10 @@ async fn leads_and_runs_its_turns(store: Store) {
     candidate.event("turn-ended", SOON).await;
     let term = candidate.event("elected", SOON).await.term();
     candidate.terminate(SOON).await.unwrap();
-    let mut heir = start("ben", "rw");
-    assert!(heir.event("elected", SOON).await.term() > term);
-    heir.terminate(SOON).await.unwrap();
-    for said in [candidate.transcript(), heir.transcript()] {
+    let mut successor = start("ben", "rw");
+    assert!(successor.event("elected", SOON).await.term() > term);
+    successor.terminate(SOON).await.unwrap();
+    for said in [candidate.transcript(), successor.transcript()] {
         assert!(!said.contains("sig="), "{said}");
     }
 }

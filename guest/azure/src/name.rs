@@ -21,7 +21,7 @@ const LONGEST: usize = 1024;
 const ENCODED: &AsciiSet = &percent::UNRESERVED.remove(b'/');
 
 /// What the longest name of a blob beside an election's ends with.
-const LONGEST_ASIDE: &str = ".notice";
+const LONGEST_ASIDE: &str = ".successor";
 
 impl BlobName {
     /// Reads `container/blob`; the blob's own name may hold more slashes.
@@ -86,15 +86,15 @@ impl BlobName {
 pub enum Aside {
     /// `.notice`: that a candidate has another schedule.
     Notice,
-    /// `.heir`: that a candidate comes forward to lead next.
-    Heir,
+    /// `.successor`: the announcement of a candidate that is to lead next.
+    Successor,
 }
 
 impl Aside {
     fn ending(self) -> &'static str {
         match self {
             Self::Notice => ".notice",
-            Self::Heir => ".heir",
+            Self::Successor => ".successor",
         }
     }
 }
@@ -190,7 +190,7 @@ mod tests {
     fn others_are_beside_the_blob_while_its_name_is_short_enough() {
         let name = BlobName::parse("leases/dir a/ü").unwrap();
         assert_eq!(name.aside_path(Aside::Notice), "/leases/dir%20a/%C3%BC.notice");
-        for (length, may) in [(1, true), (1017, true), (1018, false), (1024, false)] {
+        for (length, may) in [(1, true), (1014, true), (1015, false), (1024, false)] {
             // Characters count, not bytes.
             let name = BlobName::parse(&format!("abc/{}", "é".repeat(length))).unwrap();
             assert_eq!(name.may_have_asides(), may, "{length}");

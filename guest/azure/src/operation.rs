@@ -53,7 +53,7 @@ pub enum Operation {
     Change {
         /// The id that holds the lease.
         lease: LeaseId,
-        /// The heir's id.
+        /// The successor's id.
         to: LeaseId,
     },
     /// *Lease Blob*, release (Losing and leaving). A second time it meets 409.
@@ -174,9 +174,9 @@ impl Operation {
             Operation::Break { .. } => "break lease",
             Operation::WriteMetadata { .. } => "write record",
             Operation::LookAside(Aside::Notice) => "look at notice",
-            Operation::LookAside(Aside::Heir) => "look for heir",
+            Operation::LookAside(Aside::Successor) => "read announcement",
             Operation::WriteAside { aside: Aside::Notice, .. } => "leave notice",
-            Operation::WriteAside { aside: Aside::Heir, .. } => "come forward",
+            Operation::WriteAside { aside: Aside::Successor, .. } => "announce",
             Operation::Delete { .. } => "delete blob",
             Operation::LookAtAccount => "look at account",
         }

@@ -16,7 +16,6 @@ use super::damping::Handed;
 use super::environment::Files;
 use super::failure::Failure;
 use super::health::Health;
-use super::heir::Heir;
 use super::history::Incumbent;
 use super::holding::Hold;
 use super::keyring::{Fetch, Keyring};
@@ -29,6 +28,7 @@ use super::report::{Ending, EndingReason, Event, Exchange, ExchangeResult, Repor
 use super::service_clock::{ServiceClock, Timestamp};
 use super::settings::Settings;
 use super::steering::Steering;
+use super::successor::Successor;
 use super::timings::BACK_OFF;
 use super::winning::{Attempt, Raise, Watch};
 use crate::mutants::mutant;
@@ -42,7 +42,7 @@ use tenure_azure::operation::{ETag, Operation, Request};
 use tenure_base::prelude::*;
 
 /// The version of the memory; another one counts as no memory.
-const MEMORY: u8 = 12;
+const MEMORY: u8 = 13;
 
 /// No step sends more than this many requests before the host gets its turn.
 const MOST_REQUESTS: u32 = 16;
@@ -101,11 +101,11 @@ pub(super) struct State {
     pub leaving: bool,
     pub health: Health,
     pub steering: Steering,
-    /// A follower that the leader named as its heir.
-    pub heir: Option<Heir>,
-    /// What this candidate left when it came forward, when that was answered.
-    pub word: Option<ETag>,
-    /// A follower of higher priority does not come forward before.
+    /// A follower that the leader named as its successor.
+    pub successor: Option<Successor>,
+    /// The tag of its announcement, where the write was answered.
+    pub announced: Option<ETag>,
+    /// A follower of higher priority does not announce itself before.
     pub wish: Moment,
     pub told: Told,
     pub keyring: Keyring,
@@ -188,8 +188,8 @@ impl<'s> Step<'s> {
                 leaving: false,
                 health: Health::default(),
                 steering: Steering::new(elapsed + settings.warm_up),
-                heir: None,
-                word: None,
+                successor: None,
+                announced: None,
                 wish: Moment::ZERO,
                 told: Told::default(),
                 keyring: Keyring::default(),

@@ -13,13 +13,13 @@ use super::candidate::{Phase, Step, Todo, Wish};
 use super::chance::Chance;
 use super::chore::Chore;
 use super::failure::Failure;
-use super::heir::{Forward, Heir};
 use super::holding::Hold;
 use super::keyring::{ASK, Fetch, Fetched, Keyring, LEAST_FETCH, LONGEST_FETCH};
 use super::notice::{self, LEAST_NOTICE, LONGEST_NOTICE, Notice};
 use super::problem::{Problem, ProblemClass};
 use super::report::{Exchange, ExchangeResult};
 use super::settings::Settings;
+use super::successor::{Announcement, Successor};
 use tenure_azure::answer::{Answer, Class};
 use tenure_azure::credential::Pass;
 use tenure_azure::name::Aside;
@@ -61,7 +61,8 @@ impl Step<'_> {
         // Where requests take long there is spare time for one only. What a handover waits for comes first
         // then: it has a limit. A token that is over is asked for before anything else.
         let hands_over = self.state.steering.hand_over().is_some();
-        let hurries = pass.is_some() && (hands_over || self.state.heir.is_some_and(Heir::is_named));
+        let hurries =
+            pass.is_some() && (hands_over || self.state.successor.is_some_and(Successor::is_named));
         if (wish.is_none() || !hurries)
             && let Some(fetch) = self.fetch(spare.min(LONGEST_EARLY), now)
         {
@@ -74,9 +75,10 @@ impl Step<'_> {
     fn errand_beside(&self, spare: Duration, now: Moment) -> Option<Wish> {
         let (operation, timeout) = match &self.state.phase {
             Phase::Watching(_) => (self.chore()?, spare.min(self.longest_chore())),
-            Phase::Holding(hold) if self.heir_due(hold).is_some_and(|due| due <= now) => {
-                (Operation::LookAside(Aside::Heir), self.time_for_heir(hold, spare, now))
-            }
+            Phase::Holding(hold) if self.announcement_due(hold).is_some_and(|due| due <= now) => (
+                Operation::LookAside(Aside::Successor),
+                self.time_for_announcement(hold, spare, now),
+            ),
             Phase::Holding(hold) if self.notice_due(hold).is_some_and(|due| due <= now) => {
                 (Operation::LookAside(Aside::Notice), spare.min(LONGEST_NOTICE))
             }
@@ -104,9 +106,9 @@ impl Step<'_> {
         }
     }
 
-    /// How long a leader's look for an heir may take: as long as nothing is due, and longer if only a
+    /// How long a leader's read for an announcement may take: as long as nothing is due, and longer if only a
     /// renewal is, while there is time for that afterwards. None, where there is no spare time.
-    fn time_for_heir(&self, hold: &Hold, spare: Duration, now: Moment) -> Duration {
+    fn time_for_announcement(&self, hold: &Hold, spare: Duration, now: Moment) -> Duration {
         let timings = &self.settings.timings;
         let beside = timings.beside_renewals(now, hold.valid_until);
         match spare {
@@ -136,7 +138,7 @@ impl Step<'_> {
                 let errands = [
                     (token, LEAST_FETCH),
                     (self.notice_due(hold), LEAST_NOTICE),
-                    (self.heir_due(hold), LEAST_NOTICE),
+                    (self.announcement_due(hold), LEAST_NOTICE),
                 ];
                 let fitting = errands.into_iter().filter_map(|(due, least)| {
                     let due = due?.max(now);
@@ -200,7 +202,7 @@ impl Step<'_> {
                 over: over.clone(),
                 metadata: match aside {
                     Aside::Notice => Notice::of(self.settings)?.write(),
-                    Aside::Heir => self.forward()?.write(),
+                    Aside::Successor => self.announcement()?.write(),
                 },
             }),
         }
@@ -216,11 +218,11 @@ impl Step<'_> {
         }
     }
 
-    /// The longest that one request for the chore may take: nothing waits for a notice, but an heir has
-    /// to come forward however far away the service is.
+    /// The longest that one request for the chore may take: nothing waits for a notice, but a successor has
+    /// to announce itself however far away the service is.
     pub(super) fn longest_chore(&self) -> Duration {
         match &self.state.chore {
-            Chore::Look(Aside::Heir) | Chore::Leave { aside: Aside::Heir, .. } => {
+            Chore::Look(Aside::Successor) | Chore::Leave { aside: Aside::Successor, .. } => {
                 self.settings.timings.request_timeout
             }
             _ => LONGEST_NOTICE,
@@ -238,7 +240,7 @@ impl Step<'_> {
             (Class::Done, Some(seen)) if notice::is_a_candidates(seen) => answer.etag.clone(),
             _ => return,
         };
-        if aside == Aside::Notice || self.may_come_forward(answer, took) {
+        if aside == Aside::Notice || self.may_announce(answer, took) {
             self.state.chore = Chore::Leave { aside, over };
         }
     }
@@ -255,7 +257,7 @@ impl Step<'_> {
             self.tell(problem.class, problem.detail, now);
         }
         match (aside, &mut self.state.phase) {
-            (Aside::Heir, Phase::Holding(_)) => self.looked_for_heir(answer, (sent, now)),
+            (Aside::Successor, Phase::Holding(_)) => self.announcement_read(answer, (sent, now)),
             (Aside::Notice, Phase::Holding(hold)) => {
                 hold.look_for_notice = now + notice::EVERY;
                 let notice = answer.and_then(Notice::fresh);
@@ -264,7 +266,7 @@ impl Step<'_> {
                     self.tell(problem.class, problem.detail, now);
                 }
             }
-            (Aside::Heir, _) => self.stood_forward(answer, (sent, now)),
+            (Aside::Successor, _) => self.announced(answer, (sent, now)),
             (Aside::Notice, _) => {
                 self.state.leave_notice = now + notice::EVERY;
                 self.chore_answered(answer, now.saturating_sub(sent));
@@ -286,7 +288,7 @@ fn strange(aside: Aside, answer: &Answer, settings: &Settings) -> Option<Problem
     let seen = answer.properties.as_ref().filter(|seen| notice::is_a_candidates(seen))?;
     let age = answer.date?.signed_duration_since(answer.modified?);
     let fit = match aside {
-        Aside::Heir => Forward::is_fit(seen),
+        Aside::Successor => Announcement::is_fit(seen),
         Aside::Notice => Notice::is_fit(seen),
     };
     let name = settings.election.aside_name(aside);

@@ -52,7 +52,7 @@ pub(super) struct Hold {
     /// No notice is looked for before.
     pub look_for_notice: Moment,
     /// Nobody of a higher priority is looked for before.
-    pub look_for_heir: Moment,
+    pub read_announcement_at: Moment,
     renew: Pace,
     /// What is on the blob, and the outcome of the last turn, which may not be there yet.
     record: Record,
@@ -95,7 +95,7 @@ impl Hold {
             won,
             handed,
             look_for_notice: won + FIRST_LOOK,
-            look_for_heir: won + FIRST_LOOK,
+            read_announcement_at: won + FIRST_LOOK,
             renew,
             record,
             etag,
@@ -130,9 +130,9 @@ impl Hold {
         self.record.last.is_some_and(|last| last.attempt > 0)
     }
 
-    /// Whether the record on the blob names this heir, as far as is known.
-    pub fn names(&self, heir: Option<&str>) -> bool {
-        self.record.heir.as_deref() == heir
+    /// Whether the record on the blob names this successor, as far as is known.
+    pub fn names(&self, successor: Option<&str>) -> bool {
+        self.record.successor.as_deref() == successor
     }
 
     /// Takes the end of a turn that was claimed under this lease.
@@ -141,7 +141,7 @@ impl Hold {
             return;
         }
         self.record.put_outcome(turn.value.is_some(), outcome);
-        // An heir may be named while a turn runs.
+        // A successor may be named while a turn runs.
         if let Some(write) = &mut self.write {
             write.record.put_outcome(turn.value.is_some(), outcome);
         }

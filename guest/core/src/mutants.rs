@@ -15,20 +15,20 @@ pub enum Mutant {
     ValidityFromAnswer,
     /// The lease is released while the handler still runs.
     ReleaseBeforeStop,
-    /// The lease is given to an heir while the handler still runs.
+    /// The lease is given to a successor while the handler still runs.
     HandOverBeforeStop,
-    /// An heir leads by the lease that it was given, without acquiring it anew.
-    HeirDoesNotAcquire,
-    /// An heir renews the lease that it was given, which leaves it the length of the old leader's.
-    HeirOnlyRenews,
+    /// A successor leads by the lease that it was given, without acquiring it anew.
+    SuccessorDoesNotAcquire,
+    /// A successor renews the lease that it was given, which leaves it the length of the old leader's.
+    SuccessorOnlyRenews,
     /// A hand-over that was ordered never comes about, and nobody hears of it.
     HandOverForgotten,
-    /// The lease is given to an heir that came forward any time ago.
-    HeirIsStale,
-    /// A lease that could not be given to the heir is not released to anybody.
-    HeirOrNobody,
-    /// An heir that leaves does not take back that it came forward.
-    WordNotTakenBack,
+    /// The age of an announcement does not matter.
+    AnnouncementIsStale,
+    /// A lease that could not be given to the successor is not released.
+    SuccessorOrNobody,
+    /// A successor that leaves does not take its announcement back.
+    AnnouncementNotTakenBack,
     /// The lease id in an answer is not compared with the one that was sent.
     LeaseIdNotCompared,
     /// The lease id in the answer to a renewal is taken over, whosever it is.
@@ -82,12 +82,12 @@ impl Mutant {
         Self::ValidityFromAnswer,
         Self::ReleaseBeforeStop,
         Self::HandOverBeforeStop,
-        Self::HeirDoesNotAcquire,
-        Self::HeirOnlyRenews,
+        Self::SuccessorDoesNotAcquire,
+        Self::SuccessorOnlyRenews,
         Self::HandOverForgotten,
-        Self::HeirIsStale,
-        Self::HeirOrNobody,
-        Self::WordNotTakenBack,
+        Self::AnnouncementIsStale,
+        Self::SuccessorOrNobody,
+        Self::AnnouncementNotTakenBack,
         Self::LeaseIdNotCompared,
         Self::LeaseIdAdopted,
         Self::TermWithoutCondition,

@@ -114,7 +114,7 @@ pub(super) fn next_record(
     Record {
         changes: before.changes.saturating_add(1),
         priority: settings.priority,
-        heir: None,
+        successor: None,
         term: least.saturating_add(1),
         leader: settings.name.clone(),
         nonce,

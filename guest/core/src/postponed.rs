@@ -18,9 +18,9 @@ use tenure_base::prelude::*;
 const PAUSE: Duration = Duration::from_secs(60);
 
 impl Settings {
-    /// As [`Settings::read`] for a candidate that has a memory: where the settings cannot be used, because a file is just
-    /// being replaced or replaced wrongly, all files are what they were when they last could. The
-    /// complaints are told beside that.
+    /// As [`Settings::read`] for a candidate that has a memory: where the settings cannot be used,
+    /// because a file is just being replaced or replaced wrongly, all files are what they were when
+    /// they last could. The complaints are told beside that.
     ///
     /// # Errors
     /// As [`Settings::read`].
@@ -65,7 +65,7 @@ impl Report {
             ending: None,
             renewed: false,
             wind_down: false,
-            heir: None,
+            successor: None,
             run: None,
             problems: vec![Problem { class: ProblemClass::Configuration, detail }],
             exchanges: Vec::new(),

@@ -34,12 +34,12 @@ use tenure_azure::metadata::Metadata;
 use tenure_base::prelude::*;
 
 /// The format that this version writes, and the newest that it reads.
-const FORMAT: u64 = 1;
+const FORMAT: u64 = 2;
 
 /// As much as the service takes: names and addresses with no ASCII in them fill more than half of it.
 const MOST_BYTES: usize = 8192;
 
-/// So much of that is left for what a leader adds to the record with which it won: an heir, the turn for
+/// So much of that is left for what a leader adds to the record with which it won: a successor, the turn for
 /// a value and the values that had theirs, all encoded, and slots, attempts and outcomes.
 const ROOM: usize = 2048;
 
@@ -92,7 +92,7 @@ pub struct Record {
     /// The leader's, when it was given one: it makes way for a higher one.
     pub priority: Option<u32>,
     /// To whom the leader wants to hand over.
-    pub heir: Option<String>,
+    pub successor: Option<String>,
     /// How many terms were won.
     pub changes: u64,
     /// The leaders before the newest.
@@ -169,7 +169,7 @@ impl Record {
             started,
             values: fields.optional(field::VALUES, Values::parse).unwrap_or_default(),
             priority: fields.priority(),
-            heir: fields.heir(term),
+            successor: fields.successor(term),
             changes: fields.optional(field::CHANGES, |text| text.parse().ok()).unwrap_or(0),
             history,
             unknown: printable(fields.left),
@@ -225,9 +225,9 @@ impl Record {
         if let Some(priority) = self.priority {
             put(field::PRIORITY, &priority.to_string());
         }
-        if let Some(heir) = &self.heir {
-            put(field::HEIR, heir);
-            put(field::HEIR_TERM, &self.term.to_string());
+        if let Some(successor) = &self.successor {
+            put(field::SUCCESSOR, successor);
+            put(field::SUCCESSOR_TERM, &self.term.to_string());
         }
         if self.changes > 0 {
             put(field::CHANGES, &self.changes.to_string());
@@ -293,10 +293,10 @@ impl Record {
     pub fn shows(&self, written: &Self) -> bool {
         (self.nonce, self.term) == (written.nonce, written.term)
             && self.turns() == written.turns()
-            && self.heir == written.heir
+            && self.successor == written.successor
     }
 
-    /// The newest turns: what of the record changes within a term, beside the heir.
+    /// The newest turns: what of the record changes within a term, beside the successor.
     pub(super) fn turns(&self) -> (Option<LastSlot>, Option<Finished>, Option<&Started>) {
         (self.last, self.finished, self.started.as_ref())
     }

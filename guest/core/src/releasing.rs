@@ -17,18 +17,18 @@ use tenure_azure::answer::{Answer, Class};
 use tenure_azure::lease_id::LeaseId;
 use tenure_azure::operation::{ETag, Operation};
 
-/// How long the lease is offered to an heir that was seen before; not shorter than one try takes.
-const HEIR_IS_THERE: Duration = Duration::from_secs(4);
+/// How long the lease is offered to a successor that was seen before; not shorter than one try takes.
+const OFFER: Duration = Duration::from_secs(4);
 
-/// The longest that one try to give the lease to an heir may take: the heir does not look for it for
+/// The longest that one try to give the lease to a successor may take: the successor does not look for it for
 /// ever. One that was not answered in time may have been carried out all the same.
 const LONGEST_TRY: Duration = Duration::from_secs(10);
 
-/// The longest from the first offer to an heir to the end of the last try.
+/// The longest from the first offer to a successor to the end of the last try.
 pub(super) const LONGEST_OFFER: Duration =
     LAST_WRITE.saturating_add(LONGEST_TRY).saturating_add(LONGEST_TRY);
 
-/// How long an heir that leaves tries to give back what it was perhaps given.
+/// How long a successor that leaves tries to give back what it was perhaps given.
 const PERHAPS_OURS: Duration = Duration::from_secs(3);
 
 /// How long the last write of the record may keep the release waiting.
@@ -39,8 +39,8 @@ const LAST_WRITE: Duration = Duration::from_secs(1);
 pub(super) struct Release {
     lease: LeaseId,
     /// The id that it is given to; none: it is released.
-    heir: Option<LeaseId>,
-    /// What this candidate left when it came forward as an heir, and takes back first, in one try.
+    successor: Option<LeaseId>,
+    /// What this candidate left when it announced itself as a successor, and takes back first, in one try.
     withdraws: Option<ETag>,
     /// The outcome of the last turn, to be put on record before: others want to know it.
     last_write: Option<Write>,
@@ -64,14 +64,14 @@ impl Release {
 }
 
 impl Step<'_> {
-    /// Ends a leadership whose work was seen stopped, and gives the lease to the heir, if there is
+    /// Ends a leadership whose work was seen stopped, and gives the lease to the successor, if there is
     /// one.
     pub(super) fn step_down(
         &mut self,
         reason: EndingReason,
         now: Moment,
         then: Moment,
-        heir: Option<LeaseId>,
+        successor: Option<LeaseId>,
     ) {
         self.state.steering.settle();
         let Phase::Holding(hold) = &mut self.state.phase else { return };
@@ -82,8 +82,8 @@ impl Step<'_> {
         let last_write = hold.last_write(now);
         let mut phase = self.release(Some(lease), now, then);
         if let Phase::Releasing(release) = &mut phase {
-            (release.heir, release.last_write, release.write_until) =
-                (heir, last_write, write_until);
+            (release.successor, release.last_write, release.write_until) =
+                (successor, last_write, write_until);
         }
         self.state.phase = phase;
     }
@@ -102,7 +102,7 @@ impl Step<'_> {
         match lease {
             Some(lease) => Phase::Releasing(Release {
                 lease,
-                heir: None,
+                successor: None,
                 withdraws: None,
                 last_write: None,
                 write_until: now,
@@ -115,11 +115,12 @@ impl Step<'_> {
         }
     }
 
-    /// Leaves as one that does not lead; the leader may have given it the lease as its heir.
+    /// Leaves as one that does not lead; the leader may have given it the lease as its successor.
     pub(super) fn leave_as_follower(&mut self, now: Moment) -> Phase {
-        let mut phase = self.release(self.heir_id(now), now, now);
+        let mut phase = self.release(self.successor_id(now), now, now);
         if let Phase::Releasing(release) = &mut phase {
-            release.withdraws = self.state.word.take().filter(|_| !mutant!(WordNotTakenBack));
+            release.withdraws =
+                self.state.announced.take().filter(|_| !mutant!(AnnouncementNotTakenBack));
             release.until = now + PERHAPS_OURS;
         }
         phase
@@ -137,16 +138,16 @@ impl Step<'_> {
             return None;
         }
         let (lease, timeout) = (release.lease, self.settings.timings.request_timeout);
-        if let Some(word) = release.withdraws.take() {
+        if let Some(announced) = release.withdraws.take() {
             let timeout = timeout.min(LAST_WRITE);
-            return Some(Wish { operation: self.withdrawal(word), timeout });
+            return Some(Wish { operation: self.withdrawal(announced), timeout });
         }
         let giving = timeout.min(LONGEST_TRY);
-        let offered = HEIR_IS_THERE.max(LAST_WRITE + giving);
+        let offered = OFFER.max(LAST_WRITE + giving);
         let over = now + self.settings.timings.lease > release.until + offered;
-        if over && !mutant!(HeirOrNobody) {
+        if over && !mutant!(SuccessorOrNobody) {
             // It may be gone by now. Had the change been done, this would find another holder.
-            release.heir = None;
+            release.successor = None;
         }
         // Under a lease that is certainly ours until the answer is there, or not at all.
         if now + LAST_WRITE >= release.write_until {
@@ -157,7 +158,7 @@ impl Step<'_> {
                 Wish { operation: write.operation(lease), timeout: timeout.min(LAST_WRITE) }
             }
             None => {
-                let (operation, timeout) = match release.heir {
+                let (operation, timeout) = match release.successor {
                     Some(to) => (Operation::Change { lease, to }, giving),
                     None => (Operation::Release { lease }, timeout),
                 };

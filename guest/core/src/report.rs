@@ -46,7 +46,7 @@ pub enum EndingReason {
     WorkFailed,
     /// An operator, or the longest tenure, had it so; others come first now.
     Resigned,
-    /// The lease was given to an heir.
+    /// The lease was given to a successor.
     HandedOver,
 }
 
@@ -162,7 +162,7 @@ pub struct Report {
     /// The turn that runs is to come to its end.
     pub wind_down: bool,
     /// The name of the candidate that this leader hands over to.
-    pub heir: Option<String>,
+    pub successor: Option<String>,
     /// A turn to run now, already claimed.
     pub run: Option<Turn>,
     /// What went wrong.

@@ -55,7 +55,7 @@ pub struct Snapshot {
     /// How many terms were won.
     pub changes: u64,
     /// To whom the leader wants to hand over.
-    pub heir: Option<String>,
+    pub successor: Option<String>,
     /// When the service answered.
     pub asked_at: Timestamp,
 }
@@ -99,7 +99,7 @@ impl Snapshot {
             schedule: record.as_ref().and_then(|record| record.schedule.clone()),
             history: record.as_ref().map(Record::earlier).unwrap_or_default(),
             changes: record.as_ref().map_or(0, |record| record.changes),
-            heir: record.as_ref().and_then(|record| record.heir.clone()),
+            successor: record.as_ref().and_then(|record| record.successor.clone()),
             started: record.and_then(|record| record.started),
             asked_at,
         })

@@ -1,17 +1,17 @@
 //! What operators and rules ask of a candidate: to resign, to hand over, to stay out of the race.
 //!
 //! A leader that is to give its leadership up claims no turn any more. It asks its host to bring the
-//! one that runs to an end, renews meanwhile, and releases the lease, or gives it to the heir, once
+//! one that runs to an end, renews meanwhile, and releases the lease, or gives it to the successor, once
 //! the work was seen stopped.
 
 use core::time::Duration;
 
 use super::Moment;
 use super::candidate::{Phase, Step};
-use super::heir::{LEADER_WAITS, QUICK, time_to_come};
 use super::holding::Hold;
 use super::problem::ProblemClass;
 use super::report::EndingReason;
+use super::successor::{LEADER_WAITS, QUICK, time_to_come};
 use super::text::{LONGEST_NAME, is_fit};
 use super::timings::Timings;
 use crate::mutants::mutant;
@@ -43,10 +43,10 @@ enum GivingUp {
 /// An order to hand over.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct HandOver {
-    /// The name of the heir.
+    /// The name of the successor.
     pub to: String,
-    /// The heir that stands there, as far as is known.
-    heir: Option<LeaseId>,
+    /// The lease id that the successor announced, as far as is known.
+    successor: Option<LeaseId>,
     /// When it was seen there last.
     seen: Moment,
     /// The record named it: it can know.
@@ -74,16 +74,16 @@ pub(super) enum InVain {
     WorkWentOn,
 }
 
-/// The lease is given to no heir that was seen longer ago.
+/// The lease is given only if the announcement was read this recently.
 pub(super) const JUST_SEEN: Duration = Duration::from_secs(2);
 
 impl HandOver {
-    /// When to look for the heir, which has to hear of it first.
+    /// When to read for the announcement. The successor has to learn first that it is named.
     pub fn looks_at(&self, hold: &Hold) -> Option<Moment> {
         hold.names(Some(&self.to)).then_some(self.look)
     }
 
-    /// The record names this heir since the write that was `sent` was answered: from now on it has the
+    /// The record names this successor since the write that was `sent` was answered: from now on it has the
     /// time to come.
     pub fn named(
         &mut self,
@@ -101,19 +101,19 @@ impl HandOver {
     pub fn looked(&mut self, here: Option<Option<LeaseId>>, now: Moment) {
         self.look = now + QUICK;
         self.asked = here.is_some();
-        let Some(heir) = here else { return };
-        if heir.is_some() {
+        let Some(successor) = here else { return };
+        if successor.is_some() {
             if self.seen == Moment::ZERO {
                 self.until = now + LEADER_WAITS;
             }
             self.seen = now;
         }
-        self.heir = heir;
+        self.successor = successor;
     }
 
     /// Why it is in vain, if it is now.
     fn in_vain(&self, works: bool) -> InVain {
-        match self.heir {
+        match self.successor {
             _ if !self.named => InVain::NotNamed,
             _ if !self.asked => InVain::NotAsked,
             None if self.seen == Moment::ZERO => InVain::DidNotCome,
@@ -122,9 +122,9 @@ impl HandOver {
         }
     }
 
-    /// Whether the lease may be given to the heir.
+    /// Whether the lease may be given to the successor.
     fn is_ready(&self, now: Moment) -> bool {
-        self.heir.is_some() && now <= self.seen + JUST_SEEN
+        self.successor.is_some() && now <= self.seen + JUST_SEEN
     }
 }
 
@@ -162,7 +162,7 @@ impl Steering {
         match &self.giving_up {
             None => false,
             Some(GivingUp::Resign | GivingUp::Rotate) => true,
-            Some(GivingUp::HandOver(order)) => order.heir.is_some(),
+            Some(GivingUp::HandOver(order)) => order.successor.is_some(),
         }
     }
 
@@ -207,7 +207,9 @@ impl Step<'_> {
             Phase::Holding(_) if !is_fit(&to, LONGEST_NAME) => {
                 Some((order, "no candidate can have that name"))
             }
-            Phase::Holding(_) if to == self.settings.name => Some((order, "the heir is itself")),
+            Phase::Holding(_) if to == self.settings.name => {
+                Some((order, "it is the leader already"))
+            }
             Phase::Holding(_) if !self.settings.election.may_have_asides() => {
                 Some((configured, "the blob's name is too long for that of another one beside it"))
             }
@@ -236,8 +238,8 @@ impl Step<'_> {
         }
         // Of one that is on record already it knows that it can hear of it.
         let named = matches!(&self.state.phase, Phase::Holding(hold) if hold.names(Some(&to)));
-        let (heir, seen, look) = (None, Moment::ZERO, now);
-        let order = HandOver { to, heir, seen, named, asked: false, look, until };
+        let (successor, seen, look) = (None, Moment::ZERO, now);
+        let order = HandOver { to, successor, seen, named, asked: false, look, until };
         self.state.steering.giving_up = Some(GivingUp::HandOver(order));
     }
 
@@ -278,9 +280,9 @@ impl Step<'_> {
             return false;
         }
         match steering.giving_up.take() {
-            Some(GivingUp::HandOver(HandOver { heir: Some(heir), to, .. })) => {
+            Some(GivingUp::HandOver(HandOver { successor: Some(successor), to, .. })) => {
                 self.state.handed.offered(&to);
-                self.step_down(EndingReason::HandedOver, now, now + timings.poll, Some(heir));
+                self.step_down(EndingReason::HandedOver, now, now + timings.poll, Some(successor));
             }
             _ => {
                 // So that the others, who look within a poll, come before this one.

@@ -71,7 +71,7 @@ impl Attempt {
     /// the length that this candidate reckons with; a renewal would leave it the leader's.
     pub fn inherited(lease: LeaseId, etag: ETag, record: Option<Record>, now: Moment) -> Self {
         // One round more tells the attempt apart for a seeded bug.
-        let rounds = MOST_ROUNDS + u32::from(mutant!(HeirOnlyRenews));
+        let rounds = MOST_ROUNDS + u32::from(mutant!(SuccessorOnlyRenews));
         Self { lease, etag, record, unsure: true, pace: Pace::at(now), rounds, handed: true }
     }
 }
@@ -100,7 +100,7 @@ impl Step<'_> {
         chance: &mut dyn Chance,
     ) -> Phase {
         if let Operation::Look { lease: Some(lease) } = operation {
-            return self.looked_as_heir(*lease, reply, now, chance);
+            return self.looked_as_successor(*lease, reply, now, chance);
         }
         self.state.chore = Chore::None;
         let Ok(answer) = reply else {
@@ -129,7 +129,7 @@ impl Step<'_> {
                         let own = record.as_ref().is_some_and(|r| r.nonce == self.state.nonce);
                         let leader = record.filter(|_| !own);
                         if let Some(record) = &leader {
-                            self.come_forward(record, now, chance);
+                            self.announce(record, now, chance);
                         }
                         let leader = leader.as_ref().map(Record::incumbent);
                         self.state.following = (!own).then_some(leader);
@@ -318,9 +318,9 @@ impl Step<'_> {
             return self.refuse(problem, now, chance);
         }
         self.state.following = None;
-        // What was asked of it in an attempt that came to nothing is over; and an heir's id too.
+        // What was asked of it in an attempt that came to nothing is over; and a successor's id too.
         self.state.steering.settle();
-        self.state.heir = None;
+        self.state.successor = None;
         let (lease, pace) = (lease_id(chance), Pace::at(now));
         let (unsure, handed) = (false, false);
         Phase::Acquiring(Attempt { lease, etag, record, unsure, pace, rounds, handed })
@@ -333,7 +333,7 @@ impl Step<'_> {
     pub(super) fn acquire(&mut self, now: Moment) -> Option<Wish> {
         let Phase::Acquiring(attempt) = &self.state.phase else { return None };
         let timings = &self.settings.timings;
-        let operation = match mutant!(HeirOnlyRenews) && attempt.rounds > MOST_ROUNDS {
+        let operation = match mutant!(SuccessorOnlyRenews) && attempt.rounds > MOST_ROUNDS {
             true => Operation::Renew { lease: attempt.lease },
             false => Operation::Acquire {
                 lease: attempt.lease,

@@ -12,7 +12,8 @@ use std::fs;
 use std::path::Path;
 
 /// The modules that are in a circle today. The list may only get shorter.
-const IN_A_CIRCLE: &[&str] = &["candidate", "heir", "holding", "releasing", "steering", "winning"];
+const IN_A_CIRCLE: &[&str] =
+    &["candidate", "successor", "holding", "releasing", "steering", "winning"];
 
 /// Of each module, the modules that it imports and where.
 type Arrows = BTreeMap<String, BTreeMap<String, String>>;

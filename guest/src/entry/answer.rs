@@ -236,7 +236,7 @@ mod tests {
             schedule: None,
             history: Vec::new(),
             changes: 0,
-            heir: None,
+            successor: None,
             asked_at: SEVEN,
         };
         let there = json!({

@@ -156,7 +156,7 @@ pub fn report(report: Report, settings: Option<&Settings>) -> wit::Report {
         }),
         renewed: report.renewed,
         wind_down: report.wind_down,
-        heir: report.heir,
+        successor: report.successor,
         run: report.run.zip(settings).map(|(run, settings)| turn(run, settings)),
         problems: report.problems.into_iter().map(Into::into).collect(),
         exchanges: report.exchanges.into_iter().map(Into::into).collect(),
@@ -194,7 +194,7 @@ impl From<Snapshot> for wit::Snapshot {
             schedule: snapshot.schedule,
             history: snapshot.history.into_iter().map(Into::into).collect(),
             changes: snapshot.changes,
-            heir: snapshot.heir,
+            successor: snapshot.successor,
             asked_at: snapshot.asked_at.0,
         }
     }

@@ -242,7 +242,7 @@ mod tests {
             schedule: None,
             history: Vec::new(),
             changes: 0,
-            heir: None,
+            successor: None,
             asked_at: 65 * SECOND,
         }
     }

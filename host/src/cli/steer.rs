@@ -30,7 +30,7 @@ const LONGEST: usize = 64 * 1024;
 /// How often it is asked what became of an order.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// How long an order may take: a turn may end in its grace, an heir has to come forward.
+/// How long an order may take: a turn may end in its grace, a successor has to announce itself.
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// What is ordered.

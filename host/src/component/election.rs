@@ -270,7 +270,7 @@ impl ElectionComponent {
             ending: report.ending,
             renewed: report.renewed,
             wind_down: report.wind_down,
-            heir: report.heir,
+            successor: report.successor,
             run: report.run,
             problems: report.problems,
             exchanges: report.exchanges,

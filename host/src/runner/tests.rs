@@ -98,7 +98,7 @@ fn reply(standing: Standing) -> Reply {
         ending: None,
         renewed: false,
         wind_down: false,
-        heir: None,
+        successor: None,
         run: None,
         problems: Vec::new(),
         exchanges: Vec::new(),

@@ -50,7 +50,7 @@ pub(super) struct State {
     /// How long a leader may act right after a renewal.
     pub(super) whole: Duration,
     /// To whom it hands over.
-    heir: Option<String>,
+    successor: Option<String>,
     /// Why nothing came of the last order.
     refused_order: Option<String>,
     /// An operator keeps it out of the race.
@@ -197,11 +197,11 @@ impl Board {
             state.problem = Some(Told::of(problem));
         }
         let state = &mut *state;
-        state.heir.clone_from(&report.heir);
+        state.successor.clone_from(&report.successor);
         let refused = report.problems.iter().rfind(|problem| problem.class == ProblemClass::Order);
         match refused {
             Some(problem) => state.refused_order = Some(problem.detail.clone()),
-            None if report.heir.is_some() => state.refused_order = None,
+            None if report.successor.is_some() => state.refused_order = None,
             None => {}
         }
         state.role = match &report.standing {
@@ -323,8 +323,8 @@ impl Board {
     }
 
     /// To whom it hands over.
-    pub(super) fn heir(&self) -> Option<String> {
-        self.state().heir.clone()
+    pub(super) fn successor(&self) -> Option<String> {
+        self.state().successor.clone()
     }
 
     /// Why nothing came of the last order.

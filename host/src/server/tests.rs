@@ -30,7 +30,7 @@ pub(super) fn report(standing: Standing, results: &[ExchangeResult]) -> Report {
         ending: None,
         renewed: false,
         wind_down: false,
-        heir: None,
+        successor: None,
         run: None,
         problems: Vec::new(),
         exchanges: results.iter().map(exchange).collect(),

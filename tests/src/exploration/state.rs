@@ -45,7 +45,7 @@ pub(super) struct Note {
     pub(super) status: Option<u16>,
     /// A term was won by it, and not the first one.
     pub(super) take_over: bool,
-    /// The lease was given to an heir by it.
+    /// The lease was given to a successor by it.
     pub(super) handed_over: bool,
     /// A leader goes on, since nobody came to take over.
     pub(super) in_vain: bool,

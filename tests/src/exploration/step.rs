@@ -127,7 +127,7 @@ impl Process {
             self.stop_turn();
         }
         self.leads = matches!(report.standing, Standing::Leading(_));
-        self.hands_over = report.heir.is_some();
+        self.hands_over = report.successor.is_some();
         self.memory = Some(Known::new(report.memory));
         self.next = scope.instant(moment(began) + report.again_in);
         if report.standing == Standing::Left {

@@ -51,7 +51,7 @@ pub fn report(report: core::Report) -> wit::Report {
         }),
         renewed: report.renewed,
         wind_down: report.wind_down,
-        heir: report.heir,
+        successor: report.successor,
         run: report.run.map(|turn| wit::Turn {
             // There is one election in a world.
             election: String::new(),

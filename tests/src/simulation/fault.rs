@@ -23,9 +23,10 @@ pub enum Step {
     Outcome,
     /// Losing and leaving.
     Release,
-    /// Handing over: the lease is given to an heir.
+    /// Handing over: the lease is given to a successor.
     HandOver,
-    /// About a blob beside the election's: a notice, or that an heir comes forward: no step of the protocol, and nothing may come of it.
+    /// About a blob beside the election's: a notice, or an announcement: no step of the protocol,
+    /// and nothing may come of it.
     Notice,
 }
 

@@ -267,7 +267,7 @@ impl Native {
 }
 
 /// Fields that an older version does not know. It has them under other names.
-const UNKNOWN: [&str; 2] = ["tenureheir", "tenurepriority"];
+const UNKNOWN: [&str; 2] = ["tenuresuccessor", "tenurepriority"];
 const HIDDEN: &str = "zz";
 
 /// An unknown field goes back as it came.

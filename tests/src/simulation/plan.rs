@@ -180,7 +180,7 @@ impl Plan {
             longest_turn: 1_500,
             sick_turns: dice.pick(&[0, 0, 0, 100, 500]),
             turn_timeout: dice.pick(&[None, None, Some(8)]).filter(|_| !traits.has(Trait::Lasting)),
-            // Some heirs wait for a turn to end for longer than their word is fresh.
+            // Some successors wait for a turn to end for longer than their announcement is fresh.
             grace: dice.pick(match step {
                 Step::HandOver => &[SECOND, 5 * SECOND, 20 * SECOND, 20 * SECOND],
                 _ => &[0, SECOND, SECOND, 5 * SECOND],
@@ -257,7 +257,7 @@ fn ambushes(seed: u64, class: Class, (fault, step): (Fault, Step), dice: &mut Di
     let of_notice = &mut Dice::new(seed, 9);
     ambushes.push(ambush(faults::fault(class, of_notice), Step::Notice, of_notice));
     if step == Step::HandOver {
-        // An heir goes when it came forward.
+        // A successor that has announced itself goes.
         let gone = ambush(of_notice.pick(&[Fault::Kill, Fault::Leave]), Step::Notice, of_notice);
         ambushes.push(Ambush { spares: of_notice.between(0, 6), ..gone });
     }

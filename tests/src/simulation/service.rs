@@ -62,7 +62,7 @@ impl Service {
         if plan.beginning == Beginning::Record {
             let record = [
                 ("x-ms-blob-type", "BlockBlob"),
-                ("x-ms-meta-tenureformat", "1"),
+                ("x-ms-meta-tenureformat", "2"),
                 ("x-ms-meta-tenureterm", "1794000000"),
                 ("x-ms-meta-tenureleader", "another%20version"),
                 ("x-ms-meta-tenurenonce", "00000000000000ff"),

@@ -155,13 +155,13 @@ fn strike(world: &Arc<World>, fault: Fault, who: Who, step: Step) {
                 return;
             }
             let other = state.faults.between(1, machines as u64 - 1);
-            let heir = (own + usize::try_from(other).unwrap_or(0)) % machines;
-            let name = world.plan.machines[heir].name;
+            let successor = (own + usize::try_from(other).unwrap_or(0)) % machines;
+            let name = world.plan.machines[successor].name;
             state.struck(now, fault, step, Some(who), now);
             let named = world.plan.machines.iter().filter(|m| m.name == name).count();
-            let able = named == 1 && world.plan.machines[heir].version != Version::Older;
-            let heir = able.then_some(heir);
-            state.tell_to_hand_over(now, who, name, heir);
+            let able = named == 1 && world.plan.machines[successor].version != Version::Older;
+            let successor = able.then_some(successor);
+            state.tell_to_hand_over(now, who, name, successor);
             // An operator asks again.
             if state.faults.once_in(2) {
                 let again = now + state.faults.between(1_000, 40_000);
@@ -169,7 +169,7 @@ fn strike(world: &Arc<World>, fault: Fault, who: Who, step: Step) {
                 tokio::spawn(async move {
                     world.until(again).await;
                     if again < world.plan.calm {
-                        world.state().tell_to_hand_over(again, who, name, heir);
+                        world.state().tell_to_hand_over(again, who, name, successor);
                     }
                 });
             }

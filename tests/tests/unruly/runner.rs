@@ -43,7 +43,7 @@ impl Elector for Script {
             ending: None,
             renewed: step > 0,
             wind_down: false,
-            heir: None,
+            successor: None,
             run: None,
             problems: Vec::new(),
             exchanges: Vec::new(),

@@ -45,7 +45,7 @@ fn all() -> Vec<Operation> {
             metadata: Metadata::from_iter([("who", "here"), ("what", "a")]),
         },
         Operation::WriteAside {
-            aside: Aside::Heir,
+            aside: Aside::Successor,
             over: Some(etag()),
             metadata: Metadata::default(),
         },
@@ -115,7 +115,7 @@ fn each_operation_is_the_request_of_the_reference() {
             ],
         ),
         (
-            "PUT /devstoreaccount1/leases/my%20leader.heir?timeout=3",
+            "PUT /devstoreaccount1/leases/my%20leader.successor?timeout=3",
             vec![("x-ms-blob-type", "BlockBlob"), ("if-match", "\"0x1\"")],
         ),
         ("DELETE /devstoreaccount1/leases/my%20leader?timeout=3", vec![]),

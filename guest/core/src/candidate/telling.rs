@@ -96,7 +96,7 @@ impl Step<'_> {
             ending: self.ending,
             renewed: self.renewed,
             wind_down: self.winds_down(),
-            heir: self.state.steering.hand_over().map(|order| order.to.clone()),
+            successor: self.state.steering.hand_over().map(|order| order.to.clone()),
             run: self.run.take(),
             problems: core::mem::take(&mut self.problems),
             exchanges: core::mem::take(&mut self.exchanges),

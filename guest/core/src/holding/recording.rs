@@ -78,7 +78,7 @@ impl Hold {
         };
         let own = (found.term, found.nonce) == (self.record.term, self.record.nonce);
         if !own || (is_older(&found, &self.record) && !self.resets_slot) {
-            (self.record.unknown, self.record.heir) = (found.unknown, found.heir);
+            (self.record.unknown, self.record.successor) = (found.unknown, found.successor);
             self.outcome_unwritten = true;
             return None;
         }
@@ -117,11 +117,11 @@ impl Step<'_> {
     /// did not get through, a leader tries until a write does, also when nothing else is to be written.
     pub(super) fn wanted(&self, hold: &Hold, now: Moment) -> Option<Wanted> {
         let idle = self.state.turn.is_none();
-        let heir = self.state.steering.hand_over().map(|order| order.to.clone());
+        let successor = self.state.steering.hand_over().map(|order| order.to.clone());
         let due = self.due(now).filter(|_| idle && !self.gives_up());
         let complete = idle && self.outcome_is_to_be_written(due.as_ref());
-        let names = hold.names(heir.as_deref());
-        let mut record = Record { heir, ..hold.record.clone() };
+        let names = hold.names(successor.as_deref());
+        let mut record = Record { successor, ..hold.record.clone() };
         let (mut claim, mut abandoned) = (None, None);
         match due {
             Some(Due::Now(task)) => {
@@ -234,7 +234,11 @@ impl Step<'_> {
                 (hold.outcome_unwritten, hold.stalled) = (false, None);
                 hold.resets_slot &= self.is_ahead(&hold.record, now);
                 if let Some(order) = self.state.steering.hand_over_mut() {
-                    order.named(hold.record.heir.as_deref(), (sent, now), &self.settings.timings);
+                    order.named(
+                        hold.record.successor.as_deref(),
+                        (sent, now),
+                        &self.settings.timings,
+                    );
                 }
                 if let Some(claim) = hold.claiming.take() {
                     self.start_turn(&hold, claim);

@@ -27,8 +27,8 @@ pub(super) const VALUE_MAX_ATTEMPTS: &str = "tenurevalueattempts";
 pub(super) const VALUE_OUTCOME: &str = "tenurevalueoutcome";
 pub(super) const VALUES: &str = "tenurevalues";
 pub(super) const PRIORITY: &str = "tenurepriority";
-pub(super) const HEIR: &str = "tenureheir";
-pub(super) const HEIR_TERM: &str = "tenureheirterm";
+pub(super) const SUCCESSOR: &str = "tenuresuccessor";
+pub(super) const SUCCESSOR_TERM: &str = "tenuresuccessorterm";
 pub(super) const CHANGES: &str = "tenurechanges";
 pub(super) const HISTORY: &str = "tenurehistory";
 
@@ -77,11 +77,11 @@ impl Fields {
         Some(priority).filter(|priority| *priority <= MOST_PRIORITY)
     }
 
-    /// Who is named as the heir by the leader of this term. One that was named in another term was
-    /// kept by a version that does not know heirs, and is none.
-    pub(super) fn heir(&mut self, term: u64) -> Option<String> {
-        let named_in = self.optional(HEIR_TERM, |text| text.parse::<u64>().ok());
-        self.fit(HEIR, LONGEST_NAME).filter(|_| named_in == Some(term))
+    /// Who is named as the successor by the leader of this term. One that was named in another term was
+    /// kept by a version that does not know successors, and is none.
+    pub(super) fn successor(&mut self, term: u64) -> Option<String> {
+        let named_in = self.optional(SUCCESSOR_TERM, |text| text.parse::<u64>().ok());
+        self.fit(SUCCESSOR, LONGEST_NAME).filter(|_| named_in == Some(term))
     }
 
     pub(super) fn optional<T>(

@@ -29,7 +29,7 @@ fn record() -> Record {
         }),
         values: Values(vec![1, u64::MAX]),
         priority: Some(7),
-        heir: Some("web 2".into()),
+        successor: Some("web 2".into()),
         changes: 41,
         history: History::parse("5 6 web 3\n4 5 ü").unwrap(),
         unknown: Metadata::from_iter([("tenurelater", "kept%20so")]),
@@ -58,7 +58,7 @@ fn the_largest_record_is_read_too() {
         nonce: u64::MAX,
         address: Some(text(256)),
         schedule: Some(format!("cron {} America/Argentina/Buenos_Aires", "* ".repeat(128))),
-        heir: Some(text(128)),
+        successor: Some(text(128)),
         values: Values(vec![u64::MAX; 32]),
         changes: u64::MAX,
         unknown: Metadata::default(),
@@ -142,8 +142,8 @@ fn refuses_what_is_not_its_own() {
     let foreign = metadata(&[("hdi_isfolder", "true"), ("owner", "x")]);
     let names = vec!["hdi_isfolder".to_string(), "owner".to_string()];
     assert_eq!(Record::read(&foreign), Err(RecordError::Foreign(names)));
-    let newer = metadata(&[("tenureformat", "2")]);
-    assert_eq!(Record::read(&newer), Err(RecordError::Newer("2".into())));
+    let newer = metadata(&[("tenureformat", "3")]);
+    assert_eq!(Record::read(&newer), Err(RecordError::Newer("3".into())));
     for (name, value) in [
         ("tenureformat", "one"),
         ("tenureterm", "-1"),

@@ -118,7 +118,7 @@ fn a_token_that_is_asked_for_early_takes_no_time_from_an_order_to_hand_over() {
         let began = candidate.now;
         let report = candidate.step(event.take(), available);
         candidate.now = candidate.now.max(began + report.again_in);
-        let asked = candidate.asked.iter().filter(|a| a.operation.name() == "look for heir");
+        let asked = candidate.asked.iter().filter(|a| a.operation.name() == "read announcement");
         looks.extend(asked.map(|asked| asked.timeout));
     }
     // As long as a request may take that two tries of a renewal still follow.

@@ -1,4 +1,4 @@
-//! Handing over: a leader and its heir, before one small service.
+//! Handing over: a leader and its successor, before one small service.
 
 mod orders;
 
@@ -11,7 +11,7 @@ pub(super) struct Service {
     pub holder: Option<LeaseId>,
     pub record: Metadata,
     version: u32,
-    pub heir: Option<(Metadata, Moment)>,
+    pub successor: Option<(Metadata, Moment)>,
     /// The tag of what stands there.
     word: u32,
     /// For how long it was acquired last.
@@ -20,15 +20,15 @@ pub(super) struct Service {
     pub held: Vec<LeaseId>,
     /// Nothing may be written beside the blob.
     pub forbids_asides: bool,
-    looks_for_heir: u32,
-    /// So many looks of an heir are answered that the service is busy.
+    reads_announcements: u32,
+    /// So many looks of a successor are answered that the service is busy.
     busy: u32,
     /// The same of looks without a lease id.
     busy_for_followers: u32,
     /// No change of the lease arrives.
     loses_changes: bool,
     /// The leader cannot see who stands beside the blob.
-    pub hides_heirs: bool,
+    pub hides_announcements: bool,
     /// A lease ends when it is not renewed.
     pub expires: bool,
     until: Moment,
@@ -103,12 +103,12 @@ impl Service {
                 self.version += 1;
                 answer(operation, at, 200, &[("etag", &format!("\"{}\"", self.version))])
             }
-            Operation::LookAside(_) if self.hides_heirs => {
+            Operation::LookAside(_) if self.hides_announcements => {
                 refusal(operation, at, 503, "ServerBusy")
             }
-            Operation::LookAside(Aside::Heir) => {
-                self.looks_for_heir += 1;
-                match &self.heir {
+            Operation::LookAside(Aside::Successor) => {
+                self.reads_announcements += 1;
+                match &self.successor {
                     Some((metadata, when)) => {
                         let tag = format!("\"h{}\"", self.word);
                         look(operation, at, "available", ("etag", &tag), metadata, *when)
@@ -122,12 +122,12 @@ impl Service {
             Operation::WriteAside { over, .. }
                 if over.as_ref().is_none_or(|tag| tag.0 != "*")
                     && over.as_ref().map(|tag| tag.0.clone())
-                        != self.heir.as_ref().map(|_| format!("\"h{}\"", self.word)) =>
+                        != self.successor.as_ref().map(|_| format!("\"h{}\"", self.word)) =>
             {
                 refusal(operation, at, 412, "ConditionNotMet")
             }
-            Operation::WriteAside { aside: Aside::Heir, metadata, .. } => {
-                self.heir = Some((metadata.clone(), at));
+            Operation::WriteAside { aside: Aside::Successor, metadata, .. } => {
+                self.successor = Some((metadata.clone(), at));
                 self.word += 1;
                 answer(operation, at, 201, &[("etag", &format!("\"h{}\"", self.word))])
             }
@@ -246,7 +246,7 @@ fn scene(names: [&'static str; 3]) -> Scene {
 }
 
 #[test]
-fn the_heir_leads_and_the_lease_was_never_free() {
+fn the_successor_leads_and_the_lease_was_never_free() {
     let mut scene = scene(["first", "second", "third"]);
     scene.hand_over("third");
     scene.run(seconds(8));
@@ -255,7 +255,7 @@ fn the_heir_leads_and_the_lease_was_never_free() {
     let [(name, ending)] = &scene.endings[..] else { panic!("{:?}", scene.endings) };
     assert_eq!((name.as_str(), ending.reason), ("first", EndingReason::HandedOver));
     let record = Record::read(&scene.service.record).unwrap().unwrap();
-    assert_eq!((record.leader.as_str(), record.heir), ("third", None));
+    assert_eq!((record.leader.as_str(), record.successor), ("third", None));
     assert!(record.term > ending.term);
     let earlier: Vec<_> = record.history.leaders().iter().map(|l| l.name.as_str()).collect();
     assert_eq!((earlier, record.changes), (vec!["first", "there"], 2));
@@ -267,20 +267,20 @@ fn the_heir_leads_and_the_lease_was_never_free() {
 }
 
 #[test]
-fn without_an_heir_the_leader_goes_on_and_tells_why() {
+fn without_a_successor_the_leader_goes_on_and_tells_why() {
     let mut scene = scene(["first", "second", "third"]);
     scene.hand_over("nobody");
     scene.run(seconds(30));
     assert_eq!(scene.leader().as_deref(), Some("first"));
     let [(name, problem)] = &scene.problems[..] else { panic!("{:?}", scene.problems) };
     assert_eq!(name, "first");
-    assert!(problem.detail.contains("\"nobody\"") && problem.detail.contains("came forward"));
+    assert!(problem.detail.contains("\"nobody\"") && problem.detail.contains("announced itself"));
     let record = Record::read(&scene.service.record).unwrap().unwrap();
-    assert_eq!(record.heir, None);
+    assert_eq!(record.successor, None);
 }
 
 #[test]
-fn an_heir_that_may_not_write_beside_the_blob_does_not_harm() {
+fn a_successor_that_may_not_write_beside_the_blob_does_not_harm() {
     let mut scene = scene(["first", "second", "third"]);
     scene.service.forbids_asides = true;
     scene.hand_over("second");
@@ -290,7 +290,7 @@ fn an_heir_that_may_not_write_beside_the_blob_does_not_harm() {
 }
 
 #[test]
-fn a_paused_candidate_is_no_heir() {
+fn a_paused_candidate_is_no_successor() {
     let mut scene = scene(["first", "second", "third"]);
     scene.step(1, Some(Event::Pause));
     scene.hand_over("second");
@@ -328,7 +328,7 @@ fn the_lease_is_given_away_only_when_the_work_was_seen_stopped() {
 }
 
 #[test]
-fn an_heir_whose_leader_goes_on_follows_again() {
+fn a_successor_whose_leader_goes_on_follows_again() {
     let every = [(variable::EVERY, "1s")];
     let mut scene = Scene::new(vec![named("first", &every), named("second", &every)]);
     scene.hand_over("second");
@@ -358,21 +358,21 @@ fn a_leader_makes_way_for_a_higher_priority_after_a_minute() {
 }
 
 #[test]
-fn without_priorities_nobody_looks_for_an_heir() {
+fn without_priorities_nobody_looks_for_a_successor() {
     let mut scene = scene(["first", "second", "third"]);
     scene.run(seconds(300));
-    assert_eq!(scene.service.looks_for_heir, 0);
+    assert_eq!(scene.service.reads_announcements, 0);
     let own = scene.hand_over("first");
     assert_eq!(own.problems.len(), 1);
 }
 
 #[test]
-fn an_heir_that_was_called_in_vain_comes_when_it_is_called_again() {
+fn a_successor_that_was_called_in_vain_comes_when_it_is_called_again() {
     let every = [(variable::EVERY, "1s")];
     let mut scene = Scene::new(vec![named("first", &every), named("second", &every)]);
     scene.hand_over("second");
     // The turn does not end in the 45 s that the leader gives it; then the order is repeated at once,
-    // and the heir has not seen that it was called off.
+    // and the successor has not seen that it was called off.
     while !scene.problems.iter().any(|(_, problem)| problem.detail.contains("did not end in time"))
     {
         scene.run(millis(100));
@@ -404,14 +404,14 @@ fn waiting_for_the_turn(more: &[(&str, &'static str)]) -> Scene {
     let names = ["first", "second", "third"];
     let mut scene = Scene::new(names.map(|name| named(name, &variables)).into());
     scene.hand_over("second");
-    // The heir hears of it when it looks.
+    // The successor hears of it when it looks.
     for _ in 0..60 {
         scene.run(millis(500));
         if scene.step(0, None).wind_down {
             return scene;
         }
     }
-    panic!("it never saw the heir: {:?}", scene.problems);
+    panic!("it never saw the successor: {:?}", scene.problems);
 }
 
 impl Scene {
@@ -421,7 +421,7 @@ impl Scene {
 }
 
 #[test]
-fn an_heir_that_was_paused_meanwhile_gives_the_lease_back_at_once() {
+fn a_successor_that_was_paused_meanwhile_gives_the_lease_back_at_once() {
     let mut scene = waiting_for_the_turn(&[]);
     scene.step(1, Some(Event::Pause));
     scene.turn_ends(Outcome::CutOff);
@@ -433,7 +433,7 @@ fn an_heir_that_was_paused_meanwhile_gives_the_lease_back_at_once() {
 }
 
 #[test]
-fn a_busy_service_does_not_make_an_heir_forget_its_lease() {
+fn a_busy_service_does_not_make_a_successor_forget_its_lease() {
     let mut scene = waiting_for_the_turn(&[]);
     scene.service.busy = 3;
     scene.run(seconds(3));
@@ -444,7 +444,7 @@ fn a_busy_service_does_not_make_an_heir_forget_its_lease() {
 }
 
 #[test]
-fn an_heir_has_one_lease_id_in_a_term_however_often_it_is_called() {
+fn a_successor_has_one_lease_id_in_a_term_however_often_it_is_called() {
     let mut scene = waiting_for_the_turn(&[]);
     // In vain: the turn does not end. Both have long forgotten it when the order is repeated.
     scene.run(seconds(150));
@@ -457,7 +457,7 @@ fn an_heir_has_one_lease_id_in_a_term_however_often_it_is_called() {
 }
 
 #[test]
-fn an_heir_that_began_anew_comes_forward_anew() {
+fn a_successor_that_began_anew_announces_itself_again() {
     let mut scene = waiting_for_the_turn(&[]);
     scene.candidates[1].0.memory = None;
     scene.candidates[1].0.chance = Counter(77);
@@ -470,7 +470,7 @@ fn an_heir_that_began_anew_comes_forward_anew() {
 }
 
 #[test]
-fn the_lease_is_not_given_to_an_heir_that_is_gone() {
+fn the_lease_is_not_given_to_a_successor_that_is_gone() {
     let mut scene = waiting_for_the_turn(&[]);
     scene.candidates.remove(1);
     scene.run(seconds(20));
@@ -484,7 +484,7 @@ fn the_lease_is_not_given_to_an_heir_that_is_gone() {
 }
 
 #[test]
-fn an_heir_that_leaves_takes_its_word_back() {
+fn a_successor_that_leaves_takes_its_announcement_back() {
     let mut scene = waiting_for_the_turn(&[]);
     let report = scene.step(1, Some(Event::Leave(None)));
     assert_eq!(report.standing, Standing::Left);
@@ -495,7 +495,7 @@ fn an_heir_that_leaves_takes_its_word_back() {
 }
 
 #[test]
-fn an_heir_that_was_given_the_lease_when_it_leaves_releases_it() {
+fn a_successor_that_was_given_the_lease_when_it_leaves_releases_it() {
     let mut scene = waiting_for_the_turn(&[]);
     scene.turn_ends(Outcome::CutOff);
     assert_eq!(scene.service.held.len(), 2);
@@ -517,9 +517,9 @@ fn work_that_is_one_turn_is_handed_over_too() {
 }
 
 #[test]
-fn the_lease_is_not_given_to_an_heir_that_cannot_be_seen() {
+fn the_lease_is_not_given_to_a_successor_that_cannot_be_seen() {
     let mut scene = waiting_for_the_turn(&[(variable::WHILE_LEADING, "true")]);
-    scene.service.hides_heirs = true;
+    scene.service.hides_announcements = true;
     scene.run(seconds(3));
     let report = scene.turn_ends(Outcome::CutOff);
     assert_eq!((report.ending, scene.service.held.len()), (None, 1));
@@ -545,7 +545,7 @@ fn an_order_outlasts_the_longest_tenure_and_nobody_is_in_a_hurry() {
 }
 
 #[test]
-fn an_heir_sees_soon_that_another_one_leads() {
+fn a_successor_sees_soon_that_another_one_leads() {
     let mut scene = waiting_for_the_turn(&[]);
     scene.candidates.remove(0);
     scene.service.record =
@@ -558,7 +558,7 @@ fn an_heir_sees_soon_that_another_one_leads() {
 }
 
 #[test]
-fn a_wish_to_lead_does_not_displace_an_heir() {
+fn a_wish_to_lead_does_not_displace_a_successor() {
     let every = (variable::EVERY, "1s");
     let first = named("first", &[(variable::PRIORITY, "1"), every]);
     let third = named("third", &[(variable::PRIORITY, "5"), every]);
@@ -567,8 +567,8 @@ fn a_wish_to_lead_does_not_displace_an_heir() {
     // The work takes long enough for a wish of the third, which comes twice a minute.
     for _ in 0..80 {
         scene.run(millis(500));
-        let (word, _) = scene.service.heir.as_ref().expect("somebody stands there");
-        assert!(word.get("tenureheir").is_some(), "{word:?}");
+        let (word, _) = scene.service.successor.as_ref().expect("somebody stands there");
+        assert!(word.get("tenurelease").is_some(), "{word:?}");
     }
     scene.turn_ends(Outcome::CutOff);
     scene.run(seconds(2));
@@ -576,28 +576,28 @@ fn a_wish_to_lead_does_not_displace_an_heir() {
 }
 
 #[test]
-fn an_heir_that_polls_often_finds_its_lease_too() {
+fn a_successor_that_polls_often_finds_its_lease_too() {
     let mut scene = waiting_for_the_turn(&[(variable::EVERY, "1s"), (variable::POLL, "500ms")]);
     scene.step(1, Some(Event::Pause));
     scene.run(seconds(2));
     scene.turn_ends(Outcome::CutOff);
     scene.run(seconds(5));
-    assert_eq!(scene.service.held[1..].len(), 2, "given to the heir, which gave it back");
+    assert_eq!(scene.service.held[1..].len(), 2, "given to the successor, which gave it back");
     assert!(scene.leader().is_some());
 }
 
 #[test]
-fn an_heir_that_polls_often_has_time_to_come_forward() {
+fn a_successor_that_polls_often_has_time_to_announce_itself() {
     let variables = [(variable::POLL, "500ms")];
     let mut scene = Scene::new(vec![named("first", &variables), named("second", &variables)]);
-    scene.candidates[1].0.slow = Some(("look for heir", millis(450)));
+    scene.candidates[1].0.slow = Some(("read announcement", millis(450)));
     scene.hand_over("second");
     scene.run(seconds(5));
     assert_eq!(scene.leader().as_deref(), Some("second"));
 }
 
 #[test]
-fn an_heir_that_polls_seldom_looks_on_when_the_service_is_busy() {
+fn a_successor_that_polls_seldom_looks_on_when_the_service_is_busy() {
     let mut scene = waiting_for_the_turn(&[(variable::EVERY, "1s"), (variable::POLL, "20s")]);
     scene.service.busy_for_followers = 2;
     scene.run(seconds(5));
@@ -607,9 +607,9 @@ fn an_heir_that_polls_seldom_looks_on_when_the_service_is_busy() {
 }
 
 #[test]
-fn an_order_outlasts_a_moment_without_an_heir() {
+fn an_order_outlasts_a_moment_without_a_successor() {
     let mut scene = waiting_for_the_turn(&[(variable::WHILE_LEADING, "true")]);
-    scene.service.heir = None;
+    scene.service.successor = None;
     scene.run(millis(700));
     let report = scene.turn_ends(Outcome::Succeeded);
     assert_eq!(report.ending, None);
@@ -619,17 +619,17 @@ fn an_order_outlasts_a_moment_without_an_heir() {
 }
 
 #[test]
-fn an_heir_that_leaves_takes_back_nobody_elses_word() {
+fn a_successor_that_leaves_takes_back_nobody_elses_announcement() {
     let mut scene = waiting_for_the_turn(&[]);
-    let (word, when) = scene.service.heir.clone().unwrap();
-    scene.service.heir = Some((word.clone(), when));
+    let (word, when) = scene.service.successor.clone().unwrap();
+    scene.service.successor = Some((word.clone(), when));
     scene.service.word += 1;
     scene.step(1, Some(Event::Leave(None)));
-    assert_eq!(scene.service.heir.unwrap().0, word);
+    assert_eq!(scene.service.successor.unwrap().0, word);
 }
 
 #[test]
-fn an_heir_leaves_soon_when_nothing_is_answered() {
+fn a_successor_leaves_soon_when_nothing_is_answered() {
     let mut scene = waiting_for_the_turn(&[]);
     let (second, ..) = &mut scene.candidates[1];
     let began = second.now;
@@ -645,7 +645,7 @@ fn an_heir_leaves_soon_when_nothing_is_answered() {
 }
 
 #[test]
-fn the_lease_lasts_as_long_as_the_heir_reckons_with() {
+fn the_lease_lasts_as_long_as_the_successor_reckons_with() {
     let first = named("first", &[]);
     let second = named("second", &[(variable::LEASE, "60s")]);
     let mut scene = Scene::new(vec![first, second]);

@@ -54,18 +54,18 @@ fn bad_names() -> Vec<String> {
 }
 
 #[test]
-fn a_name_beside_the_blob_that_no_candidate_has_is_never_named_as_the_heir() {
+fn a_name_beside_the_blob_that_no_candidate_has_is_never_named_as_the_successor() {
     for name in bad_names() {
         let mut leader = Candidate::new(&[(variable::PRIORITY, "1")]);
         leader.lead();
         let fields = [("tenurecandidate", name.as_str()), ("tenurepriority", "9")];
         let (asked, told) = go_on(&mut leader, seconds(180), |o, at| match o {
-            Operation::LookAside(Aside::Heir) => beside(o, at, &fields),
+            Operation::LookAside(Aside::Successor) => beside(o, at, &fields),
             _ => available(o, at),
         });
         assert!(asked.iter().any(|a| matches!(a.operation, Operation::LookAside(_))), "it looks");
-        assert!(records(&asked).iter().all(|(_, record)| record.heir.is_none()), "{name:.20}");
-        let about = |t: &&Problem| t.detail.contains("leases/leader.heir");
+        assert!(records(&asked).iter().all(|(_, record)| record.successor.is_none()), "{name:.20}");
+        let about = |t: &&Problem| t.detail.contains("leases/leader.successor");
         assert!((1..=4).contains(&told.iter().filter(about).count()), "{name:.20}: {told:?}");
         assert_eq!(told[0].class, ProblemClass::Configuration);
     }
@@ -77,10 +77,10 @@ fn a_priority_beside_the_blob_that_no_candidate_can_have_is_none() {
     leader.lead();
     let fields = [("tenurecandidate", "eve"), ("tenurepriority", "4000000000")];
     let (asked, _) = go_on(&mut leader, seconds(180), |o, at| match o {
-        Operation::LookAside(Aside::Heir) => beside(o, at, &fields),
+        Operation::LookAside(Aside::Successor) => beside(o, at, &fields),
         _ => available(o, at),
     });
-    assert!(records(&asked).iter().all(|(_, record)| record.heir.is_none()));
+    assert!(records(&asked).iter().all(|(_, record)| record.successor.is_none()));
 }
 
 #[test]
@@ -109,7 +109,8 @@ fn with(field: &str, value: &str) -> Metadata {
 
 #[test]
 fn texts_of_the_record_that_no_candidate_writes_are_not_carried_on() {
-    let texts = ["tenureleader", "tenureaddress", "tenureschedule", "tenureheir", "tenurevalue"];
+    let texts =
+        ["tenureleader", "tenureaddress", "tenureschedule", "tenuresuccessor", "tenurevalue"];
     for (field, text) in texts.iter().flat_map(|f| bad_names().into_iter().map(move |n| (*f, n))) {
         let mut metadata = with(field, &text);
         metadata.insert("tenurevalueslot".into(), "2026-11-20T07:00:00Z".into());
@@ -129,7 +130,7 @@ fn texts_of_the_record_that_no_candidate_writes_are_not_carried_on() {
         for (metadata, record) in records(&next.asked) {
             assert!(size(&metadata) < 3_000, "{field}");
             let names = record.earlier().into_iter().map(|leader| leader.name);
-            let others = [record.schedule, record.heir, record.address];
+            let others = [record.schedule, record.successor, record.address];
             let started = record.started.map(|started| started.value);
             for text in names.chain(others.into_iter().flatten()).chain(started) {
                 let plain = !text.chars().any(|c| c.is_control() || c == '\u{202e}');
@@ -237,7 +238,7 @@ fn what_a_leader_writes_after_it_won_has_room_too() {
             };
         }
         let written = records(&asked);
-        assert!(written.iter().any(|(_, record)| record.heir.is_some()), "{unknown}");
+        assert!(written.iter().any(|(_, record)| record.successor.is_some()), "{unknown}");
         assert!(written.iter().any(|(_, record)| record.started.is_some()), "{unknown}");
         largest = largest.max(written.iter().map(|(written, _)| size(written)).max().unwrap());
     }
@@ -270,20 +271,20 @@ fn an_unknown_field_goes_back_unharmed_or_not_at_all() {
 }
 
 #[test]
-fn an_heir_that_a_leader_of_an_earlier_term_named_is_none() {
+fn a_successor_that_a_leader_of_an_earlier_term_named_is_none() {
     let named =
-        Record { heir: Some("here".into()), ..Record::read(&incumbent(9)).unwrap().unwrap() };
+        Record { successor: Some("here".into()), ..Record::read(&incumbent(9)).unwrap().unwrap() };
     let kept = Record::read(&named.write()).unwrap().unwrap();
-    assert_eq!(kept.heir.as_deref(), Some("here"));
-    // A version that does not know heirs keeps what it does not know, and wins the next term.
+    assert_eq!(kept.successor.as_deref(), Some("here"));
+    // A version that does not know successors keeps what it does not know, and wins the next term.
     let mut later = named.write();
     later.insert("tenureterm".into(), "10".into());
     let record = Record::read(&later).unwrap().unwrap();
-    assert_eq!(record.heir, None);
+    assert_eq!(record.successor, None);
     let mut candidate = Candidate::new(&[]);
     candidate.step(None, |o, at| seen(o, at, "leased", &later));
-    assert_eq!(candidate.verbs(), ["look at blob"], "it does not come forward");
-    assert_eq!(Record { term: 11, ..record }.write().get("tenureheir"), None);
+    assert_eq!(candidate.verbs(), ["look at blob"], "it does not announce itself");
+    assert_eq!(Record { term: 11, ..record }.write().get("tenuresuccessor"), None);
 }
 
 #[test]
@@ -296,6 +297,6 @@ fn an_order_to_hand_over_to_a_name_that_no_candidate_has_is_refused() {
             report.problems[0].detail.contains("no candidate can have that name"),
             "{report:?}"
         );
-        assert_eq!((leader.verbs(), report.heir), (vec![], None));
+        assert_eq!((leader.verbs(), report.successor), (vec![], None));
     }
 }

@@ -7,7 +7,6 @@ mod deliveries;
 mod failure_policy;
 mod files;
 mod handing_over;
-mod heirs;
 mod holding;
 mod hostile;
 mod leaving;
@@ -18,6 +17,7 @@ mod priority;
 mod progress;
 mod slow;
 mod steering;
+mod successors;
 mod turns;
 mod unraised;
 

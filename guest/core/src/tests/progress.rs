@@ -98,7 +98,7 @@ fn a_turn_that_runs_is_not_ended_because_a_successor_cannot_be_named() {
 #[test]
 fn a_write_that_is_refused_is_given_up_with_the_order_that_wanted_it() {
     let mut world = at_work(&[]);
-    let names = |m: &Metadata| m.get("tenureheir").is_some();
+    let names = |m: &Metadata| m.get("tenuresuccessor").is_some();
     world.refuses = Box::new(
         move |_, o| matches!(o, Operation::WriteMetadata { metadata, .. } if names(metadata)),
     );

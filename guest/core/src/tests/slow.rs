@@ -273,7 +273,7 @@ fn a_lease_is_handed_over_at_every_round_trip_up_to_the_request_timeout() {
 }
 
 #[test]
-fn an_heir_leads_soon_after_it_was_given_the_lease_at_a_long_round_trip_too() {
+fn a_successor_leads_soon_after_it_was_given_the_lease_at_a_long_round_trip_too() {
     for later in 0..20 {
         let mut world = World::new(&[("first", SLOTS), ("second", SLOTS)]);
         world.runners[1].due += seconds(20);
@@ -307,7 +307,7 @@ fn a_successor_that_could_not_be_asked_for_is_not_said_to_have_stayed_away() {
     let mut world = World::new(&[("first", SLOTS), ("second", SLOTS)]);
     world.runners[1].due += seconds(5);
     world.run(seconds(10));
-    world.service.hides_heirs = true;
+    world.service.hides_announcements = true;
     world.tell(0, Event::HandOver("second".into()));
     world.run(seconds(60));
     assert_eq!(world.leader(), Some("first"));
@@ -315,5 +315,5 @@ fn a_successor_that_could_not_be_asked_for_is_not_said_to_have_stayed_away() {
         world.problems.iter().filter(|(_, t, _)| t.detail.contains("not handed over")).collect();
     let [(_, problem, _)] = &told[..] else { panic!("{:?}", world.problems) };
     assert!(problem.detail.contains("could not be asked"), "{problem:?}");
-    assert!(!problem.detail.contains("came forward"), "{problem:?}");
+    assert!(!problem.detail.contains("announced itself"), "{problem:?}");
 }

@@ -290,7 +290,7 @@ fn one_that_cannot_raise_the_term_in_time_releases_and_never_led() {
 #[test]
 fn a_blob_of_somebody_else_is_left_untouched() {
     let foreign = Metadata::from_iter([("owner", "x")]);
-    let newer = Metadata::from_iter([("tenureformat", "2")]);
+    let newer = Metadata::from_iter([("tenureformat", "3")]);
     for metadata in [foreign, newer] {
         let mut candidate = Candidate::new(&[]);
         let report = candidate.step(None, |o, at| seen(o, at, "available", &metadata));

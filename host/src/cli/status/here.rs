@@ -165,7 +165,7 @@ mod tests {
             schedule: Some("every 5s".to_owned()),
             history: Vec::new(),
             changes: 1,
-            heir: None,
+            successor: None,
             asked_at: NOW,
         }
     }

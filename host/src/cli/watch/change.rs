@@ -203,7 +203,7 @@ mod tests {
             schedule: None,
             history: Vec::new(),
             changes: 1,
-            heir: None,
+            successor: None,
             asked_at: 65 * SECOND,
         }
     }

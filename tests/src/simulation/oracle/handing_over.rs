@@ -1,6 +1,6 @@
-//! Handing over: an order comes about, or its leader tells that it does not. The lease goes to an
-//! heir that came forward just before; one that could not be given in time is released to anybody;
-//! and an heir that leaves takes its word back.
+//! Handing over: an order comes about, or its leader tells that it does not. The lease goes to a
+//! successor that announced itself just before; one that could not be given in time is released to anybody;
+//! and a successor that leaves takes its announcement back.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::super::world::Millis;
 use super::calm::{Calm, Tenancy, between, four_round_trips, is_over, slowly};
 use super::{Violation, violation};
 
-/// An heir comes within two polls of its leader, so long, and the time of so many requests.
+/// A successor comes within two polls of its leader, so long, and the time of so many requests.
 const TO_COME: Millis = 10_000;
 const TO_COME_REQUESTS: Millis = 6;
 
@@ -31,27 +31,27 @@ const LONGEST_ERRAND: Millis = 3_000;
 /// One that came is waited for so long.
 const WAITS: Millis = 45_000;
 
-/// How old the word of an heir may be when the lease is offered to it first: nine seconds by
+/// How old an announcement may be when the lease is offered to it first: nine seconds by
 /// dates without fractions, two since it was looked at, and one for the last write of the record.
 const FRESH: Millis = 13_000;
 
 /// Of that, for requests; longer where four of them take longer, each like the look that showed the
-/// heir; but not longer than so long altogether.
+/// successor; but not longer than so long altogether.
 const FOR_REQUESTS: Millis = 3_000;
 const LONGEST_FRESH: Millis = FRESH + 21_000;
 
-/// How long the lease is offered to an heir; longer where that is no time for the last write of the
+/// How long the lease is offered to a successor; longer where that is no time for the last write of the
 /// record and one request.
 const OFFERED: Millis = 4_000;
 const LAST_WRITE: Millis = 1_000;
 
-/// The answer to an heir that asks for its lease when nobody holds one.
+/// The answer to a successor that asks for its lease when nobody holds one.
 const NOBODY: &str = "LeaseNotPresentWithBlobOperation";
 
-/// How long after it came forward an heir may be given the lease.
+/// How long after it announced itself a successor may be given the lease.
 const LOOKS: Millis = 60_000;
 
-/// Judges each order, each change of the lease, and each heir that leaves.
+/// Judges each order, each change of the lease, and each successor that leaves.
 pub fn handing_over(history: &History) -> Vec<Violation> {
     let mut violations = Vec::new();
     violations.extend(orders(history));
@@ -65,7 +65,7 @@ fn orders(history: &History) -> Vec<Violation> {
     let over = history.entries.last().map_or(0, |entry| entry.at);
     let mut violations = Vec::new();
     for (index, Entry { at, what }) in history.entries.iter().enumerate() {
-        let What::ToldToHandOver(who, name, heir) = *what else { continue };
+        let What::ToldToHandOver(who, name, successor) = *what else { continue };
         let order = Order { history, who, name, at: *at, index };
         let ends = order.ends();
         // Whether it was on record as the leader at any time until then, known to it or not.
@@ -81,20 +81,25 @@ fn orders(history: &History) -> Vec<Violation> {
             let what = format!("c{who} was told at {at} ms to hand over, and does not answer");
             violations.push(violation("hand over", ends, what));
         }
-        // With an heir that is there, and nothing in the way, it comes about.
+        // With a successor that is there, and nothing in the way, it comes about.
         let requests = NAMING_REQUESTS + TO_COME_REQUESTS + GIVING_REQUESTS;
         let end = order.taken_in() + order.to_come() + slowly(history.grace);
         let end = end + requests * 2 * history.latency;
         let leads = tenancies.iter().any(|t| t.who == who && t.from <= *at && t.to >= *at);
-        // What strangers left where heirs come forward, candidates leave there.
+        // Candidates leave what strangers wrote where announcements are left.
         let taken = between(history, 0, end)
             .iter()
             .any(|entry| matches!(entry.what, What::Struck(Fault::HostileAsides, ..)));
         let able = leads && !taken && !order.finds_the_end();
-        let heir = heir.filter(|_| able).and_then(|machine| order.heir_on(machine, end));
-        let Some(heir) = heir.filter(|_| end <= over) else { continue };
-        if order.is_only(end) && calm.lasts(&[who, heir], *at + 1, end) && !order.comes_about(end) {
-            let what = format!("c{who} was told at {at} ms to hand over to c{heir}, and does not");
+        let successor =
+            successor.filter(|_| able).and_then(|machine| order.successor_on(machine, end));
+        let Some(successor) = successor.filter(|_| end <= over) else { continue };
+        if order.is_only(end)
+            && calm.lasts(&[who, successor], *at + 1, end)
+            && !order.comes_about(end)
+        {
+            let what =
+                format!("c{who} was told at {at} ms to hand over to c{successor}, and does not");
             violations.push(violation("hand over", end, what));
         }
     }
@@ -105,7 +110,7 @@ fn orders(history: &History) -> Vec<Violation> {
 struct Order<'h> {
     history: &'h History,
     who: Who,
-    /// The number in the name of the heir.
+    /// The number in the name of the successor.
     name: usize,
     at: Millis,
     index: usize,
@@ -121,7 +126,7 @@ impl Order<'_> {
         self.at + self.periods().timeout
     }
 
-    /// How long the leader waits for the heir, where requests take no time.
+    /// How long the leader waits for the successor, where requests take no time.
     fn to_come(&self) -> Millis {
         slowly(2 * self.periods().poll + TO_COME)
     }
@@ -129,7 +134,7 @@ impl Order<'_> {
     /// When it has come about, or its leader has told that it does not.
     fn ends(&self) -> Millis {
         let unheard_of = self.taken_in() + self.to_come();
-        // The time to come begins anew when the leader knows that the heir can hear of it.
+        // The time to come begins anew when the leader knows that the successor can hear of it.
         let named = self
             .named(unheard_of)
             .map(|(at, took)| at.max(self.at) + self.to_come() + slowly(TO_COME_REQUESTS * took));
@@ -137,7 +142,7 @@ impl Order<'_> {
         unheard_of.max(named.unwrap_or(0)) + slowly(WAITS) + telling
     }
 
-    /// When the leader learnt, by then, that the heir is named on record, and how long that request took.
+    /// When the leader learnt, by then, that the successor is named on record, and how long that request took.
     /// It was named before, perhaps, by an order to the same one.
     fn named(&self, until: Millis) -> Option<(Millis, Millis)> {
         let (history, names) = (self.history, Some(self.name));
@@ -151,7 +156,7 @@ impl Order<'_> {
             if asked.who != self.who {
                 continue;
             }
-            let writes = asked.write.as_ref().map(|written| written.heir == names);
+            let writes = asked.write.as_ref().map(|written| written.successor == names);
             match *what {
                 What::Sent(_) => {
                     sent.insert(number, *at);
@@ -257,7 +262,7 @@ impl Order<'_> {
     }
 
     /// The candidate that lives on a machine all the time.
-    fn heir_on(&self, machine: usize, end: Millis) -> Option<Who> {
+    fn successor_on(&self, machine: usize, end: Millis) -> Option<Who> {
         let history = self.history;
         let lives = |who: &Who| {
             let begins = |what| matches!(what, What::Started(begun) if begun == *who);
@@ -313,19 +318,19 @@ fn changes(history: &History) -> Vec<Violation> {
     let mut said: BTreeMap<u128, Millis> = BTreeMap::new();
     let mut offers: BTreeMap<u128, Offer> = BTreeMap::new();
     let mut resumed = vec![None; history.lives.len()];
-    // The newest look for heirs of each candidate: its number, when it was sent, how long it took.
+    // The newest look for successors of each candidate: its number, when it was sent, how long it took.
     let mut looks = vec![(usize::MAX, 0, 0); history.lives.len()];
     let mut violations = Vec::new();
     for Entry { at, what } in &history.entries {
         if let Some(asked) = history.carried_out(*what)
-            && let (true, Some(lease)) = (asked.forward, asked.lease)
+            && let (true, Some(lease)) = (asked.announces, asked.lease)
         {
             said.insert(lease, *at);
         }
         match *what {
             What::Sent(number) => {
                 let asked = &history.asked[number];
-                if asked.of_heirs && !asked.forward {
+                if asked.of_announcements && !asked.announces {
                     looks[asked.who] = (number, *at, looks[asked.who].2);
                 }
                 let (who, Some(lease)) = (asked.who, asked.lease) else { continue };
@@ -349,7 +354,7 @@ fn changes(history: &History) -> Vec<Violation> {
                         let hostile = history.meets(Fault::HostileAsides, who, *at);
                         if age.is_none_or(old) && !hostile {
                             let when = age.map_or("never".into(), |age| format!("{age} ms before"));
-                            let what = format!("c{who} hands over to an heir that came {when}");
+                            let what = format!("c{who} hands over to a successor that came {when}");
                             violations.push(violation("hand over", *at, what));
                         }
                     }
@@ -357,7 +362,7 @@ fn changes(history: &History) -> Vec<Violation> {
                         if *at > offer.since + slowly(offered(history, who)) =>
                     {
                         let what = format!(
-                            "c{who} offers its lease to its heir alone since {} ms",
+                            "c{who} offers its lease to its successor alone since {} ms",
                             offer.since
                         );
                         violations.push(violation("hand over", *at, what));
@@ -393,7 +398,8 @@ fn changes(history: &History) -> Vec<Violation> {
             let most = slowly(offered(history, offer.who) + periods.poll) + 2 * periods.timeout;
             let late = offer.open && *at > offer.since + most;
             if late {
-                let what = format!("c{} does not release what its heir did not take", offer.who);
+                let what =
+                    format!("c{} does not release what its successor did not take", offer.who);
                 violations.push(violation("hand over", *at, what));
             }
             !late
@@ -402,7 +408,7 @@ fn changes(history: &History) -> Vec<Violation> {
     violations
 }
 
-/// What an heir told when it came forward, as long as that may bring it a lease.
+/// What a successor announced, as long as that may bring it a lease.
 #[derive(Clone, Copy, Default)]
 struct Word {
     told: Option<Millis>,
@@ -419,7 +425,7 @@ fn words(history: &History) -> Vec<Violation> {
             What::Answered(number, Answer { status: 201, .. }) => {
                 let asked = &history.asked[number];
                 // One of an earlier term is nothing to the leader: it was late to hear of that one's end.
-                let counts = asked.word.is_some() && asked.word == term;
+                let counts = asked.announced_in.is_some() && asked.announced_in == term;
                 if counts && !words[asked.who].leaves {
                     words[asked.who].told = Some(*at);
                 }
@@ -432,7 +438,7 @@ fn words(history: &History) -> Vec<Violation> {
                 let asked = &history.asked[number];
                 match asked.step {
                     // Of what became of this one it may not have heard.
-                    Step::Notice if asked.forward => words[asked.who].told = None,
+                    Step::Notice if asked.announces => words[asked.who].told = None,
                     // It knows that nobody leads any more who could give it the lease.
                     Step::Acquire | Step::Raise => words[asked.who].told = None,
                     _ => {}
@@ -454,8 +460,7 @@ fn words(history: &History) -> Vec<Violation> {
             What::Left(who) => {
                 let told = words[who].told.filter(|told| at.saturating_sub(*told) < LOOKS / 2);
                 if told.is_some() {
-                    let what =
-                        format!("c{who} leaves, and does not take back that it came forward");
+                    let what = format!("c{who} leaves, and does not take its announcement back");
                     violations.push(violation("hand over", *at, what));
                 }
             }

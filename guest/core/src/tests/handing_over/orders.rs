@@ -38,14 +38,14 @@ fn a_rotation_goes_on_when_an_order_that_took_its_place_is_in_vain() {
 }
 
 #[test]
-fn an_order_that_is_repeated_knows_that_its_heir_is_on_record() {
+fn an_order_that_is_repeated_knows_that_its_successor_is_on_record() {
     let mut scene = scene(["first", "second", "third"]);
     scene.hand_over("nobody");
     scene.run(seconds(5));
     scene.hand_over("nobody");
     scene.run(seconds(40));
     let [why] = told(&scene, "hand")[..] else { panic!("{:?}", scene.problems) };
-    assert!(why.contains("no candidate of that name came forward"), "{why}");
+    assert!(why.contains("no candidate of that name announced itself"), "{why}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::*;
 use tenure_azure::name::Aside;
 
-/// What a look beside the blob shows of a candidate that came forward.
+/// What a look beside the blob shows of a candidate that announced itself.
 fn beside(o: &Operation, at: Moment, modified: Moment, fields: &[(&str, &str)]) -> Reply {
     let modified = tenure_azure::http_date::format(instant(modified));
     let names: Vec<String> = fields.iter().map(|(name, _)| format!("x-ms-meta-{name}")).collect();
@@ -19,7 +19,7 @@ fn beside(o: &Operation, at: Moment, modified: Moment, fields: &[(&str, &str)]) 
 
 /// The record of a leader that names this candidate.
 fn calls() -> Record {
-    Record { heir: Some("here".into()), ..Record::read(&incumbent(9)).unwrap().unwrap() }
+    Record { successor: Some("here".into()), ..Record::read(&incumbent(9)).unwrap().unwrap() }
 }
 
 #[test]
@@ -78,15 +78,16 @@ fn no_lease_is_given_to_a_successor_that_looks_for_it_no_more() {
             let term = tenancy.term.to_string();
             let fields = [
                 ("tenurecandidate", "second"),
-                ("tenureheir", CALLED),
+                ("tenurelease", CALLED),
                 ("tenureterm", term.as_str()),
             ];
-            leader.slow = Some(("look for heir", millis(took * 1_000).max(millis(10)) - millis(5)));
+            leader.slow =
+                Some(("read announcement", millis(took * 1_000).max(millis(10)) - millis(5)));
             let (mut event, mut written) = (Some(Event::HandOver("second".into())), None);
             for _ in 0..60 {
                 let called = leader.now;
                 let report = leader.step(event.take(), |o, at| match o {
-                    Operation::LookAside(Aside::Heir) => {
+                    Operation::LookAside(Aside::Successor) => {
                         // As old at the first look as it is to be; never renewed.
                         let written = *written.get_or_insert(at.saturating_sub(seconds(age)));
                         beside(o, at, written, &fields)
@@ -116,14 +117,14 @@ fn no_lease_is_given_to_a_successor_that_looks_for_it_no_more() {
 #[test]
 fn an_event_that_ends_an_announcement_does_not_put_off_the_next_look() {
     let mut candidate = Candidate::new(&[]);
-    candidate.slow = Some(("look for heir", millis(1_500)));
+    candidate.slow = Some(("read announcement", millis(1_500)));
     let named = |o: &Operation, at| match o {
         Operation::LookAside(_) => refusal(o, at, 404, "BlobNotFound"),
         _ => seen(o, at, "leased", &calls().write()),
     };
-    // The step ends before it comes forward, and is due again at once.
+    // The step ends before it announces itself, and is due again at once.
     assert!(candidate.step(None, named).again_in <= millis(1_510));
-    assert_eq!(candidate.verbs(), ["look at blob", "look for heir"]);
+    assert_eq!(candidate.verbs(), ["look at blob", "read announcement"]);
     let report = candidate.step(Some(Event::Pause), named);
     assert_eq!(candidate.verbs(), [""; 0]);
     assert!(report.again_in <= candidate.settings.timings.poll / 2);

@@ -1,18 +1,18 @@
-//! Handing over to a named heir. protocol.md §7.2.
+//! Handing over to a named successor. protocol.md §7.2.
 //!
-//! The leader names the heir in the record. The candidate of that name comes forward: beside the
-//! election's blob it leaves the lease id by which it will lead, and leaves it anew every few seconds
-//! as long as it is named. The leader sees it there, brings its work to an end, and gives its lease to
-//! that id, if it saw it there just before. The heir asks whether its id holds the lease, acquires it
-//! anew by that id, for as long as its own settings say, and raises the term as after any acquisition.
-//! The lease is never free in between, so that no third candidate can win it.
+//! The leader names the successor in the record. The candidate of that name announces itself: it writes
+//! the lease id by which it will lead to a blob beside the election's, and writes it again every few
+//! seconds while it is named. The leader reads the announcement, ends its work, and gives its lease to
+//! that id if it has just read a fresh announcement. The successor polls until its id holds the lease. It
+//! then acquires the lease anew by that id, with the length of its own settings, and raises the term as
+//! after any acquisition. The lease is never free in between, so no third candidate can win it.
 //!
-//! An id that was left may be given the lease as long as it is fresh, and somewhat longer. So the heir
-//! looks for it all that time, also when it was paused meanwhile or is not named any more; one that
-//! leaves takes its word back.
+//! A lease may be given to an announced id as long as the announcement is fresh, and somewhat longer. The
+//! successor polls for it all that time, also when it was paused meanwhile or is not named any more. A
+//! successor that leaves takes its announcement back.
 //!
-//! A follower of higher priority than the leader's comes forward too, without a lease id: the leader
-//! then names it as its heir.
+//! A follower of higher priority than the leader's announces itself too, without a lease id. The leader
+//! then names it as its successor.
 
 use core::time::Duration;
 
@@ -40,77 +40,80 @@ use tenure_azure::name::Aside;
 use tenure_azure::operation::{ETag, Operation};
 use tenure_base::prelude::*;
 
-/// How often the leader looks for the heir that it named, and the heir for its lease.
+/// How often the leader reads for an announcement of the successor that it named, and how often the
+/// successor polls for its lease.
 pub(super) const QUICK: Duration = Duration::from_millis(500);
 
-/// How long after it came forward, or did so anew, an heir looks for its lease: while the leader may
-/// believe that it stands there, and send the change again and again.
-const HEIR_LOOKS: Duration = Duration::from_secs(60);
+/// How long after its newest announcement a successor polls for its lease: the leader may rely on
+/// the announcement, and repeat the change, for that long.
+const SUCCESSOR_POLLS: Duration = Duration::from_secs(60);
 
-/// How often an heir comes forward anew, and looks who leads and whom that one names.
+/// How often a successor announces itself again, and reads who leads and whom the leader names.
 const ANEW: Duration = Duration::from_secs(4);
 
-/// An heir that came forward longer ago may be gone: it does so anew every four seconds, both dates
-/// have whole seconds, and its requests may take three more, or what [`REQUESTS`] of them take.
+/// The age at which an announcement is not fresh any more. It is written every four seconds, both dates
+/// have whole seconds, and the requests in between may take three seconds, or what [`REQUESTS`] of them
+/// take.
 const HERE: Duration = Duration::from_secs(9);
 const FOR_REQUESTS: Duration = Duration::from_secs(3);
 
-/// But not longer than an heir certainly looks for its lease: see [`longest_here`].
+/// The longest age, also where requests take long: see [`longest_here`].
 const LONGEST_HERE: Duration = Duration::from_secs(30);
 
-/// How old an heir's word may be in the answer to a look that took so long, so that the heir still looks for
-/// its lease whenever that is given to it.
+/// How old an announcement may be in the answer to a read that took so long: the successor still polls
+/// for its lease whenever the lease is given to it.
 ///
-/// Of the 60 s for which the heir looks go: 1 s, since dates have whole seconds; what the look `took`, for
-/// the way back of its answer; 2 s, in which the leader may begin to give the lease ([`JUST_SEEN`]); 21 s up
-/// to the end of its last try ([`LONGEST_OFFER`]); and 0.5 s up to the next look of the heir. That leaves
-/// 35.5 s less what the look took. The longest request time-out that the other periods allow is 27.75 s
-/// (60 − 2.5 − 1 = 2 × (27.75 + 0.5)), and 7.75 s are left then.
+/// From the 60 s for which the successor polls are taken: 1 s, since dates have whole seconds; what
+/// the read `took`, for the way back of its answer; 2 s, in which the leader may begin to give the
+/// lease ([`JUST_SEEN`]); 21 s up to the end of its last try ([`LONGEST_OFFER`]); and 0.5 s up to
+/// the next poll of the successor. That leaves 35.5 s less what the read took. The longest request
+/// time-out that the other periods allow is 27.75 s (60 − 2.5 − 1 = 2 × (27.75 + 0.5)), and 7.75 s
+/// are left then.
 fn longest_here(took: Duration) -> Duration {
     let given = SECOND + took + JUST_SEEN + LONGEST_OFFER + QUICK;
-    LONGEST_HERE.min(HEIR_LOOKS.saturating_sub(given))
+    LONGEST_HERE.min(SUCCESSOR_POLLS.saturating_sub(given))
 }
 
-/// From one coming forward to the next an heir asks for its lease, looks who leads, looks at the blob
-/// beside and writes there.
+/// From one announcement to the next a successor polls for its lease, polls as any follower, reads the
+/// announcement and writes it.
 const REQUESTS: u32 = 4;
 
-/// How long after it saw the heir a leader still waits for the end of its work.
+/// How long a leader waits for the end of its work after it first read the announcement.
 pub(super) const LEADER_WAITS: Duration = Duration::from_secs(45);
 
-/// How long a leader waits for the heir to come forward, beside two polls and [`TO_COME_REQUESTS`].
+/// How long a leader waits for the successor to announce itself, beside two polls and [`TO_COME_REQUESTS`].
 const TO_COME: Duration = Duration::from_secs(10);
 
-/// The heir looks who leads, looks at the blob beside, and writes there; the leader sees it by a look,
-/// after a renewal and perhaps a look that came too early.
+/// The successor polls, reads the announcement of others and writes its own. The leader reads it after a
+/// renewal, and perhaps after a read that came too early.
 const TO_COME_REQUESTS: u32 = 6;
 
-/// How often a follower of higher priority comes forward, and a leader looks for one.
+/// How often a follower of higher priority announces itself, and a leader reads for such an announcement.
 const PRIORITY_EVERY: Duration = Duration::from_secs(30);
 
-/// One that came forward longer ago does not wish to lead any more.
+/// A follower of higher priority whose announcement is older does not wish to lead any more.
 const FRESH: Duration = Duration::from_secs(90);
 
-/// A leader that waited for an heir in vain names none of its own accord for so long.
+/// How long a leader names no successor of its own accord after a handover that failed.
 const AFTER_IN_VAIN: Duration = Duration::from_secs(5 * 60);
 
 const PRIORITY: &str = "tenurepriority";
-const LEASE: &str = "tenureheir";
+const LEASE: &str = "tenurelease";
 const TERM: &str = "tenureterm";
 
-/// What a candidate that comes forward tells of itself.
+/// What a candidate says of itself when it announces itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Forward {
+pub(super) struct Announcement {
     /// Its name; not unique.
     candidate: String,
     priority: Option<u32>,
-    /// The lease id by which it will lead, and the term in which it was named as the heir.
+    /// The lease id by which it will lead, and the term in which it was named as the successor.
     called: Option<(LeaseId, u64)>,
 }
 
-/// A follower that the leader named as its heir.
+/// A follower that the leader named as its successor.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub(super) struct Heir {
+pub(super) struct Successor {
     lease: LeaseId,
     /// That of the leader. The id is the same as long as the term: another one would be taken for
     /// that of another candidate of this name.
@@ -123,13 +126,13 @@ pub(super) struct Heir {
     plain: Moment,
 }
 
-impl Heir {
+impl Successor {
     pub fn is_named(self) -> bool {
         self.named
     }
 }
 
-impl Forward {
+impl Announcement {
     pub fn write(&self) -> Metadata {
         let mut metadata = Metadata::default();
         let mut put = |name: &str, value: String| metadata.insert(name.into(), value);
@@ -154,8 +157,9 @@ impl Forward {
             (Some(lease), Some(term)) => Some((LeaseId::parse(lease)?, term.parse().ok()?)),
             _ => None,
         };
-        let forward = Self { candidate: fit(field(CANDIDATE)?, LONGEST_NAME)?, priority, called };
-        notice::is_a_candidates(properties).then_some(forward)
+        let announcement =
+            Self { candidate: fit(field(CANDIDATE)?, LONGEST_NAME)?, priority, called };
+        notice::is_a_candidates(properties).then_some(announcement)
     }
 
     /// Whether a candidate wrote this, or a version that is not known.
@@ -163,18 +167,19 @@ impl Forward {
         Self::read(properties).is_some()
     }
 
-    /// An heir's word holds shorter than a wish, but longer where requests take as long as this one.
+    /// The announcement in an answer, unless it is too old. That of a named successor ages faster than
+    /// that of a follower of higher priority, but slower where requests take as long as this one.
     fn fresh(answer: &Answer, took: Duration) -> Option<Self> {
         let seen = Self::read(answer.properties.as_ref()?)?;
         let age = answer.date?.signed_duration_since(answer.modified?);
         let here = HERE - FOR_REQUESTS + FOR_REQUESTS.max(REQUESTS * took);
         let here = here.min(longest_here(took));
         let most = if seen.called.is_some() { here } else { FRESH };
-        (age.abs().to_std().ok()? < most || mutant!(HeirIsStale)).then_some(seen)
+        (age.abs().to_std().ok()? < most || mutant!(AnnouncementIsStale)).then_some(seen)
     }
 }
 
-/// How long a leader waits for an heir that it has just named, where a request takes so long.
+/// How long a leader waits for a successor that it has just named, where a request takes so long.
 pub(super) fn time_to_come(timings: &Timings, took: Duration) -> Duration {
     2 * timings.poll + TO_COME + TO_COME_REQUESTS * took
 }
@@ -183,27 +188,27 @@ type Reply = Result<Answer, Failure>;
 
 /// What a follower does.
 impl Step<'_> {
-    /// Comes forward when the leader named this candidate as its heir, or has a lower priority.
-    pub(super) fn come_forward(&mut self, record: &Record, now: Moment, chance: &mut dyn Chance) {
+    /// Announces itself when the leader named this candidate as its successor, or has a lower priority.
+    pub(super) fn announce(&mut self, record: &Record, now: Moment, chance: &mut dyn Chance) {
         let one_shot = self.settings.one_shot;
         let able = !one_shot && !self.stays_out(now) && self.settings.election.may_have_asides();
-        let named = able && record.heir.as_ref() == Some(&self.settings.name);
+        let named = able && record.successor.as_ref() == Some(&self.settings.name);
         let term = record.term;
-        self.state.heir = self.state.heir.filter(|heir| heir.term == term);
-        if named && self.state.heir.is_none() {
+        self.state.successor = self.state.successor.filter(|successor| successor.term == term);
+        if named && self.state.successor.is_none() {
             let (lease, until, plain) = (lease_id(chance), Moment::ZERO, Moment::ZERO);
-            self.state.heir = Some(Heir { lease, term, named, until, plain });
+            self.state.successor = Some(Successor { lease, term, named, until, plain });
         }
-        if let Some(heir) = &mut self.state.heir {
-            heir.named = named;
+        if let Some(successor) = &mut self.state.successor {
+            successor.named = named;
         }
         let lower = record.priority.zip(self.settings.priority).is_some_and(|(its, our)| its < our);
-        let wishes = able && lower && record.heir.is_none() && self.state.wish <= now;
+        let wishes = able && lower && record.successor.is_none() && self.state.wish <= now;
         if wishes {
             self.state.wish = now + PRIORITY_EVERY;
         }
         if named || wishes {
-            self.state.chore = Chore::Look(Aside::Heir);
+            self.state.chore = Chore::Look(Aside::Successor);
         }
     }
 
@@ -215,9 +220,9 @@ impl Step<'_> {
             let looks = self.looks_in_between(now);
             return if looks { now } else { next.max(now + self.time_for_chore()) };
         }
-        match &mut self.state.heir {
-            Some(heir) if now < heir.until => {
-                heir.plain = now + ANEW;
+        match &mut self.state.successor {
+            Some(successor) if now < successor.until => {
+                successor.plain = now + ANEW;
                 now + QUICK
             }
             _ => next,
@@ -229,42 +234,50 @@ impl Step<'_> {
         2 * self.longest_chore() + LEAST_NOTICE
     }
 
-    /// Whether an heir looks for its lease before it goes on to come forward anew: where requests take
-    /// long it does so after each of them. It would find too late what it was given otherwise: a lease that
-    /// is given away is not renewed.
+    /// Whether a successor polls for its lease before it goes on to announce itself again. Where requests
+    /// take long it does so after each of them: nobody renews a lease that was given away, so it would find
+    /// the lease too late otherwise.
     fn looks_in_between(&mut self, now: Moment) -> bool {
         let slow = self.exchanges.last().is_some_and(|exchange| exchange.took > QUICK);
-        let Some(heir) = &mut self.state.heir else { return false };
-        let looks = slow && now < heir.until;
+        let Some(successor) = &mut self.state.successor else { return false };
+        let looks = slow && now < successor.until;
         if looks {
-            heir.plain = now + ANEW;
+            successor.plain = now + ANEW;
         }
         looks
     }
 
-    /// What this candidate tells when it comes forward.
-    pub(super) fn forward(&self) -> Option<Forward> {
-        let (heir, priority) = (self.state.heir, self.settings.priority);
-        let called = heir.filter(|heir| heir.named).map(|heir| (heir.lease, heir.term));
+    /// What this candidate tells when it announces itself.
+    pub(super) fn announcement(&self) -> Option<Announcement> {
+        let (successor, priority) = (self.state.successor, self.settings.priority);
+        let called = successor
+            .filter(|successor| successor.named)
+            .map(|successor| (successor.lease, successor.term));
         let candidate = self.settings.name.clone();
-        (called.is_some() || priority.is_some()).then_some(Forward { candidate, priority, called })
+        (called.is_some() || priority.is_some()).then_some(Announcement {
+            candidate,
+            priority,
+            called,
+        })
     }
 
-    /// Whether nobody else stands where this candidate would: another one of its name that the
-    /// leader may be giving its lease to; for one that only wishes to lead, any heir, and whoever has a
-    /// higher priority.
-    pub(super) fn may_come_forward(&mut self, answer: &Answer, took: Duration) -> bool {
-        let Some(other) = Forward::fresh(answer, took) else { return true };
-        match self.state.heir.filter(|heir| heir.named) {
-            Some(heir) => !other.called.is_some_and(|(lease, term)| {
-                term == heir.term && lease != heir.lease && other.candidate == self.settings.name
+    /// Whether this candidate may write its announcement over the one that is there. A successor spares
+    /// that of another candidate of its name, to which the leader may be giving its lease. One that only has
+    /// the higher priority spares that of any successor, and of whoever has a still higher priority.
+    pub(super) fn may_announce(&mut self, answer: &Answer, took: Duration) -> bool {
+        let Some(other) = Announcement::fresh(answer, took) else { return true };
+        match self.state.successor.filter(|successor| successor.named) {
+            Some(successor) => !other.called.is_some_and(|(lease, term)| {
+                term == successor.term
+                    && lease != successor.lease
+                    && other.candidate == self.settings.name
             }),
             None => other.called.is_none() && other.priority <= self.settings.priority,
         }
     }
 
-    /// Takes the answer to a request about where it comes forward.
-    pub(super) fn stood_forward(&mut self, answer: Option<&Answer>, (sent, now): (Moment, Moment)) {
+    /// Takes the answer to a request about its announcement.
+    pub(super) fn announced(&mut self, answer: Option<&Answer>, (sent, now): (Moment, Moment)) {
         let leaves = matches!(self.state.chore, Chore::Leave { .. });
         self.chore_answered(answer, now.saturating_sub(sent));
         let poll = self.settings.timings.poll;
@@ -277,40 +290,43 @@ impl Step<'_> {
             // No later than that of any follower.
             watch.pace.next = watch.pace.next.min(now + poll / 2);
         }
-        let Some(heir) = &mut self.state.heir else { return };
+        let Some(successor) = &mut self.state.successor else { return };
         let unknown = answer.is_none_or(|answer| {
             matches!(answer.class, Class::Done | Class::Unavailable | Class::Nonsense)
         });
-        if leaves && heir.named && unknown {
-            // What was not answered may be there too.
-            heir.until = now + HEIR_LOOKS;
-            self.state.word = answer.and_then(|answer| answer.etag.clone());
+        if leaves && successor.named && unknown {
+            // A write that was not answered may be there too.
+            successor.until = now + SUCCESSOR_POLLS;
+            self.state.announced = answer.and_then(|answer| answer.etag.clone());
         }
-        if self.state.chore == Chore::None && now < heir.until {
-            heir.plain = now + ANEW;
+        if self.state.chore == Chore::None && now < successor.until {
+            successor.plain = now + ANEW;
             watch.pace.next = now + QUICK;
         }
     }
 
     /// The id by which this candidate may be given the lease.
-    pub(super) fn heir_id(&self, now: Moment) -> Option<LeaseId> {
-        Some(self.state.heir.filter(|heir| now < heir.until)?.lease)
+    pub(super) fn successor_id(&self, now: Moment) -> Option<LeaseId> {
+        Some(self.state.successor.filter(|successor| now < successor.until)?.lease)
     }
 
-    /// With which id to look at the blob: an heir's own, to learn whether it holds the lease.
+    /// With which id to look at the blob: a successor's own, to learn whether it holds the lease.
     pub(super) fn look_as(&self, now: Moment) -> Option<LeaseId> {
-        self.state.heir.filter(|heir| now < heir.plain).and_then(|_| self.heir_id(now))
+        self.state
+            .successor
+            .filter(|successor| now < successor.plain)
+            .and_then(|_| self.successor_id(now))
     }
 
-    /// What takes back that this candidate came forward, unless somebody else stands there now.
-    pub(super) fn withdrawal(&self, word: ETag) -> Operation {
+    /// Takes the announcement of this candidate back, unless somebody else wrote over it.
+    pub(super) fn withdrawal(&self, announced: ETag) -> Operation {
         let candidate = self.settings.name.clone();
-        let metadata = Forward { candidate, priority: None, called: None }.write();
-        Operation::WriteAside { aside: Aside::Heir, over: Some(word), metadata }
+        let metadata = Announcement { candidate, priority: None, called: None }.write();
+        Operation::WriteAside { aside: Aside::Successor, over: Some(announced), metadata }
     }
 
     /// Takes the answer to that look.
-    pub(super) fn looked_as_heir(
+    pub(super) fn looked_as_successor(
         &mut self,
         lease: LeaseId,
         reply: &Reply,
@@ -333,19 +349,19 @@ impl Step<'_> {
         match (inherited, reply) {
             // It was paused meanwhile.
             (Some(_), _) if self.stays_out(now) => {
-                self.state.heir = None;
+                self.state.successor = None;
                 self.give_back(lease, now)
             }
             // Nobody leads as long as it keeps a lease that it cannot lead by.
             (Some(Err(problem)), _) => {
-                self.state.heir = None;
+                self.state.successor = None;
                 self.tell(ProblemClass::Configuration, problem.detail, now);
                 self.give_back(lease, now)
             }
             (Some(Ok(attempt)), _) => {
-                (self.state.heir, self.state.following) = (None, None);
+                (self.state.successor, self.state.following) = (None, None);
                 self.state.steering.settle();
-                if mutant!(HeirDoesNotAcquire) {
+                if mutant!(SuccessorDoesNotAcquire) {
                     return self.raise_term(attempt, (now, now), chance);
                 }
                 Phase::Acquiring(attempt)
@@ -355,11 +371,11 @@ impl Step<'_> {
             (None, Ok(Answer { class: Class::Unavailable | Class::Nonsense, .. }) | Err(_)) => {
                 Phase::Watching(Watch::at(now + pause))
             }
-            // Whatever it is, a look like any other finds out, also whether it is still to come forward.
+            // The next poll finds out what it is, and whether to announce itself still.
             (None, Ok(_)) => {
                 self.state.chore = Chore::None;
-                if let Some(heir) = &mut self.state.heir {
-                    heir.plain = now;
+                if let Some(successor) = &mut self.state.successor {
+                    successor.plain = now;
                 }
                 Phase::Watching(Watch::at(now))
             }
@@ -384,16 +400,16 @@ impl Step<'_> {
 
 /// What a leader does.
 impl Step<'_> {
-    /// When a leader looks for somebody who came forward; none when it does not.
-    pub(super) fn heir_due(&self, hold: &Hold) -> Option<Moment> {
+    /// When a leader reads for an announcement; none when it does not.
+    pub(super) fn announcement_due(&self, hold: &Hold) -> Option<Moment> {
         match self.state.steering.hand_over() {
             Some(order) => order.looks_at(hold),
-            None => self.settings.priority.map(|_| hold.look_for_heir),
+            None => self.settings.priority.map(|_| hold.read_announcement_at),
         }
     }
 
     /// Takes the answer to that look.
-    pub(super) fn looked_for_heir(
+    pub(super) fn announcement_read(
         &mut self,
         answer: Option<&Answer>,
         (sent, now): (Moment, Moment),
@@ -401,7 +417,7 @@ impl Step<'_> {
         let (own, priority) = (&self.settings.name, self.settings.priority);
         let Phase::Holding(hold) = &mut self.state.phase else { return };
         let known = answer.filter(|a| matches!(a.class, Class::Done | Class::MissingBlob));
-        let seen = known.and_then(|answer| Forward::fresh(answer, now.saturating_sub(sent)));
+        let seen = known.and_then(|answer| Announcement::fresh(answer, now.saturating_sub(sent)));
         if let Some(order) = self.state.steering.hand_over_mut() {
             let here = seen.and_then(|seen| {
                 let (lease, term) = seen.called?;
@@ -409,9 +425,9 @@ impl Step<'_> {
             });
             return order.looked(known.map(|_| here), now);
         }
-        hold.look_for_heir = now + PRIORITY_EVERY;
+        hold.read_announcement_at = now + PRIORITY_EVERY;
         let higher = seen.filter(|seen| seen.priority > priority && seen.candidate != *own);
-        if let Some(Forward { candidate, .. }) = higher
+        if let Some(Announcement { candidate, .. }) = higher
             && !self.is_to_wait(&candidate, now)
         {
             self.hand_over(candidate, now);
@@ -428,7 +444,7 @@ impl Step<'_> {
             return false;
         };
         let left = until.since(time);
-        hold.look_for_heir = now + left.clamp(PRIORITY_EVERY, AFTER_IN_VAIN);
+        hold.read_announcement_at = now + left.clamp(PRIORITY_EVERY, AFTER_IN_VAIN);
         if !left.is_zero() {
             let until = until.to_rfc3339();
             let detail = format!(
@@ -444,7 +460,7 @@ impl Step<'_> {
     /// Nothing came of an order to hand over: the leadership goes on.
     pub(super) fn in_vain(&mut self, to: &str, why: InVain, now: Moment) {
         if let Phase::Holding(hold) = &mut self.state.phase {
-            hold.look_for_heir = now + AFTER_IN_VAIN;
+            hold.read_announcement_at = now + AFTER_IN_VAIN;
         }
         let why = match why {
             InVain::NotNamed => {
@@ -456,7 +472,7 @@ impl Step<'_> {
                  there, could not be read in time; try again when the service answers faster"
             }
             InVain::DidNotCome => {
-                "no candidate of that name came forward; is one running, not paused, and permitted to \
+                "no candidate of that name announced itself; is one running, not paused, and permitted to \
                  write beside the blob?"
             }
             InVain::WentAway => "the candidate of that name was there, and is not any more",
