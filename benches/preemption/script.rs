@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use tenure::clock::{BootClock, Clock};
 use tenure::component::{ComponentError, Engine};
-use tenure::contract::{Event as Word, Memory, Report, Standing, Tenancy};
+use tenure::contract::{Event as Word, Memory, Report, Role, Tenancy};
 use tenure::egress::AllowList;
 use tenure::handler::{BoxFuture, ComponentHandler, Handler, Options, TurnEnd};
 use tenure::runner::{Elector, Event, Runner};
@@ -128,9 +128,9 @@ impl Elector for Script {
         }
         Ok(Report {
             memory: Memory::new(Vec::new()),
-            standing: match begins {
-                true => Standing::Leading(Tenancy { term: turn.term, valid_for }),
-                false => Standing::Left,
+            role: match begins {
+                true => Role::Leading(Tenancy { term: turn.term, valid_for }),
+                false => Role::Left,
             },
             ending: None,
             renewed: false,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use tenure::clock::BootClock;
 use tenure::component::{ElectionComponent, Engine};
-use tenure::contract::{Memory, Report, Standing};
+use tenure::contract::{Memory, Report, Role};
 use tenure::settings::{Settings, names};
 
 /// More steps than any candidate needs to win a free lease.
@@ -35,8 +35,8 @@ impl Hosted {
         for _ in 0..STEPS {
             let report = component.step(memory.as_ref(), elapsed, None).await?;
             ensure!(report.problems.is_empty(), "{:?}", report.problems);
-            let Report { standing, again_in, memory: newest, .. } = report;
-            if let Standing::Leading(_) = standing {
+            let Report { role, again_in, memory: newest, .. } = report;
+            if let Role::Leading(_) = role {
                 return Ok(Self { component, memory: newest, elapsed, again_in });
             }
             elapsed += again_in;

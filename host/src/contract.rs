@@ -9,8 +9,8 @@ use zeroize::Zeroize;
 
 pub use crate::component::types::{
     Complaint, Ending, EndingReason, Event, Exchange, ExchangeResult, Finished, Incumbent,
-    LastSlot, LeaseState, Needs, Outcome, Problem, ProblemClass, Snapshot, Standing, Started,
-    Tenancy, Turn,
+    LastSlot, LeaseState, Needs, Outcome, Problem, ProblemClass, Role, Snapshot, Started, Tenancy,
+    Turn,
 };
 
 /// All that a candidate remembers between two steps. A secret: it holds the lease id, tokens, and what secret
@@ -48,7 +48,7 @@ pub struct Report {
     /// To be handed to the next step. The earlier one is void.
     pub memory: Memory,
     /// What the candidate is now.
-    pub standing: Standing,
+    pub role: Role,
     /// The tenancy that ended in this step: its work stops now.
     pub ending: Option<Ending>,
     /// Whether the lease was renewed in this step.

@@ -50,7 +50,7 @@ def main(file, turns):
         memory, event = report.memory, None
         for problem in report.problems:
             tell("problem", detail=problem.detail)
-        if report.standing.tag == "left":
+        if report.role.tag == "left":
             tell("left")
             return 0
         if report.run:

@@ -24,7 +24,7 @@ mod service {
         generate_all,
     });
 
-    use tenure::election::types::{Event, Outcome, Standing};
+    use tenure::election::types::{Event, Outcome, Role};
     use tenure::election::{election, leader_handler};
 
     struct Service;
@@ -49,7 +49,7 @@ mod service {
                 for problem in report.problems {
                     eprintln!("{:?}: {}", problem.class, problem.detail);
                 }
-                if matches!(report.standing, Standing::Left) {
+                if matches!(report.role, Role::Left) {
                     return Ok(());
                 }
                 memory = Some(report.memory);

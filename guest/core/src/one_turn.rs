@@ -10,7 +10,7 @@ use super::Moment;
 use super::history::Incumbent;
 use super::problem::Problem;
 use super::record::{Outcome, Record};
-use super::report::{Event, Report, Standing, Turn};
+use super::report::{Event, Report, Role, Turn};
 use super::service_clock::Timestamp;
 use super::settings::Settings;
 use super::snapshot::{LeaseState, Snapshot};
@@ -253,13 +253,13 @@ impl<'s> OneTurn<'s> {
             }
             return;
         }
-        if let Standing::Leading(tenancy) = &report.standing {
+        if let Role::Leading(tenancy) = &report.role {
             if self.result.term.is_none() {
                 self.patient_until = now + PATIENCE;
             }
             self.result.term = Some(tenancy.term);
         }
-        match (report.run, prospect, report.standing) {
+        match (report.run, prospect, report.role) {
             (Some(turn), ..) => {
                 self.valid_until = began + turn.valid_for;
                 self.result.turn = Some(turn.clone());
@@ -269,7 +269,7 @@ impl<'s> OneTurn<'s> {
                 self.result.next = self.next_turn(now);
                 self.leave(Course::NothingDue, Event::Leave(None), now);
             }
-            (None, Prospect::Watching, Standing::Following(leader)) => {
+            (None, Prospect::Watching, Role::Following(leader)) => {
                 self.result.leader = leader;
                 self.end(Course::Followed);
             }

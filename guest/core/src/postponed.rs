@@ -9,7 +9,7 @@ use core::time::Duration;
 use super::candidate::{recalls, remembered_files};
 use super::environment::{Environment, Remembered};
 use super::problem::{Problem, ProblemClass};
-use super::report::{Event, Report, Standing};
+use super::report::{Event, Report, Role};
 use super::settings::{Complaint, Settings};
 use super::state::Postponed;
 use tenure_base::prelude::*;
@@ -61,7 +61,7 @@ impl Report {
         let detail = Complaint::sentences(complaints);
         Self {
             memory,
-            standing: if left { Standing::Left } else { Standing::Undecided },
+            role: if left { Role::Left } else { Role::Undecided },
             ending: None,
             renewed: false,
             wind_down: false,

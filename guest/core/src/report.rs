@@ -22,7 +22,7 @@ pub struct Tenancy {
 
 /// What a candidate is, after a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum Role {
     /// It leads.
     Leading(Tenancy),
     /// Another leads; who, where the record can be read.
@@ -154,7 +154,7 @@ pub struct Report {
     /// For the next step.
     pub memory: Vec<u8>,
     /// What the candidate is now.
-    pub standing: Standing,
+    pub role: Role,
     /// Set in the step in which a tenancy ended.
     pub ending: Option<Ending>,
     /// Set in the step in which the lease was renewed.

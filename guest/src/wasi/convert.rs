@@ -5,7 +5,7 @@ use core::time::Duration;
 use super::bindings::tenure::election::types as wit;
 use tenure_core::{
     Complaint, EndingReason, Event, Exchange, ExchangeResult, Incumbent, LeaseState, Needs,
-    Outcome, Problem, ProblemClass, Report, Settings, Snapshot, Standing, Turn, TurnId,
+    Outcome, Problem, ProblemClass, Report, Role, Settings, Snapshot, Turn, TurnId,
 };
 
 pub fn nanos(span: Duration) -> u64 {
@@ -134,14 +134,14 @@ impl From<Exchange> for wit::Exchange {
 pub fn report(report: Report, settings: Option<&Settings>) -> wit::Report {
     wit::Report {
         memory: report.memory,
-        standing: match report.standing {
-            Standing::Leading(tenancy) => wit::Standing::Leading(wit::Tenancy {
+        role: match report.role {
+            Role::Leading(tenancy) => wit::Role::Leading(wit::Tenancy {
                 term: tenancy.term,
                 valid_for: nanos(tenancy.valid_for),
             }),
-            Standing::Following(incumbent) => wit::Standing::Following(incumbent.map(Into::into)),
-            Standing::Undecided => wit::Standing::Undecided,
-            Standing::Left => wit::Standing::Left,
+            Role::Following(incumbent) => wit::Role::Following(incumbent.map(Into::into)),
+            Role::Undecided => wit::Role::Undecided,
+            Role::Left => wit::Role::Left,
         },
         ending: report.ending.map(|ending| wit::Ending {
             term: ending.term,

@@ -7,7 +7,7 @@ use super::look::NO_ELECTION;
 use super::{UNUSABLE, consent, fail, say};
 use crate::clock::{BootClock, Clock};
 use crate::component::ElectionComponent;
-use crate::contract::{Event, LeaseState, Memory, Problem, Report, Snapshot, Standing, Started};
+use crate::contract::{Event, LeaseState, Memory, Problem, Report, Role, Snapshot, Started};
 use crate::runner::{class_name, rfc3339};
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -103,7 +103,7 @@ impl Operator {
             let began = self.clock.now();
             let asked = leads;
             let report = self.step(memory, asked.then_some(Event::ResetSlot)).await?;
-            leads = matches!(report.standing, Standing::Leading(_));
+            leads = matches!(report.role, Role::Leading(_));
             memory = Some(report.memory);
             // A step that renews, or whose write is in doubt, has not done it yet.
             if asked && ahead(&self.look().await?).is_none() {
@@ -120,7 +120,7 @@ impl Operator {
         while self.clock.now() < end {
             let began = self.clock.now();
             let report = self.step(memory, Some(Event::Leave(None))).await?;
-            if report.standing == Standing::Left {
+            if report.role == Role::Left {
                 break;
             }
             memory = Some(report.memory);

@@ -59,7 +59,7 @@ pub(super) fn could_not_ask(election: &str, problem: &Problem, json: bool) -> Ex
     let class = class_name(problem.class);
     let meaning = here::meaning(problem.class);
     if json {
-        let here = [Remark { class: "standing", detail: meaning.to_owned() }];
+        let here = [Remark { class: "role", detail: meaning.to_owned() }];
         let problem = json!({ "class": class, "detail": problem.detail });
         let object = json!({ "election": election, "problem": problem, "here": here });
         print(&json_text(&object));

@@ -241,11 +241,11 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn summary(election: &str, standing: &'static str, begun: bool) -> Summary {
+    fn summary(election: &str, role: &'static str, begun: bool) -> Summary {
         Summary {
             election: election.to_owned(),
             candidate: "ada".to_owned(),
-            standing,
+            role,
             leader: None,
             valid_for_ms: None,
             turn: None,
@@ -265,7 +265,7 @@ mod tests {
         assert_eq!(first, format!("STATUS=a/a: {nobody} | b/b: {nobody}"));
         both[1].begun = true;
         assert_eq!(bulletin.next(&both, false, SECOND).as_deref(), Some("READY=1"));
-        both[1].standing = "following";
+        both[1].role = "following";
         let changed = bulletin.next(&both, true, SECOND).unwrap();
         let status = format!("STATUS=a/a: {nobody} | b/b: following somebody");
         assert_eq!(changed, format!("STOPPING=1\n{status}"));

@@ -9,7 +9,7 @@ use super::places::{Place, Urgency};
 use super::surroundings::{Carrier, Surroundings};
 use crate::clock::{Clock, Reading};
 use crate::compose::LEADER_HANDLER;
-use crate::contract::{Complaint, Event, Memory, Needs, Problem, Report, Snapshot, Standing};
+use crate::contract::{Complaint, Event, Memory, Needs, Problem, Report, Role, Snapshot};
 use crate::egress::{
     AllowList, Answers, Authorities, Budget, Clients, Gate, InvalidOrigin, Policy,
 };
@@ -93,7 +93,7 @@ fn nanoseconds(duration: Duration) -> u64 {
 fn count_from_earlier(report: &mut types::Report, by: Duration) {
     let by = nanoseconds(by);
     let later = |span: &mut u64| *span = span.saturating_add(by);
-    if let Standing::Leading(tenancy) = &mut report.standing {
+    if let Role::Leading(tenancy) = &mut report.role {
         later(&mut tenancy.valid_for);
     }
     if let Some(turn) = &mut report.run {
@@ -257,8 +257,8 @@ impl ElectionComponent {
                 return Err(error);
             }
         };
-        self.last().leads_until = match &report.standing {
-            Standing::Leading(tenancy) => {
+        self.last().leads_until = match &report.role {
+            Role::Leading(tenancy) => {
                 Some((asked + late).saturating_add(Duration::from_nanos(tenancy.valid_for)))
             }
             _ => None,
@@ -266,7 +266,7 @@ impl ElectionComponent {
         count_from_earlier(&mut report, late);
         Ok(Report {
             memory: Memory::new(report.memory),
-            standing: report.standing,
+            role: report.role,
             ending: report.ending,
             renewed: report.renewed,
             wind_down: report.wind_down,

@@ -5,7 +5,7 @@ mod many;
 use super::{CheckError, ElectionComponent, Engine, Network, NetworkFailure, Surroundings};
 use crate::clock::virtual_time::VirtualClock;
 use crate::clock::{BootClock, Clock};
-use crate::contract::{Event, LeaseState, Memory, Standing};
+use crate::contract::{Event, LeaseState, Memory, Role};
 use crate::handler::BoxFuture;
 use crate::settings::{Settings, names};
 use bytes::Bytes;
@@ -62,7 +62,7 @@ async fn it_is_elected_seen_and_leaves() {
     assert_eq!((before.lease, before.incumbent), (LeaseState::Absent, None));
 
     let mut report = component.step(None, clock.now(), None).await.unwrap();
-    while !matches!(report.standing, Standing::Leading(_)) {
+    while !matches!(report.role, Role::Leading(_)) {
         clock.sleep_until(clock.now() + report.again_in).await;
         report = component.step(Some(&report.memory), clock.now(), None).await.unwrap();
     }
@@ -72,7 +72,7 @@ async fn it_is_elected_seen_and_leaves() {
 
     let left =
         component.step(Some(&report.memory), clock.now(), Some(Event::Leave(None))).await.unwrap();
-    assert_eq!(left.standing, Standing::Left);
+    assert_eq!(left.role, Role::Left);
     let after = component.inspect().await.unwrap().unwrap();
     assert_eq!(after.lease, LeaseState::Available);
 }
@@ -94,7 +94,7 @@ async fn nothing_is_sent_before_the_check() {
     let store = store().await;
     let (component, clock) = component(settings(&store));
     let report = component.step(None, clock.now(), None).await.unwrap();
-    assert_eq!(report.standing, Standing::Undecided);
+    assert_eq!(report.role, Role::Undecided);
     assert_eq!(report.problems.len(), 1, "{:?}", report.problems);
     assert!(component.inspect().await.unwrap().is_err());
 }
@@ -179,11 +179,11 @@ async fn an_event_of_a_step_that_could_not_be_made_comes_first_in_the_next_one()
     let resumed = component.step(Some(&done.memory), clock.now(), event).await.unwrap();
     assert!(resumed.problems[0].detail.contains("What was read before is used"), "{resumed:?}");
     let mut report = resumed;
-    while !matches!(report.standing, Standing::Leading(_)) {
+    while !matches!(report.role, Role::Leading(_)) {
         clock.sleep_until(clock.now() + report.again_in).await;
         report = component.step(Some(&report.memory), clock.now(), None).await.unwrap();
     }
     let left =
         component.step(Some(&report.memory), clock.now(), Some(Event::Leave(None))).await.unwrap();
-    assert_eq!(left.standing, Standing::Left);
+    assert_eq!(left.role, Role::Left);
 }

@@ -7,7 +7,7 @@ use super::turn::{RunningTurn, STUBBORN};
 use super::{Elector, Runner, STEP_LIMIT, Step};
 use crate::clock::Clock;
 use crate::component::ComponentError;
-use crate::contract::{Event as Word, Memory, Outcome, ProblemClass, Report, Standing, Turn};
+use crate::contract::{Event as Word, Memory, Outcome, ProblemClass, Report, Role, Turn};
 use crate::handler::TurnEnd;
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -278,11 +278,11 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
         self.narrator.tell(&report, self.now().saturating_sub(taken_at), &*events);
         self.memory = Some(report.memory);
         self.next = taken_at + report.again_in;
-        self.left = report.standing == Standing::Left;
+        self.left = report.role == Role::Left;
         if let Some(turn) = report.run {
             self.start(turn, taken_at);
         }
-        if let (Standing::Leading(tenancy), Some(turn)) = (&report.standing, &mut self.turn)
+        if let (Role::Leading(tenancy), Some(turn)) = (&report.role, &mut self.turn)
             && turn.turn.term == tenancy.term
         {
             turn.extend(taken_at + Duration::from_nanos(tenancy.valid_for));

@@ -1,7 +1,7 @@
 //! Turns reports into events: tells what changed, and only that.
 
 use super::event::{Event, class_name, milliseconds, reason};
-use crate::contract::{Incumbent, Report, Standing};
+use crate::contract::{Incumbent, Report, Role};
 use std::time::Duration;
 
 /// Remembers what was told.
@@ -24,8 +24,8 @@ impl Narrator {
             self.leading = None;
             events(Event::StoodDown { term: ending.term, reason: reason(ending.reason) });
         }
-        match &report.standing {
-            Standing::Leading(tenancy) => {
+        match &report.role {
+            Role::Leading(tenancy) => {
                 self.following = None;
                 let (term, left) = (tenancy.term, Duration::from_nanos(tenancy.valid_for));
                 let valid_for_ms = milliseconds(left.saturating_sub(ago));
@@ -36,8 +36,8 @@ impl Narrator {
                     events(Event::Renewed { term, valid_for_ms });
                 }
             }
-            Standing::Following(incumbent) => self.follow(incumbent.as_ref(), events),
-            Standing::Undecided | Standing::Left => {}
+            Role::Following(incumbent) => self.follow(incumbent.as_ref(), events),
+            Role::Undecided | Role::Left => {}
         }
     }
 

@@ -10,7 +10,7 @@ use crate::Deadline;
 use crate::clock::{Clock, virtual_time::VirtualClock};
 use crate::component::ComponentError;
 use crate::contract::{
-    Ending, EndingReason, Event as Word, Memory, Outcome, Report, Standing, Tenancy, Turn,
+    Ending, EndingReason, Event as Word, Memory, Outcome, Report, Role, Tenancy, Turn,
 };
 use crate::handler::{BoxFuture, Handler, TurnEnd};
 use std::collections::VecDeque;
@@ -91,10 +91,10 @@ impl Reply {
     }
 }
 
-fn reply(standing: Standing) -> Reply {
+fn reply(role: Role) -> Reply {
     let report = Report {
         memory: Memory::new(vec![1]),
-        standing,
+        role,
         ending: None,
         renewed: false,
         wind_down: false,
@@ -108,15 +108,15 @@ fn reply(standing: Standing) -> Reply {
 }
 
 fn leading(term: u64) -> Reply {
-    reply(Standing::Leading(Tenancy { term, valid_for: 12 * SECOND }))
+    reply(Role::Leading(Tenancy { term, valid_for: 12 * SECOND }))
 }
 
 fn lost(term: u64, reason: EndingReason) -> Reply {
-    reply(Standing::Undecided).change(|report| report.ending = Some(Ending { term, reason }))
+    reply(Role::Undecided).change(|report| report.ending = Some(Ending { term, reason }))
 }
 
 fn left(term: u64) -> Reply {
-    lost(term, EndingReason::Left).change(|report| report.standing = Standing::Left)
+    lost(term, EndingReason::Left).change(|report| report.role = Role::Left)
 }
 
 fn turn(term: u64) -> Turn {
@@ -161,11 +161,7 @@ impl Elector for Script {
         });
         let next = self.replies.lock().unwrap().pop_front();
         let next = next.unwrap_or_else(|| {
-            reply(if matches!(word, Some(Word::Leave(_))) {
-                Standing::Left
-            } else {
-                Standing::Undecided
-            })
+            reply(if matches!(word, Some(Word::Leave(_))) { Role::Left } else { Role::Undecided })
         });
         self.log.clock.sleep_until(elapsed + next.takes).await;
         next.report

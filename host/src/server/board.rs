@@ -4,7 +4,7 @@
 use super::metrics::Metrics;
 use super::summary::LastTurn;
 use super::timeline::Timeline;
-use crate::contract::{ExchangeResult, Incumbent, Problem, ProblemClass, Report, Standing};
+use crate::contract::{self, ExchangeResult, Incumbent, Problem, ProblemClass, Report};
 use crate::runner::{Event, class_name, rfc3339};
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::Serialize;
@@ -204,16 +204,16 @@ impl Board {
             None if report.successor.is_some() => state.refused_order = None,
             None => {}
         }
-        state.role = match &report.standing {
-            Standing::Leading(tenancy) => {
+        state.role = match &report.role {
+            contract::Role::Leading(tenancy) => {
                 let (term, valid_for) = (tenancy.term, Duration::from_nanos(tenancy.valid_for));
                 let same = matches!(state.role, Role::Leading { term: known, .. } if known == term);
                 state.whole = if same { state.whole.max(valid_for) } else { valid_for };
                 Role::Leading { term, until: taken_at + valid_for }
             }
-            Standing::Following(incumbent) => Role::Following(incumbent.as_ref().map(leader)),
-            Standing::Undecided => Role::Undecided,
-            Standing::Left => Role::Left,
+            contract::Role::Following(incumbent) => Role::Following(incumbent.as_ref().map(leader)),
+            contract::Role::Undecided => Role::Undecided,
+            contract::Role::Left => Role::Left,
         };
         // A look may succeed, and what comes after it never: then nobody is known to lead. The same
         // problem is told once a minute only, so it is kept in mind until that ends.

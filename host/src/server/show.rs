@@ -127,7 +127,7 @@ mod tests {
     use super::super::tests::{board, following, leading, report, seconds};
     use super::*;
     use crate::contract::ExchangeResult::{Declined, Done};
-    use crate::contract::Standing;
+    use crate::contract::Role;
     use crate::runner::Event;
 
     #[test]
@@ -187,7 +187,7 @@ mod tests {
         assert_eq!(own, [(Kind::Leads, Some(3_000)), (Kind::Follows, None)]);
         assert_eq!(seen.changes[0].text, "ada leads no longer: the lease was lost.");
 
-        board.stepped(&report(Standing::Undecided, &[]), NOW + seconds(6), NOW + seconds(6));
+        board.stepped(&report(Role::Undecided, &[]), NOW + seconds(6), NOW + seconds(6));
         let seen = view(&board, NOW + seconds(7));
         assert_eq!((seen.leader, seen.lanes[1].state), (None, "led"));
         assert!(view(&board, NOW + WINDOW + seconds(7)).lanes.len() == 1, "out of sight");

@@ -45,7 +45,7 @@ pub(crate) struct Summary {
     pub election: String,
     pub candidate: String,
     /// `leading`, `following`, `undecided` or `left`.
-    pub standing: &'static str,
+    pub role: &'static str,
     /// Who leads, where that is known; this candidate, when it does.
     pub leader: Option<Leader>,
     /// How long a leader may act without another renewal.
@@ -65,7 +65,7 @@ pub(crate) struct Summary {
 impl Board {
     /// What is true at `now`.
     pub(crate) fn summary(&self, now: Duration) -> Summary {
-        let (standing, leader, valid_for) = match self.role(now) {
+        let (role, leader, valid_for) = match self.role(now) {
             Role::Leading { term, until } => {
                 let own = Leader { name: self.candidate.clone(), term, address: None, since: None };
                 ("leading", Some(own), Some(until.saturating_sub(now)))
@@ -79,7 +79,7 @@ impl Board {
         Summary {
             election: self.election.clone(),
             candidate: self.candidate.clone(),
-            standing,
+            role,
             leader,
             valid_for_ms,
             turn: self.turn(),

@@ -4,8 +4,7 @@ use super::board::Readiness;
 use super::*;
 use crate::clock::BootClock;
 use crate::contract::{
-    Exchange, ExchangeResult, Incumbent, Memory, Problem, ProblemClass, Report, Standing, Tenancy,
-    Turn,
+    Exchange, ExchangeResult, Incumbent, Memory, Problem, ProblemClass, Report, Role, Tenancy, Turn,
 };
 use crate::runner::{Event, Order};
 use serde_json::Value;
@@ -18,7 +17,7 @@ pub(super) fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-pub(super) fn report(standing: Standing, results: &[ExchangeResult]) -> Report {
+pub(super) fn report(role: Role, results: &[ExchangeResult]) -> Report {
     let exchange = |result: &ExchangeResult| Exchange {
         what: "renew lease".to_owned(),
         result: *result,
@@ -26,7 +25,7 @@ pub(super) fn report(standing: Standing, results: &[ExchangeResult]) -> Report {
     };
     Report {
         memory: Memory::new(vec![1]),
-        standing,
+        role,
         ending: None,
         renewed: false,
         wind_down: false,
@@ -38,12 +37,12 @@ pub(super) fn report(standing: Standing, results: &[ExchangeResult]) -> Report {
     }
 }
 
-pub(super) fn leading() -> Standing {
-    Standing::Leading(Tenancy { term: 7, valid_for: 12_000_000_000 })
+pub(super) fn leading() -> Role {
+    Role::Leading(Tenancy { term: 7, valid_for: 12_000_000_000 })
 }
 
-pub(super) fn following(address: Option<&str>) -> Standing {
-    Standing::Following(Some(Incumbent {
+pub(super) fn following(address: Option<&str>) -> Role {
+    Role::Following(Some(Incumbent {
         name: "<script>".to_owned(),
         term: 6,
         since: 0,
@@ -69,7 +68,7 @@ fn it_is_ready_as_long_as_the_service_answers() {
         (&[], false),
         (&[ExchangeResult::Done], true),
     ] {
-        board.stepped(&report(Standing::Undecided, results), NOW, NOW);
+        board.stepped(&report(Role::Undecided, results), NOW, NOW);
         assert_eq!(board.readiness(NOW) == Readiness::Ready, ready, "{results:?}");
     }
 }
@@ -87,11 +86,11 @@ fn who_can_look_and_never_win_is_not_ready_until_somebody_leads() {
         (ProblemClass::LeaseLost, true),
     ] {
         let board = board();
-        let mut refused = report(Standing::Undecided, &[Done, Refused]);
+        let mut refused = report(Role::Undecided, &[Done, Refused]);
         refused.problems.push(Problem { class, detail: "it needs w".to_owned() });
         board.stepped(&refused, NOW, NOW);
         // Not told again for a minute.
-        board.stepped(&report(Standing::Undecided, &[Done]), NOW, NOW);
+        board.stepped(&report(Role::Undecided, &[Done]), NOW, NOW);
         let told = board.readiness(NOW);
         assert_eq!(told == Readiness::Ready, ready, "{class:?}");
         if let Readiness::NotReady(why) = told {
@@ -105,12 +104,12 @@ fn who_can_look_and_never_win_is_not_ready_until_somebody_leads() {
 #[test]
 fn why_it_is_not_ready_is_what_was_told_last() {
     let board = board();
-    let mut refused = report(Standing::Undecided, &[ExchangeResult::Refused; 2]);
+    let mut refused = report(Role::Undecided, &[ExchangeResult::Refused; 2]);
     let detail = "look at the role".to_owned();
     refused.problems.push(Problem { class: ProblemClass::Refused, detail });
     board.stepped(&refused, NOW, NOW);
     // Problems are not repeated in each step.
-    board.stepped(&report(Standing::Undecided, &[ExchangeResult::Refused]), NOW, NOW);
+    board.stepped(&report(Role::Undecided, &[ExchangeResult::Refused]), NOW, NOW);
     let why = Readiness::NotReady("refused: look at the role".to_owned());
     assert_eq!(board.readiness(NOW), why);
 }
@@ -133,7 +132,7 @@ fn a_loop_that_has_ended_does_not_stand_still() {
     assert!(board.runs(later));
     let left = Readiness::NotReady("it has left the election".to_owned());
     assert_eq!(board.readiness(later), left);
-    assert_eq!(board.summary(later).standing, "left");
+    assert_eq!(board.summary(later).role, "left");
 }
 
 #[test]
@@ -152,7 +151,7 @@ fn a_summary_tells_of_the_turn_that_runs_and_then_of_the_last_one() {
     };
     board.happened(&started, NOW);
     let summary = board.summary(NOW + seconds(2));
-    assert_eq!((summary.standing, summary.valid_for_ms), ("leading", Some(10_000)));
+    assert_eq!((summary.role, summary.valid_for_ms), ("leading", Some(10_000)));
     assert_eq!(summary.turn.unwrap().outcome, None);
     let (outcome, detail) = ("failed".to_owned(), None);
     board.happened(&Event::TurnEnded { term, slot, outcome, elapsed_ms: 40, detail }, NOW);
@@ -214,8 +213,8 @@ async fn the_leader_is_found_by_asking_anybody() {
         ("javascript:alert(1)", None),
         ("http://a\r\nset-cookie: b", None),
     ] {
-        let standing = following(Some(address));
-        board.stepped(&report(standing, &[ExchangeResult::Done]), clock.now(), clock.now());
+        let role = following(Some(address));
+        board.stepped(&report(role, &[ExchangeResult::Done]), clock.now(), clock.now());
         let (status, location, _) = get(&server, "GET /leader?redirect").await;
         assert_eq!(
             (status, location.as_deref()),
@@ -231,7 +230,7 @@ async fn the_leader_is_found_by_asking_anybody() {
     let changes = told(get(&server, "GET /history").await.2);
     assert_eq!(changes["changes"][0]["event"], "elected");
     // Its time runs out whether or not anybody says so.
-    let over = Standing::Leading(Tenancy { term: 7, valid_for: 0 });
+    let over = Role::Leading(Tenancy { term: 7, valid_for: 0 });
     board.stepped(&report(over, &[ExchangeResult::Done]), clock.now(), clock.now());
     assert_eq!(get(&server, "GET /readyz?leader").await.0, 503);
 }
@@ -386,7 +385,7 @@ fn turns_that_were_late_refused_or_stopped_are_counted() {
         valid_for: 0,
         time_limit: None,
     };
-    board.stepped(&Report { run: Some(turn), ..report(Standing::Undecided, &[]) }, NOW, NOW);
+    board.stepped(&Report { run: Some(turn), ..report(Role::Undecided, &[]) }, NOW, NOW);
     let text = board.metrics.text(None, Duration::ZERO, true);
     for (name, count) in
         [("turns_past_due", 1), ("slots_missed", 4), ("turns_refused", 1), ("preemptions", 2)]

@@ -3,7 +3,7 @@
 use std::hash::{Hash, Hasher};
 
 use tenure_azure::{Answer, Operation};
-use tenure_core::{Ask, Event, Failure, FailureKind, Outcome, Report, Standing, Step, Todo};
+use tenure_core::{Ask, Event, Failure, FailureKind, Outcome, Report, Role, Step, Todo};
 
 use super::chance::Draws;
 use super::known::{Known, digest};
@@ -126,11 +126,11 @@ impl Process {
         if report.ending.is_some() || report.wind_down {
             self.stop_turn();
         }
-        self.leads = matches!(report.standing, Standing::Leading(_));
+        self.leads = matches!(report.role, Role::Leading(_));
         self.hands_over = report.successor.is_some();
         self.memory = Some(Known::new(report.memory));
         self.next = scope.instant(moment(began) + report.again_in);
-        if report.standing == Standing::Left {
+        if report.role == Role::Left {
             return Moved::Ended;
         }
         if let Some(turn) = report.run {
@@ -144,7 +144,7 @@ impl Process {
                 }
             }
         }
-        if let (Standing::Leading(tenancy), Some(turn)) = (&report.standing, &mut self.turn)
+        if let (Role::Leading(tenancy), Some(turn)) = (&report.role, &mut self.turn)
             && turn.term == tenancy.term
         {
             turn.deadline = scope.instant(moment(began) + tenancy.valid_for);

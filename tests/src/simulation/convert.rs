@@ -37,7 +37,7 @@ fn outcome(outcome: wit::Outcome) -> core::Outcome {
 pub fn report(report: core::Report) -> wit::Report {
     wit::Report {
         memory: wit::Memory::new(report.memory),
-        standing: standing(report.standing),
+        role: role(report.role),
         ending: report.ending.map(|ending| wit::Ending {
             term: ending.term,
             reason: match ending.reason {
@@ -71,21 +71,21 @@ pub fn report(report: core::Report) -> wit::Report {
     }
 }
 
-fn standing(standing: core::Standing) -> wit::Standing {
-    match standing {
-        core::Standing::Leading(tenancy) => wit::Standing::Leading(wit::Tenancy {
+fn role(role: core::Role) -> wit::Role {
+    match role {
+        core::Role::Leading(tenancy) => wit::Role::Leading(wit::Tenancy {
             term: tenancy.term,
             valid_for: nanos(tenancy.valid_for),
         }),
-        core::Standing::Following(incumbent) => {
-            wit::Standing::Following(incumbent.map(|incumbent| wit::Incumbent {
+        core::Role::Following(incumbent) => {
+            wit::Role::Following(incumbent.map(|incumbent| wit::Incumbent {
                 name: incumbent.name,
                 term: incumbent.term,
                 since: incumbent.since.0,
                 address: incumbent.address,
             }))
         }
-        core::Standing::Undecided => wit::Standing::Undecided,
-        core::Standing::Left => wit::Standing::Left,
+        core::Role::Undecided => wit::Role::Undecided,
+        core::Role::Left => wit::Role::Left,
     }
 }

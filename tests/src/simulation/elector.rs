@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tenure::component::{ComponentError, ElectionComponent, Network, NetworkFailure, Surroundings};
-use tenure::contract::{EndingReason, Event, Memory, Report, Standing};
+use tenure::contract::{EndingReason, Event, Memory, Report, Role};
 use tenure::handler::BoxFuture;
 use tenure::runner::Elector;
 use tenure::settings::Settings as HostSettings;
@@ -107,8 +107,8 @@ impl SimElector {
         if resigned && leads.is_some_and(|since| now > since + tenure * 950) {
             self.world.state().coverage.saw(Trait::Rotation);
         }
-        *leads = match report.standing {
-            Standing::Leading(_) => leads.or(Some(now)),
+        *leads = match report.role {
+            Role::Leading(_) => leads.or(Some(now)),
             _ => None,
         };
     }

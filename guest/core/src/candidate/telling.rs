@@ -6,7 +6,7 @@ use super::super::Moment;
 use super::super::chore::Chore;
 use super::super::failure::Failure;
 use super::super::problem::{Problem, ProblemClass};
-use super::super::report::{Report, Standing, Tenancy};
+use super::super::report::{Report, Role, Tenancy};
 use super::super::settings::Complaint;
 use super::super::timings::BACK_OFF;
 use super::{MOST_REQUESTS, Phase, Step, remember};
@@ -79,20 +79,20 @@ impl Step<'_> {
             Phase::Left => now + timings.lease,
         };
         let next = self.with_files(self.with_errands(next, now), now);
-        let standing = match &self.state.phase {
-            Phase::Holding(hold) => Standing::Leading(Tenancy {
+        let role = match &self.state.phase {
+            Phase::Holding(hold) => Role::Leading(Tenancy {
                 term: hold.term(),
                 valid_for: hold.valid_until.saturating_sub(self.started),
             }),
-            Phase::Left => Standing::Left,
+            Phase::Left => Role::Left,
             _ => match &self.state.following {
-                Some(incumbent) => Standing::Following(incumbent.clone()),
-                None => Standing::Undecided,
+                Some(incumbent) => Role::Following(incumbent.clone()),
+                None => Role::Undecided,
             },
         };
         Report {
             memory: remember(&self.state),
-            standing,
+            role,
             ending: self.ending,
             renewed: self.renewed,
             wind_down: self.winds_down(),

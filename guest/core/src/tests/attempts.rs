@@ -62,7 +62,7 @@ impl Life {
                 return;
             }
             // Only a claim is late: to win is none.
-            let leads = matches!(report.standing, Standing::Leading(_));
+            let leads = matches!(report.role, Role::Leading(_));
             self.candidate.slow = leads.then_some(("write record", seconds(20)));
         }
         panic!("it leads on");
@@ -154,7 +154,7 @@ fn a_turn_of_another_candidate_is_not_called_unbegun_by_one_that_led_without_a_c
         // It died while its turn ran. The next one raises the term twice before it claims.
         let mut next = after(&mut life, settings, 99);
         for _ in 0..2 {
-            let leads = |report: Report| matches!(report.standing, Standing::Leading(_));
+            let leads = |report: Report| matches!(report.role, Role::Leading(_));
             assert!((0..50).any(|_| leads(next.step(None))), "{:?}", next.told);
             assert_eq!(next.step(Some(Event::Resign)).run, None);
         }
@@ -165,7 +165,7 @@ fn a_turn_of_another_candidate_is_not_called_unbegun_by_one_that_led_without_a_c
 #[test]
 fn a_claim_that_did_not_arrive_does_not_make_another_candidates_the_same_turn() {
     let mut first = Life::new(TWICE);
-    let leads = |report: Report| matches!(report.standing, Standing::Leading(_));
+    let leads = |report: Report| matches!(report.role, Role::Leading(_));
     assert!((0..50).any(|_| leads(first.step(None))), "{:?}", first.told);
     // Its claim goes astray, and another candidate makes the same one and dies.
     for _ in 0..60 {

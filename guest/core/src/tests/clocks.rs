@@ -13,7 +13,7 @@ fn dated(reply: Reply, seconds: u64) -> Reply {
 }
 
 fn term(report: &Report) -> u64 {
-    let Standing::Leading(tenancy) = &report.standing else { panic!("{report:?}") };
+    let Role::Leading(tenancy) = &report.role else { panic!("{report:?}") };
     tenancy.term
 }
 
@@ -50,7 +50,7 @@ fn a_service_whose_dates_never_agree_has_no_leader_and_is_not_asked_hotly() {
             date += 3_600;
             dated(available(o, at), ORIGIN_SECONDS + date)
         });
-        assert!(!matches!(report.standing, Standing::Leading(_)), "{report:?}");
+        assert!(!matches!(report.role, Role::Leading(_)), "{report:?}");
         let last = candidate.asked.last().map(|asked| asked.operation.name());
         assert!(last != Some("acquire lease") || report.again_in < seconds(1), "it gives back");
         requests += candidate.asked.len();

@@ -106,7 +106,7 @@ fn a_value_has_its_turn_before_the_slots_and_never_again() {
         Operation::Look { .. } => seen(o, at, "available", &on_blob),
         _ => available(o, at),
     });
-    assert!(matches!(report.standing, Standing::Leading(_)));
+    assert!(matches!(report.role, Role::Leading(_)));
     assert_eq!(turn_within(&mut new, report, 5), None);
 }
 

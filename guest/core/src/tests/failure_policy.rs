@@ -28,7 +28,7 @@ fn work_failed(report: &Report) -> bool {
 /// Steps when due, until it leads again. How long that took.
 fn comes_back(candidate: &mut Candidate, mut report: Report) -> Duration {
     let began = candidate.now;
-    while !matches!(report.standing, Standing::Leading(_)) {
+    while !matches!(report.role, Role::Leading(_)) {
         let called = candidate.now;
         assert!(called < began + seconds(4000), "it never comes back");
         candidate.now = candidate.now.max(called + report.again_in);
@@ -53,7 +53,7 @@ fn a_trap_or_a_time_out_is_recorded_and_the_lease_released_at_once() {
         let report = ended(&mut candidate, outcome);
         let ending = Ending { term: turn.term, reason: EndingReason::WorkFailed };
         assert_eq!(report.ending, Some(ending));
-        assert_eq!(report.standing, Standing::Undecided);
+        assert_eq!(report.role, Role::Undecided);
         assert_eq!(report.run, None);
         assert_eq!(candidate.verbs(), ["write record", "release lease"]);
         let finished = Finished { slot: turn.slot, outcome };
@@ -139,8 +139,8 @@ fn while_it_is_out_it_looks_as_a_follower_does_and_takes_nothing() {
         told.extend(report.problems.iter().map(|problem| problem.class));
     }
     assert_eq!(told, [ProblemClass::Refused]);
-    assert!(matches!(report.standing, Standing::Following(Some(_))), "{report:?}");
-    assert_eq!(candidate.step(Some(Event::Leave(None)), available).standing, Standing::Left);
+    assert!(matches!(report.role, Role::Following(Some(_))), "{report:?}");
+    assert_eq!(candidate.step(Some(Event::Leave(None)), available).role, Role::Left);
     assert_eq!(candidate.verbs(), [""; 0], "there is nothing to release");
 }
 
@@ -155,7 +155,7 @@ fn another_candidate_takes_over_meanwhile() {
         Operation::Look { .. } => seen(o, at, "available", &on_blob),
         _ => available(o, at),
     });
-    assert!(matches!(report.standing, Standing::Leading(_)), "{report:?}");
+    assert!(matches!(report.role, Role::Leading(_)), "{report:?}");
     assert_eq!(written(&healthy.asked[2]).finished.unwrap().outcome, Outcome::Trapped);
 }
 
@@ -176,7 +176,7 @@ fn work_that_failed_while_the_lease_was_lost_keeps_the_candidate_out_too() {
 fn the_outcome_is_written_before_leaving_too_but_once() {
     let (mut candidate, turn) = at_work(&[]);
     let report = candidate.step(Some(Event::Leave(Some(Outcome::Succeeded))), available);
-    assert_eq!(report.standing, Standing::Left);
+    assert_eq!(report.role, Role::Left);
     assert_eq!(candidate.verbs(), ["write record", "release lease"]);
     let Operation::WriteMetadata { if_match, .. } = &candidate.asked[0].operation else { panic!() };
     assert_eq!(if_match.0, "\"2\"", "the tag that the claim left");

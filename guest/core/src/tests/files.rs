@@ -76,14 +76,14 @@ fn files_that_fit_together_no_more_are_what_they_were_and_the_leader_leads_on() 
     let place = Place::new(&[ACCOUNT, STRING_FILE, (variable::EVERY, "5s")]);
     place.write("/run/string", GOOD);
     let (mut report, _) = place.step(None, seconds(100), None, available);
-    assert!(matches!(report.standing, Standing::Leading(_)), "{report:?}");
+    assert!(matches!(report.role, Role::Leading(_)), "{report:?}");
     let mut now = seconds(104);
     let mut ran = 0;
     place.write("/run/string", other);
     for _ in 0..60 {
         let event = (ran > 0).then_some(Event::TurnEnded(Outcome::Succeeded));
         let (next, _) = place.step(Some(&report.memory), now, event, available);
-        assert!(matches!(next.standing, Standing::Leading(_)), "at {now:?}: {next:?}");
+        assert!(matches!(next.role, Role::Leading(_)), "at {now:?}: {next:?}");
         ran += u32::from(next.run.is_some());
         for problem in &next.problems {
             assert_eq!(problem.class, ProblemClass::Configuration);
@@ -153,17 +153,17 @@ fn a_step_that_cannot_be_made_keeps_its_event() {
     for second in 121..130 {
         report = place.step(Some(&report.memory), seconds(second), None, available).0;
     }
-    assert!(matches!(report.standing, Standing::Leading(_)), "{report:?}");
+    assert!(matches!(report.role, Role::Leading(_)), "{report:?}");
 }
 
 #[test]
 fn one_that_never_made_a_step_leaves_at_once() {
     let place = Place::new(&[ACCOUNT, STRING_FILE]);
     let (report, _) = place.step(None, seconds(100), None, available);
-    assert_eq!(report.standing, Standing::Undecided);
+    assert_eq!(report.role, Role::Undecided);
     let event = Some(Event::Leave(None));
     let (report, _) = place.step(Some(&report.memory), seconds(101), event, available);
-    assert_eq!(report.standing, Standing::Left);
+    assert_eq!(report.role, Role::Left);
 }
 
 /// A host that repeats its wish to leave does not tell the end of the turn again.

@@ -165,7 +165,7 @@ pub(super) fn named(name: &'static str, more: &[(&str, &'static str)]) -> Candid
 /// Candidates of one election, in one virtual time.
 struct Scene {
     service: Service,
-    candidates: Vec<(Candidate, Moment, Standing)>,
+    candidates: Vec<(Candidate, Moment, Role)>,
     endings: Vec<(String, Ending)>,
     problems: Vec<(String, Problem)>,
     steps: u32,
@@ -177,7 +177,7 @@ impl Scene {
         let begin = candidates[0].now;
         let candidates = (1..).zip(candidates).map(|(seed, mut candidate)| {
             candidate.chance = Counter(seed);
-            (candidate, begin, Standing::Undecided)
+            (candidate, begin, Role::Undecided)
         });
         let candidates = candidates.collect();
         let service = Service::default();
@@ -194,8 +194,7 @@ impl Scene {
     }
 
     fn leader(&self) -> Option<String> {
-        let mut leading =
-            self.candidates.iter().filter(|(.., s)| matches!(s, Standing::Leading(_)));
+        let mut leading = self.candidates.iter().filter(|(.., s)| matches!(s, Role::Leading(_)));
         let name = leading.next().map(|(candidate, ..)| candidate.settings.name.clone());
         assert!(leading.next().is_none(), "two lead");
         name
@@ -204,13 +203,13 @@ impl Scene {
     fn step(&mut self, index: usize, event: Option<Event>) -> Report {
         self.steps += 1;
         let now = self.now();
-        let (candidate, next, standing) = &mut self.candidates[index];
+        let (candidate, next, role) = &mut self.candidates[index];
         candidate.now = now;
         let service = &mut self.service;
         let report = candidate.step(event, |operation, at| service.serve(operation, at));
         let name = candidate.settings.name.clone();
         *next = now + report.again_in;
-        *standing = report.standing.clone();
+        *role = report.role.clone();
         self.endings.extend(report.ending.map(|ending| (name.clone(), ending)));
         self.problems.extend(report.problems.iter().map(|problem| (name.clone(), problem.clone())));
         report
@@ -427,9 +426,7 @@ fn a_successor_that_was_paused_meanwhile_gives_the_lease_back_at_once() {
     scene.turn_ends(Outcome::CutOff);
     scene.run(seconds(10));
     assert!(matches!(scene.leader().as_deref(), Some("first" | "third")), "{:?}", scene.leader());
-    let Standing::Following(_) = scene.candidates[1].2 else {
-        panic!("{:?}", scene.candidates[1].2)
-    };
+    let Role::Following(_) = scene.candidates[1].2 else { panic!("{:?}", scene.candidates[1].2) };
 }
 
 #[test]
@@ -487,7 +484,7 @@ fn the_lease_is_not_given_to_a_successor_that_is_gone() {
 fn a_successor_that_leaves_takes_its_announcement_back() {
     let mut scene = waiting_for_the_turn(&[]);
     let report = scene.step(1, Some(Event::Leave(None)));
-    assert_eq!(report.standing, Standing::Left);
+    assert_eq!(report.role, Role::Left);
     scene.run(seconds(1));
     let report = scene.turn_ends(Outcome::CutOff);
     assert_eq!(report.ending, None);
@@ -500,7 +497,7 @@ fn a_successor_that_was_given_the_lease_when_it_leaves_releases_it() {
     scene.turn_ends(Outcome::CutOff);
     assert_eq!(scene.service.held.len(), 2);
     let report = scene.step(1, Some(Event::Leave(None)));
-    assert_eq!((report.standing, scene.service.holder), (Standing::Left, None));
+    assert_eq!((report.role, scene.service.holder), (Role::Left, None));
 }
 
 #[test]
@@ -553,7 +550,7 @@ fn a_successor_sees_soon_that_another_one_leads() {
             .write();
     scene.service.holder = Some(scene.service.held[0]);
     scene.run(seconds(5));
-    let Standing::Following(Some(leader)) = &scene.candidates[0].2 else { panic!() };
+    let Role::Following(Some(leader)) = &scene.candidates[0].2 else { panic!() };
     assert_eq!(leader.name, "there");
 }
 
@@ -636,7 +633,7 @@ fn a_successor_leaves_soon_when_nothing_is_answered() {
     let mut event = Some(Event::Leave(None));
     loop {
         let report = second.step(event.take(), |_, _| failure(FailureKind::Connect));
-        if report.standing == Standing::Left {
+        if report.role == Role::Left {
             break;
         }
         second.now += report.again_in.max(millis(10));

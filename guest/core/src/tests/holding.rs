@@ -9,8 +9,8 @@ fn renewal(candidate: &mut Candidate, service: impl FnMut(&Operation, Moment) ->
 }
 
 fn validity_end(report: &Report, began: Moment) -> Moment {
-    match &report.standing {
-        Standing::Leading(tenancy) => began + tenancy.valid_for,
+    match &report.role {
+        Role::Leading(tenancy) => began + tenancy.valid_for,
         other => panic!("not leading: {other:?}"),
     }
 }
@@ -43,11 +43,11 @@ fn what_says_that_the_lease_is_gone_ends_leadership_at_once() {
     for (status, code) in answers {
         let mut candidate = Candidate::new(&[]);
         let leading = candidate.lead();
-        let Standing::Leading(tenancy) = leading.standing else { panic!() };
+        let Role::Leading(tenancy) = leading.role else { panic!() };
         let report = renewal(&mut candidate, |o, at| refusal(o, at, status, code));
         let ending = Ending { term: tenancy.term, reason: EndingReason::LeaseLost };
         assert_eq!(report.ending, Some(ending), "{status} {code}");
-        assert_eq!(report.standing, Standing::Undecided);
+        assert_eq!(report.role, Role::Undecided);
         assert_eq!(report.problems[0].class, ProblemClass::LeaseLost);
         assert_eq!(report.again_in, millis(10), "the host is asked to say that it stopped");
         assert_eq!(candidate.verbs(), ["renew lease"], "and nothing is sent before");
@@ -146,7 +146,7 @@ fn an_answer_after_the_validity_does_not_resurrect_it() {
     assert_eq!(candidate.verbs(), ["renew lease"], "nothing more before it was stopped");
     assert_eq!(report.ending.unwrap().reason, EndingReason::ValidityEnded);
     assert!(!report.renewed);
-    assert!(!matches!(report.standing, Standing::Leading(_)), "{report:?}");
+    assert!(!matches!(report.role, Role::Leading(_)), "{report:?}");
 }
 
 #[test]
@@ -163,7 +163,7 @@ fn waking_after_the_validity_ends_leadership_without_a_request() {
 fn after_a_lost_tenancy_the_next_term_is_higher() {
     let mut candidate = Candidate::new(&[]);
     let first = candidate.lead();
-    let Standing::Leading(first) = first.standing else { panic!() };
+    let Role::Leading(first) = first.role else { panic!() };
     let on_blob = written(&candidate.asked[2]).write();
     candidate.now += seconds(20);
     candidate.step(None, available);
@@ -171,6 +171,6 @@ fn after_a_lost_tenancy_the_next_term_is_higher() {
         Operation::Look { .. } => seen(o, at, "available", &on_blob),
         _ => available(o, at),
     });
-    let Standing::Leading(second) = again.standing else { panic!("{again:?}") };
+    let Role::Leading(second) = again.role else { panic!("{again:?}") };
     assert!(second.term > first.term);
 }

@@ -117,7 +117,7 @@ fn texts_of_the_record_that_no_candidate_writes_are_not_carried_on() {
         // A follower leads on, and so does whoever comes next.
         let mut follower = Candidate::new(&[]);
         let report = follower.step(None, |o, at| seen(o, at, "leased", &metadata));
-        assert!(matches!(report.standing, Standing::Following(Some(_))), "{field}: {report:?}");
+        assert!(matches!(report.role, Role::Following(Some(_))), "{field}: {report:?}");
         let told: Vec<_> = report.problems.iter().map(|problem| problem.class).collect();
         assert_eq!(told, [ProblemClass::Configuration], "{field} {text:.20}: {report:?}");
         assert!(report.problems[0].detail.contains(field), "{report:?}");
@@ -126,7 +126,7 @@ fn texts_of_the_record_that_no_candidate_writes_are_not_carried_on() {
             Operation::Look { .. } => seen(o, at, "expired", &metadata),
             _ => available(o, at),
         });
-        assert!(matches!(report.standing, Standing::Leading(_)), "{field}: {report:?}");
+        assert!(matches!(report.role, Role::Leading(_)), "{field}: {report:?}");
         for (metadata, record) in records(&next.asked) {
             assert!(size(&metadata) < 3_000, "{field}");
             let names = record.earlier().into_iter().map(|leader| leader.name);
@@ -172,7 +172,7 @@ fn a_term_that_no_election_reaches_is_refused_and_nothing_is_acquired() {
         Operation::Look { .. } => seen(o, at, "available", &incumbent(years(9))),
         _ => available(o, at),
     });
-    let Standing::Leading(tenancy) = report.standing else { panic!("{report:?}") };
+    let Role::Leading(tenancy) = report.role else { panic!("{report:?}") };
     assert_eq!(tenancy.term, years(9) + 1);
 }
 
@@ -222,7 +222,7 @@ fn what_a_leader_writes_after_it_won_has_room_too() {
             Operation::Look { .. } => seen(o, at, "available", &metadata),
             _ => available(o, at),
         });
-        if !matches!(report.standing, Standing::Leading(_)) {
+        if !matches!(report.role, Role::Leading(_)) {
             continue;
         }
         let (mut asked, mut event) = (Vec::new(), None);

@@ -18,10 +18,10 @@ fn leaving_releases_in_the_same_step() {
     let mut candidate = at_work();
     let report = candidate.step(Some(Event::Leave(None)), available);
     assert_eq!(report.ending.unwrap().reason, EndingReason::Left);
-    assert_eq!(report.standing, Standing::Left);
+    assert_eq!(report.role, Role::Left);
     assert_eq!(candidate.verbs(), ["release lease"]);
     let after = candidate.step(Some(Event::Leave(None)), available);
-    assert_eq!((after.standing, after.ending), (Standing::Left, None));
+    assert_eq!((after.role, after.ending), (Role::Left, None));
     assert_eq!(candidate.verbs(), [""; 0]);
 }
 
@@ -36,7 +36,7 @@ fn a_release_in_doubt_is_repeated_and_a_conflict_means_done() {
             _ => refusal(o, at, 409, "LeaseIdMismatchWithLeaseOperation"),
         }
     });
-    assert_eq!(report.standing, Standing::Left);
+    assert_eq!(report.role, Role::Left);
     assert_eq!(candidate.verbs(), ["release lease", "release lease"]);
     assert_eq!(report.problems, []);
 }
@@ -46,7 +46,7 @@ fn a_release_that_is_never_answered_ends_when_the_lease_has_run_out() {
     let mut candidate = at_work();
     let began = candidate.now;
     let mut report = candidate.step(Some(Event::Leave(None)), |_, _| failure(FailureKind::Connect));
-    while report.standing != Standing::Left {
+    while report.role != Role::Left {
         assert!(candidate.now < began + seconds(30));
         candidate.now += report.again_in.max(millis(1));
         report = candidate.step(None, |_, _| failure(FailureKind::Connect));
@@ -59,10 +59,10 @@ fn a_refused_release_is_asked_again() {
     let mut candidate = at_work();
     let report = candidate
         .step(Some(Event::Leave(None)), |o, at| refusal(o, at, 403, "AuthenticationFailed"));
-    assert_ne!(report.standing, Standing::Left);
+    assert_ne!(report.role, Role::Left);
     assert_eq!(report.problems[0].class, ProblemClass::Refused);
     candidate.now += report.again_in;
-    assert_eq!(candidate.step(None, available).standing, Standing::Left);
+    assert_eq!(candidate.step(None, available).role, Role::Left);
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn a_follower_leaves_without_a_request() {
     let mut candidate = Candidate::new(&[]);
     candidate.step(None, |o, at| seen(o, at, "leased", &incumbent(9)));
     let report = candidate.step(Some(Event::Leave(None)), available);
-    assert_eq!((report.standing, report.ending), (Standing::Left, None));
+    assert_eq!((report.role, report.ending), (Role::Left, None));
     assert_eq!(candidate.verbs(), [""; 0]);
 }
 
@@ -85,7 +85,7 @@ fn between_slow_requests_the_host_is_heard_before_a_lease_is_acquired() {
         candidate
     };
     let mut leaves = slow();
-    assert_eq!(leaves.step(Some(Event::Leave(None)), available).standing, Standing::Left);
+    assert_eq!(leaves.step(Some(Event::Leave(None)), available).role, Role::Left);
     assert_eq!(leaves.verbs(), [""; 0]);
     slow().lead();
 }
@@ -99,7 +99,7 @@ fn an_attempt_in_doubt_is_released_by_its_own_id() {
     });
     let Operation::Acquire { lease, .. } = candidate.asked[1].operation else { panic!() };
     let report = candidate.step(Some(Event::Leave(None)), available);
-    assert_eq!(report.standing, Standing::Left);
+    assert_eq!(report.role, Role::Left);
     let Operation::Release { lease: released } = candidate.asked[0].operation else { panic!() };
     assert_eq!(released, lease);
 }
@@ -119,7 +119,7 @@ fn nothing_is_released_and_no_term_won_before_the_handler_was_seen_stopped() {
     }
     let report = candidate.step(Some(Event::TurnEnded(Outcome::CutOff)), available);
     assert_eq!(candidate.verbs()[0], "release lease");
-    assert!(matches!(report.standing, Standing::Leading(_)), "and contends again at once");
+    assert!(matches!(report.role, Role::Leading(_)), "and contends again at once");
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn its_own_lease_that_could_not_be_released_is_nobodys() {
             _ => available(o, at),
         });
         if candidate.verbs().contains(&"look at blob") {
-            assert_eq!(report.standing, Standing::Undecided, "nobody leads");
+            assert_eq!(report.role, Role::Undecided, "nobody leads");
             return;
         }
         candidate.now += report.again_in;

@@ -160,7 +160,7 @@ impl Candidate {
     /// Steps that are due, until the candidate leads.
     fn lead(&mut self) -> Report {
         let report = self.step(None, available);
-        assert!(matches!(report.standing, Standing::Leading(_)), "{report:?}");
+        assert!(matches!(report.role, Role::Leading(_)), "{report:?}");
         report
     }
 
@@ -253,7 +253,7 @@ fn a_memory_that_cannot_be_read_is_a_new_candidate() {
     for broken in [vec![], vec![0], vec![3], memory[..memory.len() / 2].to_vec()] {
         candidate.memory = Some(broken);
         let report = candidate.step(None, |o, at| seen(o, at, "leased", &incumbent(5)));
-        assert!(matches!(report.standing, Standing::Following(Some(_))));
+        assert!(matches!(report.role, Role::Following(Some(_))));
     }
     let mut newer = memory;
     newer[0] += 1;
@@ -271,7 +271,7 @@ fn a_wrong_clock_is_told_and_its_refusal_repeated_with_the_time_of_the_service()
         true => refusal(o, at, 403, "AuthenticationFailed"),
         false => available(o, at),
     });
-    assert!(matches!(report.standing, Standing::Leading(_)));
+    assert!(matches!(report.role, Role::Leading(_)));
     assert_eq!(report.problems.len(), 1);
     assert_eq!(report.problems[0].class, ProblemClass::Clock);
     assert!(report.problems[0].detail.contains("16 min ahead of"), "{report:?}");

@@ -20,7 +20,7 @@ pub(super) struct Runner {
     asked: Option<Flight>,
     events: VecDeque<Event>,
     turn_ends: Option<Moment>,
-    pub standing: Standing,
+    pub role: Role,
 }
 
 /// A request that is under way.
@@ -75,7 +75,7 @@ impl World {
             asked: None,
             events: VecDeque::new(),
             turn_ends: None,
-            standing: Standing::Undecided,
+            role: Role::Undecided,
         });
         let runners = runners.collect();
         let mut service = Service::default();
@@ -98,7 +98,7 @@ impl World {
     }
 
     pub fn leader(&self) -> Option<&'static str> {
-        let leads = |r: &&Runner| matches!(r.standing, Standing::Leading(_));
+        let leads = |r: &&Runner| matches!(r.role, Role::Leading(_));
         let mut leading = self.runners.iter().filter(leads);
         let name = leading.next().map(|runner| runner.settings.name.as_str());
         assert!(leading.next().is_none(), "two lead");
@@ -116,7 +116,7 @@ impl World {
     pub fn kill(&mut self, index: usize, until: Moment) {
         let runner = &mut self.runners[index];
         (runner.memory, runner.step, runner.asked) = (None, None, None);
-        (runner.turn_ends, runner.standing) = (None, Standing::Undecided);
+        (runner.turn_ends, runner.role) = (None, Role::Undecided);
         runner.due = until;
         runner.events.clear();
     }
@@ -202,14 +202,14 @@ impl World {
         let runner = &mut self.runners[index];
         let settings = runner.settings;
         let name = &settings.name;
-        let led = matches!(runner.standing, Standing::Leading(_));
-        if matches!(report.standing, Standing::Leading(_)) && !led {
+        let led = matches!(runner.role, Role::Leading(_));
+        if matches!(report.role, Role::Leading(_)) && !led {
             self.wins.push((name.clone(), now));
         }
         runner.due =
             if runner.events.is_empty() { now.max(runner.began + report.again_in) } else { now };
         runner.memory = Some(report.memory);
-        runner.standing = report.standing;
+        runner.role = report.role;
         if let Some(turn) = report.run {
             *self.turns.entry(name).or_default() += 1;
             self.slots.push(turn.slot);

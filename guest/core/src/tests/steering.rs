@@ -16,7 +16,7 @@ fn a_leader_that_resigns_releases_at_once_and_lets_the_others_come_first() {
     assert_eq!(candidate.verbs(), ["release lease"]);
     // Nobody takes it: this one stays out for two polls all the same.
     let since = candidate.now;
-    while !matches!(candidate.step(None, available).standing, Standing::Leading(_)) {
+    while !matches!(candidate.step(None, available).role, Role::Leading(_)) {
         assert!(!candidate.verbs().contains(&"acquire lease"));
         candidate.now += millis(500);
     }
@@ -86,14 +86,14 @@ fn a_candidate_that_is_paused_while_it_wins_gives_it_up_before_any_work() {
     }
     assert!(!ran);
     let report = candidate.step(None, available);
-    assert!(!matches!(report.standing, Standing::Leading(_)), "{report:?}");
+    assert!(!matches!(report.role, Role::Leading(_)), "{report:?}");
 }
 
 #[test]
 fn a_new_candidate_warms_up_first() {
     let mut candidate = Candidate::new(&[(variable::WARM_UP, "30s")]);
     let since = candidate.now;
-    while !matches!(candidate.step(None, available).standing, Standing::Leading(_)) {
+    while !matches!(candidate.step(None, available).role, Role::Leading(_)) {
         candidate.now += millis(500);
     }
     assert!(candidate.now - since >= seconds(30), "{:?}", candidate.now - since);
@@ -162,7 +162,7 @@ fn an_order_to_resign_is_over_when_the_attempt_that_it_was_for_is() {
     candidate.lead();
     candidate.now += seconds(1);
     let report = candidate.step(None, available);
-    assert!(matches!(report.standing, Standing::Leading(_)), "{report:?}");
+    assert!(matches!(report.role, Role::Leading(_)), "{report:?}");
 }
 
 #[test]

@@ -74,7 +74,7 @@ fn no_lease_is_given_to_a_successor_that_looks_for_it_no_more() {
                 (variable::REQUEST_TIMEOUT, &word),
             ]);
             let report = leader.lead();
-            let Standing::Leading(tenancy) = report.standing else { panic!("{report:?}") };
+            let Role::Leading(tenancy) = report.role else { panic!("{report:?}") };
             let term = tenancy.term.to_string();
             let fields = [
                 ("tenurecandidate", "second"),

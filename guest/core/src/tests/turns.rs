@@ -210,7 +210,7 @@ fn a_slot_in_the_future_is_told_and_not_overtaken() {
         candidate.now += report.again_in;
         report = candidate.step(None, available);
     }
-    assert!(matches!(report.standing, Standing::Leading(_)), "it goes on leading");
+    assert!(matches!(report.role, Role::Leading(_)), "it goes on leading");
 }
 
 #[test]

@@ -15,7 +15,7 @@ fn acquires(mut service: impl FnMut(&Operation, Moment) -> Reply) -> usize {
             }
             service(o, at)
         });
-        assert!(!matches!(report.standing, Standing::Leading(_)), "{report:?}");
+        assert!(!matches!(report.role, Role::Leading(_)), "{report:?}");
         candidate.now = candidate.now.max(called + report.again_in);
     }
     won

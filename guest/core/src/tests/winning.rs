@@ -9,7 +9,7 @@ fn wins_a_free_lease_and_raises_the_term() {
     assert_eq!(candidate.verbs(), ["look at blob", "acquire lease", "write record"]);
     let Operation::Acquire { if_match, .. } = &candidate.asked[1].operation else { panic!() };
     assert_eq!(if_match.as_ref().unwrap().0, "\"1\"");
-    let Standing::Leading(tenancy) = report.standing else { panic!() };
+    let Role::Leading(tenancy) = report.role else { panic!() };
     assert_eq!(tenancy.term, ORIGIN_SECONDS + 101);
     // Counted from before the acquire was sent, 10 ms after the step began.
     assert_eq!(tenancy.valid_for, seconds(12) + millis(10));
@@ -44,13 +44,13 @@ fn without_a_record_the_second_is_waited_out() {
     let called = candidate.now;
     let report = candidate.step(None, nothing);
     assert_eq!(candidate.verbs(), ["look at blob", "acquire lease"]);
-    assert_eq!(report.standing, Standing::Undecided);
+    assert_eq!(report.role, Role::Undecided);
     candidate.now = called + report.again_in;
     let report = candidate.step(None, nothing);
     assert_eq!(candidate.verbs(), ["write record"]);
     assert!(candidate.asked[0].sent >= seconds(101));
     // A leader that was elected in the same second had ORIGIN_SECONDS + 101 at the most.
-    let Standing::Leading(tenancy) = report.standing else { panic!("{report:?}") };
+    let Role::Leading(tenancy) = report.role else { panic!("{report:?}") };
     assert_eq!(tenancy.term, ORIGIN_SECONDS + 102);
 }
 
@@ -69,7 +69,7 @@ fn a_blob_that_another_candidate_made_exists() {
             }
             _ => refusal(o, at, status, code),
         });
-        let Standing::Following(Some(leader)) = report.standing else { panic!("{report:?}") };
+        let Role::Following(Some(leader)) = report.role else { panic!("{report:?}") };
         assert_eq!((leader.name.as_str(), leader.term), ("there", 9));
         assert_eq!(report.problems, []);
     }
@@ -80,7 +80,7 @@ fn follows_whoever_holds_the_lease_and_looks_again_within_the_poll() {
     for state in ["leased", "breaking"] {
         let mut candidate = Candidate::new(&[]);
         let report = candidate.step(None, |o, at| seen(o, at, state, &incumbent(9)));
-        let Standing::Following(Some(leader)) = report.standing else { panic!("{report:?}") };
+        let Role::Following(Some(leader)) = report.role else { panic!("{report:?}") };
         assert_eq!(leader.address.as_deref(), Some("http://10.0.0.9"));
         assert!((seconds(2)..=seconds(4) + millis(10)).contains(&report.again_in));
         assert_eq!(candidate.verbs(), ["look at blob"]);
@@ -114,7 +114,7 @@ fn the_term_rises_above_the_record_and_above_the_service_time() {
             Operation::Look { .. } => seen(o, at, "expired", &incumbent(recorded)),
             _ => available(o, at),
         });
-        let Standing::Leading(tenancy) = report.standing else { panic!("{report:?}") };
+        let Role::Leading(tenancy) = report.role else { panic!("{report:?}") };
         assert_eq!(tenancy.term, won);
     }
 }
@@ -126,7 +126,7 @@ fn losing_the_race_is_no_problem() {
         Operation::Acquire { .. } => refusal(o, at, 409, "LeaseAlreadyPresent"),
         _ => available(o, at),
     });
-    assert_eq!(report.standing, Standing::Undecided);
+    assert_eq!(report.role, Role::Undecided);
     assert_eq!(report.problems, []);
     assert!(report.again_in >= seconds(2));
 }
@@ -161,7 +161,7 @@ fn an_acquire_without_answer_is_repeated_with_the_same_id_and_counts_from_its_ow
         })
         .collect();
     assert_eq!(ids[0], ids[1]);
-    let Standing::Leading(tenancy) = report.standing else { panic!("{report:?}") };
+    let Role::Leading(tenancy) = report.role else { panic!("{report:?}") };
     assert_eq!(tenancy.valid_for, candidate.asked[2].sent - seconds(100) + seconds(12));
     assert_eq!(report.problems, []);
 }
@@ -194,7 +194,7 @@ fn the_lease_of_somebody_else_is_never_taken_for_ours() {
         }
         _ => available(o, at),
     });
-    assert_eq!(report.standing, Standing::Undecided);
+    assert_eq!(report.role, Role::Undecided);
     assert_eq!(report.problems[0].class, ProblemClass::Nonsense);
     assert_eq!(candidate.verbs(), ["look at blob", "acquire lease"]);
 }
@@ -211,7 +211,7 @@ fn a_write_of_the_term_in_doubt_is_looked_up_under_the_lease() {
         Operation::Look { lease: Some(_) } => seen(o, at, "leased", &on_blob),
         _ => available(o, at),
     });
-    assert!(matches!(report.standing, Standing::Leading(_)), "{report:?}");
+    assert!(matches!(report.role, Role::Leading(_)), "{report:?}");
     let verbs = ["look at blob", "acquire lease", "write record", "look at blob"];
     assert_eq!(candidate.verbs(), verbs);
 }
@@ -236,7 +236,7 @@ fn a_write_that_did_not_happen_is_repeated_with_the_new_tag() {
         }
         _ => available(o, at),
     });
-    assert!(matches!(report.standing, Standing::Leading(_)), "{report:?}");
+    assert!(matches!(report.role, Role::Leading(_)), "{report:?}");
     let Operation::WriteMetadata { if_match, .. } = &candidate.asked[4].operation else {
         panic!("{:?}", candidate.verbs())
     };
@@ -257,7 +257,7 @@ fn a_newer_term_on_the_blob_means_that_the_race_was_lost() {
         _ => available(o, at),
     });
     assert_eq!(candidate.verbs().last(), Some(&"release lease"));
-    assert!(!matches!(report.standing, Standing::Leading(_)), "{report:?}");
+    assert!(!matches!(report.role, Role::Leading(_)), "{report:?}");
     assert_eq!(report.ending, None, "it never led");
     assert!(report.again_in >= seconds(2), "and looks again like any follower");
 }
@@ -276,7 +276,7 @@ fn one_that_cannot_raise_the_term_in_time_releases_and_never_led() {
     while candidate.now < began + seconds(13) {
         let called = candidate.now;
         let report = candidate.step(None, &mut service);
-        assert!(!matches!(report.standing, Standing::Leading(_)));
+        assert!(!matches!(report.role, Role::Leading(_)));
         assert_eq!(report.run, None);
         verbs.extend(candidate.verbs());
         if verbs.contains(&"release lease") {
@@ -337,7 +337,7 @@ fn an_idle_connection_that_died_is_not_even_a_problem() {
         true => failure(FailureKind::Reset),
         false => available(o, at),
     });
-    assert!(matches!(report.standing, Standing::Leading(_)));
+    assert!(matches!(report.role, Role::Leading(_)));
     assert_eq!(report.problems, []);
 }
 
@@ -349,7 +349,7 @@ fn without_a_date_there_is_no_term() {
         reply.date = None;
         Ok(reply)
     });
-    assert!(!matches!(report.standing, Standing::Leading(_)));
+    assert!(!matches!(report.role, Role::Leading(_)));
     assert_eq!(candidate.verbs(), ["look at blob"], "nothing is acquired that cannot be used");
     assert!(report.problems.iter().any(|problem| problem.class == ProblemClass::Nonsense));
     assert!(report.again_in >= seconds(2), "{:?}", report.again_in);
@@ -363,7 +363,7 @@ fn a_term_raised_too_late_is_released_and_never_led() {
     let verbs = ["look at blob", "acquire lease", "write record", "release lease"];
     assert_eq!(candidate.verbs(), verbs);
     assert_eq!(report.ending, None);
-    assert!(!matches!(report.standing, Standing::Leading(_)), "{report:?}");
+    assert!(!matches!(report.role, Role::Leading(_)), "{report:?}");
     assert!(report.again_in >= seconds(2), "{:?}", report.again_in);
 }
 
@@ -381,7 +381,7 @@ fn a_conflict_that_is_none_of_the_protocol_is_told_and_not_asked_hotly() {
                 _ if o.name() == refused => refusal(o, at, 409, "BlobImmutableDueToPolicy"),
                 _ => available(o, at),
             });
-            assert!(!matches!(report.standing, Standing::Leading(_)), "{refused}: {report:?}");
+            assert!(!matches!(report.role, Role::Leading(_)), "{refused}: {report:?}");
             told.extend(report.problems);
             requests += candidate.asked.len();
             candidate.now = candidate.now.max(called + report.again_in);

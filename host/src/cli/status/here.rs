@@ -21,7 +21,7 @@ pub(super) struct Own {
 /// One thing to know.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Remark {
-    /// `standing`, or a class of problem.
+    /// `role`, or a class of problem.
     pub class: &'static str,
     pub detail: String,
 }
@@ -31,7 +31,7 @@ pub(super) struct Remark {
 pub(super) fn remarks(snapshot: &Snapshot, own: &Own, (before, after): (u64, u64)) -> Vec<Remark> {
     let mut remarks = Vec::new();
     let mut say = |class, detail| remarks.push(Remark { class, detail });
-    say("standing", standing(snapshot, own));
+    say("role", role(snapshot, own));
     if let Some(told) = slot_ahead(snapshot) {
         say("schedule", told);
     }
@@ -70,7 +70,7 @@ pub(super) fn rows(remarks: &[Remark], width: Option<usize>) -> String {
 }
 
 /// What a candidate with these settings is, and what keeps it from leading.
-fn standing(snapshot: &Snapshot, own: &Own) -> String {
+fn role(snapshot: &Snapshot, own: &Own) -> String {
     const LOGS: &str = "the logs of the candidates say why; tenure doctor tries it from here";
     let me = own.name.as_deref();
     match (leader(snapshot), snapshot.lease) {
@@ -196,7 +196,7 @@ mod tests {
             (LeaseState::Absent, &ada, "none can make the blob"),
         ] {
             let said = said(&snapshot(lease), own);
-            assert_eq!((said.len(), said[0].class), (1, "standing"), "{said:?}");
+            assert_eq!((said.len(), said[0].class), (1, "role"), "{said:?}");
             assert!(said[0].detail.contains(words), "{lease:?}: {said:?}");
         }
     }

@@ -4,7 +4,7 @@ use super::{Wireless, settings, store, surroundings};
 use crate::clock::{BootClock, Clock};
 use crate::component::places::Urgency;
 use crate::component::{ComponentError, ElectionComponent, Engine, Network, NetworkFailure};
-use crate::contract::{Problem, Report, Snapshot, Standing};
+use crate::contract::{Problem, Report, Role, Snapshot};
 use crate::handler::{BoxFuture, from_fn};
 use crate::runner::{Event, Runner};
 use crate::settings::{Settings, names};
@@ -112,7 +112,7 @@ async fn leader(engine: &Engine, clock: &HandClock) -> (ElectionComponent, Repor
     let leader = ElectionComponent::new(engine, settings, clock).unwrap();
     let leader = leader.in_surroundings(surroundings(wireless(), 7));
     let mut report = leader.step(None, clock.now(), None).await.unwrap();
-    while !matches!(report.standing, Standing::Leading(_)) {
+    while !matches!(report.role, Role::Leading(_)) {
         clock.advance(Duration::from_nanos(1).max(report.again_in));
         report = leader.step(Some(&report.memory), clock.now(), None).await.unwrap();
     }
@@ -162,7 +162,7 @@ async fn a_leader_comes_first_and_its_renewal_counts_from_when_it_was_sent() {
     looked.unwrap().unwrap().unwrap().unwrap();
     let renewal = renewal.unwrap();
     assert_eq!(leader.waited(), Some(Duration::from_secs(3)));
-    let Standing::Leading(tenancy) = renewal.standing else { panic!("{renewal:?}") };
+    let Role::Leading(tenancy) = renewal.role else { panic!("{renewal:?}") };
     assert!(renewal.renewed, "{renewal:?}");
     // The lease less the margin from when it was sent, told from when it was asked for.
     assert_eq!(Duration::from_nanos(tenancy.valid_for), Duration::from_secs(15 + 3));

@@ -133,7 +133,7 @@ fn play_unready(
 }
 
 fn idle() -> Reply {
-    reply(Standing::Undecided).again_in(100)
+    reply(Role::Undecided).again_in(100)
 }
 
 #[test]
