@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use tenure::clock::{BootClock, Clock};
 use tenure::component::{ComponentError, Engine};
-use tenure::contract::{Event as Word, Memory, Report, Role, Tenancy};
+use tenure::contract::{Event as Word, Leadership, Memory, Report, Role};
 use tenure::egress::AllowList;
 use tenure::handler::{BoxFuture, ComponentHandler, Handler, Options, TurnEnd};
 use tenure::runner::{Elector, Event, Runner};
@@ -129,7 +129,7 @@ impl Elector for Script {
         Ok(Report {
             memory: Memory::new(Vec::new()),
             role: match begins {
-                true => Role::Leading(Tenancy { term: turn.term, valid_for }),
+                true => Role::Leading(Leadership { term: turn.term, valid_for }),
                 false => Role::Left,
             },
             ending: None,

@@ -9,8 +9,8 @@ use zeroize::Zeroize;
 
 pub use crate::component::types::{
     Complaint, Ending, EndingReason, Event, Exchange, ExchangeResult, Finished, Incumbent,
-    LastSlot, LeaseState, Needs, Outcome, Problem, ProblemClass, Role, Snapshot, Started, Tenancy,
-    Turn,
+    LastSlot, Leadership, LeaseState, Needs, Outcome, Problem, ProblemClass, Role, Snapshot,
+    Started, Turn,
 };
 
 /// All that a candidate remembers between two steps. A secret: it holds the lease id, tokens, and what secret
@@ -49,7 +49,7 @@ pub struct Report {
     pub memory: Memory,
     /// What the candidate is now.
     pub role: Role,
-    /// The tenancy that ended in this step: its work stops now.
+    /// The leadership that ended in this step: its work stops now.
     pub ending: Option<Ending>,
     /// Whether the lease was renewed in this step.
     pub renewed: bool,

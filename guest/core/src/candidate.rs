@@ -162,7 +162,7 @@ pub struct Step<'s> {
     pub(super) exchanges: Vec<Exchange>,
     asked: Option<Operation>,
     requests: u32,
-    /// The host is to hear at once of a tenancy, or of more time for it.
+    /// The host is to hear at once of a leadership, or of more time for it.
     pub(super) tell_now: bool,
 }
 

@@ -99,7 +99,7 @@ impl Step<'_> {
     fn spare_time(&self, now: Moment) -> Duration {
         match &self.state.phase {
             Phase::Holding(hold) if hold.is_renewed() => {
-                self.next_in_tenancy(hold, now).saturating_sub(now)
+                self.next_in_leadership(hold, now).saturating_sub(now)
             }
             Phase::Watching(watch) => watch.pace.next.saturating_sub(now),
             _ => Duration::ZERO,

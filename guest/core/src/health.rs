@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use tenure_base::duration::format_duration;
 use tenure_base::prelude::*;
 
-/// How the work of this candidate went lately, in all of its tenancies.
+/// How the work of this candidate went lately, in all of its leaderships.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Health {
     /// Turns in a row that did not succeed. One that was cut off, or never began, tells nothing.

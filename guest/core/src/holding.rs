@@ -244,7 +244,7 @@ impl Step<'_> {
     }
 
     /// When a leader has to be called again at the latest.
-    pub(super) fn next_in_tenancy(&self, hold: &Hold, now: Moment) -> Moment {
+    pub(super) fn next_in_leadership(&self, hold: &Hold, now: Moment) -> Moment {
         let idle = self.state.turn.is_none();
         let due = self.due(now).filter(|_| idle && !self.gives_up());
         let work = match (&hold.write, due) {
@@ -293,7 +293,7 @@ impl Step<'_> {
                     hold.lease = lease;
                 }
                 if now >= hold.valid_until && !mutant!(LateRenewalAdopted) {
-                    // Too late: it does not resurrect the tenancy.
+                    // Too late: it does not resurrect the leadership.
                     return self.end(&hold, EndingReason::ValidityEnded);
                 }
                 let since = if mutant!(ValidityFromAnswer) { now } else { sent };
@@ -337,7 +337,7 @@ impl Step<'_> {
         Phase::Stopping { lease: None }
     }
 
-    /// Ends the tenancy. The host stops the work; what follows waits until it was seen stopped.
+    /// Ends the leadership. The host stops the work; what follows waits until it was seen stopped.
     fn end(&mut self, hold: &Hold, reason: EndingReason) -> Phase {
         #[cfg(feature = "mutants")]
         given_up::note(hold);
@@ -350,7 +350,7 @@ impl Step<'_> {
     }
 }
 
-/// For the seeded bug that takes a tenancy up again: the newest ones that ended.
+/// For the seeded bug that takes a leadership up again: the newest ones that ended.
 #[cfg(feature = "mutants")]
 pub(super) mod given_up {
     use super::Hold;
@@ -361,20 +361,20 @@ pub(super) mod given_up {
     const KEPT: usize = 16;
 
     std::thread_local! {
-        static TENANCIES: RefCell<Vec<Hold>> = const { RefCell::new(Vec::new()) };
+        static LEADERSHIPS: RefCell<Vec<Hold>> = const { RefCell::new(Vec::new()) };
     }
 
     pub fn note(hold: &Hold) {
-        TENANCIES.with_borrow_mut(|kept| {
+        LEADERSHIPS.with_borrow_mut(|kept| {
             kept.push(hold.clone());
             let excess = kept.len().saturating_sub(KEPT);
             kept.drain(..excess);
         });
     }
 
-    /// The tenancy of that lease, as one that takes itself for the holder has it.
+    /// The leadership of that lease, as one that takes itself for the holder has it.
     pub fn resume(lease: LeaseId, until: Moment) -> Option<Hold> {
-        let found = TENANCIES
+        let found = LEADERSHIPS
             .with_borrow(|kept| kept.iter().rev().find(|hold| hold.lease == lease).cloned());
         found.map(|hold| Hold { valid_until: until, write: None, claiming: None, ..hold })
     }

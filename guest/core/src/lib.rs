@@ -69,7 +69,7 @@ pub use own_time::OwnTime;
 pub use problem::{Problem, ProblemClass};
 pub use record::{Finished, LastSlot, Outcome, Record, RecordError, Started, Values};
 pub use report::{
-    Ending, EndingReason, Event, Exchange, ExchangeResult, Report, Role, Tenancy, Turn,
+    Ending, EndingReason, Event, Exchange, ExchangeResult, Leadership, Report, Role, Turn,
 };
 pub use service_clock::{ServiceClock, Timestamp};
 pub use settings::{Complaint, Needs, Settings};

@@ -253,11 +253,11 @@ impl<'s> OneTurn<'s> {
             }
             return;
         }
-        if let Role::Leading(tenancy) = &report.role {
+        if let Role::Leading(leadership) = &report.role {
             if self.result.term.is_none() {
                 self.patient_until = now + PATIENCE;
             }
-            self.result.term = Some(tenancy.term);
+            self.result.term = Some(leadership.term);
         }
         match (report.run, prospect, report.role) {
             (Some(turn), ..) => {

@@ -13,7 +13,7 @@ use tenure_base::prelude::*;
 
 /// Leadership, and how long it may be acted upon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Tenancy {
+pub struct Leadership {
     /// The fencing token.
     pub term: u64,
     /// From the instant that the `elapsed` of the step stands for.
@@ -24,7 +24,7 @@ pub struct Tenancy {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Role {
     /// It leads.
-    Leading(Tenancy),
+    Leading(Leadership),
     /// Another leads; who, where the record can be read.
     Following(Option<Incumbent>),
     /// Nobody is known to lead.
@@ -33,7 +33,7 @@ pub enum Role {
     Left,
 }
 
-/// Why a tenancy ended.
+/// Why a leadership ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EndingReason {
     /// Its time ran out before a renewal was answered.
@@ -50,7 +50,7 @@ pub enum EndingReason {
     HandedOver,
 }
 
-/// A tenancy that ended in this step.
+/// A leadership that ended in this step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ending {
     /// Its term.
@@ -74,7 +74,7 @@ pub struct Turn {
     pub past_due: bool,
     /// So many slots before this one have no turn, and never will.
     pub missed: u32,
-    /// As [`Tenancy::valid_for`].
+    /// As [`Leadership::valid_for`].
     pub valid_for: Duration,
     /// The longest that the turn may take.
     pub time_limit: Option<Duration>,
@@ -155,7 +155,7 @@ pub struct Report {
     pub memory: Vec<u8>,
     /// What the candidate is now.
     pub role: Role,
-    /// Set in the step in which a tenancy ended.
+    /// Set in the step in which a leadership ended.
     pub ending: Option<Ending>,
     /// Set in the step in which the lease was renewed.
     pub renewed: bool,

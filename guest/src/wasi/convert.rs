@@ -135,9 +135,9 @@ pub fn report(report: Report, settings: Option<&Settings>) -> wit::Report {
     wit::Report {
         memory: report.memory,
         role: match report.role {
-            Role::Leading(tenancy) => wit::Role::Leading(wit::Tenancy {
-                term: tenancy.term,
-                valid_for: nanos(tenancy.valid_for),
+            Role::Leading(leadership) => wit::Role::Leading(wit::Leadership {
+                term: leadership.term,
+                valid_for: nanos(leadership.valid_for),
             }),
             Role::Following(incumbent) => wit::Role::Following(incumbent.map(Into::into)),
             Role::Undecided => wit::Role::Undecided,

@@ -93,8 +93,8 @@ fn nanoseconds(duration: Duration) -> u64 {
 fn count_from_earlier(report: &mut types::Report, by: Duration) {
     let by = nanoseconds(by);
     let later = |span: &mut u64| *span = span.saturating_add(by);
-    if let Role::Leading(tenancy) = &mut report.role {
-        later(&mut tenancy.valid_for);
+    if let Role::Leading(leadership) = &mut report.role {
+        later(&mut leadership.valid_for);
     }
     if let Some(turn) = &mut report.run {
         later(&mut turn.valid_for);
@@ -258,8 +258,8 @@ impl ElectionComponent {
             }
         };
         self.last().leads_until = match &report.role {
-            Role::Leading(tenancy) => {
-                Some((asked + late).saturating_add(Duration::from_nanos(tenancy.valid_for)))
+            Role::Leading(leadership) => {
+                Some((asked + late).saturating_add(Duration::from_nanos(leadership.valid_for)))
             }
             _ => None,
         };

@@ -282,10 +282,10 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
         if let Some(turn) = report.run {
             self.start(turn, taken_at);
         }
-        if let (Role::Leading(tenancy), Some(turn)) = (&report.role, &mut self.turn)
-            && turn.turn.term == tenancy.term
+        if let (Role::Leading(leadership), Some(turn)) = (&report.role, &mut self.turn)
+            && turn.turn.term == leadership.term
         {
-            turn.extend(taken_at + Duration::from_nanos(tenancy.valid_for));
+            turn.extend(taken_at + Duration::from_nanos(leadership.valid_for));
         }
     }
 

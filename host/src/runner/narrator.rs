@@ -25,9 +25,9 @@ impl Narrator {
             events(Event::StoodDown { term: ending.term, reason: reason(ending.reason) });
         }
         match &report.role {
-            Role::Leading(tenancy) => {
+            Role::Leading(leadership) => {
                 self.following = None;
-                let (term, left) = (tenancy.term, Duration::from_nanos(tenancy.valid_for));
+                let (term, left) = (leadership.term, Duration::from_nanos(leadership.valid_for));
                 let valid_for_ms = milliseconds(left.saturating_sub(ago));
                 if self.leading.replace(term) != Some(term) {
                     events(Event::Elected { term, valid_for_ms });

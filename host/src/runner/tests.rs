@@ -10,7 +10,7 @@ use crate::Deadline;
 use crate::clock::{Clock, virtual_time::VirtualClock};
 use crate::component::ComponentError;
 use crate::contract::{
-    Ending, EndingReason, Event as Word, Memory, Outcome, Report, Role, Tenancy, Turn,
+    Ending, EndingReason, Event as Word, Leadership, Memory, Outcome, Report, Role, Turn,
 };
 use crate::handler::{BoxFuture, Handler, TurnEnd};
 use std::collections::VecDeque;
@@ -85,7 +85,7 @@ impl Reply {
         self.change(|report| report.again_in = seconds(time))
     }
 
-    /// With a turn for slot 0 that may last as long as the tenancy.
+    /// With a turn for slot 0 that may last as long as the leadership.
     fn run(self, turn: Turn) -> Self {
         self.change(|report| report.run = Some(turn))
     }
@@ -108,7 +108,7 @@ fn reply(role: Role) -> Reply {
 }
 
 fn leading(term: u64) -> Reply {
-    reply(Role::Leading(Tenancy { term, valid_for: 12 * SECOND }))
+    reply(Role::Leading(Leadership { term, valid_for: 12 * SECOND }))
 }
 
 fn lost(term: u64, reason: EndingReason) -> Reply {
@@ -318,10 +318,10 @@ fn the_deadline_stops_the_work_while_a_step_hangs() {
 }
 
 #[test]
-fn a_later_tenancy_moves_the_deadline_of_a_running_turn() {
+fn a_later_leadership_moves_the_deadline_of_a_running_turn() {
     let seen =
         play(100, 40, [leading(7).run(turn(7)), leading(7), leading(7), leading(7).again_in(100)]);
-    // The last step was at 12 s, and its tenancy lasts 12 s more.
+    // The last step was at 12 s, and its leadership lasts 12 s more.
     assert_eq!(
         seen[4..],
         [
@@ -342,7 +342,7 @@ fn a_later_tenancy_moves_the_deadline_of_a_running_turn() {
 
 #[test]
 fn an_answer_after_the_deadline_does_not_save_the_turn() {
-    // The step takes exactly as long as the tenancy lasts.
+    // The step takes exactly as long as the leadership lasts.
     let seen = play(100, 13, [leading(7).run(turn(7)), leading(7).takes(seconds(8)).again_in(100)]);
     assert_eq!(
         seen[4..],

@@ -205,8 +205,9 @@ impl Board {
             None => {}
         }
         state.role = match &report.role {
-            contract::Role::Leading(tenancy) => {
-                let (term, valid_for) = (tenancy.term, Duration::from_nanos(tenancy.valid_for));
+            contract::Role::Leading(leadership) => {
+                let (term, valid_for) =
+                    (leadership.term, Duration::from_nanos(leadership.valid_for));
                 let same = matches!(state.role, Role::Leading { term: known, .. } if known == term);
                 state.whole = if same { state.whole.max(valid_for) } else { valid_for };
                 Role::Leading { term, until: taken_at + valid_for }

@@ -4,7 +4,8 @@ use super::board::Readiness;
 use super::*;
 use crate::clock::BootClock;
 use crate::contract::{
-    Exchange, ExchangeResult, Incumbent, Memory, Problem, ProblemClass, Report, Role, Tenancy, Turn,
+    Exchange, ExchangeResult, Incumbent, Leadership, Memory, Problem, ProblemClass, Report, Role,
+    Turn,
 };
 use crate::runner::{Event, Order};
 use serde_json::Value;
@@ -38,7 +39,7 @@ pub(super) fn report(role: Role, results: &[ExchangeResult]) -> Report {
 }
 
 pub(super) fn leading() -> Role {
-    Role::Leading(Tenancy { term: 7, valid_for: 12_000_000_000 })
+    Role::Leading(Leadership { term: 7, valid_for: 12_000_000_000 })
 }
 
 pub(super) fn following(address: Option<&str>) -> Role {
@@ -230,7 +231,7 @@ async fn the_leader_is_found_by_asking_anybody() {
     let changes = told(get(&server, "GET /history").await.2);
     assert_eq!(changes["changes"][0]["event"], "elected");
     // Its time runs out whether or not anybody says so.
-    let over = Role::Leading(Tenancy { term: 7, valid_for: 0 });
+    let over = Role::Leading(Leadership { term: 7, valid_for: 0 });
     board.stepped(&report(over, &[ExchangeResult::Done]), clock.now(), clock.now());
     assert_eq!(get(&server, "GET /readyz?leader").await.0, 503);
 }

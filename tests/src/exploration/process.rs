@@ -1,7 +1,7 @@
 //! A candidate's process: as much of the host as it takes to run the core.
 //!
 //! As the runner does it: the deadline comes before anything else; steps never overlap; a turn is
-//! stopped when its tenancy ends, and seen stopped at once; whoever leaves gives up after 10 s.
+//! stopped when its leadership ends, and seen stopped at once; whoever leaves gives up after 10 s.
 
 use tenure_azure::Operation;
 

@@ -144,10 +144,10 @@ impl Process {
                 }
             }
         }
-        if let (Role::Leading(tenancy), Some(turn)) = (&report.role, &mut self.turn)
-            && turn.term == tenancy.term
+        if let (Role::Leading(leadership), Some(turn)) = (&report.role, &mut self.turn)
+            && turn.term == leadership.term
         {
-            turn.deadline = scope.instant(moment(began) + tenancy.valid_for);
+            turn.deadline = scope.instant(moment(began) + leadership.valid_for);
         }
         Moved::Waits
     }

@@ -73,9 +73,9 @@ pub fn report(report: core::Report) -> wit::Report {
 
 fn role(role: core::Role) -> wit::Role {
     match role {
-        core::Role::Leading(tenancy) => wit::Role::Leading(wit::Tenancy {
-            term: tenancy.term,
-            valid_for: nanos(tenancy.valid_for),
+        core::Role::Leading(leadership) => wit::Role::Leading(wit::Leadership {
+            term: leadership.term,
+            valid_for: nanos(leadership.valid_for),
         }),
         core::Role::Following(incumbent) => {
             wit::Role::Following(incumbent.map(|incumbent| wit::Incumbent {

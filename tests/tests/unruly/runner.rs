@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tenure::clock::{Clock, Reading};
 use tenure::component::ComponentError;
-use tenure::contract::{Event as Word, Memory, Report, Role, Tenancy};
+use tenure::contract::{Event as Word, Leadership, Memory, Report, Role};
 use tenure::runner::{Elector, Event, Runner};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
@@ -51,7 +51,7 @@ impl Elector for Script {
         };
         if word.is_none() {
             let valid_for = nanoseconds(VALID);
-            report.role = Role::Leading(Tenancy { term: TURN.term, valid_for });
+            report.role = Role::Leading(Leadership { term: TURN.term, valid_for });
             report.run = (step == 0).then_some(tenure::contract::Turn { valid_for, ..TURN });
             self.until.store(nanoseconds(elapsed + VALID), Ordering::SeqCst);
         }

@@ -6,7 +6,7 @@ use super::super::Moment;
 use super::super::chore::Chore;
 use super::super::failure::Failure;
 use super::super::problem::{Problem, ProblemClass};
-use super::super::report::{Report, Role, Tenancy};
+use super::super::report::{Leadership, Report, Role};
 use super::super::settings::Complaint;
 use super::super::timings::BACK_OFF;
 use super::{MOST_REQUESTS, Phase, Step, remember};
@@ -72,7 +72,7 @@ impl Step<'_> {
             Phase::Watching(watch) | Phase::Creating { watch, .. } => watch.pace.next,
             Phase::Acquiring(attempt) => attempt.pace.next,
             Phase::Raising(raise) => raise.next(),
-            Phase::Holding(hold) => self.next_in_tenancy(hold, now),
+            Phase::Holding(hold) => self.next_in_leadership(hold, now),
             Phase::Stopping { .. } if self.ending.is_some() => now,
             Phase::Stopping { .. } => now + STOPPING,
             Phase::Releasing(release) => release.pace.next,
@@ -80,7 +80,7 @@ impl Step<'_> {
         };
         let next = self.with_files(self.with_errands(next, now), now);
         let role = match &self.state.phase {
-            Phase::Holding(hold) => Role::Leading(Tenancy {
+            Phase::Holding(hold) => Role::Leading(Leadership {
                 term: hold.term(),
                 valid_for: hold.valid_until.saturating_sub(self.started),
             }),

@@ -13,8 +13,8 @@ fn dated(reply: Reply, seconds: u64) -> Reply {
 }
 
 fn term(report: &Report) -> u64 {
-    let Role::Leading(tenancy) = &report.role else { panic!("{report:?}") };
-    tenancy.term
+    let Role::Leading(leadership) = &report.role else { panic!("{report:?}") };
+    leadership.term
 }
 
 #[test]

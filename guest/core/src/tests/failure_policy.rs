@@ -86,7 +86,7 @@ fn failed_turns_in_a_row_end_leadership_and_others_do_not() {
 }
 
 #[test]
-fn failures_are_counted_across_tenancies() {
+fn failures_are_counted_across_leaderships() {
     let (mut candidate, _) = at_work(&[(variable::MAX_FAILURES, "2")]);
     assert_eq!(ended(&mut candidate, Outcome::Failed).ending, None);
     candidate.now += seconds(30);

@@ -10,7 +10,7 @@ fn renewal(candidate: &mut Candidate, service: impl FnMut(&Operation, Moment) ->
 
 fn validity_end(report: &Report, began: Moment) -> Moment {
     match &report.role {
-        Role::Leading(tenancy) => began + tenancy.valid_for,
+        Role::Leading(leadership) => began + leadership.valid_for,
         other => panic!("not leading: {other:?}"),
     }
 }
@@ -43,9 +43,9 @@ fn what_says_that_the_lease_is_gone_ends_leadership_at_once() {
     for (status, code) in answers {
         let mut candidate = Candidate::new(&[]);
         let leading = candidate.lead();
-        let Role::Leading(tenancy) = leading.role else { panic!() };
+        let Role::Leading(leadership) = leading.role else { panic!() };
         let report = renewal(&mut candidate, |o, at| refusal(o, at, status, code));
-        let ending = Ending { term: tenancy.term, reason: EndingReason::LeaseLost };
+        let ending = Ending { term: leadership.term, reason: EndingReason::LeaseLost };
         assert_eq!(report.ending, Some(ending), "{status} {code}");
         assert_eq!(report.role, Role::Undecided);
         assert_eq!(report.problems[0].class, ProblemClass::LeaseLost);
@@ -160,7 +160,7 @@ fn waking_after_the_validity_ends_leadership_without_a_request() {
 }
 
 #[test]
-fn after_a_lost_tenancy_the_next_term_is_higher() {
+fn after_a_lost_leadership_the_next_term_is_higher() {
     let mut candidate = Candidate::new(&[]);
     let first = candidate.lead();
     let Role::Leading(first) = first.role else { panic!() };

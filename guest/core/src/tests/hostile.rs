@@ -172,8 +172,8 @@ fn a_term_that_no_election_reaches_is_refused_and_nothing_is_acquired() {
         Operation::Look { .. } => seen(o, at, "available", &incumbent(years(9))),
         _ => available(o, at),
     });
-    let Role::Leading(tenancy) = report.role else { panic!("{report:?}") };
-    assert_eq!(tenancy.term, years(9) + 1);
+    let Role::Leading(leadership) = report.role else { panic!("{report:?}") };
+    assert_eq!(leadership.term, years(9) + 1);
 }
 
 #[test]

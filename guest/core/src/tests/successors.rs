@@ -74,8 +74,8 @@ fn no_lease_is_given_to_a_successor_that_looks_for_it_no_more() {
                 (variable::REQUEST_TIMEOUT, &word),
             ]);
             let report = leader.lead();
-            let Role::Leading(tenancy) = report.role else { panic!("{report:?}") };
-            let term = tenancy.term.to_string();
+            let Role::Leading(leadership) = report.role else { panic!("{report:?}") };
+            let term = leadership.term.to_string();
             let fields = [
                 ("tenurecandidate", "second"),
                 ("tenurelease", CALLED),

@@ -9,10 +9,10 @@ fn wins_a_free_lease_and_raises_the_term() {
     assert_eq!(candidate.verbs(), ["look at blob", "acquire lease", "write record"]);
     let Operation::Acquire { if_match, .. } = &candidate.asked[1].operation else { panic!() };
     assert_eq!(if_match.as_ref().unwrap().0, "\"1\"");
-    let Role::Leading(tenancy) = report.role else { panic!() };
-    assert_eq!(tenancy.term, ORIGIN_SECONDS + 101);
+    let Role::Leading(leadership) = report.role else { panic!() };
+    assert_eq!(leadership.term, ORIGIN_SECONDS + 101);
     // Counted from before the acquire was sent, 10 ms after the step began.
-    assert_eq!(tenancy.valid_for, seconds(12) + millis(10));
+    assert_eq!(leadership.valid_for, seconds(12) + millis(10));
     assert_eq!(report.again_in, seconds(4) + millis(10));
     assert_eq!(report.problems, []);
 }
@@ -50,8 +50,8 @@ fn without_a_record_the_second_is_waited_out() {
     assert_eq!(candidate.verbs(), ["write record"]);
     assert!(candidate.asked[0].sent >= seconds(101));
     // A leader that was elected in the same second had ORIGIN_SECONDS + 101 at the most.
-    let Role::Leading(tenancy) = report.role else { panic!("{report:?}") };
-    assert_eq!(tenancy.term, ORIGIN_SECONDS + 102);
+    let Role::Leading(leadership) = report.role else { panic!("{report:?}") };
+    assert_eq!(leadership.term, ORIGIN_SECONDS + 102);
 }
 
 #[test]
@@ -114,8 +114,8 @@ fn the_term_rises_above_the_record_and_above_the_service_time() {
             Operation::Look { .. } => seen(o, at, "expired", &incumbent(recorded)),
             _ => available(o, at),
         });
-        let Role::Leading(tenancy) = report.role else { panic!("{report:?}") };
-        assert_eq!(tenancy.term, won);
+        let Role::Leading(leadership) = report.role else { panic!("{report:?}") };
+        assert_eq!(leadership.term, won);
     }
 }
 
@@ -161,8 +161,8 @@ fn an_acquire_without_answer_is_repeated_with_the_same_id_and_counts_from_its_ow
         })
         .collect();
     assert_eq!(ids[0], ids[1]);
-    let Role::Leading(tenancy) = report.role else { panic!("{report:?}") };
-    assert_eq!(tenancy.valid_for, candidate.asked[2].sent - seconds(100) + seconds(12));
+    let Role::Leading(leadership) = report.role else { panic!("{report:?}") };
+    assert_eq!(leadership.valid_for, candidate.asked[2].sent - seconds(100) + seconds(12));
     assert_eq!(report.problems, []);
 }
 

@@ -162,10 +162,10 @@ async fn a_leader_comes_first_and_its_renewal_counts_from_when_it_was_sent() {
     looked.unwrap().unwrap().unwrap().unwrap();
     let renewal = renewal.unwrap();
     assert_eq!(leader.waited(), Some(Duration::from_secs(3)));
-    let Role::Leading(tenancy) = renewal.role else { panic!("{renewal:?}") };
+    let Role::Leading(leadership) = renewal.role else { panic!("{renewal:?}") };
     assert!(renewal.renewed, "{renewal:?}");
     // The lease less the margin from when it was sent, told from when it was asked for.
-    assert_eq!(Duration::from_nanos(tenancy.valid_for), Duration::from_secs(15 + 3));
+    assert_eq!(Duration::from_nanos(leadership.valid_for), Duration::from_secs(15 + 3));
     open.add_permits(MANY);
     looks.join_all().await;
 }

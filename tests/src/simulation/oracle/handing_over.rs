@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use super::super::fault::{Fault, Step};
 use super::super::history::{Answer, Entry, History, Periods, What, Who, Win};
 use super::super::world::Millis;
-use super::calm::{Calm, Tenancy, between, four_round_trips, is_over, slowly};
+use super::calm::{Calm, Leadership, between, four_round_trips, is_over, slowly};
 use super::{Violation, violation};
 
 /// A successor comes within two polls of its leader, so long, and the time of so many requests.
@@ -61,7 +61,7 @@ pub fn handing_over(history: &History) -> Vec<Violation> {
 }
 
 fn orders(history: &History) -> Vec<Violation> {
-    let (calm, tenancies, wins) = (Calm::of(history), Tenancy::all(history), history.wins());
+    let (calm, leaderships, wins) = (Calm::of(history), Leadership::all(history), history.wins());
     let over = history.entries.last().map_or(0, |entry| entry.at);
     let mut violations = Vec::new();
     for (index, Entry { at, what }) in history.entries.iter().enumerate() {
@@ -85,7 +85,7 @@ fn orders(history: &History) -> Vec<Violation> {
         let requests = NAMING_REQUESTS + TO_COME_REQUESTS + GIVING_REQUESTS;
         let end = order.taken_in() + order.to_come() + slowly(history.grace);
         let end = end + requests * 2 * history.latency;
-        let leads = tenancies.iter().any(|t| t.who == who && t.from <= *at && t.to >= *at);
+        let leads = leaderships.iter().any(|t| t.who == who && t.from <= *at && t.to >= *at);
         // Candidates leave what strangers wrote where announcements are left.
         let taken = between(history, 0, end)
             .iter()

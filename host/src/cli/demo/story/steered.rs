@@ -10,7 +10,7 @@ const KEPT: usize = 200;
 impl Story {
     /// Who leads, and may act: what the last one that was elected is, as long as its time lasts.
     pub(in super::super) fn holder(&self, now: Duration) -> Option<usize> {
-        let last = self.tenancies.last()?;
+        let last = self.leaderships.last()?;
         (last.ended.is_none() && now < last.valid_until).then_some(last.who)
     }
 
@@ -94,7 +94,7 @@ impl Story {
         }
         let hindered = matches!(vacancy, Some((Cause::Freeze | Cause::Partition, _)))
             || lane.is_cut_off()
-            || self.tenancies.last().is_some_and(|last| last.who != who);
+            || self.leaderships.last().is_some_and(|last| last.who != who);
         if state == Some(State::Leads) && hindered {
             lane.enter(at, State::Follows);
             return Some(format!("{} leads no longer: its time has run out.", self.name(who)));
@@ -115,8 +115,8 @@ impl Story {
         let excess = self.notes.len().saturating_sub(KEPT);
         self.notes.drain(..excess);
         self.notes_forgotten += excess;
-        let excess = self.tenancies.len().saturating_sub(KEPT);
-        self.tenancies.drain(..excess);
+        let excess = self.leaderships.len().saturating_sub(KEPT);
+        self.leaderships.drain(..excess);
         let excess = self.take_overs.len().saturating_sub(KEPT);
         self.take_overs.drain(..excess);
     }
@@ -236,7 +236,7 @@ mod tests {
             story.forget(ms((at + 6_000).saturating_sub(60_000)));
         }
         assert!(story.turns.len() <= 7, "{}", story.turns.len());
-        assert_eq!((story.notes.len(), story.tenancies.len()), (KEPT, KEPT));
+        assert_eq!((story.notes.len(), story.leaderships.len()), (KEPT, KEPT));
         assert!(story.lanes.iter().all(|lane| lane.size() < 40));
         assert!(story.notes_told() > 4_000, "each one counts: {}", story.notes_told());
         assert_eq!(story.notes_since(0).count(), KEPT);

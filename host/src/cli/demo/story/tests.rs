@@ -14,7 +14,7 @@ fn a_take_over_is_measured_from_the_kill() {
     assert_eq!(story.lost, 0);
     assert_eq!(story.turns[0].ended, Some(ms(2_310)));
     assert!(!story.turns[0].done());
-    assert_eq!(story.tenancies[0].ended, Some((ms(2_310), "killed".to_owned())));
+    assert_eq!(story.leaderships[0].ended, Some((ms(2_310), "killed".to_owned())));
 
     story.elects(15_300, 1, 1015);
     assert_eq!(story.leader(), Some(1));
@@ -41,7 +41,7 @@ fn a_leader_that_was_asked_leaves_in_good_order() {
     story.tells(3_020, 0, What::Ended("exit status: 0".to_owned()));
     story.elects(4_000, 2, 1004);
     assert_eq!(story.lost, 0);
-    assert_eq!(story.tenancies[0].ended, Some((ms(3_010), "stopped".to_owned())));
+    assert_eq!(story.leaderships[0].ended, Some((ms(3_010), "stopped".to_owned())));
     assert_eq!(story.take_overs, [TakeOver { cause: Cause::Stop, after: ms(1_000) }]);
     assert!(story.notes.iter().all(|note| note.kind != Kind::Problem), "{:?}", story.notes);
 }
