@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use tenure::clock::{BootClock, Clock};
 use tenure::component::{ComponentError, Engine};
-use tenure::contract::{Event as Word, Leadership, Memory, Report, Role};
+use tenure::contract::{Event as Word, Leadership, Report, Role, State};
 use tenure::egress::AllowList;
 use tenure::handler::{BoxFuture, ComponentHandler, Handler, Options, TurnEnd};
 use tenure::runner::{Elector, Event, Runner};
@@ -105,7 +105,7 @@ struct Script {
 impl Elector for Script {
     async fn step(
         &self,
-        _: Option<Memory>,
+        _: Option<State>,
         elapsed: Duration,
         word: Option<Word>,
     ) -> Result<Report, ComponentError> {
@@ -127,7 +127,7 @@ impl Elector for Script {
             self.deadline.store(nanoseconds(elapsed + self.lasts), Ordering::Relaxed);
         }
         Ok(Report {
-            memory: Memory::new(Vec::new()),
+            state: State::new(Vec::new()),
             role: match begins {
                 true => Role::Leading(Leadership { term: turn.term, valid_for }),
                 false => Role::Left,

@@ -16,10 +16,10 @@ pub use crate::component::types::{
 /// All that a candidate remembers between two steps. A secret: it holds the lease id, tokens, and what secret
 /// files said. Overwritten when it is dropped.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Memory(Vec<u8>);
+pub struct State(Vec<u8>);
 
-impl Memory {
-    /// The memory that a component returned.
+impl State {
+    /// The state that a component returned.
     pub fn new(bytes: Vec<u8>) -> Self {
         Self(bytes)
     }
@@ -30,15 +30,15 @@ impl Memory {
     }
 }
 
-impl Drop for Memory {
+impl Drop for State {
     fn drop(&mut self) {
         self.0.zeroize();
     }
 }
 
-impl fmt::Debug for Memory {
+impl fmt::Debug for State {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Memory({} bytes)", self.0.len())
+        write!(f, "State({} bytes)", self.0.len())
     }
 }
 
@@ -46,7 +46,7 @@ impl fmt::Debug for Memory {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
     /// To be handed to the next step. The earlier one is void.
-    pub memory: Memory,
+    pub state: State,
     /// What the candidate is now.
     pub role: Role,
     /// The leadership that ended in this step: its work stops now.

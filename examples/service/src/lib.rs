@@ -40,11 +40,11 @@ mod service {
                 return Err(());
             }
             let start = Instant::now();
-            let (mut memory, mut event) = (None::<Vec<u8>>, None);
+            let (mut state, mut event) = (None::<Vec<u8>>, None);
             loop {
                 let taken_at = Instant::now();
                 let elapsed = nanoseconds(taken_at - start);
-                let report = election::step(memory.as_deref(), elapsed, event.as_ref());
+                let report = election::step(state.as_deref(), elapsed, event.as_ref());
                 event = None;
                 for problem in report.problems {
                     eprintln!("{:?}: {}", problem.class, problem.detail);
@@ -52,7 +52,7 @@ mod service {
                 if matches!(report.role, Role::Left) {
                     return Ok(());
                 }
-                memory = Some(report.memory);
+                state = Some(report.state);
                 if let Some(turn) = report.run {
                     let outcome = match leader_handler::on_tick(&turn) {
                         Ok(()) => Outcome::Succeeded,

@@ -41,8 +41,8 @@ use tenure_azure::lease_id::LeaseId;
 use tenure_azure::operation::{ETag, Operation, Request};
 use tenure_base::prelude::*;
 
-/// The version of the memory; another one counts as no memory.
-const MEMORY: u8 = 13;
+/// The version of the state; bytes of another one count as none.
+const VERSION: u8 = 13;
 
 /// No step sends more than this many requests before the host gets its turn.
 const MOST_REQUESTS: u32 = 16;
@@ -167,19 +167,19 @@ pub struct Step<'s> {
 }
 
 impl<'s> Step<'s> {
-    /// Begins a step at `elapsed`. Without a memory that can be read, it is the first of a
+    /// Begins a step at `elapsed`. Without state that can be read, it is the first of a
     /// new candidate.
     pub fn begin(
         settings: &'s Settings,
-        memory: Option<&[u8]>,
+        state: Option<&[u8]>,
         elapsed: Moment,
         event: Option<Event>,
         chance: &mut dyn Chance,
     ) -> Self {
-        let Postponed { events, memory } = memory.map(Postponed::read).unwrap_or_default();
+        let Postponed { events, state } = state.map(Postponed::read).unwrap_or_default();
         let mut step = Self {
             settings,
-            state: recall(&memory).unwrap_or_else(|| State {
+            state: recall(&state).unwrap_or_else(|| State {
                 nonce: chance.bits(),
                 service: ServiceClock::default(),
                 phase: Phase::Watching(Watch::at(elapsed)),
@@ -456,22 +456,22 @@ pub(super) fn patience(settings: &Settings) -> Duration {
 }
 
 fn remember(state: &State) -> Vec<u8> {
-    state::written(MEMORY, state)
+    state::written(VERSION, state)
 }
 
 /// What the files said when they were last good.
-pub(super) fn remembered_files(memory: &[u8]) -> Option<Files> {
-    recall(&Postponed::read(memory).memory).map(|state| state.files)
+pub(super) fn files_of(state: &[u8]) -> Option<Files> {
+    recall(&Postponed::read(state).state).map(|state| state.files)
 }
 
-/// Whether this is the memory of a step.
-pub(super) fn recalls(memory: &[u8]) -> bool {
-    recall(memory).is_some()
+/// Whether these bytes are the state of a candidate.
+pub(super) fn recalls(state: &[u8]) -> bool {
+    recall(state).is_some()
 }
 
-fn recall(memory: &[u8]) -> Option<State> {
-    match memory.split_first() {
-        Some((&MEMORY, state)) => state::read(state),
+fn recall(state: &[u8]) -> Option<State> {
+    match state.split_first() {
+        Some((&VERSION, state)) => state::read(state),
         _ => None,
     }
 }

@@ -7,7 +7,7 @@
 //! # Design decisions
 //!
 //! - Nothing is kept between calls. What a candidate remembers goes out as an
-//!   opaque memory and comes back in, so that every call may run on a fresh instance.
+//!   opaque state and comes back in, so that every call may run on a fresh instance.
 //! - The core asks and is answered ([`Step::next`], [`Step::answered`]); it never waits. The same
 //!   code is driven by the component, by tests with values, and by a simulation in virtual time.
 //! - It is built without `std` for the component, which would be a third of it and import terminals,

@@ -97,7 +97,7 @@ pub struct Turned {
 pub enum Next {
     /// Look at the election, and tell [`OneTurn::looked`].
     Look,
-    /// Do a step with [`OneTurn::memory`] and this event, and tell [`OneTurn::stepped`].
+    /// Do a step with [`OneTurn::state`] and this event, and tell [`OneTurn::stepped`].
     Step(Option<Event>),
     /// Wait until then.
     Wait(Moment),
@@ -116,7 +116,7 @@ pub struct OneTurn<'s> {
     patient_until: Moment,
     /// It has waited for a turn once.
     waited: bool,
-    memory: Option<Vec<u8>>,
+    state: Option<Vec<u8>>,
     /// Up to when the leadership is certain.
     valid_until: Moment,
     /// What is on record while leading, and what time it was when.
@@ -142,7 +142,7 @@ impl<'s> OneTurn<'s> {
             stage: Stage::Looking { at: now },
             patient_until: now + PATIENCE,
             waited: false,
-            memory: None,
+            state: None,
             valid_until: Moment::ZERO,
             known: None,
             result: Turned {
@@ -161,8 +161,8 @@ impl<'s> OneTurn<'s> {
 
     /// For the next step.
     #[must_use]
-    pub fn memory(&self) -> Option<&[u8]> {
-        self.memory.as_deref()
+    pub fn state(&self) -> Option<&[u8]> {
+        self.state.as_deref()
     }
 
     /// What to do at `now`.
@@ -236,7 +236,7 @@ impl<'s> OneTurn<'s> {
 
     /// Takes the report of a step that was begun at `began`.
     pub fn stepped(&mut self, report: Report, prospect: Prospect, began: Moment, now: Moment) {
-        self.memory = Some(report.memory);
+        self.state = Some(report.state);
         let failed = !report.problems.is_empty();
         self.result.problems.extend(report.problems);
         if let Prospect::Leading { record, time } = &prospect {

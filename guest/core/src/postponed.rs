@@ -1,12 +1,12 @@
 //! Steps that cannot be made, because the settings cannot be used now.
 //!
-//! Such a step decides nothing, but its event is not lost: it waits in the memory, and comes first in the
+//! Such a step decides nothing, but its event is not lost: it waits in the state, and comes first in the
 //! next step that can be made. So every event that a host told once has been told.
 
 use core::mem::discriminant;
 use core::time::Duration;
 
-use super::candidate::{recalls, remembered_files};
+use super::candidate::{files_of, recalls};
 use super::environment::{Environment, Remembered};
 use super::problem::{Problem, ProblemClass};
 use super::report::{Event, Report, Role};
@@ -18,7 +18,7 @@ use tenure_base::prelude::*;
 const PAUSE: Duration = Duration::from_secs(60);
 
 impl Settings {
-    /// As [`Settings::read`] for a candidate that has a memory: where the settings cannot be used,
+    /// As [`Settings::read`] for a candidate that has state: where the settings cannot be used,
     /// because a file is just being replaced or replaced wrongly, all files are what they were when
     /// they last could. The complaints are told beside that.
     ///
@@ -26,10 +26,10 @@ impl Settings {
     /// As [`Settings::read`].
     pub fn read_on(
         environment: impl Environment,
-        memory: Option<&[u8]>,
+        state: Option<&[u8]>,
     ) -> Result<(Self, Vec<Complaint>), Vec<Complaint>> {
         let read = Self::read_from(&environment);
-        let (complaints, files) = match (read, memory.and_then(remembered_files)) {
+        let (complaints, files) = match (read, state.and_then(files_of)) {
             (Ok(settings), _) => return Ok((settings, Vec::new())),
             (Err(complaints), None) => return Err(complaints),
             (Err(complaints), Some(files)) => (complaints, files),
@@ -45,8 +45,8 @@ impl Settings {
 impl Report {
     /// The report of a step that cannot be made, for these reasons.
     #[must_use]
-    pub fn undone(memory: Option<&[u8]>, event: Option<Event>, complaints: &[Complaint]) -> Self {
-        let mut postponed = memory.map(Postponed::read).unwrap_or_default();
+    pub fn undone(state: Option<&[u8]>, event: Option<Event>, complaints: &[Complaint]) -> Self {
+        let mut postponed = state.map(Postponed::read).unwrap_or_default();
         // A wish to leave that is repeated may not know how the turn ended.
         let known = postponed.events.iter().any(|known| matches!(known, Event::Leave(_)));
         if let Some(event) = event.filter(|event| !known || *event != Event::Leave(None)) {
@@ -56,11 +56,11 @@ impl Report {
         }
         // Who never made a step holds nothing that could be given back.
         let leaves = postponed.events.iter().any(|event| matches!(event, Event::Leave(_)));
-        let left = leaves && !recalls(&postponed.memory);
-        let memory = postponed.written();
+        let left = leaves && !recalls(&postponed.state);
+        let state = postponed.written();
         let detail = Complaint::sentences(complaints);
         Self {
-            memory,
+            state,
             role: if left { Role::Left } else { Role::Undecided },
             ending: None,
             renewed: false,

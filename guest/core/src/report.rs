@@ -152,7 +152,7 @@ impl ExchangeResult {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
     /// For the next step.
-    pub memory: Vec<u8>,
+    pub state: Vec<u8>,
     /// What the candidate is now.
     pub role: Role,
     /// Set in the step in which a leadership ended.

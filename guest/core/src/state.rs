@@ -23,11 +23,11 @@ pub fn read<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
     rest.is_empty().then_some(value)
 }
 
-/// What waits, and the memory of the last step that was made.
+/// What waits, and the state of the last step that was made.
 #[derive(Default, Serialize, Deserialize)]
 pub(super) struct Postponed {
     pub events: Vec<Event>,
-    pub memory: Vec<u8>,
+    pub state: Vec<u8>,
 }
 
 impl Postponed {
@@ -35,10 +35,10 @@ impl Postponed {
         written(POSTPONED, self)
     }
 
-    pub fn read(memory: &[u8]) -> Self {
-        match memory.split_first() {
+    pub fn read(state: &[u8]) -> Self {
+        match state.split_first() {
             Some((&POSTPONED, rest)) => read(rest).unwrap_or_default(),
-            _ => Self { events: Vec::new(), memory: memory.into() },
+            _ => Self { events: Vec::new(), state: state.into() },
         }
     }
 }

@@ -133,7 +133,7 @@ impl From<Exchange> for wit::Exchange {
 /// What a step of a candidate with these settings came to. Without settings it has no turn run.
 pub fn report(report: Report, settings: Option<&Settings>) -> wit::Report {
     wit::Report {
-        memory: report.memory,
+        state: report.state,
         role: match report.role {
             Role::Leading(leadership) => wit::Role::Leading(wit::Leadership {
                 term: leadership.term,

@@ -47,9 +47,8 @@ impl Invocation {
                     turn.looked(looked, clock.now());
                 }
                 Next::Step(event) => {
-                    let first = turn.memory().is_none();
-                    let mut step =
-                        Step::begin(settings, turn.memory(), now, event, &mut HostChance);
+                    let first = turn.state().is_none();
+                    let mut step = Step::begin(settings, turn.state(), now, event, &mut HostChance);
                     if first {
                         step = step.with_keyring(keyring.clone());
                     }

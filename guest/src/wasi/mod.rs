@@ -93,24 +93,21 @@ impl Guest for Component {
     }
 
     fn step(
-        memory: Option<wit::Memory>,
+        state: Option<wit::State>,
         elapsed: wit::Duration,
         event: Option<wit::Event>,
     ) -> wit::Report {
         let clock = StepClock::start(Duration::from_nanos(elapsed));
         let event = event.map(Into::into);
-        let (settings, complaints) = match Settings::read_on(&Host::look(), memory.as_deref()) {
+        let (settings, complaints) = match Settings::read_on(&Host::look(), state.as_deref()) {
             Ok(read) => read,
             Err(complaints) => {
-                return convert::report(
-                    Report::undone(memory.as_deref(), event, &complaints),
-                    None,
-                );
+                return convert::report(Report::undone(state.as_deref(), event, &complaints), None);
             }
         };
         let mut chance = HostChance;
         let mut step =
-            Step::begin(&settings, memory.as_deref(), clock.started(), event, &mut chance);
+            Step::begin(&settings, state.as_deref(), clock.started(), event, &mut chance);
         step.complain(&complaints, clock.started());
         convert::report(drive(&mut step, &settings, &|| clock.now()), Some(&settings))
     }

@@ -9,7 +9,7 @@ use super::places::{Place, Urgency};
 use super::surroundings::{Carrier, Surroundings};
 use crate::clock::{Clock, Reading};
 use crate::compose::LEADER_HANDLER;
-use crate::contract::{Complaint, Event, Memory, Needs, Problem, Report, Role, Snapshot};
+use crate::contract::{Complaint, Event, Needs, Problem, Report, Role, Snapshot, State};
 use crate::egress::{
     AllowList, Answers, Authorities, Budget, Clients, Gate, InvalidOrigin, Policy,
 };
@@ -226,14 +226,14 @@ impl ElectionComponent {
     ///
     /// # Errors
     ///
-    /// When the component trapped or broke its contract. Its memory is void then.
+    /// When the component trapped or broke its contract. Its state is void then.
     pub async fn step(
         &self,
-        memory: Option<&Memory>,
+        state: Option<&State>,
         elapsed: Duration,
         event: Option<Event>,
     ) -> Result<Report, ComponentError> {
-        let memory = memory.map(Memory::as_bytes);
+        let state = state.map(State::as_bytes);
         let asked = self.clock.now();
         let urgency = self.urgency(asked);
         self.last().waited = None;
@@ -247,7 +247,7 @@ impl ElectionComponent {
             // a step that waited and judged it in one that did not, and would then not wait out
             // what has to be waited out.
             late = self.clock.now().saturating_sub(asked);
-            (memory, nanoseconds(elapsed.saturating_add(late)), event)
+            (state, nanoseconds(elapsed.saturating_add(late)), event)
         };
         let result = self.call_at(place, &self.functions.step, arguments).await;
         let mut report: types::Report = match result {
@@ -265,7 +265,7 @@ impl ElectionComponent {
         };
         count_from_earlier(&mut report, late);
         Ok(Report {
-            memory: Memory::new(report.memory),
+            state: State::new(report.state),
             role: report.role,
             ending: report.ending,
             renewed: report.renewed,

@@ -5,7 +5,7 @@ mod many;
 use super::{CheckError, ElectionComponent, Engine, Network, NetworkFailure, Surroundings};
 use crate::clock::virtual_time::VirtualClock;
 use crate::clock::{BootClock, Clock};
-use crate::contract::{Event, LeaseState, Memory, Role};
+use crate::contract::{Event, LeaseState, Role, State};
 use crate::handler::BoxFuture;
 use crate::settings::{Settings, names};
 use bytes::Bytes;
@@ -64,14 +64,14 @@ async fn it_is_elected_seen_and_leaves() {
     let mut report = component.step(None, clock.now(), None).await.unwrap();
     while !matches!(report.role, Role::Leading(_)) {
         clock.sleep_until(clock.now() + report.again_in).await;
-        report = component.step(Some(&report.memory), clock.now(), None).await.unwrap();
+        report = component.step(Some(&report.state), clock.now(), None).await.unwrap();
     }
     let during = component.inspect().await.unwrap().unwrap();
     assert_eq!(during.lease, LeaseState::Leased);
     assert_eq!(during.incumbent.unwrap().name, "a");
 
     let left =
-        component.step(Some(&report.memory), clock.now(), Some(Event::Leave(None))).await.unwrap();
+        component.step(Some(&report.state), clock.now(), Some(Event::Leave(None))).await.unwrap();
     assert_eq!(left.role, Role::Left);
     let after = component.inspect().await.unwrap().unwrap();
     assert_eq!(after.lease, LeaseState::Available);
@@ -127,8 +127,8 @@ fn surroundings(network: impl Network + 'static, seed: u64) -> Surroundings {
     }
 }
 
-/// The memory of a candidate that has found nobody to lead.
-fn first_memory(engine: &Engine, seed: u64) -> Memory {
+/// The state of a candidate that has found nobody to lead.
+fn first_state(engine: &Engine, seed: u64) -> State {
     VirtualClock::run(async |clock| {
         let network = Wireless(Mutex::new(Service::new(vec![Account::emulator()], 1)));
         let settings = Settings::new()
@@ -139,16 +139,16 @@ fn first_memory(engine: &Engine, seed: u64) -> Memory {
         let component = component.in_surroundings(surroundings(network, seed));
         let report = component.step(None, clock.now(), None).await.unwrap();
         assert!(report.problems.is_empty(), "{:?}", report.problems);
-        report.memory
+        report.state
     })
 }
 
 #[test]
 fn in_surroundings_of_its_own_a_run_repeats_exactly() {
     let engine = Engine::new().unwrap().uninterrupted();
-    let memory = first_memory(&engine, 7);
-    assert_eq!(memory, first_memory(&engine, 7));
-    assert_ne!(memory, first_memory(&engine, 8));
+    let state = first_state(&engine, 7);
+    assert_eq!(state, first_state(&engine, 7));
+    assert_ne!(state, first_state(&engine, 8));
 }
 
 #[tokio::test]
@@ -169,21 +169,21 @@ async fn an_event_of_a_step_that_could_not_be_made_comes_first_in_the_next_one()
     assert!(undone.exchanges.is_empty());
 
     write(&store.connection_string());
-    let done = component.step(Some(&undone.memory), clock.now(), None).await.unwrap();
+    let done = component.step(Some(&undone.state), clock.now(), None).await.unwrap();
     assert!(done.problems.is_empty(), "{:?}", done.problems);
     let asked: Vec<_> = done.exchanges.iter().map(|exchange| exchange.what.as_str()).collect();
     assert_eq!(asked, ["look at blob"], "it was paused");
 
     write("AccountName=");
     let event = Some(Event::Resume);
-    let resumed = component.step(Some(&done.memory), clock.now(), event).await.unwrap();
+    let resumed = component.step(Some(&done.state), clock.now(), event).await.unwrap();
     assert!(resumed.problems[0].detail.contains("What was read before is used"), "{resumed:?}");
     let mut report = resumed;
     while !matches!(report.role, Role::Leading(_)) {
         clock.sleep_until(clock.now() + report.again_in).await;
-        report = component.step(Some(&report.memory), clock.now(), None).await.unwrap();
+        report = component.step(Some(&report.state), clock.now(), None).await.unwrap();
     }
     let left =
-        component.step(Some(&report.memory), clock.now(), Some(Event::Leave(None))).await.unwrap();
+        component.step(Some(&report.state), clock.now(), Some(Event::Leave(None))).await.unwrap();
     assert_eq!(left.role, Role::Left);
 }

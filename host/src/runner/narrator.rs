@@ -51,7 +51,7 @@ impl Narrator {
         }
     }
 
-    /// The candidate lost its memory, and its leadership with it.
+    /// The candidate lost its state, and its leadership with it.
     pub(super) fn forget(&mut self, events: &dyn Fn(Event)) {
         self.following = None;
         if let Some(term) = self.leading.take() {

@@ -10,7 +10,7 @@ use crate::Deadline;
 use crate::clock::{Clock, virtual_time::VirtualClock};
 use crate::component::ComponentError;
 use crate::contract::{
-    Ending, EndingReason, Event as Word, Leadership, Memory, Outcome, Report, Role, Turn,
+    Ending, EndingReason, Event as Word, Leadership, Outcome, Report, Role, State, Turn,
 };
 use crate::handler::{BoxFuture, Handler, TurnEnd};
 use std::collections::VecDeque;
@@ -93,7 +93,7 @@ impl Reply {
 
 fn reply(role: Role) -> Reply {
     let report = Report {
-        memory: Memory::new(vec![1]),
+        state: State::new(vec![1]),
         role,
         ending: None,
         renewed: false,
@@ -142,12 +142,12 @@ fn trap() -> Reply {
 impl Elector for Script {
     async fn step(
         &self,
-        memory: Option<Memory>,
+        state: Option<State>,
         elapsed: Duration,
         word: Option<Word>,
     ) -> Result<Report, ComponentError> {
         assert_eq!(elapsed, self.log.clock.now());
-        let known = if memory.is_some() { "" } else { " as new" };
+        let known = if state.is_some() { "" } else { " as new" };
         self.log.add(match &word {
             None => format!("step{known}"),
             Some(Word::Leave(None)) => format!("step{known}: leave"),

@@ -4,7 +4,7 @@ use super::board::Readiness;
 use super::*;
 use crate::clock::BootClock;
 use crate::contract::{
-    Exchange, ExchangeResult, Incumbent, Leadership, Memory, Problem, ProblemClass, Report, Role,
+    Exchange, ExchangeResult, Incumbent, Leadership, Problem, ProblemClass, Report, Role, State,
     Turn,
 };
 use crate::runner::{Event, Order};
@@ -25,7 +25,7 @@ pub(super) fn report(role: Role, results: &[ExchangeResult]) -> Report {
         took: 5_000_000,
     };
     Report {
-        memory: Memory::new(vec![1]),
+        state: State::new(vec![1]),
         role,
         ending: None,
         renewed: false,

@@ -25,7 +25,7 @@ pub struct Process {
     /// Since when.
     pub leaving: Option<Instant>,
     pub(super) said_goodbye: bool,
-    pub memory: Option<Known<Vec<u8>>>,
+    pub state: Option<Known<Vec<u8>>>,
     /// When the next step is due.
     pub(super) next: Instant,
     pub(super) word: Option<Word>,
@@ -82,14 +82,14 @@ pub enum Moved {
 }
 
 impl Process {
-    pub fn new(candidate: usize, life: u8, now: Instant, memory: Option<Known<Vec<u8>>>) -> Self {
+    pub fn new(candidate: usize, life: u8, now: Instant, state: Option<Known<Vec<u8>>>) -> Self {
         Self {
             candidate,
             life,
             frozen: false,
             leaving: None,
             said_goodbye: false,
-            memory,
+            state,
             next: now,
             word: None,
             order: None,

@@ -47,8 +47,8 @@ pub enum Flaw {
     NoDeadline,
     /// Acquire and record writes carry no condition that could fail.
     NoCondition,
-    /// A process that starts again gets the memory of its predecessor.
-    OldMemory,
+    /// A process that starts again gets the state of its predecessor.
+    OldState,
 }
 
 /// All that does not change on a path.

@@ -57,7 +57,7 @@ pub(super) struct Candidate {
     life: u8,
     pub(super) process: Option<Known<Process>>,
     /// Of the process that ended, where it is kept.
-    old_memory: Option<Known<Vec<u8>>>,
+    old_state: Option<Known<Vec<u8>>>,
 }
 
 /// A request on its way to the store.
@@ -121,7 +121,7 @@ impl State {
             service: Known::by(service, digest),
             writes: 0,
             candidates: vec![
-                Candidate { life: 0, process: None, old_memory: None };
+                Candidate { life: 0, process: None, old_state: None };
                 scope.bounds.candidates
             ],
             requests: Vec::new(),
@@ -144,9 +144,9 @@ impl State {
         self.candidates.iter().filter_map(|place| place.process.as_deref())
     }
 
-    fn start(&mut self, candidate: usize, memory: Option<Known<Vec<u8>>>) {
+    fn start(&mut self, candidate: usize, state: Option<Known<Vec<u8>>>) {
         let place = &mut self.candidates[candidate];
-        let process = Process::new(candidate, place.life, self.now, memory);
+        let process = Process::new(candidate, place.life, self.now, state);
         place.process = Some(Known::new(process));
         self.push(candidate, Push::GoOn);
     }
@@ -155,15 +155,15 @@ impl State {
     pub(super) fn restart(&mut self, candidate: usize) {
         let place = &mut self.candidates[candidate];
         place.life += 1;
-        let memory = place.old_memory.take();
-        self.start(candidate, memory);
+        let state = place.old_state.take();
+        self.start(candidate, state);
     }
 
     /// The process is no more. What it sent may still arrive, at any time.
     pub(super) fn end(&mut self, candidate: usize) {
         let ended = self.candidates[candidate].process.take();
-        if self.scope.flaw == Some(Flaw::OldMemory) {
-            self.candidates[candidate].old_memory = ended.and_then(|ended| ended.memory.clone());
+        if self.scope.flaw == Some(Flaw::OldState) {
+            self.candidates[candidate].old_state = ended.and_then(|ended| ended.state.clone());
         }
         self.nobody_awaits(candidate);
         self.delay(candidate);

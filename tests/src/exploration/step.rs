@@ -74,11 +74,11 @@ impl Process {
             Word::Leave => Event::Leave(None),
             Word::HandOver => Event::HandOver(scope.other(self.candidate).into()),
         });
-        let memory = self.memory.clone();
-        let history = digest(&(&memory, now, word));
+        let state = self.state.clone();
+        let history = digest(&(&state, now, word));
         let settings = &scope.settings[self.candidate];
-        let memory = memory.as_ref().map(|memory| memory.as_slice());
-        let step = Step::begin(settings, memory, moment(now), event, &mut self.draws(now));
+        let state = state.as_ref().map(|state| state.as_slice());
+        let step = Step::begin(settings, state, moment(now), event, &mut self.draws(now));
         Some((step, history))
     }
 
@@ -128,7 +128,7 @@ impl Process {
         }
         self.leads = matches!(report.role, Role::Leading(_));
         self.hands_over = report.successor.is_some();
-        self.memory = Some(Known::new(report.memory));
+        self.state = Some(Known::new(report.state));
         self.next = scope.instant(moment(began) + report.again_in);
         if report.role == Role::Left {
             return Moved::Ended;

@@ -36,7 +36,7 @@ fn outcome(outcome: wit::Outcome) -> core::Outcome {
 #[must_use]
 pub fn report(report: core::Report) -> wit::Report {
     wit::Report {
-        memory: wit::Memory::new(report.memory),
+        state: wit::State::new(report.state),
         role: role(report.role),
         ending: report.ending.map(|ending| wit::Ending {
             term: ending.term,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tenure::component::{ComponentError, ElectionComponent, Network, NetworkFailure, Surroundings};
-use tenure::contract::{EndingReason, Event, Memory, Report, Role};
+use tenure::contract::{EndingReason, Event, Report, Role, State};
 use tenure::handler::BoxFuture;
 use tenure::runner::Elector;
 use tenure::settings::Settings as HostSettings;
@@ -128,15 +128,15 @@ pub(super) const OF_CANDIDATES: u64 = 3_000;
 impl Elector for SimElector {
     async fn step(
         &self,
-        memory: Option<Memory>,
+        state: Option<State>,
         elapsed: Duration,
         event: Option<Event>,
     ) -> Result<Report, ComponentError> {
         let step = async {
             match &self.of {
-                Of::Native(native) => Ok(native.step(memory, elapsed, event).await),
+                Of::Native(native) => Ok(native.step(state, elapsed, event).await),
                 Of::Component(component) => {
-                    let report = component.step(memory.as_ref(), elapsed, event).await?;
+                    let report = component.step(state.as_ref(), elapsed, event).await?;
                     let problems = report.problems.iter().map(|problem| problem.detail.as_str());
                     heard(&self.world, self.who, problems);
                     Ok(report)

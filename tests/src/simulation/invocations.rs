@@ -78,8 +78,8 @@ impl Invocation {
                     turn.looked(look, self.native.now());
                 }
                 Next::Step(event) => {
-                    let memory = turn.memory();
-                    let mut step = self.native.begin(settings, memory, now, event);
+                    let state = turn.state();
+                    let mut step = self.native.begin(settings, state, now, event);
                     let report = self.native.drive(settings, &mut step).await;
                     let after = self.native.now();
                     let prospect = Step::prospect(&step, after);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tenure::clock::{Clock, Reading};
 use tenure::component::ComponentError;
-use tenure::contract::{Event as Word, Leadership, Memory, Report, Role};
+use tenure::contract::{Event as Word, Leadership, Report, Role, State};
 use tenure::runner::{Elector, Event, Runner};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
@@ -31,14 +31,14 @@ struct Script {
 impl Elector for Script {
     async fn step(
         &self,
-        _: Option<Memory>,
+        _: Option<State>,
         elapsed: Duration,
         word: Option<Word>,
     ) -> Result<Report, ComponentError> {
         let step = self.steps.fetch_add(1, Ordering::SeqCst);
         assert!(self.clock.now() >= elapsed);
         let mut report = Report {
-            memory: Memory::new(Vec::new()),
+            state: State::new(Vec::new()),
             role: Role::Left,
             ending: None,
             renewed: step > 0,

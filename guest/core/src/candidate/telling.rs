@@ -91,7 +91,7 @@ impl Step<'_> {
             },
         };
         Report {
-            memory: remember(&self.state),
+            state: remember(&self.state),
             role,
             ending: self.ending,
             renewed: self.renewed,

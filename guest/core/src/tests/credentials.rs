@@ -265,7 +265,7 @@ fn a_file_that_is_just_being_replaced_is_what_it_was() {
         file: Rc::new(RefCell::new(Ok("a2V5b25l\n"))),
     };
     let date = instant(seconds(1));
-    let read = |memory: Option<&[u8]>| Settings::read_on(&place, memory);
+    let read = |state: Option<&[u8]>| Settings::read_on(&place, state);
     let signed = |settings: &Settings| {
         let operation = Operation::Look { lease: None };
         let ask = Ask { operation, timeout: seconds(3), pass: Pass::Own };
@@ -286,9 +286,9 @@ fn a_file_that_is_just_being_replaced_is_what_it_was() {
     );
     let Todo::Send(_) = step.next(seconds(1)) else { panic!("it acquires") };
     step.answered(seconds(1), seconds(1), date, failure(FailureKind::Timeout), &mut chance);
-    let memory = loop {
+    let state = loop {
         match step.next(seconds(2)) {
-            Todo::Rest(report) => break report.memory,
+            Todo::Rest(report) => break report.state,
             _ => step.answered(
                 seconds(2),
                 seconds(2),
@@ -301,10 +301,10 @@ fn a_file_that_is_just_being_replaced_is_what_it_was() {
     for wrong in [Err(Unreadable::Missing), Ok(""), Ok("not base64!")] {
         *place.file.borrow_mut() = wrong;
         assert!(read(None).is_err(), "{wrong:?}");
-        let (settings, complaints) = read(Some(&memory)).unwrap();
+        let (settings, complaints) = read(Some(&state)).unwrap();
         assert_eq!(signed(&settings), before, "{wrong:?}");
         assert_eq!(complaints.len(), 1, "{complaints:?}");
-        let mut step = Step::begin(&settings, Some(&memory), seconds(3), None, &mut chance);
+        let mut step = Step::begin(&settings, Some(&state), seconds(3), None, &mut chance);
         step.complain(&complaints, seconds(3));
         let report = loop {
             match step.next(seconds(3)) {
@@ -320,10 +320,10 @@ fn a_file_that_is_just_being_replaced_is_what_it_was() {
         };
         let told = &report.problems[0].detail;
         assert!(told.contains("What was read before is used"), "{told}");
-        assert!(Settings::read_on(&place, Some(&report.memory)).is_ok(), "and is kept in mind");
+        assert!(Settings::read_on(&place, Some(&report.state)).is_ok(), "and is kept in mind");
     }
     *place.file.borrow_mut() = Ok("\u{feff}a2V5dHdv");
-    let (settings, complaints) = read(Some(&memory)).unwrap();
+    let (settings, complaints) = read(Some(&state)).unwrap();
     assert_eq!(complaints, []);
     assert_ne!(signed(&settings), before, "the new one is used");
 }

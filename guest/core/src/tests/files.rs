@@ -38,17 +38,17 @@ impl Place {
     /// One step, as the component makes it.
     fn step(
         &self,
-        memory: Option<&[u8]>,
+        state: Option<&[u8]>,
         now: Moment,
         event: Option<Event>,
         service: impl Fn(&Operation, Moment) -> Reply,
     ) -> (Report, Vec<&'static str>) {
         let mut chance = Counter(now.as_secs());
-        let (settings, complaints) = match Settings::read_on(self, memory) {
+        let (settings, complaints) = match Settings::read_on(self, state) {
             Ok(read) => read,
-            Err(complaints) => return (Report::undone(memory, event, &complaints), Vec::new()),
+            Err(complaints) => return (Report::undone(state, event, &complaints), Vec::new()),
         };
-        let mut step = Step::begin(&settings, memory, now, event, &mut chance);
+        let mut step = Step::begin(&settings, state, now, event, &mut chance);
         step.complain(&complaints, now);
         let mut asked = Vec::new();
         loop {
@@ -82,7 +82,7 @@ fn files_that_fit_together_no_more_are_what_they_were_and_the_leader_leads_on() 
     place.write("/run/string", other);
     for _ in 0..60 {
         let event = (ran > 0).then_some(Event::TurnEnded(Outcome::Succeeded));
-        let (next, _) = place.step(Some(&report.memory), now, event, available);
+        let (next, _) = place.step(Some(&report.state), now, event, available);
         assert!(matches!(next.role, Role::Leading(_)), "at {now:?}: {next:?}");
         ran += u32::from(next.run.is_some());
         for problem in &next.problems {
@@ -95,7 +95,7 @@ fn files_that_fit_together_no_more_are_what_they_were_and_the_leader_leads_on() 
     }
     assert!(ran > 5 && now > seconds(130), "{ran} turns");
     place.write("/run/string", "AccountName=tenure;AccountKey=a2V5dHdv");
-    let (next, _) = place.step(Some(&report.memory), now + seconds(61), None, available);
+    let (next, _) = place.step(Some(&report.state), now + seconds(61), None, available);
     assert_eq!(next.problems, []);
 }
 
@@ -122,11 +122,11 @@ fn the_files_are_what_they_were_all_or_none() {
     // Two that belong together are being replaced: the first is not there yet.
     place.files.borrow_mut().remove("/run/one");
     place.write("/run/two", "bmV3a2V5");
-    let (settings, complaints) = Settings::read_on(&place, Some(&report.memory)).unwrap();
+    let (settings, complaints) = Settings::read_on(&place, Some(&report.state)).unwrap();
     assert_eq!(complaints.len(), 1, "{complaints:?}");
     assert_eq!(signed(&settings), before);
     place.write("/run/one", "bmV3b25l");
-    let (settings, complaints) = Settings::read_on(&place, Some(&report.memory)).unwrap();
+    let (settings, complaints) = Settings::read_on(&place, Some(&report.state)).unwrap();
     assert_eq!(complaints, []);
     assert!(signed(&settings).iter().zip(&before).all(|(now, before)| now != before));
 }
@@ -138,20 +138,19 @@ fn a_step_that_cannot_be_made_keeps_its_event() {
     let (report, _) = place.step(None, seconds(100), Some(Event::Pause), available);
     assert_eq!(report.problems[0].class, ProblemClass::Configuration);
     // Called early, for other events, and by the clock.
-    let (report, _) =
-        place.step(Some(&report.memory), seconds(101), Some(Event::Resume), available);
-    let (report, _) = place.step(Some(&report.memory), seconds(102), Some(Event::Pause), available);
-    let (mut report, _) = place.step(Some(&report.memory), seconds(103), None, available);
+    let (report, _) = place.step(Some(&report.state), seconds(101), Some(Event::Resume), available);
+    let (report, _) = place.step(Some(&report.state), seconds(102), Some(Event::Pause), available);
+    let (mut report, _) = place.step(Some(&report.state), seconds(103), None, available);
     place.write("/run/string", GOOD);
     for second in 104..120 {
-        let (next, asked) = place.step(Some(&report.memory), seconds(second), None, available);
+        let (next, asked) = place.step(Some(&report.state), seconds(second), None, available);
         assert!(!asked.contains(&"acquire lease"), "paused, and yet it contends");
         report = next;
     }
     let event = Some(Event::Resume);
-    let (mut report, _) = place.step(Some(&report.memory), seconds(120), event, available);
+    let (mut report, _) = place.step(Some(&report.state), seconds(120), event, available);
     for second in 121..130 {
-        report = place.step(Some(&report.memory), seconds(second), None, available).0;
+        report = place.step(Some(&report.state), seconds(second), None, available).0;
     }
     assert!(matches!(report.role, Role::Leading(_)), "{report:?}");
 }
@@ -162,7 +161,7 @@ fn one_that_never_made_a_step_leaves_at_once() {
     let (report, _) = place.step(None, seconds(100), None, available);
     assert_eq!(report.role, Role::Undecided);
     let event = Some(Event::Leave(None));
-    let (report, _) = place.step(Some(&report.memory), seconds(101), event, available);
+    let (report, _) = place.step(Some(&report.state), seconds(101), event, available);
     assert_eq!(report.role, Role::Left);
 }
 
@@ -181,7 +180,7 @@ fn a_wish_to_leave_that_is_repeated_does_not_lose_the_outcome_of_the_turn() {
     assert!(report.run.is_some(), "{report:?}");
     for outcome in [Some(Outcome::Succeeded), None] {
         let event = Some(Event::Leave(outcome));
-        candidate.memory = Some(Report::undone(candidate.memory.as_deref(), event, &[]).memory);
+        candidate.state = Some(Report::undone(candidate.state.as_deref(), event, &[]).state);
     }
     candidate.step(None, available);
     assert_eq!(candidate.verbs(), ["write record", "release lease"]);
@@ -192,11 +191,11 @@ fn a_wish_to_leave_that_is_repeated_does_not_lose_the_outcome_of_the_turn() {
 #[test]
 fn many_events_of_steps_that_cannot_be_made_take_no_endless_room() {
     let place = Place::new(&[ACCOUNT, STRING_FILE]);
-    let mut memory = None;
+    let mut state = None;
     for second in 0..10_000 {
         let event = if second % 2 == 0 { Event::Pause } else { Event::Resume };
-        let (report, _) = place.step(memory.as_deref(), seconds(second), Some(event), available);
-        memory = Some(report.memory);
+        let (report, _) = place.step(state.as_deref(), seconds(second), Some(event), available);
+        state = Some(report.state);
     }
-    assert!(memory.unwrap().len() < 4_096);
+    assert!(state.unwrap().len() < 4_096);
 }

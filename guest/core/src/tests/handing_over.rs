@@ -310,7 +310,7 @@ fn of_two_of_one_name_one_leads() {
 fn the_lease_is_given_away_only_when_the_work_was_seen_stopped() {
     let every = [(variable::EVERY, "1s")];
     let mut scene = Scene::new(vec![named("first", &every), named("second", &every)]);
-    let turn = |scene: &Scene| scene.candidates[0].0.memory.clone();
+    let turn = |scene: &Scene| scene.candidates[0].0.state.clone();
     assert!(turn(&scene).is_some());
     scene.hand_over("second");
     scene.run(seconds(8));
@@ -456,7 +456,7 @@ fn a_successor_has_one_lease_id_in_a_term_however_often_it_is_called() {
 #[test]
 fn a_successor_that_began_anew_announces_itself_again() {
     let mut scene = waiting_for_the_turn(&[]);
-    scene.candidates[1].0.memory = None;
+    scene.candidates[1].0.state = None;
     scene.candidates[1].0.chance = Counter(77);
     // What its predecessor left is somebody else's until it is old.
     scene.run(seconds(25));

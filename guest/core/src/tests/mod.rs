@@ -10,12 +10,12 @@ mod handing_over;
 mod holding;
 mod hostile;
 mod leaving;
-mod memories;
 mod notices;
 mod one_turn;
 mod priority;
 mod progress;
 mod slow;
+mod states;
 mod steering;
 mod successors;
 mod turns;
@@ -53,7 +53,7 @@ struct Asked {
 /// A candidate with its host.
 struct Candidate {
     settings: Settings,
-    memory: Option<Vec<u8>>,
+    state: Option<Vec<u8>>,
     now: Moment,
     chance: Counter,
     /// How far the machine's clock is ahead of the service's.
@@ -101,7 +101,7 @@ impl Candidate {
             Settings::read(|name: &str| variables.get(name).map(|v| v.to_string())).unwrap();
         Self {
             settings,
-            memory: None,
+            state: None,
             now: seconds(100),
             chance: Counter(7),
             wall_ahead: Duration::ZERO,
@@ -119,13 +119,13 @@ impl Candidate {
         mut service: impl FnMut(&Operation, Moment) -> Reply,
     ) -> Report {
         self.asked.clear();
-        let memory = self.memory.take();
+        let state = self.state.take();
         let mut step =
-            Step::begin(&self.settings, memory.as_deref(), self.now, event, &mut self.chance);
+            Step::begin(&self.settings, state.as_deref(), self.now, event, &mut self.chance);
         loop {
             match step.next(self.now) {
                 Todo::Rest(report) => {
-                    self.memory = Some(report.memory.clone());
+                    self.state = Some(report.state.clone());
                     return *report;
                 }
                 Todo::Fetch(fetch) => {
@@ -246,18 +246,18 @@ fn incumbent(term: u64) -> Metadata {
 }
 
 #[test]
-fn a_memory_that_cannot_be_read_is_a_new_candidate() {
+fn a_state_that_cannot_be_read_is_a_new_candidate() {
     let mut candidate = Candidate::new(&[]);
     candidate.lead();
-    let memory = candidate.memory.clone().unwrap();
-    for broken in [vec![], vec![0], vec![3], memory[..memory.len() / 2].to_vec()] {
-        candidate.memory = Some(broken);
+    let state = candidate.state.clone().unwrap();
+    for broken in [vec![], vec![0], vec![3], state[..state.len() / 2].to_vec()] {
+        candidate.state = Some(broken);
         let report = candidate.step(None, |o, at| seen(o, at, "leased", &incumbent(5)));
         assert!(matches!(report.role, Role::Following(Some(_))));
     }
-    let mut newer = memory;
+    let mut newer = state;
     newer[0] += 1;
-    candidate.memory = Some(newer);
+    candidate.state = Some(newer);
     candidate.step(None, |o, at| seen(o, at, "leased", &incumbent(5)));
     assert_eq!(candidate.verbs(), ["look at blob"]);
 }

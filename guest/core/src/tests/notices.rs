@@ -400,11 +400,11 @@ fn whatever_becomes_of_a_notice_a_follower_goes_on_as_without() {
 fn a_refused_notice_leaves_the_key_in_use() {
     let candidate = &mut Candidate::new(&[&KEYS[..], &[HOURLY]].concat());
     let service = other(|o, at| refusal(o, at, 403, "AuthenticationFailed"));
-    let (mut memory, mut looks) = (None, 0);
+    let (mut state, mut looks) = (None, 0);
     for at in [seconds(1), seconds(6)] {
-        let (settings, memory_before) = (&candidate.settings, memory.as_deref());
-        let mut step = Step::begin(settings, memory_before, at, None, &mut candidate.chance);
-        memory = loop {
+        let (settings, state_before) = (&candidate.settings, state.as_deref());
+        let mut step = Step::begin(settings, state_before, at, None, &mut candidate.chance);
+        state = loop {
             match step.next(at) {
                 Todo::Send(Ask { operation, pass, .. }) => {
                     assert!(matches!(pass, Pass::Own), "{operation:?}");
@@ -412,7 +412,7 @@ fn a_refused_notice_leaves_the_key_in_use() {
                     let reply = service(&operation, at);
                     step.answered(at, at, instant(at), reply, &mut Counter(1));
                 }
-                Todo::Rest(report) => break Some(report.memory),
+                Todo::Rest(report) => break Some(report.state),
                 Todo::Fetch(_) => panic!("no token is needed"),
             }
         };

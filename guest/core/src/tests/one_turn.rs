@@ -154,8 +154,8 @@ impl Invocation {
                 self.turn.looked(Snapshot::read(&reply, self.settings, instant(now)), self.now);
             }
             Next::Step(event) => {
-                let memory = self.turn.memory();
-                let step = Step::begin(self.settings, memory, now, event, &mut self.chance);
+                let state = self.turn.state();
+                let step = Step::begin(self.settings, state, now, event, &mut self.chance);
                 self.step = Some((step, now));
             }
             Next::Wait(until) => {

@@ -11,7 +11,7 @@ const TURN: Duration = Duration::from_millis(100);
 /// A candidate between two of its requests.
 pub(super) struct Runner {
     settings: &'static Settings,
-    memory: Option<Vec<u8>>,
+    state: Option<Vec<u8>>,
     chance: Counter,
     step: Option<Step<'static>>,
     began: Moment,
@@ -67,7 +67,7 @@ impl World {
         let now = seconds(100);
         let runners = (1..).zip(candidates).map(|(seed, (name, more))| Runner {
             settings: Box::leak(Box::new(named(name, more).settings)),
-            memory: None,
+            state: None,
             chance: Counter(seed),
             step: None,
             began: now,
@@ -115,7 +115,7 @@ impl World {
     /// Ends the process of a candidate, and begins a new one at `until`.
     pub fn kill(&mut self, index: usize, until: Moment) {
         let runner = &mut self.runners[index];
-        (runner.memory, runner.step, runner.asked) = (None, None, None);
+        (runner.state, runner.step, runner.asked) = (None, None, None);
         (runner.turn_ends, runner.role) = (None, Role::Undecided);
         runner.due = until;
         runner.events.clear();
@@ -177,9 +177,9 @@ impl World {
                     runner.turn_ends = None;
                     runner.events.push_back(Event::TurnEnded(Outcome::Succeeded));
                 }
-                let (event, memory) = (runner.events.pop_front(), runner.memory.take());
-                let (settings, memory) = (runner.settings, memory.as_deref());
-                let step = Step::begin(settings, memory, now, event, &mut runner.chance);
+                let (event, state) = (runner.events.pop_front(), runner.state.take());
+                let (settings, state) = (runner.settings, state.as_deref());
+                let step = Step::begin(settings, state, now, event, &mut runner.chance);
                 (runner.step, runner.began) = (Some(step), now);
             }
         }
@@ -208,7 +208,7 @@ impl World {
         }
         runner.due =
             if runner.events.is_empty() { now.max(runner.began + report.again_in) } else { now };
-        runner.memory = Some(report.memory);
+        runner.state = Some(report.state);
         runner.role = report.role;
         if let Some(turn) = report.run {
             *self.turns.entry(name).or_default() += 1;

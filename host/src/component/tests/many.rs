@@ -114,7 +114,7 @@ async fn leader(engine: &Engine, clock: &HandClock) -> (ElectionComponent, Repor
     let mut report = leader.step(None, clock.now(), None).await.unwrap();
     while !matches!(report.role, Role::Leading(_)) {
         clock.advance(Duration::from_nanos(1).max(report.again_in));
-        report = leader.step(Some(&report.memory), clock.now(), None).await.unwrap();
+        report = leader.step(Some(&report.state), clock.now(), None).await.unwrap();
     }
     (leader, report)
 }
@@ -125,7 +125,7 @@ async fn a_leader_finds_a_place_beside_those_whose_account_does_not_answer() {
     let (leader, report) = leader(&Engine::new().unwrap(), &clock).await;
     let _looks = look_at_many(&leader, &open).await;
     clock.advance(report.again_in);
-    let renewal = leader.step(Some(&report.memory), clock.now(), None);
+    let renewal = leader.step(Some(&report.state), clock.now(), None);
     let others = async {
         settle().await;
         assert!(leader.waited().is_some(), "it waits for them");
@@ -149,7 +149,7 @@ async fn a_leader_comes_first_and_its_renewal_counts_from_when_it_was_sent() {
 
     clock.advance(report.again_in);
     let asked = clock.now();
-    let renewal = leader.step(Some(&report.memory), asked, None);
+    let renewal = leader.step(Some(&report.state), asked, None);
     let others = async {
         settle().await;
         assert_eq!(leader.waited(), None);

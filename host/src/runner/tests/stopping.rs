@@ -264,7 +264,7 @@ struct Renewing(AtomicUsize);
 impl Elector for Arc<Renewing> {
     async fn step(
         &self,
-        _: Option<Memory>,
+        _: Option<State>,
         _: Duration,
         word: Option<Word>,
     ) -> Result<Report, ComponentError> {

@@ -1,36 +1,36 @@
-//! Memories that were damaged on the way: never a panic, and never a step without an end.
+//! States that were damaged on the way: never a panic, and never a step without an end.
 
 use super::*;
 use proptest::prelude::*;
 
-/// Memories of a candidate in many phases.
-fn memories() -> Vec<Vec<u8>> {
-    let mut memories = Vec::new();
+/// States of a candidate in many phases.
+fn states() -> Vec<Vec<u8>> {
+    let mut states = Vec::new();
     let mut candidate = Candidate::new(&[(variable::EVERY, "5s")]);
     for seconds_on in [0, 0, 1, 4, 4, 9] {
         candidate.now += seconds(seconds_on);
         candidate.step(None, available);
-        memories.extend(candidate.memory.clone());
+        states.extend(candidate.state.clone());
     }
     let unanswered = |_: &Operation, _| failure(FailureKind::Timeout);
     for _ in 0..3 {
         candidate.now += seconds(2);
         candidate.step(None, unanswered);
-        memories.extend(candidate.memory.clone());
+        states.extend(candidate.state.clone());
     }
     let mut acquiring = Candidate::new(&[]);
     acquiring.step(None, |o, at| match o {
         Operation::Look { .. } => available(o, at),
         _ => failure(FailureKind::Timeout),
     });
-    memories.extend(acquiring.memory.clone());
-    memories
+    states.extend(acquiring.state.clone());
+    states
 }
 
-fn survives(memory: Vec<u8>, now: Moment, event: Option<Event>) {
+fn survives(state: Vec<u8>, now: Moment, event: Option<Event>) {
     let mut candidate = Candidate::new(&[(variable::EVERY, "5s")]);
     candidate.now = now;
-    candidate.memory = Some(memory);
+    candidate.state = Some(state);
     let report = candidate.step(event, available);
     candidate.now += report.again_in.min(seconds(60));
     candidate.step(None, available);
@@ -41,11 +41,11 @@ fn survives(memory: Vec<u8>, now: Moment, event: Option<Event>) {
 proptest! {
     #[test]
     fn any_bytes(bytes: Vec<u8>, version: bool) {
-        let mut memory = bytes;
+        let mut state = bytes;
         if version {
-            memory.insert(0, memories()[0][0]);
+            state.insert(0, states()[0][0]);
         }
-        survives(memory, seconds(1000), None);
+        survives(state, seconds(1000), None);
     }
 
     #[test]
@@ -55,11 +55,11 @@ proptest! {
         now in 0_u64..10_000,
         event in 0..4,
     ) {
-        let memories = memories();
-        let mut memory = which.get(&memories).clone();
+        let states = states();
+        let mut state = which.get(&states).clone();
         for (at, byte) in changes {
-            let at = at.index(memory.len());
-            memory[at] = byte;
+            let at = at.index(state.len());
+            state[at] = byte;
         }
         let event = match event {
             0 => None,
@@ -67,7 +67,7 @@ proptest! {
             2 => Some(Event::Leave(Some(Outcome::Succeeded))),
             _ => Some(Event::ResetSlot),
         };
-        survives(memory, seconds(now), event);
+        survives(state, seconds(now), event);
     }
 
     /// The largest number there is, in place of any other: where it was an instant, it is now the
@@ -78,18 +78,18 @@ proptest! {
         at: prop::sample::Index,
         now in 0_u64..10_000,
     ) {
-        let memories = memories();
-        let mut memory = which.get(&memories).clone();
-        let at = at.index(memory.len() - 8) + 1;
-        memory[at..at + 8].fill(0xff);
-        survives(memory, seconds(now), None);
+        let states = states();
+        let mut state = which.get(&states).clone();
+        let at = at.index(state.len() - 8) + 1;
+        state[at..at + 8].fill(0xff);
+        survives(state, seconds(now), None);
     }
 
     #[test]
     fn a_part_of_a_good_one(which: prop::sample::Index, length: prop::sample::Index) {
-        let memories = memories();
-        let mut memory = which.get(&memories).clone();
-        memory.truncate(length.index(memory.len()));
-        survives(memory, seconds(5000), None);
+        let states = states();
+        let mut state = which.get(&states).clone();
+        state.truncate(length.index(state.len()));
+        survives(state, seconds(5000), None);
     }
 }
