@@ -100,19 +100,21 @@ impl Answer {
             headers.get("etag").filter(|etag| !etag.is_empty()).map(|etag| ETag(etag.into()));
         let lease = headers.get("x-ms-lease-id").and_then(LeaseId::parse);
         let properties = match operation {
-            Operation::Look { .. } | Operation::LookAside(_) if status == 200 && etag.is_some() => {
+            Operation::Look { .. } | Operation::ReadSideBlob(_)
+                if status == 200 && etag.is_some() =>
+            {
                 headers.properties()
             }
             _ => None,
         };
         let complete = match operation {
-            Operation::Look { .. } | Operation::LookAside(_) => properties.is_some(),
+            Operation::Look { .. } | Operation::ReadSideBlob(_) => properties.is_some(),
             Operation::Acquire { .. } | Operation::Renew { .. } | Operation::Change { .. } => {
                 lease.is_some()
             }
             Operation::CreateBlob
             | Operation::WriteMetadata { .. }
-            | Operation::WriteAside { .. } => etag.is_some(),
+            | Operation::WriteSideBlob { .. } => etag.is_some(),
             Operation::CreateContainer | Operation::Release { .. } | Operation::Break { .. } => {
                 true
             }
@@ -174,7 +176,7 @@ fn classify(operation: &Operation, status: u16, code: Option<&str>, complete: bo
             Operation::CreateContainer => Class::Refused,
             Operation::LookAtAccount => Class::MissingContainer,
             // Put Blob needs only the container.
-            Operation::CreateBlob | Operation::WriteAside { .. } => Class::MissingContainer,
+            Operation::CreateBlob | Operation::WriteSideBlob { .. } => Class::MissingContainer,
             _ if code == Some("ContainerNotFound") => Class::MissingContainer,
             _ => Class::MissingBlob,
         },
@@ -192,12 +194,12 @@ fn expected_status(operation: &Operation) -> u16 {
         Operation::CreateContainer
         | Operation::CreateBlob
         | Operation::Acquire { .. }
-        | Operation::WriteAside { .. } => 201,
+        | Operation::WriteSideBlob { .. } => 201,
         Operation::Break { .. } => 202,
         Operation::Delete { .. } => 202,
         Operation::LookAtAccount => 200,
         Operation::Look { .. }
-        | Operation::LookAside(_)
+        | Operation::ReadSideBlob(_)
         | Operation::Renew { .. }
         | Operation::Change { .. }
         | Operation::Release { .. }

@@ -7,7 +7,7 @@ use super::credential::Authorization;
 use super::http_date;
 use super::lease_id::LeaseId;
 use super::metadata::Metadata;
-use super::name::{Aside, BlobName};
+use super::name::{BlobName, SideBlob};
 use super::secret::Secret;
 use super::shared_key::{self, decoded_query, string_to_sign};
 use chrono::{DateTime, Utc};
@@ -76,13 +76,13 @@ pub enum Operation {
         /// ASCII).
         metadata: Metadata,
     },
-    /// *Get Blob Properties* (HEAD) of a blob beside the election's.
-    LookAside(Aside),
-    /// *Put Blob*: an empty block blob with metadata, beside the election's blob. Never over anything
-    /// that was not looked at.
-    WriteAside {
+    /// *Get Blob Properties* (HEAD) of a side blob.
+    ReadSideBlob(SideBlob),
+    /// *Put Blob*: an empty block blob with metadata as a side blob. Never over anything that was not
+    /// read before.
+    WriteSideBlob {
         /// Which one.
-        aside: Aside,
+        blob: SideBlob,
         /// What this one replaces; none: only where there is none (`If-None-Match: *`).
         over: Option<ETag>,
         /// As in a record.
@@ -173,10 +173,10 @@ impl Operation {
             Operation::Release { .. } => "release lease",
             Operation::Break { .. } => "break lease",
             Operation::WriteMetadata { .. } => "write record",
-            Operation::LookAside(Aside::Notice) => "look at notice",
-            Operation::LookAside(Aside::Successor) => "read announcement",
-            Operation::WriteAside { aside: Aside::Notice, .. } => "leave notice",
-            Operation::WriteAside { aside: Aside::Successor, .. } => "announce",
+            Operation::ReadSideBlob(SideBlob::Notice) => "look at notice",
+            Operation::ReadSideBlob(SideBlob::Successor) => "read announcement",
+            Operation::WriteSideBlob { blob: SideBlob::Notice, .. } => "leave notice",
+            Operation::WriteSideBlob { blob: SideBlob::Successor, .. } => "announce",
             Operation::Delete { .. } => "delete blob",
             Operation::LookAtAccount => "look at account",
         }
@@ -198,8 +198,10 @@ impl Operation {
         let (method, path) = match self {
             Operation::Look { .. } => (Method::Head, blob.path()),
             Operation::CreateContainer => (Method::Put, blob.container_path()),
-            Operation::LookAside(aside) => (Method::Head, blob.aside_path(*aside)),
-            Operation::WriteAside { aside, .. } => (Method::Put, blob.aside_path(*aside)),
+            Operation::ReadSideBlob(which) => (Method::Head, blob.side_blob_path(*which)),
+            Operation::WriteSideBlob { blob: which, .. } => {
+                (Method::Put, blob.side_blob_path(*which))
+            }
             Operation::Delete { .. } => (Method::Delete, blob.path()),
             Operation::LookAtAccount => (Method::Head, blob.container_path()),
             _ => (Method::Put, blob.path()),
@@ -246,8 +248,8 @@ impl Operation {
         match self {
             Operation::Look { .. }
             | Operation::CreateBlob
-            | Operation::LookAside(_)
-            | Operation::WriteAside { .. } => "",
+            | Operation::ReadSideBlob(_)
+            | Operation::WriteSideBlob { .. } => "",
             Operation::Delete { .. } => "",
             Operation::LookAtAccount => "restype=account&comp=properties&",
             Operation::CreateContainer => "restype=container&",
@@ -279,7 +281,7 @@ impl Operation {
                     headers.add(LEASE, &lease.to_string());
                 }
             }
-            Operation::CreateContainer | Operation::LookAside(_) => {}
+            Operation::CreateContainer | Operation::ReadSideBlob(_) => {}
             Operation::CreateBlob => {
                 headers.add(BLOB_TYPE.0, BLOB_TYPE.1);
                 headers.add(IF_NONE_MATCH, "*");
@@ -316,7 +318,7 @@ impl Operation {
                 headers.add(IF_MATCH, etag);
                 headers.add_all(metadata);
             }
-            Operation::WriteAside { over, metadata, .. } => {
+            Operation::WriteSideBlob { over, metadata, .. } => {
                 headers.add(BLOB_TYPE.0, BLOB_TYPE.1);
                 match over {
                     Some(ETag(etag)) => headers.add(IF_MATCH, etag),

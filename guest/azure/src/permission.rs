@@ -16,9 +16,9 @@ impl Operation {
     /// What it needs.
     pub fn permission(&self) -> Permission {
         let (letters, action) = match self {
-            Operation::Look { .. } | Operation::LookAside(_) => ("r", "containers/blobs/read"),
+            Operation::Look { .. } | Operation::ReadSideBlob(_) => ("r", "containers/blobs/read"),
             Operation::CreateContainer => ("c or w, of an account SAS", "containers/write"),
-            Operation::CreateBlob | Operation::WriteAside { .. } => {
+            Operation::CreateBlob | Operation::WriteSideBlob { .. } => {
                 ("c or w", "containers/blobs/write")
             }
             Operation::Acquire { .. }
@@ -37,7 +37,7 @@ impl Operation {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::name::Aside;
+    use crate::name::SideBlob;
     use crate::operation::ETag;
     use crate::{LeaseId, Metadata};
 
@@ -55,15 +55,15 @@ mod tests {
             Operation::Release { lease },
             Operation::Change { lease, to: lease },
             Operation::Break { period: None },
-            Operation::LookAside(Aside::Notice),
-            Operation::LookAside(Aside::Successor),
-            Operation::WriteAside {
-                aside: Aside::Notice,
+            Operation::ReadSideBlob(SideBlob::Notice),
+            Operation::ReadSideBlob(SideBlob::Successor),
+            Operation::WriteSideBlob {
+                blob: SideBlob::Notice,
                 over: None,
                 metadata: Metadata::default(),
             },
-            Operation::WriteAside {
-                aside: Aside::Successor,
+            Operation::WriteSideBlob {
+                blob: SideBlob::Successor,
                 over: None,
                 metadata: Metadata::default(),
             },

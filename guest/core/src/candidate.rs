@@ -3,7 +3,7 @@
 //! This file holds what a candidate remembers, and leads requests and answers to the
 //! part that knows what they mean: `winning` until the term is raised, `holding` from then on
 //! until the work is to stop, `releasing` until the lease is given back. What is done in between, in
-//! spare time, is in `errands`; what the host is told, in `telling`.
+//! spare time, is in `background`; what the host is told, in `telling`.
 
 mod telling;
 
@@ -11,7 +11,6 @@ use core::time::Duration;
 
 use super::Moment;
 use super::chance::Chance;
-use super::chore::Chore;
 use super::damping::Handed;
 use super::environment::Files;
 use super::failure::Failure;
@@ -27,6 +26,7 @@ use super::releasing::Release;
 use super::report::{Ending, EndingReason, Event, Exchange, ExchangeResult, Report, Turn};
 use super::service_clock::{ServiceClock, Timestamp};
 use super::settings::Settings;
+use super::side_request::SideRequest;
 use super::steering::Steering;
 use super::successor::Successor;
 use super::timings::BACK_OFF;
@@ -117,8 +117,8 @@ pub(super) struct State {
     pub began: Began,
     /// To whom this candidate gave its lease last.
     pub handed: Handed,
-    /// What a follower has to leave beside the blob.
-    pub chore: Chore,
+    /// The request about a side blob that is due.
+    pub side_request: SideRequest,
 }
 
 /// Where a candidate stands in the protocol.
@@ -197,7 +197,7 @@ impl<'s> Step<'s> {
                 files: Files::default(),
                 began: Began::default(),
                 handed: Handed::default(),
-                chore: Chore::None,
+                side_request: SideRequest::None,
             }),
             started: elapsed,
             ending: None,
@@ -212,7 +212,7 @@ impl<'s> Step<'s> {
         };
         step.state.files = settings.files.clone();
         for event in events.into_iter().chain(event) {
-            step.drop_chore(elapsed);
+            step.drop_side_request(elapsed);
             step.take(event, elapsed, chance);
         }
         let running = step.state.turn.as_ref().filter(|_| !mutant!(ReleaseBeforeStop));
@@ -252,7 +252,7 @@ impl<'s> Step<'s> {
         }
     }
 
-    /// What the phase has to send, after the token that it needs; else an errand.
+    /// What the phase has to send, after the token that it needs; else a background request.
     fn request(&mut self, now: Moment) -> Option<Todo> {
         if self.yields(now) {
             return None;
@@ -262,7 +262,7 @@ impl<'s> Step<'s> {
         match (wish, pass) {
             (Some(wish), Some(pass)) => Some(self.send(wish, pass)),
             (Some(_), None) => self.missing_token(now).map(Todo::Fetch),
-            (None, pass) => self.errand(pass, now),
+            (None, pass) => self.background_request(pass, now),
         }
     }
 
@@ -318,9 +318,9 @@ impl<'s> Step<'s> {
             .map_or(ExchangeResult::Unanswered, |answer| ExchangeResult::of(answer.class));
         let took = now.saturating_sub(sent);
         self.exchanges.push(Exchange { what: operation.name(), result, took });
-        if let Operation::LookAside(aside) | Operation::WriteAside { aside, .. } = operation {
+        if let Operation::ReadSideBlob(blob) | Operation::WriteSideBlob { blob, .. } = operation {
             // Not even the service's time is learnt from it.
-            return self.ran_errand(aside, &reply, (sent, now));
+            return self.side_blob_answered(blob, &reply, (sent, now));
         }
         let signed_by_wall = self.state.service.estimate(now).is_none();
         if let Ok(Answer { date: Some(date), .. }) = &reply {

@@ -19,12 +19,11 @@
 #![cfg_attr(target_family = "wasm", no_std)]
 
 mod agenda;
+mod background;
 mod candidate;
 mod chance;
-mod chore;
 mod damping;
 mod environment;
-mod errands;
 mod failure;
 mod failure_policy;
 mod health;
@@ -45,6 +44,7 @@ mod releasing;
 mod report;
 mod service_clock;
 mod settings;
+mod side_request;
 mod slots;
 mod snapshot;
 mod state;

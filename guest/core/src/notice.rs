@@ -3,7 +3,7 @@
 //! Two schedules on one election are a mistake, most likely two jobs that share it. A follower sees
 //! the leader's in the record. The leader sees nothing of a follower, which cannot write to a leased
 //! blob; so the follower leaves a notice beside it, a small blob without a lease, and the leader
-//! looks there now and then. Both are errands ([`super::errands`]): nothing waits for them, and what
+//! looks there now and then. Both are background requests ([`super::background`]): nothing waits for them, and what
 //! becomes of them changes nothing but what people are told.
 
 use core::time::Duration;
@@ -100,5 +100,5 @@ pub(super) fn is_a_candidates(properties: &Properties) -> bool {
 
 /// Whether candidates with these settings leave notices and look for them.
 pub(super) fn are_in_use(settings: &Settings) -> bool {
-    settings.agenda.schedule.is_some() && settings.election.may_have_asides()
+    settings.agenda.schedule.is_some() && settings.election.may_have_side_blobs()
 }

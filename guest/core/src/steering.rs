@@ -210,7 +210,7 @@ impl Step<'_> {
             Phase::Holding(_) if to == self.settings.name => {
                 Some((order, "it is the leader already"))
             }
-            Phase::Holding(_) if !self.settings.election.may_have_asides() => {
+            Phase::Holding(_) if !self.settings.election.may_have_side_blobs() => {
                 Some((configured, "the blob's name is too long for that of another one beside it"))
             }
             Phase::Holding(_) => None,

@@ -1,7 +1,7 @@
 //! Handing over to a named successor. protocol.md §7.2.
 //!
 //! The leader names the successor in the record. The candidate of that name announces itself: it writes
-//! the lease id by which it will lead to a blob beside the election's, and writes it again every few
+//! the lease id by which it will lead to a side blob, and writes it again every few
 //! seconds while it is named. The leader reads the announcement, ends its work, and gives its lease to
 //! that id if it has just read a fresh announcement. The successor polls until its id holds the lease. It
 //! then acquires the lease anew by that id, with the length of its own settings, and raises the term as
@@ -19,7 +19,6 @@ use core::time::Duration;
 use super::Moment;
 use super::candidate::{Phase, Step};
 use super::chance::{Chance, lease_id};
-use super::chore::Chore;
 use super::damping::Row;
 use super::failure::Failure;
 use super::holding::Hold;
@@ -27,6 +26,7 @@ use super::notice::{self, CANDIDATE, LEAST_NOTICE};
 use super::problem::ProblemClass;
 use super::record::{Judged, MOST_PRIORITY, Record, Unusable};
 use super::releasing::LONGEST_OFFER;
+use super::side_request::SideRequest;
 use super::steering::{InVain, JUST_SEEN};
 use super::text::{LONGEST_NAME, encoded, fit};
 use super::timings::Timings;
@@ -36,7 +36,7 @@ use serde::{Deserialize, Serialize};
 use tenure_azure::answer::{Answer, Class, LeaseState, Properties};
 use tenure_azure::lease_id::LeaseId;
 use tenure_azure::metadata::Metadata;
-use tenure_azure::name::Aside;
+use tenure_azure::name::SideBlob;
 use tenure_azure::operation::{ETag, Operation};
 use tenure_base::prelude::*;
 
@@ -191,7 +191,8 @@ impl Step<'_> {
     /// Announces itself when the leader named this candidate as its successor, or has a lower priority.
     pub(super) fn announce(&mut self, record: &Record, now: Moment, chance: &mut dyn Chance) {
         let one_shot = self.settings.one_shot;
-        let able = !one_shot && !self.stays_out(now) && self.settings.election.may_have_asides();
+        let able =
+            !one_shot && !self.stays_out(now) && self.settings.election.may_have_side_blobs();
         let named = able && record.successor.as_ref() == Some(&self.settings.name);
         let term = record.term;
         self.state.successor = self.state.successor.filter(|successor| successor.term == term);
@@ -208,17 +209,17 @@ impl Step<'_> {
             self.state.wish = now + PRIORITY_EVERY;
         }
         if named || wishes {
-            self.state.chore = Chore::Look(Aside::Successor);
+            self.state.side_request = SideRequest::Read(SideBlob::Successor);
         }
     }
 
-    /// When a follower looks again: not before there was time for its chore, and soon when it may be
+    /// When a follower looks again: not before there was time for its request about a side blob, and soon when it may be
     /// given the lease.
     pub(super) fn next_look(&mut self, now: Moment, chance: &mut dyn Chance) -> Moment {
         let next = self.next_poll(now, chance);
-        if self.state.chore != Chore::None {
+        if self.state.side_request != SideRequest::None {
             let looks = self.looks_in_between(now);
-            return if looks { now } else { next.max(now + self.time_for_chore()) };
+            return if looks { now } else { next.max(now + self.time_for_side_request()) };
         }
         match &mut self.state.successor {
             Some(successor) if now < successor.until => {
@@ -229,9 +230,9 @@ impl Step<'_> {
         }
     }
 
-    /// How long a chore may take.
-    fn time_for_chore(&self) -> Duration {
-        2 * self.longest_chore() + LEAST_NOTICE
+    /// How long the requests about a side blob may take.
+    fn time_for_side_request(&self) -> Duration {
+        2 * self.longest_side_request() + LEAST_NOTICE
     }
 
     /// Whether a successor polls for its lease before it goes on to announce itself again. Where requests
@@ -278,15 +279,15 @@ impl Step<'_> {
 
     /// Takes the answer to a request about its announcement.
     pub(super) fn announced(&mut self, answer: Option<&Answer>, (sent, now): (Moment, Moment)) {
-        let leaves = matches!(self.state.chore, Chore::Leave { .. });
-        self.chore_answered(answer, now.saturating_sub(sent));
+        let leaves = matches!(self.state.side_request, SideRequest::Write { .. });
+        self.side_request_answered(answer, now.saturating_sub(sent));
         let poll = self.settings.timings.poll;
-        let looks = self.state.chore != Chore::None && self.looks_in_between(now);
+        let looks = self.state.side_request != SideRequest::None && self.looks_in_between(now);
         let Phase::Watching(watch) = &mut self.state.phase else { return };
         if looks {
             watch.pace.next = now;
         }
-        if self.state.chore == Chore::None {
+        if self.state.side_request == SideRequest::None {
             // No later than that of any follower.
             watch.pace.next = watch.pace.next.min(now + poll / 2);
         }
@@ -299,7 +300,7 @@ impl Step<'_> {
             successor.until = now + SUCCESSOR_POLLS;
             self.state.announced = answer.and_then(|answer| answer.etag.clone());
         }
-        if self.state.chore == Chore::None && now < successor.until {
+        if self.state.side_request == SideRequest::None && now < successor.until {
             successor.plain = now + ANEW;
             watch.pace.next = now + QUICK;
         }
@@ -322,7 +323,7 @@ impl Step<'_> {
     pub(super) fn withdrawal(&self, announced: ETag) -> Operation {
         let candidate = self.settings.name.clone();
         let metadata = Announcement { candidate, priority: None, called: None }.write();
-        Operation::WriteAside { aside: Aside::Successor, over: Some(announced), metadata }
+        Operation::WriteSideBlob { blob: SideBlob::Successor, over: Some(announced), metadata }
     }
 
     /// Takes the answer to that look.
@@ -343,9 +344,13 @@ impl Step<'_> {
             held.then(|| self.inherited(lease, seen, etag, now))
         });
         if inherited.is_some() {
-            self.state.chore = Chore::None;
+            self.state.side_request = SideRequest::None;
         }
-        let pause = if self.state.chore == Chore::None { QUICK } else { self.time_for_chore() };
+        let pause = if self.state.side_request == SideRequest::None {
+            QUICK
+        } else {
+            self.time_for_side_request()
+        };
         match (inherited, reply) {
             // It was paused meanwhile.
             (Some(_), _) if self.stays_out(now) => {
@@ -373,7 +378,7 @@ impl Step<'_> {
             }
             // The next poll finds out what it is, and whether to announce itself still.
             (None, Ok(_)) => {
-                self.state.chore = Chore::None;
+                self.state.side_request = SideRequest::None;
                 if let Some(successor) = &mut self.state.successor {
                     successor.plain = now;
                 }

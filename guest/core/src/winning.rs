@@ -10,12 +10,12 @@ use core::time::Duration;
 use super::Moment;
 use super::candidate::{Phase, Step, Wish, patience};
 use super::chance::{Chance, lease_id};
-use super::chore::Chore;
 use super::failure::Failure;
 use super::next_record::next_record;
 use super::pace::Pace;
 use super::problem::{Problem, ProblemClass};
 use super::record::{Judged, Record, Unusable};
+use super::side_request::SideRequest;
 use super::timings::BACK_OFF;
 use crate::mutants::mutant;
 use serde::{Deserialize, Serialize};
@@ -102,7 +102,7 @@ impl Step<'_> {
         if let Operation::Look { lease: Some(lease) } = operation {
             return self.looked_as_successor(*lease, reply, now, chance);
         }
-        self.state.chore = Chore::None;
+        self.state.side_request = SideRequest::None;
         let Ok(answer) = reply else {
             return self.look_later(watch, operation, reply, now, chance);
         };

@@ -144,7 +144,7 @@ fn collect(directory: &Path, path: &mut Vec<String>, files: &mut Vec<(Vec<String
     }
 }
 
-/// The modules that the root declares, tests aside.
+/// The modules that the root declares, but tests.
 fn declared(root: &str) -> impl Iterator<Item = &str> {
     let declared = root.lines().filter_map(|line| {
         let name = line.strip_prefix("pub ").unwrap_or(line).strip_prefix("mod ")?;

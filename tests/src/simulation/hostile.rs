@@ -1,6 +1,6 @@
 //! What strangers write who may: records that no candidate writes, and blobs beside the election's.
 
-use tenure_azure::name::Aside;
+use tenure_azure::name::SideBlob;
 use uuid::Uuid;
 
 /// Metadata, as headers.
@@ -44,28 +44,31 @@ pub fn record(n: u64, term: u64) -> Fields {
 }
 
 /// The n-th kind of blob beside the election's, with the name of a candidate.
-pub fn aside(n: u64, name: &str, term: u64) -> (Aside, Fields) {
+pub fn side_blob(n: u64, name: &str, term: u64) -> (SideBlob, Fields) {
     let (successor, term) =
         (Uuid::from_u128(u128::from(n) << 64 | 0x4000_8000_0000_0000_0001), term.to_string());
     let successor = successor.as_hyphenated().to_string();
     let long = "(".repeat(7_900);
     let lines = "m0%0A%0D%1B".repeat(100);
     match n % 8 {
-        0 => (Aside::Successor, fields(&[("tenurecandidate", &long), ("tenurepriority", "1000")])),
+        0 => {
+            (SideBlob::Successor, fields(&[("tenurecandidate", &long), ("tenurepriority", "1000")]))
+        }
         1 => (
-            Aside::Successor,
+            SideBlob::Successor,
             fields(&[("tenurecandidate", &lines), ("tenurepriority", "4294967295")]),
         ),
-        2 => {
-            (Aside::Successor, fields(&[("tenurecandidate", "nobody"), ("tenurepriority", "1000")]))
-        }
+        2 => (
+            SideBlob::Successor,
+            fields(&[("tenurecandidate", "nobody"), ("tenurepriority", "1000")]),
+        ),
         3 | 4 => {
             let word =
                 [("tenurecandidate", name), ("tenurelease", &successor), ("tenureterm", &term)];
-            (Aside::Successor, fields(&word))
+            (SideBlob::Successor, fields(&word))
         }
-        5 => (Aside::Successor, fields(&[("owner", "payroll")])),
-        6 => (Aside::Notice, fields(&[("tenurecandidate", &lines), ("tenureschedule", &lines)])),
-        _ => (Aside::Notice, fields(&[("tenurecandidate", name), ("tenureschedule", &long)])),
+        5 => (SideBlob::Successor, fields(&[("owner", "payroll")])),
+        6 => (SideBlob::Notice, fields(&[("tenurecandidate", &lines), ("tenureschedule", &lines)])),
+        _ => (SideBlob::Notice, fields(&[("tenurecandidate", name), ("tenureschedule", &long)])),
     }
 }

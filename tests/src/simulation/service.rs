@@ -197,9 +197,9 @@ impl Service {
     }
 
     /// A third party writes beside the election's blob. True: it was taken.
-    pub fn write_aside(&mut self, at: Millis, n: u64, name: &str, term: u64) -> bool {
-        let (aside, fields) = hostile::aside(n, name, term);
-        let path = self.blob.aside_path(aside);
+    pub fn write_side_blob(&mut self, at: Millis, n: u64, name: &str, term: u64) -> bool {
+        let (side_blob, fields) = hostile::side_blob(n, name, term);
+        let path = self.blob.side_blob_path(side_blob);
         let mut headers = vec![("x-ms-blob-type", "BlockBlob")];
         headers.extend(fields.iter().map(|(n, v)| (n.as_str(), v.as_str())));
         self.outsider(at, "PUT", &path, "", &headers) < 300

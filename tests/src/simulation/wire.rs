@@ -34,14 +34,14 @@ impl Wire {
     pub fn read(&mut self, who: Who, request: &Request) -> Asked {
         let (token, told) = (token::read(request), None);
         let (mut lease, mut proposed, mut action, mut write) = (None, None, "", None);
-        let (aside, mut successor) = (aside(&request.target), None);
-        let is_aside = aside.is_some();
+        let (side_blob, mut successor) = (side_blob(&request.target), None);
+        let is_side_blob = side_blob.is_some();
         let (mut puts_blob, mut finished, mut outcome, mut of_value) = (false, "", "", "");
         for (name, value) in &request.headers {
             match name.as_str() {
                 "x-ms-lease-id" => lease = guid(value),
                 "x-ms-proposed-lease-id" => proposed = guid(value),
-                "x-ms-meta-tenurelease" if is_aside => successor = guid(value),
+                "x-ms-meta-tenurelease" if is_side_blob => successor = guid(value),
                 "x-ms-lease-action" => action = value,
                 "x-ms-blob-type" => puts_blob = true,
                 _ => {
@@ -80,8 +80,8 @@ impl Wire {
                 }
             }
         }
-        if let Some(aside) = aside {
-            let of_announcements = aside == SUCCESSOR;
+        if let Some(side_blob) = side_blob {
+            let of_announcements = side_blob == SUCCESSOR;
             let (step, announces) = (Step::Notice, of_announcements && puts_blob);
             let announced_in =
                 write.filter(|_| announces && successor.is_some()).map(|write| write.term);
@@ -176,7 +176,7 @@ const NOTHING: Written = Written {
 const SUCCESSOR: &str = "successor";
 
 /// Which blob beside the election's a request is about.
-fn aside(target: &str) -> Option<&str> {
+fn side_blob(target: &str) -> Option<&str> {
     let (_, ending) = target.split('?').next()?.rsplit_once('.')?;
     ["notice", SUCCESSOR].contains(&ending).then_some(ending)
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::name::Aside;
+use crate::name::SideBlob;
 use proptest::prelude::*;
 
 const A: &str = "aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee";
@@ -39,8 +39,12 @@ fn every_operation() -> Vec<Operation> {
         Operation::Release { lease: id() },
         Operation::Break { period: None },
         write(),
-        Operation::LookAside(Aside::Notice),
-        Operation::WriteAside { aside: Aside::Notice, over: None, metadata: Metadata::default() },
+        Operation::ReadSideBlob(SideBlob::Notice),
+        Operation::WriteSideBlob {
+            blob: SideBlob::Notice,
+            over: None,
+            metadata: Metadata::default(),
+        },
     ]
 }
 
@@ -232,12 +236,13 @@ fn only_the_service_sets_the_clock() {
 #[test]
 fn when_a_blob_was_written_is_read_or_left() {
     let seconds = |date| {
-        let answer = read(&Operation::LookAside(Aside::Notice), 200, &[("Last-Modified", date)]);
+        let answer =
+            read(&Operation::ReadSideBlob(SideBlob::Notice), 200, &[("Last-Modified", date)]);
         answer.modified.map(|date| date.timestamp())
     };
     assert_eq!(seconds("Fri, 02 Jan 2026 03:04:05 GMT"), Some(1_767_323_045));
     assert_eq!(seconds("2026-01-02T03:04:05Z"), None);
-    assert_eq!(read(&Operation::LookAside(Aside::Notice), 200, &[]).modified, None);
+    assert_eq!(read(&Operation::ReadSideBlob(SideBlob::Notice), 200, &[]).modified, None);
 }
 
 #[test]

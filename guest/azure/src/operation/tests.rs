@@ -38,14 +38,14 @@ fn all() -> Vec<Operation> {
             if_match: etag(),
             metadata: Metadata::from_iter([("term", "7"), ("since", "")]),
         },
-        Operation::LookAside(Aside::Notice),
-        Operation::WriteAside {
-            aside: Aside::Notice,
+        Operation::ReadSideBlob(SideBlob::Notice),
+        Operation::WriteSideBlob {
+            blob: SideBlob::Notice,
             over: None,
             metadata: Metadata::from_iter([("who", "here"), ("what", "a")]),
         },
-        Operation::WriteAside {
-            aside: Aside::Successor,
+        Operation::WriteSideBlob {
+            blob: SideBlob::Successor,
             over: Some(etag()),
             metadata: Metadata::default(),
         },

@@ -3,11 +3,11 @@
 use core::time::Duration;
 
 use super::super::Moment;
-use super::super::chore::Chore;
 use super::super::failure::Failure;
 use super::super::problem::{Problem, ProblemClass};
 use super::super::report::{Leadership, Report, Role};
 use super::super::settings::Complaint;
+use super::super::side_request::SideRequest;
 use super::super::timings::BACK_OFF;
 use super::{MOST_REQUESTS, Phase, Step, remember};
 use tenure_azure::answer::Answer;
@@ -68,7 +68,11 @@ impl Step<'_> {
         let timings = &self.settings.timings;
         let next = match &self.state.phase {
             _ if self.requests == MOST_REQUESTS => now + BACK_OFF,
-            Phase::Watching(_) if self.state.chore != Chore::None && self.yields(now) => now,
+            Phase::Watching(_)
+                if self.state.side_request != SideRequest::None && self.yields(now) =>
+            {
+                now
+            }
             Phase::Watching(watch) | Phase::Creating { watch, .. } => watch.pace.next,
             Phase::Acquiring(attempt) => attempt.pace.next,
             Phase::Raising(raise) => raise.next(),
@@ -78,7 +82,7 @@ impl Step<'_> {
             Phase::Releasing(release) => release.pace.next,
             Phase::Left => now + timings.lease,
         };
-        let next = self.with_files(self.with_errands(next, now), now);
+        let next = self.with_files(self.with_background(next, now), now);
         let role = match &self.state.phase {
             Phase::Holding(hold) => Role::Leading(Leadership {
                 term: hold.term(),

@@ -3,7 +3,7 @@
 mod orders;
 
 use super::*;
-use tenure_azure::name::Aside;
+use tenure_azure::name::SideBlob;
 
 /// A blob, what is beside it, and who holds its lease.
 #[derive(Default)]
@@ -19,7 +19,7 @@ pub(super) struct Service {
     /// Each id that ever held the lease, in order.
     pub held: Vec<LeaseId>,
     /// Nothing may be written beside the blob.
-    pub forbids_asides: bool,
+    pub forbids_side_blobs: bool,
     reads_announcements: u32,
     /// So many looks of a successor are answered that the service is busy.
     busy: u32,
@@ -103,10 +103,10 @@ impl Service {
                 self.version += 1;
                 answer(operation, at, 200, &[("etag", &format!("\"{}\"", self.version))])
             }
-            Operation::LookAside(_) if self.hides_announcements => {
+            Operation::ReadSideBlob(_) if self.hides_announcements => {
                 refusal(operation, at, 503, "ServerBusy")
             }
-            Operation::LookAside(Aside::Successor) => {
+            Operation::ReadSideBlob(SideBlob::Successor) => {
                 self.reads_announcements += 1;
                 match &self.successor {
                     Some((metadata, when)) => {
@@ -116,17 +116,17 @@ impl Service {
                     None => refusal(operation, at, 404, "BlobNotFound"),
                 }
             }
-            Operation::WriteAside { .. } if self.forbids_asides => {
+            Operation::WriteSideBlob { .. } if self.forbids_side_blobs => {
                 refusal(operation, at, 403, "AuthorizationPermissionMismatch")
             }
-            Operation::WriteAside { over, .. }
+            Operation::WriteSideBlob { over, .. }
                 if over.as_ref().is_none_or(|tag| tag.0 != "*")
                     && over.as_ref().map(|tag| tag.0.clone())
                         != self.successor.as_ref().map(|_| format!("\"h{}\"", self.word)) =>
             {
                 refusal(operation, at, 412, "ConditionNotMet")
             }
-            Operation::WriteAside { aside: Aside::Successor, metadata, .. } => {
+            Operation::WriteSideBlob { blob: SideBlob::Successor, metadata, .. } => {
                 self.successor = Some((metadata.clone(), at));
                 self.word += 1;
                 answer(operation, at, 201, &[("etag", &format!("\"h{}\"", self.word))])
@@ -281,7 +281,7 @@ fn without_a_successor_the_leader_goes_on_and_tells_why() {
 #[test]
 fn a_successor_that_may_not_write_beside_the_blob_does_not_harm() {
     let mut scene = scene(["first", "second", "third"]);
-    scene.service.forbids_asides = true;
+    scene.service.forbids_side_blobs = true;
     scene.hand_over("second");
     scene.run(seconds(40));
     assert_eq!(scene.leader().as_deref(), Some("first"));

@@ -1,7 +1,7 @@
 //! What others may write to the blob and beside it: it costs nobody the leadership.
 
 use super::*;
-use tenure_azure::name::Aside;
+use tenure_azure::name::SideBlob;
 
 /// Steps whenever one is due, for a time. Returns every request and every problem.
 fn go_on(
@@ -34,7 +34,7 @@ fn records(asked: &[Asked]) -> Vec<(Metadata, Record)> {
     written.map(|metadata| (metadata.clone(), Record::read(&metadata).unwrap().unwrap())).collect()
 }
 
-/// What a look at a blob beside the election's shows, written just now.
+/// What a look at a side blob shows, written just now.
 fn beside(o: &Operation, at: Moment, fields: &[(&str, &str)]) -> Reply {
     let written = tenure_azure::http_date::format(instant(at));
     let names: Vec<String> = fields.iter().map(|(name, _)| format!("x-ms-meta-{name}")).collect();
@@ -60,10 +60,13 @@ fn a_name_beside_the_blob_that_no_candidate_has_is_never_named_as_the_successor(
         leader.lead();
         let fields = [("tenurecandidate", name.as_str()), ("tenurepriority", "9")];
         let (asked, told) = go_on(&mut leader, seconds(180), |o, at| match o {
-            Operation::LookAside(Aside::Successor) => beside(o, at, &fields),
+            Operation::ReadSideBlob(SideBlob::Successor) => beside(o, at, &fields),
             _ => available(o, at),
         });
-        assert!(asked.iter().any(|a| matches!(a.operation, Operation::LookAside(_))), "it looks");
+        assert!(
+            asked.iter().any(|a| matches!(a.operation, Operation::ReadSideBlob(_))),
+            "it looks"
+        );
         assert!(records(&asked).iter().all(|(_, record)| record.successor.is_none()), "{name:.20}");
         let about = |t: &&Problem| t.detail.contains("leases/leader.successor");
         assert!((1..=4).contains(&told.iter().filter(about).count()), "{name:.20}: {told:?}");
@@ -77,7 +80,7 @@ fn a_priority_beside_the_blob_that_no_candidate_can_have_is_none() {
     leader.lead();
     let fields = [("tenurecandidate", "eve"), ("tenurepriority", "4000000000")];
     let (asked, _) = go_on(&mut leader, seconds(180), |o, at| match o {
-        Operation::LookAside(Aside::Successor) => beside(o, at, &fields),
+        Operation::ReadSideBlob(SideBlob::Successor) => beside(o, at, &fields),
         _ => available(o, at),
     });
     assert!(records(&asked).iter().all(|(_, record)| record.successor.is_none()));
@@ -90,7 +93,7 @@ fn a_name_in_a_notice_that_no_candidate_has_is_not_shown() {
         leader.lead();
         let fields = [("tenurecandidate", name.as_str()), ("tenureschedule", "every%207s")];
         let (_, told) = go_on(&mut leader, seconds(90), |o, at| match o {
-            Operation::LookAside(Aside::Notice) => beside(o, at, &fields),
+            Operation::ReadSideBlob(SideBlob::Notice) => beside(o, at, &fields),
             _ => available(o, at),
         });
         let [problem] = &told[..] else { panic!("{name:.20}: {told:?}") };

@@ -212,8 +212,8 @@ fn available(operation: &Operation, at: Moment) -> Reply {
         Operation::Change { to, .. } => answer(operation, at, 200, &[("x-ms-lease-id", &id(to))]),
         Operation::Break { .. } => answer(operation, at, 202, &[("x-ms-lease-time", "0")]),
         Operation::WriteMetadata { .. } => answer(operation, at, 200, &[("etag", "\"2\"")]),
-        Operation::LookAside(_) => refusal(operation, at, 404, "BlobNotFound"),
-        Operation::WriteAside { .. } => answer(operation, at, 201, &[("etag", "\"3\"")]),
+        Operation::ReadSideBlob(_) => refusal(operation, at, 404, "BlobNotFound"),
+        Operation::WriteSideBlob { .. } => answer(operation, at, 201, &[("etag", "\"3\"")]),
         Operation::Delete { .. } | Operation::LookAtAccount => {
             panic!("no election asks for that: {operation:?}")
         }

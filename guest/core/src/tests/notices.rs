@@ -70,7 +70,7 @@ const OF_EVE: [(&str, &str); 2] =
 /// A service without faults, whose notice is this one.
 fn with(reply: impl Fn(&Operation, Moment) -> Reply) -> impl Fn(&Operation, Moment) -> Reply {
     move |o, at| match o {
-        Operation::LookAside(_) | Operation::WriteAside { .. } => reply(o, at),
+        Operation::ReadSideBlob(_) | Operation::WriteSideBlob { .. } => reply(o, at),
         _ => available(o, at),
     }
 }
@@ -96,7 +96,7 @@ fn nobody_without_a_schedule_or_with_too_long_a_name_asks_for_notices() {
     let long = format!("leases/{}", "x".repeat(1018));
     for more in [&[][..], &[HOURLY, (variable::ELECTION, &long)]] {
         let past = live(&mut leader(more), seconds(1200), |o, at| match o {
-            Operation::LookAside(_) => panic!("{more:?}"),
+            Operation::ReadSideBlob(_) => panic!("{more:?}"),
             _ => available(o, at),
         });
         assert!(past.of("renew lease").len() > 200);
@@ -251,7 +251,7 @@ fn nothing_waits_for_a_look() {
         for asked in candidate
             .asked
             .iter()
-            .filter(|asked| matches!(asked.operation, Operation::LookAside(_)))
+            .filter(|asked| matches!(asked.operation, Operation::ReadSideBlob(_)))
         {
             looks += 1;
             assert!(report.run.is_none(), "a turn waits for it: {report:?}");
@@ -303,7 +303,7 @@ fn a_follower_leaves_its_notice_at_once_and_then_each_five_minutes() {
     assert_eq!(candidate.verbs(), ["look at blob", LOOK, LEAVE]);
     assert_eq!(report.problems.len(), 1, "{report:?}");
     assert!(report.again_in >= seconds(2), "{report:?}");
-    let Operation::WriteAside { over, metadata, .. } = &candidate.asked[2].operation else {
+    let Operation::WriteSideBlob { over, metadata, .. } = &candidate.asked[2].operation else {
         panic!()
     };
     assert_eq!(*over, None);
@@ -345,13 +345,13 @@ fn a_notice_is_written_over_and_nothing_else_is() {
         candidate.step(
             None,
             other(|o, at| match o {
-                Operation::LookAside(_) => notice(o, at, seconds(1), fields),
+                Operation::ReadSideBlob(_) => notice(o, at, seconds(1), fields),
                 _ => available(o, at),
             }),
         );
         match &candidate.asked.last().unwrap().operation {
-            Operation::WriteAside { over, .. } => over.clone(),
-            Operation::LookAside(_) => None,
+            Operation::WriteSideBlob { over, .. } => over.clone(),
+            Operation::ReadSideBlob(_) => None,
             other => panic!("{other:?}"),
         }
     };
@@ -384,7 +384,7 @@ fn whatever_becomes_of_a_notice_a_follower_goes_on_as_without() {
             let unseen = run(&reply);
             assert_eq!((unseen.of(LOOK).len(), unseen.of(LEAVE).len()), (2, 0));
             let unwritten = run(&|o, at| match o {
-                Operation::LookAside(_) => available(o, at),
+                Operation::ReadSideBlob(_) => available(o, at),
                 _ => reply(o, at),
             });
             assert_eq!(unwritten.of(LEAVE).len(), 2);
@@ -408,7 +408,7 @@ fn a_refused_notice_leaves_the_key_in_use() {
             match step.next(at) {
                 Todo::Send(Ask { operation, pass, .. }) => {
                     assert!(matches!(pass, Pass::Own), "{operation:?}");
-                    looks += u32::from(matches!(operation, Operation::LookAside(_)));
+                    looks += u32::from(matches!(operation, Operation::ReadSideBlob(_)));
                     let reply = service(&operation, at);
                     step.answered(at, at, instant(at), reply, &mut Counter(1));
                 }

@@ -76,7 +76,7 @@ impl Blob {
             Operation::Release { .. } | Operation::Renew { .. } => {
                 refusal(operation, at, 409, "LeaseIdMismatch")
             }
-            Operation::LookAside(_) => refusal(operation, at, 404, "BlobNotFound"),
+            Operation::ReadSideBlob(_) => refusal(operation, at, 404, "BlobNotFound"),
             other => panic!("{other:?}"),
         }
     }

@@ -1,7 +1,7 @@
 //! Successors whose lease cannot be led with, and how long a leader may give them its lease.
 
 use super::*;
-use tenure_azure::name::Aside;
+use tenure_azure::name::SideBlob;
 
 /// What a look beside the blob shows of a candidate that announced itself.
 fn beside(o: &Operation, at: Moment, modified: Moment, fields: &[(&str, &str)]) -> Reply {
@@ -87,7 +87,7 @@ fn no_lease_is_given_to_a_successor_that_looks_for_it_no_more() {
             for _ in 0..60 {
                 let called = leader.now;
                 let report = leader.step(event.take(), |o, at| match o {
-                    Operation::LookAside(Aside::Successor) => {
+                    Operation::ReadSideBlob(SideBlob::Successor) => {
                         // As old at the first look as it is to be; never renewed.
                         let written = *written.get_or_insert(at.saturating_sub(seconds(age)));
                         beside(o, at, written, &fields)
@@ -119,7 +119,7 @@ fn an_event_that_ends_an_announcement_does_not_put_off_the_next_look() {
     let mut candidate = Candidate::new(&[]);
     candidate.slow = Some(("read announcement", millis(1_500)));
     let named = |o: &Operation, at| match o {
-        Operation::LookAside(_) => refusal(o, at, 404, "BlobNotFound"),
+        Operation::ReadSideBlob(_) => refusal(o, at, 404, "BlobNotFound"),
         _ => seen(o, at, "leased", &calls().write()),
     };
     // The step ends before it announces itself, and is due again at once.

@@ -23,10 +23,10 @@ const NAMING_REQUESTS: Millis = 4;
 const GIVING_REQUESTS: Millis = 4;
 
 /// When its time is over, the leader may wait for an answer. Then it renews or takes the name off the
-/// record, and does two errands, before it tells. None of these takes longer than a request may, or
-/// than [`LONGEST_ERRAND`].
+/// record, and sends two background requests, before it tells. None of these takes longer than a request may, or
+/// than [`LONGEST_BACKGROUND`].
 const TELLING_REQUESTS: Millis = 4;
-const LONGEST_ERRAND: Millis = 3_000;
+const LONGEST_BACKGROUND: Millis = 3_000;
 
 /// One that came is waited for so long.
 const WAITS: Millis = 45_000;
@@ -89,7 +89,7 @@ fn orders(history: &History) -> Vec<Violation> {
         // Candidates leave what strangers wrote where announcements are left.
         let taken = between(history, 0, end)
             .iter()
-            .any(|entry| matches!(entry.what, What::Struck(Fault::HostileAsides, ..)));
+            .any(|entry| matches!(entry.what, What::Struck(Fault::HostileSideBlobs, ..)));
         let able = leads && !taken && !order.finds_the_end();
         let successor =
             successor.filter(|_| able).and_then(|machine| order.successor_on(machine, end));
@@ -138,7 +138,7 @@ impl Order<'_> {
         let named = self
             .named(unheard_of)
             .map(|(at, took)| at.max(self.at) + self.to_come() + slowly(TO_COME_REQUESTS * took));
-        let telling = TELLING_REQUESTS * self.periods().timeout.max(LONGEST_ERRAND);
+        let telling = TELLING_REQUESTS * self.periods().timeout.max(LONGEST_BACKGROUND);
         unheard_of.max(named.unwrap_or(0)) + slowly(WAITS) + telling
     }
 
@@ -351,7 +351,7 @@ fn changes(history: &History) -> Vec<Violation> {
                         let most = fresh + four_round_trips(history).max(2 * took);
                         let old = |age| age > most;
                         // Who may write there may take the lease: what strangers write is not told here.
-                        let hostile = history.meets(Fault::HostileAsides, who, *at);
+                        let hostile = history.meets(Fault::HostileSideBlobs, who, *at);
                         if age.is_none_or(old) && !hostile {
                             let when = age.map_or("never".into(), |age| format!("{age} ms before"));
                             let what = format!("c{who} hands over to a successor that came {when}");

@@ -119,11 +119,11 @@ const CONDITIONS: [(Fault, u64); 11] = [
     (Fault::WritesFail, 3),
     (Fault::LeasesFail, 1),
     (Fault::LooksFail, 1),
-    (Fault::AsidesFail, 1),
+    (Fault::SideBlobsFail, 1),
     (Fault::TokensFail, 1),
     (Fault::ClockSteps, 2),
     (Fault::DatesStand, 1),
-    (Fault::HostileAsides, 2),
+    (Fault::HostileSideBlobs, 2),
     (Fault::SecretSpoilt, 2),
     (Fault::SettingsSpoilt, 1),
 ];

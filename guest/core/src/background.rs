@@ -1,8 +1,8 @@
-//! Errands: what a candidate does in its spare time, when nothing else is due, and only as long as
-//! that lasts. A token is renewed long before it ends; a notice is left, or looked for.
+//! Background requests: what a candidate sends in its spare time, when nothing else is due, and only
+//! as long as that lasts. A token is renewed long before it ends; a side blob is read or written.
 //!
 //! A leader that does not hear of its newest renewal has no spare time. One that does is called for
-//! an errand at once, because the step that renews ends with that.
+//! a background request at once, because the step that renews ends with that.
 
 use core::time::Duration;
 
@@ -11,7 +11,6 @@ use chrono::{DateTime, Utc};
 use super::Moment;
 use super::candidate::{Phase, Step, Todo, Wish};
 use super::chance::Chance;
-use super::chore::Chore;
 use super::failure::Failure;
 use super::holding::Hold;
 use super::keyring::{ASK, Fetch, Fetched, Keyring, LEAST_FETCH, LONGEST_FETCH};
@@ -19,10 +18,11 @@ use super::notice::{self, LEAST_NOTICE, LONGEST_NOTICE, Notice};
 use super::problem::{Problem, ProblemClass};
 use super::report::{Exchange, ExchangeResult};
 use super::settings::Settings;
+use super::side_request::SideRequest;
 use super::successor::{Announcement, Successor};
 use tenure_azure::answer::{Answer, Class};
 use tenure_azure::credential::Pass;
-use tenure_azure::name::Aside;
+use tenure_azure::name::SideBlob;
 use tenure_azure::operation::Operation;
 use tenure_base::prelude::*;
 
@@ -33,7 +33,7 @@ const LONGEST_EARLY: Duration = Duration::from_secs(3);
 const READ_AGAIN: Duration = Duration::from_secs(4);
 
 impl Step<'_> {
-    /// Begins with what an earlier look had in hand.
+    /// Begins with the credential state of an earlier poll.
     #[must_use]
     pub fn with_keyring(mut self, keyring: Keyring) -> Self {
         self.state.keyring = keyring;
@@ -50,14 +50,14 @@ impl Step<'_> {
         self.fetch(left, now)
     }
 
-    /// The errand that is due and fits into the spare time.
-    pub(super) fn errand(&mut self, pass: Option<Pass>, now: Moment) -> Option<Todo> {
+    /// The background request that is due and fits into the spare time.
+    pub(super) fn background_request(&mut self, pass: Option<Pass>, now: Moment) -> Option<Todo> {
         // A turn that was just claimed is to begin.
         if self.run.is_some() {
             return None;
         }
         let spare = self.spare_time(now);
-        let wish = self.errand_beside(spare, now);
+        let wish = self.side_wish(spare, now);
         // Where requests take long there is spare time for one only. What a handover waits for comes first
         // then: it has a limit. A token that is over is asked for before anything else.
         let hands_over = self.state.steering.hand_over().is_some();
@@ -71,16 +71,16 @@ impl Step<'_> {
         wish.zip(pass).map(|(wish, pass)| self.send(wish, pass))
     }
 
-    /// The errand about a blob beside the election's, if one is due and there is time for it.
-    fn errand_beside(&self, spare: Duration, now: Moment) -> Option<Wish> {
+    /// The request about a side blob, if one is due and there is time for it.
+    fn side_wish(&self, spare: Duration, now: Moment) -> Option<Wish> {
         let (operation, timeout) = match &self.state.phase {
-            Phase::Watching(_) => (self.chore()?, spare.min(self.longest_chore())),
+            Phase::Watching(_) => (self.side_operation()?, spare.min(self.longest_side_request())),
             Phase::Holding(hold) if self.announcement_due(hold).is_some_and(|due| due <= now) => (
-                Operation::LookAside(Aside::Successor),
+                Operation::ReadSideBlob(SideBlob::Successor),
                 self.time_for_announcement(hold, spare, now),
             ),
             Phase::Holding(hold) if self.notice_due(hold).is_some_and(|due| due <= now) => {
-                (Operation::LookAside(Aside::Notice), spare.min(LONGEST_NOTICE))
+                (Operation::ReadSideBlob(SideBlob::Notice), spare.min(LONGEST_NOTICE))
             }
             _ => return None,
         };
@@ -122,9 +122,9 @@ impl Step<'_> {
         notice::are_in_use(self.settings).then_some(hold.look_for_notice)
     }
 
-    /// When to be called, reckoning with errands: not before there can be a token, where all waits for
-    /// it; and for a leader, which is not called otherwise, in good time.
-    pub(super) fn with_errands(&self, next: Moment, now: Moment) -> Moment {
+    /// When to be called, background requests included: not before there can be a token, where everything
+    /// waits for one; in good time, for a leader that is not called otherwise.
+    pub(super) fn with_background(&self, next: Moment, now: Moment) -> Moment {
         let credential = self.settings.account.credential();
         let token = self.state.keyring.due(credential);
         let missing = token.filter(|_| self.state.keyring.pass(credential, now).is_none());
@@ -135,12 +135,12 @@ impl Step<'_> {
             (Phase::Releasing(release), Some(due)) => next.max(due).min(release.until()),
             (_, Some(due)) => next.max(due),
             (Phase::Holding(hold), None) if hold.is_renewed() => {
-                let errands = [
+                let requests = [
                     (token, LEAST_FETCH),
                     (self.notice_due(hold), LEAST_NOTICE),
                     (self.announcement_due(hold), LEAST_NOTICE),
                 ];
-                let fitting = errands.into_iter().filter_map(|(due, least)| {
+                let fitting = requests.into_iter().filter_map(|(due, least)| {
                     let due = due?.max(now);
                     (next.saturating_sub(due) >= least).then_some(due)
                 });
@@ -188,41 +188,42 @@ impl Step<'_> {
     /// lately.
     pub(super) fn leave_notice(&mut self, now: Moment) {
         if self.state.leave_notice <= now && notice::are_in_use(self.settings) {
-            self.state.chore = Chore::Look(Aside::Notice);
+            self.state.side_request = SideRequest::Read(SideBlob::Notice);
         }
     }
 
-    /// The request for the chore; none when there is nothing to do.
-    pub(super) fn chore(&self) -> Option<Operation> {
-        match &self.state.chore {
-            Chore::None => None,
-            Chore::Look(aside) => Some(Operation::LookAside(*aside)),
-            Chore::Leave { aside, over } => Some(Operation::WriteAside {
-                aside: *aside,
+    /// The request about a side blob; none when there is nothing to do.
+    pub(super) fn side_operation(&self) -> Option<Operation> {
+        match &self.state.side_request {
+            SideRequest::None => None,
+            SideRequest::Read(blob) => Some(Operation::ReadSideBlob(*blob)),
+            SideRequest::Write { blob, over } => Some(Operation::WriteSideBlob {
+                blob: *blob,
                 over: over.clone(),
-                metadata: match aside {
-                    Aside::Notice => Notice::of(self.settings)?.write(),
-                    Aside::Successor => self.announcement()?.write(),
+                metadata: match blob {
+                    SideBlob::Notice => Notice::of(self.settings)?.write(),
+                    SideBlob::Successor => self.announcement()?.write(),
                 },
             }),
         }
     }
 
-    /// Forgets the chore: what a look gave cause for may be otherwise after an event. The next look need not
-    /// wait for it then.
-    pub(super) fn drop_chore(&mut self, now: Moment) {
-        let had = core::mem::take(&mut self.state.chore) != Chore::None;
+    /// Drops the request about a side blob: what gave cause for it may be otherwise after an event. The
+    /// next poll need not wait for it then.
+    pub(super) fn drop_side_request(&mut self, now: Moment) {
+        let had = core::mem::take(&mut self.state.side_request) != SideRequest::None;
         let soon = now + self.settings.timings.poll / 2;
         if let (true, Phase::Watching(watch)) = (had, &mut self.state.phase) {
             watch.pace.next = watch.pace.next.min(soon);
         }
     }
 
-    /// The longest that one request for the chore may take: nothing waits for a notice, but a successor has
-    /// to announce itself however far away the service is.
-    pub(super) fn longest_chore(&self) -> Duration {
-        match &self.state.chore {
-            Chore::Look(Aside::Successor) | Chore::Leave { aside: Aside::Successor, .. } => {
+    /// The longest that one request about a side blob may take. Nothing waits for a notice, but a
+    /// successor has to announce itself however far away the service is.
+    pub(super) fn longest_side_request(&self) -> Duration {
+        match &self.state.side_request {
+            SideRequest::Read(SideBlob::Successor)
+            | SideRequest::Write { blob: SideBlob::Successor, .. } => {
                 self.settings.timings.request_timeout
             }
             _ => LONGEST_NOTICE,
@@ -230,8 +231,9 @@ impl Step<'_> {
     }
 
     /// Takes the answer to it, which `took` so long. Somebody else's blob is left untouched.
-    pub(super) fn chore_answered(&mut self, answer: Option<&Answer>, took: Duration) {
-        let (Chore::Look(aside), Some(answer)) = (core::mem::take(&mut self.state.chore), answer)
+    pub(super) fn side_request_answered(&mut self, answer: Option<&Answer>, took: Duration) {
+        let (SideRequest::Read(blob), Some(answer)) =
+            (core::mem::take(&mut self.state.side_request), answer)
         else {
             return;
         };
@@ -240,25 +242,25 @@ impl Step<'_> {
             (Class::Done, Some(seen)) if notice::is_a_candidates(seen) => answer.etag.clone(),
             _ => return,
         };
-        if aside == Aside::Notice || self.may_announce(answer, took) {
-            self.state.chore = Chore::Leave { aside, over };
+        if blob == SideBlob::Notice || self.may_announce(answer, took) {
+            self.state.side_request = SideRequest::Write { blob, over };
         }
     }
 
-    /// Takes the answer to a request about a blob beside the election's.
-    pub(super) fn ran_errand(
+    /// Takes the answer to a request about a side blob.
+    pub(super) fn side_blob_answered(
         &mut self,
-        aside: Aside,
+        blob: SideBlob,
         reply: &Result<Answer, Failure>,
         (sent, now): (Moment, Moment),
     ) {
         let answer = reply.as_ref().ok();
-        if let Some(problem) = answer.and_then(|a| strange(aside, a, self.settings)) {
+        if let Some(problem) = answer.and_then(|a| strange(blob, a, self.settings)) {
             self.tell(problem.class, problem.detail, now);
         }
-        match (aside, &mut self.state.phase) {
-            (Aside::Successor, Phase::Holding(_)) => self.announcement_read(answer, (sent, now)),
-            (Aside::Notice, Phase::Holding(hold)) => {
+        match (blob, &mut self.state.phase) {
+            (SideBlob::Successor, Phase::Holding(_)) => self.announcement_read(answer, (sent, now)),
+            (SideBlob::Notice, Phase::Holding(hold)) => {
                 hold.look_for_notice = now + notice::EVERY;
                 let notice = answer.and_then(Notice::fresh);
                 let problem = notice.and_then(|n| n.problem(self.settings));
@@ -266,10 +268,10 @@ impl Step<'_> {
                     self.tell(problem.class, problem.detail, now);
                 }
             }
-            (Aside::Successor, _) => self.announced(answer, (sent, now)),
-            (Aside::Notice, _) => {
+            (SideBlob::Successor, _) => self.announced(answer, (sent, now)),
+            (SideBlob::Notice, _) => {
                 self.state.leave_notice = now + notice::EVERY;
-                self.chore_answered(answer, now.saturating_sub(sent));
+                self.side_request_answered(answer, now.saturating_sub(sent));
             }
         }
     }
@@ -282,16 +284,15 @@ fn in_time(at: Moment, end: Moment, now: Moment) -> Moment {
     if fits { at } else { end }
 }
 
-/// The problem of a fresh blob beside the election's that holds what no candidate writes. It is as if it were
-/// not there.
-fn strange(aside: Aside, answer: &Answer, settings: &Settings) -> Option<Problem> {
+/// The problem of a fresh side blob that holds what no candidate writes. Such a blob counts as absent.
+fn strange(blob: SideBlob, answer: &Answer, settings: &Settings) -> Option<Problem> {
     let seen = answer.properties.as_ref().filter(|seen| notice::is_a_candidates(seen))?;
     let age = answer.date?.signed_duration_since(answer.modified?);
-    let fit = match aside {
-        Aside::Successor => Announcement::is_fit(seen),
-        Aside::Notice => Notice::is_fit(seen),
+    let fit = match blob {
+        SideBlob::Successor => Announcement::is_fit(seen),
+        SideBlob::Notice => Notice::is_fit(seen),
     };
-    let name = settings.election.aside_name(aside);
+    let name = settings.election.side_blob_name(blob);
     let detail = format!(
         "the blob {name} holds what no candidate writes, and is ignored. See who else may write beside the \
          election's blob, and delete this one"
