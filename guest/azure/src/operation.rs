@@ -27,7 +27,7 @@ pub struct ETag(pub String);
 pub enum Operation {
     /// *Get Blob Properties* (HEAD): lease state, record and ETag from one answer (protocol.md
     /// §4.1).
-    Look {
+    Read {
         /// With an id the service answers 412 unless it is the id that holds the lease.
         lease: Option<LeaseId>,
     },
@@ -94,7 +94,7 @@ pub enum Operation {
         lease: Option<LeaseId>,
     },
     /// *Get Account Information* (HEAD), asked of the container.
-    LookAtAccount,
+    ReadAccount,
 }
 
 /// The methods that are used.
@@ -164,7 +164,7 @@ impl Operation {
     /// What it is called, for people.
     pub fn name(&self) -> &'static str {
         match self {
-            Operation::Look { .. } => "look at blob",
+            Operation::Read { .. } => "read blob",
             Operation::CreateContainer => "create container",
             Operation::CreateBlob => "create blob",
             Operation::Acquire { .. } => "acquire lease",
@@ -173,12 +173,12 @@ impl Operation {
             Operation::Release { .. } => "release lease",
             Operation::Break { .. } => "break lease",
             Operation::WriteMetadata { .. } => "write record",
-            Operation::ReadSideBlob(SideBlob::Notice) => "look at notice",
+            Operation::ReadSideBlob(SideBlob::Notice) => "read schedule notice",
             Operation::ReadSideBlob(SideBlob::Successor) => "read announcement",
-            Operation::WriteSideBlob { blob: SideBlob::Notice, .. } => "leave notice",
+            Operation::WriteSideBlob { blob: SideBlob::Notice, .. } => "write schedule notice",
             Operation::WriteSideBlob { blob: SideBlob::Successor, .. } => "announce",
             Operation::Delete { .. } => "delete blob",
-            Operation::LookAtAccount => "look at account",
+            Operation::ReadAccount => "read account",
         }
     }
 
@@ -196,14 +196,14 @@ impl Operation {
         authorization: Authorization<'_>,
     ) -> Request {
         let (method, path) = match self {
-            Operation::Look { .. } => (Method::Head, blob.path()),
+            Operation::Read { .. } => (Method::Head, blob.path()),
             Operation::CreateContainer => (Method::Put, blob.container_path()),
             Operation::ReadSideBlob(which) => (Method::Head, blob.side_blob_path(*which)),
             Operation::WriteSideBlob { blob: which, .. } => {
                 (Method::Put, blob.side_blob_path(*which))
             }
             Operation::Delete { .. } => (Method::Delete, blob.path()),
-            Operation::LookAtAccount => (Method::Head, blob.container_path()),
+            Operation::ReadAccount => (Method::Head, blob.container_path()),
             _ => (Method::Put, blob.path()),
         };
         let path = account.prefix().to_string() + &path;
@@ -246,12 +246,12 @@ impl Operation {
 
     fn query(&self) -> &'static str {
         match self {
-            Operation::Look { .. }
+            Operation::Read { .. }
             | Operation::CreateBlob
             | Operation::ReadSideBlob(_)
             | Operation::WriteSideBlob { .. } => "",
             Operation::Delete { .. } => "",
-            Operation::LookAtAccount => "restype=account&comp=properties&",
+            Operation::ReadAccount => "restype=account&comp=properties&",
             Operation::CreateContainer => "restype=container&",
             Operation::WriteMetadata { .. } => "comp=metadata&",
             Operation::Acquire { .. }
@@ -270,13 +270,13 @@ impl Operation {
         const IF_NONE_MATCH: &str = "if-none-match";
         const BLOB_TYPE: (&str, &str) = ("x-ms-blob-type", "BlockBlob");
         match self {
-            Operation::LookAtAccount => {}
+            Operation::ReadAccount => {}
             Operation::Delete { lease } => {
                 if let Some(lease) = lease {
                     headers.add(LEASE, &lease.to_string());
                 }
             }
-            Operation::Look { lease } => {
+            Operation::Read { lease } => {
                 if let Some(lease) = lease {
                     headers.add(LEASE, &lease.to_string());
                 }

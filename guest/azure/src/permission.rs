@@ -16,7 +16,7 @@ impl Operation {
     /// What it needs.
     pub fn permission(&self) -> Permission {
         let (letters, action) = match self {
-            Operation::Look { .. } | Operation::ReadSideBlob(_) => ("r", "containers/blobs/read"),
+            Operation::Read { .. } | Operation::ReadSideBlob(_) => ("r", "containers/blobs/read"),
             Operation::CreateContainer => ("c or w, of an account SAS", "containers/write"),
             Operation::CreateBlob | Operation::WriteSideBlob { .. } => {
                 ("c or w", "containers/blobs/write")
@@ -28,7 +28,7 @@ impl Operation {
             | Operation::WriteMetadata { .. } => ("w", "containers/blobs/write"),
             Operation::Break { .. } => ("w or d", "containers/blobs/write"),
             Operation::Delete { .. } => ("d", "containers/blobs/delete"),
-            Operation::LookAtAccount => ("any, of an account SAS", "getInfo/action"),
+            Operation::ReadAccount => ("any, of an account SAS", "getInfo/action"),
         };
         Permission { letters, action }
     }
@@ -47,7 +47,7 @@ mod tests {
         let lease = LeaseId::parse("aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee").unwrap();
         let if_match = ETag("x".into());
         for operation in [
-            Operation::Look { lease: None },
+            Operation::Read { lease: None },
             Operation::CreateContainer,
             Operation::CreateBlob,
             Operation::Acquire { lease, seconds: 15, if_match: None },
@@ -70,7 +70,7 @@ mod tests {
             Operation::WriteMetadata { lease, if_match, metadata: Metadata::default() },
             Operation::Change { lease, to: lease },
             Operation::Delete { lease: None },
-            Operation::LookAtAccount,
+            Operation::ReadAccount,
         ] {
             let Permission { letters, action } = operation.permission();
             let row = format!("| {} | {letters} | `{action}` |", operation.name());

@@ -117,9 +117,9 @@ impl Step<'_> {
         }
     }
 
-    /// When a leader looks for a notice; never when there are none.
+    /// When a leader reads for a notice; never when there are none.
     fn notice_due(&self, hold: &Hold) -> Option<Moment> {
-        notice::are_in_use(self.settings).then_some(hold.look_for_notice)
+        notice::are_in_use(self.settings).then_some(hold.read_notice_at)
     }
 
     /// When to be called, background requests included: not before there can be a token, where everything
@@ -261,7 +261,7 @@ impl Step<'_> {
         match (blob, &mut self.state.phase) {
             (SideBlob::Successor, Phase::Holding(_)) => self.announcement_read(answer, (sent, now)),
             (SideBlob::Notice, Phase::Holding(hold)) => {
-                hold.look_for_notice = now + notice::EVERY;
+                hold.read_notice_at = now + notice::EVERY;
                 let notice = answer.and_then(Notice::fresh);
                 let problem = notice.and_then(|n| n.problem(self.settings));
                 if let Some(problem) = problem {

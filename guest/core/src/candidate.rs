@@ -128,7 +128,7 @@ pub(super) struct State {
     reason = "there is one, for the length of a step; smaller on wasm"
 )]
 pub(super) enum Phase {
-    /// Winning 1: looking, now and then.
+    /// Winning 1: polling.
     Watching(Watch),
     /// Winning 1: making the blob.
     Creating { container: bool, watch: Watch },
@@ -285,7 +285,7 @@ impl<'s> Step<'s> {
     /// What the phase has to send.
     fn wish(&mut self, now: Moment) -> Option<Wish> {
         match self.state.phase {
-            Phase::Watching(_) | Phase::Creating { .. } => self.look(now),
+            Phase::Watching(_) | Phase::Creating { .. } => self.poll(now),
             Phase::Acquiring(_) => self.acquire(now),
             Phase::Raising(_) => self.raise(now),
             Phase::Holding(_) => self.hold(now),
@@ -341,7 +341,7 @@ impl<'s> Step<'s> {
         }
         let (phase, answer) = (core::mem::replace(&mut self.state.phase, Phase::Left), &reply);
         self.state.phase = match phase {
-            Phase::Watching(watch) => self.looked(watch, &operation, answer, now, chance),
+            Phase::Watching(watch) => self.polled(watch, &operation, answer, now, chance),
             Phase::Creating { container, watch } => {
                 self.created(container, watch, &operation, answer, now, chance)
             }
@@ -437,9 +437,9 @@ impl<'s> Step<'s> {
     }
 
     /// Between two tries of a follower, or after one of its requests failed.
-    pub(super) fn next_poll(&self, now: Moment, chance: &mut dyn Chance) -> Moment {
+    pub(super) fn next_try(&self, now: Moment, chance: &mut dyn Chance) -> Moment {
         let rarely =
-            if mutant!(RareLooks) { 4 * self.settings.timings.lease } else { Duration::ZERO };
+            if mutant!(RarePolls) { 4 * self.settings.timings.lease } else { Duration::ZERO };
         now + super::chance::jittered(self.settings.timings.poll, chance) + rarely
     }
 }

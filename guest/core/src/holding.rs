@@ -11,7 +11,7 @@ use super::candidate::{Phase, Step, Wish};
 use super::chance::Chance;
 use super::damping::{self, Row};
 use super::failure::Failure;
-use super::notice::FIRST_LOOK;
+use super::notice::FIRST_READ;
 use super::one_turn::Prospect;
 use super::pace::Pace;
 use super::problem::{Problem, ProblemClass};
@@ -28,7 +28,7 @@ use tenure_azure::lease_id::LeaseId;
 use tenure_azure::operation::{ETag, Operation};
 use tenure_base::prelude::*;
 
-/// How often to look at a schedule that cannot be followed now.
+/// How often to see to a schedule that cannot be followed now.
 const STUCK: Duration = Duration::from_secs(30);
 
 /// How long after a turn went wrong its slot is tried again, the first time; twice as long each
@@ -49,9 +49,9 @@ pub(super) struct Hold {
     pub won: Moment,
     /// The lease was given to this candidate by the leader before.
     handed: bool,
-    /// No notice is looked for before.
-    pub look_for_notice: Moment,
-    /// Nobody of a higher priority is looked for before.
+    /// No schedule notice is read before.
+    pub read_notice_at: Moment,
+    /// No announcement of a higher priority is read before.
     pub read_announcement_at: Moment,
     renew: Pace,
     /// What is on the blob, and the outcome of the last turn, which may not be there yet.
@@ -59,7 +59,7 @@ pub(super) struct Hold {
     etag: ETag,
     outcome_unwritten: bool,
     /// What was to be written when that was decided last. It is decided anew before each try, unless a
-    /// try is in doubt: a look tells first whether that one was applied.
+    /// try is in doubt: a read tells first whether that one was applied.
     write: Option<Write>,
     /// This write claims a turn.
     claiming: Option<Claim>,
@@ -94,8 +94,8 @@ impl Hold {
             valid_until,
             won,
             handed,
-            look_for_notice: won + FIRST_LOOK,
-            read_announcement_at: won + FIRST_LOOK,
+            read_notice_at: won + FIRST_READ,
+            read_announcement_at: won + FIRST_READ,
             renew,
             record,
             etag,

@@ -43,7 +43,7 @@ pub enum Mutant {
     UnsureAcquireForgotten,
     /// The next term follows from the record alone.
     TermFromRecordAlone,
-    /// The deadline of a turn is not looked at; only the order to stop counts.
+    /// The deadline of a turn is ignored; only the order to stop counts.
     DeadlineIgnored,
     /// The host does not stop the work whose time is over.
     WorkNotStopped,
@@ -71,8 +71,8 @@ pub enum Mutant {
     MissedForgotten,
     /// A refused request ends the candidate's efforts.
     StopsWhenRefused,
-    /// A follower looks too rarely.
-    RareLooks,
+    /// A follower polls too rarely.
+    RarePolls,
 }
 
 #[cfg(feature = "mutants")]
@@ -109,7 +109,7 @@ impl Mutant {
         Self::NeverAbandoned,
         Self::MissedForgotten,
         Self::StopsWhenRefused,
-        Self::RareLooks,
+        Self::RarePolls,
     ];
 }
 

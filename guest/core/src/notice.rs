@@ -3,7 +3,7 @@
 //! Two schedules on one election are a mistake, most likely two jobs that share it. A follower sees
 //! the leader's in the record. The leader sees nothing of a follower, which cannot write to a leased
 //! blob; so the follower leaves a notice beside it, a small blob without a lease, and the leader
-//! looks there now and then. Both are background requests ([`super::background`]): nothing waits for them, and what
+//! reads there now and then. Both are background requests ([`super::background`]): nothing waits for them, and what
 //! becomes of them changes nothing but what people are told.
 
 use core::time::Duration;
@@ -17,10 +17,10 @@ use tenure_azure::answer::{Answer, Properties};
 use tenure_azure::metadata::Metadata;
 use tenure_base::prelude::*;
 
-/// How long a leader leads before it looks for a notice.
-pub(super) const FIRST_LOOK: Duration = Duration::from_secs(60);
+/// How long a leader leads before it reads for a notice.
+pub(super) const FIRST_READ: Duration = Duration::from_secs(60);
 
-/// How long a leader waits between two looks, and a follower before it leaves its notice again.
+/// How long a leader waits between two reads, and a follower before it leaves its notice again.
 pub(super) const EVERY: Duration = Duration::from_secs(5 * 60);
 
 /// An older notice is nobody's any more: whoever still has another schedule leaves it again before.
@@ -85,7 +85,7 @@ impl Notice {
         fits(CANDIDATE, LONGEST_NAME) && fits(SCHEDULE, LONGEST_SCHEDULE)
     }
 
-    /// The notice in the answer to a look, unless it is an old one.
+    /// The notice in the answer to a read, unless it is an old one.
     pub fn fresh(answer: &Answer) -> Option<Self> {
         let age = answer.date?.signed_duration_since(answer.modified?);
         let seen = answer.properties.as_ref().filter(|_| age.abs() < FRESH)?;
@@ -98,7 +98,7 @@ pub(super) fn is_a_candidates(properties: &Properties) -> bool {
     properties.content_length == 0 && properties.metadata.get(CANDIDATE).is_some()
 }
 
-/// Whether candidates with these settings leave notices and look for them.
+/// Whether candidates with these settings leave notices and read for them.
 pub(super) fn are_in_use(settings: &Settings) -> bool {
     settings.agenda.schedule.is_some() && settings.election.may_have_side_blobs()
 }

@@ -1,4 +1,4 @@
-//! One whole turn in one invocation: look, acquire, claim, run, complete, release. protocol.md §10.
+//! One whole turn in one invocation: read, acquire, claim, run, complete, release. protocol.md §10.
 //!
 //! Drives [`Step`](super::Step) for platforms that call a component on a timer and keep nothing of
 //! it in between. No renewal goes on beside the turn, so the lease is as long as may be, and a turn
@@ -26,8 +26,8 @@ const LEAVING: Duration = Duration::from_secs(8);
 /// the next call may be a day away.
 const SOON: Duration = Duration::from_secs(2);
 
-/// Between two looks, when another candidate was faster.
-const LOOK_AGAIN: Duration = Duration::from_millis(300);
+/// Between two reads, when another candidate was faster.
+const READ_AGAIN: Duration = Duration::from_millis(300);
 
 /// How far a step brought the candidate.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,8 +95,8 @@ pub struct Turned {
 /// What an invocation does next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Look at the election, and tell [`OneTurn::looked`].
-    Look,
+    /// Read the election, and tell [`OneTurn::read`].
+    Read,
     /// Do a step with [`OneTurn::state`] and this event, and tell [`OneTurn::stepped`].
     Step(Option<Event>),
     /// Wait until then.
@@ -126,7 +126,7 @@ pub struct OneTurn<'s> {
 
 #[derive(Debug)]
 enum Stage {
-    Looking { at: Moment },
+    Reading { at: Moment },
     Contending { at: Moment },
     Running(Turn),
     Leaving { event: Option<Event>, at: Moment, until: Moment },
@@ -139,7 +139,7 @@ impl<'s> OneTurn<'s> {
     pub fn begin(settings: &'s Settings, now: Moment) -> Self {
         Self {
             settings,
-            stage: Stage::Looking { at: now },
+            stage: Stage::Reading { at: now },
             patient_until: now + PATIENCE,
             waited: false,
             state: None,
@@ -170,9 +170,9 @@ impl<'s> OneTurn<'s> {
         let patient_until = self.patient_until;
         let wait = |at: Moment, until: Moment| Next::Wait(at.min(until));
         match &mut self.stage {
-            Stage::Looking { .. } if now >= patient_until => self.end(Course::Undecided),
-            Stage::Looking { at } if now < *at => wait(*at, patient_until),
-            Stage::Looking { .. } => Next::Look,
+            Stage::Reading { .. } if now >= patient_until => self.end(Course::Undecided),
+            Stage::Reading { at } if now < *at => wait(*at, patient_until),
+            Stage::Reading { .. } => Next::Read,
             Stage::Contending { .. } if now >= patient_until => {
                 self.leave(Course::Undecided, Event::Leave(None), now);
                 self.next(now)
@@ -195,9 +195,9 @@ impl<'s> OneTurn<'s> {
         }
     }
 
-    /// Takes the result of a look.
-    pub fn looked(&mut self, look: Result<Snapshot, Problem>, now: Moment) {
-        let snapshot = match look {
+    /// Takes what was read.
+    pub fn read(&mut self, snapshot: Result<Snapshot, Problem>, now: Moment) {
+        let snapshot = match snapshot {
             Ok(snapshot) => snapshot,
             Err(problem) => {
                 self.result.problems.push(problem);
@@ -226,7 +226,7 @@ impl<'s> OneTurn<'s> {
             Some(wait) if wait <= SOON && !self.waited => {
                 self.waited = true;
                 self.patient_until += wait;
-                self.stage = Stage::Looking { at: now + wait };
+                self.stage = Stage::Reading { at: now + wait };
             }
             _ => {
                 self.end(Course::NothingDue);
@@ -273,10 +273,10 @@ impl<'s> OneTurn<'s> {
                 self.result.leader = leader;
                 self.end(Course::Followed);
             }
-            // Another one was faster, or something is wrong. A look is enough to see what now.
+            // Another one was faster, or something is wrong. A read is enough to see what now.
             (None, Prospect::Watching, _) => {
-                let at = if failed { again } else { again.min(now + LOOK_AGAIN) };
-                self.stage = Stage::Looking { at };
+                let at = if failed { again } else { again.min(now + READ_AGAIN) };
+                self.stage = Stage::Reading { at };
             }
             _ => self.stage = Stage::Contending { at: again },
         }

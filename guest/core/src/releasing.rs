@@ -20,7 +20,7 @@ use tenure_azure::operation::{ETag, Operation};
 /// How long the lease is offered to a successor that was seen before; not shorter than one try takes.
 const OFFER: Duration = Duration::from_secs(4);
 
-/// The longest that one try to give the lease to a successor may take: the successor does not look for it for
+/// The longest that one try to give the lease to a successor may take: the successor does not poll for it for
 /// ever. One that was not answered in time may have been carried out all the same.
 const LONGEST_TRY: Duration = Duration::from_secs(10);
 

@@ -37,7 +37,7 @@ pub mod variable {
     pub const MARGIN: &str = "TENURE_MARGIN";
     /// From one renewal to the next.
     pub const RENEW: &str = "TENURE_RENEW";
-    /// The longest a follower waits between two looks.
+    /// The longest a follower waits between two polls.
     pub const POLL: &str = "TENURE_POLL";
     /// The longest that one request may take.
     pub const REQUEST_TIMEOUT: &str = "TENURE_REQUEST_TIMEOUT";

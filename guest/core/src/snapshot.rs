@@ -1,4 +1,4 @@
-//! One look at an election, without taking part.
+//! One read of an election, without taking part.
 
 use core::time::Duration;
 
@@ -31,7 +31,7 @@ pub enum LeaseState {
     Broken,
 }
 
-/// What one look showed.
+/// What one read showed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot {
     /// The lease.
@@ -61,10 +61,10 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Reads the answer to a look. `wall` stands in where the answer tells no time.
+    /// Reads the answer to a read of the blob. `wall` stands in where the answer tells no time.
     ///
     /// # Errors
-    /// The service gave no look at the blob, or the blob is no election.
+    /// The blob could not be read, or the blob is no election.
     pub fn read(
         answer: &Answer,
         settings: &Settings,
@@ -79,7 +79,7 @@ impl Snapshot {
             }
             (Class::MissingBlob | Class::MissingContainer, _) => (LeaseState::Absent, None),
             _ => {
-                return Err(Problem::of_answer(answer, &Operation::Look { lease: None }, settings));
+                return Err(Problem::of_answer(answer, &Operation::Read { lease: None }, settings));
             }
         };
         Ok(Self {

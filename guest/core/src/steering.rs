@@ -51,10 +51,10 @@ pub(super) struct HandOver {
     seen: Moment,
     /// The record named it: it can know.
     named: bool,
-    /// The last look was answered.
+    /// The last read was answered.
     asked: bool,
-    /// No look for it before.
-    look: Moment,
+    /// The announcement is not read before.
+    read_at: Moment,
     /// Then it is in vain.
     until: Moment,
 }
@@ -79,8 +79,8 @@ pub(super) const JUST_SEEN: Duration = Duration::from_secs(2);
 
 impl HandOver {
     /// When to read for the announcement. The successor has to learn first that it is named.
-    pub fn looks_at(&self, hold: &Hold) -> Option<Moment> {
-        hold.names(Some(&self.to)).then_some(self.look)
+    pub fn reads_at(&self, hold: &Hold) -> Option<Moment> {
+        hold.names(Some(&self.to)).then_some(self.read_at)
     }
 
     /// The record names this successor since the write that was `sent` was answered: from now on it has the
@@ -97,9 +97,10 @@ impl HandOver {
         }
     }
 
-    /// Takes what a look has shown: who stands there; none, when it told nothing.
-    pub fn looked(&mut self, here: Option<Option<LeaseId>>, now: Moment) {
-        self.look = now + QUICK;
+    /// Takes what a read has shown: the announced lease id, if there is one; none, when it was not
+    /// answered.
+    pub fn announcement_read(&mut self, here: Option<Option<LeaseId>>, now: Moment) {
+        self.read_at = now + QUICK;
         self.asked = here.is_some();
         let Some(successor) = here else { return };
         if successor.is_some() {
@@ -238,8 +239,8 @@ impl Step<'_> {
         }
         // Of one that is on record already it knows that it can hear of it.
         let named = matches!(&self.state.phase, Phase::Holding(hold) if hold.names(Some(&to)));
-        let (successor, seen, look) = (None, Moment::ZERO, now);
-        let order = HandOver { to, successor, seen, named, asked: false, look, until };
+        let (successor, seen, read_at) = (None, Moment::ZERO, now);
+        let order = HandOver { to, successor, seen, named, asked: false, read_at, until };
         self.state.steering.giving_up = Some(GivingUp::HandOver(order));
     }
 
@@ -285,7 +286,7 @@ impl Step<'_> {
                 self.step_down(EndingReason::HandedOver, now, now + timings.poll, Some(successor));
             }
             _ => {
-                // So that the others, who look within a poll, come before this one.
+                // So that the others, who poll by then, come before this one.
                 steering.out_until = now + 2 * timings.poll;
                 self.step_down(EndingReason::Resigned, now, now + timings.poll / 2, None);
             }

@@ -118,11 +118,11 @@ pub(super) struct Successor {
     /// That of the leader. The id is the same as long as the term: another one would be taken for
     /// that of another candidate of this name.
     term: u64,
-    /// The leader named it when it was looked at last.
+    /// The leader named it at the last poll.
     named: bool,
-    /// Until then it looks whether its id holds the lease.
+    /// Until then it polls whether its id holds the lease.
     until: Moment,
-    /// When to look at the election as any follower does.
+    /// When to poll as any follower does.
     plain: Moment,
 }
 
@@ -213,13 +213,13 @@ impl Step<'_> {
         }
     }
 
-    /// When a follower looks again: not before there was time for its request about a side blob, and soon when it may be
+    /// When a follower polls again: not before there was time for its request about a side blob, and soon when it may be
     /// given the lease.
-    pub(super) fn next_look(&mut self, now: Moment, chance: &mut dyn Chance) -> Moment {
-        let next = self.next_poll(now, chance);
+    pub(super) fn next_poll(&mut self, now: Moment, chance: &mut dyn Chance) -> Moment {
+        let next = self.next_try(now, chance);
         if self.state.side_request != SideRequest::None {
-            let looks = self.looks_in_between(now);
-            return if looks { now } else { next.max(now + self.time_for_side_request()) };
+            let polls = self.polls_in_between(now);
+            return if polls { now } else { next.max(now + self.time_for_side_request()) };
         }
         match &mut self.state.successor {
             Some(successor) if now < successor.until => {
@@ -238,14 +238,14 @@ impl Step<'_> {
     /// Whether a successor polls for its lease before it goes on to announce itself again. Where requests
     /// take long it does so after each of them: nobody renews a lease that was given away, so it would find
     /// the lease too late otherwise.
-    fn looks_in_between(&mut self, now: Moment) -> bool {
+    fn polls_in_between(&mut self, now: Moment) -> bool {
         let slow = self.exchanges.last().is_some_and(|exchange| exchange.took > QUICK);
         let Some(successor) = &mut self.state.successor else { return false };
-        let looks = slow && now < successor.until;
-        if looks {
+        let polls = slow && now < successor.until;
+        if polls {
             successor.plain = now + ANEW;
         }
-        looks
+        polls
     }
 
     /// What this candidate tells when it announces itself.
@@ -282,9 +282,9 @@ impl Step<'_> {
         let leaves = matches!(self.state.side_request, SideRequest::Write { .. });
         self.side_request_answered(answer, now.saturating_sub(sent));
         let poll = self.settings.timings.poll;
-        let looks = self.state.side_request != SideRequest::None && self.looks_in_between(now);
+        let polls = self.state.side_request != SideRequest::None && self.polls_in_between(now);
         let Phase::Watching(watch) = &mut self.state.phase else { return };
-        if looks {
+        if polls {
             watch.pace.next = now;
         }
         if self.state.side_request == SideRequest::None {
@@ -311,8 +311,8 @@ impl Step<'_> {
         Some(self.state.successor.filter(|successor| now < successor.until)?.lease)
     }
 
-    /// With which id to look at the blob: a successor's own, to learn whether it holds the lease.
-    pub(super) fn look_as(&self, now: Moment) -> Option<LeaseId> {
+    /// With which id to poll: a successor's own, to learn whether it holds the lease.
+    pub(super) fn poll_as(&self, now: Moment) -> Option<LeaseId> {
         self.state
             .successor
             .filter(|successor| now < successor.plain)
@@ -326,8 +326,8 @@ impl Step<'_> {
         Operation::WriteSideBlob { blob: SideBlob::Successor, over: Some(announced), metadata }
     }
 
-    /// Takes the answer to that look.
-    pub(super) fn looked_as_successor(
+    /// Takes the answer to that read.
+    pub(super) fn polled_as_successor(
         &mut self,
         lease: LeaseId,
         reply: &Reply,
@@ -408,12 +408,12 @@ impl Step<'_> {
     /// When a leader reads for an announcement; none when it does not.
     pub(super) fn announcement_due(&self, hold: &Hold) -> Option<Moment> {
         match self.state.steering.hand_over() {
-            Some(order) => order.looks_at(hold),
+            Some(order) => order.reads_at(hold),
             None => self.settings.priority.map(|_| hold.read_announcement_at),
         }
     }
 
-    /// Takes the answer to that look.
+    /// Takes the answer to that read.
     pub(super) fn announcement_read(
         &mut self,
         answer: Option<&Answer>,
@@ -428,7 +428,7 @@ impl Step<'_> {
                 let (lease, term) = seen.called?;
                 (seen.candidate == order.to && term == hold.term()).then_some(lease)
             });
-            return order.looked(known.map(|_| here), now);
+            return order.announcement_read(known.map(|_| here), now);
         }
         hold.read_announcement_at = now + PRIORITY_EVERY;
         let higher = seen.filter(|seen| seen.priority > priority && seen.candidate != *own);

@@ -29,7 +29,7 @@ pub struct Timings {
     pub margin: Duration,
     /// From one successful renewal to the next.
     pub renew: Duration,
-    /// The longest a follower waits between two looks; the shortest is half of it.
+    /// The longest a follower waits between two polls; the shortest is half of it.
     pub poll: Duration,
     /// The longest that one request may take.
     pub request_timeout: Duration,
@@ -49,7 +49,7 @@ impl Timings {
         left.saturating_sub(2 * self.request_timeout).min(self.request_timeout)
     }
 
-    /// How long a record write, or the look that tells what became of it, may take at `now`: what
+    /// How long a record write, or the read that tells what became of it, may take at `now`: what
     /// [`Timings::beside_renewals`] leaves, the time until `renewal` is due, or a second, whichever is
     /// longest.
     pub(super) fn for_a_write(
@@ -139,7 +139,7 @@ impl Wanted {
             breach(
                 Setting::Poll,
                 format!("{} is not between 500ms and 1m", format_duration(poll)),
-                "followers look after half of it to all of it; 4s takes over soon at little cost"
+                "followers poll after half of it to all of it; 4s takes over soon at little cost"
                     .into(),
             );
         }

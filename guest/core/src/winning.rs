@@ -1,4 +1,4 @@
-//! From looking to holding the lease. protocol.md §4.1, §4.2. How the term is
+//! From the first poll to holding the lease. protocol.md §4.1, §4.2. How the term is
 //! raised is in `raising`.
 
 mod raising;
@@ -23,15 +23,15 @@ use tenure_azure::answer::{Answer, Class, LeaseState};
 use tenure_azure::lease_id::LeaseId;
 use tenure_azure::operation::{ETag, Operation};
 
-/// How often a candidate looks again at once, because the blob changed under it,
+/// How often a candidate polls again at once, because the blob changed under it,
 /// before it waits like any follower.
 const MOST_ROUNDS: u32 = 3;
 
-/// A candidate that looks now and then.
+/// A candidate that polls.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Watch {
     pub pace: Pace,
-    /// Looks repeated at once so far.
+    /// Polls repeated at once so far.
     rounds: u32,
 }
 
@@ -54,7 +54,7 @@ pub(super) const SECOND: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Attempt {
     pub lease: LeaseId,
-    /// The blob as it was looked at; lease operations leave it alone.
+    /// The tag of the blob as it was read; lease operations do not change it.
     etag: ETag,
     record: Option<Record>,
     /// A request of this attempt may have been carried out unseen.
@@ -79,10 +79,10 @@ impl Attempt {
 type Reply = Result<Answer, Failure>;
 
 impl Step<'_> {
-    /// protocol.md §4.1. Look, or create what is not there.
-    pub(super) fn look(&mut self, now: Moment) -> Option<Wish> {
+    /// protocol.md §4.1. Polls, or creates what is not there.
+    pub(super) fn poll(&mut self, now: Moment) -> Option<Wish> {
         let (operation, watch) = match &self.state.phase {
-            Phase::Watching(watch) => (Operation::Look { lease: self.look_as(now) }, watch),
+            Phase::Watching(watch) => (Operation::Read { lease: self.poll_as(now) }, watch),
             Phase::Creating { container: false, watch } => (Operation::CreateBlob, watch),
             Phase::Creating { container: true, watch } => (Operation::CreateContainer, watch),
             _ => return None,
@@ -91,7 +91,7 @@ impl Step<'_> {
             .then_some(Wish { operation, timeout: self.settings.timings.request_timeout })
     }
 
-    pub(super) fn looked(
+    pub(super) fn polled(
         &mut self,
         watch: Watch,
         operation: &Operation,
@@ -99,12 +99,12 @@ impl Step<'_> {
         now: Moment,
         chance: &mut dyn Chance,
     ) -> Phase {
-        if let Operation::Look { lease: Some(lease) } = operation {
-            return self.looked_as_successor(*lease, reply, now, chance);
+        if let Operation::Read { lease: Some(lease) } = operation {
+            return self.polled_as_successor(*lease, reply, now, chance);
         }
         self.state.side_request = SideRequest::None;
         let Ok(answer) = reply else {
-            return self.look_later(watch, operation, reply, now, chance);
+            return self.poll_later(watch, operation, reply, now, chance);
         };
         match (answer.class, &answer.properties, &answer.etag) {
             (Class::Done, Some(properties), Some(etag)) => {
@@ -115,7 +115,7 @@ impl Step<'_> {
                     Err(Unusable { by_time: true, .. })
                         if self.state.service.now(now).is_none() && watch.rounds < MOST_ROUNDS =>
                     {
-                        return self.look_again(watch.rounds, now, chance);
+                        return self.poll_again(watch.rounds, now, chance);
                     }
                     Err(problem) => return self.refuse(problem, now, chance),
                 };
@@ -133,11 +133,11 @@ impl Step<'_> {
                         }
                         let leader = leader.as_ref().map(Record::incumbent);
                         self.state.following = (!own).then_some(leader);
-                        Phase::Watching(Watch::at(self.next_look(now, chance)))
+                        Phase::Watching(Watch::at(self.next_poll(now, chance)))
                     }
                     _ if time.is_none() => {
                         self.tell_no_date(now);
-                        Phase::Watching(Watch::at(self.next_poll(now, chance)))
+                        Phase::Watching(Watch::at(self.next_try(now, chance)))
                     }
                     LeaseState::Available | LeaseState::Expired | LeaseState::Broken => {
                         self.attempt(etag.clone(), record, watch.rounds, now, chance)
@@ -149,7 +149,7 @@ impl Step<'_> {
             }
             (Class::MissingBlob, ..) => Phase::Creating { container: false, watch },
             (Class::MissingContainer, ..) => Phase::Creating { container: true, watch },
-            _ => self.look_later(watch, operation, reply, now, chance),
+            _ => self.poll_later(watch, operation, reply, now, chance),
         }
     }
 
@@ -165,7 +165,7 @@ impl Step<'_> {
     fn refuse(&mut self, problem: Unusable, now: Moment, chance: &mut dyn Chance) -> Phase {
         self.state.following = None;
         self.tell(ProblemClass::Configuration, problem.detail, now);
-        Phase::Watching(Watch::at(self.next_poll(now, chance)))
+        Phase::Watching(Watch::at(self.next_try(now, chance)))
     }
 
     /// Without the service's time there is no term.
@@ -189,7 +189,7 @@ impl Step<'_> {
     /// Nobody leads, but this candidate leaves the lease to the others for now.
     fn stay_out(&mut self, now: Moment, chance: &mut dyn Chance) -> Phase {
         self.state.following = None;
-        Phase::Watching(Watch::at(self.next_poll(now, chance)))
+        Phase::Watching(Watch::at(self.next_try(now, chance)))
     }
 
     pub(super) fn created(
@@ -203,7 +203,7 @@ impl Step<'_> {
     ) -> Phase {
         self.state.following = None;
         let Ok(answer) = reply else {
-            return self.look_later(watch, operation, reply, now, chance);
+            return self.poll_later(watch, operation, reply, now, chance);
         };
         let deleting = answer.code.as_deref() == Some("ContainerBeingDeleted");
         match (answer.class, container, &answer.etag) {
@@ -212,7 +212,7 @@ impl Step<'_> {
             }
             (Class::Done, true, _) => Phase::Creating { container: false, watch },
             (Class::Conflict, ..) if deleting => {
-                self.look_later(watch, operation, reply, now, chance)
+                self.poll_later(watch, operation, reply, now, chance)
             }
             // Somebody else made the container.
             (Class::Conflict, true, _) => Phase::Creating { container: false, watch },
@@ -223,9 +223,9 @@ impl Step<'_> {
             // Somebody else made the blob, and may lead already.
             (Class::Conflict | Class::LeaseMismatch | Class::ConditionNotMet, false, _) => {
                 self.tell_unless(&IT_EXISTS, operation, reply, now);
-                self.look_again(watch.rounds, now, chance)
+                self.poll_again(watch.rounds, now, chance)
             }
-            _ => self.look_later(watch, operation, reply, now, chance),
+            _ => self.poll_later(watch, operation, reply, now, chance),
         }
     }
 
@@ -248,16 +248,16 @@ impl Step<'_> {
         self.release(Some(lease), now, now + self.settings.timings.poll / 2)
     }
 
-    /// The blob changed since it was looked at.
-    fn look_again(&self, rounds: u32, now: Moment, chance: &mut dyn Chance) -> Phase {
+    /// The blob changed since it was read.
+    fn poll_again(&self, rounds: u32, now: Moment, chance: &mut dyn Chance) -> Phase {
         if rounds < MOST_ROUNDS {
             return Phase::Watching(Watch { pace: Pace::at(now), rounds: rounds + 1 });
         }
-        Phase::Watching(Watch::at(self.next_poll(now, chance)))
+        Phase::Watching(Watch::at(self.next_try(now, chance)))
     }
 
-    /// It could not be looked at, or not created.
-    fn look_later(
+    /// It could not be read, or not created.
+    fn poll_later(
         &mut self,
         watch: Watch,
         operation: &Operation,
@@ -276,7 +276,7 @@ impl Step<'_> {
         }
         self.tell_reply(operation, reply, now);
         let failures = watch.pace.failures.saturating_add(1);
-        let mut pace = Pace { next: self.next_look(now, chance), failures };
+        let mut pace = Pace { next: self.next_poll(now, chance), failures };
         let refused = reply.as_ref().is_ok_and(|answer| answer.class == Class::Refused);
         if mutant!(StopsWhenRefused) && refused {
             pace.next = Moment::MAX;
@@ -360,19 +360,19 @@ impl Step<'_> {
                     return self.raise_term(attempt, (sent, now), chance);
                 }
                 self.tell_reply(operation, reply, now);
-                Phase::Watching(Watch::at(self.next_poll(now, chance)))
+                Phase::Watching(Watch::at(self.next_try(now, chance)))
             }
             // Somebody else was faster.
             Ok(Class::Conflict | Class::LeaseMismatch) => {
                 self.tell_unless(&RACE_LOST, operation, reply, now);
-                Phase::Watching(Watch::at(self.next_poll(now, chance)))
+                Phase::Watching(Watch::at(self.next_try(now, chance)))
             }
             Ok(Class::ConditionNotMet | Class::MissingBlob | Class::MissingContainer) => {
-                self.look_again(attempt.rounds, now, chance)
+                self.poll_again(attempt.rounds, now, chance)
             }
             Ok(Class::Refused) => {
                 self.tell_reply(operation, reply, now);
-                let next = self.next_poll(now, chance);
+                let next = self.next_try(now, chance);
                 if !attempt.unsure {
                     return Phase::Watching(Watch::at(next));
                 }

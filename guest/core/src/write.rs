@@ -16,7 +16,7 @@ pub(super) struct Write {
     pub record: Record,
     /// The blob as it was when this write was decided.
     pub etag: ETag,
-    /// An earlier try may have succeeded unseen: look before the next.
+    /// An earlier try may have succeeded unseen: read back before the next.
     pub doubt: bool,
     pub pace: Pace,
 }
@@ -28,7 +28,7 @@ pub(super) enum Progress {
     Done(ETag),
     /// It is not on the blob, which holds this and has this tag: nothing of it is in doubt any more.
     NotApplied(Option<Box<Record>>, ETag),
-    /// The outcome is unknown, or the service refuses: look after a pause.
+    /// The outcome is unknown, or the service refuses: read back after a pause.
     Again,
     /// The lease is gone.
     LeaseLost,
@@ -41,11 +41,11 @@ impl Write {
         Self { record, etag, doubt: false, pace }
     }
 
-    /// The next request: a look while in doubt, else the write. The look carries the lease
+    /// The next request: a read while in doubt, else the write. The read carries the lease
     /// id, so that it succeeds only while the lease is ours.
     pub fn operation(&self, lease: LeaseId) -> Operation {
         if self.doubt {
-            return Operation::Look { lease: Some(lease) };
+            return Operation::Read { lease: Some(lease) };
         }
         Operation::WriteMetadata {
             lease,
@@ -58,7 +58,7 @@ impl Write {
     pub fn answered(&mut self, answer: Option<&Answer>) -> Progress {
         let Some(answer) = answer else { return self.in_doubt() };
         match (answer.class, &answer.etag) {
-            (Class::Done, Some(etag)) if self.doubt => self.looked(answer, etag),
+            (Class::Done, Some(etag)) if self.doubt => self.read_back(answer, etag),
             (Class::Done, Some(etag)) => Progress::Done(etag.clone()),
             (Class::LeaseMismatch | Class::MissingBlob | Class::MissingContainer, _) => {
                 Progress::LeaseLost
@@ -73,7 +73,7 @@ impl Write {
         }
     }
 
-    /// Begins again with what a look found on the blob.
+    /// Begins again with what a read found on the blob.
     pub fn begin_again(&mut self, found: Option<Box<Record>>, etag: ETag, now: Moment) {
         self.record.unknown = found.map(|found| found.unknown).unwrap_or_default();
         self.etag = etag;
@@ -86,7 +86,7 @@ impl Write {
         Progress::Again
     }
 
-    fn looked(&mut self, answer: &Answer, etag: &ETag) -> Progress {
+    fn read_back(&mut self, answer: &Answer, etag: &ETag) -> Progress {
         let metadata = answer.properties.as_ref().map(|properties| &properties.metadata);
         let Some(metadata) = metadata else { return self.in_doubt() };
         match Record::read(metadata) {

@@ -110,7 +110,7 @@ impl<'s> Examination<'s> {
         let ids = [fresh_lease_id(chance), fresh_lease_id(chance)];
         Self {
             settings,
-            stage: Stage::Look,
+            stage: Stage::Election,
             tries: 0,
             scratch: Scratch::beside(&settings.election, chance.bits()),
             ids,
@@ -241,8 +241,8 @@ impl<'s> Examination<'s> {
             metadata: Metadata::from_iter([(MARK, "examined")]),
         };
         match self.stage {
-            Stage::Look | Stage::Times | Stage::Read => Operation::Look { lease: None },
-            Stage::Account => Operation::LookAtAccount,
+            Stage::Election | Stage::Times | Stage::Read => Operation::Read { lease: None },
+            Stage::Account => Operation::ReadAccount,
             Stage::Container => Operation::CreateContainer,
             Stage::Create => Operation::CreateBlob,
             Stage::Acquire => acquire(first, self.etags[0].clone()),

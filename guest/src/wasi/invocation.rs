@@ -42,9 +42,9 @@ impl Invocation {
         loop {
             let now = clock.now();
             match turn.next(now) {
-                Next::Look => {
+                Next::Read => {
                     let looked = look(settings, &mut keyring, &|| clock.now());
-                    turn.looked(looked, clock.now());
+                    turn.read(looked, clock.now());
                 }
                 Next::Step(event) => {
                     let first = turn.state().is_none();

@@ -181,7 +181,7 @@ fn look(
     keyring: &mut Keyring,
     now: &dyn Fn() -> Moment,
 ) -> Result<Snapshot, Problem> {
-    let answer = ask_for_people(settings, Operation::Look { lease: None }, keyring, now)?;
+    let answer = ask_for_people(settings, Operation::Read { lease: None }, keyring, now)?;
     Snapshot::read(&answer, settings, clock::wall())
 }
 

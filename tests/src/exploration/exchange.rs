@@ -113,7 +113,7 @@ impl State {
 /// The lease id that a request acts on.
 fn lease_of(operation: &Operation) -> Option<LeaseId> {
     match operation {
-        Operation::Look { lease } => *lease,
+        Operation::Read { lease } => *lease,
         Operation::Acquire { lease, .. }
         | Operation::Renew { lease }
         | Operation::Release { lease }

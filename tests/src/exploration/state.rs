@@ -76,7 +76,7 @@ pub(super) struct Sent {
 impl Sent {
     /// Whether it changes nothing at the store.
     pub(super) fn is_look(&self) -> bool {
-        matches!(*self.operation, Operation::Look { .. } | Operation::ReadSideBlob(_))
+        matches!(*self.operation, Operation::Read { .. } | Operation::ReadSideBlob(_))
     }
 }
 

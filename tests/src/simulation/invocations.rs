@@ -73,9 +73,9 @@ impl Invocation {
         loop {
             let now = self.native.now();
             match turn.next(now) {
-                Next::Look => {
+                Next::Read => {
                     let look = self.look().await;
-                    turn.looked(look, self.native.now());
+                    turn.read(look, self.native.now());
                 }
                 Next::Step(event) => {
                     let state = turn.state();
@@ -106,7 +106,7 @@ impl Invocation {
 
     async fn look(&self) -> Result<Snapshot, Problem> {
         let settings = &self.native.settings;
-        let operation = Operation::Look { lease: None };
+        let operation = Operation::Read { lease: None };
         let ask = Ask { operation, timeout: settings.timings.request_timeout, pass: Pass::Own };
         let mut reply = self.native.ask(settings, ask.clone(), self.native.wall()).await;
         let date = match &reply {

@@ -61,13 +61,13 @@ const fn row(
 }
 
 const fn code(status: u16, code: &'static str, class: &'static str, words: &'static str) -> Asked {
-    row(Cause::Code(ALL, status, code), Some(words), ("look at blob", words), (class, words))
+    row(Cause::Code(ALL, status, code), Some(words), ("read blob", words), (class, words))
 }
 
 #[rustfmt::skip]
 pub const ASKED: &[Asked] = &[
     // Who asks is refused.
-    row(Cause::WrongKey, Some("check that AccountKey is this account's key"), ("look at blob", "check that AccountKey is this account's key"), ("refused", "check that AccountKey is this account's key")),
+    row(Cause::WrongKey, Some("check that AccountKey is this account's key"), ("read blob", "check that AccountKey is this account's key"), ("refused", "check that AccountKey is this account's key")),
     row(Cause::ExpiredSas, Some("the SAS has expired"), ("credential", "the SAS has expired"), ("refused", "the SAS has expired")),
     code(401, "NoAuthenticationInformation", "refused", "no credential that it takes"),
     code(401, "InvalidAuthenticationInfo", "refused", "no credential that it takes"),
@@ -102,14 +102,14 @@ pub const ASKED: &[Asked] = &[
     code(408, "", "unavailable", "ran out of time"),
     row(Cause::Code(&["acquire"], 503, "ServerBusy"), None, ("acquire lease", "throttling"), ("unavailable", "throttling")),
     // Something else answers.
-    row(Cause::Page(200), Some("no answer of the Blob service"), ("look at blob", "no proxy answers in its place"), ("nonsense", "no answer of the Blob service")),
-    row(Cause::Page(302), Some("no answer of the Blob service"), ("look at blob", "no answer of the Blob service"), ("nonsense", "no answer of the Blob service")),
-    row(Cause::Page(407), Some("a proxy asks for a login"), ("look at blob", "a proxy asks for a login"), ("refused", "a proxy asks for a login")),
+    row(Cause::Page(200), Some("no answer of the Blob service"), ("read blob", "no proxy answers in its place"), ("nonsense", "no answer of the Blob service")),
+    row(Cause::Page(302), Some("no answer of the Blob service"), ("read blob", "no answer of the Blob service"), ("nonsense", "no answer of the Blob service")),
+    row(Cause::Page(407), Some("a proxy asks for a login"), ("read blob", "a proxy asks for a login"), ("refused", "a proxy asks for a login")),
     row(Cause::AnotherLease(&["acquire"], 201), None, ("acquire lease", "another lease than ours"), ("nonsense", "another lease")),
     // Nobody answers.
-    row(Cause::Silence(ALL), Some("did not answer in time"), ("look at blob", "did not answer in time"), ("unreachable", "did not answer in time")),
+    row(Cause::Silence(ALL), Some("did not answer in time"), ("read blob", "did not answer in time"), ("unreachable", "did not answer in time")),
     row(Cause::Silence(&["acquire"]), None, ("acquire lease", "did not answer in time"), ("unreachable", "did not answer in time")),
-    row(Cause::Reset, Some("closed the connection"), ("look at blob", "closed the connection"), ("unreachable", "closed the connection")),
+    row(Cause::Reset, Some("closed the connection"), ("read blob", "closed the connection"), ("unreachable", "closed the connection")),
     row(Cause::Refused, Some("cannot be connected to"), ("connection", "firewalls"), ("unreachable", "cannot be connected to")),
     row(Cause::NoName, Some("cannot be resolved"), ("connection", "cannot be resolved"), ("unreachable", "cannot be resolved")),
     row(Cause::NoTrust, Some("--ca-file"), ("connection", "--ca-file"), ("unreachable", "--ca-file")),

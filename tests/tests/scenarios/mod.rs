@@ -211,7 +211,7 @@ pub async fn candidates_with_different_leases_share_an_election(stage: Stage) ->
 /// Most likely two jobs that were given one election by mistake.
 pub async fn candidates_with_different_schedules_are_both_told(stage: Stage) -> Result<()> {
     // The leader looks for a notice when it has led for a minute.
-    const FIRST_LOOK: Duration = Duration::from_secs(180);
+    const FIRST_READ: Duration = Duration::from_secs(180);
     let mut scene = Scene::empty(stage).await?;
     scene.candidates.push(scene.group.start("report", &[])?);
     scene.find_leader(0, SOON).await;
@@ -226,7 +226,7 @@ pub async fn candidates_with_different_schedules_are_both_told(stage: Stage) -> 
     };
     let [leader, follower] = &scene.candidates[..] else { unreachable!() };
     follower.line("word of the leader's schedule", 0, SOON, names_both).await;
-    let told = leader.line("word of the other's schedule", 0, FIRST_LOOK, names_both).await;
+    let told = leader.line("word of the other's schedule", 0, FIRST_READ, names_both).await;
     ensure!(told.event["detail"].as_str().unwrap().contains("\"backup\""), "{}", told.event);
     ensure!(leader.count("stood-down") == 0, "{}", leader.transcript());
     scene.end(Duration::ZERO).await

@@ -8,8 +8,8 @@ fn id() -> LeaseId {
     LeaseId::parse(A).unwrap()
 }
 
-fn look() -> Operation {
-    Operation::Look { lease: None }
+fn read_blob() -> Operation {
+    Operation::Read { lease: None }
 }
 
 fn acquire() -> Operation {
@@ -30,7 +30,7 @@ fn write() -> Operation {
 
 fn every_operation() -> Vec<Operation> {
     vec![
-        look(),
+        read_blob(),
         Operation::CreateContainer,
         Operation::CreateBlob,
         acquire(),
@@ -162,9 +162,9 @@ fn a_lease_id_that_is_none_is_no_success() {
 }
 
 #[test]
-fn a_look_shows_lease_length_and_metadata() {
+fn a_read_shows_lease_length_and_metadata() {
     let answer = read(
-        &look(),
+        &read_blob(),
         200,
         &[
             ("ETAG", "\"0x1\""),
@@ -197,7 +197,7 @@ fn each_lease_state_is_known_and_no_other() {
         ("", None),
     ];
     for (text, state) in states {
-        let answer = read(&look(), 200, &[("etag", "x"), ("x-ms-lease-state", text)]);
+        let answer = read(&read_blob(), 200, &[("etag", "x"), ("x-ms-lease-state", text)]);
         assert_eq!(answer.properties.map(|seen| seen.lease), state, "{text}");
         assert_eq!(answer.class == Class::Done, state.is_some());
     }
@@ -207,7 +207,7 @@ fn each_lease_state_is_known_and_no_other() {
 fn a_length_that_is_none_is_not_taken_for_an_empty_blob() {
     let with = |length| {
         read(
-            &look(),
+            &read_blob(),
             200,
             &[("etag", "x"), ("x-ms-lease-state", "leased"), ("content-length", length)],
         )
@@ -217,7 +217,7 @@ fn a_length_that_is_none_is_not_taken_for_an_empty_blob() {
         [with("0"), with("-1"), with("many")],
         [Class::Done, Class::Nonsense, Class::Nonsense]
     );
-    let unsaid = read(&look(), 200, &[("etag", "x"), ("x-ms-lease-state", "leased")]);
+    let unsaid = read(&read_blob(), 200, &[("etag", "x"), ("x-ms-lease-state", "leased")]);
     assert_eq!(unsaid.properties.map(|seen| seen.content_length), Some(0));
 }
 

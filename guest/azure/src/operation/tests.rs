@@ -22,8 +22,8 @@ fn request(operation: &Operation) -> Request {
 fn all() -> Vec<Operation> {
     let etag = || ETag("\"0x1\"".into());
     vec![
-        Operation::Look { lease: None },
-        Operation::Look { lease: Some(id(A)) },
+        Operation::Read { lease: None },
+        Operation::Read { lease: Some(id(A)) },
         Operation::CreateContainer,
         Operation::CreateBlob,
         Operation::Acquire { lease: id(A), seconds: 15, if_match: None },
@@ -51,7 +51,7 @@ fn all() -> Vec<Operation> {
         },
         Operation::Delete { lease: None },
         Operation::Delete { lease: Some(id(A)) },
-        Operation::LookAtAccount,
+        Operation::ReadAccount,
     ]
 }
 

@@ -2,7 +2,7 @@
 //!
 //! What to write is decided anew before each try, so that a write which cannot be made ends with what
 //! wanted it: an order that was called off, a slot that passed. Only a try that may have been applied is
-//! looked for first; what the look finds is what the next decision begins with. A leader whose claims
+//! looked for first; what the read finds is what the next decision begins with. A leader whose claims
 //! and outcomes do not get through makes way.
 
 use core::time::Duration;
@@ -64,7 +64,7 @@ fn put_claim(record: &mut Record, task: Task, delivery: Delivery) -> Claim {
 }
 
 impl Hold {
-    /// Takes what a look found on the blob, where the write is not. What is there was written by this
+    /// Takes what a read found on the blob, where the write is not. What is there was written by this
     /// leader, perhaps by an earlier try that was applied late; only the outcome of the newest turn
     /// may be missing. Anything else is an older state that somebody restored: it is written over.
     ///

@@ -6,7 +6,7 @@ use tenure_azure::answer::Properties;
 use tenure_azure::name::BlobName;
 use tenure_base::prelude::*;
 
-/// What a look shows of an election.
+/// What a read shows of an election.
 #[derive(Clone, Debug)]
 pub struct Judged {
     /// Its record; none: nobody led yet.
@@ -28,7 +28,7 @@ const UNTOUCHED: &str = "it is left untouched";
 const ANOTHER: &str = "Name a blob of its own for the election";
 
 impl Record {
-    /// Judges what a look shows of the election's blob at `time`, where that is known.
+    /// Judges what a read shows of the election's blob at `time`, where that is known.
     ///
     /// # Errors
     /// It cannot be led with.

@@ -116,7 +116,7 @@ fn a_slot_ahead_does_not_keep_the_work_of_a_leader_waiting() {
         for _ in 0..6 {
             let called = candidate.now;
             let report = candidate.step(None, |o, at| match o {
-                Operation::Look { .. } => seen(o, at, "expired", &record.write()),
+                Operation::Read { .. } => seen(o, at, "expired", &record.write()),
                 _ => available(o, at),
             });
             ran.extend(report.run.map(|turn| turn.slot.seconds()));
@@ -125,7 +125,7 @@ fn a_slot_ahead_does_not_keep_the_work_of_a_leader_waiting() {
         }
         assert_eq!(ran, [ORIGIN_SECONDS + 100]);
         assert_eq!(told, [], "{attempt}");
-        let look = Operation::Look { lease: None };
+        let look = Operation::Read { lease: None };
         let reply = seen(&look, seconds(100), "expired", &record.write()).unwrap();
         let snapshot = Snapshot::read(&reply, &candidate.settings, instant(seconds(100))).unwrap();
         assert_eq!(snapshot.ahead, None, "nothing waits for it");

@@ -267,7 +267,7 @@ fn a_file_that_is_just_being_replaced_is_what_it_was() {
     let date = instant(seconds(1));
     let read = |state: Option<&[u8]>| Settings::read_on(&place, state);
     let signed = |settings: &Settings| {
-        let operation = Operation::Look { lease: None };
+        let operation = Operation::Read { lease: None };
         let ask = Ask { operation, timeout: seconds(3), pass: Pass::Own };
         ask.request(settings, date).headers
     };
@@ -281,7 +281,7 @@ fn a_file_that_is_just_being_replaced_is_what_it_was() {
         seconds(1),
         seconds(1),
         date,
-        available(&Operation::Look { lease: None }, seconds(1)),
+        available(&Operation::Read { lease: None }, seconds(1)),
         &mut chance,
     );
     let Todo::Send(_) = step.next(seconds(1)) else { panic!("it acquires") };

@@ -75,7 +75,7 @@ fn a_successor_repeats_what_its_predecessor_did_not_complete() {
     new.chance = Counter(99); // Its nonce is its own.
     new.now = old.now + seconds(100);
     let report = new.step(None, |o, at| match o {
-        Operation::Look { .. } => seen(o, at, "expired", &on_blob),
+        Operation::Read { .. } => seen(o, at, "expired", &on_blob),
         _ => available(o, at),
     });
     let again = turn_within(&mut new, report, 2).unwrap();
@@ -103,7 +103,7 @@ fn a_value_has_its_turn_before_the_slots_and_never_again() {
     let on_blob = ended.write();
     let mut new = Candidate::new(&settings);
     let report = new.step(None, |o, at| match o {
-        Operation::Look { .. } => seen(o, at, "available", &on_blob),
+        Operation::Read { .. } => seen(o, at, "available", &on_blob),
         _ => available(o, at),
     });
     assert!(matches!(report.role, Role::Leading(_)));
@@ -128,7 +128,7 @@ fn before_the_future() -> Candidate {
     let on_blob = record.write();
     let mut candidate = Candidate::new(&[(variable::EVERY, "5s")]);
     let report = candidate.step(None, |o, at| match o {
-        Operation::Look { .. } => seen(o, at, "available", &on_blob),
+        Operation::Read { .. } => seen(o, at, "available", &on_blob),
         _ => available(o, at),
     });
     assert!(report.problems[0].detail.contains("tenure reset-slot"), "{report:?}");
@@ -154,7 +154,7 @@ fn also_a_candidate_without_a_schedule_forgets_it() {
     let on_blob = record.write();
     let mut candidate = Candidate::new(&[]);
     candidate.step(None, |o, at| match o {
-        Operation::Look { .. } => seen(o, at, "available", &on_blob),
+        Operation::Read { .. } => seen(o, at, "available", &on_blob),
         _ => available(o, at),
     });
     candidate.step(Some(Event::ResetSlot), available);
@@ -187,7 +187,7 @@ fn a_change_of_schedule_begins_with_the_slot_that_has_just_passed() {
         let on_blob = old.write();
         let mut candidate = Candidate::new(&[(variable::EVERY, "5s")]);
         candidate.step(None, |o, at| match o {
-            Operation::Look { .. } => seen(o, at, "available", &on_blob),
+            Operation::Read { .. } => seen(o, at, "available", &on_blob),
             _ => available(o, at),
         });
         written(&candidate.asked[2]).last.unwrap()

@@ -134,7 +134,7 @@ fn while_it_is_out_it_looks_as_a_follower_does_and_takes_nothing() {
         let called = candidate.now;
         candidate.now = called + report.again_in;
         report = candidate.step(None, reply);
-        assert_eq!(candidate.verbs(), ["look at blob"]);
+        assert_eq!(candidate.verbs(), ["read blob"]);
         assert!((seconds(2)..=seconds(5)).contains(&report.again_in), "{report:?}");
         told.extend(report.problems.iter().map(|problem| problem.class));
     }
@@ -152,7 +152,7 @@ fn another_candidate_takes_over_meanwhile() {
     let mut healthy = Candidate::new(&[(variable::EVERY, "5s")]);
     healthy.now = sick.now;
     let report = healthy.step(None, |o, at| match o {
-        Operation::Look { .. } => seen(o, at, "available", &on_blob),
+        Operation::Read { .. } => seen(o, at, "available", &on_blob),
         _ => available(o, at),
     });
     assert!(matches!(report.role, Role::Leading(_)), "{report:?}");

@@ -109,7 +109,7 @@ fn the_files_are_what_they_were_all_or_none() {
     let signed = |settings: &Settings| {
         [tenure_azure::credential::Pass::Own, tenure_azure::credential::Pass::SecondKey].map(
             |pass| {
-                let operation = Operation::Look { lease: None };
+                let operation = Operation::Read { lease: None };
                 let ask = Ask { operation, timeout: seconds(3), pass };
                 ask.request(settings, instant(seconds(1))).headers
             },

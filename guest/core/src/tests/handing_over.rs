@@ -57,18 +57,18 @@ impl Service {
         let etag = ("etag", version.as_str());
         let mismatch = |o| refusal(o, at, 412, "LeaseIdMismatchWithBlobOperation");
         match operation {
-            Operation::Look { lease: Some(_) } if self.busy > 0 => {
+            Operation::Read { lease: Some(_) } if self.busy > 0 => {
                 self.busy -= 1;
                 refusal(operation, at, 503, "ServerBusy")
             }
-            Operation::Look { lease: None } if self.busy_for_followers > 0 => {
+            Operation::Read { lease: None } if self.busy_for_followers > 0 => {
                 self.busy_for_followers -= 1;
                 refusal(operation, at, 503, "ServerBusy")
             }
-            Operation::Look { lease: Some(lease) } if self.holder != Some(*lease) => {
+            Operation::Read { lease: Some(lease) } if self.holder != Some(*lease) => {
                 mismatch(operation)
             }
-            Operation::Look { .. } => {
+            Operation::Read { .. } => {
                 let state = if self.holder.is_some() { "leased" } else { "available" };
                 look(operation, at, state, etag, &self.record, at)
             }
@@ -337,7 +337,7 @@ fn a_successor_whose_leader_goes_on_follows_again() {
     let told = scene.problems.iter().any(|(_, t)| t.detail.contains("did not end in time"));
     assert!(told, "{:?}", scene.problems);
     let (second, ..) = &scene.candidates[1];
-    assert_eq!(second.asked[0].operation, Operation::Look { lease: None });
+    assert_eq!(second.asked[0].operation, Operation::Read { lease: None });
 }
 
 #[test]

@@ -168,7 +168,7 @@ fn after_a_lost_leadership_the_next_term_is_higher() {
     candidate.now += seconds(20);
     candidate.step(None, available);
     let again = candidate.step(None, |o, at| match o {
-        Operation::Look { .. } => seen(o, at, "available", &on_blob),
+        Operation::Read { .. } => seen(o, at, "available", &on_blob),
         _ => available(o, at),
     });
     let Role::Leading(second) = again.role else { panic!("{again:?}") };

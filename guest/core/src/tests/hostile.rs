@@ -126,7 +126,7 @@ fn texts_of_the_record_that_no_candidate_writes_are_not_carried_on() {
         assert!(report.problems[0].detail.contains(field), "{report:?}");
         let mut next = Candidate::new(&[]);
         let report = next.step(None, |o, at| match o {
-            Operation::Look { .. } => seen(o, at, "expired", &metadata),
+            Operation::Read { .. } => seen(o, at, "expired", &metadata),
             _ => available(o, at),
         });
         assert!(matches!(report.role, Role::Leading(_)), "{field}: {report:?}");
@@ -159,10 +159,10 @@ fn a_term_that_no_election_reaches_is_refused_and_nothing_is_acquired() {
         for state in ["available", "leased"] {
             let mut candidate = Candidate::new(&[]);
             let (asked, told) = go_on(&mut candidate, seconds(60), |o, at| match o {
-                Operation::Look { .. } => seen(o, at, state, &incumbent(term)),
+                Operation::Read { .. } => seen(o, at, state, &incumbent(term)),
                 _ => available(o, at),
             });
-            assert!(asked.iter().all(|asked| asked.operation.name() == "look at blob"), "{term}");
+            assert!(asked.iter().all(|asked| asked.operation.name() == "read blob"), "{term}");
             assert!((15..60).contains(&asked.len()), "and looks again, for ever");
             assert!(told.iter().all(|t| t.class == ProblemClass::Configuration), "{told:?}");
             let words = &told[0].detail;
@@ -172,7 +172,7 @@ fn a_term_that_no_election_reaches_is_refused_and_nothing_is_acquired() {
     // Far ahead, and yet a clock that was once wrong can have made it.
     let mut candidate = Candidate::new(&[]);
     let report = candidate.step(None, |o, at| match o {
-        Operation::Look { .. } => seen(o, at, "available", &incumbent(years(9))),
+        Operation::Read { .. } => seen(o, at, "available", &incumbent(years(9))),
         _ => available(o, at),
     });
     let Role::Leading(leadership) = report.role else { panic!("{report:?}") };
@@ -182,7 +182,7 @@ fn a_term_that_no_election_reaches_is_refused_and_nothing_is_acquired() {
 #[test]
 fn a_look_for_people_tells_of_such_a_term_too() {
     let candidate = Candidate::new(&[]);
-    let look = Operation::Look { lease: None };
+    let look = Operation::Read { lease: None };
     let reply = seen(&look, seconds(100), "available", &incumbent(u64::MAX / 2)).unwrap();
     let problem = Snapshot::read(&reply, &candidate.settings, instant(seconds(100))).unwrap_err();
     assert_eq!(problem.class, ProblemClass::Configuration);
@@ -194,10 +194,10 @@ fn a_record_with_no_room_for_what_a_leader_writes_is_refused_and_nothing_is_acqu
         let mut candidate = Candidate::new(&[(variable::EVERY, "5s")]);
         let metadata = with(field, &value);
         let (asked, told) = go_on(&mut candidate, seconds(60), |o, at| match o {
-            Operation::Look { .. } => seen(o, at, "available", &metadata),
+            Operation::Read { .. } => seen(o, at, "available", &metadata),
             _ => available(o, at),
         });
-        assert!(asked.iter().all(|asked| asked.operation.name() == "look at blob"));
+        assert!(asked.iter().all(|asked| asked.operation.name() == "read blob"));
         assert!(told.iter().all(|t| t.class == ProblemClass::Configuration), "{told:?}");
         assert!(told[0].detail.contains("no room"), "{told:?}");
     }
@@ -222,7 +222,7 @@ fn what_a_leader_writes_after_it_won_has_room_too() {
         metadata.insert("tenurevalues".into(), vec!["ffffffffffffffff"; 32].join("."));
         let mut candidate = Candidate::new(&variables);
         let report = candidate.step(None, |o, at| match o {
-            Operation::Look { .. } => seen(o, at, "available", &metadata),
+            Operation::Read { .. } => seen(o, at, "available", &metadata),
             _ => available(o, at),
         });
         if !matches!(report.role, Role::Leading(_)) {
@@ -250,7 +250,7 @@ fn what_a_leader_writes_after_it_won_has_room_too() {
 
 #[test]
 fn an_unknown_field_goes_back_unharmed_or_not_at_all() {
-    let look = Operation::Look { lease: None };
+    let look = Operation::Read { lease: None };
     let mut headers: Vec<(String, Vec<u8>)> =
         vec![("etag".into(), b"\"1\"".to_vec()), ("x-ms-lease-state".into(), b"leased".to_vec())];
     for (name, value) in incumbent(9).iter() {
@@ -286,7 +286,7 @@ fn a_successor_that_a_leader_of_an_earlier_term_named_is_none() {
     assert_eq!(record.successor, None);
     let mut candidate = Candidate::new(&[]);
     candidate.step(None, |o, at| seen(o, at, "leased", &later));
-    assert_eq!(candidate.verbs(), ["look at blob"], "it does not announce itself");
+    assert_eq!(candidate.verbs(), ["read blob"], "it does not announce itself");
     assert_eq!(Record { term: 11, ..record }.write().get("tenuresuccessor"), None);
 }
 

@@ -78,9 +78,9 @@ fn a_follower_leaves_without_a_request() {
 fn between_slow_requests_the_host_is_heard_before_a_lease_is_acquired() {
     let slow = || {
         let mut candidate = Candidate::new(&[]);
-        candidate.slow = Some(("look at blob", millis(1200)));
+        candidate.slow = Some(("read blob", millis(1200)));
         let report = candidate.step(None, available);
-        assert_eq!(candidate.verbs(), ["look at blob"]);
+        assert_eq!(candidate.verbs(), ["read blob"]);
         assert!(report.again_in <= millis(1200), "at once");
         candidate
     };
@@ -134,7 +134,7 @@ fn a_lost_lease_waits_for_the_handler_too() {
     let report = candidate.step(Some(Event::TurnEnded(Outcome::CutOff)), available);
     candidate.now += report.again_in;
     candidate.step(None, available);
-    assert_eq!(candidate.verbs()[0], "look at blob", "there is nothing to release");
+    assert_eq!(candidate.verbs()[0], "read blob", "there is nothing to release");
 }
 
 #[test]
@@ -148,10 +148,10 @@ fn its_own_lease_that_could_not_be_released_is_nobodys() {
     for _ in 0..60 {
         let report = candidate.step(event.take(), |o, at| match o {
             Operation::Release { .. } => failure(FailureKind::Reset),
-            Operation::Look { .. } => seen(o, at, "leased", &on_blob),
+            Operation::Read { .. } => seen(o, at, "leased", &on_blob),
             _ => available(o, at),
         });
-        if candidate.verbs().contains(&"look at blob") {
+        if candidate.verbs().contains(&"read blob") {
             assert_eq!(report.role, Role::Undecided, "nobody leads");
             return;
         }

@@ -199,7 +199,7 @@ fn seen(operation: &Operation, at: Moment, lease: &str, metadata: &Metadata) -> 
 fn available(operation: &Operation, at: Moment) -> Reply {
     let id = |lease: &LeaseId| lease.to_string();
     match operation {
-        Operation::Look { .. } => seen(operation, at, "available", &incumbent(9)),
+        Operation::Read { .. } => seen(operation, at, "available", &incumbent(9)),
         Operation::CreateContainer | Operation::CreateBlob => {
             answer(operation, at, 201, &[("etag", "\"1\"")])
         }
@@ -214,7 +214,7 @@ fn available(operation: &Operation, at: Moment) -> Reply {
         Operation::WriteMetadata { .. } => answer(operation, at, 200, &[("etag", "\"2\"")]),
         Operation::ReadSideBlob(_) => refusal(operation, at, 404, "BlobNotFound"),
         Operation::WriteSideBlob { .. } => answer(operation, at, 201, &[("etag", "\"3\"")]),
-        Operation::Delete { .. } | Operation::LookAtAccount => {
+        Operation::Delete { .. } | Operation::ReadAccount => {
             panic!("no election asks for that: {operation:?}")
         }
     }
@@ -259,7 +259,7 @@ fn a_state_that_cannot_be_read_is_a_new_candidate() {
     newer[0] += 1;
     candidate.state = Some(newer);
     candidate.step(None, |o, at| seen(o, at, "leased", &incumbent(5)));
-    assert_eq!(candidate.verbs(), ["look at blob"]);
+    assert_eq!(candidate.verbs(), ["read blob"]);
 }
 
 #[test]

@@ -5,8 +5,8 @@ use tenure_azure::credential::Pass;
 use tenure_azure::operation::ETag;
 
 const HOURLY: (&str, &str) = (variable::EVERY, "1h");
-const LOOK: &str = "look at notice";
-const LEAVE: &str = "leave notice";
+const LOOK: &str = "read schedule notice";
+const LEAVE: &str = "write schedule notice";
 
 /// What a candidate asked for, and what it told, in some time.
 struct Past {
@@ -291,7 +291,7 @@ fn led(schedule: &str) -> Metadata {
 /// A service where another candidate leads, with another schedule, and whose notice is this one.
 fn other(reply: impl Fn(&Operation, Moment) -> Reply) -> impl Fn(&Operation, Moment) -> Reply {
     move |o, at| match o {
-        Operation::Look { .. } => seen(o, at, "leased", &led("every 5s")),
+        Operation::Read { .. } => seen(o, at, "leased", &led("every 5s")),
         _ => reply(o, at),
     }
 }
@@ -300,7 +300,7 @@ fn other(reply: impl Fn(&Operation, Moment) -> Reply) -> impl Fn(&Operation, Mom
 fn a_follower_leaves_its_notice_at_once_and_then_each_five_minutes() {
     let mut candidate = Candidate::new(&[HOURLY, (variable::NAME, "eve \"")]);
     let report = candidate.step(None, other(available));
-    assert_eq!(candidate.verbs(), ["look at blob", LOOK, LEAVE]);
+    assert_eq!(candidate.verbs(), ["read blob", LOOK, LEAVE]);
     assert_eq!(report.problems.len(), 1, "{report:?}");
     assert!(report.again_in >= seconds(2), "{report:?}");
     let Operation::WriteSideBlob { over, metadata, .. } = &candidate.asked[2].operation else {

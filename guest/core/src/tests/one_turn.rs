@@ -37,7 +37,7 @@ impl Blob {
             answer(operation, at, status, &[("x-ms-lease-id", &lease.to_string()), ("etag", &tag)])
         };
         match operation {
-            Operation::Look { .. } => match (&self.metadata, holder) {
+            Operation::Read { .. } => match (&self.metadata, holder) {
                 (None, _) => refusal(operation, at, 404, "BlobNotFound"),
                 (Some(metadata), None) => self.seen(operation, at, "available", metadata),
                 (Some(metadata), Some(_)) => self.seen(operation, at, "leased", metadata),
@@ -146,12 +146,12 @@ impl Invocation {
         }
         let now = self.now;
         match self.turn.next(now) {
-            Next::Look => {
-                let Ok(reply) = blob.answer(&Operation::Look { lease: None }, now) else {
+            Next::Read => {
+                let Ok(reply) = blob.answer(&Operation::Read { lease: None }, now) else {
                     panic!()
                 };
                 self.now += millis(10);
-                self.turn.looked(Snapshot::read(&reply, self.settings, instant(now)), self.now);
+                self.turn.read(Snapshot::read(&reply, self.settings, instant(now)), self.now);
             }
             Next::Step(event) => {
                 let state = self.turn.state();
@@ -230,7 +230,7 @@ fn nothing_is_written_when_nothing_is_due_or_another_leads() {
     let turned = Invocation::at(seconds(601), 1, EVERY_10M).all(&mut blob);
     assert_eq!(turned.course, Course::Followed);
     assert_eq!(turned.leader.unwrap().name, "there");
-    assert_eq!(blob.asked, ["look at blob"; 2]);
+    assert_eq!(blob.asked, ["read blob"; 2]);
 }
 
 #[test]
@@ -308,7 +308,7 @@ fn a_freeze_between_the_claim_and_the_turn_keeps_it_from_running() {
 #[test]
 fn a_service_that_refuses_is_told_of_and_does_not_hold_the_caller_up() {
     for (refused, course) in [
-        ("look at blob", Course::Unanswered),
+        ("read blob", Course::Unanswered),
         ("acquire lease", Course::Undecided),
         ("write record", Course::Undecided),
     ] {

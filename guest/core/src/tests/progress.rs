@@ -138,21 +138,21 @@ fn a_claim_that_was_applied_unseen_is_found_and_run() {
             on_blob = metadata.clone();
             failure(FailureKind::Timeout)
         }
-        Operation::Look { .. } => failure(FailureKind::Timeout),
+        Operation::Read { .. } => failure(FailureKind::Timeout),
         _ => available(o, at),
     });
     assert_eq!(report.run, None);
     // Later the schedule is past that slot; it was claimed nonetheless.
     candidate.now += millis(500);
     let report = candidate.step(None, |o, at| match o {
-        Operation::Look { .. } => seen(o, at, "leased", &on_blob),
+        Operation::Read { .. } => seen(o, at, "leased", &on_blob),
         _ => available(o, at),
     });
     let claimed = Record::read(&on_blob).unwrap().unwrap().last.unwrap();
     let report = match report.run {
         Some(_) => report,
         None => candidate.step(None, |o, at| match o {
-            Operation::Look { .. } => seen(o, at, "leased", &on_blob),
+            Operation::Read { .. } => seen(o, at, "leased", &on_blob),
             _ => available(o, at),
         }),
     };

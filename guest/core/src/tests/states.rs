@@ -20,7 +20,7 @@ fn states() -> Vec<Vec<u8>> {
     }
     let mut acquiring = Candidate::new(&[]);
     acquiring.step(None, |o, at| match o {
-        Operation::Look { .. } => available(o, at),
+        Operation::Read { .. } => available(o, at),
         _ => failure(FailureKind::Timeout),
     });
     states.extend(acquiring.state.clone());

@@ -61,7 +61,7 @@ fn a_paused_candidate_looks_on_and_contends_when_it_is_resumed() {
     for _ in 0..20 {
         candidate.now += seconds(5);
         let report = candidate.step(None, available);
-        assert_eq!(candidate.verbs(), ["look at blob"], "{report:?}");
+        assert_eq!(candidate.verbs(), ["read blob"], "{report:?}");
     }
     candidate.step(Some(Event::Resume), available);
     candidate.now += seconds(5);
@@ -130,7 +130,7 @@ fn a_write_that_is_refused_does_not_keep_it_from_resigning() {
     candidate.lead();
     let refuses = |o: &Operation, at| match o {
         Operation::WriteMetadata { .. } => refusal(o, at, 403, "AuthorizationFailure"),
-        Operation::Look { lease: Some(_) } => seen(o, at, "leased", &incumbent(9)),
+        Operation::Read { lease: Some(_) } => seen(o, at, "leased", &incumbent(9)),
         _ => available(o, at),
     };
     while !candidate.verbs().contains(&"write record") {

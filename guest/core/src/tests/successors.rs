@@ -34,11 +34,11 @@ fn a_successor_gives_back_at_once_a_lease_with_whose_record_it_cannot_lead() {
         while candidate.now < seconds(130) && !released {
             let called = candidate.now;
             let report = candidate.step(None, |o, at| match o {
-                Operation::Look { lease: Some(lease) } => {
+                Operation::Read { lease: Some(lease) } => {
                     given = Some(*lease);
                     seen(o, at, "leased", &found)
                 }
-                Operation::Look { .. } => seen(o, at, "leased", &calls().write()),
+                Operation::Read { .. } => seen(o, at, "leased", &calls().write()),
                 Operation::Release { lease } => {
                     released = Some(*lease) == given;
                     available(o, at)
@@ -115,7 +115,7 @@ fn no_lease_is_given_to_a_successor_that_looks_for_it_no_more() {
 }
 
 #[test]
-fn an_event_that_ends_an_announcement_does_not_put_off_the_next_look() {
+fn an_event_that_ends_an_announcement_does_not_put_off_the_next_poll() {
     let mut candidate = Candidate::new(&[]);
     candidate.slow = Some(("read announcement", millis(1_500)));
     let named = |o: &Operation, at| match o {
@@ -124,7 +124,7 @@ fn an_event_that_ends_an_announcement_does_not_put_off_the_next_look() {
     };
     // The step ends before it announces itself, and is due again at once.
     assert!(candidate.step(None, named).again_in <= millis(1_510));
-    assert_eq!(candidate.verbs(), ["look at blob", "read announcement"]);
+    assert_eq!(candidate.verbs(), ["read blob", "read announcement"]);
     let report = candidate.step(Some(Event::Pause), named);
     assert_eq!(candidate.verbs(), [""; 0]);
     assert!(report.again_in <= candidate.settings.timings.poll / 2);

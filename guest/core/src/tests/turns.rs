@@ -101,7 +101,7 @@ fn a_new_leader_runs_no_slot_that_was_claimed() {
     let mut new = Candidate::new(&[(variable::EVERY, "5s"), (variable::NAME, "new")]);
     new.now = old.now + seconds(1);
     let report = new.step(None, |o, at| match o {
-        Operation::Look { .. } => seen(o, at, "expired", &on_blob),
+        Operation::Read { .. } => seen(o, at, "expired", &on_blob),
         _ => available(o, at),
     });
     assert_eq!(report.run, None, "07:01:45 is somebody's");
@@ -126,7 +126,7 @@ fn a_claim_in_doubt_is_looked_up_and_runs_once() {
                 }
                 failure(FailureKind::Reset)
             }
-            Operation::Look { .. } => seen(o, at, "leased", &on_blob),
+            Operation::Read { .. } => seen(o, at, "leased", &on_blob),
             _ => available(o, at),
         });
         assert_eq!(report.run.unwrap().slot, slot("07:01:45"));
@@ -201,7 +201,7 @@ fn a_slot_in_the_future_is_told_and_not_overtaken() {
     let on_blob = record.write();
     let mut candidate = Candidate::new(EVERY_5S);
     let mut report = candidate.step(None, |o, at| match o {
-        Operation::Look { .. } => seen(o, at, "expired", &on_blob),
+        Operation::Read { .. } => seen(o, at, "expired", &on_blob),
         _ => available(o, at),
     });
     assert!(report.problems.iter().any(|t| t.class == ProblemClass::Schedule), "{report:?}");
@@ -233,7 +233,7 @@ fn a_turn_claimed_in_the_step_that_loses_the_lease_is_never_run() {
     let report = candidate.step(None, available);
     candidate.now += report.again_in;
     candidate.step(None, available);
-    assert_eq!(candidate.verbs()[0], "look at blob");
+    assert_eq!(candidate.verbs()[0], "read blob");
 }
 
 #[test]
@@ -251,5 +251,5 @@ fn a_renewal_goes_before_a_claim_that_is_under_way() {
     candidate.step(None, available);
     assert_eq!(candidate.verbs(), ["renew lease"], "and the host hears of it at once");
     candidate.step(None, available);
-    assert_eq!(candidate.verbs()[0], "look at blob");
+    assert_eq!(candidate.verbs()[0], "read blob");
 }

@@ -51,7 +51,7 @@ fn whose_lease_is_lost_before_the_term_is_raised_makes_way_for_longer_each_time(
 fn whose_term_is_outdone_each_time_makes_way_for_longer_each_time() {
     let won = acquires(|o, at| match o {
         Operation::WriteMetadata { .. } => refusal(o, at, 412, "ConditionNotMet"),
-        Operation::Look { lease: Some(_) } => seen(o, at, "leased", &incumbent(ORIGIN_SECONDS * 2)),
+        Operation::Read { lease: Some(_) } => seen(o, at, "leased", &incumbent(ORIGIN_SECONDS * 2)),
         _ => available(o, at),
     });
     assert!((2..40).contains(&won), "{won}");

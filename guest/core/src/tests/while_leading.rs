@@ -50,7 +50,7 @@ fn the_next_leader_has_a_turn_of_its_own_with_a_later_slot() {
     };
     let mut candidate = daemon(&[]);
     let report = candidate.step(None, |o, at| match o {
-        Operation::Look { .. } => seen(o, at, "available", &record.write()),
+        Operation::Read { .. } => seen(o, at, "available", &record.write()),
         _ => available(o, at),
     });
     let turn = report.run.unwrap_or_else(|| runs(&mut candidate));
@@ -132,7 +132,7 @@ fn a_claim_that_is_applied_late_has_its_turn() {
                     }
                 }
             }
-            Operation::Look { lease: Some(_) } => seen(o, at, "leased", &on_blob),
+            Operation::Read { lease: Some(_) } => seen(o, at, "leased", &on_blob),
             _ => available(o, at),
         });
         runs = runs.or(report.run);

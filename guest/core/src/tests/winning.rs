@@ -6,7 +6,7 @@ use super::*;
 fn wins_a_free_lease_and_raises_the_term() {
     let mut candidate = Candidate::new(&[]);
     let report = candidate.lead();
-    assert_eq!(candidate.verbs(), ["look at blob", "acquire lease", "write record"]);
+    assert_eq!(candidate.verbs(), ["read blob", "acquire lease", "write record"]);
     let Operation::Acquire { if_match, .. } = &candidate.asked[1].operation else { panic!() };
     assert_eq!(if_match.as_ref().unwrap().0, "\"1\"");
     let Role::Leading(leadership) = report.role else { panic!() };
@@ -22,7 +22,7 @@ fn makes_what_is_not_there() {
     let mut candidate = Candidate::new(&[]);
     let mut container = false;
     candidate.step(None, |o, at| match o {
-        Operation::Look { .. } => refusal(o, at, 404, "ContainerNotFound"),
+        Operation::Read { .. } => refusal(o, at, 404, "ContainerNotFound"),
         Operation::CreateBlob if !container => refusal(o, at, 404, "ContainerNotFound"),
         Operation::CreateContainer => {
             container = true;
@@ -30,7 +30,7 @@ fn makes_what_is_not_there() {
         }
         _ => available(o, at),
     });
-    let verbs = ["look at blob", "create container", "create blob", "acquire lease"];
+    let verbs = ["read blob", "create container", "create blob", "acquire lease"];
     assert_eq!(candidate.verbs(), verbs);
 }
 
@@ -38,12 +38,12 @@ fn makes_what_is_not_there() {
 fn without_a_record_the_second_is_waited_out() {
     let mut candidate = Candidate::new(&[]);
     let nothing = |o: &Operation, at| match o {
-        Operation::Look { .. } => seen(o, at, "available", &Metadata::default()),
+        Operation::Read { .. } => seen(o, at, "available", &Metadata::default()),
         _ => available(o, at),
     };
     let called = candidate.now;
     let report = candidate.step(None, nothing);
-    assert_eq!(candidate.verbs(), ["look at blob", "acquire lease"]);
+    assert_eq!(candidate.verbs(), ["read blob", "acquire lease"]);
     assert_eq!(report.role, Role::Undecided);
     candidate.now = called + report.again_in;
     let report = candidate.step(None, nothing);
@@ -60,7 +60,7 @@ fn a_blob_that_another_candidate_made_exists() {
         let mut candidate = Candidate::new(&[]);
         let mut looks = 0;
         let report = candidate.step(None, |o, at| match o {
-            Operation::Look { .. } => {
+            Operation::Read { .. } => {
                 looks += 1;
                 match looks {
                     1 => refusal(o, at, 404, "BlobNotFound"),
@@ -83,7 +83,7 @@ fn follows_whoever_holds_the_lease_and_looks_again_within_the_poll() {
         let Role::Following(Some(leader)) = report.role else { panic!("{report:?}") };
         assert_eq!(leader.address.as_deref(), Some("http://10.0.0.9"));
         assert!((seconds(2)..=seconds(4) + millis(10)).contains(&report.again_in));
-        assert_eq!(candidate.verbs(), ["look at blob"]);
+        assert_eq!(candidate.verbs(), ["read blob"]);
     }
 }
 
@@ -92,7 +92,7 @@ fn takes_over_whatever_is_free() {
     for state in ["available", "expired", "broken"] {
         let mut candidate = Candidate::new(&[]);
         candidate.step(None, |o, at| match o {
-            Operation::Look { .. } => seen(o, at, state, &incumbent(9)),
+            Operation::Read { .. } => seen(o, at, state, &incumbent(9)),
             _ => available(o, at),
         });
         assert_eq!(written(&candidate.asked[2]).leader, "here", "{state}");
@@ -111,7 +111,7 @@ fn the_term_rises_above_the_record_and_above_the_service_time() {
     {
         let mut candidate = Candidate::new(&[]);
         let report = candidate.step(None, |o, at| match o {
-            Operation::Look { .. } => seen(o, at, "expired", &incumbent(recorded)),
+            Operation::Read { .. } => seen(o, at, "expired", &incumbent(recorded)),
             _ => available(o, at),
         });
         let Role::Leading(leadership) = report.role else { panic!("{report:?}") };
@@ -196,7 +196,7 @@ fn the_lease_of_somebody_else_is_never_taken_for_ours() {
     });
     assert_eq!(report.role, Role::Undecided);
     assert_eq!(report.problems[0].class, ProblemClass::Nonsense);
-    assert_eq!(candidate.verbs(), ["look at blob", "acquire lease"]);
+    assert_eq!(candidate.verbs(), ["read blob", "acquire lease"]);
 }
 
 #[test]
@@ -208,11 +208,11 @@ fn a_write_of_the_term_in_doubt_is_looked_up_under_the_lease() {
             on_blob = metadata.clone(); // Written, but the answer is lost.
             failure(FailureKind::Reset)
         }
-        Operation::Look { lease: Some(_) } => seen(o, at, "leased", &on_blob),
+        Operation::Read { lease: Some(_) } => seen(o, at, "leased", &on_blob),
         _ => available(o, at),
     });
     assert!(matches!(report.role, Role::Leading(_)), "{report:?}");
-    let verbs = ["look at blob", "acquire lease", "write record", "look at blob"];
+    let verbs = ["read blob", "acquire lease", "write record", "read blob"];
     assert_eq!(candidate.verbs(), verbs);
 }
 
@@ -225,7 +225,7 @@ fn a_write_that_did_not_happen_is_repeated_with_the_new_tag() {
             writes += 1;
             if writes == 1 { refusal(o, at, 412, "ConditionNotMet") } else { available(o, at) }
         }
-        Operation::Look { lease: Some(_) } => {
+        Operation::Read { lease: Some(_) } => {
             let found = incumbent(3);
             let mut headers: Vec<(String, String)> =
                 found.iter().map(|(n, v)| (format!("x-ms-meta-{n}"), v.to_string())).collect();
@@ -248,10 +248,10 @@ fn a_newer_term_on_the_blob_means_that_the_race_was_lost() {
     let mut candidate = Candidate::new(&[]);
     let report = candidate.step(None, |o, at| match o {
         Operation::WriteMetadata { .. } => refusal(o, at, 412, "ConditionNotMet"),
-        Operation::Look { lease: Some(_) } => {
+        Operation::Read { lease: Some(_) } => {
             seen(o, at, "leased", &incumbent(ORIGIN_SECONDS + 9_999))
         }
-        Operation::Look { lease: None } if at > seconds(100) => {
+        Operation::Read { lease: None } if at > seconds(100) => {
             seen(o, at, "leased", &incumbent(ORIGIN_SECONDS + 9_999))
         }
         _ => available(o, at),
@@ -266,7 +266,7 @@ fn a_newer_term_on_the_blob_means_that_the_race_was_lost() {
 fn one_that_cannot_raise_the_term_in_time_releases_and_never_led() {
     let mut candidate = Candidate::new(&[]);
     let mut service = |o: &Operation, at| match o {
-        Operation::WriteMetadata { .. } | Operation::Look { lease: Some(_) } => {
+        Operation::WriteMetadata { .. } | Operation::Read { lease: Some(_) } => {
             refusal(o, at, 503, "ServerBusy")
         }
         _ => available(o, at),
@@ -295,14 +295,14 @@ fn a_blob_of_somebody_else_is_left_untouched() {
         let mut candidate = Candidate::new(&[]);
         let report = candidate.step(None, |o, at| seen(o, at, "available", &metadata));
         assert_eq!(report.problems[0].class, ProblemClass::Configuration);
-        assert_eq!(candidate.verbs(), ["look at blob"]);
+        assert_eq!(candidate.verbs(), ["read blob"]);
         assert!(report.again_in >= seconds(2), "and looks again, for ever");
     }
     let mut candidate = Candidate::new(&[]);
     let full = [("etag", "\"1\""), ("x-ms-lease-state", "available"), ("content-length", "9")];
     let report = candidate.step(None, |o, at| answer(o, at, 200, &full));
     assert_eq!(report.problems[0].class, ProblemClass::Configuration);
-    assert_eq!(candidate.verbs(), ["look at blob"]);
+    assert_eq!(candidate.verbs(), ["read blob"]);
 }
 
 #[test]
@@ -350,7 +350,7 @@ fn without_a_date_there_is_no_term() {
         Ok(reply)
     });
     assert!(!matches!(report.role, Role::Leading(_)));
-    assert_eq!(candidate.verbs(), ["look at blob"], "nothing is acquired that cannot be used");
+    assert_eq!(candidate.verbs(), ["read blob"], "nothing is acquired that cannot be used");
     assert!(report.problems.iter().any(|problem| problem.class == ProblemClass::Nonsense));
     assert!(report.again_in >= seconds(2), "{:?}", report.again_in);
 }
@@ -360,7 +360,7 @@ fn a_term_raised_too_late_is_released_and_never_led() {
     let mut candidate = Candidate::new(&[]);
     candidate.slow = Some(("write record", seconds(12)));
     let report = candidate.step(None, available);
-    let verbs = ["look at blob", "acquire lease", "write record", "release lease"];
+    let verbs = ["read blob", "acquire lease", "write record", "release lease"];
     assert_eq!(candidate.verbs(), verbs);
     assert_eq!(report.ending, None);
     assert!(!matches!(report.role, Role::Leading(_)), "{report:?}");
@@ -375,7 +375,7 @@ fn a_conflict_that_is_none_of_the_protocol_is_told_and_not_asked_hotly() {
         while candidate.now < began + seconds(30) {
             let called = candidate.now;
             let report = candidate.step(None, |o, at| match o {
-                Operation::Look { .. } if refused == "create blob" => {
+                Operation::Read { .. } if refused == "create blob" => {
                     refusal(o, at, 404, "BlobNotFound")
                 }
                 _ if o.name() == refused => refusal(o, at, 409, "BlobImmutableDueToPolicy"),
@@ -397,5 +397,5 @@ fn a_term_that_cannot_rise_is_refused() {
     let report = candidate.step(None, |o, at| seen(o, at, "expired", &incumbent(u64::MAX)));
     assert_eq!(report.problems[0].class, ProblemClass::Configuration);
     // One date alone is not trusted with that.
-    assert_eq!(candidate.verbs(), ["look at blob", "look at blob"]);
+    assert_eq!(candidate.verbs(), ["read blob", "read blob"]);
 }

@@ -21,7 +21,7 @@ impl Examination<'_> {
     ) {
         let stage = self.stage;
         match stage {
-            Stage::Look => self.looked(answer, wall),
+            Stage::Election => self.election_read(answer, wall),
             Stage::Account => {
                 let explained = self.explained(operation, answer);
                 self.facts.asked(answer.class == Class::Done, explained);
@@ -48,15 +48,15 @@ impl Examination<'_> {
     }
 
     /// The election's own blob.
-    fn looked(&mut self, answer: &Answer, wall: DateTime<Utc>) {
-        let look = Operation::Look { lease: None };
+    fn election_read(&mut self, answer: &Answer, wall: DateTime<Utc>) {
+        let read = Operation::Read { lease: None };
         match Snapshot::read(answer, self.settings, wall) {
             Ok(snapshot) => self.findings.extend(election(&snapshot, self.settings)),
             Err(problem) if answer.class == Class::Done => {
                 self.findings.push(Finding::failed("election", problem.detail));
             }
             Err(problem) => {
-                self.findings.push(Finding::failed(look.name(), problem.detail));
+                self.findings.push(Finding::failed(read.name(), problem.detail));
                 // Somebody who may not look may still be allowed other things; who is not known or
                 // not answered, nothing.
                 if !lacks_permission(answer) {
