@@ -73,9 +73,9 @@ pub enum Due {
 }
 
 impl Agenda {
-    /// The schedule in words, for the record: candidates whose words differ do not belong together.
-    pub fn words(&self) -> Option<String> {
-        self.schedule.as_ref().map(Schedule::words)
+    /// The schedule in words, for the record: candidates with different ones do not belong together.
+    pub fn description(&self) -> Option<String> {
+        self.schedule.as_ref().map(Schedule::description)
     }
 
     /// Whether the work is one turn, which lasts as long as the leadership.

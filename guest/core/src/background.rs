@@ -11,9 +11,9 @@ use chrono::{DateTime, Utc};
 use super::Moment;
 use super::candidate::{Phase, Step, Todo, Wish};
 use super::chance::Chance;
+use super::credential_state::{ASK, CredentialState, Fetch, Fetched, LEAST_FETCH, LONGEST_FETCH};
 use super::failure::Failure;
 use super::holding::Hold;
-use super::keyring::{ASK, Fetch, Fetched, Keyring, LEAST_FETCH, LONGEST_FETCH};
 use super::notice::{self, LEAST_NOTICE, LONGEST_NOTICE, Notice};
 use super::problem::{Problem, ProblemClass};
 use super::report::{Exchange, ExchangeResult};
@@ -35,8 +35,8 @@ const READ_AGAIN: Duration = Duration::from_secs(4);
 impl Step<'_> {
     /// Begins with the credential state of an earlier poll.
     #[must_use]
-    pub fn with_keyring(mut self, keyring: Keyring) -> Self {
-        self.state.keyring = keyring;
+    pub fn with_credential_state(mut self, credential_state: CredentialState) -> Self {
+        self.state.credential_state = credential_state;
         self
     }
 
@@ -90,9 +90,9 @@ impl Step<'_> {
     /// The request for a token, if one is due and can be had in that time.
     fn fetch(&self, time: Duration, now: Moment) -> Option<Fetch> {
         let credential = self.settings.account.credential();
-        let due = self.state.keyring.due(credential).is_some_and(|due| due <= now);
+        let due = self.state.credential_state.due(credential).is_some_and(|due| due <= now);
         let timeout = time.min(LONGEST_FETCH);
-        (due && timeout >= LEAST_FETCH).then(|| Keyring::fetch(credential, timeout))?
+        (due && timeout >= LEAST_FETCH).then(|| CredentialState::fetch(credential, timeout))?
     }
 
     /// How long nothing is due.
@@ -126,8 +126,8 @@ impl Step<'_> {
     /// waits for one; in good time, for a leader that is not called otherwise.
     pub(super) fn with_background(&self, next: Moment, now: Moment) -> Moment {
         let credential = self.settings.account.credential();
-        let token = self.state.keyring.due(credential);
-        let missing = token.filter(|_| self.state.keyring.pass(credential, now).is_none());
+        let token = self.state.credential_state.due(credential);
+        let missing = token.filter(|_| self.state.credential_state.pass(credential, now).is_none());
         match (&self.state.phase, missing) {
             (Phase::Stopping { .. } | Phase::Left, _) => next,
             (Phase::Holding(hold), Some(due)) => in_time(next.max(due), hold.valid_until, now),
@@ -170,7 +170,8 @@ impl Step<'_> {
         let credential = self.settings.account.credential();
         let date = self.date(now, wall);
         let unanswered = reply.is_err();
-        let taken = self.state.keyring.fetched(credential, reply, (sent, now), date, chance);
+        let taken =
+            self.state.credential_state.fetched(credential, reply, (sent, now), date, chance);
         let result = match taken.as_ref().map_err(|problem| problem.class) {
             Ok(()) => ExchangeResult::Done,
             Err(_) if unanswered => ExchangeResult::Unanswered,
@@ -180,7 +181,7 @@ impl Step<'_> {
         };
         self.exchanges.push(Exchange { what: ASK, result, took: now.saturating_sub(sent) });
         if let Err(problem) = taken {
-            self.tell(problem.class, problem.detail, now);
+            self.report_problem(problem.class, problem.detail, now);
         }
     }
 
@@ -256,7 +257,7 @@ impl Step<'_> {
     ) {
         let answer = reply.as_ref().ok();
         if let Some(problem) = answer.and_then(|a| strange(blob, a, self.settings)) {
-            self.tell(problem.class, problem.detail, now);
+            self.report_problem(problem.class, problem.detail, now);
         }
         match (blob, &mut self.state.phase) {
             (SideBlob::Successor, Phase::Holding(_)) => self.announcement_read(answer, (sent, now)),
@@ -265,7 +266,7 @@ impl Step<'_> {
                 let notice = answer.and_then(Notice::fresh);
                 let problem = notice.and_then(|n| n.problem(self.settings));
                 if let Some(problem) = problem {
-                    self.tell(problem.class, problem.detail, now);
+                    self.report_problem(problem.class, problem.detail, now);
                 }
             }
             (SideBlob::Successor, _) => self.announced(answer, (sent, now)),

@@ -3,24 +3,24 @@
 //! This file holds what a candidate remembers, and leads requests and answers to the
 //! part that knows what they mean: `winning` until the term is raised, `holding` from then on
 //! until the work is to stop, `releasing` until the lease is given back. What is done in between, in
-//! spare time, is in `background`; what the host is told, in `telling`.
+//! spare time, is in `background`; what the host is told of it, in `reporting`.
 
-mod telling;
+mod reporting;
 
 use core::time::Duration;
 
 use super::Moment;
 use super::chance::Chance;
+use super::credential_state::{CredentialState, Fetch};
 use super::damping::Handed;
 use super::environment::Files;
 use super::failure::Failure;
 use super::health::Health;
 use super::history::Incumbent;
 use super::holding::Hold;
-use super::keyring::{Fetch, Keyring};
 use super::next_record::Began;
 use super::one_turn::Prospect;
-use super::problem::{Problem, ProblemClass, Told};
+use super::problem::{Problem, ProblemClass, Reported};
 use super::record::Outcome;
 use super::releasing::Release;
 use super::report::{Ending, EndingReason, Event, Exchange, ExchangeResult, Report, Turn};
@@ -107,8 +107,8 @@ pub(super) struct State {
     pub announced: Option<ETag>,
     /// A follower of higher priority does not announce itself before.
     pub wish: Moment,
-    pub told: Told,
-    pub keyring: Keyring,
+    pub reported: Reported,
+    pub credential_state: CredentialState,
     /// A follower does not leave its notice before.
     pub leave_notice: Moment,
     /// What the files of the settings said when they were last good.
@@ -163,7 +163,7 @@ pub struct Step<'s> {
     asked: Option<Operation>,
     requests: u32,
     /// The host is to hear at once of a leadership, or of more time for it.
-    pub(super) tell_now: bool,
+    pub(super) report_now: bool,
 }
 
 impl<'s> Step<'s> {
@@ -191,8 +191,8 @@ impl<'s> Step<'s> {
                 successor: None,
                 announced: None,
                 wish: Moment::ZERO,
-                told: Told::default(),
-                keyring: Keyring::default(),
+                reported: Reported::default(),
+                credential_state: CredentialState::default(),
                 leave_notice: Moment::ZERO,
                 files: Files::default(),
                 began: Began::default(),
@@ -208,7 +208,7 @@ impl<'s> Step<'s> {
             exchanges: Vec::new(),
             asked: None,
             requests: 0,
-            tell_now: false,
+            report_now: false,
         };
         step.state.files = settings.files.clone();
         for event in events.into_iter().chain(event) {
@@ -241,7 +241,7 @@ impl<'s> Step<'s> {
 
     /// What to do at `now`.
     pub fn next(&mut self, now: Moment) -> Todo {
-        let free = self.requests < MOST_REQUESTS && !self.tell_now;
+        let free = self.requests < MOST_REQUESTS && !self.report_now;
         let request = if free { self.request(now) } else { None };
         match request {
             Some(request) => {
@@ -258,7 +258,7 @@ impl<'s> Step<'s> {
             return None;
         }
         let wish = self.wish(now);
-        let pass = self.state.keyring.pass(self.settings.account.credential(), now);
+        let pass = self.state.credential_state.pass(self.settings.account.credential(), now);
         match (wish, pass) {
             (Some(wish), Some(pass)) => Some(self.send(wish, pass)),
             (Some(_), None) => self.missing_token(now).map(Todo::Fetch),
@@ -333,9 +333,9 @@ impl<'s> Step<'s> {
         let other = reply
             .as_ref()
             .ok()
-            .and_then(|answer| self.state.keyring.answered(credential, answer, now));
+            .and_then(|answer| self.state.credential_state.answered(credential, answer, now));
         if let Some(problem) = other {
-            self.tell(problem.class, problem.detail, now);
+            self.report_problem(problem.class, problem.detail, now);
             self.asked = None;
             return; // The same request again, with another key or token.
         }
@@ -374,7 +374,7 @@ impl<'s> Step<'s> {
             "this machine's clock is {minutes} min {side} the storage service's; its time is used \
              for signing now. Set the clock right (NTP): other programs fail by it"
         );
-        self.tell(ProblemClass::Clock, detail, now);
+        self.report_problem(ProblemClass::Clock, detail, now);
         true
     }
 
@@ -412,7 +412,11 @@ impl<'s> Step<'s> {
             }
             return;
         };
-        self.tell(ProblemClass::Work, self.state.health.explain(&turn, outcome, span), now);
+        self.report_problem(
+            ProblemClass::Work,
+            self.state.health.explain(&turn, outcome, span),
+            now,
+        );
         self.step_down(EndingReason::WorkFailed, now, now + self.settings.timings.poll / 2, None);
     }
 

@@ -11,8 +11,8 @@
 //! shorter. A candidate waits a minute after its first short one, counted from its end: about as long as a
 //! crashed process takes to come back. The wait doubles with each short one in a row, up to an hour:
 //! then at most a few leases in a hundred run out unused, and who was repaired still comes to lead the
-//! same day without an order. One that went well ends the row. The record keeps ten leaders; where the
-//! row is longer, the wait is twice as long as the candidate was out before its last leadership.
+//! same day without an order. One that went well ends the series. The record keeps ten leaders; where the
+//! series is longer, the wait is twice as long as the candidate was out before its last leadership.
 
 use core::time::Duration;
 
@@ -30,7 +30,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(60 * 60);
 
 /// Leaderships of one candidate that were short, in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Row {
+pub(super) struct ShortLeaderships {
     /// As many as the record tells of.
     pub count: u32,
     /// Until then it is not handed the leadership.
@@ -74,13 +74,16 @@ impl Handed {
         }
     }
 
-    /// That row and the one that the record tells of.
-    pub fn with(&self, of: &str, row: Option<Row>) -> Option<Row> {
+    /// Those, and the ones that the record tells of.
+    pub fn with(&self, of: &str, short: Option<ShortLeaderships>) -> Option<ShortLeaderships> {
         if self.count == 0 || self.to != of {
-            return row;
+            return short;
         }
-        let (count, until) = row.map_or((0, self.until), |row| (row.count, row.until));
-        Some(Row { count: count.saturating_add(self.count), until: until.max(self.until) })
+        let (count, until) = short.map_or((0, self.until), |short| (short.count, short.until));
+        Some(ShortLeaderships {
+            count: count.saturating_add(self.count),
+            until: until.max(self.until),
+        })
     }
 }
 
@@ -89,8 +92,13 @@ fn wait_after(count: u32) -> Duration {
     FIRST_WAIT.saturating_mul(1_u32.checked_shl(count - 1).unwrap_or(u32::MAX))
 }
 
-/// The row that the newest leadership of `candidate` before this one ends; none: it was not short.
-pub(super) fn row(record: &Record, candidate: &str, max_tenure: Option<Duration>) -> Option<Row> {
+/// The short leaderships that end with the newest one of `candidate` before this one; none: it was
+/// not short.
+pub(super) fn short_leaderships(
+    record: &Record,
+    candidate: &str,
+    max_tenure: Option<Duration>,
+) -> Option<ShortLeaderships> {
     let well = max_tenure.map_or(LED_WELL, |most| most.min(LED_WELL));
     let leaders = record.history.leaders();
     let ends = core::iter::once(record.since).chain(leaders.iter().map(|leader| leader.since));
@@ -111,7 +119,7 @@ pub(super) fn row(record: &Record, candidate: &str, max_tenure: Option<Duration>
     let before = before.or(leaders.last().map(|oldest| oldest.since)).filter(|_| !whole);
     let out = before.map_or(Duration::ZERO, |before| began.since(before));
     let wait = wait_after(count).max(out.saturating_mul(2)).min(LONGEST_WAIT);
-    Some(Row { count, until: ended.plus(wait) })
+    Some(ShortLeaderships { count, until: ended.plus(wait) })
 }
 
 #[cfg(test)]
@@ -136,8 +144,8 @@ mod tests {
     }
 
     fn of_high(leaders: &[(&str, u64)]) -> Option<(u32, u64)> {
-        let row = row(&record(leaders), "high", None)?;
-        Some((row.count, row.until.seconds() / 60))
+        let short = short_leaderships(&record(leaders), "high", None)?;
+        Some((short.count, short.until.seconds() / 60))
     }
 
     #[test]
@@ -176,7 +184,7 @@ mod tests {
     fn the_longest_tenure_is_no_short_leadership() {
         let record = record(&[("high", 0), ("low", 5)]);
         let five = Some(Duration::from_secs(300));
-        assert_eq!(row(&record, "high", five), None);
-        assert!(row(&record, "high", None).is_some());
+        assert_eq!(short_leaderships(&record, "high", five), None);
+        assert!(short_leaderships(&record, "high", None).is_some());
     }
 }

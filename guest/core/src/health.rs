@@ -96,7 +96,7 @@ impl Health {
     pub fn explain_stall(stalled: Duration, span: Duration) -> String {
         let stalled = format_duration(Duration::from_secs(stalled.as_secs()));
         let what = format!("no claim and no outcome could be put on record for {stalled}");
-        let advice = "see why writes of the record fail, which is told beside this";
+        let advice = "see why writes of the record fail, which is reported beside this";
         Self::gives_up(&what, span, advice)
     }
 

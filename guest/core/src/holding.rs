@@ -9,7 +9,7 @@ use super::Moment;
 use super::agenda::{Due, Task};
 use super::candidate::{Phase, Step, Wish};
 use super::chance::Chance;
-use super::damping::{self, Row};
+use super::damping::{self, ShortLeaderships};
 use super::failure::Failure;
 use super::notice::FIRST_READ;
 use super::one_turn::Prospect;
@@ -114,10 +114,14 @@ impl Hold {
     }
 
     /// The short leaderships of another candidate that ended with the last one, unless it handed over.
-    pub fn short_leaderships(&self, of: &str, max_tenure: Option<Duration>) -> Option<Row> {
+    pub fn short_leaderships(
+        &self,
+        of: &str,
+        max_tenure: Option<Duration>,
+    ) -> Option<ShortLeaderships> {
         let last = self.record.history.leaders().first();
         let handed = self.handed && last.is_some_and(|leader| leader.name == of);
-        damping::row(&self.record, of, max_tenure).filter(|_| !handed)
+        damping::short_leaderships(&self.record, of, max_tenure).filter(|_| !handed)
     }
 
     pub fn term(&self) -> u64 {
@@ -206,7 +210,7 @@ impl Step<'_> {
         };
         let slot = hold.record.last.map(|last| last.slot).unwrap_or_default();
         let problem = Problem::of_slot_ahead(slot);
-        self.tell(problem.class, problem.detail, now);
+        self.report_problem(problem.class, problem.detail, now);
     }
 
     fn due(&self, now: Moment) -> Option<Due> {
@@ -304,7 +308,7 @@ impl Step<'_> {
                 let next = sent + timings.renew - Duration::from_nanos(early);
                 let gap = GAP.min(timings.beside_renewals(now, hold.valid_until));
                 hold.renew = Pace::at(next.max(now + gap));
-                (self.renewed, self.tell_now) = (true, true);
+                (self.renewed, self.report_now) = (true, true);
                 self.unless_stalled(hold, now, chance)
             }
             // Azurite renews whoever holds the lease, whatever the id that was sent.
@@ -319,7 +323,7 @@ impl Step<'_> {
             | Err(_) => {
                 let refused = reply.as_ref().is_ok_and(|answer| answer.class == Class::Refused);
                 if refused || hold.renew.failures > 0 {
-                    self.tell_reply(operation, reply, now);
+                    self.report_reply(operation, reply, now);
                 }
                 hold.renew.failed(now, BACK_OFF, chance);
                 Phase::Holding(hold)
@@ -331,7 +335,7 @@ impl Step<'_> {
     fn lose(&mut self, hold: &Hold, operation: &Operation, reply: &Reply, now: Moment) -> Phase {
         if let Ok(answer) = reply {
             let detail = Problem::of_answer(answer, operation, self.settings).detail;
-            self.tell(ProblemClass::LeaseLost, detail, now);
+            self.report_problem(ProblemClass::LeaseLost, detail, now);
         }
         self.end(hold, EndingReason::LeaseLost);
         Phase::Stopping { lease: None }

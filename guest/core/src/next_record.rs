@@ -30,7 +30,7 @@ struct PutForward {
 
 impl PutForward {
     /// Whether the claim of a record of this candidate is this one, and came to nothing.
-    fn is_vain(put: Option<Self>, term: u64, on_record: LastSlot) -> bool {
+    fn never_began(put: Option<Self>, term: u64, on_record: LastSlot) -> bool {
         put.is_some_and(|put| put.term == term && put.claim == on_record && !put.begun)
     }
 }
@@ -63,13 +63,13 @@ impl Began {
     /// tells of the slot then is the end of an earlier attempt.
     fn correct(&self, record: &mut Record) {
         if let Some(last) = record.last
-            && PutForward::is_vain(self.scheduled, record.term, last)
+            && PutForward::never_began(self.scheduled, record.term, last)
         {
             record.finished = Some(Finished { slot: last.slot, outcome: Outcome::NotStarted });
         }
         if let Some(started) = &mut record.started
             && started.outcome.is_none()
-            && PutForward::is_vain(self.for_value, record.term, started.claim())
+            && PutForward::never_began(self.for_value, record.term, started.claim())
         {
             started.outcome = Some(Outcome::NotStarted);
         }
@@ -101,7 +101,7 @@ pub(super) fn next_record(
     }
     if let Some(schedule) = &agenda.schedule {
         // The slots of another schedule were not this one's to run.
-        let other = before.schedule.as_ref().is_some_and(|words| *words != schedule.words());
+        let other = before.schedule.as_ref().is_some_and(|text| *text != schedule.description());
         let begin = agenda.begin(since);
         let earlier = before.last.is_none_or(|last| other && last.slot < begin.slot);
         if agenda.is_one_turn_a_term() {
@@ -120,7 +120,7 @@ pub(super) fn next_record(
         nonce,
         since: since.to_whole_millis(),
         address: settings.address.clone(),
-        schedule: agenda.words().or(before.schedule),
+        schedule: agenda.description().or(before.schedule),
         ..before
     }
 }

@@ -49,7 +49,7 @@ pub(super) struct Notice {
 impl Notice {
     /// That of a candidate with these settings; none when it has no schedule.
     pub fn of(settings: &Settings) -> Option<Self> {
-        Some(Self { candidate: settings.name.clone(), schedule: settings.agenda.words()? })
+        Some(Self { candidate: settings.name.clone(), schedule: settings.agenda.description()? })
     }
 
     pub fn write(&self) -> Metadata {
@@ -62,7 +62,7 @@ impl Notice {
     /// Two different schedules on one blob, as the leader tells it. None: they are the same.
     pub fn problem(&self, settings: &Settings) -> Option<Problem> {
         let Self { candidate, schedule } = self;
-        let (ours, election) = (settings.agenda.words()?, &settings.election);
+        let (ours, election) = (settings.agenda.description()?, &settings.election);
         let detail = format!(
             "the candidate \"{candidate}\" of {election} has \"{schedule}\", this leader runs \
              \"{ours}\"; {SEPARATE}"

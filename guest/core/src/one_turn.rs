@@ -2,7 +2,7 @@
 //!
 //! Drives [`Step`](super::Step) for platforms that call a component on a timer and keep nothing of
 //! it in between. No renewal goes on beside the turn, so the lease is as long as may be, and a turn
-//! that outlasts it is told to have overrun. Everything else is as with a candidate that lives on.
+//! that outlasts it is reported as overrun. Everything else is as with a candidate that lives on.
 
 use core::time::Duration;
 

@@ -20,7 +20,7 @@ const PAUSE: Duration = Duration::from_secs(60);
 impl Settings {
     /// As [`Settings::read`] for a candidate that has state: where the settings cannot be used,
     /// because a file is just being replaced or replaced wrongly, all files are what they were when
-    /// they last could. The complaints are told beside that.
+    /// they last could. The complaints are reported beside that.
     ///
     /// # Errors
     /// As [`Settings::read`].

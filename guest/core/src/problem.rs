@@ -77,7 +77,7 @@ pub struct Problem {
 impl Problem {
     /// Two different schedules on one blob: most likely two jobs that share it by mistake.
     pub fn of_schedules(theirs: Option<&str>, settings: &Settings) -> Option<Self> {
-        let (theirs, ours) = (theirs?, settings.agenda.words()?);
+        let (theirs, ours) = (theirs?, settings.agenda.description()?);
         let election = &settings.election;
         let detail = format!(
             "the leader of {election} ran \"{theirs}\", this candidate has \"{ours}\"; {SEPARATE}"
@@ -124,14 +124,14 @@ impl Problem {
 
 /// Which problems were reported lately.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Told(Vec<(u64, Moment)>);
+pub(super) struct Reported(Vec<(u64, Moment)>);
 
-impl Told {
+impl Reported {
     /// Whether to tell this one now.
     pub fn is_news(&mut self, problem: &Problem, now: Moment) -> bool {
         let mark = mark(problem);
         self.0.retain(|(_, at)| now.saturating_sub(*at) < REMINDER);
-        if self.0.iter().any(|(told, _)| *told == mark) {
+        if self.0.iter().any(|(known, _)| *known == mark) {
             return false;
         }
         if self.0.len() == REMEMBERED {
@@ -161,22 +161,22 @@ mod tests {
 
     #[test]
     fn the_same_problem_is_reported_once_a_minute() {
-        let mut told = Told::default();
+        let mut reported = Reported::default();
         let at = Duration::from_secs;
-        assert!(told.is_news(&problem("a"), at(0)));
-        assert!(!told.is_news(&problem("a"), at(59)));
-        assert!(told.is_news(&problem("b"), at(59)), "another one is news");
+        assert!(reported.is_news(&problem("a"), at(0)));
+        assert!(!reported.is_news(&problem("a"), at(59)));
+        assert!(reported.is_news(&problem("b"), at(59)), "another one is news");
         let other = Problem { class: ProblemClass::Clock, ..problem("a") };
-        assert!(told.is_news(&other, at(59)), "another class is news");
-        assert!(told.is_news(&problem("a"), at(60)));
+        assert!(reported.is_news(&other, at(59)), "another class is news");
+        assert!(reported.is_news(&problem("a"), at(60)));
     }
 
     #[test]
     fn what_is_remembered_is_bounded() {
-        let mut told = Told::default();
+        let mut reported = Reported::default();
         for n in 0..100 {
-            assert!(told.is_news(&problem(&n.to_string()), Duration::ZERO));
+            assert!(reported.is_news(&problem(&n.to_string()), Duration::ZERO));
         }
-        assert_eq!(told.0.len(), REMEMBERED);
+        assert_eq!(reported.0.len(), REMEMBERED);
     }
 }

@@ -196,7 +196,7 @@ impl Step<'_> {
             }
         }
         if refused || (unknown && release.pace.failures > 0) {
-            self.tell_reply(operation, reply, now);
+            self.report_reply(operation, reply, now);
         }
         if (unknown || refused) && now < release.until {
             release.pace.failed(now, patience(self.settings), chance);

@@ -144,7 +144,7 @@ pub struct Needs {
     pub notes: Vec<String>,
 }
 
-/// Everything that a candidate was told.
+/// All settings of a candidate.
 #[derive(Debug)]
 pub struct Settings {
     /// The blob that decides.

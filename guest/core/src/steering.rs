@@ -55,13 +55,13 @@ pub(super) struct HandOver {
     asked: bool,
     /// The announcement is not read before.
     read_at: Moment,
-    /// Then it is in vain.
+    /// Then it has failed.
     until: Moment,
 }
 
 /// Why nothing came of an order to hand over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum InVain {
+pub(super) enum HandoverFailure {
     /// The record could not be written.
     NotNamed,
     /// The blob beside the election's could not be read.
@@ -112,14 +112,14 @@ impl HandOver {
         self.successor = successor;
     }
 
-    /// Why it is in vain, if it is now.
-    fn in_vain(&self, works: bool) -> InVain {
+    /// Why it has failed, if it ends now.
+    fn failure(&self, works: bool) -> HandoverFailure {
         match self.successor {
-            _ if !self.named => InVain::NotNamed,
-            _ if !self.asked => InVain::NotAsked,
-            None if self.seen == Moment::ZERO => InVain::DidNotCome,
-            Some(_) if works => InVain::WorkWentOn,
-            _ => InVain::WentAway,
+            _ if !self.named => HandoverFailure::NotNamed,
+            _ if !self.asked => HandoverFailure::NotAsked,
+            None if self.seen == Moment::ZERO => HandoverFailure::DidNotCome,
+            Some(_) if works => HandoverFailure::WorkWentOn,
+            _ => HandoverFailure::WentAway,
         }
     }
 
@@ -268,12 +268,12 @@ impl Step<'_> {
         if let Some(order) = steering.hand_over()
             && now >= order.until
         {
-            let (to, why) = (order.to.clone(), order.in_vain(self.state.turn.is_some()));
+            let (to, why) = (order.to.clone(), order.failure(self.state.turn.is_some()));
             // Work that is one turn for the whole leadership may have come to its end already.
             let worked = self.settings.agenda.is_one_turn_a_term() && hold.has_worked();
             let over = worked && self.state.turn.is_none();
             steering.giving_up = over.then_some(GivingUp::Resign);
-            self.in_vain(&to, why, now);
+            self.handover_failed(&to, why, now);
             return false;
         }
         let stopped = self.state.turn.is_none() || mutant!(HandOverBeforeStop);

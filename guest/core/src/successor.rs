@@ -19,7 +19,7 @@ use core::time::Duration;
 use super::Moment;
 use super::candidate::{Phase, Step};
 use super::chance::{Chance, lease_id};
-use super::damping::Row;
+use super::damping::ShortLeaderships;
 use super::failure::Failure;
 use super::holding::Hold;
 use super::notice::{self, CANDIDATE, LEAST_NOTICE};
@@ -27,7 +27,7 @@ use super::problem::ProblemClass;
 use super::record::{Judged, MOST_PRIORITY, Record, Unusable};
 use super::releasing::LONGEST_OFFER;
 use super::side_request::SideRequest;
-use super::steering::{InVain, JUST_SEEN};
+use super::steering::{HandoverFailure, JUST_SEEN};
 use super::text::{LONGEST_NAME, encoded, fit};
 use super::timings::Timings;
 use super::winning::{Attempt, SECOND, Watch};
@@ -95,7 +95,7 @@ const PRIORITY_EVERY: Duration = Duration::from_secs(30);
 const FRESH: Duration = Duration::from_secs(90);
 
 /// How long a leader names no successor of its own accord after a handover that failed.
-const AFTER_IN_VAIN: Duration = Duration::from_secs(5 * 60);
+const AFTER_FAILED_HANDOVER: Duration = Duration::from_secs(5 * 60);
 
 const PRIORITY: &str = "tenurepriority";
 const LEASE: &str = "tenurelease";
@@ -360,7 +360,7 @@ impl Step<'_> {
             // Nobody leads as long as it keeps a lease that it cannot lead by.
             (Some(Err(problem)), _) => {
                 self.state.successor = None;
-                self.tell(ProblemClass::Configuration, problem.detail, now);
+                self.report_problem(ProblemClass::Configuration, problem.detail, now);
                 self.give_back(lease, now)
             }
             (Some(Ok(attempt)), _) => {
@@ -440,16 +440,18 @@ impl Step<'_> {
     }
 
     /// Whether a candidate of higher priority is not handed the leadership yet, because it did not keep
-    /// it. That is told. One that handed it to this leader itself did keep it.
+    /// it. That is reported. One that handed it to this leader itself did keep it.
     fn is_to_wait(&mut self, candidate: &str, now: Moment) -> bool {
         let Phase::Holding(hold) = &mut self.state.phase else { return false };
-        let row = hold.short_leaderships(candidate, self.settings.max_tenure);
-        let row = self.state.handed.with(candidate, row);
-        let Some((Row { count, until }, time)) = row.zip(self.state.service.now(now)) else {
+        let short = hold.short_leaderships(candidate, self.settings.max_tenure);
+        let short = self.state.handed.with(candidate, short);
+        let Some((ShortLeaderships { count, until }, time)) =
+            short.zip(self.state.service.now(now))
+        else {
             return false;
         };
         let left = until.since(time);
-        hold.read_announcement_at = now + left.clamp(PRIORITY_EVERY, AFTER_IN_VAIN);
+        hold.read_announcement_at = now + left.clamp(PRIORITY_EVERY, AFTER_FAILED_HANDOVER);
         if !left.is_zero() {
             let until = until.to_rfc3339();
             let detail = format!(
@@ -457,31 +459,33 @@ impl Step<'_> {
                  {count} of its leaderships in a row ended soon; see why it does not keep it. An order \
                  to hand over is carried out at once"
             );
-            self.tell(ProblemClass::Order, detail, now);
+            self.report_problem(ProblemClass::Order, detail, now);
         }
         !left.is_zero()
     }
 
     /// Nothing came of an order to hand over: the leadership goes on.
-    pub(super) fn in_vain(&mut self, to: &str, why: InVain, now: Moment) {
+    pub(super) fn handover_failed(&mut self, to: &str, why: HandoverFailure, now: Moment) {
         if let Phase::Holding(hold) = &mut self.state.phase {
-            hold.read_announcement_at = now + AFTER_IN_VAIN;
+            hold.read_announcement_at = now + AFTER_FAILED_HANDOVER;
         }
         let why = match why {
-            InVain::NotNamed => {
+            HandoverFailure::NotNamed => {
                 "its name could not be put on record, so that it did not hear of it; see why writes of \
                  the record fail"
             }
-            InVain::NotAsked => {
+            HandoverFailure::NotAsked => {
                 "it could not be asked for: the blob beside the election's, which tells whether it is \
                  there, could not be read in time; try again when the service answers faster"
             }
-            InVain::DidNotCome => {
+            HandoverFailure::DidNotCome => {
                 "no candidate of that name announced itself; is one running, not paused, and permitted to \
                  write beside the blob?"
             }
-            InVain::WentAway => "the candidate of that name was there, and is not any more",
-            InVain::WorkWentOn => "the work did not end in time",
+            HandoverFailure::WentAway => {
+                "the candidate of that name was there, and is not any more"
+            }
+            HandoverFailure::WorkWentOn => "the work did not end in time",
         };
         let detail = format!("not handed over to \"{to}\", the leader goes on: {why}");
         self.answer_order(ProblemClass::Order, detail);

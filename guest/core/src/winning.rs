@@ -68,7 +68,7 @@ pub(super) struct Attempt {
 
 impl Attempt {
     /// The lease is given to `lease` by the leader. It is acquired anew by its holder, which gives it
-    /// the length that this candidate reckons with; a renewal would leave it the leader's.
+    /// the length that this candidate configures; a renewal would leave it the leader's.
     pub fn inherited(lease: LeaseId, etag: ETag, record: Option<Record>, now: Moment) -> Self {
         // One round more tells the attempt apart for a seeded bug.
         let rounds = MOST_ROUNDS + u32::from(mutant!(SuccessorOnlyRenews));
@@ -136,7 +136,7 @@ impl Step<'_> {
                         Phase::Watching(Watch::at(self.next_poll(now, chance)))
                     }
                     _ if time.is_none() => {
-                        self.tell_no_date(now);
+                        self.report_no_date(now);
                         Phase::Watching(Watch::at(self.next_try(now, chance)))
                     }
                     LeaseState::Available | LeaseState::Expired | LeaseState::Broken => {
@@ -153,10 +153,10 @@ impl Step<'_> {
         }
     }
 
-    /// The record without what no candidate writes, which is told.
+    /// The record without what no candidate writes, which is reported.
     pub(super) fn tell_ignored(&mut self, judged: Judged, now: Moment) -> Option<Record> {
         if let Some(detail) = judged.ignored {
-            self.tell(ProblemClass::Configuration, detail, now);
+            self.report_problem(ProblemClass::Configuration, detail, now);
         }
         judged.record
     }
@@ -164,26 +164,26 @@ impl Step<'_> {
     /// The blob cannot be led with as it is.
     fn refuse(&mut self, problem: Unusable, now: Moment, chance: &mut dyn Chance) -> Phase {
         self.state.following = None;
-        self.tell(ProblemClass::Configuration, problem.detail, now);
+        self.report_problem(ProblemClass::Configuration, problem.detail, now);
         Phase::Watching(Watch::at(self.next_try(now, chance)))
     }
 
     /// Without the service's time there is no term.
     #[inline(never)]
-    fn tell_no_date(&mut self, now: Moment) {
+    fn report_no_date(&mut self, now: Moment) {
         let (class, detail) = match self.state.service.estimate(now) {
             None => (
                 ProblemClass::Nonsense,
-                "the service's answers carry no date, so no term can be told; see whether a proxy \
+                "the service's answers carry no date, so no term can be raised; see whether a proxy \
                  removes the headers Date or x-ms-request-id",
             ),
             Some(_) => (
                 ProblemClass::Clock,
                 "the dates of the service's answers differ by more than ten seconds from one to the \
-                 next, so no term can be told; see whether a proxy or a cache writes the header Date",
+                 next, so no term can be raised; see whether a proxy or a cache writes the header Date",
             ),
         };
-        self.tell(class, detail.into(), now);
+        self.report_problem(class, detail.into(), now);
     }
 
     /// Nobody leads, but this candidate leaves the lease to the others for now.
@@ -239,7 +239,7 @@ impl Step<'_> {
     ) {
         let code = reply.as_ref().ok().and_then(|answer| answer.code.as_deref());
         if code.is_some_and(|code| !expected.contains(&code)) {
-            self.tell_reply(operation, reply, now);
+            self.report_reply(operation, reply, now);
         }
     }
 
@@ -274,7 +274,7 @@ impl Step<'_> {
             pace.failed(now, BACK_OFF, chance);
             return Phase::Watching(Watch { pace, ..watch });
         }
-        self.tell_reply(operation, reply, now);
+        self.report_reply(operation, reply, now);
         let failures = watch.pace.failures.saturating_add(1);
         let mut pace = Pace { next: self.next_poll(now, chance), failures };
         let refused = reply.as_ref().is_ok_and(|answer| answer.class == Class::Refused);
@@ -285,13 +285,13 @@ impl Step<'_> {
     }
 
     /// Two different schedules on one blob: most likely two jobs that share it by mistake.
-    /// It is told.
+    /// That is reported.
     fn is_other_schedule(&mut self, record: Option<&Record>, now: Moment) -> bool {
         let theirs = record.and_then(|record| record.schedule.as_deref());
         let problem = Problem::of_schedules(theirs, self.settings);
         let other = problem.is_some();
         if let Some(problem) = problem {
-            self.tell(problem.class, problem.detail, now);
+            self.report_problem(problem.class, problem.detail, now);
         }
         other
     }
@@ -359,7 +359,7 @@ impl Step<'_> {
                 if ours || mutant!(LeaseIdNotCompared) {
                     return self.raise_term(attempt, (sent, now), chance);
                 }
-                self.tell_reply(operation, reply, now);
+                self.report_reply(operation, reply, now);
                 Phase::Watching(Watch::at(self.next_try(now, chance)))
             }
             // Somebody else was faster.
@@ -371,7 +371,7 @@ impl Step<'_> {
                 self.poll_again(attempt.rounds, now, chance)
             }
             Ok(Class::Refused) => {
-                self.tell_reply(operation, reply, now);
+                self.report_reply(operation, reply, now);
                 let next = self.next_try(now, chance);
                 if !attempt.unsure {
                     return Phase::Watching(Watch::at(next));
@@ -382,7 +382,7 @@ impl Step<'_> {
             }
             Ok(Class::Unavailable | Class::Nonsense) | Err(_) => {
                 if attempt.pace.failures > 0 {
-                    self.tell_reply(operation, reply, now);
+                    self.report_reply(operation, reply, now);
                 }
                 attempt.unsure = true;
                 attempt.pace.failed(now, patience(self.settings), chance);

@@ -19,7 +19,7 @@ use tenure_azure::operation::{ETag, Operation, Request};
 use tenure_azure::{BlobName, LeaseId, Metadata};
 use tenure_base::prelude::*;
 use tenure_core::{
-    Chance, Failure, Fetch, Fetched, Keyring, LONGEST_FETCH, Moment, Problem, Settings,
+    Chance, CredentialState, Failure, Fetch, Fetched, LONGEST_FETCH, Moment, Problem, Settings,
     fresh_lease_id,
 };
 
@@ -90,7 +90,7 @@ pub struct Examination<'s> {
     is_leased: bool,
     /// Of the doctor's blob: the newest, and the one before.
     etags: [Option<ETag>; 2],
-    keyring: Keyring,
+    credential_state: CredentialState,
     clock: Offset,
     /// The service's time is used for signatures.
     corrected: bool,
@@ -117,7 +117,7 @@ impl<'s> Examination<'s> {
             held: ids[0],
             is_leased: false,
             etags: [None, None],
-            keyring: Keyring::default(),
+            credential_state: CredentialState::default(),
             clock: Offset::default(),
             corrected: false,
             container_asked: false,
@@ -135,7 +135,10 @@ impl<'s> Examination<'s> {
             return Todo::Rest;
         }
         let credential = self.settings.account.credential();
-        match (self.keyring.pass(credential, now), Keyring::fetch(credential, LONGEST_FETCH)) {
+        match (
+            self.credential_state.pass(credential, now),
+            CredentialState::fetch(credential, LONGEST_FETCH),
+        ) {
             (None, Some(fetch)) => Todo::Fetch(fetch),
             (pass, _) => Todo::Send(Box::new(Question {
                 operation: self.operation(),
@@ -157,7 +160,7 @@ impl<'s> Examination<'s> {
     ) {
         const CHECK: &str = "token";
         let credential = self.settings.account.credential();
-        match self.keyring.fetched(credential, reply, (sent, now), wall, chance) {
+        match self.credential_state.fetched(credential, reply, (sent, now), wall, chance) {
             Ok(()) => {
                 self.tries = 0;
                 let took = short(now.saturating_sub(sent));
@@ -266,7 +269,7 @@ impl<'s> Examination<'s> {
             return true;
         }
         let credential = self.settings.account.credential();
-        if let Some(problem) = self.keyring.answered(credential, answer, now) {
+        if let Some(problem) = self.credential_state.answered(credential, answer, now) {
             self.findings.push(Finding::warning("credential", problem.detail));
             return true;
         }

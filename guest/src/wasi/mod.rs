@@ -34,8 +34,8 @@ use tenure_azure::credential::{Credential, Pass};
 use tenure_azure::operation::Operation;
 use tenure_base as _;
 use tenure_core::{
-    Ask, Chance, Complaint, Failure, Fetch, Fetched, Keyring, LONGEST_FETCH, Moment, Problem,
-    ProblemClass, Report, Settings, Snapshot, Step, Todo,
+    Ask, Chance, Complaint, CredentialState, Failure, Fetch, Fetched, LONGEST_FETCH, Moment,
+    Problem, ProblemClass, Report, Settings, Snapshot, Step, Todo,
 };
 
 /// What the macro makes of `wit/`.
@@ -115,7 +115,7 @@ impl Guest for Component {
     fn inspect() -> Result<wit::Snapshot, wit::Problem> {
         let settings = usable_settings().map_err(wit::Problem::from)?;
         let clock = OwnClock::start();
-        let looked = look(&settings, &mut Keyring::default(), &|| clock.now());
+        let looked = look(&settings, &mut CredentialState::default(), &|| clock.now());
         looked.map(Into::into).map_err(Into::into)
     }
 
@@ -126,8 +126,9 @@ impl Guest for Component {
         let operation = Operation::Break { period };
         let settings = usable_settings().map_err(wit::Problem::from)?;
         let clock = OwnClock::start();
-        let mut keyring = Keyring::default();
-        let answer = ask_for_people(&settings, operation.clone(), &mut keyring, &|| clock.now());
+        let mut credential_state = CredentialState::default();
+        let answer =
+            ask_for_people(&settings, operation.clone(), &mut credential_state, &|| clock.now());
         let answer = answer.map_err(wit::Problem::from)?;
         let left = tenure_core::broken(&answer, &operation, &settings);
         left.map(convert::nanos).map_err(Into::into)
@@ -178,10 +179,10 @@ fn usable_settings() -> Result<Settings, Problem> {
 /// One look, without taking part.
 fn look(
     settings: &Settings,
-    keyring: &mut Keyring,
+    credential_state: &mut CredentialState,
     now: &dyn Fn() -> Moment,
 ) -> Result<Snapshot, Problem> {
-    let answer = ask_for_people(settings, Operation::Read { lease: None }, keyring, now)?;
+    let answer = ask_for_people(settings, Operation::Read { lease: None }, credential_state, now)?;
     Snapshot::read(&answer, settings, clock::wall())
 }
 
@@ -191,7 +192,7 @@ fn look(
 fn ask_for_people(
     settings: &Settings,
     operation: Operation,
-    keyring: &mut Keyring,
+    credential_state: &mut CredentialState,
     now: &dyn Fn() -> Moment,
 ) -> Result<Answer, Problem> {
     let credential = settings.account.credential();
@@ -199,11 +200,11 @@ fn ask_for_people(
     let mut service_date = None;
     let mut tries = 0;
     loop {
-        let pass = match keyring.pass(credential, now()) {
+        let pass = match credential_state.pass(credential, now()) {
             Some(pass) => pass,
             None => {
-                hold_token(credential, keyring, now)?;
-                keyring.pass(credential, now()).unwrap_or(Pass::Own)
+                hold_token(credential, credential_state, now)?;
+                credential_state.pass(credential, now()).unwrap_or(Pass::Own)
             }
         };
         let ask = Ask { operation: operation.clone(), timeout, pass };
@@ -215,7 +216,7 @@ fn ask_for_people(
                 let dated = answer.date.filter(|_| answer.status == 403 && service_date.is_none());
                 service_date = service_date.or(dated);
                 // The clock first: a key is not to blame before it is right.
-                dated.is_some() || keyring.answered(credential, answer, now()).is_some()
+                dated.is_some() || credential_state.answered(credential, answer, now()).is_some()
             }
         };
         if !again || tries == MOST_TRIES {
@@ -228,15 +229,16 @@ fn ask_for_people(
 /// Has a token, by one request or two.
 fn hold_token(
     credential: &Credential,
-    keyring: &mut Keyring,
+    credential_state: &mut CredentialState,
     now: &dyn Fn() -> Moment,
 ) -> Result<(), Problem> {
     let mut tries = 0;
     loop {
         let sent = now();
-        let Some(asked) = Keyring::fetch(credential, LONGEST_FETCH) else { return Ok(()) };
+        let Some(asked) = CredentialState::fetch(credential, LONGEST_FETCH) else { return Ok(()) };
         let (reply, wall) = (fetch(&asked), clock::wall());
-        let taken = keyring.fetched(credential, reply, (sent, now()), wall, &mut HostChance);
+        let taken =
+            credential_state.fetched(credential, reply, (sent, now()), wall, &mut HostChance);
         tries += 1;
         if taken.is_ok() || tries == 2 {
             return taken;

@@ -16,7 +16,7 @@ const LASTS: (Millis, Millis) = (20_000, 180_000);
 pub const SETTINGS_PAUSE: Millis = 60_000;
 
 /// What strangers wrote beside the election counts for so long, and they write it again so often.
-const WORD: Millis = 10_000;
+const ANNOUNCEMENT: Millis = 10_000;
 const AGAIN: Millis = 4_000;
 
 /// Something that lasts.
@@ -74,7 +74,7 @@ pub fn begin(world: &Arc<World>, fault: Fault, who: Who, step: Step) {
     // Its effect is over in the calm, too.
     let rest = match fault {
         Fault::SettingsSpoilt | Fault::SecretSpoilt => calm.saturating_sub(now + SETTINGS_PAUSE),
-        Fault::HostileSideBlobs => calm.saturating_sub(now + WORD),
+        Fault::HostileSideBlobs => calm.saturating_sub(now + ANNOUNCEMENT),
         _ => calm.saturating_sub(now),
     };
     let until = now + state.faults.between(LASTS.0, LASTS.1).min(rest);
@@ -89,7 +89,7 @@ pub fn begin(world: &Arc<World>, fault: Fault, who: Who, step: Step) {
     let victim = of_one.then_some(who);
     let effect = match fault {
         Fault::SettingsSpoilt | Fault::SecretSpoilt => until + SETTINGS_PAUSE,
-        Fault::HostileSideBlobs => until + WORD,
+        Fault::HostileSideBlobs => until + ANNOUNCEMENT,
         _ => until,
     };
     match fault {

@@ -169,7 +169,7 @@ impl Step<'_> {
                 "{what} is abandoned after {attempt} attempts; see to why they went wrong. \
                  TENURE_MAX_ATTEMPTS sets the number"
             );
-            self.tell(ProblemClass::Work, detail, now);
+            self.report_problem(ProblemClass::Work, detail, now);
         }
     }
 
@@ -256,7 +256,7 @@ impl Step<'_> {
             }
             Progress::Again => {
                 if write.pace.failures > 0 {
-                    self.tell_reply(operation, reply, now);
+                    self.report_reply(operation, reply, now);
                 }
                 write.pace.failed(now, BACK_OFF, chance);
                 let of_work = hold.outcome_unwritten || write.record.turns() != hold.record.turns();
@@ -268,7 +268,7 @@ impl Step<'_> {
             Progress::Outdone => {
                 let detail = "the record was written over while this candidate held the lease; \
                               somebody broke the lease or restored the blob";
-                self.tell(ProblemClass::LeaseLost, detail.into(), now);
+                self.report_problem(ProblemClass::LeaseLost, detail.into(), now);
                 return self.end(&hold, EndingReason::LeaseLost);
             }
         }
@@ -304,7 +304,7 @@ impl Step<'_> {
         self.state.phase = Phase::Holding(hold);
         if let Some(stalled) = stalled {
             let span = self.state.health.cool_down(&self.settings.failure_policy, now, chance);
-            self.tell(ProblemClass::Work, Health::explain_stall(stalled, span), now);
+            self.report_problem(ProblemClass::Work, Health::explain_stall(stalled, span), now);
             let then = now + self.settings.timings.poll / 2;
             self.step_down(EndingReason::WorkFailed, now, then, None);
         }

@@ -103,7 +103,7 @@ fn the_agenda_is_read() {
     ])
     .unwrap();
     let words = "cron 0 9 * * MON-FRI Europe/Berlin";
-    assert_eq!(agenda.words().as_deref(), Some(words));
+    assert_eq!(agenda.description().as_deref(), Some(words));
     assert_eq!(agenda.delivery, Delivery::AtLeastOnce { max_attempts: 7 });
     assert_eq!(agenda.missed, Missed::All(12));
     assert_eq!(agenda.on_start.as_deref(), Some("v1"));

@@ -37,8 +37,8 @@ impl Schedule {
         }
     }
 
-    /// The schedule in words: two candidates whose words differ do not belong together.
-    pub fn words(&self) -> String {
+    /// The schedule in words: two candidates with different ones do not belong together.
+    pub fn description(&self) -> String {
         match self {
             Self::Every(every) => format!("every {}", format_duration(every.0)),
             Self::Cron(cron, zone) => format!("cron {cron} {}", zone.name()),
@@ -151,9 +151,9 @@ mod tests {
 
     #[test]
     fn the_words_are_the_same_for_the_same_schedule() {
-        assert_eq!(seconds(90).words(), "every 1m 30s");
+        assert_eq!(seconds(90).description(), "every 1m 30s");
         let zone = Zone::named("Europe/Berlin").unwrap();
         let cron = Schedule::Cron(Box::new(Cron::parse(" 0  9 * * mon ").unwrap()), zone);
-        assert_eq!(cron.words(), "cron 0 9 * * mon Europe/Berlin");
+        assert_eq!(cron.description(), "cron 0 9 * * mon Europe/Berlin");
     }
 }

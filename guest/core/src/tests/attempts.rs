@@ -52,7 +52,7 @@ impl Life {
     }
 
     /// A claim is written, and answered when it is too late to begin.
-    fn claims_in_vain(&mut self) {
+    fn claims_without_a_turn(&mut self) {
         self.candidate.slow = Some(("write record", seconds(20)));
         for _ in 0..200 {
             let report = self.step(None);
@@ -75,7 +75,7 @@ fn a_claim_whose_turn_the_same_candidate_never_began_is_no_attempt() {
         let mut life = Life::new(settings);
         life.step(None);
         for _ in 0..4 {
-            life.claims_in_vain();
+            life.claims_without_a_turn();
         }
         let turn = life.turn();
         assert_eq!(turn.attempt, 1, "{:?}", life.told);
@@ -211,7 +211,7 @@ fn a_later_attempt_whose_turn_never_began_is_no_attempt_either() {
             }
         }
         assert!(life.blob.record().is_ended(), "the end of the first one is on record");
-        life.claims_in_vain();
+        life.claims_without_a_turn();
         assert_eq!(life.turn().attempt, 2);
         assert_eq!(life.turn_after(Outcome::Failed).attempt, 3);
     }

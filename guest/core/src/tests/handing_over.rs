@@ -366,7 +366,7 @@ fn without_priorities_nobody_looks_for_a_successor() {
 }
 
 #[test]
-fn a_successor_that_was_called_in_vain_comes_when_it_is_called_again() {
+fn a_successor_that_was_named_without_result_comes_when_it_is_called_again() {
     let every = [(variable::EVERY, "1s")];
     let mut scene = Scene::new(vec![named("first", &every), named("second", &every)]);
     scene.hand_over("second");
@@ -538,7 +538,7 @@ fn an_order_outlasts_the_longest_tenure_and_nobody_is_in_a_hurry() {
     assert!(scene.steps - before < 80, "{} steps", scene.steps - before);
     assert_eq!(scene.leader().as_deref(), Some("first"));
     scene.run(seconds(20));
-    assert_eq!(scene.leader().as_deref(), Some("second"), "in vain, so it rotates");
+    assert_eq!(scene.leader().as_deref(), Some("second"), "it failed, so it rotates");
 }
 
 #[test]
@@ -642,7 +642,7 @@ fn a_successor_leaves_soon_when_nothing_is_answered() {
 }
 
 #[test]
-fn the_lease_lasts_as_long_as_the_successor_reckons_with() {
+fn the_lease_lasts_as_long_as_the_successor_configures() {
     let first = named("first", &[]);
     let second = named("second", &[(variable::LEASE, "60s")]);
     let mut scene = Scene::new(vec![first, second]);

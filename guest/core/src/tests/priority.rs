@@ -92,7 +92,7 @@ fn who_handed_over_on_an_order_is_not_made_to_wait() {
     for _ in 0..4 {
         assert!(world.run_until(seconds(120), leads("high")), "{:?}", world.problems);
         world.run(seconds(5));
-        world.tell(1, Event::HandOver("low".into()));
+        world.report_problem(1, Event::HandOver("low".into()));
         assert!(world.run_until(seconds(20), leads("low")), "{:?}", world.problems);
     }
 }
@@ -106,6 +106,6 @@ fn an_order_to_hand_over_is_carried_out_at_once() {
         assert!(world.run_until(seconds(60), leads("low")));
     }
     world.run(seconds(5));
-    world.tell(0, Event::HandOver("high".into()));
+    world.report_problem(0, Event::HandOver("high".into()));
     assert!(world.run_until(seconds(20), leads("high")), "{:?}", world.problems);
 }

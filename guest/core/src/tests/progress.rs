@@ -87,7 +87,7 @@ fn a_turn_that_runs_is_not_ended_because_a_successor_cannot_be_named() {
     let turns = world.turns["first"];
     assert!(world.run_until(seconds(30), |world| world.turns["first"] > turns));
     world.refuses = Box::new(|_, operation| is_write(operation));
-    world.tell(0, Event::HandOver("second".into()));
+    world.report_problem(0, Event::HandOver("second".into()));
     world.run(seconds(120));
     assert!(world.endings.is_empty(), "{:?}", world.endings);
     let told = world.problems.iter().find(|(_, t, _)| t.detail.contains("not handed over"));
@@ -102,7 +102,7 @@ fn a_write_that_is_refused_is_given_up_with_the_order_that_wanted_it() {
     world.refuses = Box::new(
         move |_, o| matches!(o, Operation::WriteMetadata { metadata, .. } if names(metadata)),
     );
-    world.tell(0, Event::HandOver("nobody".into()));
+    world.report_problem(0, Event::HandOver("nobody".into()));
     world.run(seconds(25));
     let turns = world.turns["first"];
     world.run(seconds(60));

@@ -105,7 +105,7 @@ impl World {
         name
     }
 
-    pub fn tell(&mut self, index: usize, event: Event) {
+    pub fn report_problem(&mut self, index: usize, event: Event) {
         let now = self.now;
         let runner = &mut self.runners[index];
         runner.events.push_back(event);
@@ -263,7 +263,7 @@ fn a_lease_is_handed_over_at_every_round_trip_up_to_the_request_timeout() {
         (world.round_trip, world.answers_late) = (millis(round_trip), answers_late);
         world.run(seconds(60));
         assert_eq!(world.leader(), Some("first"), "{round_trip} ms");
-        world.tell(0, Event::HandOver("third".into()));
+        world.report_problem(0, Event::HandOver("third".into()));
         world.run(seconds(60));
         assert_eq!(world.leader(), Some("third"), "{round_trip} ms: {:?}", world.problems);
         let [(_, ending, _)] = &world.endings[..] else { panic!("{:?}", world.endings) };
@@ -280,7 +280,7 @@ fn a_successor_leads_soon_after_it_was_given_the_lease_at_a_long_round_trip_too(
         let round_trip = millis(2_600);
         world.round_trip = round_trip;
         world.run(seconds(40) + later * millis(450));
-        world.tell(0, Event::HandOver("second".into()));
+        world.report_problem(0, Event::HandOver("second".into()));
         assert!(world.run_until(seconds(60), |world| world.leader() == Some("second")));
         let [(_, ending, at)] = &world.endings[..] else { panic!("{:?}", world.endings) };
         assert_eq!(ending.reason, EndingReason::HandedOver);
@@ -308,7 +308,7 @@ fn a_successor_that_could_not_be_asked_for_is_not_said_to_have_stayed_away() {
     world.runners[1].due += seconds(5);
     world.run(seconds(10));
     world.service.hides_announcements = true;
-    world.tell(0, Event::HandOver("second".into()));
+    world.report_problem(0, Event::HandOver("second".into()));
     world.run(seconds(60));
     assert_eq!(world.leader(), Some("first"));
     let told: Vec<_> =

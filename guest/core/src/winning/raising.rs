@@ -53,19 +53,19 @@ impl Step<'_> {
         let timings = &self.settings.timings;
         let Some(since) = self.state.service.now(now) else {
             if attempt.rounds < MOST_ROUNDS && self.state.service.estimate(now).is_some() {
-                // No two dates agree so far, so no term can be told. The same request again brings
+                // No two dates agree so far, so no term can be raised. The same request again brings
                 // another one.
                 attempt.rounds += 1;
                 (attempt.unsure, attempt.pace) = (true, Pace::at(now));
                 return Phase::Acquiring(attempt);
             }
-            self.tell_no_date(now);
+            self.report_no_date(now);
             return self.not_raised(attempt.lease, now, chance);
         };
         let election = &self.settings.election;
         let judged = attempt.record.as_ref().map_or(Ok(()), |r| r.judge_term(election, since));
         if let Err(problem) = judged {
-            self.tell(ProblemClass::Configuration, problem.detail, now);
+            self.report_problem(ProblemClass::Configuration, problem.detail, now);
             return self.not_raised(attempt.lease, now, chance);
         }
         // Without a record the second is waited out, under the lease: see `next_record`.
@@ -115,7 +115,7 @@ impl Step<'_> {
                 if now >= valid_until {
                     return self.not_raised(lease, now, chance);
                 }
-                self.tell_now = true;
+                self.report_now = true;
                 self.state.health.raised();
                 let renew = Pace::at(raise.acquired + self.settings.timings.renew);
                 let (record, won) = (raise.write.record, raise.acquired);
@@ -128,7 +128,7 @@ impl Step<'_> {
             }
             Progress::Again => {
                 if raise.write.pace.failures > 0 {
-                    self.tell_reply(operation, reply, now);
+                    self.report_reply(operation, reply, now);
                 }
                 raise.write.pace.failed(now, BACK_OFF, chance);
                 raise.stays_out = self.state.health.out_after_raise(self.settings, chance);

@@ -62,6 +62,6 @@ impl Configuration {
             }
             _ => None,
         };
-        tenure_core::Settings::read(variable).ok()?.agenda.words()
+        tenure_core::Settings::read(variable).ok()?.agenda.description()
     }
 }

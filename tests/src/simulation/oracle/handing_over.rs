@@ -56,7 +56,7 @@ pub fn handing_over(history: &History) -> Vec<Violation> {
     let mut violations = Vec::new();
     violations.extend(orders(history));
     violations.extend(changes(history));
-    violations.extend(words(history));
+    violations.extend(announcements(history));
     violations
 }
 
@@ -410,13 +410,13 @@ fn changes(history: &History) -> Vec<Violation> {
 
 /// What a successor announced, as long as that may bring it a lease.
 #[derive(Clone, Copy, Default)]
-struct Word {
-    told: Option<Millis>,
+struct Announced {
+    at: Option<Millis>,
     leaves: bool,
 }
 
-fn words(history: &History) -> Vec<Violation> {
-    let mut words = vec![Word::default(); history.lives.len()];
+fn announcements(history: &History) -> Vec<Violation> {
+    let mut announced = vec![Announced::default(); history.lives.len()];
     let mut term = None;
     let mut violations = Vec::new();
     for Entry { at, what } in &history.entries {
@@ -426,40 +426,40 @@ fn words(history: &History) -> Vec<Violation> {
                 let asked = &history.asked[number];
                 // One of an earlier term is nothing to the leader: it was late to hear of that one's end.
                 let counts = asked.announced_in.is_some() && asked.announced_in == term;
-                if counts && !words[asked.who].leaves {
-                    words[asked.who].told = Some(*at);
+                if counts && !announced[asked.who].leaves {
+                    announced[asked.who].at = Some(*at);
                 }
             }
             // Nobody leads any more who could give it the lease.
             What::Answered(number, Answer { status: 412, code: NOBODY, .. }) => {
-                words[history.asked[number].who].told = None;
+                announced[history.asked[number].who].at = None;
             }
             What::Sent(number) => {
                 let asked = &history.asked[number];
                 match asked.step {
                     // Of what became of this one it may not have heard.
-                    Step::Notice if asked.announces => words[asked.who].told = None,
+                    Step::Notice if asked.announces => announced[asked.who].at = None,
                     // It knows that nobody leads any more who could give it the lease.
-                    Step::Acquire | Step::Raise => words[asked.who].told = None,
+                    Step::Acquire | Step::Raise => announced[asked.who].at = None,
                     _ => {}
                 }
             }
-            // A word counts for one term.
+            // An announcement counts for one term.
             What::Handled(..) => {
                 let written = history.carried_out(*what).and_then(|asked| asked.write.as_ref());
                 let raised = written.map(|written| written.term).filter(|new| Some(*new) != term);
                 if raised.is_some() {
                     term = raised;
-                    words.iter_mut().for_each(|word| word.told = None);
+                    announced.iter_mut().for_each(|of| of.at = None);
                 }
             }
-            What::ToldToLeave(who) => words[who].leaves = true,
+            What::ToldToLeave(who) => announced[who].leaves = true,
             What::Paused(who) | What::Killed(who) | What::Forgot(who) => {
-                words[who].told = None;
+                announced[who].at = None;
             }
             What::Left(who) => {
-                let told = words[who].told.filter(|told| at.saturating_sub(*told) < LOOKS / 2);
-                if told.is_some() {
+                let stands = announced[who].at.filter(|then| at.saturating_sub(*then) < LOOKS / 2);
+                if stands.is_some() {
                     let what = format!("c{who} leaves, and does not take its announcement back");
                     violations.push(violation("hand over", *at, what));
                 }

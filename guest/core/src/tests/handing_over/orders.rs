@@ -24,7 +24,7 @@ fn an_order_takes_the_place_of_a_rotation_that_waits_for_the_turn() {
 }
 
 #[test]
-fn a_rotation_goes_on_when_an_order_that_took_its_place_is_in_vain() {
+fn a_rotation_goes_on_when_an_order_that_took_its_place_fails() {
     let variables = [(variable::MAX_TENURE, "60s"), (variable::EVERY, "1s")];
     let mut scene = Scene::new(vec![named("first", &variables), named("second", &variables)]);
     scene.run(seconds(60));

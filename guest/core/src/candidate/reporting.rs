@@ -25,14 +25,14 @@ impl Step<'_> {
                 "{}. What was read before is used until then",
                 Complaint::sentences(complaints)
             );
-            self.tell(ProblemClass::Configuration, detail, now);
+            self.report_problem(ProblemClass::Configuration, detail, now);
         }
     }
 
     /// Reports a problem, unless it was reported lately.
-    pub(crate) fn tell(&mut self, class: ProblemClass, detail: String, now: Moment) {
+    pub(crate) fn report_problem(&mut self, class: ProblemClass, detail: String, now: Moment) {
         let problem = Problem { class, detail };
-        if self.state.told.is_news(&problem, now) {
+        if self.state.reported.is_news(&problem, now) {
             self.problems.push(problem);
         }
     }
@@ -44,7 +44,7 @@ impl Step<'_> {
     }
 
     /// Tells that a request was not answered, or not as hoped.
-    pub(crate) fn tell_reply(
+    pub(crate) fn report_reply(
         &mut self,
         operation: &Operation,
         reply: &Result<Answer, Failure>,
@@ -55,7 +55,7 @@ impl Step<'_> {
             Err(failure) => failure.problem(operation.name(), origin),
             Ok(answer) => Problem::of_answer(answer, operation, self.settings),
         };
-        self.tell(problem.class, problem.detail, now);
+        self.report_problem(problem.class, problem.detail, now);
     }
 
     pub(super) fn report(&mut self, now: Moment) -> Report {

@@ -48,9 +48,9 @@ pub struct Fetch {
 /// The answer to one: status, body, and the time of day.
 pub type Fetched = Result<(u16, Vec<u8>), Failure>;
 
-/// What a candidate has in hand.
+/// What a candidate keeps for its credential between requests: a token, and which key is good.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Keyring {
+pub struct CredentialState {
     token: Option<Held>,
     /// When to ask for a token again, after it failed.
     pace: Option<Pace>,
@@ -68,7 +68,7 @@ struct Held {
     until: Moment,
 }
 
-impl Keyring {
+impl CredentialState {
     /// What a request at `now` is authorised with; none when a token is needed first.
     pub fn pass(&self, credential: &Credential, now: Moment) -> Option<Pass> {
         match (credential, &self.token) {
@@ -109,7 +109,7 @@ impl Keyring {
         let Credential::Identity(identity) = credential else { return Ok(()) };
         let read = match reply {
             Ok((status, body)) => {
-                Token::read(status, &body, wall).map_err(|no| told(&no, identity))
+                Token::read(status, &body, wall).map_err(|no| problem_of(&no, identity))
             }
             Err(failure) => {
                 let mut problem = failure.problem(ASK, identity.origin());
@@ -186,7 +186,7 @@ pub(super) const ASK: &str = "ask for a token";
 const NOT_ON_AZURE: &str =
     "; only machines of Azure have one: elsewhere set a key, a SAS or another credential";
 
-fn told(no: &NoToken, identity: &Identity) -> Problem {
+fn problem_of(no: &NoToken, identity: &Identity) -> Problem {
     let (origin, name) = (identity.origin(), identity.name());
     let (class, what) = match no {
         NoToken::Refused(words) if identity.is_told_by(words) => (
