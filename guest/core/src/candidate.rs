@@ -1,9 +1,9 @@
 //! One step of a candidate. Each phase cites its section of the specification.
 //!
-//! This file holds what a candidate remembers, and leads requests and answers to the
-//! part that knows what they mean: `winning` until the term is raised, `holding` from then on
-//! until the work is to stop, `releasing` until the lease is given back. What is done in between, in
-//! spare time, is in `background`; what the host is told of it, in `reporting`.
+//! This file holds the state of a candidate, and passes requests and answers to the part that knows what
+//! they mean: `winning` until the term is raised, `holding` from then on until the work is to stop,
+//! `releasing` until the lease is given back. What is sent in spare time is in `background`. What the
+//! host hears of a step is in `reporting`.
 
 mod reporting;
 
@@ -252,7 +252,7 @@ impl<'s> Step<'s> {
         }
     }
 
-    /// What the phase has to send, after the token that it needs; else a background request.
+    /// What the phase has to send, after the token that it needs; otherwise a background request.
     fn request(&mut self, now: Moment) -> Option<Todo> {
         if self.yields(now) {
             return None;

@@ -113,7 +113,7 @@ impl Hold {
         self.renew.failures == 0
     }
 
-    /// The short leaderships of another candidate that ended with the last one, unless it handed over.
+    /// The short leaderships of another candidate up to the last one, unless that one handed over.
     pub fn short_leaderships(
         &self,
         of: &str,
@@ -203,7 +203,7 @@ impl Step<'_> {
         Some(Wish { operation, timeout })
     }
 
-    /// Tells of a schedule that cannot be followed.
+    /// Reports a schedule that cannot be followed.
     pub(super) fn check_schedule(&mut self, now: Moment) {
         let (Some(Due::Ahead(_)), Phase::Holding(hold)) = (self.due(now), &self.state.phase) else {
             return;
@@ -376,7 +376,7 @@ pub(super) mod given_up {
         });
     }
 
-    /// The leadership of that lease, as one that takes itself for the holder has it.
+    /// The leadership of that lease, as a candidate has it that believes to hold it.
     pub fn resume(lease: LeaseId, until: Moment) -> Option<Hold> {
         let found = LEADERSHIPS
             .with_borrow(|kept| kept.iter().rev().find(|hold| hold.lease == lease).cloned());

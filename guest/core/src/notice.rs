@@ -1,10 +1,10 @@
-//! Notices: how a leader hears of a candidate that follows another schedule. protocol.md §6.
+//! Schedule notices: how a leader hears of a candidate that has another schedule. protocol.md §6.
 //!
 //! Two schedules on one election are a mistake, most likely two jobs that share it. A follower sees
-//! the leader's in the record. The leader sees nothing of a follower, which cannot write to a leased
-//! blob; so the follower leaves a notice beside it, a small blob without a lease, and the leader
-//! reads there now and then. Both are background requests ([`super::background`]): nothing waits for them, and what
-//! becomes of them changes nothing but what people are told.
+//! the leader's schedule in the record. The leader sees nothing of a follower, which cannot write to a
+//! leased blob. So the follower writes a notice to a side blob, and the leader reads that now and then.
+//! Both are background requests ([`super::background`]): nothing waits for them, and they change nothing
+//! but the problems that are reported.
 
 use core::time::Duration;
 
@@ -20,10 +20,10 @@ use tenure_base::prelude::*;
 /// How long a leader leads before it reads for a notice.
 pub(super) const FIRST_READ: Duration = Duration::from_secs(60);
 
-/// How long a leader waits between two reads, and a follower before it leaves its notice again.
+/// How long a leader waits between two reads, and a follower between two writes of its notice.
 pub(super) const EVERY: Duration = Duration::from_secs(5 * 60);
 
-/// An older notice is nobody's any more: whoever still has another schedule leaves it again before.
+/// An older notice does not count: a candidate that still has another schedule writes it again before.
 pub(super) const FRESH: TimeDelta = TimeDelta::minutes(10);
 
 /// The least time that a request about a notice is given.

@@ -22,7 +22,7 @@ impl Pace {
         Self { next, failures: 0 }
     }
 
-    /// Reckons with one more failure. The first is repeated at once, because an idle
+    /// Records a failure and schedules the retry. The first is repeated at once, because an idle
     /// pooled connection dies exactly when a request goes out on it; later ones
     /// wait, twice as long each time and never longer than `most`, with jitter.
     pub fn failed(&mut self, now: Moment, most: Duration, chance: &mut dyn Chance) {

@@ -17,11 +17,11 @@ use tenure_azure::answer::{Answer, Class};
 use tenure_azure::lease_id::LeaseId;
 use tenure_azure::operation::{ETag, Operation};
 
-/// How long the lease is offered to a successor that was seen before; not shorter than one try takes.
+/// How long the lease is offered to a successor; not shorter than one try takes.
 const OFFER: Duration = Duration::from_secs(4);
 
-/// The longest that one try to give the lease to a successor may take: the successor does not poll for it for
-/// ever. One that was not answered in time may have been carried out all the same.
+/// The longest that one try to give the lease to a successor may take: the successor does not poll for it
+/// for ever. A try that was not answered in time may have been applied all the same.
 const LONGEST_TRY: Duration = Duration::from_secs(10);
 
 /// The longest from the first offer to a successor to the end of the last try.
@@ -40,7 +40,7 @@ pub(super) struct Release {
     lease: LeaseId,
     /// The id that it is given to; none: it is released.
     successor: Option<LeaseId>,
-    /// What this candidate left when it announced itself as a successor, and takes back first, in one try.
+    /// Its announcement as a successor, which is taken back first, in one try.
     withdraws: Option<ETag>,
     /// The outcome of the last turn, to be put on record before: others want to know it.
     last_write: Option<Write>,

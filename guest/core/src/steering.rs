@@ -1,8 +1,8 @@
 //! What operators and rules ask of a candidate: to resign, to hand over, to stay out of the race.
 //!
-//! A leader that is to give its leadership up claims no turn any more. It asks its host to bring the
-//! one that runs to an end, renews meanwhile, and releases the lease, or gives it to the successor, once
-//! the work was seen stopped.
+//! A leader that is to give up its leadership claims no further turn. It asks its host to end the turn
+//! that runs, and renews meanwhile. Once the work was seen stopped it releases the lease, or gives it to
+//! the successor.
 
 use core::time::Duration;
 
@@ -47,9 +47,9 @@ pub(super) struct HandOver {
     pub to: String,
     /// The lease id that the successor announced, as far as is known.
     successor: Option<LeaseId>,
-    /// When it was seen there last.
+    /// When its announcement was read last.
     seen: Moment,
-    /// The record named it: it can know.
+    /// The record names it, so that it can know.
     named: bool,
     /// The last read was answered.
     asked: bool,
@@ -64,13 +64,13 @@ pub(super) struct HandOver {
 pub(super) enum HandoverFailure {
     /// The record could not be written.
     NotNamed,
-    /// The blob beside the election's could not be read.
+    /// The announcement could not be read.
     NotAsked,
-    /// Nobody of that name was there.
+    /// No candidate of that name announced itself.
     DidNotCome,
-    /// It was there, and is not any more.
+    /// It announced itself, and then no more.
     WentAway,
-    /// It was there; the work did not end.
+    /// It announced itself, but the work did not end.
     WorkWentOn,
 }
 
@@ -83,8 +83,8 @@ impl HandOver {
         hold.names(Some(&self.to)).then_some(self.read_at)
     }
 
-    /// The record names this successor since the write that was `sent` was answered: from now on it has the
-    /// time to come.
+    /// The record names this successor since the write that was `sent` was answered: its time to announce
+    /// itself begins now.
     pub fn named(
         &mut self,
         on_record: Option<&str>,
@@ -237,7 +237,7 @@ impl Step<'_> {
             }
             None => {}
         }
-        // Of one that is on record already it knows that it can hear of it.
+        // The record may name that one already.
         let named = matches!(&self.state.phase, Phase::Holding(hold) if hold.names(Some(&to)));
         let (successor, seen, read_at) = (None, Moment::ZERO, now);
         let order = HandOver { to, successor, seen, named, asked: false, read_at, until };
@@ -249,7 +249,7 @@ impl Step<'_> {
         self.state.steering.is_final()
     }
 
-    /// Whether the host is to bring the turn that runs to an end.
+    /// Whether the host is to end the turn that runs.
     pub(super) fn winds_down(&self) -> bool {
         let patient = matches!(self.state.steering.giving_up, Some(GivingUp::Rotate));
         let works = matches!(self.state.phase, Phase::Holding(_)) && self.state.turn.is_some();

@@ -153,7 +153,7 @@ impl Step<'_> {
         }
     }
 
-    /// The record without what no candidate writes, which is reported.
+    /// The record without what no candidate writes. That is reported.
     pub(super) fn tell_ignored(&mut self, judged: Judged, now: Moment) -> Option<Record> {
         if let Some(detail) = judged.ignored {
             self.report_problem(ProblemClass::Configuration, detail, now);
@@ -229,7 +229,7 @@ impl Step<'_> {
         }
     }
 
-    /// Tells of an answer whose code is none of those that are part of the protocol.
+    /// Reports an answer whose code is none of those that are part of the protocol.
     fn tell_unless(
         &mut self,
         expected: &[&str],
@@ -243,7 +243,7 @@ impl Step<'_> {
         }
     }
 
-    /// Gives back the lease of an attempt that came to nothing.
+    /// Gives back the lease of an attempt that failed.
     pub(super) fn give_back(&self, lease: LeaseId, now: Moment) -> Phase {
         self.release(Some(lease), now, now + self.settings.timings.poll / 2)
     }
@@ -284,8 +284,7 @@ impl Step<'_> {
         Phase::Watching(Watch { pace, rounds: 0 })
     }
 
-    /// Two different schedules on one blob: most likely two jobs that share it by mistake.
-    /// That is reported.
+    /// Reports two different schedules on one blob: most likely two jobs that share it by mistake.
     fn is_other_schedule(&mut self, record: Option<&Record>, now: Moment) -> bool {
         let theirs = record.and_then(|record| record.schedule.as_deref());
         let problem = Problem::of_schedules(theirs, self.settings);
@@ -296,7 +295,7 @@ impl Step<'_> {
         other
     }
 
-    /// Nothing is acquired with whose record this candidate cannot begin to lead.
+    /// A blob is not acquired when this candidate could not begin to lead with its record.
     pub(super) fn judge_next(&self, record: Option<Record>, now: Moment) -> Result<(), Unusable> {
         let since = self.state.service.estimate(now).unwrap_or_default();
         let (nonce, began) = (self.state.nonce, &self.state.began);
@@ -318,7 +317,7 @@ impl Step<'_> {
             return self.refuse(problem, now, chance);
         }
         self.state.following = None;
-        // What was asked of it in an attempt that came to nothing is over; and a successor's id too.
+        // Orders to an attempt that failed are void, and so is the id that was announced.
         self.state.steering.settle();
         self.state.successor = None;
         let (lease, pace) = (lease_id(chance), Pace::at(now));

@@ -18,7 +18,7 @@ use tenure_base::prelude::*;
 const STOPPING: Duration = Duration::from_secs(1);
 
 impl Step<'_> {
-    /// Tells that the settings cannot be read any more, and those from before are used.
+    /// Reports that the settings cannot be read any more, and that those from before are used.
     pub fn complain(&mut self, complaints: &[Complaint], now: Moment) {
         if !complaints.is_empty() {
             let detail = format!(
@@ -37,13 +37,12 @@ impl Step<'_> {
         }
     }
 
-    /// Tells what comes of an order: each one has its answer, also when it is the same as that to
-    /// another one lately.
+    /// Reports what came of an order. Each order has its answer, also when the last one had the same.
     pub(crate) fn answer_order(&mut self, class: ProblemClass, detail: String) {
         self.problems.push(Problem { class, detail });
     }
 
-    /// Tells that a request was not answered, or not as hoped.
+    /// Reports that a request was not answered, or not as hoped.
     pub(crate) fn report_reply(
         &mut self,
         operation: &Operation,

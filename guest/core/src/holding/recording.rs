@@ -2,8 +2,8 @@
 //!
 //! What to write is decided anew before each try, so that a write which cannot be made ends with what
 //! wanted it: an order that was called off, a slot that passed. Only a try that may have been applied is
-//! looked for first; what the read finds is what the next decision begins with. A leader whose claims
-//! and outcomes do not get through makes way.
+//! read back first, and what is found is what the next decision begins with. A leader whose claims and
+//! outcomes do not get on record steps down.
 
 use core::time::Duration;
 
@@ -29,7 +29,7 @@ use tenure_base::prelude::*;
 /// is further away than this: people look at it.
 const RIDE: Duration = Duration::from_secs(60);
 
-/// A leader whose claims and outcomes do not get on record for so many leases makes way.
+/// A leader whose claims and outcomes do not get on record for so many leases steps down.
 const STALLED_LEASES: u32 = 2;
 
 /// A record to be written.

@@ -443,7 +443,7 @@ fn a_busy_service_does_not_make_a_successor_forget_its_lease() {
 #[test]
 fn a_successor_has_one_lease_id_in_a_term_however_often_it_is_called() {
     let mut scene = waiting_for_the_turn(&[]);
-    // In vain: the turn does not end. Both have long forgotten it when the order is repeated.
+    // The handover fails: the turn does not end. Both have long forgotten it when the order is repeated.
     scene.run(seconds(150));
     assert_eq!(scene.leader().as_deref(), Some("first"));
     scene.hand_over("second");
