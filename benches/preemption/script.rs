@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use tenure::clock::{BootClock, Clock};
 use tenure::component::{ComponentError, Engine};
-use tenure::contract::{Event as Word, Memory, Report, Standing, Tenancy};
+use tenure::contract::{Event as Word, Leadership, Report, Role, State};
 use tenure::egress::AllowList;
 use tenure::handler::{BoxFuture, ComponentHandler, Handler, Options, TurnEnd};
 use tenure::runner::{Elector, Event, Runner};
@@ -105,7 +105,7 @@ struct Script {
 impl Elector for Script {
     async fn step(
         &self,
-        _: Option<Memory>,
+        _: Option<State>,
         elapsed: Duration,
         word: Option<Word>,
     ) -> Result<Report, ComponentError> {
@@ -127,17 +127,17 @@ impl Elector for Script {
             self.deadline.store(nanoseconds(elapsed + self.lasts), Ordering::Relaxed);
         }
         Ok(Report {
-            memory: Memory::new(Vec::new()),
-            standing: match begins {
-                true => Standing::Leading(Tenancy { term: turn.term, valid_for }),
-                false => Standing::Left,
+            state: State::new(Vec::new()),
+            role: match begins {
+                true => Role::Leading(Leadership { term: turn.term, valid_for }),
+                false => Role::Left,
             },
             ending: None,
             renewed: false,
             wind_down: false,
-            heir: None,
+            successor: None,
             run: begins.then_some(turn),
-            trouble: Vec::new(),
+            problems: Vec::new(),
             exchanges: Vec::new(),
             again_in: Duration::from_secs(3600),
         })

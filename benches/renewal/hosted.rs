@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use tenure::clock::BootClock;
 use tenure::component::{ElectionComponent, Engine};
-use tenure::contract::{Memory, Report, Standing};
+use tenure::contract::{Report, Role, State};
 use tenure::settings::{Settings, names};
 
 /// More steps than any candidate needs to win a free lease.
@@ -14,7 +14,7 @@ const STEPS: usize = 20;
 /// Leads an election.
 pub struct Hosted {
     component: ElectionComponent,
-    memory: Memory,
+    state: State,
     /// The time as the candidate is told it: it need not wait for its next renewal.
     elapsed: Duration,
     again_in: Duration,
@@ -31,16 +31,16 @@ impl Hosted {
         let component = ElectionComponent::new(&engine, settings, &BootClock::new())?;
         component.check().await?;
         let mut elapsed = Duration::ZERO;
-        let mut memory = None;
+        let mut state = None;
         for _ in 0..STEPS {
-            let report = component.step(memory.as_ref(), elapsed, None).await?;
-            ensure!(report.trouble.is_empty(), "{:?}", report.trouble);
-            let Report { standing, again_in, memory: newest, .. } = report;
-            if let Standing::Leading(_) = standing {
-                return Ok(Self { component, memory: newest, elapsed, again_in });
+            let report = component.step(state.as_ref(), elapsed, None).await?;
+            ensure!(report.problems.is_empty(), "{:?}", report.problems);
+            let Report { role, again_in, state: newest, .. } = report;
+            if let Role::Leading(_) = role {
+                return Ok(Self { component, state: newest, elapsed, again_in });
             }
             elapsed += again_in;
-            memory = Some(newest);
+            state = Some(newest);
         }
         None.context("it does not win a free lease")
     }
@@ -48,17 +48,17 @@ impl Hosted {
     /// What is measured: one step, at the time when its renewal is due.
     pub async fn renew(&mut self) -> Result<()> {
         self.elapsed += self.again_in;
-        let report = self.component.step(Some(&self.memory), self.elapsed, None).await?;
-        ensure!(report.renewed && report.trouble.is_empty(), "{report:?}");
-        self.memory = report.memory;
+        let report = self.component.step(Some(&self.state), self.elapsed, None).await?;
+        ensure!(report.renewed && report.problems.is_empty(), "{report:?}");
+        self.state = report.state;
         self.again_in = report.again_in;
         Ok(())
     }
 
     /// A step that comes too early: it decides to send nothing.
     pub async fn idle(&mut self) -> Result<()> {
-        let report = self.component.step(Some(&self.memory), self.elapsed, None).await?;
-        ensure!(!report.renewed && report.trouble.is_empty(), "{report:?}");
+        let report = self.component.step(Some(&self.state), self.elapsed, None).await?;
+        ensure!(!report.renewed && report.problems.is_empty(), "{report:?}");
         Ok(())
     }
 }

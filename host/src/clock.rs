@@ -144,7 +144,7 @@ mod system {
     use chrono::Utc;
     use std::sync::{Arc, Mutex, PoisonError};
     use std::time::{Duration, Instant};
-    use tenure_guest::election::OwnTime;
+    use tenure_core::OwnTime;
 
     #[derive(Clone, Debug)]
     pub(super) struct System {

@@ -9,17 +9,17 @@ use zeroize::Zeroize;
 
 pub use crate::component::types::{
     Complaint, Ending, EndingReason, Event, Exchange, ExchangeResult, Finished, Incumbent,
-    LastSlot, LeaseState, Needs, Outcome, Snapshot, Standing, Started, Tenancy, Trouble,
-    TroubleClass, Turn,
+    LastSlot, Leadership, LeaseState, Needs, Outcome, Problem, ProblemClass, Role, Snapshot,
+    Started, Turn,
 };
 
 /// All that a candidate remembers between two steps. A secret: it holds the lease id, tokens, and what secret
 /// files said. Overwritten when it is dropped.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Memory(Vec<u8>);
+pub struct State(Vec<u8>);
 
-impl Memory {
-    /// The memory that a component returned.
+impl State {
+    /// The state that a component returned.
     pub fn new(bytes: Vec<u8>) -> Self {
         Self(bytes)
     }
@@ -30,15 +30,15 @@ impl Memory {
     }
 }
 
-impl Drop for Memory {
+impl Drop for State {
     fn drop(&mut self) {
         self.0.zeroize();
     }
 }
 
-impl fmt::Debug for Memory {
+impl fmt::Debug for State {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Memory({} bytes)", self.0.len())
+        write!(f, "State({} bytes)", self.0.len())
     }
 }
 
@@ -46,10 +46,10 @@ impl fmt::Debug for Memory {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
     /// To be handed to the next step. The earlier one is void.
-    pub memory: Memory,
+    pub state: State,
     /// What the candidate is now.
-    pub standing: Standing,
-    /// The tenancy that ended in this step: its work stops now.
+    pub role: Role,
+    /// The leadership that ended in this step: its work stops now.
     pub ending: Option<Ending>,
     /// Whether the lease was renewed in this step.
     pub renewed: bool,
@@ -57,11 +57,11 @@ pub struct Report {
     /// up: within a grace, and stopped then.
     pub wind_down: bool,
     /// The name of the candidate that this leader hands over to.
-    pub heir: Option<String>,
+    pub successor: Option<String>,
     /// A turn to run now.
     pub run: Option<Turn>,
     /// What went wrong.
-    pub trouble: Vec<Trouble>,
+    pub problems: Vec<Problem>,
     /// The requests that were sent.
     pub exchanges: Vec<Exchange>,
     /// When to call the next step at the latest, counted from the instant of this one.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 #[cfg(feature = "mutants")]
-use tenure_guest::mutants::{Mutant, is_active};
+use tenure_core::mutants::{Mutant, is_active};
 use tokio::sync::Notify;
 
 /// How long a turn may go on, at the moment: renewals move it on, the end of the leadership

@@ -56,7 +56,7 @@
 //!     let runner = Runner::new(elector, work, clock).on_event(|event| match event {
 //!         Event::Elected { term, .. } => println!("leading, term {term}"),
 //!         Event::StoodDown { reason, .. } => println!("leading no longer: {reason}"),
-//!         Event::Trouble { class, detail } => eprintln!("{class}: {detail}"),
+//!         Event::Problem { class, detail } => eprintln!("{class}: {detail}"),
 //!         _ => {}
 //!     });
 //!     let interrupted = async {

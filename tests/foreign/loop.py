@@ -41,16 +41,16 @@ def main(file, turns):
             print(f"{wrong.setting}: {wrong.problem}; {wrong.advice}", file=sys.stderr)
         return 2
 
-    memory, event, left_to_run = None, None, turns
+    state, event, left_to_run = None, None, turns
     while True:
         # On Linux this clock stands still while the machine is suspended; a host that may be
         # suspended takes CLOCK_BOOTTIME.
         taken_at = time.monotonic_ns()
-        report = election.call(ELECTION, "step", memory, taken_at, event)
-        memory, event = report.memory, None
-        for trouble in report.trouble:
-            tell("trouble", detail=trouble.detail)
-        if report.standing.tag == "left":
+        report = election.call(ELECTION, "step", state, taken_at, event)
+        state, event = report.state, None
+        for problem in report.problems:
+            tell("problem", detail=problem.detail)
+        if report.role.tag == "left":
             tell("left")
             return 0
         if report.run:

@@ -54,7 +54,7 @@ impl Front {
     /// # Errors
     /// It cannot listen.
     pub async fn start() -> Result<Self> {
-        let account = Account::new("troubles", &["dHJvdWJsZXM="])?;
+        let account = Account::new("problems", &["dHJvdWJsZXM="])?;
         let shared = Arc::new(Shared {
             service: Mutex::new(Service::new(vec![account], 1)),
             rule: Mutex::new(Arc::new(|_| None)),

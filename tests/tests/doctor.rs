@@ -183,14 +183,14 @@ async fn a_sas_that_cannot_make_the_container_or_has_expired_fails() {
     assert_eq!(told.code, Some(2), "{}", told.text);
     assert_eq!(told.of_check("credential").0, "failed");
     assert!(told.of_check("credential").1.contains("has expired"), "{}", told.text);
-    assert_eq!(told.of_check("look at blob").0, "failed");
+    assert_eq!(told.of_check("read blob").0, "failed");
 }
 
 /// What a role that lacks an action cannot do. The names are those of the checks.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_permission_that_lacks_is_named() {
     for (verb, check, action) in [
-        ("look", "look at blob", "containers/blobs/read"),
+        ("look", "read blob", "containers/blobs/read"),
         ("create-blob", "create blob", "containers/blobs/write"),
         ("acquire", "acquire lease", "containers/blobs/write"),
         ("renew", "renew lease", "containers/blobs/write"),
@@ -278,7 +278,7 @@ async fn azurite_is_known_for_what_it_is() {
     let wrong = Credential::SharedKey.wrong_access(&known, CONTAINER);
     let told = doctor(&wrong).await;
     assert_eq!(told.code, Some(2), "{}", told.text);
-    assert!(told.of_check("look at blob").1.contains("AccountKey"), "{}", told.text);
+    assert!(told.of_check("read blob").1.contains("AccountKey"), "{}", told.text);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

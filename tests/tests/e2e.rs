@@ -41,7 +41,7 @@ macro_rules! everywhere {
             terms_rise_although_the_blob_was_deleted
             terms_rise_although_the_record_was_wiped
             terms_rise_although_the_container_was_deleted
-            a_wrong_credential_is_trouble_and_harms_nobody
+            a_wrong_credential_is_a_problem_and_harms_nobody
             a_blob_of_somebody_else_is_left_alone
             renewals_outlive_idle_connections
             candidates_with_different_leases_share_an_election

@@ -68,6 +68,6 @@ fn a_request_without_its_condition_breaks_the_second() {
 }
 
 #[test]
-fn a_memory_that_outlives_its_process_breaks_the_eighth() {
-    flawed(bounds(2, 1, 8), Flaw::OldMemory, Invariant::I8);
+fn a_state_that_outlives_its_process_breaks_the_eighth() {
+    flawed(bounds(2, 1, 8), Flaw::OldState, Invariant::I8);
 }

@@ -116,9 +116,9 @@ async fn candidates_trust_whom_they_are_told_to_trust() {
     let mut eve = candidate(&group, "eve", |run| {
         run.env("TENURE_CA_FILE", &ca).arg("--ca-file").arg(another.ca());
     });
-    let trouble = eve.event("trouble", SOON).await;
-    assert!(trouble.event["detail"].as_str().unwrap().contains("TLS"), "{trouble:?}");
-    assert_eq!(trouble.event["class"], "unreachable", "{trouble:?}");
+    let problem = eve.event("problem", SOON).await;
+    assert!(problem.event["detail"].as_str().unwrap().contains("TLS"), "{problem:?}");
+    assert_eq!(problem.event["class"], "unreachable", "{problem:?}");
     for command in ["status", "reset-slot"] {
         let asked = ask(command, &[]).await;
         assert_ne!(asked.status.code(), Some(0), "{}", text(&asked));

@@ -145,7 +145,7 @@ async fn every_identity_leads_and_runs_its_turns() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_endpoint_in_trouble_is_asked_until_it_has_a_token() {
+async fn an_endpoint_that_fails_is_asked_until_it_has_a_token() {
     let scene = Scene::new().await;
     let (endpoint, variables) = scene.endpoint(&Kind::App).await;
     let hour = Duration::from_secs(3600);
@@ -164,7 +164,7 @@ async fn an_endpoint_in_trouble_is_asked_until_it_has_a_token() {
     let lines = candidate.lines();
     let mut classes: Vec<&str> = lines
         .iter()
-        .filter(|line| line.name() == "trouble")
+        .filter(|line| line.name() == "problem")
         .map(|line| line.event["class"].as_str().unwrap())
         .collect();
     classes.sort_unstable();
@@ -184,9 +184,9 @@ async fn what_entra_says_is_told_in_its_words() {
         let (endpoint, variables) = scene.endpoint(&Kind::Secret).await;
         endpoint.otherwise(reply);
         let candidate = scene.start(&scene.group(), variables);
-        let trouble = candidate.event("trouble", SOON).await;
-        assert_eq!(trouble.event["class"], "refused", "{trouble:?}");
-        assert!(trouble.event["detail"].as_str().unwrap().contains(words), "{trouble:?}");
+        let problem = candidate.event("problem", SOON).await;
+        assert_eq!(problem.event["class"], "refused", "{problem:?}");
+        assert!(problem.event["detail"].as_str().unwrap().contains(words), "{problem:?}");
         assert_eq!(candidate.count("elected"), 0);
     }
 }

@@ -231,7 +231,7 @@ async fn what_is_refused_and_what_fails_shows_no_secret() {
             let mut command = command(&RUN);
             command.args(["--log", log]).envs(way.iter().map(|(name, value)| (name, value)));
             command.env("TENURE_REQUEST_TIMEOUT", "1s").args(["--listen", "127.0.0.1:0"]);
-            let said = until_trouble(command).await;
+            let said = until_problem(command).await;
             clean(&format!("run --log {log}, {:?}", way[0].0), &said);
         }
     }
@@ -239,24 +239,24 @@ async fn what_is_refused_and_what_fails_shows_no_secret() {
     assert!(app >= 2, "the answer that repeats the secret was given: {app}");
 }
 
-/// Runs a candidate until it tells of trouble, asks for all that it shows over HTTP, and ends it.
-async fn until_trouble(command: Command) -> String {
+/// Runs a candidate until it reports a problem, asks for all that it shows over HTTP, and ends it.
+async fn until_problem(command: Command) -> String {
     use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
     let mut command = tokio::process::Command::from(command);
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
     let mut child = command.spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let mut said = String::new();
-    let trouble = async {
+    let problem = async {
         while let Some(line) = lines.next_line().await.unwrap() {
             said.push_str(&line);
             said.push('\n');
-            if line.contains("trouble") {
+            if line.contains("problem") {
                 return;
             }
         }
     };
-    tokio::time::timeout(SOON, trouble).await.expect("it tells of trouble");
+    tokio::time::timeout(SOON, problem).await.expect("it reports a problem");
     let address = said.split("listening on http://").nth(1).expect("it listens");
     let address: String = address.chars().take_while(|c| !c.is_whitespace() && *c != '"').collect();
     let client = tenure_tests::certificates::client(None).unwrap();
@@ -264,11 +264,11 @@ async fn until_trouble(command: Command) -> String {
         let answer = client.get(format!("http://{address}/{page}")).send().await.unwrap();
         said.push_str(&answer.text().await.unwrap());
     }
-    assert!(said.contains("tenure_troubles_total"), "the figures are there: {said}");
+    assert!(said.contains("tenure_problems_total"), "the figures are there: {said}");
     child.kill().await.unwrap();
     let mut more = String::new();
     child.stderr.take().unwrap().read_to_string(&mut more).await.unwrap();
-    assert!(said.contains("trouble"), "{said}{more}");
+    assert!(said.contains("problem"), "{said}{more}");
     said + &more
 }
 

@@ -113,7 +113,7 @@ async fn a_leader_leads_on_whoever_connects_and_asks_nothing() {
     let at = Instant::now() + Duration::from_secs(14);
     let late = leader.line("turn", 0, SOON, |line| line.name() == "turn-ended" && line.at >= at);
     assert_eq!(late.await.event["outcome"], "succeeded", "{}", leader.transcript());
-    assert_eq!(leader.count("trouble"), 0, "{}", leader.transcript());
+    assert_eq!(leader.count("problem"), 0, "{}", leader.transcript());
     until(&format!("{url}/healthz"), 200).await;
     assert_eq!(leader.count("elected"), 1, "{}", leader.transcript());
     leader.terminate(SOON).await.unwrap();

@@ -41,10 +41,10 @@ async fn who_watches_sees_each_change_once_and_is_ended_by_a_signal() {
     assert_eq!(finished.event["outcome"], "succeeded");
 
     let stopped = store.stop().await.unwrap();
-    let trouble = watch.event("trouble", SOON).await;
-    assert_eq!(trouble.event["class"], "unreachable", "{:?}", trouble.event);
+    let problem = watch.event("problem", SOON).await;
+    assert_eq!(problem.event["class"], "unreachable", "{:?}", problem.event);
     let store = stopped.start().await.unwrap();
-    watch.event("trouble-over", SOON).await;
+    watch.event("problem-over", SOON).await;
 
     let before = watch.lines().len();
     ada.terminate(SOON).await.unwrap();

@@ -119,7 +119,7 @@ async fn whoever_kills_the_leader_sees_the_next_one() {
     browser.until(&format!("{} === 'follows, cut off'", state(&second)), SOON).await.unwrap();
     browser
         .until(
-            "document.getElementById('troubles').textContent.includes('did not answer in time')",
+            "document.getElementById('problems').textContent.includes('did not answer in time')",
             SOON,
         )
         .await

@@ -134,7 +134,7 @@ async fn keys_are_regenerated_and_everybody_leads_on() {
         assert_eq!(leader.count("elected"), 1, "{}", leader.transcript());
         assert_eq!(leader.count("stood-down"), 0, "{}", leader.transcript());
         assert!(leader.count("turn-ended") > 0, "{}", leader.transcript());
-        assert!(leader.count("trouble") > 0, "the rotations were seen: {}", leader.transcript());
+        assert!(leader.count("problem") > 0, "the rotations were seen: {}", leader.transcript());
         leader.terminate(SOON).await.unwrap();
     }
 }

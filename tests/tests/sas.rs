@@ -1,5 +1,5 @@
-//! Candidates with a shared access signature instead of the account's key, and what such a signature opens: against
-//! Azurite and the embedded store.
+//! Candidates with a shared access signature instead of the account's key, and what such a
+//! signature opens: against Azurite and the embedded store.
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -46,10 +46,10 @@ async fn leads_and_runs_its_turns(store: Store) {
     candidate.event("turn-ended", SOON).await;
     let term = candidate.event("elected", SOON).await.term();
     candidate.terminate(SOON).await.unwrap();
-    let mut heir = start("ben", "rw");
-    assert!(heir.event("elected", SOON).await.term() > term);
-    heir.terminate(SOON).await.unwrap();
-    for said in [candidate.transcript(), heir.transcript()] {
+    let mut successor = start("ben", "rw");
+    assert!(successor.event("elected", SOON).await.term() > term);
+    successor.terminate(SOON).await.unwrap();
+    for said in [candidate.transcript(), successor.transcript()] {
         assert!(!said.contains("sig="), "{said}");
     }
 }
@@ -69,19 +69,19 @@ async fn is_refused_and_explained(store: Store) {
     let group = Group::new(PROGRAM, &store, &sink);
     let access = with_container(&group.connection_string, "another", "rcw");
     let candidate = group.start_with("ada", &access, Path::new(BEAT_HANDLER), &[]).unwrap();
-    let trouble = candidate.event("trouble", SOON).await;
-    assert_eq!(trouble.event["class"], "refused", "{trouble:?}");
-    assert!(trouble.event["detail"].as_str().unwrap().contains("SAS"), "{trouble:?}");
+    let problem = candidate.event("problem", SOON).await;
+    assert_eq!(problem.event["class"], "refused", "{problem:?}");
+    assert!(problem.event["detail"].as_str().unwrap().contains("SAS"), "{problem:?}");
     assert!(!candidate.transcript().contains("sig="));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_sas_of_one_blob_leaves_no_notice_on_azurite_and_has_no_trouble_by_that() {
+async fn a_sas_of_one_blob_leaves_no_notice_on_azurite_and_has_no_problem_by_that() {
     leaves_no_notice(Store::azurite().await.unwrap()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_sas_of_one_blob_leaves_no_notice_on_the_embedded_store_and_has_no_trouble_by_that() {
+async fn a_sas_of_one_blob_leaves_no_notice_on_the_embedded_store_and_has_no_problem_by_that() {
     leaves_no_notice(Store::embedded().await.unwrap()).await;
 }
 
@@ -96,8 +96,8 @@ async fn leaves_no_notice(store: Store) {
     let follow = async |name: &str, access: &Access| {
         let handler = Path::new(BEAT_HANDLER);
         let mut follower = other.start_with(name, access, handler, &[]).unwrap();
-        let trouble = follower.event("trouble", SOON).await;
-        assert_eq!(trouble.event["class"], "schedule", "{trouble:?}");
+        let problem = follower.event("problem", SOON).await;
+        assert_eq!(problem.event["class"], "schedule", "{problem:?}");
         // By its end the step in which that was seen is over, and the notice left or given up.
         follower.terminate(SOON).await.unwrap();
         let refused = follower.lines().iter().any(|line| line.event["class"] == "refused");

@@ -11,7 +11,7 @@ use std::thread::available_parallelism;
 use tenure::clock::BootClock;
 use tenure::component::{ElectionComponent, Engine};
 use tenure::settings::Settings;
-use tenure_guest::election::Delivery;
+use tenure_core::Delivery;
 use tenure_tests::simulation::campaign::{self, Totals};
 use tenure_tests::simulation::fault::{Kind, Step};
 use tenure_tests::simulation::history::{Entry, History, What};

@@ -48,8 +48,8 @@ async fn an_operator_resets_a_slot_in_the_future() -> Result<()> {
     outsider.put_metadata(&fields).await?;
 
     let mut second = group.start("ben", &[])?;
-    let trouble = second.event("trouble", SOON).await;
-    ensure!(trouble.event["class"] == "schedule", "{trouble:?}");
+    let problem = second.event("problem", SOON).await;
+    ensure!(problem.event["class"] == "schedule", "{problem:?}");
     let unasked = tenure(&group, &["reset-slot"]).await?;
     ensure!(unasked.status.code() == Some(2), "{}", said(&unasked));
     ensure!(said(&unasked).contains("--yes"), "{}", said(&unasked));

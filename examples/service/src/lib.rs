@@ -24,7 +24,7 @@ mod service {
         generate_all,
     });
 
-    use tenure::election::types::{Event, Outcome, Standing};
+    use tenure::election::types::{Event, Outcome, Role};
     use tenure::election::{election, leader_handler};
 
     struct Service;
@@ -40,19 +40,19 @@ mod service {
                 return Err(());
             }
             let start = Instant::now();
-            let (mut memory, mut event) = (None::<Vec<u8>>, None);
+            let (mut state, mut event) = (None::<Vec<u8>>, None);
             loop {
                 let taken_at = Instant::now();
                 let elapsed = nanoseconds(taken_at - start);
-                let report = election::step(memory.as_deref(), elapsed, event.as_ref());
+                let report = election::step(state.as_deref(), elapsed, event.as_ref());
                 event = None;
-                for trouble in report.trouble {
-                    eprintln!("{:?}: {}", trouble.class, trouble.detail);
+                for problem in report.problems {
+                    eprintln!("{:?}: {}", problem.class, problem.detail);
                 }
-                if matches!(report.standing, Standing::Left) {
+                if matches!(report.role, Role::Left) {
                     return Ok(());
                 }
-                memory = Some(report.memory);
+                state = Some(report.state);
                 if let Some(turn) = report.run {
                     let outcome = match leader_handler::on_tick(&turn) {
                         Ok(()) => Outcome::Succeeded,

@@ -34,13 +34,13 @@ pub struct Answer {
     pub lease: Option<LeaseId>,
     /// `x-ms-lease-time`: seconds until a broken lease ends, approximately.
     pub lease_time: Option<u32>,
-    /// What was seen; only of a look, at the blob or its notice, that is done.
+    /// What was seen; only of a read that is done.
     pub properties: Option<Properties>,
     /// Why a request was refused, in the service's words, when its answer says more than a code.
     pub detail: Option<String>,
 }
 
-/// What a look shows of the blob.
+/// What a read shows of the blob.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Properties {
     /// The lease's state.
@@ -100,23 +100,25 @@ impl Answer {
             headers.get("etag").filter(|etag| !etag.is_empty()).map(|etag| ETag(etag.into()));
         let lease = headers.get("x-ms-lease-id").and_then(LeaseId::parse);
         let properties = match operation {
-            Operation::Look { .. } | Operation::LookAside(_) if status == 200 && etag.is_some() => {
+            Operation::Read { .. } | Operation::ReadSideBlob(_)
+                if status == 200 && etag.is_some() =>
+            {
                 headers.properties()
             }
             _ => None,
         };
         let complete = match operation {
-            Operation::Look { .. } | Operation::LookAside(_) => properties.is_some(),
+            Operation::Read { .. } | Operation::ReadSideBlob(_) => properties.is_some(),
             Operation::Acquire { .. } | Operation::Renew { .. } | Operation::Change { .. } => {
                 lease.is_some()
             }
             Operation::CreateBlob
             | Operation::WriteMetadata { .. }
-            | Operation::WriteAside { .. } => etag.is_some(),
+            | Operation::WriteSideBlob { .. } => etag.is_some(),
             Operation::CreateContainer | Operation::Release { .. } | Operation::Break { .. } => {
                 true
             }
-            Operation::Delete { .. } | Operation::LookAtAccount => true,
+            Operation::Delete { .. } | Operation::ReadAccount => true,
         };
         Answer {
             status,
@@ -172,9 +174,9 @@ fn classify(operation: &Operation, status: u16, code: Option<&str>, complete: bo
         404 => match operation {
             // Not even the account is there; nothing that an election could create.
             Operation::CreateContainer => Class::Refused,
-            Operation::LookAtAccount => Class::MissingContainer,
+            Operation::ReadAccount => Class::MissingContainer,
             // Put Blob needs only the container.
-            Operation::CreateBlob | Operation::WriteAside { .. } => Class::MissingContainer,
+            Operation::CreateBlob | Operation::WriteSideBlob { .. } => Class::MissingContainer,
             _ if code == Some("ContainerNotFound") => Class::MissingContainer,
             _ => Class::MissingBlob,
         },
@@ -192,12 +194,12 @@ fn expected_status(operation: &Operation) -> u16 {
         Operation::CreateContainer
         | Operation::CreateBlob
         | Operation::Acquire { .. }
-        | Operation::WriteAside { .. } => 201,
+        | Operation::WriteSideBlob { .. } => 201,
         Operation::Break { .. } => 202,
         Operation::Delete { .. } => 202,
-        Operation::LookAtAccount => 200,
-        Operation::Look { .. }
-        | Operation::LookAside(_)
+        Operation::ReadAccount => 200,
+        Operation::Read { .. }
+        | Operation::ReadSideBlob(_)
         | Operation::Renew { .. }
         | Operation::Change { .. }
         | Operation::Release { .. }

@@ -54,7 +54,7 @@ impl Answer {
                 "the container does not exist; create it, or let Tenure create it"
             }
             Class::Conflict => conflict(operation, code),
-            Class::ConditionNotMet => "the blob was written since we looked; it is looked at again",
+            Class::ConditionNotMet => "the blob was written since it was read; it is read again",
             Class::LeaseMismatch => lease_mismatch(code),
             Class::Refused => refused(self.status, code),
             Class::Unavailable => unavailable(self.status, code),
@@ -101,7 +101,7 @@ fn conflict(operation: &Operation, code: &str) -> &'static str {
         "BlobImmutableDueToPolicy" => {
             "an immutability policy protects the blob; use a container without one"
         }
-        _ => "the state of the blob or its lease forbids it; it is looked at again",
+        _ => "the state of the blob or its lease forbids it; it is read again",
     }
 }
 
@@ -114,7 +114,7 @@ fn lease_mismatch(code: &str) -> &'static str {
         "LeaseIdMismatchWithBlobOperation" => {
             "another candidate holds the lease now, so the one before it has to stop"
         }
-        _ => "the lease is not what the request said; it is looked at again",
+        _ => "the lease is not what the request said; it is read again",
     }
 }
 

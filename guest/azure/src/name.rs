@@ -20,8 +20,8 @@ const LONGEST: usize = 1024;
 /// What stays as it is in a path: RFC 3986 unreserved characters, and the slash.
 const ENCODED: &AsciiSet = &percent::UNRESERVED.remove(b'/');
 
-/// What the longest name of a blob beside an election's ends with.
-const LONGEST_ASIDE: &str = ".notice";
+/// What the longest name of a side blob ends with.
+const LONGEST_SUFFIX: &str = ".successor";
 
 impl BlobName {
     /// Reads `container/blob`; the blob's own name may hold more slashes.
@@ -64,37 +64,37 @@ impl BlobName {
         encoded_path(&[&self.container, &self.blob])
     }
 
-    /// `/container/blob.notice` and the like, percent-encoded: a blob beside this one by which a
-    /// candidate tells the leader what it cannot write to a leased blob.
-    pub fn aside_path(&self, aside: Aside) -> String {
-        self.path() + aside.ending()
+    /// `/container/blob.notice` and the like, percent-encoded: a side blob by which a candidate tells
+    /// the leader what it cannot write to a leased blob.
+    pub fn side_blob_path(&self, blob: SideBlob) -> String {
+        self.path() + blob.ending()
     }
 
     /// The name of that blob, for people.
-    pub fn aside_name(&self, aside: Aside) -> String {
-        self.to_string() + aside.ending()
+    pub fn side_blob_name(&self, blob: SideBlob) -> String {
+        self.to_string() + blob.ending()
     }
 
     /// Whether the names of those blobs are short enough for a blob.
-    pub fn may_have_asides(&self) -> bool {
-        self.blob.chars().count() + LONGEST_ASIDE.len() <= LONGEST
+    pub fn may_have_side_blobs(&self) -> bool {
+        self.blob.chars().count() + LONGEST_SUFFIX.len() <= LONGEST
     }
 }
 
-/// A blob beside an election's, without a lease.
+/// A small blob without a lease beside the election's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Aside {
+pub enum SideBlob {
     /// `.notice`: that a candidate has another schedule.
     Notice,
-    /// `.heir`: that a candidate comes forward to lead next.
-    Heir,
+    /// `.successor`: the announcement of a candidate that is to lead next.
+    Successor,
 }
 
-impl Aside {
+impl SideBlob {
     fn ending(self) -> &'static str {
         match self {
             Self::Notice => ".notice",
-            Self::Heir => ".heir",
+            Self::Successor => ".successor",
         }
     }
 }
@@ -189,11 +189,11 @@ mod tests {
     #[test]
     fn others_are_beside_the_blob_while_its_name_is_short_enough() {
         let name = BlobName::parse("leases/dir a/ü").unwrap();
-        assert_eq!(name.aside_path(Aside::Notice), "/leases/dir%20a/%C3%BC.notice");
-        for (length, may) in [(1, true), (1017, true), (1018, false), (1024, false)] {
+        assert_eq!(name.side_blob_path(SideBlob::Notice), "/leases/dir%20a/%C3%BC.notice");
+        for (length, may) in [(1, true), (1014, true), (1015, false), (1024, false)] {
             // Characters count, not bytes.
             let name = BlobName::parse(&format!("abc/{}", "é".repeat(length))).unwrap();
-            assert_eq!(name.may_have_asides(), may, "{length}");
+            assert_eq!(name.may_have_side_blobs(), may, "{length}");
         }
     }
 

@@ -7,7 +7,7 @@ use super::credential::Authorization;
 use super::http_date;
 use super::lease_id::LeaseId;
 use super::metadata::Metadata;
-use super::name::{Aside, BlobName};
+use super::name::{BlobName, SideBlob};
 use super::secret::Secret;
 use super::shared_key::{self, decoded_query, string_to_sign};
 use chrono::{DateTime, Utc};
@@ -27,7 +27,7 @@ pub struct ETag(pub String);
 pub enum Operation {
     /// *Get Blob Properties* (HEAD): lease state, record and ETag from one answer (protocol.md
     /// §4.1).
-    Look {
+    Read {
         /// With an id the service answers 412 unless it is the id that holds the lease.
         lease: Option<LeaseId>,
     },
@@ -53,7 +53,7 @@ pub enum Operation {
     Change {
         /// The id that holds the lease.
         lease: LeaseId,
-        /// The heir's id.
+        /// The successor's id.
         to: LeaseId,
     },
     /// *Lease Blob*, release (Losing and leaving). A second time it meets 409.
@@ -76,13 +76,13 @@ pub enum Operation {
         /// ASCII).
         metadata: Metadata,
     },
-    /// *Get Blob Properties* (HEAD) of a blob beside the election's.
-    LookAside(Aside),
-    /// *Put Blob*: an empty block blob with metadata, beside the election's blob. Never over anything
-    /// that was not looked at.
-    WriteAside {
+    /// *Get Blob Properties* (HEAD) of a side blob.
+    ReadSideBlob(SideBlob),
+    /// *Put Blob*: an empty block blob with metadata as a side blob. Never over anything that was not
+    /// read before.
+    WriteSideBlob {
         /// Which one.
-        aside: Aside,
+        blob: SideBlob,
         /// What this one replaces; none: only where there is none (`If-None-Match: *`).
         over: Option<ETag>,
         /// As in a record.
@@ -94,7 +94,7 @@ pub enum Operation {
         lease: Option<LeaseId>,
     },
     /// *Get Account Information* (HEAD), asked of the container.
-    LookAtAccount,
+    ReadAccount,
 }
 
 /// The methods that are used.
@@ -164,7 +164,7 @@ impl Operation {
     /// What it is called, for people.
     pub fn name(&self) -> &'static str {
         match self {
-            Operation::Look { .. } => "look at blob",
+            Operation::Read { .. } => "read blob",
             Operation::CreateContainer => "create container",
             Operation::CreateBlob => "create blob",
             Operation::Acquire { .. } => "acquire lease",
@@ -173,12 +173,12 @@ impl Operation {
             Operation::Release { .. } => "release lease",
             Operation::Break { .. } => "break lease",
             Operation::WriteMetadata { .. } => "write record",
-            Operation::LookAside(Aside::Notice) => "look at notice",
-            Operation::LookAside(Aside::Heir) => "look for heir",
-            Operation::WriteAside { aside: Aside::Notice, .. } => "leave notice",
-            Operation::WriteAside { aside: Aside::Heir, .. } => "come forward",
+            Operation::ReadSideBlob(SideBlob::Notice) => "read schedule notice",
+            Operation::ReadSideBlob(SideBlob::Successor) => "read announcement",
+            Operation::WriteSideBlob { blob: SideBlob::Notice, .. } => "write schedule notice",
+            Operation::WriteSideBlob { blob: SideBlob::Successor, .. } => "announce",
             Operation::Delete { .. } => "delete blob",
-            Operation::LookAtAccount => "look at account",
+            Operation::ReadAccount => "read account",
         }
     }
 
@@ -196,12 +196,14 @@ impl Operation {
         authorization: Authorization<'_>,
     ) -> Request {
         let (method, path) = match self {
-            Operation::Look { .. } => (Method::Head, blob.path()),
+            Operation::Read { .. } => (Method::Head, blob.path()),
             Operation::CreateContainer => (Method::Put, blob.container_path()),
-            Operation::LookAside(aside) => (Method::Head, blob.aside_path(*aside)),
-            Operation::WriteAside { aside, .. } => (Method::Put, blob.aside_path(*aside)),
+            Operation::ReadSideBlob(which) => (Method::Head, blob.side_blob_path(*which)),
+            Operation::WriteSideBlob { blob: which, .. } => {
+                (Method::Put, blob.side_blob_path(*which))
+            }
             Operation::Delete { .. } => (Method::Delete, blob.path()),
-            Operation::LookAtAccount => (Method::Head, blob.container_path()),
+            Operation::ReadAccount => (Method::Head, blob.container_path()),
             _ => (Method::Put, blob.path()),
         };
         let path = account.prefix().to_string() + &path;
@@ -244,12 +246,12 @@ impl Operation {
 
     fn query(&self) -> &'static str {
         match self {
-            Operation::Look { .. }
+            Operation::Read { .. }
             | Operation::CreateBlob
-            | Operation::LookAside(_)
-            | Operation::WriteAside { .. } => "",
+            | Operation::ReadSideBlob(_)
+            | Operation::WriteSideBlob { .. } => "",
             Operation::Delete { .. } => "",
-            Operation::LookAtAccount => "restype=account&comp=properties&",
+            Operation::ReadAccount => "restype=account&comp=properties&",
             Operation::CreateContainer => "restype=container&",
             Operation::WriteMetadata { .. } => "comp=metadata&",
             Operation::Acquire { .. }
@@ -268,18 +270,18 @@ impl Operation {
         const IF_NONE_MATCH: &str = "if-none-match";
         const BLOB_TYPE: (&str, &str) = ("x-ms-blob-type", "BlockBlob");
         match self {
-            Operation::LookAtAccount => {}
+            Operation::ReadAccount => {}
             Operation::Delete { lease } => {
                 if let Some(lease) = lease {
                     headers.add(LEASE, &lease.to_string());
                 }
             }
-            Operation::Look { lease } => {
+            Operation::Read { lease } => {
                 if let Some(lease) = lease {
                     headers.add(LEASE, &lease.to_string());
                 }
             }
-            Operation::CreateContainer | Operation::LookAside(_) => {}
+            Operation::CreateContainer | Operation::ReadSideBlob(_) => {}
             Operation::CreateBlob => {
                 headers.add(BLOB_TYPE.0, BLOB_TYPE.1);
                 headers.add(IF_NONE_MATCH, "*");
@@ -316,7 +318,7 @@ impl Operation {
                 headers.add(IF_MATCH, etag);
                 headers.add_all(metadata);
             }
-            Operation::WriteAside { over, metadata, .. } => {
+            Operation::WriteSideBlob { over, metadata, .. } => {
                 headers.add(BLOB_TYPE.0, BLOB_TYPE.1);
                 match over {
                     Some(ETag(etag)) => headers.add(IF_MATCH, etag),

@@ -16,9 +16,9 @@ impl Operation {
     /// What it needs.
     pub fn permission(&self) -> Permission {
         let (letters, action) = match self {
-            Operation::Look { .. } | Operation::LookAside(_) => ("r", "containers/blobs/read"),
+            Operation::Read { .. } | Operation::ReadSideBlob(_) => ("r", "containers/blobs/read"),
             Operation::CreateContainer => ("c or w, of an account SAS", "containers/write"),
-            Operation::CreateBlob | Operation::WriteAside { .. } => {
+            Operation::CreateBlob | Operation::WriteSideBlob { .. } => {
                 ("c or w", "containers/blobs/write")
             }
             Operation::Acquire { .. }
@@ -28,7 +28,7 @@ impl Operation {
             | Operation::WriteMetadata { .. } => ("w", "containers/blobs/write"),
             Operation::Break { .. } => ("w or d", "containers/blobs/write"),
             Operation::Delete { .. } => ("d", "containers/blobs/delete"),
-            Operation::LookAtAccount => ("any, of an account SAS", "getInfo/action"),
+            Operation::ReadAccount => ("any, of an account SAS", "getInfo/action"),
         };
         Permission { letters, action }
     }
@@ -37,7 +37,7 @@ impl Operation {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::name::Aside;
+    use crate::name::SideBlob;
     use crate::operation::ETag;
     use crate::{LeaseId, Metadata};
 
@@ -47,7 +47,7 @@ mod tests {
         let lease = LeaseId::parse("aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee").unwrap();
         let if_match = ETag("x".into());
         for operation in [
-            Operation::Look { lease: None },
+            Operation::Read { lease: None },
             Operation::CreateContainer,
             Operation::CreateBlob,
             Operation::Acquire { lease, seconds: 15, if_match: None },
@@ -55,18 +55,22 @@ mod tests {
             Operation::Release { lease },
             Operation::Change { lease, to: lease },
             Operation::Break { period: None },
-            Operation::LookAside(Aside::Notice),
-            Operation::LookAside(Aside::Heir),
-            Operation::WriteAside {
-                aside: Aside::Notice,
+            Operation::ReadSideBlob(SideBlob::Notice),
+            Operation::ReadSideBlob(SideBlob::Successor),
+            Operation::WriteSideBlob {
+                blob: SideBlob::Notice,
                 over: None,
                 metadata: Metadata::default(),
             },
-            Operation::WriteAside { aside: Aside::Heir, over: None, metadata: Metadata::default() },
+            Operation::WriteSideBlob {
+                blob: SideBlob::Successor,
+                over: None,
+                metadata: Metadata::default(),
+            },
             Operation::WriteMetadata { lease, if_match, metadata: Metadata::default() },
             Operation::Change { lease, to: lease },
             Operation::Delete { lease: None },
-            Operation::LookAtAccount,
+            Operation::ReadAccount,
         ] {
             let Permission { letters, action } = operation.permission();
             let row = format!("| {} | {letters} | `{action}` |", operation.name());

@@ -135,7 +135,7 @@ impl Sas {
                 let problem = format!("the SAS does not permit to {}", missing.join(" and to "));
                 complain(
                     problem,
-                    "an election looks at its blob, leases it and writes its record: make a SAS with sp=rcw",
+                    "an election reads its blob, leases it and writes its record: make a SAS with sp=rcw",
                 );
             }
         }

@@ -72,7 +72,7 @@ fn operation(name: &str) -> Option<Operation> {
         }
         "lease-renew" => Operation::Renew { lease },
         "lease-release-emulator" => Operation::Release { lease },
-        "root-container-blob" => Operation::Look { lease: None },
+        "root-container-blob" => Operation::Read { lease: None },
         "set-metadata-sort" => Operation::WriteMetadata {
             lease,
             if_match: ETag(String::new()),

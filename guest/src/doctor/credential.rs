@@ -3,9 +3,9 @@
 use chrono::{DateTime, TimeDelta, Utc};
 
 use super::Finding;
-use crate::election::Settings;
 use tenure_azure::credential::Credential;
 use tenure_base::prelude::*;
+use tenure_core::Settings;
 
 const CHECK: &str = "credential";
 

@@ -12,16 +12,16 @@ use super::facts::Facts;
 use super::scratch::Scratch;
 use super::times::{Times, short};
 use super::{Finding, credential};
-use crate::election::{
-    Chance, Failure, Fetch, Fetched, Keyring, LONGEST_FETCH, Moment, Settings, Trouble,
-    fresh_lease_id,
-};
 use stage::Stage;
 use tenure_azure::answer::{Answer, Class};
 use tenure_azure::credential::Pass;
 use tenure_azure::operation::{ETag, Operation, Request};
 use tenure_azure::{BlobName, LeaseId, Metadata};
 use tenure_base::prelude::*;
+use tenure_core::{
+    Chance, CredentialState, Failure, Fetch, Fetched, LONGEST_FETCH, Moment, Problem, Settings,
+    fresh_lease_id,
+};
 
 /// The lease on the doctor's blob, in seconds: the shortest.
 const LEASE: u32 = 15;
@@ -90,7 +90,7 @@ pub struct Examination<'s> {
     is_leased: bool,
     /// Of the doctor's blob: the newest, and the one before.
     etags: [Option<ETag>; 2],
-    keyring: Keyring,
+    credential_state: CredentialState,
     clock: Offset,
     /// The service's time is used for signatures.
     corrected: bool,
@@ -110,14 +110,14 @@ impl<'s> Examination<'s> {
         let ids = [fresh_lease_id(chance), fresh_lease_id(chance)];
         Self {
             settings,
-            stage: Stage::Look,
+            stage: Stage::Election,
             tries: 0,
             scratch: Scratch::beside(&settings.election, chance.bits()),
             ids,
             held: ids[0],
             is_leased: false,
             etags: [None, None],
-            keyring: Keyring::default(),
+            credential_state: CredentialState::default(),
             clock: Offset::default(),
             corrected: false,
             container_asked: false,
@@ -135,7 +135,10 @@ impl<'s> Examination<'s> {
             return Todo::Rest;
         }
         let credential = self.settings.account.credential();
-        match (self.keyring.pass(credential, now), Keyring::fetch(credential, LONGEST_FETCH)) {
+        match (
+            self.credential_state.pass(credential, now),
+            CredentialState::fetch(credential, LONGEST_FETCH),
+        ) {
             (None, Some(fetch)) => Todo::Fetch(fetch),
             (pass, _) => Todo::Send(Box::new(Question {
                 operation: self.operation(),
@@ -157,16 +160,16 @@ impl<'s> Examination<'s> {
     ) {
         const CHECK: &str = "token";
         let credential = self.settings.account.credential();
-        match self.keyring.fetched(credential, reply, (sent, now), wall, chance) {
+        match self.credential_state.fetched(credential, reply, (sent, now), wall, chance) {
             Ok(()) => {
                 self.tries = 0;
                 let took = short(now.saturating_sub(sent));
                 self.findings.push(Finding::good(CHECK, format!("one was obtained in {took}")));
             }
-            Err(trouble) => {
+            Err(problem) => {
                 self.tries += 1;
                 if self.tries == MOST_TRIES {
-                    self.findings.push(Finding::failed(CHECK, trouble.detail));
+                    self.findings.push(Finding::failed(CHECK, problem.detail));
                     self.give_up("there is no token");
                 }
             }
@@ -192,7 +195,7 @@ impl<'s> Examination<'s> {
                     return;
                 }
                 let origin = self.settings.account.origin();
-                return self.unanswered(failure.trouble(operation.name(), origin));
+                return self.unanswered(failure.problem(operation.name(), origin));
             }
         };
         if let Some(date) = answer.date {
@@ -241,8 +244,8 @@ impl<'s> Examination<'s> {
             metadata: Metadata::from_iter([(MARK, "examined")]),
         };
         match self.stage {
-            Stage::Look | Stage::Times | Stage::Read => Operation::Look { lease: None },
-            Stage::Account => Operation::LookAtAccount,
+            Stage::Election | Stage::Times | Stage::Read => Operation::Read { lease: None },
+            Stage::Account => Operation::ReadAccount,
             Stage::Container => Operation::CreateContainer,
             Stage::Create => Operation::CreateBlob,
             Stage::Acquire => acquire(first, self.etags[0].clone()),
@@ -266,28 +269,28 @@ impl<'s> Examination<'s> {
             return true;
         }
         let credential = self.settings.account.credential();
-        if let Some(trouble) = self.keyring.answered(credential, answer, now) {
-            self.findings.push(Finding::warning("credential", trouble.detail));
+        if let Some(problem) = self.credential_state.answered(credential, answer, now) {
+            self.findings.push(Finding::warning("credential", problem.detail));
             return true;
         }
         answer.class == Class::Unavailable && self.tries < MOST_TRIES
     }
 
     /// No answer, and none when it was asked again.
-    fn unanswered(&mut self, trouble: Trouble) {
+    fn unanswered(&mut self, problem: Problem) {
         let stage = self.stage;
         let operation = self.operation();
         if stage == Stage::Delete {
             let detail = format!(
                 "{}. The blob {} may be left: delete it by hand",
-                trouble.detail,
+                problem.detail,
                 self.blob()
             );
             self.findings.push(Finding::warning(operation.name(), detail));
             return self.advance();
         }
         if stage == Stage::Account {
-            self.facts.asked(false, trouble.detail);
+            self.facts.asked(false, problem.detail);
             return self.advance();
         }
         if stage == Stage::Create
@@ -298,7 +301,7 @@ impl<'s> Examination<'s> {
         }
         self.is_leased |= stage == Stage::Acquire;
         if !(stage == Stage::Break && self.cleaning) {
-            self.findings.push(Finding::failed(stage.check(&operation), trouble.detail));
+            self.findings.push(Finding::failed(stage.check(&operation), problem.detail));
         }
         if stage < Stage::Create {
             return self.give_up("the service does not answer");

@@ -1,7 +1,7 @@
 //! The doctor: tries all that an election needs of a storage account, on a blob of his own beside the
 //! election's, and says what each answer means.
 //!
-//! Pure like [`crate::election`]: an [`Examination`] says which request to send ([`Todo::Send`]),
+//! Pure like [`tenure_core`]: an [`Examination`] says which request to send ([`Todo::Send`]),
 //! takes the answer, and ends with [`Finding`]s. The election's own blob and its lease are looked at,
 //! and never touched.
 

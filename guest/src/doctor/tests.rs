@@ -6,10 +6,10 @@ use chrono::{DateTime, TimeDelta, Utc};
 use proptest::prelude::*;
 
 use super::*;
-use crate::election::FailureKind;
 use service::{ELECTION, MOST_QUESTIONS, Service, refused, settings, with_key};
 use tenure_azure::operation::Operation;
 use tenure_azure::{LeaseId, http_date};
+use tenure_core::FailureKind;
 
 fn of<'f>(findings: &'f [Finding], check: &str) -> &'f Finding {
     let found = findings.iter().find(|finding| finding.check == check);
@@ -83,11 +83,11 @@ fn each_permission_that_lacks_is_named_and_what_was_made_is_removed() {
 fn who_may_not_look_learns_which_permission_lacks_and_what_else_is_permitted() {
     let mut service = Service::new();
     let findings = service.examine(&with_key(), |question, _| {
-        matches!(question.operation, Operation::Look { .. })
+        matches!(question.operation, Operation::Read { .. })
             .then(|| refused(403, "AuthorizationPermissionMismatch"))?
     });
-    assert_eq!(of(&findings, "look at blob").verdict, Verdict::Failed);
-    assert!(of(&findings, "look at blob").detail.contains("containers/blobs/read"));
+    assert_eq!(of(&findings, "read blob").verdict, Verdict::Failed);
+    assert!(of(&findings, "read blob").detail.contains("containers/blobs/read"));
     assert_eq!(of(&findings, "release lease").verdict, Verdict::Good);
     assert_eq!(service.blob, None);
 }
@@ -99,8 +99,8 @@ fn who_is_not_known_is_asked_nothing_more() {
     {
         let mut service = Service::new();
         let findings = service.examine(&with_key(), |_, _| refused(403, code));
-        assert_eq!(of(&findings, "look at blob").verdict, Verdict::Failed);
-        assert!(of(&findings, "look at blob").detail.contains(code), "{findings:#?}");
+        assert_eq!(of(&findings, "read blob").verdict, Verdict::Failed);
+        assert!(of(&findings, "read blob").detail.contains(code), "{findings:#?}");
         assert!(of(&findings, "not tried").detail.contains("everything else"));
         assert_eq!(service.asked.len(), 1);
     }
@@ -110,7 +110,7 @@ fn who_is_not_known_is_asked_nothing_more() {
 fn a_request_that_is_never_answered_ends_it_and_what_was_made_is_removed() {
     for (check, left) in [
         ("create blob", false),
-        ("look at blob", false),
+        ("read blob", false),
         ("acquire lease", false),
         ("write record", false),
         ("renew lease", false),
@@ -216,7 +216,7 @@ fn a_blob_of_somebody_else_is_left_alone() {
         let findings = service.examine(&with_key(), |question, _| match &question.operation {
             Operation::Delete { .. } => refused(403, "AuthorizationPermissionMismatch"),
             Operation::CreateBlob => refused(409, "BlobAlreadyExists"),
-            Operation::Look { .. } if question.blob.to_string() != ELECTION => Some(Ok((
+            Operation::Read { .. } if question.blob.to_string() != ELECTION => Some(Ok((
                 200,
                 vec![
                     ("etag", "\"1\"".into()),
@@ -266,7 +266,7 @@ fn a_sas_for_the_one_blob_is_not_tried_beside_it() {
 fn a_blob_that_is_no_election_is_told() {
     let findings = Service::new().examine(&with_key(), |question, _| {
         let election = question.blob.to_string() == ELECTION;
-        (election && matches!(question.operation, Operation::Look { .. })).then(|| {
+        (election && matches!(question.operation, Operation::Read { .. })).then(|| {
             Ok((
                 200,
                 vec![

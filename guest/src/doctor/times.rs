@@ -3,9 +3,9 @@
 use core::time::Duration;
 
 use super::Finding;
-use crate::election::Timings;
 use tenure_base::duration::format_duration;
 use tenure_base::prelude::*;
+use tenure_core::Timings;
 
 /// As many are measured.
 const MEASURED: usize = 10;
@@ -151,7 +151,7 @@ mod tests {
             let mut words = periods.split(&[' ', ','][..]);
             let timeout = words.next().unwrap().to_string();
             let lease = words.nth(2).filter(|_| periods.contains("--lease")).map(str::to_string);
-            let settings = crate::election::Settings::read(|name: &str| match name {
+            let settings = tenure_core::Settings::read(|name: &str| match name {
                 "TENURE_ELECTION" => Some("jobs/report".into()),
                 "AZURE_STORAGE_CONNECTION_STRING" => Some("UseDevelopmentStorage=true".into()),
                 "TENURE_REQUEST_TIMEOUT" => Some(timeout.clone()),

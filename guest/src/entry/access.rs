@@ -3,8 +3,8 @@
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
-use crate::election::Complaint;
 use tenure_base::prelude::*;
+use tenure_core::Complaint;
 
 /// The variables.
 pub mod variable {

@@ -2,8 +2,8 @@
 
 use tenure_base::json::{Object, Value, array};
 
-use crate::election::{Complaint, Course, Incumbent, LeaseState, Snapshot, Trouble, Turned};
 use tenure_base::prelude::*;
+use tenure_core::{Complaint, Course, Incumbent, LeaseState, Problem, Snapshot, Turned};
 
 /// An answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,7 +58,7 @@ pub fn turned(turned: &Turned) -> Answer {
     if let Some(error) = &turned.error {
         object = object.with("error", error);
     }
-    Answer::new(status, with_trouble(object, &turned.trouble))
+    Answer::new(status, with_problems(object, &turned.problems))
 }
 
 /// Who leads.
@@ -94,9 +94,9 @@ fn incumbent(incumbent: &Incumbent) -> String {
 
 /// A look that failed.
 #[must_use]
-pub fn could_not_look(trouble: &Trouble) -> Answer {
+pub fn could_not_look(problem: &Problem) -> Answer {
     let object = Object::new().with("error", "the storage service could not be asked");
-    Answer::new(503, with_trouble(object, core::slice::from_ref(trouble)))
+    Answer::new(503, with_problems(object, core::slice::from_ref(problem)))
 }
 
 /// The settings are fine.
@@ -136,14 +136,14 @@ pub fn refused(status: u16, error: &str) -> Answer {
     Answer::new(status, Object::new().with("error", error))
 }
 
-fn with_trouble(object: Object, trouble: &[Trouble]) -> Object {
-    if trouble.is_empty() {
+fn with_problems(object: Object, problems: &[Problem]) -> Object {
+    if problems.is_empty() {
         return object;
     }
-    let trouble = array(trouble.iter().map(|trouble| {
-        Object::new().with("class", trouble.class.name()).with("detail", &trouble.detail).end()
+    let problems = array(problems.iter().map(|problem| {
+        Object::new().with("class", problem.class.name()).with("detail", &problem.detail).end()
     }));
-    object.with("trouble", Value::Json(&trouble))
+    object.with("problems", Value::Json(&problems))
 }
 
 fn json(object: Option<&String>) -> Value<'_> {
@@ -153,9 +153,9 @@ fn json(object: Option<&String>) -> Value<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::election::{Timestamp, TroubleClass, Turn};
     use core::time::Duration;
     use serde_json::json;
+    use tenure_core::{ProblemClass, Timestamp, Turn};
 
     const SEVEN: Timestamp = Timestamp(1_795_158_000_000_000_000);
 
@@ -169,7 +169,7 @@ mod tests {
             error: None,
             recorded: None,
             next: None,
-            trouble: Vec::new(),
+            problems: Vec::new(),
         }
     }
 
@@ -200,7 +200,7 @@ mod tests {
             error: Some("\"no\"".into()),
             recorded: Some(true),
             next: Some(SEVEN.plus(Duration::from_secs(600))),
-            trouble: vec![Trouble { class: TroubleClass::Clock, detail: "late".into() }],
+            problems: vec![Problem { class: ProblemClass::Clock, detail: "late".into() }],
             ..result(Course::Failed)
         });
         assert_eq!(turned.status, 500);
@@ -208,7 +208,7 @@ mod tests {
             "leading": true, "term": 9, "slot": "2026-11-20T07:00:00Z", "ran": true,
             "outcome": "failed", "next": "2026-11-20T07:10:00Z", "value": null, "attempt": 2,
             "past_due": true, "missed": 3, "recorded": true, "error": "\"no\"",
-            "trouble": [{ "class": "clock", "detail": "late" }],
+            "problems": [{ "class": "clock", "detail": "late" }],
         });
         assert_eq!(read(&turned), expected);
     }
@@ -236,7 +236,7 @@ mod tests {
             schedule: None,
             history: Vec::new(),
             changes: 0,
-            heir: None,
+            successor: None,
             asked_at: SEVEN,
         };
         let there = json!({

@@ -1,5 +1,5 @@
 //! The entries by which platforms call the component: what a request asks for and what it is answered,
-//! as pure functions over values. Each call is one whole turn ([`crate::election::OneTurn`]), or a look.
+//! as pure functions over values. Each call is one whole turn ([`tenure_core::OneTurn`]), or a look.
 //!
 //! | request | answer |
 //! |---|---|
@@ -17,7 +17,7 @@
 //! `handle-cron-event`, with the JSON as its error.
 //!
 //! A handler that traps takes the whole instance with it, this part too: no answer is given, the
-//! slot stays claimed, and the lease is not released but runs out, within [`crate::election::Timings::lease`].
+//! slot stays claimed, and the lease is not released but runs out, within [`tenure_core::Timings::lease`].
 
 mod access;
 mod answer;

@@ -6,7 +6,7 @@ use core::time::Duration;
 use chrono::{DateTime, Utc};
 use wasip2::clocks::{monotonic_clock, wall_clock};
 
-use crate::election::{Moment, OwnTime};
+use tenure_core::{Moment, OwnTime};
 
 /// Carries the host's `elapsed` on while the call lasts.
 pub struct StepClock {

@@ -3,9 +3,9 @@
 use core::time::Duration;
 
 use super::bindings::tenure::election::types as wit;
-use crate::election::{
+use tenure_core::{
     Complaint, EndingReason, Event, Exchange, ExchangeResult, Incumbent, LeaseState, Needs,
-    Outcome, Report, Settings, Snapshot, Standing, Trouble, TroubleClass, Turn, TurnId,
+    Outcome, Problem, ProblemClass, Report, Role, Settings, Snapshot, Turn, TurnId,
 };
 
 pub fn nanos(span: Duration) -> u64 {
@@ -98,21 +98,21 @@ pub fn turn(turn: Turn, settings: &Settings) -> wit::Turn {
     }
 }
 
-impl From<Trouble> for wit::Trouble {
-    fn from(trouble: Trouble) -> Self {
-        let class = match trouble.class {
-            TroubleClass::Configuration => wit::TroubleClass::Configuration,
-            TroubleClass::Refused => wit::TroubleClass::Refused,
-            TroubleClass::Clock => wit::TroubleClass::Clock,
-            TroubleClass::Unreachable => wit::TroubleClass::Unreachable,
-            TroubleClass::Unavailable => wit::TroubleClass::Unavailable,
-            TroubleClass::Nonsense => wit::TroubleClass::Nonsense,
-            TroubleClass::LeaseLost => wit::TroubleClass::LeaseLost,
-            TroubleClass::Schedule => wit::TroubleClass::Schedule,
-            TroubleClass::Work => wit::TroubleClass::Work,
-            TroubleClass::Order => wit::TroubleClass::Order,
+impl From<Problem> for wit::Problem {
+    fn from(problem: Problem) -> Self {
+        let class = match problem.class {
+            ProblemClass::Configuration => wit::ProblemClass::Configuration,
+            ProblemClass::Refused => wit::ProblemClass::Refused,
+            ProblemClass::Clock => wit::ProblemClass::Clock,
+            ProblemClass::Unreachable => wit::ProblemClass::Unreachable,
+            ProblemClass::Unavailable => wit::ProblemClass::Unavailable,
+            ProblemClass::Nonsense => wit::ProblemClass::Nonsense,
+            ProblemClass::LeaseLost => wit::ProblemClass::LeaseLost,
+            ProblemClass::Schedule => wit::ProblemClass::Schedule,
+            ProblemClass::Work => wit::ProblemClass::Work,
+            ProblemClass::Order => wit::ProblemClass::Order,
         };
-        Self { class, detail: trouble.detail }
+        Self { class, detail: problem.detail }
     }
 }
 
@@ -133,15 +133,15 @@ impl From<Exchange> for wit::Exchange {
 /// What a step of a candidate with these settings came to. Without settings it has no turn run.
 pub fn report(report: Report, settings: Option<&Settings>) -> wit::Report {
     wit::Report {
-        memory: report.memory,
-        standing: match report.standing {
-            Standing::Leading(tenancy) => wit::Standing::Leading(wit::Tenancy {
-                term: tenancy.term,
-                valid_for: nanos(tenancy.valid_for),
+        state: report.state,
+        role: match report.role {
+            Role::Leading(leadership) => wit::Role::Leading(wit::Leadership {
+                term: leadership.term,
+                valid_for: nanos(leadership.valid_for),
             }),
-            Standing::Following(incumbent) => wit::Standing::Following(incumbent.map(Into::into)),
-            Standing::Undecided => wit::Standing::Undecided,
-            Standing::Left => wit::Standing::Left,
+            Role::Following(incumbent) => wit::Role::Following(incumbent.map(Into::into)),
+            Role::Undecided => wit::Role::Undecided,
+            Role::Left => wit::Role::Left,
         },
         ending: report.ending.map(|ending| wit::Ending {
             term: ending.term,
@@ -156,9 +156,9 @@ pub fn report(report: Report, settings: Option<&Settings>) -> wit::Report {
         }),
         renewed: report.renewed,
         wind_down: report.wind_down,
-        heir: report.heir,
+        successor: report.successor,
         run: report.run.zip(settings).map(|(run, settings)| turn(run, settings)),
-        trouble: report.trouble.into_iter().map(Into::into).collect(),
+        problems: report.problems.into_iter().map(Into::into).collect(),
         exchanges: report.exchanges.into_iter().map(Into::into).collect(),
         again_in: nanos(report.again_in),
     }
@@ -194,7 +194,7 @@ impl From<Snapshot> for wit::Snapshot {
             schedule: snapshot.schedule,
             history: snapshot.history.into_iter().map(Into::into).collect(),
             changes: snapshot.changes,
-            heir: snapshot.heir,
+            successor: snapshot.successor,
             asked_at: snapshot.asked_at.0,
         }
     }

@@ -6,9 +6,9 @@ use super::clock::{self, OwnClock};
 use super::host::Host;
 use super::{Component, HostChance, fetch, transport};
 use crate::doctor::{Examination, Finding, Question, Reply, Todo, Verdict};
-use crate::election::{Failure, Settings};
 use tenure_azure::answer::Answer;
 use tenure_base::prelude::*;
+use tenure_core::{Failure, Settings};
 
 impl Guest for Component {
     fn examine() -> Result<Vec<examination::Finding>, Vec<wit::Complaint>> {

@@ -3,9 +3,9 @@
 use wasip2::filesystem::preopens::get_directories;
 use wasip2::filesystem::types::{DescriptorFlags, ErrorCode, OpenFlags, PathFlags};
 
-use crate::election::{Environment, Unreadable};
 use tenure_azure::secret::Secret;
 use tenure_base::prelude::*;
+use tenure_core::{Environment, Unreadable};
 
 /// No secret is larger.
 const MOST: u64 = 64 * 1024;

@@ -13,9 +13,9 @@ use super::convert::nanos;
 use super::host::Host;
 use super::invocation::Invocation;
 use super::{Component, look, narrow};
-use crate::election::{Complaint, Keyring};
 use crate::entry::{self, Access, Admission, Answer, Refusal, Route};
 use tenure_base::prelude::*;
+use tenure_core::{Complaint, CredentialState};
 
 /// Nothing is read of a body but its length.
 const MOST_BODY: u64 = 64 * 1024;
@@ -54,9 +54,9 @@ fn answer(request: &IncomingRequest, method: &Method) -> (Answer, More) {
         (_, Err(complaints)) => entry::named(&complaints),
         (Route::Leader, Ok(invocation)) => {
             let clock = OwnClock::start();
-            match look(&invocation.settings, &mut Keyring::default(), &|| clock.now()) {
+            match look(&invocation.settings, &mut CredentialState::default(), &|| clock.now()) {
                 Ok(snapshot) => entry::leader(&snapshot),
-                Err(trouble) => entry::could_not_look(&trouble),
+                Err(problem) => entry::could_not_look(&problem),
             }
         }
         (Route::Health, Ok(_)) => entry::healthy(),

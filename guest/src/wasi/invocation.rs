@@ -10,8 +10,8 @@ use super::plugged::Work;
 #[cfg(feature = "webhook")]
 use super::webhook::Work;
 use super::{HostChance, drive, look};
-use crate::election::{Complaint, Keyring, Next, OneTurn, Settings, Step, Turned};
 use tenure_base::prelude::*;
+use tenure_core::{Complaint, CredentialState, Next, OneTurn, Settings, Step, Turned};
 
 /// What an invocation was told: enough for a turn.
 pub struct Invocation {
@@ -37,21 +37,20 @@ impl Invocation {
     pub fn one_turn(&self) -> Turned {
         let settings = &self.settings;
         let clock = OwnClock::start();
-        let mut keyring = Keyring::default();
+        let mut credential_state = CredentialState::default();
         let mut turn = OneTurn::begin(settings, clock.now());
         loop {
             let now = clock.now();
             match turn.next(now) {
-                Next::Look => {
-                    let looked = look(settings, &mut keyring, &|| clock.now());
-                    turn.looked(looked, clock.now());
+                Next::Read => {
+                    let looked = look(settings, &mut credential_state, &|| clock.now());
+                    turn.read(looked, clock.now());
                 }
                 Next::Step(event) => {
-                    let first = turn.memory().is_none();
-                    let mut step =
-                        Step::begin(settings, turn.memory(), now, event, &mut HostChance);
+                    let first = turn.state().is_none();
+                    let mut step = Step::begin(settings, turn.state(), now, event, &mut HostChance);
                     if first {
-                        step = step.with_keyring(keyring.clone());
+                        step = step.with_credential_state(credential_state.clone());
                     }
                     let report = drive(&mut step, settings, &|| clock.now());
                     let after = clock.now();

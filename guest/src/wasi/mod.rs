@@ -2,7 +2,7 @@
 //! `doctor`, `doctor`, on standard WASI 0.2 and nothing else.
 //!
 //! Everything here only moves bytes and time. What to send and what an answer means is
-//! decided in [`crate::election`] and [`tenure_azure`]; what a platform is answered, in
+//! decided in [`tenure_core`] and [`tenure_azure`]; what a platform is answered, in
 //! [`crate::entry`].
 
 mod clock;
@@ -27,16 +27,16 @@ mod webhook;
 
 use core::time::Duration;
 
-use crate::election::{
-    Ask, Chance, Complaint, Failure, Fetch, Fetched, Keyring, LONGEST_FETCH, Moment, Report,
-    Settings, Snapshot, Step, Todo, Trouble, TroubleClass,
-};
 use clock::{OwnClock, StepClock};
 use host::Host;
 use tenure_azure::answer::Answer;
 use tenure_azure::credential::{Credential, Pass};
 use tenure_azure::operation::Operation;
 use tenure_base as _;
+use tenure_core::{
+    Ask, Chance, Complaint, CredentialState, Failure, Fetch, Fetched, LONGEST_FETCH, Moment,
+    Problem, ProblemClass, Report, Settings, Snapshot, Step, Todo,
+};
 
 /// What the macro makes of `wit/`.
 mod bindings {
@@ -93,46 +93,44 @@ impl Guest for Component {
     }
 
     fn step(
-        memory: Option<wit::Memory>,
+        state: Option<wit::State>,
         elapsed: wit::Duration,
         event: Option<wit::Event>,
     ) -> wit::Report {
         let clock = StepClock::start(Duration::from_nanos(elapsed));
         let event = event.map(Into::into);
-        let (settings, complaints) = match Settings::read_on(&Host::look(), memory.as_deref()) {
+        let (settings, complaints) = match Settings::read_on(&Host::look(), state.as_deref()) {
             Ok(read) => read,
             Err(complaints) => {
-                return convert::report(
-                    Report::undone(memory.as_deref(), event, &complaints),
-                    None,
-                );
+                return convert::report(Report::undone(state.as_deref(), event, &complaints), None);
             }
         };
         let mut chance = HostChance;
         let mut step =
-            Step::begin(&settings, memory.as_deref(), clock.started(), event, &mut chance);
+            Step::begin(&settings, state.as_deref(), clock.started(), event, &mut chance);
         step.complain(&complaints, clock.started());
         convert::report(drive(&mut step, &settings, &|| clock.now()), Some(&settings))
     }
 
-    fn inspect() -> Result<wit::Snapshot, wit::Trouble> {
-        let settings = usable_settings().map_err(wit::Trouble::from)?;
+    fn inspect() -> Result<wit::Snapshot, wit::Problem> {
+        let settings = usable_settings().map_err(wit::Problem::from)?;
         let clock = OwnClock::start();
-        let looked = look(&settings, &mut Keyring::default(), &|| clock.now());
+        let looked = look(&settings, &mut CredentialState::default(), &|| clock.now());
         looked.map(Into::into).map_err(Into::into)
     }
 
-    fn break_lease(period: Option<wit::Duration>) -> Result<wit::Duration, wit::Trouble> {
+    fn break_lease(period: Option<wit::Duration>) -> Result<wit::Duration, wit::Problem> {
         // Rounded up: a fraction of a second must not become "at once".
         let seconds = period.map(|nanos| nanos.div_ceil(1_000_000_000).min(LONGEST_BREAK));
         let period = seconds.map(|seconds| u32::try_from(seconds).unwrap_or(60));
         let operation = Operation::Break { period };
-        let settings = usable_settings().map_err(wit::Trouble::from)?;
+        let settings = usable_settings().map_err(wit::Problem::from)?;
         let clock = OwnClock::start();
-        let mut keyring = Keyring::default();
-        let answer = ask_for_people(&settings, operation.clone(), &mut keyring, &|| clock.now());
-        let answer = answer.map_err(wit::Trouble::from)?;
-        let left = crate::election::broken(&answer, &operation, &settings);
+        let mut credential_state = CredentialState::default();
+        let answer =
+            ask_for_people(&settings, operation.clone(), &mut credential_state, &|| clock.now());
+        let answer = answer.map_err(wit::Problem::from)?;
+        let left = tenure_core::broken(&answer, &operation, &settings);
         left.map(convert::nanos).map_err(Into::into)
     }
 }
@@ -171,9 +169,9 @@ fn drive(step: &mut Step<'_>, settings: &Settings, now: &dyn Fn() -> Moment) -> 
     }
 }
 
-fn usable_settings() -> Result<Settings, Trouble> {
-    Settings::read(&Host::look()).map_err(|complaints| Trouble {
-        class: TroubleClass::Configuration,
+fn usable_settings() -> Result<Settings, Problem> {
+    Settings::read(&Host::look()).map_err(|complaints| Problem {
+        class: ProblemClass::Configuration,
         detail: Complaint::sentences(&complaints),
     })
 }
@@ -181,10 +179,10 @@ fn usable_settings() -> Result<Settings, Trouble> {
 /// One look, without taking part.
 fn look(
     settings: &Settings,
-    keyring: &mut Keyring,
+    credential_state: &mut CredentialState,
     now: &dyn Fn() -> Moment,
-) -> Result<Snapshot, Trouble> {
-    let answer = ask_for_people(settings, Operation::Look { lease: None }, keyring, now)?;
+) -> Result<Snapshot, Problem> {
+    let answer = ask_for_people(settings, Operation::Read { lease: None }, credential_state, now)?;
     Snapshot::read(&answer, settings, clock::wall())
 }
 
@@ -194,19 +192,19 @@ fn look(
 fn ask_for_people(
     settings: &Settings,
     operation: Operation,
-    keyring: &mut Keyring,
+    credential_state: &mut CredentialState,
     now: &dyn Fn() -> Moment,
-) -> Result<Answer, Trouble> {
+) -> Result<Answer, Problem> {
     let credential = settings.account.credential();
     let timeout = settings.timings.request_timeout;
     let mut service_date = None;
     let mut tries = 0;
     loop {
-        let pass = match keyring.pass(credential, now()) {
+        let pass = match credential_state.pass(credential, now()) {
             Some(pass) => pass,
             None => {
-                hold_token(credential, keyring, now)?;
-                keyring.pass(credential, now()).unwrap_or(Pass::Own)
+                hold_token(credential, credential_state, now)?;
+                credential_state.pass(credential, now()).unwrap_or(Pass::Own)
             }
         };
         let ask = Ask { operation: operation.clone(), timeout, pass };
@@ -218,12 +216,12 @@ fn ask_for_people(
                 let dated = answer.date.filter(|_| answer.status == 403 && service_date.is_none());
                 service_date = service_date.or(dated);
                 // The clock first: a key is not to blame before it is right.
-                dated.is_some() || keyring.answered(credential, answer, now()).is_some()
+                dated.is_some() || credential_state.answered(credential, answer, now()).is_some()
             }
         };
         if !again || tries == MOST_TRIES {
             let origin = settings.account.origin();
-            return reply.map_err(|failure| failure.trouble(ask.operation.name(), origin));
+            return reply.map_err(|failure| failure.problem(ask.operation.name(), origin));
         }
     }
 }
@@ -231,15 +229,16 @@ fn ask_for_people(
 /// Has a token, by one request or two.
 fn hold_token(
     credential: &Credential,
-    keyring: &mut Keyring,
+    credential_state: &mut CredentialState,
     now: &dyn Fn() -> Moment,
-) -> Result<(), Trouble> {
+) -> Result<(), Problem> {
     let mut tries = 0;
     loop {
         let sent = now();
-        let Some(asked) = Keyring::fetch(credential, LONGEST_FETCH) else { return Ok(()) };
+        let Some(asked) = CredentialState::fetch(credential, LONGEST_FETCH) else { return Ok(()) };
         let (reply, wall) = (fetch(&asked), clock::wall());
-        let taken = keyring.fetched(credential, reply, (sent, now()), wall, &mut HostChance);
+        let taken =
+            credential_state.fetched(credential, reply, (sent, now()), wall, &mut HostChance);
         tries += 1;
         if taken.is_ok() || tries == 2 {
             return taken;

@@ -3,8 +3,8 @@
 use super::bindings::tenure::election::leader_handler::on_tick;
 use super::convert;
 use super::host::Host;
-use crate::election::{Complaint, Settings, Turn};
 use tenure_base::prelude::*;
+use tenure_core::{Complaint, Settings, Turn};
 
 /// The handler, which judges settings of its own by itself.
 pub struct Work;

@@ -14,9 +14,9 @@ use wasip2::io::poll::{Pollable, poll};
 
 use super::convert::nanos;
 use super::narrow::{self, Code};
-use crate::election::{Failure, FailureKind};
 use tenure_azure::operation::{self, Request};
 use tenure_base::prelude::*;
+use tenure_core::{Failure, FailureKind};
 
 /// As many bytes of a body are enough for every answer that is read to its end. It is, so that the
 /// connection can be used again.

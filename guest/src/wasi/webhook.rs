@@ -2,9 +2,9 @@
 
 use super::host::Host;
 use super::transport;
-use crate::election::{Complaint, Settings, Turn, TurnId};
 use crate::webhook::{Call, Target, wanted};
 use tenure_base::prelude::*;
+use tenure_core::{Complaint, Settings, Turn, TurnId};
 
 /// The URL, and how it is called.
 pub struct Work(Target);

@@ -5,10 +5,10 @@ use core::time::Duration;
 use tenure_base::json::Object;
 
 use super::target::{ELECTION_HEADER, KEY_HEADER, Target};
-use crate::election::{Failure, FailureKind, Turn, TurnId};
 use tenure_azure::operation::{Method, Request};
 use tenure_azure::percent::{self, AsciiSet};
 use tenure_base::prelude::*;
+use tenure_core::{Failure, FailureKind, Turn, TurnId};
 
 /// What is called. Not the variable: in the runner an option or a file may have named it.
 const WHO: &str = "the webhook";
@@ -137,8 +137,8 @@ fn body(turn: &Turn, election: &str, valid_for: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::election::Timestamp;
     use serde_json::json;
+    use tenure_core::Timestamp;
 
     fn turn() -> Turn {
         Turn {

@@ -2,11 +2,11 @@
 
 use core::time::Duration;
 
-use crate::election::Complaint;
 use tenure_azure::endpoint::check_authority;
 use tenure_azure::secret::Secret;
 use tenure_base::duration::parse_duration;
 use tenure_base::prelude::*;
+use tenure_core::Complaint;
 
 /// The variables.
 pub mod variable {

@@ -6,7 +6,7 @@ use super::configuration::Configuration;
 use super::look::NO_ELECTION;
 use super::{UNUSABLE, consent, fail, say};
 use crate::clock::BootClock;
-use crate::contract::{LeaseState, Snapshot, Trouble};
+use crate::contract::{LeaseState, Problem, Snapshot};
 use crate::runner::class_name;
 use crate::settings::names;
 use std::process::ExitCode;
@@ -39,7 +39,7 @@ pub(super) async fn break_lease(arguments: &BreakArguments) -> ExitCode {
     }
     let seen = match component.inspect().await {
         Ok(Ok(seen)) => seen,
-        Ok(Err(trouble)) => return not_done(&trouble),
+        Ok(Err(problem)) => return not_done(&problem),
         Err(error) => return fail(error),
     };
     match seen.lease {
@@ -63,7 +63,7 @@ pub(super) async fn break_lease(arguments: &BreakArguments) -> ExitCode {
             "The lease is broken; it is held for {} still, then anybody can win it.\n",
             format_duration(left)
         )),
-        Ok(Err(trouble)) => return not_done(&trouble),
+        Ok(Err(problem)) => return not_done(&problem),
         Err(error) => return fail(error),
     }
     ExitCode::SUCCESS
@@ -96,8 +96,8 @@ fn consequences(election: &str, seen: &Snapshot, period: Option<Duration>) -> St
     }
 }
 
-fn not_done(trouble: &Trouble) -> ExitCode {
-    let told = printable(&trouble.detail);
-    complaint::print(format_args!("tenure: {}: {told}\n", class_name(trouble.class)));
+fn not_done(problem: &Problem) -> ExitCode {
+    let told = printable(&problem.detail);
+    complaint::print(format_args!("tenure: {}: {told}\n", class_name(problem.class)));
     ExitCode::from(NOT_DONE)
 }

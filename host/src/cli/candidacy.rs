@@ -115,7 +115,7 @@ impl Candidacy {
                 reported.notify_one();
             })
             .on_event(move |mut event| {
-                if let Event::Trouble { detail, .. } = &mut event {
+                if let Event::Problem { detail, .. } = &mut event {
                     *detail = vocabulary.translate(detail);
                 }
                 happened.happened(&event, told_at.now());

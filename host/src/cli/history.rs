@@ -106,7 +106,7 @@ mod tests {
             schedule: None,
             history: leaders.iter().skip(1).cloned().collect(),
             changes,
-            heir: None,
+            successor: None,
             asked_at: 100 * SECOND,
         }
     }

@@ -105,7 +105,7 @@ impl Log {
                     "{missing} {} were left out of the log: its reader was too slow",
                     room.whose
                 );
-                self.send(now, &Event::Trouble { class: "log", detail }, room);
+                self.send(now, &Event::Problem { class: "log", detail }, room);
             }
         }
         let room = match event {

@@ -37,7 +37,7 @@ pub(super) async fn look(arguments: &LookArguments) -> Result<Look, ExitCode> {
     let before = now();
     match component.inspect().await {
         Ok(Ok(snapshot)) => Ok(Look { election, snapshot, configuration, within: (before, now()) }),
-        Ok(Err(trouble)) => Err(could_not_ask(&election, &trouble, arguments.json)),
+        Ok(Err(problem)) => Err(could_not_ask(&election, &problem, arguments.json)),
         Err(error) => Err(fail(error)),
     }
 }

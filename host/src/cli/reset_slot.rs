@@ -7,7 +7,7 @@ use super::look::NO_ELECTION;
 use super::{UNUSABLE, consent, fail, say};
 use crate::clock::{BootClock, Clock};
 use crate::component::ElectionComponent;
-use crate::contract::{Event, LeaseState, Memory, Report, Snapshot, Standing, Started, Trouble};
+use crate::contract::{Event, LeaseState, Problem, Report, Role, Snapshot, Started, State};
 use crate::runner::{class_name, rfc3339};
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -98,13 +98,13 @@ impl Operator {
     /// Contends until it leads, has the slot forgotten as long as it leads, and leaves.
     async fn lead_and_reset(&self, patience: Duration) -> Result<(), Stop> {
         let end = self.clock.now() + patience;
-        let (mut memory, mut leads) = (None::<Memory>, false);
+        let (mut state, mut leads) = (None::<State>, false);
         while self.clock.now() < end {
             let began = self.clock.now();
             let asked = leads;
-            let report = self.step(memory, asked.then_some(Event::ResetSlot)).await?;
-            leads = matches!(report.standing, Standing::Leading(_));
-            memory = Some(report.memory);
+            let report = self.step(state, asked.then_some(Event::ResetSlot)).await?;
+            leads = matches!(report.role, Role::Leading(_));
+            state = Some(report.state);
             // A step that renews, or whose write is in doubt, has not done it yet.
             if asked && ahead(&self.look().await?).is_none() {
                 break;
@@ -112,28 +112,28 @@ impl Operator {
             let pause = if leads { PAUSE } else { report.again_in };
             self.clock.sleep_until(began + pause).await;
         }
-        self.leave(memory).await
+        self.leave(state).await
     }
 
-    async fn leave(&self, mut memory: Option<Memory>) -> Result<(), Stop> {
+    async fn leave(&self, mut state: Option<State>) -> Result<(), Stop> {
         let end = self.clock.now() + PATIENCE;
         while self.clock.now() < end {
             let began = self.clock.now();
-            let report = self.step(memory, Some(Event::Leave(None))).await?;
-            if report.standing == Standing::Left {
+            let report = self.step(state, Some(Event::Leave(None))).await?;
+            if report.role == Role::Left {
                 break;
             }
-            memory = Some(report.memory);
+            state = Some(report.state);
             self.clock.sleep_until(began + report.again_in).await;
         }
         Ok(())
     }
 
-    async fn step(&self, memory: Option<Memory>, event: Option<Event>) -> Result<Report, Stop> {
-        let report = self.component.step(memory.as_ref(), self.clock.now(), event).await;
+    async fn step(&self, state: Option<State>, event: Option<Event>) -> Result<Report, Stop> {
+        let report = self.component.step(state.as_ref(), self.clock.now(), event).await;
         let report = report.map_err(failed)?;
-        for trouble in &report.trouble {
-            complaint::print(format_args!("tenure: {}\n", told(trouble)));
+        for problem in &report.problems {
+            complaint::print(format_args!("tenure: {}\n", told(problem)));
         }
         Ok(report)
     }
@@ -162,10 +162,10 @@ fn failed(error: impl std::fmt::Display) -> Stop {
     Stop::Failed(error.to_string())
 }
 
-fn refused(trouble: Trouble) -> Stop {
-    Stop::Failed(told(&trouble))
+fn refused(problem: Problem) -> Stop {
+    Stop::Failed(told(&problem))
 }
 
-fn told(trouble: &Trouble) -> String {
-    format!("{}: {}", class_name(trouble.class), printable(&trouble.detail))
+fn told(problem: &Problem) -> String {
+    format!("{}: {}", class_name(problem.class), printable(&problem.detail))
 }

@@ -1,4 +1,4 @@
-//! SIGTERM, SIGINT and SIGHUP: the first one asks, the second one insists. SIGUSR1 asks for the standing.
+//! SIGTERM, SIGINT and SIGHUP: the first one asks, the second one insists. SIGUSR1 asks for the status.
 
 use std::io;
 #[cfg(unix)]
@@ -79,7 +79,7 @@ impl Signals {
     }
 }
 
-/// The signal that asks for the standing. Where there is none, it never comes.
+/// The signal that asks for the status. Where there is none, it never comes.
 pub(super) struct StatusSignal {
     #[cfg(unix)]
     user: tokio::signal::unix::Signal,

@@ -39,7 +39,7 @@ pub(super) async fn on_signal(
 /// What a candidate is, in few words.
 pub(super) fn words(summary: &Summary) -> String {
     let term = |term: u64| format!("term {term}");
-    match (summary.standing, &summary.leader) {
+    match (summary.role, &summary.leader) {
         ("leading", Some(leader)) => format!("leading, {}", term(leader.term)),
         ("following", Some(leader)) => {
             format!("following {}, {}", printable(&leader.name), term(leader.term))
@@ -59,16 +59,16 @@ fn text(summary: &Summary) -> String {
     row("candidate", &summary.candidate);
     let left = summary.valid_for_ms.map(Duration::from_millis);
     let left = left.map(|left| format!(", valid for {:.1} s", left.as_secs_f64()));
-    row("standing", &(words(summary) + &left.unwrap_or_default()));
+    row("role", &(words(summary) + &left.unwrap_or_default()));
     row("last turn", &summary.turn.as_ref().map_or_else(|| "none yet".to_owned(), turn));
-    let trouble = summary.trouble.as_ref().map(|told| format!("{}: {}", told.class, told.detail));
+    let problem = summary.problem.as_ref().map(|told| format!("{}: {}", told.class, told.detail));
     let failing = (summary.failed_turns > 0).then(|| match summary.failed_turns {
         1 => "the last turn did not succeed".to_owned(),
         turns => format!("the last {turns} turns did not succeed"),
     });
-    let troubles: Vec<_> = failing.into_iter().chain(trouble).collect();
-    let troubles = if troubles.is_empty() { "none".to_owned() } else { troubles.join("; ") };
-    row("trouble", &troubles);
+    let problems: Vec<_> = failing.into_iter().chain(problem).collect();
+    let problems = if problems.is_empty() { "none".to_owned() } else { problems.join("; ") };
+    row("problem", &problems);
     if !summary.running {
         row("loop", "it stands still");
     }
@@ -98,7 +98,7 @@ mod tests {
         Summary {
             election: "jobs/a".to_owned(),
             candidate: "ada".to_owned(),
-            standing: match value["standing"].as_str().unwrap() {
+            role: match value["role"].as_str().unwrap() {
                 "leading" => "leading",
                 "following" => "following",
                 _ => "undecided",
@@ -107,7 +107,7 @@ mod tests {
             valid_for_ms: value["valid_for_ms"].as_u64(),
             turn: None,
             failed_turns: 0,
-            trouble: None,
+            problem: None,
             running: true,
             begun: true,
         }
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn a_leader_is_told_with_what_is_left() {
-        let leading = json!({ "standing": "leading", "leader": "ada", "valid_for_ms": 11_250 });
+        let leading = json!({ "role": "leading", "leader": "ada", "valid_for_ms": 11_250 });
         let mut summary = summary(&leading);
         summary.turn = Some(LastTurn {
             slot: "2026-11-20T08:36:55Z".to_owned(),
@@ -128,15 +128,15 @@ mod tests {
             text(&summary),
             "election   jobs/a\n\
              candidate  ada\n\
-             standing   leading, term 7, valid for 11.2 s\n\
+             role       leading, term 7, valid for 11.2 s\n\
              last turn  2026-11-20T08:36:55Z succeeded after 12 ms\n\
-             trouble    none\n"
+             problem    none\n"
         );
     }
 
     #[test]
-    fn turns_that_fail_are_a_trouble() {
-        let leading = json!({ "standing": "leading", "leader": "ada", "valid_for_ms": 11_250 });
+    fn turns_that_fail_are_a_problem() {
+        let leading = json!({ "role": "leading", "leader": "ada", "valid_for_ms": 11_250 });
         let mut summary = summary(&leading);
         summary.failed_turns = 3;
         summary.turn = Some(LastTurn {
@@ -149,22 +149,22 @@ mod tests {
         let told = text(&summary);
         let turn = "last turn  2026-11-20T08:36:55Z failed after 12 ms: no paper\n";
         assert!(told.contains(turn), "{told}");
-        assert!(told.ends_with("trouble    the last 3 turns did not succeed\n"), "{told}");
-        summary.trouble = Some(crate::server::Told { class: "refused", detail: "look".to_owned() });
+        assert!(told.ends_with("problem    the last 3 turns did not succeed\n"), "{told}");
+        summary.problem = Some(crate::server::Told { class: "refused", detail: "look".to_owned() });
         summary.failed_turns = 1;
         let told = text(&summary);
-        let trouble = "trouble    the last turn did not succeed; refused: look\n";
-        assert!(told.ends_with(trouble), "{told}");
+        let problem = "problem    the last turn did not succeed; refused: look\n";
+        assert!(told.ends_with(problem), "{told}");
     }
 
     #[test]
     fn whoever_does_not_lead_says_whom_it_follows() {
-        let mut followed = summary(&json!({ "standing": "following", "leader": "b\n" }));
+        let mut followed = summary(&json!({ "role": "following", "leader": "b\n" }));
         followed.running = false;
         let text = text(&followed);
-        assert!(text.contains("standing   following b\\n, term 7\n"), "{text}");
+        assert!(text.contains("role       following b\\n, term 7\n"), "{text}");
         assert!(text.contains("last turn  none yet\n"), "{text}");
         assert!(text.ends_with("loop       it stands still\n"), "{text}");
-        assert_eq!(words(&summary(&json!({ "standing": "" }))), "nobody is known to lead");
+        assert_eq!(words(&summary(&json!({ "role": "" }))), "nobody is known to lead");
     }
 }

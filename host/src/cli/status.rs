@@ -9,7 +9,7 @@ use super::look::{Look, look};
 use super::text::{broken, columns};
 use super::{UNUSABLE, fail, print};
 use crate::contract::{
-    Finished, Incumbent, LastSlot, LeaseState, Outcome, Snapshot, Started, Trouble,
+    Finished, Incumbent, LastSlot, LeaseState, Outcome, Problem, Snapshot, Started,
 };
 use crate::runner::{class_name, rfc3339};
 use crate::settings::names;
@@ -55,16 +55,16 @@ pub(super) fn complain(complaints: &[Complaint], json: bool) -> ExitCode {
     ExitCode::from(UNUSABLE)
 }
 
-pub(super) fn could_not_ask(election: &str, trouble: &Trouble, json: bool) -> ExitCode {
-    let class = class_name(trouble.class);
-    let meaning = here::meaning(trouble.class);
+pub(super) fn could_not_ask(election: &str, problem: &Problem, json: bool) -> ExitCode {
+    let class = class_name(problem.class);
+    let meaning = here::meaning(problem.class);
     if json {
-        let here = [Remark { class: "standing", detail: meaning.to_owned() }];
-        let trouble = json!({ "class": class, "detail": trouble.detail });
-        let object = json!({ "election": election, "trouble": trouble, "here": here });
+        let here = [Remark { class: "role", detail: meaning.to_owned() }];
+        let problem = json!({ "class": class, "detail": problem.detail });
+        let object = json!({ "election": election, "problem": problem, "here": here });
         print(&json_text(&object));
     }
-    let detail = printable(&trouble.detail);
+    let detail = printable(&problem.detail);
     fail(format_args!(
         "{election} could not be looked at ({class}): {detail}\n\
          here: {meaning}\n\
@@ -242,7 +242,7 @@ mod tests {
             schedule: None,
             history: Vec::new(),
             changes: 0,
-            heir: None,
+            successor: None,
             asked_at: 65 * SECOND,
         }
     }

@@ -30,7 +30,7 @@ const LONGEST: usize = 64 * 1024;
 /// How often it is asked what became of an order.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// How long an order may take: a turn may end in its grace, an heir has to come forward.
+/// How long an order may take: a turn may end in its grace, a successor has to announce itself.
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// What is ordered.
@@ -83,7 +83,7 @@ pub(super) async fn steer(verb: &Verb, target: &TargetArguments) -> ExitCode {
                 Ok((at, leader)) => (at, Some(leader)),
                 Err(why) => return fail(why),
             },
-            Ok(Err(trouble)) => return fail(printable(&trouble.detail)),
+            Ok(Err(problem)) => return fail(printable(&problem.detail)),
             Err(error) => return fail(error),
         },
         (None, None) => return ExitCode::from(UNUSABLE),

@@ -106,7 +106,7 @@ impl Bulletin {
 fn status(summaries: &[Summary]) -> String {
     let one = |summary: &Summary| {
         let words = standing::words(summary);
-        match &summary.trouble {
+        match &summary.problem {
             Some(told) => format!("{words}; {}: {}", told.class, printable(&told.detail)),
             None => words,
         }
@@ -241,16 +241,16 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn summary(election: &str, standing: &'static str, begun: bool) -> Summary {
+    fn summary(election: &str, role: &'static str, begun: bool) -> Summary {
         Summary {
             election: election.to_owned(),
             candidate: "ada".to_owned(),
-            standing,
+            role,
             leader: None,
             valid_for_ms: None,
             turn: None,
             failed_turns: 0,
-            trouble: None,
+            problem: None,
             running: true,
             begun,
         }
@@ -265,7 +265,7 @@ mod tests {
         assert_eq!(first, format!("STATUS=a/a: {nobody} | b/b: {nobody}"));
         both[1].begun = true;
         assert_eq!(bulletin.next(&both, false, SECOND).as_deref(), Some("READY=1"));
-        both[1].standing = "following";
+        both[1].role = "following";
         let changed = bulletin.next(&both, true, SECOND).unwrap();
         let status = format!("STATUS=a/a: {nobody} | b/b: following somebody");
         assert_eq!(changed, format!("STOPPING=1\n{status}"));
@@ -294,7 +294,7 @@ mod tests {
         only.leader = None;
         assert_eq!(status(&[only.clone()]), "it has left the election");
         let detail = format!("line\nREADY=1{}", "x".repeat(500));
-        only.trouble = Some(crate::server::Told { class: "unreachable", detail });
+        only.problem = Some(crate::server::Told { class: "unreachable", detail });
         let status = status(&[only]);
         assert!(!status.contains('\n') && status.starts_with("it has left"), "{status}");
         assert_eq!(status.chars().count(), LONGEST);

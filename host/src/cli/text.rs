@@ -122,7 +122,7 @@ fn words(event: &Event) -> Option<(Style, &'static str, String)> {
             (YELLOW, "stood down", format!("term {term}, {reason}"))
         }
         Event::Ordered { order } => (YELLOW, "ordered", order.clone()),
-        Event::Trouble { class, detail } => (RED, "trouble", format!("{class}: {detail}")),
+        Event::Problem { class, detail } => (RED, "problem", format!("{class}: {detail}")),
         Event::Handler { line, stream: Stream::Stdout } => (DIM, "handler", line.clone()),
         Event::Handler { line, stream: Stream::Stderr } => (DIM, "handler", format!("! {line}")),
         Event::Stopped => (PLAIN, "stopped", String::new()),

@@ -9,7 +9,7 @@ use super::places::{Place, Urgency};
 use super::surroundings::{Carrier, Surroundings};
 use crate::clock::{Clock, Reading};
 use crate::compose::LEADER_HANDLER;
-use crate::contract::{Complaint, Event, Memory, Needs, Report, Snapshot, Standing, Trouble};
+use crate::contract::{Complaint, Event, Needs, Problem, Report, Role, Snapshot, State};
 use crate::egress::{
     AllowList, Answers, Authorities, Budget, Clients, Gate, InvalidOrigin, Policy,
 };
@@ -93,8 +93,8 @@ fn nanoseconds(duration: Duration) -> u64 {
 fn count_from_earlier(report: &mut types::Report, by: Duration) {
     let by = nanoseconds(by);
     let later = |span: &mut u64| *span = span.saturating_add(by);
-    if let Standing::Leading(tenancy) = &mut report.standing {
-        later(&mut tenancy.valid_for);
+    if let Role::Leading(leadership) = &mut report.role {
+        later(&mut leadership.valid_for);
     }
     if let Some(turn) = &mut report.run {
         later(&mut turn.valid_for);
@@ -226,14 +226,14 @@ impl ElectionComponent {
     ///
     /// # Errors
     ///
-    /// When the component trapped or broke its contract. Its memory is void then.
+    /// When the component trapped or broke its contract. Its state is void then.
     pub async fn step(
         &self,
-        memory: Option<&Memory>,
+        state: Option<&State>,
         elapsed: Duration,
         event: Option<Event>,
     ) -> Result<Report, ComponentError> {
-        let memory = memory.map(Memory::as_bytes);
+        let state = state.map(State::as_bytes);
         let asked = self.clock.now();
         let urgency = self.urgency(asked);
         self.last().waited = None;
@@ -247,7 +247,7 @@ impl ElectionComponent {
             // a step that waited and judged it in one that did not, and would then not wait out
             // what has to be waited out.
             late = self.clock.now().saturating_sub(asked);
-            (memory, nanoseconds(elapsed.saturating_add(late)), event)
+            (state, nanoseconds(elapsed.saturating_add(late)), event)
         };
         let result = self.call_at(place, &self.functions.step, arguments).await;
         let mut report: types::Report = match result {
@@ -257,22 +257,22 @@ impl ElectionComponent {
                 return Err(error);
             }
         };
-        self.last().leads_until = match &report.standing {
-            Standing::Leading(tenancy) => {
-                Some((asked + late).saturating_add(Duration::from_nanos(tenancy.valid_for)))
+        self.last().leads_until = match &report.role {
+            Role::Leading(leadership) => {
+                Some((asked + late).saturating_add(Duration::from_nanos(leadership.valid_for)))
             }
             _ => None,
         };
         count_from_earlier(&mut report, late);
         Ok(Report {
-            memory: Memory::new(report.memory),
-            standing: report.standing,
+            state: State::new(report.state),
+            role: report.role,
             ending: report.ending,
             renewed: report.renewed,
             wind_down: report.wind_down,
-            heir: report.heir,
+            successor: report.successor,
             run: report.run,
-            trouble: report.trouble,
+            problems: report.problems,
             exchanges: report.exchanges,
             again_in: Duration::from_nanos(report.again_in),
         })
@@ -300,8 +300,8 @@ impl ElectionComponent {
     /// # Errors
     ///
     /// The inner one when the service could not be asked.
-    pub async fn inspect(&self) -> Result<Result<Snapshot, Trouble>, ComponentError> {
-        let (answer,): (Result<Snapshot, Trouble>,) =
+    pub async fn inspect(&self) -> Result<Result<Snapshot, Problem>, ComponentError> {
+        let (answer,): (Result<Snapshot, Problem>,) =
             self.call(&self.functions.inspect, ()).await?;
         Ok(answer)
     }
@@ -315,9 +315,9 @@ impl ElectionComponent {
     pub async fn break_lease(
         &self,
         period: Option<Duration>,
-    ) -> Result<Result<Duration, Trouble>, ComponentError> {
+    ) -> Result<Result<Duration, Problem>, ComponentError> {
         let period = period.map(nanoseconds);
-        let (answer,): (Result<u64, Trouble>,) =
+        let (answer,): (Result<u64, Problem>,) =
             self.call(&self.functions.break_lease, (period,)).await?;
         Ok(answer.map(Duration::from_nanos))
     }

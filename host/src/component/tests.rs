@@ -5,7 +5,7 @@ mod many;
 use super::{CheckError, ElectionComponent, Engine, Network, NetworkFailure, Surroundings};
 use crate::clock::virtual_time::VirtualClock;
 use crate::clock::{BootClock, Clock};
-use crate::contract::{Event, LeaseState, Memory, Standing};
+use crate::contract::{Event, LeaseState, Role, State};
 use crate::handler::BoxFuture;
 use crate::settings::{Settings, names};
 use bytes::Bytes;
@@ -62,17 +62,17 @@ async fn it_is_elected_seen_and_leaves() {
     assert_eq!((before.lease, before.incumbent), (LeaseState::Absent, None));
 
     let mut report = component.step(None, clock.now(), None).await.unwrap();
-    while !matches!(report.standing, Standing::Leading(_)) {
+    while !matches!(report.role, Role::Leading(_)) {
         clock.sleep_until(clock.now() + report.again_in).await;
-        report = component.step(Some(&report.memory), clock.now(), None).await.unwrap();
+        report = component.step(Some(&report.state), clock.now(), None).await.unwrap();
     }
     let during = component.inspect().await.unwrap().unwrap();
     assert_eq!(during.lease, LeaseState::Leased);
     assert_eq!(during.incumbent.unwrap().name, "a");
 
     let left =
-        component.step(Some(&report.memory), clock.now(), Some(Event::Leave(None))).await.unwrap();
-    assert_eq!(left.standing, Standing::Left);
+        component.step(Some(&report.state), clock.now(), Some(Event::Leave(None))).await.unwrap();
+    assert_eq!(left.role, Role::Left);
     let after = component.inspect().await.unwrap().unwrap();
     assert_eq!(after.lease, LeaseState::Available);
 }
@@ -83,7 +83,7 @@ async fn a_lease_can_be_broken() {
     let (component, clock) = component(settings(&store));
     component.check().await.unwrap();
     let report = component.step(None, clock.now(), None).await.unwrap();
-    assert!(report.trouble.is_empty(), "{:?}", report.trouble);
+    assert!(report.problems.is_empty(), "{:?}", report.problems);
     let rest = component.break_lease(Some(Duration::ZERO)).await.unwrap().unwrap();
     assert_eq!(rest, Duration::ZERO);
     assert_eq!(component.inspect().await.unwrap().unwrap().lease, LeaseState::Broken);
@@ -94,8 +94,8 @@ async fn nothing_is_sent_before_the_check() {
     let store = store().await;
     let (component, clock) = component(settings(&store));
     let report = component.step(None, clock.now(), None).await.unwrap();
-    assert_eq!(report.standing, Standing::Undecided);
-    assert_eq!(report.trouble.len(), 1, "{:?}", report.trouble);
+    assert_eq!(report.role, Role::Undecided);
+    assert_eq!(report.problems.len(), 1, "{:?}", report.problems);
     assert!(component.inspect().await.unwrap().is_err());
 }
 
@@ -127,8 +127,8 @@ fn surroundings(network: impl Network + 'static, seed: u64) -> Surroundings {
     }
 }
 
-/// The memory of a candidate that has found nobody to lead.
-fn first_memory(engine: &Engine, seed: u64) -> Memory {
+/// The state of a candidate that has found nobody to lead.
+fn first_state(engine: &Engine, seed: u64) -> State {
     VirtualClock::run(async |clock| {
         let network = Wireless(Mutex::new(Service::new(vec![Account::emulator()], 1)));
         let settings = Settings::new()
@@ -138,17 +138,17 @@ fn first_memory(engine: &Engine, seed: u64) -> Memory {
         let component = ElectionComponent::new(engine, settings, &clock).unwrap();
         let component = component.in_surroundings(surroundings(network, seed));
         let report = component.step(None, clock.now(), None).await.unwrap();
-        assert!(report.trouble.is_empty(), "{:?}", report.trouble);
-        report.memory
+        assert!(report.problems.is_empty(), "{:?}", report.problems);
+        report.state
     })
 }
 
 #[test]
 fn in_surroundings_of_its_own_a_run_repeats_exactly() {
     let engine = Engine::new().unwrap().uninterrupted();
-    let memory = first_memory(&engine, 7);
-    assert_eq!(memory, first_memory(&engine, 7));
-    assert_ne!(memory, first_memory(&engine, 8));
+    let state = first_state(&engine, 7);
+    assert_eq!(state, first_state(&engine, 7));
+    assert_ne!(state, first_state(&engine, 8));
 }
 
 #[tokio::test]
@@ -165,25 +165,25 @@ async fn an_event_of_a_step_that_could_not_be_made_comes_first_in_the_next_one()
 
     write("AccountName=");
     let undone = component.step(None, clock.now(), Some(Event::Pause)).await.unwrap();
-    assert_eq!(undone.trouble.len(), 1, "{:?}", undone.trouble);
+    assert_eq!(undone.problems.len(), 1, "{:?}", undone.problems);
     assert!(undone.exchanges.is_empty());
 
     write(&store.connection_string());
-    let done = component.step(Some(&undone.memory), clock.now(), None).await.unwrap();
-    assert!(done.trouble.is_empty(), "{:?}", done.trouble);
+    let done = component.step(Some(&undone.state), clock.now(), None).await.unwrap();
+    assert!(done.problems.is_empty(), "{:?}", done.problems);
     let asked: Vec<_> = done.exchanges.iter().map(|exchange| exchange.what.as_str()).collect();
-    assert_eq!(asked, ["look at blob"], "it was paused");
+    assert_eq!(asked, ["read blob"], "it was paused");
 
     write("AccountName=");
     let event = Some(Event::Resume);
-    let resumed = component.step(Some(&done.memory), clock.now(), event).await.unwrap();
-    assert!(resumed.trouble[0].detail.contains("What was read before is used"), "{resumed:?}");
+    let resumed = component.step(Some(&done.state), clock.now(), event).await.unwrap();
+    assert!(resumed.problems[0].detail.contains("What was read before is used"), "{resumed:?}");
     let mut report = resumed;
-    while !matches!(report.standing, Standing::Leading(_)) {
+    while !matches!(report.role, Role::Leading(_)) {
         clock.sleep_until(clock.now() + report.again_in).await;
-        report = component.step(Some(&report.memory), clock.now(), None).await.unwrap();
+        report = component.step(Some(&report.state), clock.now(), None).await.unwrap();
     }
     let left =
-        component.step(Some(&report.memory), clock.now(), Some(Event::Leave(None))).await.unwrap();
-    assert_eq!(left.standing, Standing::Left);
+        component.step(Some(&report.state), clock.now(), Some(Event::Leave(None))).await.unwrap();
+    assert_eq!(left.role, Role::Left);
 }

@@ -21,7 +21,7 @@ use http_body_util::{BodyExt, Full};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
-use tenure_guest::election::{self, Failure, FailureKind, Timestamp, TurnId};
+use tenure_core::{Failure, FailureKind, Timestamp, TurnId};
 use tenure_guest::webhook::{Call, Target, wanted};
 use tokio::time::timeout;
 use wasmtime_wasi_http::{Error, RequestOptions, WasiBody};
@@ -98,9 +98,9 @@ impl fmt::Debug for WebhookHandler {
 }
 
 /// The same turn, as the core knows it.
-fn known(turn: Turn) -> (election::Turn, TurnId) {
+fn known(turn: Turn) -> (tenure_core::Turn, TurnId) {
     let id = TurnId { election: turn.election, key: turn.key };
-    let turn = election::Turn {
+    let turn = tenure_core::Turn {
         term: turn.term,
         slot: Timestamp(turn.slot),
         value: turn.value,

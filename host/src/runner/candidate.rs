@@ -7,7 +7,7 @@ use super::turn::{RunningTurn, STUBBORN};
 use super::{Elector, Runner, STEP_LIMIT, Step};
 use crate::clock::Clock;
 use crate::component::ComponentError;
-use crate::contract::{Event as Word, Memory, Outcome, Report, Standing, TroubleClass, Turn};
+use crate::contract::{Event as Word, Outcome, ProblemClass, Report, Role, State, Turn};
 use crate::handler::TurnEnd;
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -22,7 +22,7 @@ const LEAVE_LIMIT: Duration = Duration::from_secs(10);
 /// A candidate between two events.
 pub(super) struct Candidate<'a, E, C> {
     pub(super) runner: &'a Runner<E, C>,
-    memory: Option<Memory>,
+    state: Option<State>,
     /// To be told to the elector in the next step.
     word: Option<Word>,
     /// To be told after that, one in each step.
@@ -47,7 +47,7 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
         let ready = runner.is_ready();
         Self {
             runner,
-            memory: None,
+            state: None,
             word: None,
             // With the first step, so that it does not contend meanwhile.
             orders: (!ready).then_some(Word::Pause).into_iter().collect(),
@@ -85,7 +85,7 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
     }
 
     fn tell_work(&self, detail: String) {
-        self.tell(Event::Trouble { class: class_name(TroubleClass::Work), detail });
+        self.tell(Event::Problem { class: class_name(ProblemClass::Work), detail });
     }
 
     pub(super) fn is_leaving(&self) -> bool {
@@ -104,7 +104,7 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
                 "the handler did not stop within {LEAVE_LIMIT:?}, so the lease is not released; it \
                  runs out by itself"
             )),
-            None => self.tell(Event::component_trouble(format!(
+            None => self.tell(Event::component_problem(format!(
                 "the election could not be left within {LEAVE_LIMIT:?}; the lease, if it is held, \
                  runs out by itself"
             ))),
@@ -126,7 +126,7 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
     pub(super) fn next_step(&mut self) -> Option<Step<'a>> {
         // A new candidate, made by the failure of the last one: it must not win anything while
         // the turn of the last one may still run.
-        if self.memory.is_none() && self.turn.is_some() {
+        if self.state.is_none() && self.turn.is_some() {
             return None;
         }
         let due = self.now() >= self.next;
@@ -140,23 +140,23 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
                 Some(Word::TurnEnded(outcome)) => Some(outcome),
                 _ => None,
             };
-            return Some(self.runner.step(self.memory.clone(), Some(Word::Leave(outcome))));
+            return Some(self.runner.step(self.state.clone(), Some(Word::Leave(outcome))));
         }
         // One that begins anew, after a failure, is told when it is its time.
-        let told = due || self.memory.is_some();
+        let told = due || self.state.is_some();
         let word = match self.word.take() {
             None if told => self.orders.pop_front(),
             word => word,
         };
-        (due || word.is_some()).then(|| self.runner.step(self.memory.clone(), word))
+        (due || word.is_some()).then(|| self.runner.step(self.state.clone(), word))
     }
 
     /// When the loop must wake up even if nothing happens.
     pub(super) fn wake_at(&self, stepping: bool) -> Duration {
         let turn = self.turn.as_ref().and_then(RunningTurn::wake_at);
-        let waits = stepping || (self.memory.is_none() && self.turn.is_some());
+        let waits = stepping || (self.state.is_none() && self.turn.is_some());
         let step = (!waits).then_some(self.next);
-        let told = !waits && !self.orders.is_empty() && self.memory.is_some();
+        let told = !waits && !self.orders.is_empty() && self.state.is_some();
         let step = if told { Some(self.now()) } else { step };
         [turn, step, self.give_up_at()]
             .into_iter()
@@ -243,8 +243,8 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
         }
         let elapsed = now.saturating_sub(turn.started);
         self.tell(Event::turn_ended(&turn.turn, &end, elapsed));
-        // Without memory it was the turn of an earlier candidate.
-        if self.memory.is_some() {
+        // Without state it was the turn of an earlier candidate.
+        if self.state.is_some() {
             self.word = Some(Word::TurnEnded(end.outcome()));
         }
     }
@@ -254,10 +254,10 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
         let report = match result {
             Ok(report) => report,
             Err(error) => {
-                self.tell(Event::component_trouble(error.to_string()));
+                self.tell(Event::component_problem(error.to_string()));
                 self.narrator.forget(&*events);
                 self.stop_turn();
-                self.memory = None;
+                self.state = None;
                 self.word = None;
                 self.orders.clear();
                 self.orders.extend(self.is_held().then_some(Word::Pause));
@@ -276,22 +276,22 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
         }
         (self.runner.reports)(&report, taken_at);
         self.narrator.tell(&report, self.now().saturating_sub(taken_at), &*events);
-        self.memory = Some(report.memory);
+        self.state = Some(report.state);
         self.next = taken_at + report.again_in;
-        self.left = report.standing == Standing::Left;
+        self.left = report.role == Role::Left;
         if let Some(turn) = report.run {
             self.start(turn, taken_at);
         }
-        if let (Standing::Leading(tenancy), Some(turn)) = (&report.standing, &mut self.turn)
-            && turn.turn.term == tenancy.term
+        if let (Role::Leading(leadership), Some(turn)) = (&report.role, &mut self.turn)
+            && turn.turn.term == leadership.term
         {
-            turn.extend(taken_at + Duration::from_nanos(tenancy.valid_for));
+            turn.extend(taken_at + Duration::from_nanos(leadership.valid_for));
         }
     }
 
     fn start(&mut self, turn: Turn, taken_at: Duration) {
         if self.turn.is_some() {
-            self.tell(Event::component_trouble("a turn was ordered while another one runs"));
+            self.tell(Event::component_problem("a turn was ordered while another one runs"));
             return;
         }
         let now = self.now();

@@ -1,7 +1,7 @@
 //! Who decides for the runner.
 
 use crate::component::{ComponentError, ElectionComponent};
-use crate::contract::{Event, Memory, Report};
+use crate::contract::{Event, Report, State};
 use std::time::Duration;
 
 /// Decides and does what is due in an election: the election component, or what plays its part.
@@ -9,7 +9,7 @@ pub trait Elector: Send + Sync {
     /// One step, as the WIT's `election.step`. Never called twice at a time.
     fn step(
         &self,
-        memory: Option<Memory>,
+        state: Option<State>,
         elapsed: Duration,
         event: Option<Event>,
     ) -> impl Future<Output = Result<Report, ComponentError>> + Send;
@@ -24,11 +24,11 @@ pub trait Elector: Send + Sync {
 impl Elector for ElectionComponent {
     async fn step(
         &self,
-        memory: Option<Memory>,
+        state: Option<State>,
         elapsed: Duration,
         event: Option<Event>,
     ) -> Result<Report, ComponentError> {
-        ElectionComponent::step(self, memory.as_ref(), elapsed, event).await
+        ElectionComponent::step(self, state.as_ref(), elapsed, event).await
     }
 
     fn waited(&self) -> Option<Duration> {

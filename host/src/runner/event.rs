@@ -1,6 +1,6 @@
 //! What a runner tells while it runs.
 
-use crate::contract::{EndingReason, TroubleClass, Turn};
+use crate::contract::{EndingReason, ProblemClass, Turn};
 use crate::handler::{Stream, TurnEnd};
 use chrono::{DateTime, SecondsFormat};
 use serde::Serialize;
@@ -77,8 +77,8 @@ pub enum Event {
         reason: &'static str,
     },
     /// Something went wrong. The candidate goes on.
-    Trouble {
-        /// The class of the WIT's `trouble`, or `component`: the component itself failed.
+    Problem {
+        /// The class of the WIT's `problem`, or `component`: the component itself failed.
         class: &'static str,
         /// What happened, and what to do about it.
         detail: String,
@@ -122,9 +122,9 @@ impl Event {
         }
     }
 
-    /// A trouble that the component did not tell, since it is its own.
-    pub(super) fn component_trouble(detail: impl Into<String>) -> Self {
-        Self::Trouble { class: "component", detail: detail.into() }
+    /// A problem that the component did not report, since it is its own.
+    pub(super) fn component_problem(detail: impl Into<String>) -> Self {
+        Self::Problem { class: "component", detail: detail.into() }
     }
 }
 
@@ -139,19 +139,19 @@ pub(super) fn reason(reason: EndingReason) -> &'static str {
     }
 }
 
-/// The name of a class of trouble, as the WIT spells it.
-pub fn class_name(class: TroubleClass) -> &'static str {
+/// The name of a class of problem, as the WIT spells it.
+pub fn class_name(class: ProblemClass) -> &'static str {
     match class {
-        TroubleClass::Configuration => "configuration",
-        TroubleClass::Refused => "refused",
-        TroubleClass::Clock => "clock",
-        TroubleClass::Unreachable => "unreachable",
-        TroubleClass::Unavailable => "unavailable",
-        TroubleClass::Nonsense => "nonsense",
-        TroubleClass::LeaseLost => "lease-lost",
-        TroubleClass::Schedule => "schedule",
-        TroubleClass::Work => "work",
-        TroubleClass::Order => "order",
+        ProblemClass::Configuration => "configuration",
+        ProblemClass::Refused => "refused",
+        ProblemClass::Clock => "clock",
+        ProblemClass::Unreachable => "unreachable",
+        ProblemClass::Unavailable => "unavailable",
+        ProblemClass::Nonsense => "nonsense",
+        ProblemClass::LeaseLost => "lease-lost",
+        ProblemClass::Schedule => "schedule",
+        ProblemClass::Work => "work",
+        ProblemClass::Order => "order",
     }
 }
 

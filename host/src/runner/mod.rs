@@ -18,7 +18,7 @@ pub use order::Order;
 
 use crate::clock::Clock;
 use crate::component::ComponentError;
-use crate::contract::{Event as Word, Memory, Report};
+use crate::contract::{Event as Word, Report, State};
 use crate::handler::{BoxFuture, Handler, TurnEnd};
 use candidate::Candidate;
 use std::pin::pin;
@@ -168,10 +168,10 @@ impl<E: Elector, C: Clock> Runner<E, C> {
     }
 
     /// A step, and the limit that only a broken component meets.
-    fn step(&self, memory: Option<Memory>, word: Option<Word>) -> Step<'_> {
+    fn step(&self, state: Option<State>, word: Option<Word>) -> Step<'_> {
         let taken_at = self.clock.now();
         let future = async move {
-            let mut step = pin!(self.elector.step(memory, taken_at, word));
+            let mut step = pin!(self.elector.step(state, taken_at, word));
             let mut limit = taken_at + STEP_LIMIT;
             loop {
                 select! {

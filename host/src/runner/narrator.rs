@@ -1,7 +1,7 @@
 //! Turns reports into events: tells what changed, and only that.
 
 use super::event::{Event, class_name, milliseconds, reason};
-use crate::contract::{Incumbent, Report, Standing};
+use crate::contract::{Incumbent, Report, Role};
 use std::time::Duration;
 
 /// Remembers what was told.
@@ -14,20 +14,20 @@ pub(super) struct Narrator {
 impl Narrator {
     /// Tells of a report whose instant was `ago` before now.
     pub(super) fn tell(&mut self, report: &Report, ago: Duration, events: &dyn Fn(Event)) {
-        for trouble in &report.trouble {
-            events(Event::Trouble {
-                class: class_name(trouble.class),
-                detail: trouble.detail.clone(),
+        for problem in &report.problems {
+            events(Event::Problem {
+                class: class_name(problem.class),
+                detail: problem.detail.clone(),
             });
         }
         if let Some(ending) = &report.ending {
             self.leading = None;
             events(Event::StoodDown { term: ending.term, reason: reason(ending.reason) });
         }
-        match &report.standing {
-            Standing::Leading(tenancy) => {
+        match &report.role {
+            Role::Leading(leadership) => {
                 self.following = None;
-                let (term, left) = (tenancy.term, Duration::from_nanos(tenancy.valid_for));
+                let (term, left) = (leadership.term, Duration::from_nanos(leadership.valid_for));
                 let valid_for_ms = milliseconds(left.saturating_sub(ago));
                 if self.leading.replace(term) != Some(term) {
                     events(Event::Elected { term, valid_for_ms });
@@ -36,8 +36,8 @@ impl Narrator {
                     events(Event::Renewed { term, valid_for_ms });
                 }
             }
-            Standing::Following(incumbent) => self.follow(incumbent.as_ref(), events),
-            Standing::Undecided | Standing::Left => {}
+            Role::Following(incumbent) => self.follow(incumbent.as_ref(), events),
+            Role::Undecided | Role::Left => {}
         }
     }
 
@@ -51,7 +51,7 @@ impl Narrator {
         }
     }
 
-    /// The candidate lost its memory, and its leadership with it.
+    /// The candidate lost its state, and its leadership with it.
     pub(super) fn forget(&mut self, events: &dyn Fn(Event)) {
         self.following = None;
         if let Some(term) = self.leading.take() {

@@ -8,8 +8,8 @@ use std::fmt;
 pub enum Order {
     /// Give up the leadership, and let the others come first. One that does not lead does nothing.
     Resign,
-    /// Give the leadership to the candidate of that name. When none comes forward in time, or this one
-    /// does not lead, all stays as it is, and that is told as trouble.
+    /// Give the leadership to the candidate of that name. When none announces itself in time, or this one
+    /// does not lead, all stays as it is, and that is reported as a problem.
     HandOver(String),
     /// Stay out of the race until [`Resume`](Order::Resume); a leader resigns.
     Pause,

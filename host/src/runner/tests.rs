@@ -10,7 +10,7 @@ use crate::Deadline;
 use crate::clock::{Clock, virtual_time::VirtualClock};
 use crate::component::ComponentError;
 use crate::contract::{
-    Ending, EndingReason, Event as Word, Memory, Outcome, Report, Standing, Tenancy, Turn,
+    Ending, EndingReason, Event as Word, Leadership, Outcome, Report, Role, State, Turn,
 };
 use crate::handler::{BoxFuture, Handler, TurnEnd};
 use std::collections::VecDeque;
@@ -46,7 +46,7 @@ impl Log {
                 self.add(format!("renewed {term} for {valid_for_ms}"));
             }
             Event::StoodDown { term, reason } => self.add(format!("stood down {term} {reason}")),
-            Event::Trouble { class, .. } => self.add(format!("trouble {class}")),
+            Event::Problem { class, .. } => self.add(format!("problem {class}")),
             Event::Ordered { order } => self.add(format!("ordered {order}")),
             Event::Note { detail } => self.add(format!("note {detail}")),
             Event::Stopped => self.add("stopped"),
@@ -85,22 +85,22 @@ impl Reply {
         self.change(|report| report.again_in = seconds(time))
     }
 
-    /// With a turn for slot 0 that may last as long as the tenancy.
+    /// With a turn for slot 0 that may last as long as the leadership.
     fn run(self, turn: Turn) -> Self {
         self.change(|report| report.run = Some(turn))
     }
 }
 
-fn reply(standing: Standing) -> Reply {
+fn reply(role: Role) -> Reply {
     let report = Report {
-        memory: Memory::new(vec![1]),
-        standing,
+        state: State::new(vec![1]),
+        role,
         ending: None,
         renewed: false,
         wind_down: false,
-        heir: None,
+        successor: None,
         run: None,
-        trouble: Vec::new(),
+        problems: Vec::new(),
         exchanges: Vec::new(),
         again_in: seconds(4),
     };
@@ -108,15 +108,15 @@ fn reply(standing: Standing) -> Reply {
 }
 
 fn leading(term: u64) -> Reply {
-    reply(Standing::Leading(Tenancy { term, valid_for: 12 * SECOND }))
+    reply(Role::Leading(Leadership { term, valid_for: 12 * SECOND }))
 }
 
 fn lost(term: u64, reason: EndingReason) -> Reply {
-    reply(Standing::Undecided).change(|report| report.ending = Some(Ending { term, reason }))
+    reply(Role::Undecided).change(|report| report.ending = Some(Ending { term, reason }))
 }
 
 fn left(term: u64) -> Reply {
-    lost(term, EndingReason::Left).change(|report| report.standing = Standing::Left)
+    lost(term, EndingReason::Left).change(|report| report.role = Role::Left)
 }
 
 fn turn(term: u64) -> Turn {
@@ -142,12 +142,12 @@ fn trap() -> Reply {
 impl Elector for Script {
     async fn step(
         &self,
-        memory: Option<Memory>,
+        state: Option<State>,
         elapsed: Duration,
         word: Option<Word>,
     ) -> Result<Report, ComponentError> {
         assert_eq!(elapsed, self.log.clock.now());
-        let known = if memory.is_some() { "" } else { " as new" };
+        let known = if state.is_some() { "" } else { " as new" };
         self.log.add(match &word {
             None => format!("step{known}"),
             Some(Word::Leave(None)) => format!("step{known}: leave"),
@@ -161,11 +161,7 @@ impl Elector for Script {
         });
         let next = self.replies.lock().unwrap().pop_front();
         let next = next.unwrap_or_else(|| {
-            reply(if matches!(word, Some(Word::Leave(_))) {
-                Standing::Left
-            } else {
-                Standing::Undecided
-            })
+            reply(if matches!(word, Some(Word::Leave(_))) { Role::Left } else { Role::Undecided })
         });
         self.log.clock.sleep_until(elapsed + next.takes).await;
         next.report
@@ -322,10 +318,10 @@ fn the_deadline_stops_the_work_while_a_step_hangs() {
 }
 
 #[test]
-fn a_later_tenancy_moves_the_deadline_of_a_running_turn() {
+fn a_later_leadership_moves_the_deadline_of_a_running_turn() {
     let seen =
         play(100, 40, [leading(7).run(turn(7)), leading(7), leading(7), leading(7).again_in(100)]);
-    // The last step was at 12 s, and its tenancy lasts 12 s more.
+    // The last step was at 12 s, and its leadership lasts 12 s more.
     assert_eq!(
         seen[4..],
         [
@@ -346,7 +342,7 @@ fn a_later_tenancy_moves_the_deadline_of_a_running_turn() {
 
 #[test]
 fn an_answer_after_the_deadline_does_not_save_the_turn() {
-    // The step takes exactly as long as the tenancy lasts.
+    // The step takes exactly as long as the leadership lasts.
     let seen = play(100, 13, [leading(7).run(turn(7)), leading(7).takes(seconds(8)).again_in(100)]);
     assert_eq!(
         seen[4..],
@@ -401,7 +397,7 @@ fn two_turns_never_run_at_a_time() {
         seen[4..],
         [
             "4 step",
-            "4 trouble component",
+            "4 problem component",
             "6 work ends",
             "6 turn succeeded",
             "6 step: succeeded",
@@ -418,7 +414,7 @@ fn a_component_that_fails_is_a_new_candidate_once_the_work_has_stopped() {
         seen[4..],
         [
             "4 step",
-            "4 trouble component",
+            "4 problem component",
             "4 stood down 7 component-failed",
             "4 work ends",
             "4 turn cut-off",
@@ -437,7 +433,7 @@ fn a_step_without_an_end_is_a_failure() {
         seen,
         [
             "0 step as new",
-            "120 trouble component",
+            "120 problem component",
             "121 step as new",
             "122 step: leave",
             "122 stopped",

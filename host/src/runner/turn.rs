@@ -7,7 +7,7 @@ use crate::handler::{Handler, TurnEnd};
 use std::sync::Arc;
 use std::time::Duration;
 #[cfg(feature = "mutants")]
-use tenure_guest::mutants::{Mutant, is_active};
+use tenure_core::mutants::{Mutant, is_active};
 use tokio::task::{JoinError, JoinHandle};
 
 /// A handler that runs on for so long after it was ordered to stop is told of.

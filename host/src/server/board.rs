@@ -4,7 +4,7 @@
 use super::metrics::Metrics;
 use super::summary::LastTurn;
 use super::timeline::Timeline;
-use crate::contract::{ExchangeResult, Incumbent, Report, Standing, Trouble, TroubleClass};
+use crate::contract::{self, ExchangeResult, Incumbent, Problem, ProblemClass, Report};
 use crate::runner::{Event, class_name, rfc3339};
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::Serialize;
@@ -16,8 +16,8 @@ use tokio::sync::watch;
 /// As many changes are kept in mind.
 const HISTORY: usize = 200;
 
-/// As many troubles, for the page.
-const TROUBLES: usize = 20;
+/// As many problems, for the page.
+const PROBLEMS: usize = 20;
 
 /// A loop that was not heard of for so long stands still: longer than the longest step.
 const STILL: Duration = Duration::from_secs(150);
@@ -50,12 +50,12 @@ pub(super) struct State {
     /// How long a leader may act right after a renewal.
     pub(super) whole: Duration,
     /// To whom it hands over.
-    heir: Option<String>,
+    successor: Option<String>,
     /// Why nothing came of the last order.
     refused_order: Option<String>,
     /// An operator keeps it out of the race.
     paused: bool,
-    trouble: Option<Told>,
+    problem: Option<Told>,
     /// What keeps it from leading and from following.
     blocked: Option<Told>,
     /// The loop has made a step, whatever came of it.
@@ -66,7 +66,7 @@ pub(super) struct State {
     failed_turns: u32,
     pub(super) history: VecDeque<Change>,
     /// When and what, also what is over.
-    pub(super) troubles: VecDeque<(Duration, String)>,
+    pub(super) problems: VecDeque<(Duration, String)>,
     pub(super) timeline: Timeline,
 }
 
@@ -104,24 +104,24 @@ pub(crate) struct Told {
 }
 
 impl Told {
-    fn of(trouble: &Trouble) -> Self {
-        Self { class: class_name(trouble.class), detail: trouble.detail.clone() }
+    fn of(problem: &Problem) -> Self {
+        Self { class: class_name(problem.class), detail: problem.detail.clone() }
     }
 }
 
-/// Whether a candidate with such a trouble cannot win while it lasts.
-fn keeps_out(class: TroubleClass) -> bool {
+/// Whether a candidate with such a problem cannot win while it lasts.
+fn keeps_out(class: ProblemClass) -> bool {
     match class {
-        TroubleClass::Configuration
-        | TroubleClass::Refused
-        | TroubleClass::Clock
-        | TroubleClass::Unreachable
-        | TroubleClass::Unavailable
-        | TroubleClass::Nonsense => true,
-        TroubleClass::LeaseLost
-        | TroubleClass::Schedule
-        | TroubleClass::Work
-        | TroubleClass::Order => false,
+        ProblemClass::Configuration
+        | ProblemClass::Refused
+        | ProblemClass::Clock
+        | ProblemClass::Unreachable
+        | ProblemClass::Unavailable
+        | ProblemClass::Nonsense => true,
+        ProblemClass::LeaseLost
+        | ProblemClass::Schedule
+        | ProblemClass::Work
+        | ProblemClass::Order => false,
     }
 }
 
@@ -185,7 +185,7 @@ impl Board {
             match exchange.result {
                 ExchangeResult::Done | ExchangeResult::Declined => {
                     (state.failures, state.answered) = (0, true);
-                    state.trouble = None;
+                    state.problem = None;
                 }
                 _ => state.failures += 1,
             }
@@ -193,33 +193,34 @@ impl Board {
         if let Some(turn) = &report.run {
             self.metrics.claimed(turn);
         }
-        if let Some(trouble) = report.trouble.last() {
-            state.trouble = Some(Told::of(trouble));
+        if let Some(problem) = report.problems.last() {
+            state.problem = Some(Told::of(problem));
         }
         let state = &mut *state;
-        state.heir.clone_from(&report.heir);
-        let refused = report.trouble.iter().rfind(|trouble| trouble.class == TroubleClass::Order);
+        state.successor.clone_from(&report.successor);
+        let refused = report.problems.iter().rfind(|problem| problem.class == ProblemClass::Order);
         match refused {
-            Some(trouble) => state.refused_order = Some(trouble.detail.clone()),
-            None if report.heir.is_some() => state.refused_order = None,
+            Some(problem) => state.refused_order = Some(problem.detail.clone()),
+            None if report.successor.is_some() => state.refused_order = None,
             None => {}
         }
-        state.role = match &report.standing {
-            Standing::Leading(tenancy) => {
-                let (term, valid_for) = (tenancy.term, Duration::from_nanos(tenancy.valid_for));
+        state.role = match &report.role {
+            contract::Role::Leading(leadership) => {
+                let (term, valid_for) =
+                    (leadership.term, Duration::from_nanos(leadership.valid_for));
                 let same = matches!(state.role, Role::Leading { term: known, .. } if known == term);
                 state.whole = if same { state.whole.max(valid_for) } else { valid_for };
                 Role::Leading { term, until: taken_at + valid_for }
             }
-            Standing::Following(incumbent) => Role::Following(incumbent.as_ref().map(leader)),
-            Standing::Undecided => Role::Undecided,
-            Standing::Left => Role::Left,
+            contract::Role::Following(incumbent) => Role::Following(incumbent.as_ref().map(leader)),
+            contract::Role::Undecided => Role::Undecided,
+            contract::Role::Left => Role::Left,
         };
         // A look may succeed, and what comes after it never: then nobody is known to lead. The same
-        // trouble is told once a minute only, so it is kept in mind until that ends.
+        // problem is told once a minute only, so it is kept in mind until that ends.
         match state.role {
             Role::Undecided => {
-                let blocked = report.trouble.iter().rfind(|trouble| keeps_out(trouble.class));
+                let blocked = report.problems.iter().rfind(|problem| keeps_out(problem.class));
                 state.blocked = blocked.map(Told::of).or(state.blocked.take());
             }
             _ => state.blocked = None,
@@ -314,7 +315,7 @@ impl Board {
         if answers && state.blocked.is_none() {
             return Readiness::Ready;
         }
-        let why = match state.trouble.as_ref().filter(|_| !answers).or(state.blocked.as_ref()) {
+        let why = match state.problem.as_ref().filter(|_| !answers).or(state.blocked.as_ref()) {
             Some(Told { class, detail }) => format!("{class}: {detail}"),
             None if state.answered => "the storage account does not answer".to_owned(),
             None => "the storage account has not answered yet".to_owned(),
@@ -323,8 +324,8 @@ impl Board {
     }
 
     /// To whom it hands over.
-    pub(super) fn heir(&self) -> Option<String> {
-        self.state().heir.clone()
+    pub(super) fn successor(&self) -> Option<String> {
+        self.state().successor.clone()
     }
 
     /// Why nothing came of the last order.
@@ -337,9 +338,9 @@ impl Board {
         self.state().paused
     }
 
-    /// The newest trouble since the service answered last.
-    pub(super) fn trouble(&self) -> Option<Told> {
-        self.state().trouble.clone()
+    /// The newest problem since the service answered last.
+    pub(super) fn problem(&self) -> Option<Told> {
+        self.state().problem.clone()
     }
 
     /// The newest changes, the oldest first.
@@ -349,9 +350,9 @@ impl Board {
 }
 
 impl State {
-    /// Takes note of turns and troubles.
+    /// Takes note of turns and problems.
     fn remember(&mut self, event: &Event, now: Duration) {
-        let trouble = match event {
+        let problem = match event {
             Event::TurnStarted { slot, .. } => return self.timeline.turn_started(now, slot),
             Event::TurnEnded { slot, outcome, detail, .. } => {
                 self.timeline.turn_ended(slot, outcome);
@@ -361,13 +362,13 @@ impl State {
                 let detail = detail.as_ref().map(|text| format!(": {text}")).unwrap_or_default();
                 format!("The turn of {slot} {outcome}{detail}")
             }
-            Event::Trouble { class, detail } => format!("{class}: {detail}"),
+            Event::Problem { class, detail } => format!("{class}: {detail}"),
             _ => return,
         };
-        if self.troubles.len() == TROUBLES {
-            self.troubles.pop_front();
+        if self.problems.len() == PROBLEMS {
+            self.problems.pop_front();
         }
-        self.troubles.push_back((now, trouble));
+        self.problems.push_back((now, problem));
     }
 }
 

@@ -97,7 +97,7 @@ pub(super) struct Metrics {
     missed: Counter,
     refused: Counter,
     preempted: Counter,
-    troubles: Family<Class, Counter>,
+    problems: Family<Class, Counter>,
 }
 
 impl Metrics {
@@ -123,7 +123,7 @@ impl Metrics {
             missed: Counter::default(),
             refused: Counter::default(),
             preempted: Counter::default(),
-            troubles: Family::default(),
+            problems: Family::default(),
             registry: Mutex::new(Registry::default()),
         };
         registry.register("is_leader", "1 while this candidate leads", this.is_leader.clone());
@@ -168,7 +168,11 @@ impl Metrics {
             "Turns that were stopped: at their time limit, or when the leadership ended",
             this.preempted.clone(),
         );
-        registry.register("troubles", "Troubles that were told, by class", this.troubles.clone());
+        registry.register(
+            "problems",
+            "Problems that were reported, by class",
+            this.problems.clone(),
+        );
         *this.registry.lock().unwrap_or_else(PoisonError::into_inner) = registry;
         this
     }
@@ -211,8 +215,8 @@ impl Metrics {
                 self.turns.get_or_create(&Outcome { outcome: outcome.clone() }).inc();
                 self.turn_time.observe(Duration::from_millis(*elapsed_ms).as_secs_f64());
             }
-            Event::Trouble { class, .. } => {
-                self.troubles.get_or_create(&Class { class }).inc();
+            Event::Problem { class, .. } => {
+                self.problems.get_or_create(&Class { class }).inc();
             }
             _ => {}
         }

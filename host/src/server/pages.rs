@@ -173,10 +173,10 @@ async fn leader(face: Face, uri: Uri) -> Response<Body> {
         "leading": leading,
         "leader": leader,
         "valid_for_ms": valid_for,
-        "handing_over_to": board.heir(),
+        "handing_over_to": board.successor(),
         "order_refused": board.refused_order(),
         "paused": board.is_paused(),
-        "trouble": board.trouble(),
+        "problem": board.problem(),
     });
     answer(StatusCode::OK, &told)
 }

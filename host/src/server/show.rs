@@ -9,7 +9,7 @@ use crate::clock::Reading;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A trouble older than that is of no interest to somebody who looks now.
+/// A problem older than that is of no interest to somebody who looks now.
 const RECENT: Duration = Duration::from_secs(600);
 
 pub(super) fn source(board: Arc<Board>, clock: Reading) -> Source {
@@ -21,10 +21,10 @@ fn view(board: &Board, now: Duration) -> View {
     let (role, runs) = (board.role(now), board.runs(now));
     let state = board.state();
     let ago = |at: Duration| now.saturating_sub(at);
-    let recent = state.troubles.iter().rev().filter(|(at, _)| ago(*at) < RECENT);
+    let recent = state.problems.iter().rev().filter(|(at, _)| ago(*at) < RECENT);
     let still =
         (!runs).then(|| Note::new(Duration::ZERO, "The loop of this candidate stands still."));
-    let troubles = recent.map(|(at, text)| Note::new(ago(*at), text));
+    let problems = recent.map(|(at, text)| Note::new(ago(*at), text));
     let changes = state.history.iter().rev();
     let changes =
         changes.map(|change| Note::new(ago(change.seen), &told(change, &board.candidate)));
@@ -42,7 +42,7 @@ fn view(board: &Board, now: Duration) -> View {
             age_ms: millis(ago(turn.began)),
         }),
         changes: changes.take(NOTES).collect(),
-        troubles: still.into_iter().chain(troubles).take(NOTES).collect(),
+        problems: still.into_iter().chain(problems).take(NOTES).collect(),
         overlapping: None,
     }
 }
@@ -127,7 +127,7 @@ mod tests {
     use super::super::tests::{board, following, leading, report, seconds};
     use super::*;
     use crate::contract::ExchangeResult::{Declined, Done};
-    use crate::contract::Standing;
+    use crate::contract::Role;
     use crate::runner::Event;
 
     #[test]
@@ -159,15 +159,15 @@ mod tests {
         assert_eq!(seen.lanes[0].requests_per_minute, Some(2));
         assert_eq!(seen.lanes[0].turns[0].outcome, "failed");
         assert_eq!(seen.changes, [Note::new(seconds(3), "ada leads, with term 7.")]);
-        let trouble = "The turn of 2000-01-01T00:00:00Z failed: no paper";
-        assert_eq!(seen.troubles, [Note::new(seconds(1), trouble)]);
+        let problem = "The turn of 2000-01-01T00:00:00Z failed: no paper";
+        assert_eq!(seen.problems, [Note::new(seconds(1), problem)]);
         // A renewal makes the bar whole again, by the same measure.
         board.stepped(&report(leading(), &[Done]), NOW + seconds(4), NOW + seconds(4));
         let validity = view(&board, NOW + seconds(4)).leader.unwrap().validity.unwrap();
         assert_eq!((validity.left_ms, validity.whole_ms), (12_000, 12_000));
         // Without one, nobody leads.
         assert_eq!(view(&board, NOW + seconds(16)).leader, None);
-        assert_eq!(view(&board, NOW + seconds(900)).troubles.len(), 1, "the loop stands still");
+        assert_eq!(view(&board, NOW + seconds(900)).problems.len(), 1, "the loop stands still");
     }
 
     #[test]
@@ -187,7 +187,7 @@ mod tests {
         assert_eq!(own, [(Kind::Leads, Some(3_000)), (Kind::Follows, None)]);
         assert_eq!(seen.changes[0].text, "ada leads no longer: the lease was lost.");
 
-        board.stepped(&report(Standing::Undecided, &[]), NOW + seconds(6), NOW + seconds(6));
+        board.stepped(&report(Role::Undecided, &[]), NOW + seconds(6), NOW + seconds(6));
         let seen = view(&board, NOW + seconds(7));
         assert_eq!((seen.leader, seen.lanes[1].state), (None, "led"));
         assert!(view(&board, NOW + WINDOW + seconds(7)).lanes.len() == 1, "out of sight");
@@ -209,7 +209,7 @@ mod tests {
             };
             board.happened(&started, now);
             let detail = "d".repeat(10_000);
-            board.happened(&Event::Trouble { class: "work", detail }, now);
+            board.happened(&Event::Problem { class: "work", detail }, now);
             board.happened(&Event::Following { leader: Some("x".repeat(9_000)), term: None }, now);
         }
         let text = serde_json::to_string(&view(&board, NOW + seconds(1))).unwrap();

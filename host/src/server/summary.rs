@@ -45,7 +45,7 @@ pub(crate) struct Summary {
     pub election: String,
     pub candidate: String,
     /// `leading`, `following`, `undecided` or `left`.
-    pub standing: &'static str,
+    pub role: &'static str,
     /// Who leads, where that is known; this candidate, when it does.
     pub leader: Option<Leader>,
     /// How long a leader may act without another renewal.
@@ -53,8 +53,8 @@ pub(crate) struct Summary {
     pub turn: Option<LastTurn>,
     /// So many turns in a row, up to the last one, did not succeed.
     pub failed_turns: u32,
-    /// The newest trouble since the service answered last.
-    pub trouble: Option<Told>,
+    /// The newest problem since the service answered last.
+    pub problem: Option<Told>,
     /// Whether the loop runs, or has come to its end.
     pub running: bool,
     /// Whether the loop has made its first step.
@@ -65,7 +65,7 @@ pub(crate) struct Summary {
 impl Board {
     /// What is true at `now`.
     pub(crate) fn summary(&self, now: Duration) -> Summary {
-        let (standing, leader, valid_for) = match self.role(now) {
+        let (role, leader, valid_for) = match self.role(now) {
             Role::Leading { term, until } => {
                 let own = Leader { name: self.candidate.clone(), term, address: None, since: None };
                 ("leading", Some(own), Some(until.saturating_sub(now)))
@@ -79,12 +79,12 @@ impl Board {
         Summary {
             election: self.election.clone(),
             candidate: self.candidate.clone(),
-            standing,
+            role,
             leader,
             valid_for_ms,
             turn: self.turn(),
             failed_turns: self.failed_turns(),
-            trouble: self.trouble(),
+            problem: self.problem(),
             running: self.runs(now),
             begun: self.stepped_once(),
         }

@@ -4,7 +4,7 @@ use super::board::Readiness;
 use super::*;
 use crate::clock::BootClock;
 use crate::contract::{
-    Exchange, ExchangeResult, Incumbent, Memory, Report, Standing, Tenancy, Trouble, TroubleClass,
+    Exchange, ExchangeResult, Incumbent, Leadership, Problem, ProblemClass, Report, Role, State,
     Turn,
 };
 use crate::runner::{Event, Order};
@@ -18,32 +18,32 @@ pub(super) fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-pub(super) fn report(standing: Standing, results: &[ExchangeResult]) -> Report {
+pub(super) fn report(role: Role, results: &[ExchangeResult]) -> Report {
     let exchange = |result: &ExchangeResult| Exchange {
         what: "renew lease".to_owned(),
         result: *result,
         took: 5_000_000,
     };
     Report {
-        memory: Memory::new(vec![1]),
-        standing,
+        state: State::new(vec![1]),
+        role,
         ending: None,
         renewed: false,
         wind_down: false,
-        heir: None,
+        successor: None,
         run: None,
-        trouble: Vec::new(),
+        problems: Vec::new(),
         exchanges: results.iter().map(exchange).collect(),
         again_in: seconds(4),
     }
 }
 
-pub(super) fn leading() -> Standing {
-    Standing::Leading(Tenancy { term: 7, valid_for: 12_000_000_000 })
+pub(super) fn leading() -> Role {
+    Role::Leading(Leadership { term: 7, valid_for: 12_000_000_000 })
 }
 
-pub(super) fn following(address: Option<&str>) -> Standing {
-    Standing::Following(Some(Incumbent {
+pub(super) fn following(address: Option<&str>) -> Role {
+    Role::Following(Some(Incumbent {
         name: "<script>".to_owned(),
         term: 6,
         since: 0,
@@ -69,7 +69,7 @@ fn it_is_ready_as_long_as_the_service_answers() {
         (&[], false),
         (&[ExchangeResult::Done], true),
     ] {
-        board.stepped(&report(Standing::Undecided, results), NOW, NOW);
+        board.stepped(&report(Role::Undecided, results), NOW, NOW);
         assert_eq!(board.readiness(NOW) == Readiness::Ready, ready, "{results:?}");
     }
 }
@@ -79,19 +79,19 @@ fn it_is_ready_as_long_as_the_service_answers() {
 fn who_can_look_and_never_win_is_not_ready_until_somebody_leads() {
     use ExchangeResult::{Declined, Done, Refused};
     for (class, ready) in [
-        (TroubleClass::Refused, false),
-        (TroubleClass::Configuration, false),
-        (TroubleClass::Nonsense, false),
-        (TroubleClass::Work, true),
-        (TroubleClass::Order, true),
-        (TroubleClass::LeaseLost, true),
+        (ProblemClass::Refused, false),
+        (ProblemClass::Configuration, false),
+        (ProblemClass::Nonsense, false),
+        (ProblemClass::Work, true),
+        (ProblemClass::Order, true),
+        (ProblemClass::LeaseLost, true),
     ] {
         let board = board();
-        let mut refused = report(Standing::Undecided, &[Done, Refused]);
-        refused.trouble.push(Trouble { class, detail: "it needs w".to_owned() });
+        let mut refused = report(Role::Undecided, &[Done, Refused]);
+        refused.problems.push(Problem { class, detail: "it needs w".to_owned() });
         board.stepped(&refused, NOW, NOW);
         // Not told again for a minute.
-        board.stepped(&report(Standing::Undecided, &[Done]), NOW, NOW);
+        board.stepped(&report(Role::Undecided, &[Done]), NOW, NOW);
         let told = board.readiness(NOW);
         assert_eq!(told == Readiness::Ready, ready, "{class:?}");
         if let Readiness::NotReady(why) = told {
@@ -105,12 +105,12 @@ fn who_can_look_and_never_win_is_not_ready_until_somebody_leads() {
 #[test]
 fn why_it_is_not_ready_is_what_was_told_last() {
     let board = board();
-    let mut refused = report(Standing::Undecided, &[ExchangeResult::Refused; 2]);
+    let mut refused = report(Role::Undecided, &[ExchangeResult::Refused; 2]);
     let detail = "look at the role".to_owned();
-    refused.trouble.push(Trouble { class: TroubleClass::Refused, detail });
+    refused.problems.push(Problem { class: ProblemClass::Refused, detail });
     board.stepped(&refused, NOW, NOW);
-    // Troubles are not repeated in each step.
-    board.stepped(&report(Standing::Undecided, &[ExchangeResult::Refused]), NOW, NOW);
+    // Problems are not repeated in each step.
+    board.stepped(&report(Role::Undecided, &[ExchangeResult::Refused]), NOW, NOW);
     let why = Readiness::NotReady("refused: look at the role".to_owned());
     assert_eq!(board.readiness(NOW), why);
 }
@@ -133,7 +133,7 @@ fn a_loop_that_has_ended_does_not_stand_still() {
     assert!(board.runs(later));
     let left = Readiness::NotReady("it has left the election".to_owned());
     assert_eq!(board.readiness(later), left);
-    assert_eq!(board.summary(later).standing, "left");
+    assert_eq!(board.summary(later).role, "left");
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn a_summary_tells_of_the_turn_that_runs_and_then_of_the_last_one() {
     };
     board.happened(&started, NOW);
     let summary = board.summary(NOW + seconds(2));
-    assert_eq!((summary.standing, summary.valid_for_ms), ("leading", Some(10_000)));
+    assert_eq!((summary.role, summary.valid_for_ms), ("leading", Some(10_000)));
     assert_eq!(summary.turn.unwrap().outcome, None);
     let (outcome, detail) = ("failed".to_owned(), None);
     board.happened(&Event::TurnEnded { term, slot, outcome, elapsed_ms: 40, detail }, NOW);
@@ -214,8 +214,8 @@ async fn the_leader_is_found_by_asking_anybody() {
         ("javascript:alert(1)", None),
         ("http://a\r\nset-cookie: b", None),
     ] {
-        let standing = following(Some(address));
-        board.stepped(&report(standing, &[ExchangeResult::Done]), clock.now(), clock.now());
+        let role = following(Some(address));
+        board.stepped(&report(role, &[ExchangeResult::Done]), clock.now(), clock.now());
         let (status, location, _) = get(&server, "GET /leader?redirect").await;
         assert_eq!(
             (status, location.as_deref()),
@@ -231,7 +231,7 @@ async fn the_leader_is_found_by_asking_anybody() {
     let changes = told(get(&server, "GET /history").await.2);
     assert_eq!(changes["changes"][0]["event"], "elected");
     // Its time runs out whether or not anybody says so.
-    let over = Standing::Leading(Tenancy { term: 7, valid_for: 0 });
+    let over = Role::Leading(Leadership { term: 7, valid_for: 0 });
     board.stepped(&report(over, &[ExchangeResult::Done]), clock.now(), clock.now());
     assert_eq!(get(&server, "GET /readyz?leader").await.0, 503);
 }
@@ -386,7 +386,7 @@ fn turns_that_were_late_refused_or_stopped_are_counted() {
         valid_for: 0,
         time_limit: None,
     };
-    board.stepped(&Report { run: Some(turn), ..report(Standing::Undecided, &[]) }, NOW, NOW);
+    board.stepped(&Report { run: Some(turn), ..report(Role::Undecided, &[]) }, NOW, NOW);
     let text = board.metrics.text(None, Duration::ZERO, true);
     for (name, count) in
         [("turns_past_due", 1), ("slots_missed", 4), ("turns_refused", 1), ("preemptions", 2)]

@@ -7,8 +7,8 @@
 //! - A lease that could not be renewed is not released; the candidate contends again at once.
 //!
 //! It is kinder than the sample in two things: SIGTERM ends it in good order (the sample knows
-//! only a key press), and no error ends it. It has no terms; each tenancy gets a number from the
-//! time at which the service granted it, so that the sink can tell tenancies apart.
+//! only a key press), and no error ends it. It has no terms; each leadership gets a number from the
+//! time at which the service granted it, so that the sink can tell leaderships apart.
 
 mod sdk;
 

@@ -74,7 +74,7 @@ async fn count(arguments: &Arguments) -> Result<()> {
     sleep(Duration::from_secs(arguments.seconds)).await;
     let holding = store.requests(from)?;
     for candidate in &roles {
-        let calm = candidate.count("stood-down") == 0 && candidate.count("trouble") == 0;
+        let calm = candidate.count("stood-down") == 0 && candidate.count("problem") == 0;
         ensure!(calm, "it was no calm time:\n{}", candidate.transcript());
     }
 

@@ -80,10 +80,10 @@ async fn hold(arguments: &Arguments) -> Result<ExitCode> {
         ensure!(process.is_alive(), "it ended: {}", process.errors());
         if began.elapsed() > GIVE_UP {
             let lines = process.lines();
-            let Counts { renewals, lost, troubles, .. } = counts(&lines);
+            let Counts { renewals, lost, problems, .. } = counts(&lines);
             bail!(
                 "{} are led after {GIVE_UP:?}, with {renewals} renewals, {lost} leaderships lost and \
-                 these troubles: {troubles:?}",
+                 these problems: {problems:?}",
                 led(&lines).len()
             );
         }
@@ -152,7 +152,7 @@ struct Counts {
     turns: usize,
     lost: usize,
     /// By class.
-    troubles: BTreeMap<String, usize>,
+    problems: BTreeMap<String, usize>,
 }
 
 fn counts(lines: &[Line]) -> Counts {
@@ -162,9 +162,9 @@ fn counts(lines: &[Line]) -> Counts {
             "renewed" => counts.renewals += 1,
             "stood-down" => counts.lost += 1,
             "turn-ended" if line.event["outcome"] == "succeeded" => counts.turns += 1,
-            "trouble" => {
+            "problem" => {
                 let class = line.event["class"].as_str().unwrap_or_default();
-                *counts.troubles.entry(class.to_owned()).or_default() += 1;
+                *counts.problems.entry(class.to_owned()).or_default() += 1;
             }
             _ => {}
         }
@@ -188,7 +188,7 @@ struct Course {
 
 impl Course {
     fn is_good(&self) -> bool {
-        let failures = self.counts.troubles.get("component").copied().unwrap_or_default();
+        let failures = self.counts.problems.get("component").copied().unwrap_or_default();
         self.counts.lost + self.lost_at_the_start + failures == 0 && self.led == self.elections
     }
 
@@ -198,7 +198,7 @@ impl Course {
             "all_led_after_ms": u64::try_from(self.all_led.as_millis()).unwrap_or(u64::MAX),
             "leaderships_lost": self.counts.lost,
             "lost_at_the_start": self.lost_at_the_start,
-            "troubles": self.counts.troubles,
+            "problems": self.counts.problems,
             "renewals": self.counts.renewals,
             "turns": self.counts.turns,
             "processors": self.processor,
@@ -214,8 +214,8 @@ impl Course {
         row("all led after", format!("{:.1} s", self.all_led.as_secs_f64()));
         row("leaderships lost", self.counts.lost.to_string());
         row("lost before all were led", self.lost_at_the_start.to_string());
-        for (class, count) in &self.counts.troubles {
-            row(&format!("troubles: {class}"), count.to_string());
+        for (class, count) in &self.counts.problems {
+            row(&format!("problems: {class}"), count.to_string());
         }
         row("renewals", self.counts.renewals.to_string());
         row("turns", self.counts.turns.to_string());

@@ -10,7 +10,7 @@ use std::thread;
 use clap::Parser;
 use tenure::component::{ElectionComponent, Engine};
 use tenure::settings::Settings;
-use tenure_guest::mutants::Mutant;
+use tenure_core::mutants::Mutant;
 use tenure_tests::simulation::campaign::{self, Totals};
 use tenure_tests::simulation::fault::Fault;
 use tenure_tests::simulation::plan::Rules;

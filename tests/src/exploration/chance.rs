@@ -1,7 +1,7 @@
 //! Numbers in place of random ones.
 
 use tenure_azure::LeaseId;
-use tenure_guest::election::Chance;
+use tenure_core::Chance;
 
 use super::time::Instant;
 

@@ -30,10 +30,11 @@ impl State {
 
     fn accepted(&mut self, sent: &Sent) {
         use Operation::{
-            Acquire, Change, CreateBlob, CreateContainer, Release, Renew, WriteAside, WriteMetadata,
+            Acquire, Change, CreateBlob, CreateContainer, Release, Renew, WriteMetadata,
+            WriteSideBlob,
         };
         match &*sent.operation {
-            CreateContainer | CreateBlob | WriteAside { .. } => self.writes += 1,
+            CreateContainer | CreateBlob | WriteSideBlob { .. } => self.writes += 1,
             Acquire { lease, .. } | Renew { lease } => {
                 self.first.get_or_insert(sent.from);
                 self.oracle.granted(*lease, sent.at, self.now);
@@ -112,7 +113,7 @@ impl State {
 /// The lease id that a request acts on.
 fn lease_of(operation: &Operation) -> Option<LeaseId> {
     match operation {
-        Operation::Look { lease } => *lease,
+        Operation::Read { lease } => *lease,
         Operation::Acquire { lease, .. }
         | Operation::Renew { lease }
         | Operation::Release { lease }

@@ -1,7 +1,7 @@
 //! Small scopes, explored whole: two or three candidates against the store, in every order in
 //! which their requests can arrive, with every disturbance at every step.
 //!
-//! The pure core (`tenure_guest::election::Step`) and the pure store (`tenure_store::Service`) are
+//! The pure core (`tenure_core::Step`) and the pure store (`tenure_store::Service`) are
 //! the real ones. The host is a small imitation of the runner (`process`), and time is coarse:
 //!
 //! - It passes from one instant at which something is due to the next: a step, a time-out, a

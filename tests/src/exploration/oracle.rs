@@ -20,7 +20,7 @@ pub enum Invariant {
     I2,
     /// No handler works when its lease may have run out.
     I3,
-    /// A lease is given back, or to an heir, only after the handler was seen stopped.
+    /// A lease is given back, or to a successor, only after the handler was seen stopped.
     I4,
     /// No slot has two turns.
     I5,
@@ -80,7 +80,7 @@ struct Win {
 struct Grant {
     lease: LeaseId,
     /// When the newest acquire or renew that the store accepted was sent; none since it was given to
-    /// an heir.
+    /// a successor.
     sent: Option<Instant>,
     /// When it is over at the store, which has not accepted another one's since.
     ends: Option<Instant>,

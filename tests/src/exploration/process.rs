@@ -1,7 +1,7 @@
 //! A candidate's process: as much of the host as it takes to run the core.
 //!
 //! As the runner does it: the deadline comes before anything else; steps never overlap; a turn is
-//! stopped when its tenancy ends, and seen stopped at once; whoever leaves gives up after 10 s.
+//! stopped when its leadership ends, and seen stopped at once; whoever leaves gives up after 10 s.
 
 use tenure_azure::Operation;
 
@@ -25,7 +25,7 @@ pub struct Process {
     /// Since when.
     pub leaving: Option<Instant>,
     pub(super) said_goodbye: bool,
-    pub memory: Option<Known<Vec<u8>>>,
+    pub state: Option<Known<Vec<u8>>>,
     /// When the next step is due.
     pub(super) next: Instant,
     pub(super) word: Option<Word>,
@@ -82,14 +82,14 @@ pub enum Moved {
 }
 
 impl Process {
-    pub fn new(candidate: usize, life: u8, now: Instant, memory: Option<Known<Vec<u8>>>) -> Self {
+    pub fn new(candidate: usize, life: u8, now: Instant, state: Option<Known<Vec<u8>>>) -> Self {
         Self {
             candidate,
             life,
             frozen: false,
             leaving: None,
             said_goodbye: false,
-            memory,
+            state,
             next: now,
             word: None,
             order: None,

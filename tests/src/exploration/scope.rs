@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use chrono::TimeDelta;
 use tenure_azure::{ETag, LeaseId, Operation};
-use tenure_guest::election::{LastSlot, Record, Settings, Timestamp};
+use tenure_core::{LastSlot, Record, Settings, Timestamp};
 use tenure_store::{Account, Request, Service};
 
 use super::known::{Known, Memo, digest};
@@ -47,8 +47,8 @@ pub enum Flaw {
     NoDeadline,
     /// Acquire and record writes carry no condition that could fail.
     NoCondition,
-    /// A process that starts again gets the memory of its predecessor.
-    OldMemory,
+    /// A process that starts again gets the state of its predecessor.
+    OldState,
 }
 
 /// All that does not change on a path.

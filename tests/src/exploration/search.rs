@@ -21,9 +21,9 @@ pub struct Explored {
     pub transitions: BTreeMap<&'static str, u64>,
     /// Of these, the ones by which a term was won after an earlier one.
     pub take_overs: u64,
-    /// Of these, the ones by which a lease was given to an heir.
+    /// Of these, the ones by which a lease was given to a successor.
     pub handed_over: u64,
-    /// And the ones by which a leader went on, since no heir came.
+    /// And the ones by which a leader went on, since no successor came.
     pub in_vain: u64,
     /// The length of the longest path.
     pub depth: usize,
@@ -129,7 +129,7 @@ impl fmt::Display for Explored {
         writeln!(
             f,
             "{candidates} candidates, up to {disturbances} disturbances, {seconds} s of virtual \
-             time: {} states, {transitions} transitions, {} take-overs, {} leases given to heirs \
+             time: {} states, {transitions} transitions, {} take-overs, {} leases given to successors \
              and {} in vain, in {:.1} s",
             self.states,
             self.take_overs,

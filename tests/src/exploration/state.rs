@@ -45,7 +45,7 @@ pub(super) struct Note {
     pub(super) status: Option<u16>,
     /// A term was won by it, and not the first one.
     pub(super) take_over: bool,
-    /// The lease was given to an heir by it.
+    /// The lease was given to a successor by it.
     pub(super) handed_over: bool,
     /// A leader goes on, since nobody came to take over.
     pub(super) in_vain: bool,
@@ -57,7 +57,7 @@ pub(super) struct Candidate {
     life: u8,
     pub(super) process: Option<Known<Process>>,
     /// Of the process that ended, where it is kept.
-    old_memory: Option<Known<Vec<u8>>>,
+    old_state: Option<Known<Vec<u8>>>,
 }
 
 /// A request on its way to the store.
@@ -76,7 +76,7 @@ pub(super) struct Sent {
 impl Sent {
     /// Whether it changes nothing at the store.
     pub(super) fn is_look(&self) -> bool {
-        matches!(*self.operation, Operation::Look { .. } | Operation::LookAside(_))
+        matches!(*self.operation, Operation::Read { .. } | Operation::ReadSideBlob(_))
     }
 }
 
@@ -121,7 +121,7 @@ impl State {
             service: Known::by(service, digest),
             writes: 0,
             candidates: vec![
-                Candidate { life: 0, process: None, old_memory: None };
+                Candidate { life: 0, process: None, old_state: None };
                 scope.bounds.candidates
             ],
             requests: Vec::new(),
@@ -144,9 +144,9 @@ impl State {
         self.candidates.iter().filter_map(|place| place.process.as_deref())
     }
 
-    fn start(&mut self, candidate: usize, memory: Option<Known<Vec<u8>>>) {
+    fn start(&mut self, candidate: usize, state: Option<Known<Vec<u8>>>) {
         let place = &mut self.candidates[candidate];
-        let process = Process::new(candidate, place.life, self.now, memory);
+        let process = Process::new(candidate, place.life, self.now, state);
         place.process = Some(Known::new(process));
         self.push(candidate, Push::GoOn);
     }
@@ -155,15 +155,15 @@ impl State {
     pub(super) fn restart(&mut self, candidate: usize) {
         let place = &mut self.candidates[candidate];
         place.life += 1;
-        let memory = place.old_memory.take();
-        self.start(candidate, memory);
+        let state = place.old_state.take();
+        self.start(candidate, state);
     }
 
     /// The process is no more. What it sent may still arrive, at any time.
     pub(super) fn end(&mut self, candidate: usize) {
         let ended = self.candidates[candidate].process.take();
-        if self.scope.flaw == Some(Flaw::OldMemory) {
-            self.candidates[candidate].old_memory = ended.and_then(|ended| ended.memory.clone());
+        if self.scope.flaw == Some(Flaw::OldState) {
+            self.candidates[candidate].old_state = ended.and_then(|ended| ended.state.clone());
         }
         self.nobody_awaits(candidate);
         self.delay(candidate);

@@ -3,9 +3,7 @@
 use std::hash::{Hash, Hasher};
 
 use tenure_azure::{Answer, Operation};
-use tenure_guest::election::{
-    Ask, Event, Failure, FailureKind, Outcome, Report, Standing, Step, Todo,
-};
+use tenure_core::{Ask, Event, Failure, FailureKind, Outcome, Report, Role, Step, Todo};
 
 use super::chance::Draws;
 use super::known::{Known, digest};
@@ -76,11 +74,11 @@ impl Process {
             Word::Leave => Event::Leave(None),
             Word::HandOver => Event::HandOver(scope.other(self.candidate).into()),
         });
-        let memory = self.memory.clone();
-        let history = digest(&(&memory, now, word));
+        let state = self.state.clone();
+        let history = digest(&(&state, now, word));
         let settings = &scope.settings[self.candidate];
-        let memory = memory.as_ref().map(|memory| memory.as_slice());
-        let step = Step::begin(settings, memory, moment(now), event, &mut self.draws(now));
+        let state = state.as_ref().map(|state| state.as_slice());
+        let step = Step::begin(settings, state, moment(now), event, &mut self.draws(now));
         Some((step, history))
     }
 
@@ -128,11 +126,11 @@ impl Process {
         if report.ending.is_some() || report.wind_down {
             self.stop_turn();
         }
-        self.leads = matches!(report.standing, Standing::Leading(_));
-        self.hands_over = report.heir.is_some();
-        self.memory = Some(Known::new(report.memory));
+        self.leads = matches!(report.role, Role::Leading(_));
+        self.hands_over = report.successor.is_some();
+        self.state = Some(Known::new(report.state));
         self.next = scope.instant(moment(began) + report.again_in);
-        if report.standing == Standing::Left {
+        if report.role == Role::Left {
             return Moved::Ended;
         }
         if let Some(turn) = report.run {
@@ -146,10 +144,10 @@ impl Process {
                 }
             }
         }
-        if let (Standing::Leading(tenancy), Some(turn)) = (&report.standing, &mut self.turn)
-            && turn.term == tenancy.term
+        if let (Role::Leading(leadership), Some(turn)) = (&report.role, &mut self.turn)
+            && turn.term == leadership.term
         {
-            turn.deadline = scope.instant(moment(began) + tenancy.valid_for);
+            turn.deadline = scope.instant(moment(began) + leadership.valid_for);
         }
         Moved::Waits
     }

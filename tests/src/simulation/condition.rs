@@ -16,7 +16,7 @@ const LASTS: (Millis, Millis) = (20_000, 180_000);
 pub const SETTINGS_PAUSE: Millis = 60_000;
 
 /// What strangers wrote beside the election counts for so long, and they write it again so often.
-const WORD: Millis = 10_000;
+const ANNOUNCEMENT: Millis = 10_000;
 const AGAIN: Millis = 4_000;
 
 /// Something that lasts.
@@ -74,7 +74,7 @@ pub fn begin(world: &Arc<World>, fault: Fault, who: Who, step: Step) {
     // Its effect is over in the calm, too.
     let rest = match fault {
         Fault::SettingsSpoilt | Fault::SecretSpoilt => calm.saturating_sub(now + SETTINGS_PAUSE),
-        Fault::HostileAsides => calm.saturating_sub(now + WORD),
+        Fault::HostileSideBlobs => calm.saturating_sub(now + ANNOUNCEMENT),
         _ => calm.saturating_sub(now),
     };
     let until = now + state.faults.between(LASTS.0, LASTS.1).min(rest);
@@ -83,13 +83,13 @@ pub fn begin(world: &Arc<World>, fault: Fault, who: Who, step: Step) {
     }
     let of_one = match fault {
         Fault::SettingsSpoilt | Fault::SecretSpoilt => true,
-        Fault::ClockSteps | Fault::DatesStand | Fault::HostileAsides => false,
+        Fault::ClockSteps | Fault::DatesStand | Fault::HostileSideBlobs => false,
         _ => !state.faults.once_in(3),
     };
     let victim = of_one.then_some(who);
     let effect = match fault {
         Fault::SettingsSpoilt | Fault::SecretSpoilt => until + SETTINGS_PAUSE,
-        Fault::HostileAsides => until + WORD,
+        Fault::HostileSideBlobs => until + ANNOUNCEMENT,
         _ => until,
     };
     match fault {
@@ -121,7 +121,7 @@ pub fn begin(world: &Arc<World>, fault: Fault, who: Who, step: Step) {
             state.spoilt[machine].secret = Some(state.faults.pick(&ways));
             state.lasts(fault, machine, effect);
         }
-        Fault::HostileAsides => {}
+        Fault::HostileSideBlobs => {}
         _ => {
             let timeout = world.plan.machines.iter().map(|m| m.periods().timeout).min();
             let most = timeout.unwrap_or(0) / 2 - 30;
@@ -148,22 +148,22 @@ pub fn begin(world: &Arc<World>, fault: Fault, who: Who, step: Step) {
                 }
             });
         }
-        Fault::HostileAsides => {
-            tokio::spawn(write_asides(world.clone(), until));
+        Fault::HostileSideBlobs => {
+            tokio::spawn(write_side_blobs(world.clone(), until));
         }
         _ => {}
     }
 }
 
-async fn write_asides(world: Arc<World>, until: Millis) {
+async fn write_side_blobs(world: Arc<World>, until: Millis) {
     loop {
         let now = world.now();
         {
             let mut state = world.state();
             let (bits, term) = (state.faults.bits(), state.term);
             let name = state.faults.between(0, world.plan.machines.len() as u64 - 1);
-            if state.service.write_aside(now, bits, &format!("m{name}"), term) {
-                state.coverage.add(Fault::HostileAsides, Step::Notice);
+            if state.service.write_side_blob(now, bits, &format!("m{name}"), term) {
+                state.coverage.add(Fault::HostileSideBlobs, Step::Notice);
             }
         }
         if now + AGAIN >= until {

@@ -1,7 +1,7 @@
 //! Between the values of the core and those of the contract, as the component does it.
 
 use tenure::contract as wit;
-use tenure_guest::election as core;
+use tenure_core as core;
 
 fn nanos(span: std::time::Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
@@ -36,8 +36,8 @@ fn outcome(outcome: wit::Outcome) -> core::Outcome {
 #[must_use]
 pub fn report(report: core::Report) -> wit::Report {
     wit::Report {
-        memory: wit::Memory::new(report.memory),
-        standing: standing(report.standing),
+        state: wit::State::new(report.state),
+        role: role(report.role),
         ending: report.ending.map(|ending| wit::Ending {
             term: ending.term,
             reason: match ending.reason {
@@ -51,7 +51,7 @@ pub fn report(report: core::Report) -> wit::Report {
         }),
         renewed: report.renewed,
         wind_down: report.wind_down,
-        heir: report.heir,
+        successor: report.successor,
         run: report.run.map(|turn| wit::Turn {
             // There is one election in a world.
             election: String::new(),
@@ -65,27 +65,27 @@ pub fn report(report: core::Report) -> wit::Report {
             valid_for: nanos(turn.valid_for),
             time_limit: turn.time_limit.map(nanos),
         }),
-        trouble: Vec::new(),
+        problems: Vec::new(),
         exchanges: Vec::new(),
         again_in: report.again_in,
     }
 }
 
-fn standing(standing: core::Standing) -> wit::Standing {
-    match standing {
-        core::Standing::Leading(tenancy) => wit::Standing::Leading(wit::Tenancy {
-            term: tenancy.term,
-            valid_for: nanos(tenancy.valid_for),
+fn role(role: core::Role) -> wit::Role {
+    match role {
+        core::Role::Leading(leadership) => wit::Role::Leading(wit::Leadership {
+            term: leadership.term,
+            valid_for: nanos(leadership.valid_for),
         }),
-        core::Standing::Following(incumbent) => {
-            wit::Standing::Following(incumbent.map(|incumbent| wit::Incumbent {
+        core::Role::Following(incumbent) => {
+            wit::Role::Following(incumbent.map(|incumbent| wit::Incumbent {
                 name: incumbent.name,
                 term: incumbent.term,
                 since: incumbent.since.0,
                 address: incumbent.address,
             }))
         }
-        core::Standing::Undecided => wit::Standing::Undecided,
-        core::Standing::Left => wit::Standing::Left,
+        core::Role::Undecided => wit::Role::Undecided,
+        core::Role::Left => wit::Role::Left,
     }
 }

@@ -1,6 +1,6 @@
 //! Randomness that follows from a seed alone.
 
-use tenure_guest::election::Chance;
+use tenure_core::Chance;
 
 /// A small generator (SplitMix64): the same seed gives the same numbers on every machine.
 #[derive(Clone, Debug)]

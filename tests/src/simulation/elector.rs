@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tenure::component::{ComponentError, ElectionComponent, Network, NetworkFailure, Surroundings};
-use tenure::contract::{EndingReason, Event, Memory, Report, Standing};
+use tenure::contract::{EndingReason, Event, Report, Role, State};
 use tenure::handler::BoxFuture;
 use tenure::runner::Elector;
 use tenure::settings::Settings as HostSettings;
-use tenure_guest::election::Settings;
+use tenure_core::Settings;
 use tenure_store::Request;
 use tokio::select;
 
@@ -107,17 +107,17 @@ impl SimElector {
         if resigned && leads.is_some_and(|since| now > since + tenure * 950) {
             self.world.state().coverage.saw(Trait::Rotation);
         }
-        *leads = match report.standing {
-            Standing::Leading(_) => leads.or(Some(now)),
+        *leads = match report.role {
+            Role::Leading(_) => leads.or(Some(now)),
             _ => None,
         };
     }
 }
 
 /// Of what a candidate tells its people, the oracle hears whether it hands over.
-pub(super) fn heard<'t>(world: &World, who: Who, mut troubles: impl Iterator<Item = &'t str>) {
+pub(super) fn heard<'t>(world: &World, who: Who, mut problems: impl Iterator<Item = &'t str>) {
     const SAYS: [&str; 2] = ["cannot hand over", "not handed over"];
-    if troubles.any(|detail| SAYS.iter().any(|says| detail.starts_with(says))) {
+    if problems.any(|detail| SAYS.iter().any(|says| detail.starts_with(says))) {
         world.note(What::NotHandedOver(who));
     }
 }
@@ -128,17 +128,17 @@ pub(super) const OF_CANDIDATES: u64 = 3_000;
 impl Elector for SimElector {
     async fn step(
         &self,
-        memory: Option<Memory>,
+        state: Option<State>,
         elapsed: Duration,
         event: Option<Event>,
     ) -> Result<Report, ComponentError> {
         let step = async {
             match &self.of {
-                Of::Native(native) => Ok(native.step(memory, elapsed, event).await),
+                Of::Native(native) => Ok(native.step(state, elapsed, event).await),
                 Of::Component(component) => {
-                    let report = component.step(memory.as_ref(), elapsed, event).await?;
-                    let troubles = report.trouble.iter().map(|trouble| trouble.detail.as_str());
-                    heard(&self.world, self.who, troubles);
+                    let report = component.step(state.as_ref(), elapsed, event).await?;
+                    let problems = report.problems.iter().map(|problem| problem.detail.as_str());
+                    heard(&self.world, self.who, problems);
                     Ok(report)
                 }
             }

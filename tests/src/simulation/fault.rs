@@ -23,9 +23,10 @@ pub enum Step {
     Outcome,
     /// Losing and leaving.
     Release,
-    /// Handing over: the lease is given to an heir.
+    /// Handing over: the lease is given to a successor.
     HandOver,
-    /// About a blob beside the election's: a notice, or that an heir comes forward: no step of the protocol, and nothing may come of it.
+    /// About a side blob: a notice, or an announcement: no step of the protocol,
+    /// and nothing may come of it.
     Notice,
 }
 
@@ -84,7 +85,7 @@ pub enum Kind {
 
 macro_rules! faults {
     ($($fault:ident, $kind:ident, $name:literal;)*) => {
-        /// One kind of trouble.
+        /// One kind of fault.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         pub enum Fault { $(#[doc = $name] $fault,)* }
 
@@ -150,11 +151,11 @@ faults! {
     WritesFail, Condition, "record writes fail";
     LeasesFail, Condition, "lease requests fail";
     LooksFail, Condition, "looks fail";
-    AsidesFail, Condition, "side blobs fail";
+    SideBlobsFail, Condition, "side blobs fail";
     TokensFail, Condition, "tokens fail";
     ClockSteps, Condition, "service's clock steps";
     DatesStand, Condition, "dates stand still";
-    HostileAsides, Condition, "hostile side blobs";
+    HostileSideBlobs, Condition, "hostile side blobs";
     SecretSpoilt, Condition, "secret file spoilt";
     SettingsSpoilt, Condition, "settings unusable";
 }
@@ -174,7 +175,7 @@ impl Fault {
             Self::WritesFail => matches!(step, Raise | Claim | Outcome),
             Self::LeasesFail => matches!(step, Acquire | Renew | Release | HandOver),
             Self::LooksFail => matches!(step, Look | ReadBack | CreateBlob | CreateContainer),
-            Self::AsidesFail => step == Notice,
+            Self::SideBlobsFail => step == Notice,
             _ => false,
         }
     }

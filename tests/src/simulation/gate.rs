@@ -140,10 +140,16 @@ impl State {
     }
 
     /// An operator tells it to hand over to the candidate of a name: to the one on the machine
-    /// `heir`, if that one is able to take it and the only one of that name.
-    pub fn tell_to_hand_over(&mut self, now: Millis, who: Who, name: usize, heir: Option<usize>) {
+    /// `successor`, if that one is able to take it and the only one of that name.
+    pub fn tell_to_hand_over(
+        &mut self,
+        now: Millis,
+        who: Who,
+        name: usize,
+        successor: Option<usize>,
+    ) {
         if self.order(who, Order::HandOver(format!("m{name}"))) {
-            self.note(now, What::ToldToHandOver(who, name, heir));
+            self.note(now, What::ToldToHandOver(who, name, successor));
         }
     }
 

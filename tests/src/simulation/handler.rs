@@ -92,8 +92,8 @@ async fn work(
     clock: SimClock,
     mut dice: Dice,
 ) -> TurnEnd {
-    let troubled = world.now() < world.plan.calm;
-    let long = troubled && dice.permille(world.plan.long_turns);
+    let faulty = world.now() < world.plan.calm;
+    let long = faulty && dice.permille(world.plan.long_turns);
     let lasts = match (world.plan.traits.has(Trait::Lasting) && turn.value.is_none(), long) {
         // Some come to their end all the same.
         (true, false) => FOR_EVER,
@@ -115,7 +115,7 @@ async fn work(
                 world.note(What::Sick(who));
                 return TurnEnd::Failed("the slot is poisoned".into());
             }
-            if !troubled || !dice.permille(world.plan.sick_turns) {
+            if !faulty || !dice.permille(world.plan.sick_turns) {
                 return TurnEnd::Succeeded;
             }
             world.note(What::Sick(who));

@@ -26,7 +26,7 @@ pub struct History {
     pub latency: Millis,
     /// No fault begins from here on.
     pub calm: Millis,
-    /// Everything late has arrived, and the last lease of the troubled time has run out.
+    /// Everything late has arrived, and the last lease of the time of faults has run out.
     pub finale: Millis,
     /// How long a turn may go on when its candidate leaves.
     pub grace: Millis,
@@ -89,14 +89,14 @@ pub struct Asked {
     pub lease: Option<u128>,
     /// The record that it writes.
     pub write: Option<Written>,
-    /// The lease id of the heir that the lease is given to.
+    /// The lease id of the successor that the lease is given to.
     pub to: Option<u128>,
-    /// It writes where heirs come forward.
-    pub forward: bool,
+    /// It writes where announcements are left.
+    pub announces: bool,
     /// It is about that place: it looks there, or writes.
-    pub of_heirs: bool,
-    /// The term in which the heir was named that comes forward.
-    pub word: Option<u64>,
+    pub of_announcements: bool,
+    /// The term in which the successor was named that announces itself.
+    pub announced_in: Option<u64>,
     /// Until when the token is good that it goes with.
     pub token: Option<Millis>,
     /// The service's time by the answer that reached the sender, in nanoseconds since 1970.
@@ -126,8 +126,8 @@ pub struct Written {
     pub done: bool,
     /// Whether the field of a later version is there.
     pub later: bool,
-    /// The heir that it names: the number in its name.
-    pub heir: Option<usize>,
+    /// The successor that it names: the number in its name.
+    pub successor: Option<usize>,
 }
 
 /// Something that happened.
@@ -153,7 +153,7 @@ pub enum What {
     /// A process was asked to leave.
     ToldToLeave(Who),
     /// A process was told to hand over to the candidate whose name has that number, on that machine;
-    /// none: it has its name in common with others, or is of a version that knows no heirs.
+    /// none: it has its name in common with others, or is of a version that knows no successors.
     ToldToHandOver(Who, usize, Option<usize>),
     /// It tells that it does not.
     NotHandedOver(Who),

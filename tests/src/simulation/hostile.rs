@@ -1,6 +1,6 @@
 //! What strangers write who may: records that no candidate writes, and blobs beside the election's.
 
-use tenure_azure::name::Aside;
+use tenure_azure::name::SideBlob;
 use uuid::Uuid;
 
 /// Metadata, as headers.
@@ -18,7 +18,7 @@ pub fn record(n: u64, term: u64) -> Fields {
     let long = "%C3%BC".repeat(1_200);
     let plain = |changed: &[(&'static str, &str)]| {
         let mut record = vec![
-            ("tenureformat", "1"),
+            ("tenureformat", "2"),
             ("tenureterm", term.as_str()),
             ("tenureleader", "a%20stranger"),
             ("tenurenonce", "00000000000000ee"),
@@ -37,31 +37,38 @@ pub fn record(n: u64, term: u64) -> Fields {
         3 => plain(&[("tenureleader", &lines)]),
         4 => plain(&[("tenureaddress", &long)]),
         5 => plain(&[("tenureslot", "2100-01-01T00:00:00Z"), ("tenureattempt", "1")]),
-        6 => plain(&[("tenureheir", "m1"), ("tenurepriority", "4294967295")]),
-        7 => plain(&[("tenureformat", "2")]),
+        6 => plain(&[("tenuresuccessor", "m1"), ("tenurepriority", "4294967295")]),
+        7 => plain(&[("tenureformat", "3")]),
         _ => fields(&[("owner", "payroll")]),
     }
 }
 
 /// The n-th kind of blob beside the election's, with the name of a candidate.
-pub fn aside(n: u64, name: &str, term: u64) -> (Aside, Fields) {
-    let (heir, term) =
+pub fn side_blob(n: u64, name: &str, term: u64) -> (SideBlob, Fields) {
+    let (successor, term) =
         (Uuid::from_u128(u128::from(n) << 64 | 0x4000_8000_0000_0000_0001), term.to_string());
-    let heir = heir.as_hyphenated().to_string();
+    let successor = successor.as_hyphenated().to_string();
     let long = "(".repeat(7_900);
     let lines = "m0%0A%0D%1B".repeat(100);
     match n % 8 {
-        0 => (Aside::Heir, fields(&[("tenurecandidate", &long), ("tenurepriority", "1000")])),
-        1 => {
-            (Aside::Heir, fields(&[("tenurecandidate", &lines), ("tenurepriority", "4294967295")]))
+        0 => {
+            (SideBlob::Successor, fields(&[("tenurecandidate", &long), ("tenurepriority", "1000")]))
         }
-        2 => (Aside::Heir, fields(&[("tenurecandidate", "nobody"), ("tenurepriority", "1000")])),
+        1 => (
+            SideBlob::Successor,
+            fields(&[("tenurecandidate", &lines), ("tenurepriority", "4294967295")]),
+        ),
+        2 => (
+            SideBlob::Successor,
+            fields(&[("tenurecandidate", "nobody"), ("tenurepriority", "1000")]),
+        ),
         3 | 4 => {
-            let word = [("tenurecandidate", name), ("tenureheir", &heir), ("tenureterm", &term)];
-            (Aside::Heir, fields(&word))
+            let word =
+                [("tenurecandidate", name), ("tenurelease", &successor), ("tenureterm", &term)];
+            (SideBlob::Successor, fields(&word))
         }
-        5 => (Aside::Heir, fields(&[("owner", "payroll")])),
-        6 => (Aside::Notice, fields(&[("tenurecandidate", &lines), ("tenureschedule", &lines)])),
-        _ => (Aside::Notice, fields(&[("tenurecandidate", name), ("tenureschedule", &long)])),
+        5 => (SideBlob::Successor, fields(&[("owner", "payroll")])),
+        6 => (SideBlob::Notice, fields(&[("tenurecandidate", &lines), ("tenureschedule", &lines)])),
+        _ => (SideBlob::Notice, fields(&[("tenurecandidate", name), ("tenureschedule", &long)])),
     }
 }

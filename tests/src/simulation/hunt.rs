@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Mutex;
 use std::thread;
 
-use tenure_guest::mutants::Mutant;
+use tenure_core::mutants::Mutant;
 
 use super::{Fidelity, Options};
 
@@ -14,7 +14,7 @@ pub const INVARIANTS: [&str; 12] =
     ["I1", "I2", "I3", "I4", "I5", "I6", "I7", "I8", "claim", "outcome", "give back", "hand over"];
 
 /// Invariants that a bug breaks, but seldom before another one.
-const LATER: [(Mutant, &str); 2] = [(Mutant::WorkNotStopped, "I1"), (Mutant::RareLooks, "I6")];
+const LATER: [(Mutant, &str); 2] = [(Mutant::WorkNotStopped, "I1"), (Mutant::RarePolls, "I6")];
 
 /// What came of the hunt for one seeded bug.
 #[derive(Clone, Debug)]

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tenure::clock::Clock;
 use tenure_azure::credential::Pass;
 use tenure_azure::{Answer, Operation};
-use tenure_guest::election::{Ask, Course, Next, OneTurn, Settings, Snapshot, Step, Trouble, Turn};
+use tenure_core::{Ask, Course, Next, OneTurn, Problem, Settings, Snapshot, Step, Turn};
 
 use super::clock::SimClock;
 use super::dice::Dice;
@@ -73,13 +73,13 @@ impl Invocation {
         loop {
             let now = self.native.now();
             match turn.next(now) {
-                Next::Look => {
+                Next::Read => {
                     let look = self.look().await;
-                    turn.looked(look, self.native.now());
+                    turn.read(look, self.native.now());
                 }
                 Next::Step(event) => {
-                    let memory = turn.memory();
-                    let mut step = self.native.begin(settings, memory, now, event);
+                    let state = turn.state();
+                    let mut step = self.native.begin(settings, state, now, event);
                     let report = self.native.drive(settings, &mut step).await;
                     let after = self.native.now();
                     let prospect = Step::prospect(&step, after);
@@ -104,9 +104,9 @@ impl Invocation {
         }
     }
 
-    async fn look(&self) -> Result<Snapshot, Trouble> {
+    async fn look(&self) -> Result<Snapshot, Problem> {
         let settings = &self.native.settings;
-        let operation = Operation::Look { lease: None };
+        let operation = Operation::Read { lease: None };
         let ask = Ask { operation, timeout: settings.timings.request_timeout, pass: Pass::Own };
         let mut reply = self.native.ask(settings, ask.clone(), self.native.wall()).await;
         let date = match &reply {
@@ -117,8 +117,8 @@ impl Invocation {
         if let Some(date) = date {
             reply = self.native.ask(settings, ask.clone(), date).await;
         }
-        let trouble = reply.map_err(|f| f.trouble(ask.operation.name(), settings.account.origin()));
-        Snapshot::read(&trouble?, settings, self.native.wall())
+        let problem = reply.map_err(|f| f.problem(ask.operation.name(), settings.account.origin()));
+        Snapshot::read(&problem?, settings, self.native.wall())
     }
 
     /// The handler's work, which nothing can stop but the end of the process.

@@ -50,7 +50,7 @@ use fault::Step;
 use history::{History, What};
 use oracle::Violation;
 use plan::{Class, Plan, Rules, Traits};
-use tenure_guest::mutants::{self, Mutant};
+use tenure_core::mutants::{self, Mutant};
 use world::World;
 
 /// What came of one schedule.

@@ -6,10 +6,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use chrono::{DateTime, Utc};
 use tenure::clock::Clock;
-use tenure::contract::{self as wit, Memory};
+use tenure::contract::{self as wit, State};
 use tenure_azure::secret::Secret;
 use tenure_azure::{Answer, Metadata, Operation};
-use tenure_guest::election::{
+use tenure_core::{
     Ask, Complaint, Environment, Event, Failure, FailureKind, OwnTime, Report, Settings, Step,
     Todo, Unreadable,
 };
@@ -114,12 +114,12 @@ impl Native {
 
     pub(super) async fn step(
         &self,
-        memory: Option<Memory>,
+        state: Option<State>,
         elapsed: Duration,
         event: Option<wit::Event>,
     ) -> wit::Report {
         let spoilt = self.world.state().spoilt[self.machine];
-        let bytes = memory.as_ref().map(Memory::as_bytes);
+        let bytes = state.as_ref().map(State::as_bytes);
         let event = event.map(convert::event);
         let files = self.world.plan.traits.has(Trait::Files);
         if spoilt == Spoilt::default() && !files {
@@ -141,8 +141,8 @@ impl Native {
     }
 
     fn told(&self, report: Report) -> wit::Report {
-        let troubles = report.trouble.iter().map(|trouble| trouble.detail.as_str());
-        heard(&self.world, self.who, troubles);
+        let problems = report.problems.iter().map(|problem| problem.detail.as_str());
+        heard(&self.world, self.who, problems);
         convert::report(report)
     }
 
@@ -164,11 +164,11 @@ impl Native {
     pub(super) fn begin<'s>(
         &self,
         settings: &'s Settings,
-        memory: Option<&[u8]>,
+        state: Option<&[u8]>,
         elapsed: Duration,
         event: Option<Event>,
     ) -> Step<'s> {
-        Step::begin(settings, memory, elapsed, event, &mut *self.dice())
+        Step::begin(settings, state, elapsed, event, &mut *self.dice())
     }
 
     /// Does what a step asks for, until it has its report.
@@ -267,7 +267,7 @@ impl Native {
 }
 
 /// Fields that an older version does not know. It has them under other names.
-const UNKNOWN: [&str; 2] = ["tenureheir", "tenurepriority"];
+const UNKNOWN: [&str; 2] = ["tenuresuccessor", "tenurepriority"];
 const HIDDEN: &str = "zz";
 
 /// An unknown field goes back as it came.

@@ -12,7 +12,7 @@ pub use traits::{Trait, Traits};
 
 use std::time::Duration;
 
-use tenure_guest::election::Agenda;
+use tenure_core::Agenda;
 
 use super::dice::Dice;
 use super::fault::{Fault, Kind, Step};
@@ -36,7 +36,7 @@ pub const LONGEST_COOL_DOWN: Millis = 16 * COOL_DOWN * SECOND;
 pub const DELETION: Millis = 30 * SECOND;
 
 /// The least time in which faults happen.
-const TROUBLED: Millis = 90 * SECOND;
+const FAULTY: Millis = 90 * SECOND;
 
 /// How much longer that is, where something lasts for minutes.
 const LASTING: Millis = 150 * SECOND;
@@ -138,7 +138,7 @@ impl Plan {
         let latest = dice.pick(&[6, 10, 15, 30]) * SECOND;
         let settling = settling(&machines, latest, latency);
         // The finale takes some time, too.
-        let calm = (10 * longest).saturating_sub(settling + 20 * SECOND).max(TROUBLED);
+        let calm = (10 * longest).saturating_sub(settling + 20 * SECOND).max(FAULTY);
         let calm = if conditions.is_empty() { calm } else { calm + LASTING };
         // An outcome is written by itself only where the next slot is more than a minute away.
         let every = match step {
@@ -180,7 +180,7 @@ impl Plan {
             longest_turn: 1_500,
             sick_turns: dice.pick(&[0, 0, 0, 100, 500]),
             turn_timeout: dice.pick(&[None, None, Some(8)]).filter(|_| !traits.has(Trait::Lasting)),
-            // Some heirs wait for a turn to end for longer than their word is fresh.
+            // Some successors wait for a turn to end for longer than their announcement is fresh.
             grace: dice.pick(match step {
                 Step::HandOver => &[SECOND, 5 * SECOND, 20 * SECOND, 20 * SECOND],
                 _ => &[0, SECOND, SECOND, 5 * SECOND],
@@ -257,7 +257,7 @@ fn ambushes(seed: u64, class: Class, (fault, step): (Fault, Step), dice: &mut Di
     let of_notice = &mut Dice::new(seed, 9);
     ambushes.push(ambush(faults::fault(class, of_notice), Step::Notice, of_notice));
     if step == Step::HandOver {
-        // An heir goes when it came forward.
+        // A successor that has announced itself goes.
         let gone = ambush(of_notice.pick(&[Fault::Kill, Fault::Leave]), Step::Notice, of_notice);
         ambushes.push(Ambush { spares: of_notice.between(0, 6), ..gone });
     }
@@ -297,7 +297,7 @@ mod tests {
         for seed in 0..200 {
             let plan = Plan::of(seed, true);
             assert!(plan.machines.len() >= 3);
-            assert!(plan.calm >= TROUBLED && plan.finale > plan.calm, "seed {seed}");
+            assert!(plan.calm >= FAULTY && plan.finale > plan.calm, "seed {seed}");
             assert!(plan.timed.is_sorted_by_key(|timed| timed.at), "seed {seed}");
         }
     }

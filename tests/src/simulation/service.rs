@@ -62,7 +62,7 @@ impl Service {
         if plan.beginning == Beginning::Record {
             let record = [
                 ("x-ms-blob-type", "BlockBlob"),
-                ("x-ms-meta-tenureformat", "1"),
+                ("x-ms-meta-tenureformat", "2"),
                 ("x-ms-meta-tenureterm", "1794000000"),
                 ("x-ms-meta-tenureleader", "another%20version"),
                 ("x-ms-meta-tenurenonce", "00000000000000ff"),
@@ -197,9 +197,9 @@ impl Service {
     }
 
     /// A third party writes beside the election's blob. True: it was taken.
-    pub fn write_aside(&mut self, at: Millis, n: u64, name: &str, term: u64) -> bool {
-        let (aside, fields) = hostile::aside(n, name, term);
-        let path = self.blob.aside_path(aside);
+    pub fn write_side_blob(&mut self, at: Millis, n: u64, name: &str, term: u64) -> bool {
+        let (side_blob, fields) = hostile::side_blob(n, name, term);
+        let path = self.blob.side_blob_path(side_blob);
         let mut headers = vec![("x-ms-blob-type", "BlockBlob")];
         headers.extend(fields.iter().map(|(n, v)| (n.as_str(), v.as_str())));
         self.outsider(at, "PUT", &path, "", &headers) < 300

@@ -22,7 +22,7 @@ pub fn waiting_for(
     state: &mut State,
     step: Step,
     moment: Moment,
-    troubled: bool,
+    faulty: bool,
     fits: impl Fn(Fault) -> bool,
 ) -> Option<Fault> {
     let found = state
@@ -30,7 +30,7 @@ pub fn waiting_for(
         .iter()
         .position(|ambush| ambush.step == step && ambush.moment == moment && fits(ambush.fault))?;
     let ambush = &mut state.ambushes[found];
-    if !troubled {
+    if !faulty {
         return None;
     }
     if ambush.spares > 0 {
@@ -52,9 +52,9 @@ pub fn any_of_request(dice: &mut Dice) -> Fault {
 
 /// A candidate comes to a step: what lies in wait there strikes.
 pub fn ambush(world: &Arc<World>, who: Who, step: Step, moment: Moment) {
-    let troubled = world.now() < world.plan.calm;
+    let faulty = world.now() < world.plan.calm;
     let others = |fault: Fault| fault.kind() != Kind::Request;
-    let fault = waiting_for(&mut world.state(), step, moment, troubled, others);
+    let fault = waiting_for(&mut world.state(), step, moment, faulty, others);
     if let Some(fault) = fault {
         strike(world, fault, who, step);
     }
@@ -155,13 +155,13 @@ fn strike(world: &Arc<World>, fault: Fault, who: Who, step: Step) {
                 return;
             }
             let other = state.faults.between(1, machines as u64 - 1);
-            let heir = (own + usize::try_from(other).unwrap_or(0)) % machines;
-            let name = world.plan.machines[heir].name;
+            let successor = (own + usize::try_from(other).unwrap_or(0)) % machines;
+            let name = world.plan.machines[successor].name;
             state.struck(now, fault, step, Some(who), now);
             let named = world.plan.machines.iter().filter(|m| m.name == name).count();
-            let able = named == 1 && world.plan.machines[heir].version != Version::Older;
-            let heir = able.then_some(heir);
-            state.tell_to_hand_over(now, who, name, heir);
+            let able = named == 1 && world.plan.machines[successor].version != Version::Older;
+            let successor = able.then_some(successor);
+            state.tell_to_hand_over(now, who, name, successor);
             // An operator asks again.
             if state.faults.once_in(2) {
                 let again = now + state.faults.between(1_000, 40_000);
@@ -169,7 +169,7 @@ fn strike(world: &Arc<World>, fault: Fault, who: Who, step: Step) {
                 tokio::spawn(async move {
                     world.until(again).await;
                     if again < world.plan.calm {
-                        world.state().tell_to_hand_over(again, who, name, heir);
+                        world.state().tell_to_hand_over(again, who, name, successor);
                     }
                 });
             }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tenure_azure::Account;
 use tenure_azure::credential::Credential;
 use tenure_azure::shared_key::{authorization, decoded_query, string_to_sign};
-use tenure_guest::election::{Failure, FailureKind, Fetched};
+use tenure_core::{Failure, FailureKind, Fetched};
 use tenure_store::{Request, Response};
 
 use super::fault::Fault;

@@ -45,8 +45,8 @@ fn line(history: &History, at: Millis, what: What) -> String {
         What::Resumed(who) => format!("c{who} goes on"),
         What::Killed(who) => format!("c{who} is killed"),
         What::ToldToLeave(who) => format!("c{who} is asked to leave"),
-        What::ToldToHandOver(who, _, heir) => {
-            format!("c{who} is told to hand over to machine {heir:?}")
+        What::ToldToHandOver(who, _, successor) => {
+            format!("c{who} is told to hand over to machine {successor:?}")
         }
         What::NotHandedOver(who) => format!("c{who} tells that it does not hand over"),
         What::Forgot(who) => format!("c{who} knows nothing any more"),

@@ -1,6 +1,6 @@
 //! How the candidate of a machine is configured.
 
-use tenure_guest::election::{Delivery, Missed};
+use tenure_core::{Delivery, Missed};
 
 use super::plan::{COOL_DOWN, Machine, Plan, Trait};
 use super::service::ELECTION;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use tenure_azure::http_date;
-use tenure_guest::election::Timestamp;
+use tenure_core::Timestamp;
 use tenure_store::{Request, Response};
 use uuid::Uuid;
 
@@ -34,14 +34,14 @@ impl Wire {
     pub fn read(&mut self, who: Who, request: &Request) -> Asked {
         let (token, told) = (token::read(request), None);
         let (mut lease, mut proposed, mut action, mut write) = (None, None, "", None);
-        let (aside, mut heir) = (aside(&request.target), None);
-        let is_aside = aside.is_some();
+        let (side_blob, mut successor) = (side_blob(&request.target), None);
+        let is_side_blob = side_blob.is_some();
         let (mut puts_blob, mut finished, mut outcome, mut of_value) = (false, "", "", "");
         for (name, value) in &request.headers {
             match name.as_str() {
                 "x-ms-lease-id" => lease = guid(value),
                 "x-ms-proposed-lease-id" => proposed = guid(value),
-                "x-ms-meta-tenureheir" if is_aside => heir = guid(value),
+                "x-ms-meta-tenurelease" if is_side_blob => successor = guid(value),
                 "x-ms-lease-action" => action = value,
                 "x-ms-blob-type" => puts_blob = true,
                 _ => {
@@ -70,8 +70,8 @@ impl Wire {
                                 outcome = value;
                                 write.done = matches!(outcome, "succeeded" | "abandoned");
                             }
-                            "tenureheir" => {
-                                write.heir =
+                            "tenuresuccessor" => {
+                                write.successor =
                                     value.strip_prefix('m').and_then(|number| number.parse().ok());
                             }
                             name => write.later |= (name, value.as_str()) == LATER,
@@ -80,12 +80,24 @@ impl Wire {
                 }
             }
         }
-        if let Some(aside) = aside {
-            let of_heirs = aside == FORWARD;
-            let (step, forward) = (Step::Notice, of_heirs && puts_blob);
-            let word = write.filter(|_| forward && heir.is_some()).map(|write| write.term);
-            let (lease, write, to) = (heir, None, None);
-            return Asked { who, step, lease, write, to, forward, of_heirs, word, token, told };
+        if let Some(side_blob) = side_blob {
+            let of_announcements = side_blob == SUCCESSOR;
+            let (step, announces) = (Step::Notice, of_announcements && puts_blob);
+            let announced_in =
+                write.filter(|_| announces && successor.is_some()).map(|write| write.term);
+            let (lease, write, to) = (successor, None, None);
+            return Asked {
+                who,
+                step,
+                lease,
+                write,
+                to,
+                announces,
+                of_announcements,
+                announced_in,
+                token,
+                told,
+            };
         }
         // A change names both: the one that holds the lease is the one that acts.
         let to = lease.and(proposed);
@@ -106,8 +118,19 @@ impl Wire {
             _ if puts_blob => Step::CreateBlob,
             _ => Step::CreateContainer,
         };
-        let (forward, of_heirs, word) = (false, false, None);
-        Asked { who, step, lease, write, to, forward, of_heirs, word, token, told }
+        let (announces, of_announcements, announced_in) = (false, false, None);
+        Asked {
+            who,
+            step,
+            lease,
+            write,
+            to,
+            announces,
+            of_announcements,
+            announced_in,
+            token,
+            told,
+        }
     }
 
     /// The first write under a lease raises the term, one with another slot or attempt claims it, or one
@@ -146,16 +169,16 @@ const NOTHING: Written = Written {
     finished: 0,
     done: false,
     later: false,
-    heir: None,
+    successor: None,
 };
 
-/// Where heirs come forward.
-const FORWARD: &str = "heir";
+/// Where announcements are left.
+const SUCCESSOR: &str = "successor";
 
 /// Which blob beside the election's a request is about.
-fn aside(target: &str) -> Option<&str> {
+fn side_blob(target: &str) -> Option<&str> {
     let (_, ending) = target.split('?').next()?.rsplit_once('.')?;
-    ["notice", FORWARD].contains(&ending).then_some(ending)
+    ["notice", SUCCESSOR].contains(&ending).then_some(ending)
 }
 
 /// The service's time by an answer, in nanoseconds since 1970; none where another than the service

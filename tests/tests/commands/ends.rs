@@ -111,8 +111,8 @@ mod unwatched {
         let watchdog = watchdog(&candidate);
         kill_process(watchdog, Signal::STOP).unwrap();
         // Dead, but not seen to be: nothing is released.
-        let trouble = candidate.event("trouble", SOON).await;
-        assert_eq!(trouble.event["class"], "work", "{}", trouble.event);
+        let problem = candidate.event("problem", SOON).await;
+        assert_eq!(problem.event["class"], "work", "{}", problem.event);
         assert_eq!(candidate.count("turn-ended"), 0, "{}", candidate.transcript());
         stage.ended_in_time(&candidate, started.term());
         kill_process(watchdog, Signal::CONT).unwrap();

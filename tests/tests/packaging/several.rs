@@ -61,13 +61,13 @@ async fn each_election_has_its_own_candidate_and_all_are_left_together() {
     }
 
     process.signal(Signal::USR1).unwrap();
-    let told = standing(&process, 2).await;
+    let told = role(&process, 2).await;
     for (told, election) in told.iter().zip([&first, &second]) {
         assert_eq!(told["election"], *election);
-        assert_eq!(told["standing"], "leading");
+        assert_eq!(told["role"], "leading");
         assert!(told["valid_for_ms"].as_u64().unwrap() > 0, "{told}");
         assert!(told["turn"]["slot"].is_string(), "{told}");
-        assert_eq!(told["trouble"], Value::Null);
+        assert_eq!(told["problem"], Value::Null);
     }
 
     // An order reaches the candidate of its election, and no other.
@@ -100,7 +100,7 @@ async fn each_election_has_its_own_candidate_and_all_are_left_together() {
 }
 
 /// As many lines of JSON from standard error.
-async fn standing(process: &Candidate, count: usize) -> Vec<Value> {
+async fn role(process: &Candidate, count: usize) -> Vec<Value> {
     let asked = async {
         loop {
             let errors = process.errors();

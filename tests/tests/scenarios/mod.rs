@@ -74,7 +74,7 @@ pub async fn a_broken_lease_is_noticed(stage: Stage) -> Result<()> {
     let stood_down = scene.leader().event("stood-down", SOON).await;
     ensure!(stood_down.event["reason"] == "lease-lost", "{}", stood_down.event);
     let lost = |line: &Line| line.event["class"] == "lease-lost";
-    scene.leader().line("trouble", 0, SOON, lost).await;
+    scene.leader().line("problem", 0, SOON, lost).await;
     scene.find_leader(before, SOON).await;
     scene.sink.beat_of(scene.term, SOON).await;
     scene.end(BROKEN_OVERLAP).await
@@ -113,16 +113,16 @@ pub async fn terms_rise_although_the_container_was_deleted(stage: Stage) -> Resu
     scene.end(BROKEN_OVERLAP).await
 }
 
-pub async fn a_wrong_credential_is_trouble_and_harms_nobody(stage: Stage) -> Result<()> {
+pub async fn a_wrong_credential_is_a_problem_and_harms_nobody(stage: Stage) -> Result<()> {
     let scene = Scene::of_three(stage).await?;
     let (container, _) = scene.group.election.split_once('/').unwrap();
     let wrong = scene.credential.wrong_access(&scene.group.connection_string, container);
     let wrong = wrong.trusting(scene.group.access.ca().map(Path::to_owned));
     let handler = Path::new(BEAT_HANDLER);
     let mut stranger = scene.group.start_with("eve", &wrong, handler, &[])?;
-    let trouble = stranger.event("trouble", SOON).await;
-    ensure!(trouble.event["class"] == "refused", "{}", trouble.event);
-    let detail = trouble.event["detail"].as_str().unwrap();
+    let problem = stranger.event("problem", SOON).await;
+    ensure!(problem.event["class"] == "refused", "{}", problem.event);
+    let detail = problem.event["detail"].as_str().unwrap();
     let named = match (scene.credential, wrong.ca()) {
         // An Azurite that takes tokens takes a wrong signature for a token that is none.
         (Credential::SharedKey, Some(_)) => "InvalidAuthenticationInfo",
@@ -146,9 +146,9 @@ pub async fn a_blob_of_somebody_else_is_left_alone(stage: Stage) -> Result<()> {
     }
     outsider.put_foreign_blob().await?;
     let mut candidate = scene.group.start("ada", &[])?;
-    let trouble = candidate.event("trouble", SOON).await;
-    ensure!(trouble.event["class"] == "configuration", "{}", trouble.event);
-    ensure!(trouble.event["detail"].as_str().unwrap().contains("owner"), "{}", trouble.event);
+    let problem = candidate.event("problem", SOON).await;
+    ensure!(problem.event["class"] == "configuration", "{}", problem.event);
+    ensure!(problem.event["detail"].as_str().unwrap().contains("owner"), "{}", problem.event);
     ensure!(candidate.count("elected") == 0, "{}", candidate.transcript());
     ensure!(candidate.terminate(SOON).await?.success());
     ensure!(outsider.metadata().await? == ["owner=payroll"]);
@@ -211,7 +211,7 @@ pub async fn candidates_with_different_leases_share_an_election(stage: Stage) ->
 /// Most likely two jobs that were given one election by mistake.
 pub async fn candidates_with_different_schedules_are_both_told(stage: Stage) -> Result<()> {
     // The leader looks for a notice when it has led for a minute.
-    const FIRST_LOOK: Duration = Duration::from_secs(180);
+    const FIRST_READ: Duration = Duration::from_secs(180);
     let mut scene = Scene::empty(stage).await?;
     scene.candidates.push(scene.group.start("report", &[])?);
     scene.find_leader(0, SOON).await;
@@ -226,7 +226,7 @@ pub async fn candidates_with_different_schedules_are_both_told(stage: Stage) -> 
     };
     let [leader, follower] = &scene.candidates[..] else { unreachable!() };
     follower.line("word of the leader's schedule", 0, SOON, names_both).await;
-    let told = leader.line("word of the other's schedule", 0, FIRST_LOOK, names_both).await;
+    let told = leader.line("word of the other's schedule", 0, FIRST_READ, names_both).await;
     ensure!(told.event["detail"].as_str().unwrap().contains("\"backup\""), "{}", told.event);
     ensure!(leader.count("stood-down") == 0, "{}", leader.transcript());
     scene.end(Duration::ZERO).await
@@ -254,8 +254,8 @@ pub async fn a_store_that_is_away_at_the_start_is_waited_for(stage: Stage) -> Re
     let mut scene = Scene::empty(stage).await?;
     scene.stop_store().await?;
     scene.candidates.push(scene.group.start("early", &[])?);
-    let trouble = scene.candidates[0].event("trouble", SOON).await;
-    ensure!(trouble.event["class"] == "unreachable", "{}", trouble.event);
+    let problem = scene.candidates[0].event("problem", SOON).await;
+    ensure!(problem.event["class"] == "unreachable", "{}", problem.event);
     scene.start_store().await?;
     scene.find_leader(0, SOON).await;
     scene.sink.beat_of(scene.term, SOON).await;

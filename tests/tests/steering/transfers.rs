@@ -28,21 +28,21 @@ async fn transfers(store: Store, default: usize) {
     let (mut leads, mut gaps, mut expected) = (0, Vec::new(), vec!["ada".to_owned()]);
     for round in 0..count {
         // To each of the others in turn.
-        let heir = (leads + 1 + round % 2) % names.len();
+        let successor = (leads + 1 + round % 2) % names.len();
         // Work is under way when it is ordered.
         let term =
             candidates[leads].lines().iter().rfind(|l| l.name() == "elected").unwrap().term();
         stage.sink.beat_of(term, SOON).await;
-        let order = stage.order(&candidates[leads], &["transfer", "--to", names[heir]]).await;
+        let order = stage.order(&candidates[leads], &["transfer", "--to", names[successor]]).await;
         assert_eq!(code(&order), 0, "round {round}: {}", said(&order));
-        expected.push(names[heir].to_owned());
+        expected.push(names[successor].to_owned());
         let stood_down = candidates[leads].lines().into_iter().rfind(|l| l.name() == "stood-down");
         let stood_down = stood_down.unwrap();
         assert_eq!(stood_down.event["reason"], "handed-over");
         let elected =
-            candidates[heir].lines().into_iter().rfind(|l| l.name() == "elected").unwrap();
+            candidates[successor].lines().into_iter().rfind(|l| l.name() == "elected").unwrap();
         gaps.push(elected.at.saturating_duration_since(stood_down.at));
-        leads = heir;
+        leads = successor;
     }
     let won: Vec<_> = winners(&candidates).into_iter().map(|(_, name)| name).collect();
     assert_eq!(won, expected);
@@ -73,11 +73,15 @@ async fn without_a_candidate_of_that_name_the_leader_goes_on() {
     let candidates = stage.started(&["ada", "ben"]).await;
     let order = stage.order(&candidates[0], &["transfer", "--to", "nobody"]).await;
     assert_eq!(code(&order), 2, "{}", said(&order));
-    assert!(said(&order).contains("no candidate of that name came forward"), "{}", said(&order));
+    assert!(
+        said(&order).contains("no candidate of that name announced itself"),
+        "{}",
+        said(&order)
+    );
     assert_eq!(candidates[0].count("stood-down"), 0);
-    let troubles = |line: &tenure_tests::Line| line.name() == "trouble";
-    let trouble = candidates[0].line("trouble", 0, SOON, troubles).await;
-    assert!(trouble.event["detail"].as_str().unwrap().contains("nobody"), "{:?}", trouble.event);
+    let problems = |line: &tenure_tests::Line| line.name() == "problem";
+    let problem = candidates[0].line("problem", 0, SOON, problems).await;
+    assert!(problem.event["detail"].as_str().unwrap().contains("nobody"), "{:?}", problem.event);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -91,11 +95,11 @@ async fn the_leader_is_found_by_the_address_on_record() {
         ["--listen", &listen, "--address", &url, "--control-token-file", token, "--poll", "1s"];
     let leader = stage.group.start("ada", &more).unwrap();
     leader.event("elected", SOON).await;
-    let heir = stage.start("ben", &[]);
-    heir.event("following", SOON).await;
+    let successor = stage.start("ben", &[]);
+    successor.event("following", SOON).await;
     let order =
         stage.operate(&["transfer", "--to", "ben", "--election", &stage.group.election]).await;
     assert_eq!(code(&order), 0, "{}", said(&order));
     assert!(said(&order).contains("ada handed over to ben"), "{}", said(&order));
-    assert!(!address(&heir).await.is_empty());
+    assert!(!address(&successor).await.is_empty());
 }

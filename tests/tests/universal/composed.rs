@@ -6,7 +6,7 @@ use ::http::Method;
 use tenure::clock::BootClock;
 use tenure::component::{ElectionComponent, Engine};
 use tenure::compose::{UNIVERSAL_COMPONENT, compose};
-use tenure::contract::{Event, Standing};
+use tenure::contract::{Event, Role};
 use tenure::settings::{Settings, names};
 use tenure_tests::UNRULY_HANDLER;
 
@@ -68,12 +68,12 @@ async fn the_runner_takes_a_composed_component_too() {
         component.check().await.unwrap();
         let first = component.step(None, Duration::ZERO, None).await.unwrap();
         // The second that an election without a record takes.
-        let later = component.step(Some(&first.memory), Duration::from_secs(2), None);
+        let later = component.step(Some(&first.state), Duration::from_secs(2), None);
         let report = later.await.unwrap();
-        assert!(matches!(report.standing, Standing::Leading(_)), "{:?}", report.standing);
+        assert!(matches!(report.role, Role::Leading(_)), "{:?}", report.role);
         let leave = Some(Event::Leave(None));
-        let left = component.step(Some(&report.memory), Duration::from_secs(3), leave).await;
-        assert_eq!(left.unwrap().standing, Standing::Left);
+        let left = component.step(Some(&report.state), Duration::from_secs(3), leave).await;
+        assert_eq!(left.unwrap().role, Role::Left);
         let snapshot = component.inspect().await.unwrap().unwrap();
         assert!(snapshot.incumbent.is_some());
     }

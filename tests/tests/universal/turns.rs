@@ -170,7 +170,7 @@ async fn a_service_that_cannot_be_asked_is_told_of() {
     world.store.stop().await;
     let answer = tick(&replica).await;
     assert_eq!((answer.status, &answer.json["outcome"]), (503, &json!("unanswered")), "{answer:?}");
-    assert_eq!(answer.json["trouble"][0]["class"], "unreachable");
+    assert_eq!(answer.json["problems"][0]["class"], "unreachable");
     let key = connection_string.split("AccountKey=").nth(1).unwrap().split(';').next().unwrap();
     assert!(!answer.json.to_string().contains(key));
     assert_eq!(get(&replica, "/leader").await.status, 503);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tenure::clock::{Clock, Reading};
 use tenure::component::ComponentError;
-use tenure::contract::{Event as Word, Memory, Report, Standing, Tenancy};
+use tenure::contract::{Event as Word, Leadership, Report, Role, State};
 use tenure::runner::{Elector, Event, Runner};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
@@ -31,27 +31,27 @@ struct Script {
 impl Elector for Script {
     async fn step(
         &self,
-        _: Option<Memory>,
+        _: Option<State>,
         elapsed: Duration,
         word: Option<Word>,
     ) -> Result<Report, ComponentError> {
         let step = self.steps.fetch_add(1, Ordering::SeqCst);
         assert!(self.clock.now() >= elapsed);
         let mut report = Report {
-            memory: Memory::new(Vec::new()),
-            standing: Standing::Left,
+            state: State::new(Vec::new()),
+            role: Role::Left,
             ending: None,
             renewed: step > 0,
             wind_down: false,
-            heir: None,
+            successor: None,
             run: None,
-            trouble: Vec::new(),
+            problems: Vec::new(),
             exchanges: Vec::new(),
             again_in: if step < self.renewals { RENEW } else { LONG },
         };
         if word.is_none() {
             let valid_for = nanoseconds(VALID);
-            report.standing = Standing::Leading(Tenancy { term: TURN.term, valid_for });
+            report.role = Role::Leading(Leadership { term: TURN.term, valid_for });
             report.run = (step == 0).then_some(tenure::contract::Turn { valid_for, ..TURN });
             self.until.store(nanoseconds(elapsed + VALID), Ordering::SeqCst);
         }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::name::Aside;
+use crate::name::SideBlob;
 use proptest::prelude::*;
 
 const A: &str = "aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee";
@@ -8,8 +8,8 @@ fn id() -> LeaseId {
     LeaseId::parse(A).unwrap()
 }
 
-fn look() -> Operation {
-    Operation::Look { lease: None }
+fn read_blob() -> Operation {
+    Operation::Read { lease: None }
 }
 
 fn acquire() -> Operation {
@@ -30,7 +30,7 @@ fn write() -> Operation {
 
 fn every_operation() -> Vec<Operation> {
     vec![
-        look(),
+        read_blob(),
         Operation::CreateContainer,
         Operation::CreateBlob,
         acquire(),
@@ -39,8 +39,12 @@ fn every_operation() -> Vec<Operation> {
         Operation::Release { lease: id() },
         Operation::Break { period: None },
         write(),
-        Operation::LookAside(Aside::Notice),
-        Operation::WriteAside { aside: Aside::Notice, over: None, metadata: Metadata::default() },
+        Operation::ReadSideBlob(SideBlob::Notice),
+        Operation::WriteSideBlob {
+            blob: SideBlob::Notice,
+            over: None,
+            metadata: Metadata::default(),
+        },
     ]
 }
 
@@ -158,9 +162,9 @@ fn a_lease_id_that_is_none_is_no_success() {
 }
 
 #[test]
-fn a_look_shows_lease_length_and_metadata() {
+fn a_read_shows_lease_length_and_metadata() {
     let answer = read(
-        &look(),
+        &read_blob(),
         200,
         &[
             ("ETAG", "\"0x1\""),
@@ -193,7 +197,7 @@ fn each_lease_state_is_known_and_no_other() {
         ("", None),
     ];
     for (text, state) in states {
-        let answer = read(&look(), 200, &[("etag", "x"), ("x-ms-lease-state", text)]);
+        let answer = read(&read_blob(), 200, &[("etag", "x"), ("x-ms-lease-state", text)]);
         assert_eq!(answer.properties.map(|seen| seen.lease), state, "{text}");
         assert_eq!(answer.class == Class::Done, state.is_some());
     }
@@ -203,7 +207,7 @@ fn each_lease_state_is_known_and_no_other() {
 fn a_length_that_is_none_is_not_taken_for_an_empty_blob() {
     let with = |length| {
         read(
-            &look(),
+            &read_blob(),
             200,
             &[("etag", "x"), ("x-ms-lease-state", "leased"), ("content-length", length)],
         )
@@ -213,7 +217,7 @@ fn a_length_that_is_none_is_not_taken_for_an_empty_blob() {
         [with("0"), with("-1"), with("many")],
         [Class::Done, Class::Nonsense, Class::Nonsense]
     );
-    let unsaid = read(&look(), 200, &[("etag", "x"), ("x-ms-lease-state", "leased")]);
+    let unsaid = read(&read_blob(), 200, &[("etag", "x"), ("x-ms-lease-state", "leased")]);
     assert_eq!(unsaid.properties.map(|seen| seen.content_length), Some(0));
 }
 
@@ -232,12 +236,13 @@ fn only_the_service_sets_the_clock() {
 #[test]
 fn when_a_blob_was_written_is_read_or_left() {
     let seconds = |date| {
-        let answer = read(&Operation::LookAside(Aside::Notice), 200, &[("Last-Modified", date)]);
+        let answer =
+            read(&Operation::ReadSideBlob(SideBlob::Notice), 200, &[("Last-Modified", date)]);
         answer.modified.map(|date| date.timestamp())
     };
     assert_eq!(seconds("Fri, 02 Jan 2026 03:04:05 GMT"), Some(1_767_323_045));
     assert_eq!(seconds("2026-01-02T03:04:05Z"), None);
-    assert_eq!(read(&Operation::LookAside(Aside::Notice), 200, &[]).modified, None);
+    assert_eq!(read(&Operation::ReadSideBlob(SideBlob::Notice), 200, &[]).modified, None);
 }
 
 #[test]

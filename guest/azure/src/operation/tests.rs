@@ -22,8 +22,8 @@ fn request(operation: &Operation) -> Request {
 fn all() -> Vec<Operation> {
     let etag = || ETag("\"0x1\"".into());
     vec![
-        Operation::Look { lease: None },
-        Operation::Look { lease: Some(id(A)) },
+        Operation::Read { lease: None },
+        Operation::Read { lease: Some(id(A)) },
         Operation::CreateContainer,
         Operation::CreateBlob,
         Operation::Acquire { lease: id(A), seconds: 15, if_match: None },
@@ -38,20 +38,20 @@ fn all() -> Vec<Operation> {
             if_match: etag(),
             metadata: Metadata::from_iter([("term", "7"), ("since", "")]),
         },
-        Operation::LookAside(Aside::Notice),
-        Operation::WriteAside {
-            aside: Aside::Notice,
+        Operation::ReadSideBlob(SideBlob::Notice),
+        Operation::WriteSideBlob {
+            blob: SideBlob::Notice,
             over: None,
             metadata: Metadata::from_iter([("who", "here"), ("what", "a")]),
         },
-        Operation::WriteAside {
-            aside: Aside::Heir,
+        Operation::WriteSideBlob {
+            blob: SideBlob::Successor,
             over: Some(etag()),
             metadata: Metadata::default(),
         },
         Operation::Delete { lease: None },
         Operation::Delete { lease: Some(id(A)) },
-        Operation::LookAtAccount,
+        Operation::ReadAccount,
     ]
 }
 
@@ -115,7 +115,7 @@ fn each_operation_is_the_request_of_the_reference() {
             ],
         ),
         (
-            "PUT /devstoreaccount1/leases/my%20leader.heir?timeout=3",
+            "PUT /devstoreaccount1/leases/my%20leader.successor?timeout=3",
             vec![("x-ms-blob-type", "BlockBlob"), ("if-match", "\"0x1\"")],
         ),
         ("DELETE /devstoreaccount1/leases/my%20leader?timeout=3", vec![]),

@@ -5,11 +5,11 @@ use chrono::{DateTime, Utc};
 use super::super::{Finding, Verdict};
 use super::stage::Stage;
 use super::{Examination, LEASE, MARK};
-use crate::election::{self, Settings, Snapshot, Trouble};
 use tenure_azure::answer::{Answer, Class, LeaseState};
 use tenure_azure::credential::Credential;
 use tenure_azure::operation::Operation;
 use tenure_base::prelude::*;
+use tenure_core::{Problem, Settings, Snapshot};
 
 impl Examination<'_> {
     pub(super) fn judge(
@@ -21,7 +21,7 @@ impl Examination<'_> {
     ) {
         let stage = self.stage;
         match stage {
-            Stage::Look => self.looked(answer, wall),
+            Stage::Election => self.election_read(answer, wall),
             Stage::Account => {
                 let explained = self.explained(operation, answer);
                 self.facts.asked(answer.class == Class::Done, explained);
@@ -48,15 +48,15 @@ impl Examination<'_> {
     }
 
     /// The election's own blob.
-    fn looked(&mut self, answer: &Answer, wall: DateTime<Utc>) {
-        let look = Operation::Look { lease: None };
+    fn election_read(&mut self, answer: &Answer, wall: DateTime<Utc>) {
+        let read = Operation::Read { lease: None };
         match Snapshot::read(answer, self.settings, wall) {
             Ok(snapshot) => self.findings.extend(election(&snapshot, self.settings)),
-            Err(trouble) if answer.class == Class::Done => {
-                self.findings.push(Finding::failed("election", trouble.detail));
+            Err(problem) if answer.class == Class::Done => {
+                self.findings.push(Finding::failed("election", problem.detail));
             }
-            Err(trouble) => {
-                self.findings.push(Finding::failed(look.name(), trouble.detail));
+            Err(problem) => {
+                self.findings.push(Finding::failed(read.name(), problem.detail));
                 // Somebody who may not look may still be allowed other things; who is not known or
                 // not answered, nothing.
                 if !lacks_permission(answer) {
@@ -258,8 +258,10 @@ impl Examination<'_> {
 fn election(snapshot: &Snapshot, settings: &Settings) -> Vec<Finding> {
     const CHECK: &str = "election";
     let name = &settings.election;
-    let is_held =
-        matches!(snapshot.lease, election::LeaseState::Leased | election::LeaseState::Breaking);
+    let is_held = matches!(
+        snapshot.lease,
+        tenure_core::LeaseState::Leased | tenure_core::LeaseState::Breaking
+    );
     let mut findings = vec![Finding::good(
         CHECK,
         match (&snapshot.incumbent, is_held) {
@@ -273,11 +275,11 @@ fn election(snapshot: &Snapshot, settings: &Settings) -> Vec<Finding> {
             }
         },
     )];
-    let schedules = Trouble::of_schedules(snapshot.schedule.as_deref(), settings);
+    let schedules = Problem::of_schedules(snapshot.schedule.as_deref(), settings);
     let ahead =
-        snapshot.ahead.and(snapshot.last_slot).map(|last| Trouble::of_slot_ahead(last.slot));
-    let troubles = schedules.into_iter().chain(ahead);
-    findings.extend(troubles.map(|trouble| Finding::warning("schedule", trouble.detail)));
+        snapshot.ahead.and(snapshot.last_slot).map(|last| Problem::of_slot_ahead(last.slot));
+    let problems = schedules.into_iter().chain(ahead);
+    findings.extend(problems.map(|problem| Finding::warning("schedule", problem.detail)));
     findings
 }
 

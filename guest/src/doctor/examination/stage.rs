@@ -6,7 +6,7 @@ use tenure_azure::operation::Operation;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Stage {
     /// A look at the election's blob.
-    Look,
+    Election,
     /// Some looks more, for their times.
     Times,
     Container,
@@ -45,7 +45,7 @@ impl Stage {
     pub fn next(self) -> Self {
         use Stage::*;
         match self {
-            Look => Times,
+            Election => Times,
             Times => Removable,
             Container | Removable => Create,
             Create => Read,

@@ -5,11 +5,11 @@ use core::time::Duration;
 use chrono::{DateTime, TimeDelta, Utc};
 
 use super::super::{Examination, Finding, Question, Reply, Todo};
-use crate::election::{Chance, Failure, FailureKind, Settings};
 use tenure_azure::answer::Answer;
 use tenure_azure::operation::{ETag, Operation};
 use tenure_azure::{LeaseId, http_date};
 use tenure_base::prelude::*;
+use tenure_core::{Chance, Failure, FailureKind, Settings};
 
 pub const ELECTION: &str = "jobs/report";
 
@@ -79,7 +79,7 @@ impl Service {
                 self.container = true;
                 Ok((201, vec![]))
             }
-            Operation::LookAtAccount => Ok((
+            Operation::ReadAccount => Ok((
                 200,
                 vec![
                     ("x-ms-sku-name", "Standard_LRS".to_string()),
@@ -92,7 +92,7 @@ impl Service {
                 Ok((201, vec![etag(1)]))
             }
             _ if !there => Self::code(404, "BlobNotFound"),
-            Operation::Look { .. } => {
+            Operation::Read { .. } => {
                 let (_, number, marked) = self.blob.clone().unwrap();
                 let state = if self.lease.is_some() { "leased" } else { "available" };
                 let mut headers = vec![etag(number), ("x-ms-lease-state", state.to_string())];
@@ -194,7 +194,7 @@ impl Service {
         for Question { operation, blob, .. } in &self.asked {
             let harmless = matches!(
                 operation,
-                Operation::Look { .. } | Operation::CreateContainer | Operation::LookAtAccount
+                Operation::Read { .. } | Operation::CreateContainer | Operation::ReadAccount
             );
             assert!(harmless || blob.to_string() != ELECTION, "{operation:?}");
         }

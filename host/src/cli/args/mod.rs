@@ -63,7 +63,7 @@ pub(super) enum Command {
     /// Shows who leads
     #[command(after_help = STATUS_HELP)]
     Status(LookArguments),
-    /// Shows what changes: who leads, the lease, turns, troubles
+    /// Shows what changes: who leads, the lease, turns, problems
     Watch(WatchArguments),
     /// Tries all that an election needs from this machine, and says what is wrong and what to do
     #[command(after_help = DOCTOR_HELP)]

@@ -86,7 +86,7 @@ pub(in crate::cli) struct PeriodArguments {
 }
 
 const RESET_SLOT_HELP: &str = "\
-A slot in the future is a trouble that every leader tells: somebody wrote the record by hand, or \
+A slot in the future is a problem that every leader reports: somebody wrote the record by hand, or \
 the service's clock was wrong. Only a leader may write the record, so this takes the lease for a \
 moment: the present leader loses it when its time has run out. Its turns of the timer wait \
 anyway; one for --on-start would be cut off. Slots that were run while a clock was ahead run \

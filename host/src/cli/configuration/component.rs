@@ -44,11 +44,11 @@ impl Configuration {
             }
             _ => None,
         };
-        let read = tenure_guest::election::Settings::read(variable).ok()?;
+        let read = tenure_core::Settings::read(variable).ok()?;
         Some(stop_time::Periods {
             validity: read.timings.lease.saturating_sub(read.timings.margin),
             renew: read.timings.renew,
-            turn_timeout: read.watchdog.turn_timeout,
+            turn_timeout: read.failure_policy.turn_timeout,
         })
     }
 
@@ -62,6 +62,6 @@ impl Configuration {
             }
             _ => None,
         };
-        tenure_guest::election::Settings::read(variable).ok()?.agenda.words()
+        tenure_core::Settings::read(variable).ok()?.agenda.description()
     }
 }

@@ -148,15 +148,15 @@ mod tests {
     }
 
     #[test]
-    fn troubles_speak_of_options_too() {
-        let trouble = "find out what it waits for, or raise TENURE_TURN_TIMEOUT";
+    fn problems_speak_of_options_too() {
+        let problem = "find out what it waits for, or raise TENURE_TURN_TIMEOUT";
         let by_option = given(&[("--turn-timeout", "5s")], &[]).vocabulary();
         assert_eq!(
-            by_option.translate(trouble),
-            trouble.replace("TENURE_TURN_TIMEOUT", "--turn-timeout")
+            by_option.translate(problem),
+            problem.replace("TENURE_TURN_TIMEOUT", "--turn-timeout")
         );
         let by_variable = given(&[], &[names::TURN_TIMEOUT]).vocabulary();
-        assert_eq!(by_variable.translate(trouble), trouble);
+        assert_eq!(by_variable.translate(problem), problem);
     }
 
     #[test]

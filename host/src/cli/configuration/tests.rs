@@ -37,7 +37,7 @@ fn told(flags: &[(&'static str, &'static str, &str)], variables: &[(&str, &str)]
         configuration.flag(setting, flag, Some(value));
     }
     let settings = configuration.settings.clone();
-    let read = tenure_guest::election::Settings::read(|name: &str| match name {
+    let read = tenure_core::Settings::read(|name: &str| match name {
         names::ELECTION => Some("any/any".to_owned()),
         names::CONNECTION_STRING => Some("UseDevelopmentStorage=true".to_owned()),
         _ => settings.get(name).map(str::to_owned),
@@ -47,7 +47,7 @@ fn told(flags: &[(&'static str, &'static str, &str)], variables: &[(&str, &str)]
     told.collect()
 }
 
-fn of_component(complaint: tenure_guest::election::Complaint) -> contract::Complaint {
+fn of_component(complaint: tenure_core::Complaint) -> contract::Complaint {
     contract::Complaint {
         setting: complaint.setting.to_owned(),
         problem: complaint.problem,

@@ -22,8 +22,8 @@ const WIDE: usize = 80;
 /// A wider picture is no better one.
 const WIDEST: usize = 120;
 
-/// Troubles that are shown at a time.
-const TROUBLES: usize = 2;
+/// Problems that are shown at a time.
+const PROBLEMS: usize = 2;
 
 /// Columns and rows of a terminal.
 pub(super) type Size = (usize, usize);
@@ -37,7 +37,7 @@ pub(super) fn moving(story: &Story, now: Duration, size: Size, signs: &Signs) ->
     lines.push(Line::default());
     lines.extend(sentence(story, now, width));
     let room = height.checked_sub(lines.len() + 1)?;
-    lines.extend(troubles(story, width).take(room));
+    lines.extend(problems(story, width).take(room));
     Some(lines)
 }
 
@@ -109,9 +109,9 @@ fn sentence(story: &Story, now: Duration, width: usize) -> Vec<Line> {
         .collect()
 }
 
-/// The last troubles: the newest first, since there may be no room for more.
-fn troubles(story: &Story, width: usize) -> impl Iterator<Item = Line> {
-    let newest = story.notes.iter().rev().filter(|note| note.kind == Kind::Trouble).take(TROUBLES);
+/// The last problems: the newest first, since there may be no room for more.
+fn problems(story: &Story, width: usize) -> impl Iterator<Item = Line> {
+    let newest = story.notes.iter().rev().filter(|note| note.kind == Kind::Problem).take(PROBLEMS);
     newest.flat_map(move |note| {
         let text = format!("{} s: {}", note.at.as_secs(), note.text);
         let lines = wrap(&text, width - 4).into_iter().take(2);
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn trouble_is_shown_as_far_as_there_is_room() {
+    fn problems_are_shown_as_far_as_there_is_room() {
         let mut story = started();
         story.dies(1_000, 1);
         story.dies(2_000, 2);

@@ -57,7 +57,7 @@ pub(super) enum Event {
         term: u64,
         reason: String,
     },
-    Trouble {
+    Problem {
         class: String,
         detail: String,
     },

@@ -9,7 +9,7 @@ pub(super) enum Kind {
     /// Also in the picture.
     Detail,
     /// Nobody asked for it.
-    Trouble,
+    Problem,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,7 +34,7 @@ mod tests {
 
     #[test]
     fn a_terminal_finds_nothing_to_obey() {
-        let note = Note::new(Duration::ZERO, Kind::Trouble, "a\u{1b}[2J\r\nb");
+        let note = Note::new(Duration::ZERO, Kind::Problem, "a\u{1b}[2J\r\nb");
         assert_eq!(note.text, "a [2J  b");
     }
 }

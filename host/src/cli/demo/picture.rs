@@ -100,7 +100,7 @@ fn cell(story: &Story, who: usize, from: Duration, to: Duration, signs: &Signs) 
 
 /// Whether the lease of a candidate that was killed still kept the others out.
 fn holds_lease(story: &Story, who: usize, at: Duration) -> bool {
-    let so_far = story.tenancies.iter().rfind(|tenancy| tenancy.since <= at);
+    let so_far = story.leaderships.iter().rfind(|leadership| leadership.since <= at);
     so_far.is_some_and(|last| last.who == who && at < last.lease_until)
 }
 
@@ -116,9 +116,11 @@ pub(super) fn axis(scale: Scale) -> Line {
 /// The terms below their beginnings: whole where there is room, else their last digits.
 pub(super) fn terms(story: &Story, scale: Scale, signs: &Signs) -> Line {
     let starts: Vec<_> = story
-        .tenancies
+        .leaderships
         .iter()
-        .filter_map(|tenancy| Some((scale.column(tenancy.since)?, tenancy.term.to_string())))
+        .filter_map(|leadership| {
+            Some((scale.column(leadership.since)?, leadership.term.to_string()))
+        })
         .collect();
     let rooms = starts.iter().skip(1).map(|(next, _)| *next).chain([scale.columns]);
     let labels = starts.iter().zip(rooms).map(|((column, term), end)| {

@@ -124,7 +124,8 @@ fn settled(lane: &Lane) -> bool {
 
 /// The turns of the present leader in its term.
 fn turns(story: &Story, leader: usize) -> impl DoubleEndedIterator<Item = &Turn> {
-    let term = story.tenancies.iter().rfind(|tenancy| tenancy.who == leader).map(|t| t.term);
+    let term =
+        story.leaderships.iter().rfind(|leadership| leadership.who == leader).map(|t| t.term);
     story.turns.iter().filter(move |turn| turn.who == leader && Some(turn.term) == term)
 }
 

@@ -144,7 +144,7 @@ fn told(note: &Note) -> Line {
     let style = match note.kind {
         Kind::Headline => PLAIN.bold(),
         Kind::Detail => PLAIN,
-        Kind::Trouble => AnsiColor::Yellow.on_default(),
+        Kind::Problem => AnsiColor::Yellow.on_default(),
     };
     Line::of(PLAIN.dimmed(), &format!("{:>5.1} s  ", note.at.as_secs_f64())).with(style, &note.text)
 }

@@ -17,7 +17,7 @@ pub(super) struct Story {
     pub lease: Duration,
     pub lanes: Vec<Lane>,
     pub turns: Vec<Turn>,
-    pub tenancies: Vec<Tenancy>,
+    pub leaderships: Vec<Leadership>,
     pub take_overs: Vec<TakeOver>,
     pub notes: Vec<Note>,
     /// Candidates that ended though nobody asked them to.
@@ -57,7 +57,7 @@ impl Turn {
 
 /// One term, and who led in it.
 #[derive(Debug)]
-pub(super) struct Tenancy {
+pub(super) struct Leadership {
     pub who: usize,
     pub term: u64,
     pub since: Duration,
@@ -97,7 +97,7 @@ impl Story {
             lease,
             lanes: names.iter().map(|name| Lane::new(name)).collect(),
             turns: Vec::new(),
-            tenancies: Vec::new(),
+            leaderships: Vec::new(),
             take_overs: Vec::new(),
             notes: vec![Note::new(Duration::ZERO, Kind::Headline, text)],
             lost: 0,
@@ -129,14 +129,14 @@ impl Story {
     /// How long a lease still runs whose leader was killed, if nobody has taken over yet.
     pub(super) fn lease_left(&self, now: Duration) -> Option<Duration> {
         let (Cause::Crash, _) = self.vacancy? else { return None };
-        Some(self.tenancies.last()?.lease_until.saturating_sub(now))
+        Some(self.leaderships.last()?.lease_until.saturating_sub(now))
     }
 
     pub(super) fn start(&mut self, now: Duration, who: usize) {
         let Some(lane) = self.lanes.get_mut(who) else { return };
         lane.enter(now, State::Starting);
         (lane.ended, lane.listens, lane.resigns) = (false, None, false);
-        if !self.tenancies.is_empty() {
+        if !self.leaderships.is_empty() {
             let text = format!("{} is started again, and follows from now on.", self.name(who));
             self.note(now, Kind::Detail, text);
         }
@@ -183,7 +183,7 @@ impl Story {
         match what {
             What::Event(event) => self.event(who, at, event),
             What::Words(words) => {
-                self.note(at, Kind::Trouble, format!("{} says: {words}", self.name(who)));
+                self.note(at, Kind::Problem, format!("{} says: {words}", self.name(who)));
             }
             What::Ended(how) => self.ended(who, at, &how),
             What::NotResigned(why) => self.not_resigned(at, who, &why),
@@ -232,7 +232,7 @@ impl Story {
                 if outcome != "succeeded" {
                     let detail = detail.map(|text| format!(": {text}")).unwrap_or_default();
                     let text = format!("{name}: the turn of {} {outcome}{detail}", time_of(&slot));
-                    self.note(at, Kind::Trouble, text);
+                    self.note(at, Kind::Problem, text);
                 }
                 let turn = self.turns.iter_mut().rfind(|turn| turn.key() == (term, &slot));
                 if let Some(turn) = turn {
@@ -253,26 +253,26 @@ impl Story {
                     lane.enter(at, State::Follows);
                     let why = end_of_term(&reason);
                     let text = format!("{name} leads no longer, though nobody asked it: {why}.");
-                    self.note(at, Kind::Trouble, text);
+                    self.note(at, Kind::Problem, text);
                 }
                 let how = if asked { "stopped" } else { end_of_term(&reason) };
-                self.close(at, |tenancy| tenancy.term == term, how);
+                self.close(at, |leadership| leadership.term == term, how);
             }
-            Event::Trouble { class, detail } => {
-                self.note(at, Kind::Trouble, format!("{name}: {class}: {detail}"));
+            Event::Problem { class, detail } => {
+                self.note(at, Kind::Problem, format!("{name}: {class}: {detail}"));
             }
             Event::Handler { line, stream } if stream == "stderr" => {
-                self.note(at, Kind::Trouble, format!("{name}: its handler says: {line}"));
+                self.note(at, Kind::Problem, format!("{name}: its handler says: {line}"));
             }
             Event::Handler { .. } | Event::Other => {}
         }
     }
 
     fn renewed(&mut self, at: Duration, term: u64, valid_for: Duration) {
-        let renewed = self.tenancies.iter_mut().rfind(|tenancy| tenancy.term == term);
-        let Some(tenancy) = renewed else { return };
-        tenancy.valid_until = at + valid_for;
-        tenancy.lease_until = at + self.lease;
+        let renewed = self.leaderships.iter_mut().rfind(|leadership| leadership.term == term);
+        let Some(leadership) = renewed else { return };
+        leadership.valid_until = at + valid_for;
+        leadership.lease_until = at + self.lease;
         // It was not hindered for long enough.
         let over = |(cause, since)| matches!(cause, Cause::Freeze | Cause::Partition) && since < at;
         if self.vacancy.is_some_and(over) {
@@ -304,7 +304,14 @@ impl Story {
         self.close(at, |_| true, end_of_term("validity-ended"));
         let (valid_until, lease_until) = (at + valid_for, at + self.lease);
         let since = at;
-        self.tenancies.push(Tenancy { who, term, since, valid_until, lease_until, ended: None });
+        self.leaderships.push(Leadership {
+            who,
+            term,
+            since,
+            valid_until,
+            lease_until,
+            ended: None,
+        });
     }
 
     fn ended(&mut self, who: usize, at: Duration, how: &str) {
@@ -319,12 +326,12 @@ impl Story {
         if !asked {
             self.lost += 1;
             let text = format!("{name} has ended, though nobody asked it: {how}.");
-            self.note(at, Kind::Trouble, text);
+            self.note(at, Kind::Problem, text);
         }
         for turn in self.turns.iter_mut().filter(|turn| turn.who == who && turn.ended.is_none()) {
             turn.ended = Some(at);
         }
-        self.close(at, |tenancy| tenancy.who == who, if killed { "killed" } else { how });
+        self.close(at, |leadership| leadership.who == who, if killed { "killed" } else { how });
     }
 
     /// The end of a candidate; whether it led.
@@ -335,10 +342,10 @@ impl Story {
         self.vacate(now, who, cause)
     }
 
-    fn close(&mut self, at: Duration, which: impl Fn(&Tenancy) -> bool, how: &str) {
-        let open = self.tenancies.iter_mut().rfind(|tenancy| which(tenancy));
-        if let Some(tenancy @ Tenancy { ended: None, .. }) = open {
-            tenancy.ended = Some((at, how.to_owned()));
+    fn close(&mut self, at: Duration, which: impl Fn(&Leadership) -> bool, how: &str) {
+        let open = self.leaderships.iter_mut().rfind(|leadership| which(leadership));
+        if let Some(leadership @ Leadership { ended: None, .. }) = open {
+            leadership.ended = Some((at, how.to_owned()));
         }
     }
 

@@ -12,11 +12,11 @@ pub(super) fn table(story: &Story, overlapping: usize) -> Vec<Line> {
     let mut lines = vec![Line::default()];
     let head = format!("  {:<12}{:<8}{:>5}   {}", "term", "leader", "turns", "ended");
     lines.push(Line::of(DIM, &head));
-    for tenancy in &story.tenancies {
-        let turns = story.turns.iter().filter(|turn| turn.term == tenancy.term).count();
-        let how = tenancy.ended.as_ref().map_or("not yet", |(_, how)| how);
-        let name = story.name(tenancy.who);
-        let row = format!("  {:<12}{name:<8}{turns:>5}   {how}", tenancy.term);
+    for leadership in &story.leaderships {
+        let turns = story.turns.iter().filter(|turn| turn.term == leadership.term).count();
+        let how = leadership.ended.as_ref().map_or("not yet", |(_, how)| how);
+        let name = story.name(leadership.who);
+        let row = format!("  {:<12}{name:<8}{turns:>5}   {how}", leadership.term);
         lines.push(Line::of(PLAIN, &row));
     }
     lines.push(Line::default());

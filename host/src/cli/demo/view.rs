@@ -3,7 +3,7 @@
 use super::lane::{Hindrance, Lane, State};
 use super::note::Kind as NoteKind;
 use super::steer::Act;
-use super::story::{Story, Tenancy, Turn};
+use super::story::{Leadership, Story, Turn};
 use crate::server::page::view::{
     Kind, Lane as Shown, LastTurn, Leader, NOTES, Note, Span, TURNS, Tick, Validity, View, WINDOW,
     millis, short,
@@ -41,14 +41,14 @@ pub(super) fn view(story: &Story, now: Duration, beside: &Beside<'_>) -> View {
             age_ms: millis(now.saturating_sub(turn.began)),
         }),
         changes: notes(NoteKind::Headline),
-        troubles: notes(NoteKind::Trouble),
+        problems: notes(NoteKind::Problem),
         overlapping: Some(beside.overlapping),
     }
 }
 
 fn leader(story: &Story, now: Duration, whole: Duration) -> Option<Leader> {
     let name = story.name(story.holder(now)?).to_owned();
-    let last = story.tenancies.last()?;
+    let last = story.leaderships.last()?;
     let left = last.valid_until.saturating_sub(now);
     Some(Leader {
         name,
@@ -62,13 +62,13 @@ fn leader(story: &Story, now: Duration, whole: Duration) -> Option<Leader> {
 /// The last lease, when nobody acts by it any more and it was not given back.
 fn vacancy(story: &Story, now: Duration) -> Option<Validity> {
     let last =
-        story.tenancies.last().filter(|last| story.holder(now).is_none() && !given_back(last))?;
+        story.leaderships.last().filter(|last| story.holder(now).is_none() && !given_back(last))?;
     let left = last.lease_until.checked_sub(now).filter(|left| !left.is_zero())?;
     Some(Validity { left_ms: millis(left), whole_ms: millis(story.lease) })
 }
 
-fn given_back(tenancy: &Tenancy) -> bool {
-    let how = tenancy.ended.as_ref().map_or("", |(_, how)| how);
+fn given_back(leadership: &Leadership) -> bool {
+    let how = leadership.ended.as_ref().map_or("", |(_, how)| how);
     matches!(how, "stopped" | "left" | "resigned")
 }
 
@@ -113,9 +113,9 @@ fn spans(story: &Story, who: usize, now: Duration) -> Vec<Span> {
         };
         spans.extend(Span::seen(now, kind, None, from, to));
     }
-    for (place, tenancy) in story.tenancies.iter().enumerate().filter(|(_, t)| t.who == who) {
-        let next = story.tenancies.get(place + 1).map(|next| next.since);
-        spans.extend(leadership(tenancy, next, now));
+    for (place, leadership) in story.leaderships.iter().enumerate().filter(|(_, t)| t.who == who) {
+        let next = story.leaderships.get(place + 1).map(|next| next.since);
+        spans.extend(spans_of(leadership, next, now));
     }
     for spell in &lane.spells {
         let kind = match spell.what {
@@ -128,14 +128,14 @@ fn spans(story: &Story, who: usize, now: Duration) -> Vec<Span> {
 }
 
 /// A term, and how long its lease kept the others out after that, unless it was given back.
-fn leadership(tenancy: &Tenancy, next: Option<Duration>, now: Duration) -> Vec<Span> {
-    let ended = tenancy.ended.as_ref().map_or(tenancy.valid_until, |(at, _)| *at);
-    let ended = ended.min(tenancy.valid_until);
-    let term = Some(tenancy.term);
+fn spans_of(leadership: &Leadership, next: Option<Duration>, now: Duration) -> Vec<Span> {
+    let ended = leadership.ended.as_ref().map_or(leadership.valid_until, |(at, _)| *at);
+    let ended = ended.min(leadership.valid_until);
+    let term = Some(leadership.term);
     let mut spans: Vec<_> =
-        Span::seen(now, Kind::Leads, term, tenancy.since, Some(ended)).into_iter().collect();
-    let until = next.unwrap_or(tenancy.lease_until).min(tenancy.lease_until);
-    if ended < now && ended < until && !given_back(tenancy) {
+        Span::seen(now, Kind::Leads, term, leadership.since, Some(ended)).into_iter().collect();
+    let until = next.unwrap_or(leadership.lease_until).min(leadership.lease_until);
+    if ended < now && ended < until && !given_back(leadership) {
         spans.extend(Span::seen(now, Kind::LeaseRuns, None, ended, Some(until)));
     }
     spans

@@ -14,7 +14,7 @@ pub(super) struct Source {
     pub folder: PathBuf,
 }
 
-/// Bytes of the largest file, so that one without an end is no trouble.
+/// Bytes of the largest file, so that one without an end does no harm.
 const LARGEST: usize = 1024 * 1024;
 
 fn read(path: &Path) -> io::Result<Vec<u8>> {

@@ -2,7 +2,7 @@
 //! settings and its clock does not fit the election.
 
 use super::{leader, row};
-use crate::contract::{LeaseState, Snapshot, TroubleClass};
+use crate::contract::{LeaseState, ProblemClass, Snapshot};
 use crate::runner::rfc3339;
 use serde::Serialize;
 use std::time::Duration;
@@ -21,7 +21,7 @@ pub(super) struct Own {
 /// One thing to know.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Remark {
-    /// `standing`, or a class of trouble.
+    /// `role`, or a class of problem.
     pub class: &'static str,
     pub detail: String,
 }
@@ -31,7 +31,7 @@ pub(super) struct Remark {
 pub(super) fn remarks(snapshot: &Snapshot, own: &Own, (before, after): (u64, u64)) -> Vec<Remark> {
     let mut remarks = Vec::new();
     let mut say = |class, detail| remarks.push(Remark { class, detail });
-    say("standing", standing(snapshot, own));
+    say("role", role(snapshot, own));
     if let Some(told) = slot_ahead(snapshot) {
         say("schedule", told);
     }
@@ -70,7 +70,7 @@ pub(super) fn rows(remarks: &[Remark], width: Option<usize>) -> String {
 }
 
 /// What a candidate with these settings is, and what keeps it from leading.
-fn standing(snapshot: &Snapshot, own: &Own) -> String {
+fn role(snapshot: &Snapshot, own: &Own) -> String {
     const LOGS: &str = "the logs of the candidates say why; tenure doctor tries it from here";
     let me = own.name.as_deref();
     match (leader(snapshot), snapshot.lease) {
@@ -99,31 +99,31 @@ fn standing(snapshot: &Snapshot, own: &Own) -> String {
     }
 }
 
-/// What a trouble that kept from looking means for a candidate on this machine.
-pub(super) fn meaning(class: TroubleClass) -> &'static str {
+/// What a problem that kept from looking means for a candidate on this machine.
+pub(super) fn meaning(class: ProblemClass) -> &'static str {
     match class {
-        TroubleClass::Refused => {
+        ProblemClass::Refused => {
             "a candidate with these settings is refused too: it is not leader, and cannot become it"
         }
-        TroubleClass::Configuration => {
+        ProblemClass::Configuration => {
             "no candidate can lead with this blob as it is: it is not leader, and cannot become it"
         }
-        TroubleClass::Clock => "a candidate on this machine is not leader until the clock is right",
-        TroubleClass::Unreachable => {
+        ProblemClass::Clock => "a candidate on this machine is not leader until the clock is right",
+        ProblemClass::Unreachable => {
             "a candidate on this machine is not leader, because it cannot ask either; others may lead: \
              ask from another machine"
         }
-        TroubleClass::Unavailable => {
+        ProblemClass::Unavailable => {
             "no candidate can win while the service does not serve; who leads keeps the lease for some \
              seconds more"
         }
-        TroubleClass::Nonsense => {
+        ProblemClass::Nonsense => {
             "a candidate on this machine is not leader, because what answers it is not the Blob service"
         }
-        TroubleClass::LeaseLost
-        | TroubleClass::Schedule
-        | TroubleClass::Work
-        | TroubleClass::Order => "a candidate with these settings is not leader",
+        ProblemClass::LeaseLost
+        | ProblemClass::Schedule
+        | ProblemClass::Work
+        | ProblemClass::Order => "a candidate with these settings is not leader",
     }
 }
 
@@ -165,7 +165,7 @@ mod tests {
             schedule: Some("every 5s".to_owned()),
             history: Vec::new(),
             changes: 1,
-            heir: None,
+            successor: None,
             asked_at: NOW,
         }
     }
@@ -196,7 +196,7 @@ mod tests {
             (LeaseState::Absent, &ada, "none can make the blob"),
         ] {
             let said = said(&snapshot(lease), own);
-            assert_eq!((said.len(), said[0].class), (1, "standing"), "{said:?}");
+            assert_eq!((said.len(), said[0].class), (1, "role"), "{said:?}");
             assert!(said[0].detail.contains(words), "{lease:?}: {said:?}");
         }
     }

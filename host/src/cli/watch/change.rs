@@ -3,7 +3,7 @@
 use crate::cli::complaint::printable;
 use crate::cli::status::{leader, lease_name, outcome_name};
 use crate::cli::text::broken;
-use crate::contract::{Snapshot, Trouble};
+use crate::contract::{Problem, Snapshot};
 use crate::runner::{class_name, rfc3339};
 use anstyle::{AnsiColor, Style};
 use chrono::{DateTime, TimeZone};
@@ -36,35 +36,35 @@ pub(super) enum Change {
     /// A turn for a value was claimed, or its end is on record.
     Started { value: String, attempt: u32, outcome: Option<&'static str> },
     /// The election cannot be looked at.
-    Trouble { class: &'static str, detail: String },
+    Problem { class: &'static str, detail: String },
     /// It can again.
-    TroubleOver,
+    ProblemOver,
 }
 
 /// Remembers what was seen last.
 #[derive(Default)]
 pub(super) struct Watcher {
     last: Option<Snapshot>,
-    trouble: Option<Trouble>,
+    problem: Option<Problem>,
 }
 
 impl Watcher {
     /// What is new in a look; of the first one everything is.
-    pub(super) fn see(&mut self, seen: Result<Snapshot, Trouble>) -> Vec<Change> {
+    pub(super) fn see(&mut self, seen: Result<Snapshot, Problem>) -> Vec<Change> {
         let mut changes = Vec::new();
         let snapshot = match seen {
             Ok(snapshot) => snapshot,
-            Err(trouble) => {
-                let class = class_name(trouble.class);
-                if self.trouble.as_ref() != Some(&trouble) {
-                    changes.push(Change::Trouble { class, detail: trouble.detail.clone() });
+            Err(problem) => {
+                let class = class_name(problem.class);
+                if self.problem.as_ref() != Some(&problem) {
+                    changes.push(Change::Problem { class, detail: problem.detail.clone() });
                 }
-                self.trouble = Some(trouble);
+                self.problem = Some(problem);
                 return changes;
             }
         };
-        if self.trouble.take().is_some() {
-            changes.push(Change::TroubleOver);
+        if self.problem.take().is_some() {
+            changes.push(Change::ProblemOver);
         }
         let last = self.last.as_ref();
         let first = last.is_none();
@@ -168,9 +168,9 @@ impl Change {
                 let outcome = outcome.unwrap_or("claimed");
                 (plain, "start", format!("for {value}{again}: {outcome}"))
             }
-            Self::Trouble { class, detail } => (red, "trouble", format!("{class}: {detail}")),
-            Self::TroubleOver => {
-                (green, "trouble", "over: the election can be seen again".to_owned())
+            Self::Problem { class, detail } => (red, "problem", format!("{class}: {detail}")),
+            Self::ProblemOver => {
+                (green, "problem", "over: the election can be seen again".to_owned())
             }
         }
     }
@@ -180,7 +180,7 @@ impl Change {
 mod tests {
     use super::*;
     use crate::contract::{
-        Finished, Incumbent, LastSlot, LeaseState, Outcome, Started, TroubleClass,
+        Finished, Incumbent, LastSlot, LeaseState, Outcome, ProblemClass, Started,
     };
     use chrono::Utc;
 
@@ -203,7 +203,7 @@ mod tests {
             schedule: None,
             history: Vec::new(),
             changes: 1,
-            heir: None,
+            successor: None,
             asked_at: 65 * SECOND,
         }
     }
@@ -276,17 +276,17 @@ mod tests {
     }
 
     #[test]
-    fn a_trouble_begins_once_and_ends() {
-        let trouble = |detail: &str| {
-            Err(Trouble { class: TroubleClass::Unreachable, detail: detail.to_owned() })
+    fn a_problem_begins_once_and_ends() {
+        let problem = |detail: &str| {
+            Err(Problem { class: ProblemClass::Unreachable, detail: detail.to_owned() })
         };
         let mut watcher = Watcher::default();
         let held = look(LeaseState::Leased, Some(("ada", 7)));
         watcher.see(Ok(held.clone()));
-        assert_eq!(lines(&watcher.see(trouble("no answer"))), ["trouble   unreachable: no answer"]);
-        assert_eq!(watcher.see(trouble("no answer")), []);
-        assert_eq!(watcher.see(trouble("no name")).len(), 1, "another one is news");
-        assert_eq!(watcher.see(Ok(held)), [Change::TroubleOver], "and nothing else is");
+        assert_eq!(lines(&watcher.see(problem("no answer"))), ["problem   unreachable: no answer"]);
+        assert_eq!(watcher.see(problem("no answer")), []);
+        assert_eq!(watcher.see(problem("no name")).len(), 1, "another one is news");
+        assert_eq!(watcher.see(Ok(held)), [Change::ProblemOver], "and nothing else is");
     }
 
     #[test]

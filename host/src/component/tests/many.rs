@@ -4,7 +4,7 @@ use super::{Wireless, settings, store, surroundings};
 use crate::clock::{BootClock, Clock};
 use crate::component::places::Urgency;
 use crate::component::{ComponentError, ElectionComponent, Engine, Network, NetworkFailure};
-use crate::contract::{Report, Snapshot, Standing, Trouble};
+use crate::contract::{Problem, Report, Role, Snapshot};
 use crate::handler::{BoxFuture, from_fn};
 use crate::runner::{Event, Runner};
 use crate::settings::{Settings, names};
@@ -50,7 +50,7 @@ fn of_election(name: &str) -> Settings {
         .with(names::EVERY, "1h")
 }
 
-type Looked = Result<Result<Snapshot, Trouble>, ComponentError>;
+type Looked = Result<Result<Snapshot, Problem>, ComponentError>;
 
 /// Begins a look at each of a hundred elections. None of them ends before `open` has places.
 async fn look_at_many(component: &ElectionComponent, open: &Arc<Semaphore>) -> JoinSet<Looked> {
@@ -112,9 +112,9 @@ async fn leader(engine: &Engine, clock: &HandClock) -> (ElectionComponent, Repor
     let leader = ElectionComponent::new(engine, settings, clock).unwrap();
     let leader = leader.in_surroundings(surroundings(wireless(), 7));
     let mut report = leader.step(None, clock.now(), None).await.unwrap();
-    while !matches!(report.standing, Standing::Leading(_)) {
+    while !matches!(report.role, Role::Leading(_)) {
         clock.advance(Duration::from_nanos(1).max(report.again_in));
-        report = leader.step(Some(&report.memory), clock.now(), None).await.unwrap();
+        report = leader.step(Some(&report.state), clock.now(), None).await.unwrap();
     }
     (leader, report)
 }
@@ -125,7 +125,7 @@ async fn a_leader_finds_a_place_beside_those_whose_account_does_not_answer() {
     let (leader, report) = leader(&Engine::new().unwrap(), &clock).await;
     let _looks = look_at_many(&leader, &open).await;
     clock.advance(report.again_in);
-    let renewal = leader.step(Some(&report.memory), clock.now(), None);
+    let renewal = leader.step(Some(&report.state), clock.now(), None);
     let others = async {
         settle().await;
         assert!(leader.waited().is_some(), "it waits for them");
@@ -149,7 +149,7 @@ async fn a_leader_comes_first_and_its_renewal_counts_from_when_it_was_sent() {
 
     clock.advance(report.again_in);
     let asked = clock.now();
-    let renewal = leader.step(Some(&report.memory), asked, None);
+    let renewal = leader.step(Some(&report.state), asked, None);
     let others = async {
         settle().await;
         assert_eq!(leader.waited(), None);
@@ -162,10 +162,10 @@ async fn a_leader_comes_first_and_its_renewal_counts_from_when_it_was_sent() {
     looked.unwrap().unwrap().unwrap().unwrap();
     let renewal = renewal.unwrap();
     assert_eq!(leader.waited(), Some(Duration::from_secs(3)));
-    let Standing::Leading(tenancy) = renewal.standing else { panic!("{renewal:?}") };
+    let Role::Leading(leadership) = renewal.role else { panic!("{renewal:?}") };
     assert!(renewal.renewed, "{renewal:?}");
     // The lease less the margin from when it was sent, told from when it was asked for.
-    assert_eq!(Duration::from_nanos(tenancy.valid_for), Duration::from_secs(15 + 3));
+    assert_eq!(Duration::from_nanos(leadership.valid_for), Duration::from_secs(15 + 3));
     open.add_permits(MANY);
     looks.join_all().await;
 }
@@ -197,7 +197,7 @@ async fn all_of_a_hundred_elections_are_led_and_none_is_lost() {
                 match event {
                     Event::Renewed { .. } => course.renewals += 1,
                     Event::StoodDown { reason: "left", .. } => {}
-                    Event::Trouble { .. } | Event::StoodDown { .. } => course.wrong.push(event),
+                    Event::Problem { .. } | Event::StoodDown { .. } => course.wrong.push(event),
                     _ => {}
                 }
             });

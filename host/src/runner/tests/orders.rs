@@ -133,7 +133,7 @@ fn play_unready(
 }
 
 fn idle() -> Reply {
-    reply(Standing::Undecided).again_in(100)
+    reply(Role::Undecided).again_in(100)
 }
 
 #[test]
@@ -178,7 +178,7 @@ fn who_is_not_ready_stays_out_whatever_is_ordered_and_whatever_fails() {
             "1 note no operator keeps it out of the race any more, but it is not ready yet",
             "2 ordered resign",
             "2 step: resign",
-            "2 trouble component",
+            "2 problem component",
             "3 step as new: pause",
             "9 step: leave",
             "9 stopped",

@@ -129,7 +129,7 @@ fn the_time_for_leaving_counts_from_the_end_of_the_turn() {
             "10 step: leave, cut off",
             "14 step: leave",
             "18 step: leave",
-            "20 trouble component",
+            "20 problem component",
             "20 stopped",
         ]
     );
@@ -235,7 +235,7 @@ fn nothing_is_released_while_the_handler_cannot_be_seen_stopped() {
         runner
             .drive(candidate, clock.sleep_until(seconds(20)), &mut tokio::sync::mpsc::channel(1).1)
             .await;
-        assert_eq!(log.read(), ["0 elected 7", "17 trouble work", "30 trouble work", "30 stopped"]);
+        assert_eq!(log.read(), ["0 elected 7", "17 problem work", "30 problem work", "30 stopped"]);
         drop(done);
     });
 }
@@ -264,7 +264,7 @@ struct Renewing(AtomicUsize);
 impl Elector for Arc<Renewing> {
     async fn step(
         &self,
-        _: Option<Memory>,
+        _: Option<State>,
         _: Duration,
         word: Option<Word>,
     ) -> Result<Report, ComponentError> {

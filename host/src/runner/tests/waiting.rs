@@ -3,7 +3,7 @@
 use super::{Log, VirtualClock, leading, seconds};
 use crate::clock::Clock;
 use crate::component::ComponentError;
-use crate::contract::{Event as Word, Memory, Report};
+use crate::contract::{Event as Word, Report, State};
 use crate::handler::from_fn;
 use crate::runner::{Elector, Runner};
 use std::sync::{Arc, Mutex};
@@ -19,7 +19,7 @@ struct Late {
 impl Elector for Late {
     async fn step(
         &self,
-        _: Option<Memory>,
+        _: Option<State>,
         elapsed: Duration,
         _: Option<Word>,
     ) -> Result<Report, ComponentError> {
@@ -60,5 +60,5 @@ fn to_wait_is_no_failure() {
 
 #[test]
 fn a_step_that_waited_has_its_whole_time_and_no_more() {
-    assert_eq!(play(1000), ["0 asked", "200 begun", "320 trouble component", "321 asked"]);
+    assert_eq!(play(1000), ["0 asked", "200 begun", "320 problem component", "321 asked"]);
 }

@@ -98,7 +98,7 @@ function show() {
   showFacts();
   showRows();
   showTable();
-  showNotes(byId("troubles"), view.troubles, "None.");
+  showNotes(byId("problems"), view.problems, "None.");
   showNotes(byId("changes"), view.changes, "None yet.");
   byId("told-by").hidden = !view.told_by;
   write(byId("teller"), view.told_by ?? "");

@@ -32,7 +32,7 @@ pub(crate) struct View {
     /// The newest first.
     pub changes: Vec<Note>,
     /// The newest first.
-    pub troubles: Vec<Note>,
+    pub problems: Vec<Note>,
     /// Turns that should not have been, where somebody judges that.
     pub overlapping: Option<usize>,
 }

@@ -109,8 +109,8 @@ async fn who_proves_the_token_steers_without_showing_it() {
 async fn a_page_that_has_its_name_resolved_to_the_listener_reads_nothing() {
     let clock = BootClock::new();
     let board = Arc::new(Board::new("jobs/report", "ada", clock.now()));
-    let standing = following(Some("http://10.0.0.9:8080"));
-    board.stepped(&report(standing, &[ExchangeResult::Done]), clock.now(), clock.now());
+    let role = following(Some("http://10.0.0.9:8080"));
+    board.stepped(&report(role, &[ExchangeResult::Done]), clock.now(), clock.now());
     let listener = Server::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
     let mut hosts = Hosts::default();
     hosts.add("tenure.example.com");

@@ -33,7 +33,7 @@ impl Calm {
 }
 
 /// A leadership, from when its leader knew of it until something came in between.
-pub struct Tenancy {
+pub struct Leadership {
     pub who: Who,
     pub term: u64,
     pub lease: Option<u128>,
@@ -41,7 +41,7 @@ pub struct Tenancy {
     pub to: Millis,
 }
 
-impl Tenancy {
+impl Leadership {
     /// All of them whose beginning was answered.
     pub fn all(history: &History) -> Vec<Self> {
         let wins = history.wins();

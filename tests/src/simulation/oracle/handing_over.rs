@@ -1,16 +1,16 @@
-//! Handing over: an order comes about, or its leader tells that it does not. The lease goes to an
-//! heir that came forward just before; one that could not be given in time is released to anybody;
-//! and an heir that leaves takes its word back.
+//! Handing over: an order comes about, or its leader tells that it does not. The lease goes to a
+//! successor that announced itself just before; one that could not be given in time is released to anybody;
+//! and a successor that leaves takes its announcement back.
 
 use std::collections::BTreeMap;
 
 use super::super::fault::{Fault, Step};
 use super::super::history::{Answer, Entry, History, Periods, What, Who, Win};
 use super::super::world::Millis;
-use super::calm::{Calm, Tenancy, between, four_round_trips, is_over, slowly};
+use super::calm::{Calm, Leadership, between, four_round_trips, is_over, slowly};
 use super::{Violation, violation};
 
-/// An heir comes within two polls of its leader, so long, and the time of so many requests.
+/// A successor comes within two polls of its leader, so long, and the time of so many requests.
 const TO_COME: Millis = 10_000;
 const TO_COME_REQUESTS: Millis = 6;
 
@@ -23,53 +23,53 @@ const NAMING_REQUESTS: Millis = 4;
 const GIVING_REQUESTS: Millis = 4;
 
 /// When its time is over, the leader may wait for an answer. Then it renews or takes the name off the
-/// record, and does two errands, before it tells. None of these takes longer than a request may, or
-/// than [`LONGEST_ERRAND`].
+/// record, and sends two background requests, before it tells. None of these takes longer than a request may, or
+/// than [`LONGEST_BACKGROUND`].
 const TELLING_REQUESTS: Millis = 4;
-const LONGEST_ERRAND: Millis = 3_000;
+const LONGEST_BACKGROUND: Millis = 3_000;
 
 /// One that came is waited for so long.
 const WAITS: Millis = 45_000;
 
-/// How old the word of an heir may be when the lease is offered to it first: nine seconds by
+/// How old an announcement may be when the lease is offered to it first: nine seconds by
 /// dates without fractions, two since it was looked at, and one for the last write of the record.
 const FRESH: Millis = 13_000;
 
-/// Of that, for requests; longer where six of them take longer, each like the look that showed the
-/// heir; but not longer than so long altogether.
+/// Of that, for requests; longer where six of them take longer, each like the read that showed the
+/// announcement; but not longer than so long altogether.
 const FOR_REQUESTS: Millis = 3_000;
 const LONGEST_FRESH: Millis = FRESH + 21_000;
 
-/// Of that, since it was looked at; longer where three requests like the look take longer.
+/// Of that, since the announcement was read; longer where three requests like the read take longer.
 const JUST_SEEN: Millis = 2_000;
 const LONGEST_SEEN: Millis = 8_000;
 
-/// How long the lease is offered to an heir; longer where that is no time for the last write of the
+/// How long the lease is offered to a successor; longer where that is no time for the last write of the
 /// record and one request.
 const OFFERED: Millis = 4_000;
 const LAST_WRITE: Millis = 1_000;
 
-/// The answer to an heir that asks for its lease when nobody holds one.
+/// The answer to a successor that asks for its lease when nobody holds one.
 const NOBODY: &str = "LeaseNotPresentWithBlobOperation";
 
-/// How long after it came forward an heir may be given the lease.
+/// How long after it announced itself a successor may be given the lease.
 const LOOKS: Millis = 60_000;
 
-/// Judges each order, each change of the lease, and each heir that leaves.
+/// Judges each order, each change of the lease, and each successor that leaves.
 pub fn handing_over(history: &History) -> Vec<Violation> {
     let mut violations = Vec::new();
     violations.extend(orders(history));
     violations.extend(changes(history));
-    violations.extend(words(history));
+    violations.extend(announcements(history));
     violations
 }
 
 fn orders(history: &History) -> Vec<Violation> {
-    let (calm, tenancies, wins) = (Calm::of(history), Tenancy::all(history), history.wins());
+    let (calm, leaderships, wins) = (Calm::of(history), Leadership::all(history), history.wins());
     let over = history.entries.last().map_or(0, |entry| entry.at);
     let mut violations = Vec::new();
     for (index, Entry { at, what }) in history.entries.iter().enumerate() {
-        let What::ToldToHandOver(who, name, heir) = *what else { continue };
+        let What::ToldToHandOver(who, name, successor) = *what else { continue };
         let order = Order { history, who, name, at: *at, index };
         let ends = order.ends();
         // Whether it was on record as the leader at any time until then, known to it or not.
@@ -85,20 +85,25 @@ fn orders(history: &History) -> Vec<Violation> {
             let what = format!("c{who} was told at {at} ms to hand over, and does not answer");
             violations.push(violation("hand over", ends, what));
         }
-        // With an heir that is there, and nothing in the way, it comes about.
+        // With a successor that is there, and nothing in the way, it comes about.
         let requests = NAMING_REQUESTS + TO_COME_REQUESTS + GIVING_REQUESTS;
         let end = order.taken_in() + order.to_come() + slowly(history.grace);
         let end = end + requests * 2 * history.latency;
-        let leads = tenancies.iter().any(|t| t.who == who && t.from <= *at && t.to >= *at);
-        // What strangers left where heirs come forward, candidates leave there.
+        let leads = leaderships.iter().any(|t| t.who == who && t.from <= *at && t.to >= *at);
+        // Candidates leave what strangers wrote where announcements are left.
         let taken = between(history, 0, end)
             .iter()
-            .any(|entry| matches!(entry.what, What::Struck(Fault::HostileAsides, ..)));
+            .any(|entry| matches!(entry.what, What::Struck(Fault::HostileSideBlobs, ..)));
         let able = leads && !taken && !order.finds_the_end();
-        let heir = heir.filter(|_| able).and_then(|machine| order.heir_on(machine, end));
-        let Some(heir) = heir.filter(|_| end <= over) else { continue };
-        if order.is_only(end) && calm.lasts(&[who, heir], *at + 1, end) && !order.comes_about(end) {
-            let what = format!("c{who} was told at {at} ms to hand over to c{heir}, and does not");
+        let successor =
+            successor.filter(|_| able).and_then(|machine| order.successor_on(machine, end));
+        let Some(successor) = successor.filter(|_| end <= over) else { continue };
+        if order.is_only(end)
+            && calm.lasts(&[who, successor], *at + 1, end)
+            && !order.comes_about(end)
+        {
+            let what =
+                format!("c{who} was told at {at} ms to hand over to c{successor}, and does not");
             violations.push(violation("hand over", end, what));
         }
     }
@@ -109,7 +114,7 @@ fn orders(history: &History) -> Vec<Violation> {
 struct Order<'h> {
     history: &'h History,
     who: Who,
-    /// The number in the name of the heir.
+    /// The number in the name of the successor.
     name: usize,
     at: Millis,
     index: usize,
@@ -125,7 +130,7 @@ impl Order<'_> {
         self.at + self.periods().timeout
     }
 
-    /// How long the leader waits for the heir, where requests take no time.
+    /// How long the leader waits for the successor, where requests take no time.
     fn to_come(&self) -> Millis {
         slowly(2 * self.periods().poll + TO_COME)
     }
@@ -133,15 +138,15 @@ impl Order<'_> {
     /// When it has come about, or its leader has told that it does not.
     fn ends(&self) -> Millis {
         let unheard_of = self.taken_in() + self.to_come();
-        // The time to come begins anew when the leader knows that the heir can hear of it.
+        // The time to come begins anew when the leader knows that the successor can hear of it.
         let named = self
             .named(unheard_of)
             .map(|(at, took)| at.max(self.at) + self.to_come() + slowly(TO_COME_REQUESTS * took));
-        let telling = TELLING_REQUESTS * self.periods().timeout.max(LONGEST_ERRAND);
+        let telling = TELLING_REQUESTS * self.periods().timeout.max(LONGEST_BACKGROUND);
         unheard_of.max(named.unwrap_or(0)) + slowly(WAITS) + telling
     }
 
-    /// When the leader learnt, by then, that the heir is named on record, and how long that request took.
+    /// When the leader learnt, by then, that the successor is named on record, and how long that request took.
     /// It was named before, perhaps, by an order to the same one.
     fn named(&self, until: Millis) -> Option<(Millis, Millis)> {
         let (history, names) = (self.history, Some(self.name));
@@ -155,7 +160,7 @@ impl Order<'_> {
             if asked.who != self.who {
                 continue;
             }
-            let writes = asked.write.as_ref().map(|written| written.heir == names);
+            let writes = asked.write.as_ref().map(|written| written.successor == names);
             match *what {
                 What::Sent(_) => {
                     sent.insert(number, *at);
@@ -261,7 +266,7 @@ impl Order<'_> {
     }
 
     /// The candidate that lives on a machine all the time.
-    fn heir_on(&self, machine: usize, end: Millis) -> Option<Who> {
+    fn successor_on(&self, machine: usize, end: Millis) -> Option<Who> {
         let history = self.history;
         let lives = |who: &Who| {
             let begins = |what| matches!(what, What::Started(begun) if begun == *who);
@@ -317,19 +322,19 @@ fn changes(history: &History) -> Vec<Violation> {
     let mut said: BTreeMap<u128, Millis> = BTreeMap::new();
     let mut offers: BTreeMap<u128, Offer> = BTreeMap::new();
     let mut resumed = vec![None; history.lives.len()];
-    // The newest look for heirs of each candidate: its number, when it was sent, how long it took.
+    // The newest look for successors of each candidate: its number, when it was sent, how long it took.
     let mut looks = vec![(usize::MAX, 0, 0); history.lives.len()];
     let mut violations = Vec::new();
     for Entry { at, what } in &history.entries {
         if let Some(asked) = history.carried_out(*what)
-            && let (true, Some(lease)) = (asked.forward, asked.lease)
+            && let (true, Some(lease)) = (asked.announces, asked.lease)
         {
             said.insert(lease, *at);
         }
         match *what {
             What::Sent(number) => {
                 let asked = &history.asked[number];
-                if asked.of_heirs && !asked.forward {
+                if asked.of_announcements && !asked.announces {
                     looks[asked.who] = (number, *at, looks[asked.who].2);
                 }
                 let (who, Some(lease)) = (asked.who, asked.lease) else { continue };
@@ -351,10 +356,10 @@ fn changes(history: &History) -> Vec<Violation> {
                         let most = fresh + four_round_trips(history).max(2 * took);
                         let old = |age| age > most;
                         // Who may write there may take the lease: what strangers write is not told here.
-                        let hostile = history.meets(Fault::HostileAsides, who, *at);
+                        let hostile = history.meets(Fault::HostileSideBlobs, who, *at);
                         if age.is_none_or(old) && !hostile {
                             let when = age.map_or("never".into(), |age| format!("{age} ms before"));
-                            let what = format!("c{who} hands over to an heir that came {when}");
+                            let what = format!("c{who} hands over to a successor that came {when}");
                             violations.push(violation("hand over", *at, what));
                         }
                     }
@@ -362,7 +367,7 @@ fn changes(history: &History) -> Vec<Violation> {
                         if *at > offer.since + slowly(offered(history, who)) =>
                     {
                         let what = format!(
-                            "c{who} offers its lease to its heir alone since {} ms",
+                            "c{who} offers its lease to its successor alone since {} ms",
                             offer.since
                         );
                         violations.push(violation("hand over", *at, what));
@@ -398,7 +403,8 @@ fn changes(history: &History) -> Vec<Violation> {
             let most = slowly(offered(history, offer.who) + periods.poll) + 2 * periods.timeout;
             let late = offer.open && *at > offer.since + most;
             if late {
-                let what = format!("c{} does not release what its heir did not take", offer.who);
+                let what =
+                    format!("c{} does not release what its successor did not take", offer.who);
                 violations.push(violation("hand over", *at, what));
             }
             !late
@@ -407,15 +413,15 @@ fn changes(history: &History) -> Vec<Violation> {
     violations
 }
 
-/// What an heir told when it came forward, as long as that may bring it a lease.
+/// What a successor announced, as long as that may bring it a lease.
 #[derive(Clone, Copy, Default)]
-struct Word {
-    told: Option<Millis>,
+struct Announced {
+    at: Option<Millis>,
     leaves: bool,
 }
 
-fn words(history: &History) -> Vec<Violation> {
-    let mut words = vec![Word::default(); history.lives.len()];
+fn announcements(history: &History) -> Vec<Violation> {
+    let mut announced = vec![Announced::default(); history.lives.len()];
     let mut term = None;
     let mut violations = Vec::new();
     for Entry { at, what } in &history.entries {
@@ -424,43 +430,42 @@ fn words(history: &History) -> Vec<Violation> {
             What::Answered(number, Answer { status: 201, .. }) => {
                 let asked = &history.asked[number];
                 // One of an earlier term is nothing to the leader: it was late to hear of that one's end.
-                let counts = asked.word.is_some() && asked.word == term;
-                if counts && !words[asked.who].leaves {
-                    words[asked.who].told = Some(*at);
+                let counts = asked.announced_in.is_some() && asked.announced_in == term;
+                if counts && !announced[asked.who].leaves {
+                    announced[asked.who].at = Some(*at);
                 }
             }
             // Nobody leads any more who could give it the lease.
             What::Answered(number, Answer { status: 412, code: NOBODY, .. }) => {
-                words[history.asked[number].who].told = None;
+                announced[history.asked[number].who].at = None;
             }
             What::Sent(number) => {
                 let asked = &history.asked[number];
                 match asked.step {
                     // Of what became of this one it may not have heard.
-                    Step::Notice if asked.forward => words[asked.who].told = None,
+                    Step::Notice if asked.announces => announced[asked.who].at = None,
                     // It knows that nobody leads any more who could give it the lease.
-                    Step::Acquire | Step::Raise => words[asked.who].told = None,
+                    Step::Acquire | Step::Raise => announced[asked.who].at = None,
                     _ => {}
                 }
             }
-            // A word counts for one term.
+            // An announcement counts for one term.
             What::Handled(..) => {
                 let written = history.carried_out(*what).and_then(|asked| asked.write.as_ref());
                 let raised = written.map(|written| written.term).filter(|new| Some(*new) != term);
                 if raised.is_some() {
                     term = raised;
-                    words.iter_mut().for_each(|word| word.told = None);
+                    announced.iter_mut().for_each(|of| of.at = None);
                 }
             }
-            What::ToldToLeave(who) => words[who].leaves = true,
+            What::ToldToLeave(who) => announced[who].leaves = true,
             What::Paused(who) | What::Killed(who) | What::Forgot(who) => {
-                words[who].told = None;
+                announced[who].at = None;
             }
             What::Left(who) => {
-                let told = words[who].told.filter(|told| at.saturating_sub(*told) < LOOKS / 2);
-                if told.is_some() {
-                    let what =
-                        format!("c{who} leaves, and does not take back that it came forward");
+                let stands = announced[who].at.filter(|then| at.saturating_sub(*then) < LOOKS / 2);
+                if stands.is_some() {
+                    let what = format!("c{who} leaves, and does not take its announcement back");
                     violations.push(violation("hand over", *at, what));
                 }
             }

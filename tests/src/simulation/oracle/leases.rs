@@ -15,7 +15,7 @@ pub fn i8(history: &History) -> Vec<Violation> {
         let asked = &history.asked[number];
         let Some(lease) = asked.lease else { continue };
         let owner = match asked.step {
-            // An heir tells the id by which it will lead.
+            // A successor tells the id by which it will lead.
             Step::Acquire | Step::Notice => Some(*owners.entry(lease).or_insert(asked.who)),
             _ => owners.get(&lease).copied(),
         };

@@ -7,9 +7,9 @@
 //!   that the leader had sent before.
 //! - Release: `poll + 4 round trips` from when the store took it. No D: a request that comes late
 //!   finds the record changed.
-//! - Change to an heir: the same. The heir stands there, and asks for its lease twice a second. Where round
-//!   trips are long: seven of them and two such pauses. It may have asked just before, comes forward anew
-//!   (three requests), asks again, acquires and raises the term.
+//! - Change to a successor: the same. The successor stands there, and asks for its lease twice a
+//!   second. Where round trips are long: seven of them and two such pauses. It may have asked just
+//!   before, announces itself again (three requests), asks again, acquires and raises the term.
 //! - After the calm somebody leads, and everybody who lives then has its turn in the finale.
 
 use super::super::fault::Step;
@@ -87,23 +87,23 @@ fn crash(history: &History, wins: &[Win], index: usize, who: Who) -> Option<Loss
 
 /// How soon somebody leads after a lease was released or changed.
 fn next_leads_within(history: &History, asked: &Asked, at: Millis) -> Millis {
-    let by_heir = slowly(1_000) + 14 * history.latency;
+    let by_successor = slowly(1_000) + 14 * history.latency;
     match asked.step {
         Step::HandOver if !is_there(history, asked.to, at) => {
             history.lives[asked.who].periods.lease + LATE + takes_over(history)
         }
-        Step::HandOver => takes_over(history).max(by_heir),
+        Step::HandOver => takes_over(history).max(by_successor),
         _ => takes_over(history),
     }
 }
 
-/// Whether the heir that came forward with this id lives: one that was killed just before leaves the lease
-/// that it is given to run out.
+/// Whether the successor that announced itself with this id lives: one that was killed just before
+/// leaves the lease that it is given to run out.
 fn is_there(history: &History, to: Option<u128>, at: Millis) -> bool {
-    let heir = history.asked.iter().find(|asked| asked.forward && asked.lease == to);
-    let Some(heir) = heir.map(|asked| asked.who) else { return false };
+    let successor = history.asked.iter().find(|asked| asked.announces && asked.lease == to);
+    let Some(successor) = successor.map(|asked| asked.who) else { return false };
     !between(history, 0, at).iter().any(|entry| match entry.what {
-        What::Killed(gone) | What::Left(gone) => gone == heir,
+        What::Killed(gone) | What::Left(gone) => gone == successor,
         _ => false,
     })
 }

@@ -1,9 +1,10 @@
-//! I7 (protocol.md §12): no answer, error or timing makes a candidate stop contending. And none makes it run hot.
+//! I7 (protocol.md §12): no answer, error or timing makes a candidate stop contending. And none
+//! makes it run hot.
 //!
 //! Whoever lives and does not stand still sends something in every poll or renewal interval and
 //! request time-out, until it leaves; and it leaves within the time that the runner gives it. Whose
 //! settings cannot be used sends nothing, and asks again after a minute; whoever has no token waits
-//! for one, and for 10 s between two tries. Who comes forward as an heir, or for its priority, makes two
+//! for one, and for 10 s between two tries. Who announces itself as a successor, or for its priority, makes two
 //! requests about that, and looks again half a poll after the second one at the latest.
 
 use super::super::fault::{Fault, Step};
@@ -28,7 +29,7 @@ struct Pulse {
     fetched: Millis,
     /// It stands still, and waited for a token before.
     fetching: bool,
-    /// Requests about heirs since it was not silent, and when the look after them is due.
+    /// Requests about successors since it was not silent, and when the look after them is due.
     beside: (u8, Millis),
     leaving: Option<Millis>,
     second: Millis,
@@ -83,7 +84,7 @@ pub fn i7(history: &History) -> Vec<Violation> {
             // No sign of life: whatever is due comes beside it, and in time.
             What::Sent(number) if history.asked[number].step == Step::Notice => {
                 let periods = &history.lives[who].periods;
-                if history.asked[number].of_heirs && pulse.beside.0 < 2 {
+                if history.asked[number].of_announcements && pulse.beside.0 < 2 {
                     let due = at + periods.timeout + periods.poll / 2;
                     pulse.beside = (pulse.beside.0 + 1, due);
                 }

@@ -11,7 +11,7 @@ use super::super::fault::Step;
 use super::super::history::{Entry, History, Life, Periods, What, Who, Written};
 use super::super::token::GOOD;
 use super::super::world::Millis;
-use super::calm::{Calm, Tenancy, between, four_round_trips, slowly};
+use super::calm::{Calm, Leadership, between, four_round_trips, slowly};
 use super::{Violation, dates, violation};
 
 /// So long an outcome may wait for the next claim.
@@ -53,10 +53,10 @@ struct Judge<'h> {
 pub fn progress(history: &History) -> Vec<Violation> {
     let (calm, turns) = (Calm::of(history), turns(history));
     let mut judge = Judge { history, calm, turns, violations: Vec::new() };
-    let fits = |tenancy: &Tenancy| writes_fit(history, tenancy.who);
-    for tenancy in Tenancy::all(history).into_iter().filter(fits) {
-        judge.slots(&tenancy);
-        judge.outcomes(&tenancy);
+    let fits = |leadership: &Leadership| writes_fit(history, leadership.who);
+    for leadership in Leadership::all(history).into_iter().filter(fits) {
+        judge.slots(&leadership);
+        judge.outcomes(&leadership);
     }
     judge.violations
 }
@@ -95,15 +95,15 @@ impl Judge<'_> {
         slowly(self.history.lives[who].periods.renew) + four_round_trips(self.history)
     }
 
-    fn slots(&mut self, tenancy: &Tenancy) {
-        let (history, who) = (self.history, tenancy.who);
+    fn slots(&mut self, leadership: &Leadership) {
+        let (history, who) = (self.history, leadership.who);
         let Life { every, delay, .. } = history.lives[who];
-        let time = history.service_time(tenancy.from).saturating_sub(delay);
+        let time = history.service_time(leadership.from).saturating_sub(delay);
         let Some(first) = time.checked_div(every) else { return };
         for slot in (first + 1..).map(|n| n * every) {
-            let due = self.with_token(who, history.when(slot + delay, tenancy.from));
+            let due = self.with_token(who, history.when(slot + delay, leadership.from));
             let end = due + self.soon(who);
-            if end >= tenancy.to {
+            if end >= leadership.to {
                 return;
             }
             let claims = |what: &What| match *what {
@@ -180,16 +180,16 @@ impl Judge<'_> {
             && !lately.iter().any(hindered)
     }
 
-    fn outcomes(&mut self, tenancy: &Tenancy) {
-        let who = tenancy.who;
-        let ended = |turn: &&Ran| (turn.who, turn.term) == (who, tenancy.term);
+    fn outcomes(&mut self, leadership: &Leadership) {
+        let who = leadership.who;
+        let ended = |turn: &&Ran| (turn.who, turn.term) == (who, leadership.term);
         let mut late = Vec::new();
         for turn in self.turns.iter().filter(ended).filter(|turn| turn.to != Millis::MAX) {
             let waits = if self.may_ride(turn) { slowly(RIDE) } else { 0 };
             let soon = self.with_token(who, turn.to + waits) + self.soon(who);
-            let end = match soon < tenancy.to {
+            let end = match soon < leadership.to {
                 true => Some(soon),
-                false => self.release(tenancy, turn),
+                false => self.release(leadership, turn),
             };
             let Some(end) = end else { continue };
             if self.calm.lasts(&[who], turn.to, end) && !self.is_on_record(turn, end) {
@@ -223,19 +223,19 @@ impl Judge<'_> {
 
     /// When the lease was given back after a turn, where an answer to the last write of the record
     /// comes before that has to be. Who had no token until then could not write it.
-    fn release(&self, tenancy: &Tenancy, turn: &Ran) -> Option<Millis> {
+    fn release(&self, leadership: &Leadership, turn: &Ran) -> Option<Millis> {
         let history = self.history;
         let gives = |what: What| match what {
             What::Sent(number) => {
                 let asked = &history.asked[number];
                 let gives = matches!(asked.step, Step::Release | Step::HandOver);
-                gives && asked.lease == tenancy.lease
+                gives && asked.lease == leadership.lease
             }
             _ => false,
         };
         let later = between(history, turn.to, Millis::MAX);
         let release = later.iter().find(|entry| gives(entry.what)).map(|entry| entry.at);
-        let since = self.with_token(tenancy.who, turn.to);
+        let since = self.with_token(leadership.who, turn.to);
         let could = |at: &Millis| since == turn.to || since < *at;
         release.filter(could).filter(|_| 2 * history.latency < LAST_WRITE)
     }

@@ -9,7 +9,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tenure_guest::election::Missed;
+use tenure_core::Missed;
 
 use super::super::fault::Step;
 use super::super::history::{Asked, Entry, History, What, Who, Written};
@@ -198,7 +198,7 @@ impl Judge<'_> {
         }
     }
 
-    /// At the end there is one candidate, and no trouble.
+    /// At the end there is one candidate, and no fault.
     fn over(&mut self, at: Millis) {
         let settled = at.saturating_sub(self.won) > LEFT;
         let Some((since, write)) = self.newest.clone().filter(|_| settled) else { return };

@@ -1,5 +1,5 @@
-//! I4 (protocol.md §12): a release, or a change to an heir, is sent only after the handler was seen stopped, and nothing is done under its
-//! lease after it.
+//! I4 (protocol.md §12): a release, or a change to a successor, is sent only after the handler was
+//! seen stopped, and nothing is done under its lease after it.
 
 use std::collections::BTreeSet;
 

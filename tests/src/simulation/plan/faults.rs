@@ -59,7 +59,7 @@ pub(super) fn pair(seed: u64) -> (Fault, Step) {
     (Fault::ALL[of(place / steps)], Step::PROTOCOL[of(place % steps)])
 }
 
-/// A fault of a class: each kind of trouble as likely as its number of ways.
+/// A fault of a class: each kind of fault as likely as its number of ways.
 pub(super) fn fault(class: Class, dice: &mut Dice) -> Fault {
     loop {
         let fault = dice.pick(&Fault::ALL[..Fault::AT_STEPS]);
@@ -119,11 +119,11 @@ const CONDITIONS: [(Fault, u64); 11] = [
     (Fault::WritesFail, 3),
     (Fault::LeasesFail, 1),
     (Fault::LooksFail, 1),
-    (Fault::AsidesFail, 1),
+    (Fault::SideBlobsFail, 1),
     (Fault::TokensFail, 1),
     (Fault::ClockSteps, 2),
     (Fault::DatesStand, 1),
-    (Fault::HostileAsides, 2),
+    (Fault::HostileSideBlobs, 2),
     (Fault::SecretSpoilt, 2),
     (Fault::SettingsSpoilt, 1),
 ];

@@ -1,6 +1,6 @@
 //! The machines of a schedule: their settings, versions and clocks.
 
-use tenure_guest::election::Settings;
+use tenure_core::Settings;
 
 use super::super::dice::Dice;
 use super::super::history::Periods;
@@ -43,7 +43,7 @@ pub enum Version {
     Own,
     /// One that writes a field that the others do not know.
     Newer,
-    /// One that knows neither heirs nor priorities, and carries on fields that it does not know.
+    /// One that knows neither successors nor priorities, and carries on fields that it does not know.
     Older,
 }
 

@@ -1,6 +1,6 @@
 //! The rules of the timer that a schedule is about, and the timetable: a long run of slots.
 
-use tenure_guest::election::{Delivery, Missed};
+use tenure_core::{Delivery, Missed};
 
 use super::super::dice::Dice;
 use super::super::fault::{Fault, Step};

@@ -52,7 +52,7 @@ traits! {
     Tokens, 80, Native, "tokens that expire";
     Files, 120, Native, "secrets in files";
     Newer, 120, Native, "a version with another field";
-    Older, 80, Native, "a version that knows no heirs";
+    Older, 80, Native, "a version that knows no successors";
 }
 
 /// Of two that exclude each other, the first one stays.

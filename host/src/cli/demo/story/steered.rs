@@ -10,7 +10,7 @@ const KEPT: usize = 200;
 impl Story {
     /// Who leads, and may act: what the last one that was elected is, as long as its time lasts.
     pub(in super::super) fn holder(&self, now: Duration) -> Option<usize> {
-        let last = self.tenancies.last()?;
+        let last = self.leaderships.last()?;
         (last.ended.is_none() && now < last.valid_until).then_some(last.who)
     }
 
@@ -68,7 +68,7 @@ impl Story {
         if let Some(lane) = self.lanes.get_mut(who) {
             lane.resigns = false;
         }
-        self.note(at, Kind::Trouble, format!("{} does not resign: {why}", self.name(who)));
+        self.note(at, Kind::Problem, format!("{} does not resign: {why}", self.name(who)));
     }
 
     /// Somebody else must take over if it is the leader; whether it is.
@@ -94,7 +94,7 @@ impl Story {
         }
         let hindered = matches!(vacancy, Some((Cause::Freeze | Cause::Partition, _)))
             || lane.is_cut_off()
-            || self.tenancies.last().is_some_and(|last| last.who != who);
+            || self.leaderships.last().is_some_and(|last| last.who != who);
         if state == Some(State::Leads) && hindered {
             lane.enter(at, State::Follows);
             return Some(format!("{} leads no longer: its time has run out.", self.name(who)));
@@ -115,8 +115,8 @@ impl Story {
         let excess = self.notes.len().saturating_sub(KEPT);
         self.notes.drain(..excess);
         self.notes_forgotten += excess;
-        let excess = self.tenancies.len().saturating_sub(KEPT);
-        self.tenancies.drain(..excess);
+        let excess = self.leaderships.len().saturating_sub(KEPT);
+        self.leaderships.drain(..excess);
         let excess = self.take_overs.len().saturating_sub(KEPT);
         self.take_overs.drain(..excess);
     }
@@ -129,8 +129,8 @@ mod tests {
     use super::super::super::script::{ms, started};
     use super::*;
 
-    fn troubles(story: &Story) -> usize {
-        story.notes.iter().filter(|note| note.kind == Kind::Trouble).count()
+    fn problems(story: &Story) -> usize {
+        story.notes.iter().filter(|note| note.kind == Kind::Problem).count()
     }
 
     #[test]
@@ -168,7 +168,7 @@ mod tests {
         story.renews(4_000, 0, 1000);
         story.elects(60_000, 1, 1060);
         assert!(story.take_overs.is_empty(), "the freeze was over");
-        assert_eq!(troubles(&story), 0);
+        assert_eq!(problems(&story), 0);
     }
 
     #[test]
@@ -183,10 +183,10 @@ mod tests {
             "cleo takes over 14.0 s after it was cut off, with a higher term: 1016."
         );
         story.heal(ms(17_000), 0);
-        assert_eq!(troubles(&story), 0);
+        assert_eq!(problems(&story), 0);
         // The next time nobody asked for it.
         story.stands_down(18_000, 2, 1016, "lease-lost");
-        assert_eq!(troubles(&story), 1);
+        assert_eq!(problems(&story), 1);
     }
 
     #[test]
@@ -195,7 +195,7 @@ mod tests {
         story.resign(ms(2_000), 0);
         story.stands_down(2_100, 0, 1000, "resigned");
         assert_eq!(story.said(), "anna has given the lease back.");
-        assert_eq!((story.holder(ms(2_100)), troubles(&story)), (None, 0));
+        assert_eq!((story.holder(ms(2_100)), problems(&story)), (None, 0));
         story.elects(3_100, 1, 1003);
         assert_eq!(
             story.said(),
@@ -206,7 +206,7 @@ mod tests {
         story.tells(4_100, 1, What::NotResigned("404".to_owned()));
         assert_eq!(story.said(), "ben does not resign: 404");
         story.stands_down(9_000, 1, 1003, "lease-lost");
-        assert_eq!(troubles(&story), 2, "nobody asked for that");
+        assert_eq!(problems(&story), 2, "nobody asked for that");
     }
 
     #[test]
@@ -236,7 +236,7 @@ mod tests {
             story.forget(ms((at + 6_000).saturating_sub(60_000)));
         }
         assert!(story.turns.len() <= 7, "{}", story.turns.len());
-        assert_eq!((story.notes.len(), story.tenancies.len()), (KEPT, KEPT));
+        assert_eq!((story.notes.len(), story.leaderships.len()), (KEPT, KEPT));
         assert!(story.lanes.iter().all(|lane| lane.size() < 40));
         assert!(story.notes_told() > 4_000, "each one counts: {}", story.notes_told());
         assert_eq!(story.notes_since(0).count(), KEPT);

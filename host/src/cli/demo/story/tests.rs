@@ -14,7 +14,7 @@ fn a_take_over_is_measured_from_the_kill() {
     assert_eq!(story.lost, 0);
     assert_eq!(story.turns[0].ended, Some(ms(2_310)));
     assert!(!story.turns[0].done());
-    assert_eq!(story.tenancies[0].ended, Some((ms(2_310), "killed".to_owned())));
+    assert_eq!(story.leaderships[0].ended, Some((ms(2_310), "killed".to_owned())));
 
     story.elects(15_300, 1, 1015);
     assert_eq!(story.leader(), Some(1));
@@ -41,20 +41,20 @@ fn a_leader_that_was_asked_leaves_in_good_order() {
     story.tells(3_020, 0, What::Ended("exit status: 0".to_owned()));
     story.elects(4_000, 2, 1004);
     assert_eq!(story.lost, 0);
-    assert_eq!(story.tenancies[0].ended, Some((ms(3_010), "stopped".to_owned())));
+    assert_eq!(story.leaderships[0].ended, Some((ms(3_010), "stopped".to_owned())));
     assert_eq!(story.take_overs, [TakeOver { cause: Cause::Stop, after: ms(1_000) }]);
-    assert!(story.notes.iter().all(|note| note.kind != Kind::Trouble), "{:?}", story.notes);
+    assert!(story.notes.iter().all(|note| note.kind != Kind::Problem), "{:?}", story.notes);
 }
 
 #[test]
-fn what_nobody_asked_for_is_trouble() {
+fn what_nobody_asked_for_is_a_problem() {
     let mut story = started();
-    let mut troubles = 0;
+    let mut problems = 0;
     let mut told = |story: &Story, text: &str| {
-        troubles += 1;
+        problems += 1;
         assert_eq!(story.said(), text);
-        let all = story.notes.iter().filter(|note| note.kind == Kind::Trouble);
-        assert_eq!(all.count(), troubles);
+        let all = story.notes.iter().filter(|note| note.kind == Kind::Problem);
+        assert_eq!(all.count(), problems);
     };
     story.dies(1_000, 1);
     told(&story, "ben has ended, though nobody asked it: exit status: 1.");
@@ -62,7 +62,7 @@ fn what_nobody_asked_for_is_trouble() {
     story.tells(1_000, 2, What::Words("hm".to_owned()));
     told(&story, "cleo says: hm");
     let (class, detail) = ("refused".to_owned(), "the key is wrong".to_owned());
-    story.tells(1_000, 2, What::Event(Event::Trouble { class, detail }));
+    story.tells(1_000, 2, What::Event(Event::Problem { class, detail }));
     told(&story, "cleo: refused: the key is wrong");
     let (line, stream) = ("oh".to_owned(), "stderr".to_owned());
     story.tells(1_000, 0, What::Event(Event::Handler { line, stream }));

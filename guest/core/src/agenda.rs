@@ -1,0 +1,257 @@
+//! What a leader is to claim next, by what is on record. protocol.md §6.
+
+use core::time::Duration;
+
+use super::record::{LastSlot, Outcome, Record, Started, fingerprint};
+use super::service_clock::{Timestamp, is_ahead, nanos};
+use super::slots::{Delivery, Schedule};
+use crate::mutants::mutant;
+use tenure_base::prelude::*;
+
+/// Up to how many slots without a turn are counted: those of each second are many in a week.
+const MOST_COUNTED: u32 = 1000;
+
+/// What becomes of slots at whose time nobody could claim them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Missed {
+    /// They do not run.
+    Skip,
+    /// One turn, that of the newest, stands for all of them.
+    Once,
+    /// Each has its turn, the oldest first; of more than so many, the newest.
+    All(u32),
+}
+
+/// What is to run: the timer of an election and its rules.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Agenda {
+    /// The timer, when there is one.
+    pub schedule: Option<Schedule>,
+    /// How often a slot is run.
+    pub delivery: Delivery,
+    /// What becomes of missed slots.
+    pub missed: Missed,
+    /// A slot that could not be claimed for longer than this was missed.
+    pub tolerance: Duration,
+    /// How long after its instant a slot is due: the same for all candidates of an election,
+    /// and another one for each election, so that not all work of the world begins on the hour.
+    pub delay: Duration,
+    /// A value that has one turn for ever.
+    pub on_start: Option<String>,
+}
+
+/// A turn that is to be claimed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Task {
+    /// Its slot.
+    pub slot: Timestamp,
+    /// What it runs for once and for all; none for a turn of the schedule.
+    pub value: Option<String>,
+    /// 1 for the first attempt.
+    pub attempt: u32,
+    /// It comes late, or stands for earlier slots that were missed.
+    pub past_due: bool,
+    /// So many slots since the last claimed one get no turn; counted up to 1000.
+    pub missed: u32,
+}
+
+/// What the agenda says at one instant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Due {
+    /// A turn is to be claimed.
+    Now(Task),
+    /// The newest turn, for a value or of the schedule, went wrong too often: this is to be
+    /// put on record.
+    Abandon(Task),
+    /// Nothing for so long.
+    In(Duration),
+    /// The last claimed slot lies in the future, by this much: either the service's
+    /// clock went back or somebody wrote the record.
+    Ahead(Duration),
+    /// Nothing is to come.
+    Nothing,
+}
+
+impl Agenda {
+    /// The schedule in words, for the record: candidates with different ones do not belong together.
+    pub fn description(&self) -> Option<String> {
+        self.schedule.as_ref().map(Schedule::description)
+    }
+
+    /// Whether the work is one turn, which lasts as long as the leadership.
+    pub fn is_one_turn_a_term(&self) -> bool {
+        self.schedule == Some(Schedule::WhileLeading)
+    }
+
+    /// How long after their instants the slots of `election` are due, when they are to be
+    /// spread over `jitter`.
+    pub fn delay(election: &str, jitter: Duration) -> Duration {
+        match nanos(jitter) {
+            0 => Duration::ZERO,
+            // To the millisecond: people read it.
+            span => Duration::from_millis(fingerprint(election) % span / 1_000_000),
+        }
+    }
+
+    /// With which slot the count of a new election begins, at `now`: what lies before the first
+    /// leader was not missed.
+    pub fn begin(&self, now: Timestamp) -> LastSlot {
+        let now = self.due_at(now);
+        let newest = self.schedule.as_ref().and_then(|schedule| schedule.newest(now));
+        LastSlot { slot: newest.unwrap_or(now.to_whole_millis()), attempt: 0 }
+    }
+
+    /// By how much the last claimed slot lies in the future: more than the readings of two
+    /// candidates can differ. Work that lasts as long as the leadership waits for no slot.
+    pub fn ahead(&self, now: Timestamp, record: &Record) -> Option<Duration> {
+        let slot = record.last?.slot;
+        let waits = !self.is_one_turn_a_term();
+        (waits && is_ahead(slot, now)).then(|| slot.since(now))
+    }
+
+    /// When the next turn is to run, as seen at `now`; not later than `now`: at once.
+    pub fn next(&self, now: Timestamp, record: &Record) -> Option<Timestamp> {
+        match self.due(now, record) {
+            Due::Now(_) | Due::Abandon(_) => Some(now),
+            Due::In(wait) | Due::Ahead(wait) => Some(now.plus(wait)),
+            Due::Nothing => None,
+        }
+    }
+
+    /// What is due at `now`, by what is on record.
+    pub fn due(&self, now: Timestamp, record: &Record) -> Due {
+        if let Some(due) = self.value_due(now, record) {
+            return due;
+        }
+        let (Some(schedule), Some(last)) = (&self.schedule, record.last) else {
+            return Due::Nothing;
+        };
+        if let Some(by) = self.ahead(now, record) {
+            return Due::Ahead(by);
+        }
+        if self.is_one_turn_a_term() {
+            return of_the_term(now, last);
+        }
+        if let Some(due) = self.again(now, last, record) {
+            return due;
+        }
+        self.scheduled(schedule, now, last)
+    }
+
+    /// The value that has one turn for ever.
+    fn value_due(&self, now: Timestamp, record: &Record) -> Option<Due> {
+        let value = self.on_start.as_ref()?;
+        let task = |value: &str, slot, attempt| {
+            let value = Some(value.into());
+            Task { slot, value, attempt, past_due: self.is_late(slot, now), missed: 0 }
+        };
+        let newest = record.started.as_ref().and_then(|newest| {
+            let Started { value: of, slot, attempt, delivery, outcome } = newest;
+            let due = next_attempt(*delivery, *attempt, *outcome, |n| task(of, *slot, n))?;
+            Some((of, due, task(of, *slot, *attempt)))
+        });
+        match newest {
+            Some((of, due, _)) if of == value => Some(due),
+            _ if record.values.contain(value) => None,
+            _ if record.started.as_ref().is_some_and(|newest| newest.value == *value) => None,
+            // Another release's work, which is not for this one to do.
+            Some((_, _, unfinished)) => Some(Due::Abandon(unfinished)),
+            None => Some(Due::Now(task(value, now.to_whole_millis(), 1))),
+        }
+    }
+
+    /// The newest slot, when the rule under which it was claimed is not done with it.
+    fn again(&self, now: Timestamp, last: LastSlot, record: &Record) -> Option<Due> {
+        if last.attempt == 0 {
+            return None;
+        }
+        let outcome = record.finished.filter(|finished| finished.slot == last.slot);
+        let outcome = outcome.map(|finished| finished.outcome);
+        next_attempt(record.delivery, last.attempt, outcome, |attempt| Task {
+            slot: last.slot,
+            value: None,
+            attempt,
+            past_due: self.is_late(last.slot, now),
+            missed: 0,
+        })
+    }
+
+    fn scheduled(&self, schedule: &Schedule, now: Timestamp, last: LastSlot) -> Due {
+        let wait = |after: Timestamp| match schedule.next(after) {
+            Some(slot) => Due::In(slot.plus(self.delay).since(now)),
+            None => Due::Nothing,
+        };
+        let newest = schedule.newest(self.due_at(now)).filter(|newest| *newest > last.slot);
+        let Some(newest) = newest else {
+            return wait(last.slot.max(self.due_at(now)));
+        };
+        let first = schedule.next(last.slot).unwrap_or(newest).min(newest);
+        let slot = match self.missed {
+            Missed::Skip if self.is_late(newest, now) => return wait(newest),
+            Missed::Skip | Missed::Once => newest,
+            Missed::All(_) if mutant!(MissedForgotten) => newest,
+            Missed::All(most) => latest_of(schedule, first, newest, most),
+        };
+        let stands_for_others = self.missed == Missed::Once && slot > first;
+        let past_due = slot < newest || stands_for_others || self.is_late(slot, now);
+        let missed = schedule.count(last.slot, slot, MOST_COUNTED);
+        Due::Now(Task { slot, value: None, attempt: 1, past_due, missed })
+    }
+
+    /// Slots up to this one are due at `now`.
+    fn due_at(&self, now: Timestamp) -> Timestamp {
+        Timestamp(now.0.saturating_sub(nanos(self.delay)))
+    }
+
+    fn is_late(&self, slot: Timestamp, now: Timestamp) -> bool {
+        self.due_at(now).since(slot) > self.tolerance
+    }
+}
+
+/// The turn of this leadership, unless it was claimed. Its slot is the instant of the claim.
+fn of_the_term(now: Timestamp, last: LastSlot) -> Due {
+    if last.attempt > 0 {
+        return Due::Nothing;
+    }
+    // Later than any before, also where the service's clock went back a little.
+    let slot = now.max(last.slot.plus(Duration::from_millis(1)));
+    let slot = slot.to_whole_millis();
+    Due::Now(Task { slot, value: None, attempt: 1, past_due: false, missed: 0 })
+}
+
+/// What comes after an attempt that was claimed under this rule.
+fn next_attempt(
+    delivery: Delivery,
+    attempt: u32,
+    outcome: Option<Outcome>,
+    task: impl Fn(u32) -> Task,
+) -> Option<Due> {
+    match delivery {
+        Delivery::AtMostOnce if !mutant!(RunsAgain) => None,
+        _ if mutant!(UnfinishedIsLeft) => None,
+        _ if outcome.is_some_and(Outcome::is_final) => None,
+        _ if outcome == Some(Outcome::NotStarted) => Some(Due::Now(task(attempt))),
+        Delivery::AtLeastOnce { max_attempts }
+            if attempt >= max_attempts && !mutant!(NeverAbandoned) =>
+        {
+            Some(Due::Abandon(task(attempt)))
+        }
+        _ => Some(Due::Now(task(attempt + 1))),
+    }
+}
+
+/// Of the slots from `first` to `newest`, the first of the last `most`.
+fn latest_of(schedule: &Schedule, first: Timestamp, newest: Timestamp, most: u32) -> Timestamp {
+    let few = core::iter::successors(Some(first), |slot| schedule.next(*slot))
+        .take(most as usize)
+        .any(|slot| slot >= newest);
+    if few {
+        return first;
+    }
+    let before = |slot: &Timestamp| schedule.newest(Timestamp(slot.0.saturating_sub(1)));
+    let back = (most as usize).saturating_sub(1);
+    core::iter::successors(Some(newest), before).take(back + 1).last().unwrap_or(newest)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,225 @@
+//! What a candidate authorises its requests with: which key of the account, or which token, and when
+//! to ask for the next one.
+//!
+//! A token is renewed long before it expires. One that cannot be renewed is a problem, and harms nobody
+//! while the old one is good.
+
+use core::time::Duration;
+
+use super::Moment;
+use super::chance::Chance;
+use super::failure::Failure;
+use super::pace::Pace;
+use super::problem::{Problem, ProblemClass};
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+use tenure_azure::answer::Answer;
+use tenure_azure::credential::{Credential, Pass};
+use tenure_azure::identity::Identity;
+use tenure_azure::operation::Request;
+use tenure_azure::secret::Secret;
+use tenure_azure::token::{NoToken, Token};
+use tenure_base::prelude::*;
+
+/// How long before its end a token is renewed, and never before half of its time is over.
+const EARLY: Duration = Duration::from_secs(5 * 60);
+
+/// The longest wait between two tries for a token.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The least time that a request for a token is given.
+pub(super) const LEAST_FETCH: Duration = Duration::from_millis(500);
+
+/// The longest that a request for a token may take: identity endpoints are slower than storage.
+pub const LONGEST_FETCH: Duration = Duration::from_secs(10);
+
+/// A token that the service refuses is asked for anew, but not more often than this.
+const YOUNG: Duration = Duration::from_secs(30);
+
+/// A request for a token.
+#[derive(Clone, Debug)]
+pub struct Fetch {
+    /// What to send.
+    pub request: Request,
+    /// The longest that it may take, everything included.
+    pub timeout: Duration,
+}
+
+/// The answer to one: status, body, and the time of day.
+pub type Fetched = Result<(u16, Vec<u8>), Failure>;
+
+/// What a candidate keeps for its credential between requests: a token, and which key is good.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct CredentialState {
+    token: Option<Held>,
+    /// When to ask for a token again, after it failed.
+    pace: Option<Pace>,
+    second_key: bool,
+    /// Both keys were refused since the last request that was not.
+    both_refused: bool,
+}
+
+/// A token.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Held {
+    secret: Secret,
+    since: Moment,
+    renew_at: Moment,
+    until: Moment,
+}
+
+impl CredentialState {
+    /// What a request at `now` is authorised with; none when a token is needed first.
+    pub fn pass(&self, credential: &Credential, now: Moment) -> Option<Pass> {
+        match (credential, &self.token) {
+            (Credential::Identity(_), Some(held)) if now < held.until => {
+                Some(Pass::Token(held.secret.clone()))
+            }
+            (Credential::Identity(_), _) => None,
+            (Credential::SharedKey(_, Some(_)), _) if self.second_key => Some(Pass::SecondKey),
+            _ => Some(Pass::Own),
+        }
+    }
+
+    /// When a token is to be asked for; none when none is needed.
+    pub fn due(&self, credential: &Credential) -> Option<Moment> {
+        let Credential::Identity(_) = credential else { return None };
+        let renew_at = self.token.as_ref().map_or(Moment::ZERO, |held| held.renew_at);
+        Some(self.pace.map_or(renew_at, |pace| pace.next.max(renew_at)))
+    }
+
+    /// The request for a token.
+    pub fn fetch(credential: &Credential, timeout: Duration) -> Option<Fetch> {
+        let Credential::Identity(identity) = credential else { return None };
+        Some(Fetch { request: identity.request(), timeout })
+    }
+
+    /// Takes the answer. `sent` was read before it was asked for; `wall` is the time of day.
+    ///
+    /// # Errors
+    /// There is no token in it. It is asked for again after a pause.
+    pub fn fetched(
+        &mut self,
+        credential: &Credential,
+        reply: Fetched,
+        (sent, now): (Moment, Moment),
+        wall: DateTime<Utc>,
+        chance: &mut dyn Chance,
+    ) -> Result<(), Problem> {
+        let Credential::Identity(identity) = credential else { return Ok(()) };
+        let read = match reply {
+            Ok((status, body)) => {
+                Token::read(status, &body, wall).map_err(|no| problem_of(&no, identity))
+            }
+            Err(failure) => {
+                let mut problem = failure.problem(ASK, identity.origin());
+                if let Identity::Imds { .. } = identity {
+                    problem.detail.push_str(NOT_ON_AZURE);
+                }
+                Err(problem)
+            }
+        };
+        match read {
+            Ok(Token { secret, valid_for }) => {
+                let early = EARLY.min(valid_for / 2);
+                let (renew_at, until) = (sent + (valid_for - early), sent + valid_for);
+                self.token = Some(Held { secret, since: now, renew_at, until });
+                self.pace = None;
+                Ok(())
+            }
+            Err(problem) => {
+                let mut pace = self.pace.unwrap_or(Pace::at(now));
+                pace.failed(now, PATIENCE, chance);
+                // Nothing can be sent when the one in hand has ended: the first try after that, with all the
+                // time that there is, does not wait.
+                let ends = self.token.as_ref().map(|held| held.until).filter(|ends| sent < *ends);
+                pace.next = ends.map_or(pace.next, |ends| ends.max(now).min(pace.next));
+                self.pace = Some(pace);
+                Err(problem)
+            }
+        }
+    }
+
+    /// Takes notice of an answer of the service. Says so when the same request is worth sending again
+    /// at once, with something else in hand.
+    pub fn answered(
+        &mut self,
+        credential: &Credential,
+        answer: &Answer,
+        now: Moment,
+    ) -> Option<Problem> {
+        let code = answer.code.as_deref().unwrap_or("");
+        match (credential, answer.status) {
+            (Credential::SharedKey(_, Some(_)), 403) if code == "AuthenticationFailed" => {
+                // Each key has one try; then it is something else.
+                self.second_key = !self.second_key;
+                if core::mem::replace(&mut self.both_refused, true) {
+                    return None;
+                }
+                let (refused, other) = if self.second_key { (1, 2) } else { (2, 1) };
+                let detail = format!(
+                    "key {refused} of the account is refused, so key {other} is used from now on; \
+                     if key {refused} was regenerated, give this candidate the new one"
+                );
+                Some(Problem { class: ProblemClass::Refused, detail })
+            }
+            (Credential::SharedKey(..), status) if status != 403 => {
+                self.both_refused = false;
+                None
+            }
+            // Revoked, or the directory has other ideas of its end.
+            (Credential::Identity(identity), 401) => {
+                let old = self.token.as_ref().is_some_and(|held| now >= held.since + YOUNG);
+                if !old {
+                    return None;
+                }
+                self.token = None;
+                let name = identity.name();
+                let detail =
+                    format!("the service refuses the token of {name}; another one is asked for");
+                Some(Problem { class: ProblemClass::Refused, detail })
+            }
+            _ => None,
+        }
+    }
+}
+
+/// What is done, in the words of [`Failure::problem`].
+pub(super) const ASK: &str = "ask for a token";
+
+const NOT_ON_AZURE: &str =
+    "; only machines of Azure have one: elsewhere set a key, a SAS or another credential";
+
+fn problem_of(no: &NoToken, identity: &Identity) -> Problem {
+    let (origin, name) = (identity.origin(), identity.name());
+    let (class, what) = match no {
+        NoToken::Refused(words) if identity.is_told_by(words) => (
+            ProblemClass::Refused,
+            format!("refuses {name}, in words that hold its secret; check {}", advice(identity)),
+        ),
+        NoToken::Refused(words) => {
+            (ProblemClass::Refused, format!("answered {words}; check {name}: {}", advice(identity)))
+        }
+        NoToken::Unavailable(status) => (
+            ProblemClass::Unavailable,
+            format!("answered {status}: it gives no tokens now; it is asked again after a pause"),
+        ),
+        NoToken::Nonsense(what) => (
+            ProblemClass::Nonsense,
+            format!("gave no token: {what}; check that it is an identity endpoint"),
+        ),
+    };
+    Problem { class, detail: format!("{ASK}: {origin} {what}") }
+}
+
+fn advice(identity: &Identity) -> &'static str {
+    match identity {
+        Identity::Imds { .. } | Identity::Endpoint { .. } => {
+            "this machine or app needs a managed identity; of several, AZURE_CLIENT_ID names one"
+        }
+        Identity::Application { .. } => {
+            "AZURE_TENANT_ID, AZURE_CLIENT_ID, and the secret or the federated credential of the \
+             application"
+        }
+    }
+}

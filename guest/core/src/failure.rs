@@ -1,0 +1,80 @@
+//! A request that was not answered: why, and what to do about it.
+
+use super::problem::{Problem, ProblemClass};
+use tenure_base::prelude::*;
+
+/// Why there was no answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// What kind.
+    pub kind: FailureKind,
+    /// What the host says about it; empty when it says nothing.
+    pub detail: String,
+}
+
+/// What kind of failure kept an answer away. None of them tells whether the
+/// service acted on the request, except [`FailureKind::Denied`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FailureKind {
+    /// The time allowed passed.
+    Timeout,
+    /// The host name could not be resolved.
+    Name,
+    /// Nobody listens, or there is no way there.
+    Connect,
+    /// The connection ended before the answer.
+    Reset,
+    /// The certificate or the protocol of TLS.
+    Tls,
+    /// The host of this component does not let the request out.
+    Denied,
+    /// Anything else.
+    Other,
+}
+
+impl Failure {
+    /// The same for people, with what to do about it. `name` is what was to be done.
+    pub fn problem(&self, name: &str, origin: &str) -> Problem {
+        let (class, what, advice) = match self.kind {
+            FailureKind::Timeout => (
+                ProblemClass::Unreachable,
+                "did not answer in time",
+                "check the network and any firewall in between",
+            ),
+            FailureKind::Name => (
+                ProblemClass::Unreachable,
+                "has a name that cannot be resolved",
+                "check the account name, the endpoint suffix, and DNS on this machine",
+            ),
+            FailureKind::Connect => (
+                ProblemClass::Unreachable,
+                "cannot be connected to",
+                "check that the endpoint and its port are right and the service runs",
+            ),
+            FailureKind::Reset => (
+                ProblemClass::Unreachable,
+                "closed the connection before it answered",
+                "it is asked again; when this goes on, look at proxies and firewalls in between",
+            ),
+            FailureKind::Tls => (
+                ProblemClass::Unreachable,
+                "cannot be trusted over TLS",
+                "check the endpoint's certificate and whom this machine trusts; tenure run trusts others \
+                 too by --ca-file",
+            ),
+            FailureKind::Denied => (
+                ProblemClass::Configuration,
+                "is not among the hosts that this component may speak to",
+                "let the host of this component allow that origin",
+            ),
+            FailureKind::Other => {
+                (ProblemClass::Unreachable, "could not be asked", "check the network")
+            }
+        };
+        let detail = match self.detail.as_str() {
+            "" => String::new(),
+            detail => format!(" ({detail})"),
+        };
+        Problem { class, detail: format!("{name}: {origin} {what}{detail}; {advice}") }
+    }
+}

@@ -1,0 +1,244 @@
+//! A leader whose work fails gives the leadership up, and stays out of the race for a while, so that
+//! a healthy candidate takes over. protocol.md §7.1. [`FailurePolicy`] says when and for how long.
+
+use core::time::Duration;
+
+use super::Moment;
+use super::chance::{Chance, jittered};
+use super::failure_policy::FailurePolicy;
+use super::record::Outcome;
+use super::report::Turn;
+use super::settings::Settings;
+use serde::{Deserialize, Serialize};
+use tenure_base::duration::format_duration;
+use tenure_base::prelude::*;
+
+/// How the work of this candidate went lately, in all of its leaderships.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Health {
+    /// Turns in a row that did not succeed. One that was cut off, or never began, tells nothing.
+    failures: u32,
+    /// Cool-downs in a row.
+    cool_downs: u32,
+    /// Terms in a row that were won and could not be raised.
+    unraised: u32,
+    /// Out of the race until then.
+    out_until: Moment,
+}
+
+impl Health {
+    /// Records how a turn ended. Some: the leadership must end, and the candidate stays out for so
+    /// long.
+    pub fn turn_ended(
+        &mut self,
+        outcome: Outcome,
+        policy: &FailurePolicy,
+        now: Moment,
+        chance: &mut dyn Chance,
+    ) -> Option<Duration> {
+        match outcome {
+            Outcome::Succeeded => *self = Self::default(),
+            Outcome::CutOff | Outcome::NotStarted => {}
+            Outcome::Failed | Outcome::Trapped | Outcome::TimedOut | Outcome::Abandoned => {
+                self.failures = self.failures.saturating_add(1);
+            }
+        }
+        let too_many = policy.max_failures > 0 && self.failures >= policy.max_failures;
+        let sick = match outcome {
+            Outcome::Succeeded | Outcome::CutOff | Outcome::NotStarted => false,
+            Outcome::Failed | Outcome::Abandoned => too_many,
+            Outcome::Trapped | Outcome::TimedOut => true,
+        };
+        sick.then(|| self.cool_down(policy, now, chance))
+    }
+
+    /// Sends the candidate out of the race for the next cool-down. How long that is.
+    pub fn cool_down(
+        &mut self,
+        policy: &FailurePolicy,
+        now: Moment,
+        chance: &mut dyn Chance,
+    ) -> Duration {
+        let span = jittered(policy.longest(self.cool_downs), chance);
+        self.cool_downs = self.cool_downs.saturating_add(1);
+        self.out_until = now + span;
+        span
+    }
+
+    /// How long to stay out of the race if the term that was won cannot be raised: not at all the first
+    /// time, then twice as long each time, from two polls up to the longest cool-down.
+    pub fn out_after_raise(&self, settings: &Settings, chance: &mut dyn Chance) -> Duration {
+        let times = match self.unraised {
+            0 => return Duration::ZERO,
+            before => 1_u32.checked_shl(before).unwrap_or(u32::MAX),
+        };
+        let most = settings.failure_policy.longest(u32::MAX);
+        jittered(settings.timings.poll.saturating_mul(times).min(most), chance)
+    }
+
+    /// A term that was won could not be raised: the others come first until then.
+    pub fn not_raised(&mut self, out_until: Moment) {
+        self.unraised = self.unraised.saturating_add(1);
+        self.out_until = self.out_until.max(out_until);
+    }
+
+    /// A term was raised.
+    pub fn raised(&mut self) {
+        self.unraised = 0;
+    }
+
+    /// Whether the candidate must not contend at `now`.
+    pub fn is_out(&self, now: Moment) -> bool {
+        now < self.out_until
+    }
+
+    /// That nothing got on record for so long, and what to do about it, for people.
+    pub fn explain_stall(stalled: Duration, span: Duration) -> String {
+        let stalled = format_duration(Duration::from_secs(stalled.as_secs()));
+        let what = format!("no claim and no outcome could be put on record for {stalled}");
+        let advice = "see why writes of the record fail, which is reported beside this";
+        Self::gives_up(&what, span, advice)
+    }
+
+    fn gives_up(what: &str, span: Duration, advice: &str) -> String {
+        let out = format_duration(Duration::from_secs(span.as_secs() + 1));
+        format!(
+            "{what}. This candidate gives up the leadership and stays out of the race for {out}, \
+             longer each time until a turn succeeds; {advice}"
+        )
+    }
+
+    /// What happened, and what to do about it, for people.
+    pub fn explain(&self, turn: &Turn, outcome: Outcome, span: Duration) -> String {
+        let slot = turn.slot.to_rfc3339();
+        let (what, advice) = match outcome {
+            Outcome::TimedOut => (
+                format!(
+                    "the turn of {slot} took longer than {}",
+                    format_duration(turn.time_limit.unwrap_or_default())
+                ),
+                "find out what it waits for, or raise TENURE_TURN_TIMEOUT",
+            ),
+            Outcome::Trapped => {
+                (format!("the handler trapped in the turn of {slot}"), "look at what it wrote last")
+            }
+            _ => (
+                format!("{} turns in a row failed, the last one of {slot}", self.failures),
+                "see to what the handler complains of; TENURE_MAX_FAILURES sets the number",
+            ),
+        };
+        Self::gives_up(&what, span, advice)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Always the same number.
+    struct Loaded(u64);
+
+    impl Chance for Loaded {
+        fn bits(&mut self) -> u64 {
+            self.0
+        }
+    }
+
+    fn seconds(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    fn policy(cool_down: u64) -> FailurePolicy {
+        FailurePolicy { turn_timeout: None, max_failures: 3, cool_down: seconds(cool_down) }
+    }
+
+    fn ends(health: &mut Health, outcome: Outcome) -> Option<Duration> {
+        health.turn_ended(outcome, &policy(30), seconds(100), &mut Loaded(0))
+    }
+
+    #[test]
+    fn a_trap_or_a_time_out_ends_the_leadership_at_once() {
+        for outcome in [Outcome::Trapped, Outcome::TimedOut] {
+            let mut health = Health::default();
+            assert_eq!(ends(&mut health, outcome), Some(seconds(15)));
+            assert!(health.is_out(seconds(115) - Duration::from_nanos(1)));
+            assert!(!health.is_out(seconds(115)));
+        }
+    }
+
+    #[test]
+    fn failures_end_it_when_there_are_enough_in_a_row() {
+        let mut health = Health::default();
+        assert_eq!(ends(&mut health, Outcome::Failed), None);
+        assert_eq!(ends(&mut health, Outcome::Failed), None);
+        assert_eq!(ends(&mut health, Outcome::CutOff), None, "which tells nothing");
+        assert!(!health.is_out(seconds(100)));
+        assert!(ends(&mut health, Outcome::Failed).is_some());
+        assert!(ends(&mut health, Outcome::Failed).is_some(), "and the next one does so at once");
+    }
+
+    #[test]
+    fn a_success_forgets_all_failures_and_cool_downs() {
+        let mut health = Health::default();
+        for _ in 0..5 {
+            ends(&mut health, Outcome::Trapped);
+        }
+        ends(&mut health, Outcome::Succeeded);
+        assert_eq!(health, Health::default());
+        assert_eq!(ends(&mut health, Outcome::Failed), None);
+        assert_eq!(ends(&mut health, Outcome::Trapped), Some(seconds(15)));
+    }
+
+    #[test]
+    fn none_is_too_many_when_failures_are_not_counted() {
+        let (mut health, policy) =
+            (Health::default(), FailurePolicy { max_failures: 0, ..policy(30) });
+        for _ in 0..100 {
+            let ended = health.turn_ended(Outcome::Failed, &policy, seconds(100), &mut Loaded(0));
+            assert_eq!(ended, None);
+        }
+        let ended = health.turn_ended(Outcome::Trapped, &policy, seconds(100), &mut Loaded(0));
+        assert!(ended.is_some(), "a trap always is");
+    }
+
+    #[test]
+    fn a_cool_down_doubles_up_to_its_cap_and_is_at_least_half() {
+        let grows = |cool_down, bits| -> Vec<u64> {
+            let mut health = Health::default();
+            let mut next = || {
+                let trapped = Outcome::Trapped;
+                health.turn_ended(trapped, &policy(cool_down), seconds(0), &mut Loaded(bits))
+            };
+            (0..40).map(|_| next().unwrap().as_secs()).collect()
+        };
+        let half = grows(30, 0);
+        assert_eq!(half[..6], [15, 30, 60, 120, 240, 240]);
+        assert_eq!(half[39], 240);
+        let hour = grows(600, 0);
+        assert_eq!(hour[..5], [300, 600, 1200, 1800, 1800], "an hour at most");
+        // The largest number of the draw: the bound itself.
+        assert_eq!(grows(30, 15_000_000_000)[0], 30);
+        assert_eq!(grows(3600, 0)[..2], [1800, 1800]);
+    }
+
+    #[test]
+    fn the_cool_down_is_drawn_anew_each_time() {
+        struct Steps(u64);
+        impl Chance for Steps {
+            fn bits(&mut self) -> u64 {
+                self.0 += 7_777_777_777;
+                self.0
+            }
+        }
+        let (mut chance, mut spans) = (Steps(0), Vec::new());
+        for _ in 0..50 {
+            let mut health = Health::default();
+            let trapped = Outcome::Trapped;
+            let span = health.turn_ended(trapped, &policy(30), seconds(0), &mut chance).unwrap();
+            assert!((seconds(15)..=seconds(30)).contains(&span), "{span:?}");
+            spans.push(span);
+        }
+        spans.dedup();
+        assert!(spans.len() > 40, "{spans:?}");
+    }
+}

@@ -1,0 +1,125 @@
+//! The leaders before the newest, as the record keeps them: few, and in few bytes.
+
+use super::service_clock::Timestamp;
+use super::text::{LONGEST_NAME, encoded, is_fit};
+use serde::{Deserialize, Serialize};
+use tenure_base::prelude::*;
+
+/// So many are kept.
+const MOST: usize = 10;
+
+/// And in no more bytes than this, encoded: the record has to hold more than its history.
+const MOST_BYTES: usize = 700;
+
+/// Who leads, for others.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Incumbent {
+    /// Its name; not unique.
+    pub name: String,
+    /// Its term.
+    pub term: u64,
+    /// When it won.
+    pub since: Timestamp,
+    /// Where it can be reached.
+    pub address: Option<String>,
+}
+
+/// The leaders before the newest, the last one first.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct History(Vec<Incumbent>);
+
+impl History {
+    /// Adds the newest, and forgets the oldest of too many.
+    pub fn add(&mut self, mut newest: Incumbent) {
+        newest.address = None;
+        // As it is read again.
+        newest.since = Timestamp(newest.since.seconds().saturating_mul(1_000_000_000));
+        self.0.insert(0, newest);
+        self.0.truncate(MOST);
+        while encoded(&self.write()).len() > MOST_BYTES {
+            self.0.pop();
+        }
+    }
+
+    /// Forgets those whose names no candidate has, and the oldest of too many. True: there was none
+    /// whose name no candidate has.
+    pub(super) fn keep_fit(&mut self) -> bool {
+        let all = self.0.len();
+        self.0.retain(|leader| is_fit(&leader.name, LONGEST_NAME));
+        let fit = self.0.len() == all;
+        self.0.truncate(MOST);
+        fit
+    }
+
+    /// The last one first. Their times are whole seconds, and their addresses are not kept.
+    pub fn leaders(&self) -> &[Incumbent] {
+        &self.0
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// One a line: term, second, name.
+    pub(super) fn write(&self) -> String {
+        let mut text = String::new();
+        for Incumbent { term, since, name, .. } in &self.0 {
+            for (part, end) in [(&term.to_string(), ' '), (&since.seconds().to_string(), ' ')] {
+                text.push_str(part);
+                text.push(end);
+            }
+            text.push_str(name);
+            text.push('\n');
+        }
+        text.truncate(text.trim_end().len());
+        text
+    }
+
+    /// None: it is no history.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let leader = |line: &str| {
+            let (term, rest) = line.split_once(' ')?;
+            let (since, name) = rest.split_once(' ')?;
+            let since = since.parse::<u64>().ok()?.checked_mul(1_000_000_000)?;
+            let (term, name) = (term.parse().ok()?, name.into());
+            Some(Incumbent { name, term, since: Timestamp(since), address: None })
+        };
+        text.split('\n').map(leader).collect::<Option<_>>().map(Self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn leader(term: u64, name: &str) -> Incumbent {
+        let address = Some("http://a".into());
+        Incumbent { name: name.into(), term, since: Timestamp(term * 1_000_000_000 + 5), address }
+    }
+
+    #[test]
+    fn keeps_the_last_ones_first_and_not_too_many() {
+        let mut history = History::default();
+        (1..=12).for_each(|term| history.add(leader(term, &format!("a {term}"))));
+        let names: Vec<_> = history.leaders().iter().map(|leader| leader.name.as_str()).collect();
+        let expected = ["a 12", "a 11", "a 10", "a 9", "a 8", "a 7", "a 6", "a 5", "a 4", "a 3"];
+        assert_eq!(names, expected);
+        assert_eq!(History::parse(&history.write()).as_ref(), Some(&history));
+    }
+
+    #[test]
+    fn forgets_earlier_when_names_are_long() {
+        let mut history = History::default();
+        (1..=12).for_each(|term| history.add(leader(term, &"ü".repeat(64))));
+        assert_eq!(history.leaders().len(), 1);
+        assert!(encoded(&history.write()).len() <= MOST_BYTES);
+        assert_eq!(History::parse(&history.write()), Some(history));
+    }
+
+    #[test]
+    fn what_is_no_history_is_not_guessed_at() {
+        for text in ["", "1", "1 2", "x 2 a", "1 x a", "1 2 a\n", "1 99999999999999999999 a"] {
+            assert_eq!(History::parse(text), None, "{text:?}");
+        }
+    }
+}

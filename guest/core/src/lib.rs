@@ -1,0 +1,85 @@
+//! What a candidate decides, as pure functions over values.
+//!
+//! A [`Step`] is one call from the host: it begins with what the candidate
+//! remembers, says which request to send ([`Todo::Send`]), takes the answer, and
+//! ends with a [`Report`] ([`Todo::Rest`]). The parts cite the specification.
+//!
+//! # Design decisions
+//!
+//! - Nothing is kept between calls. What a candidate remembers goes out as an
+//!   opaque state and comes back in, so that every call may run on a fresh instance.
+//! - The core asks and is answered ([`Step::next`], [`Step::answered`]); it never waits. The same
+//!   code is driven by the component, by tests with values, and by a simulation in virtual time.
+//! - It is built without `std` for the component, which would be a third of it and import terminals,
+//!   standard streams and more. What `std` would add to the prelude is in [`tenure_base::prelude`].
+//! - No request of an election has a body: a bodyless request is the one form that every WASI host
+//!   tried sends unharmed.
+
+#![deny(missing_docs)]
+#![cfg_attr(target_family = "wasm", no_std)]
+
+mod agenda;
+mod background;
+mod candidate;
+mod chance;
+mod credential_state;
+mod damping;
+mod environment;
+mod failure;
+mod failure_policy;
+mod health;
+mod history;
+mod holding;
+#[cfg_attr(not(feature = "mutants"), doc(hidden))]
+pub mod mutants;
+mod next_record;
+mod notice;
+mod one_turn;
+mod own_time;
+mod pace;
+mod postponed;
+mod problem;
+mod record;
+mod releasing;
+mod report;
+mod service_clock;
+mod settings;
+mod side_request;
+mod slots;
+mod snapshot;
+mod state;
+mod steering;
+mod successor;
+mod text;
+mod timings;
+mod turn_id;
+mod winning;
+mod write;
+
+pub use agenda::{Agenda, Due, Missed, Task};
+pub use candidate::{Ask, Step, Todo};
+pub use chance::{Chance, lease_id as fresh_lease_id};
+pub use credential_state::{CredentialState, Fetch, Fetched, LONGEST_FETCH};
+pub use environment::{Environment, Files, Unreadable};
+pub use failure::{Failure, FailureKind};
+pub use failure_policy::FailurePolicy;
+pub use history::{History, Incumbent};
+pub use one_turn::{Course, Next, OneTurn, Prospect, Turned};
+pub use own_time::OwnTime;
+pub use problem::{Problem, ProblemClass};
+pub use record::{Finished, LastSlot, Outcome, Record, RecordError, Started, Values};
+pub use report::{
+    Ending, EndingReason, Event, Exchange, ExchangeResult, Leadership, Report, Role, Turn,
+};
+pub use service_clock::{ServiceClock, Timestamp};
+pub use settings::{Complaint, Needs, Settings};
+pub use slots::{Cron, CronError, Delivery, Schedule, ZONES_OF, Zone, ZoneOffset};
+pub use snapshot::{LeaseState, Snapshot, broken};
+pub use timings::Timings;
+pub use turn_id::TurnId;
+
+/// An instant of a candidate: the time since the origin of its `elapsed`.
+pub type Moment = core::time::Duration;
+
+#[cfg(test)]
+mod tests;

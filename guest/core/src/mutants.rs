@@ -1,0 +1,195 @@
+//! Seeded bugs: each breaks one rule of the protocol, so that the checks can be seen to find it.
+//!
+//! Compiled only with the feature `mutants`, which the tests alone ask for; the component never
+//! has it. At most one is active in a thread.
+
+#[cfg(feature = "mutants")]
+use core::cell::Cell;
+use tenure_azure::operation::{ETag, Operation};
+
+/// A rule of the protocol that is broken.
+#[cfg(feature = "mutants")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mutant {
+    /// Validity counts from the answer instead of the request.
+    ValidityFromAnswer,
+    /// The lease is released while the handler still runs.
+    ReleaseBeforeStop,
+    /// The lease is given to a successor while the handler still runs.
+    HandOverBeforeStop,
+    /// A successor leads by the lease that it was given, without acquiring it anew.
+    SuccessorDoesNotAcquire,
+    /// A successor renews the lease that it was given, which leaves it the length of the old leader's.
+    SuccessorOnlyRenews,
+    /// A hand-over that was ordered never comes about, and nobody hears of it.
+    HandOverForgotten,
+    /// The age of an announcement does not matter.
+    AnnouncementIsStale,
+    /// A lease that could not be given to the successor is not released.
+    SuccessorOrNobody,
+    /// A successor that leaves does not take its announcement back.
+    AnnouncementNotTakenBack,
+    /// The lease id in an answer is not compared with the one that was sent.
+    LeaseIdNotCompared,
+    /// The lease id in the answer to a renewal is taken over, whosever it is.
+    LeaseIdAdopted,
+    /// The term is raised without `If-Match`.
+    TermWithoutCondition,
+    /// The lease is acquired without `If-Match`.
+    AcquireWithoutCondition,
+    /// What is left of a second is not waited out where there is no record.
+    SecondNotWaitedOut,
+    /// A candidate that leaves forgets a lease that it may have acquired.
+    UnsureAcquireForgotten,
+    /// The next term follows from the record alone.
+    TermFromRecordAlone,
+    /// The deadline of a turn is ignored; only the order to stop counts.
+    DeadlineIgnored,
+    /// The host does not stop the work whose time is over.
+    WorkNotStopped,
+    /// The answer to a renewal counts though the validity had ended.
+    LateRenewalAdopted,
+    /// A release without an answer is taken for one that did not happen.
+    ResumedAfterRelease,
+    /// No slot is ever claimed.
+    NothingClaimed,
+    /// What came of a turn that a slot has once is not put on record.
+    OutcomeNotRecorded,
+    /// Slots are claimed without `If-Match`.
+    ClaimWithoutCondition,
+    /// Slots are counted by this machine's clock.
+    SlotsInLocalTime,
+    /// A slot is run without being claimed.
+    ClaimNotAwaited,
+    /// A slot whose turn went wrong is tried again, though it may have one turn at most.
+    RunsAgain,
+    /// A slot whose turn went wrong is not tried again.
+    UnfinishedIsLeft,
+    /// A slot is tried for ever.
+    NeverAbandoned,
+    /// Missed slots that should each have a turn have none.
+    MissedForgotten,
+    /// A refused request ends the candidate's efforts.
+    StopsWhenRefused,
+    /// A follower polls too rarely.
+    RarePolls,
+}
+
+#[cfg(feature = "mutants")]
+impl Mutant {
+    /// All of them.
+    pub const ALL: [Self; 31] = [
+        Self::ValidityFromAnswer,
+        Self::ReleaseBeforeStop,
+        Self::HandOverBeforeStop,
+        Self::SuccessorDoesNotAcquire,
+        Self::SuccessorOnlyRenews,
+        Self::HandOverForgotten,
+        Self::AnnouncementIsStale,
+        Self::SuccessorOrNobody,
+        Self::AnnouncementNotTakenBack,
+        Self::LeaseIdNotCompared,
+        Self::LeaseIdAdopted,
+        Self::TermWithoutCondition,
+        Self::AcquireWithoutCondition,
+        Self::SecondNotWaitedOut,
+        Self::UnsureAcquireForgotten,
+        Self::TermFromRecordAlone,
+        Self::DeadlineIgnored,
+        Self::WorkNotStopped,
+        Self::LateRenewalAdopted,
+        Self::ResumedAfterRelease,
+        Self::NothingClaimed,
+        Self::OutcomeNotRecorded,
+        Self::ClaimWithoutCondition,
+        Self::SlotsInLocalTime,
+        Self::ClaimNotAwaited,
+        Self::RunsAgain,
+        Self::UnfinishedIsLeft,
+        Self::NeverAbandoned,
+        Self::MissedForgotten,
+        Self::StopsWhenRefused,
+        Self::RarePolls,
+    ];
+}
+
+#[cfg(feature = "mutants")]
+std::thread_local! {
+    static ACTIVE: Cell<Option<Mutant>> = const { Cell::new(None) };
+}
+
+/// Activates a mutant, or none, in this thread.
+#[cfg(feature = "mutants")]
+pub fn activate(mutant: Option<Mutant>) {
+    ACTIVE.set(mutant);
+    local::forget();
+}
+
+/// Whether a mutant is active in this thread.
+#[cfg(feature = "mutants")]
+pub fn is_active(mutant: Mutant) -> bool {
+    ACTIVE.get() == Some(mutant)
+}
+
+/// What the seeded bugs know of this machine's clock.
+#[cfg(feature = "mutants")]
+pub(crate) mod local {
+    use crate::{Moment, Timestamp};
+    use chrono::{DateTime, Utc};
+    use core::cell::RefCell;
+    use std::collections::BTreeMap;
+
+    std::thread_local! {
+        static NOTED: RefCell<BTreeMap<u64, (Moment, Timestamp)>> =
+            const { RefCell::new(BTreeMap::new()) };
+    }
+
+    /// The machine of the candidate with this nonce shows `wall` at `now`.
+    pub fn note(nonce: u64, now: Moment, wall: DateTime<Utc>) {
+        NOTED.with_borrow_mut(|noted| noted.insert(nonce, (now, Timestamp::from_date(wall))));
+    }
+
+    /// A schedule that ended leaves nothing behind.
+    pub fn forget() {
+        NOTED.with_borrow_mut(BTreeMap::clear);
+    }
+
+    /// What it shows at `now`.
+    pub fn time(nonce: u64, now: Moment) -> Option<Timestamp> {
+        let (at, wall) = NOTED.with_borrow(|noted| noted.get(&nonce).copied())?;
+        Some(wall.plus(now.saturating_sub(at)))
+    }
+}
+
+/// The same request without its `If-Match`, for a seeded bug.
+pub(crate) fn unconditional(really: bool, operation: Operation) -> Operation {
+    match operation {
+        Operation::WriteMetadata { lease, metadata, .. } if really => {
+            Operation::WriteMetadata { lease, if_match: ETag("*".into()), metadata }
+        }
+        operation => operation,
+    }
+}
+
+/// Whether the seeded bug of that name is active. Always false in what ships.
+#[cfg(feature = "mutants")]
+macro_rules! mutant {
+    ($name:ident) => {
+        $crate::mutants::is_active($crate::mutants::Mutant::$name)
+    };
+}
+
+#[cfg(not(feature = "mutants"))]
+pub(crate) const fn none_is_active() -> bool {
+    false
+}
+
+/// Whether the seeded bug of that name is active. Always false in what ships.
+#[cfg(not(feature = "mutants"))]
+macro_rules! mutant {
+    ($name:ident) => {
+        $crate::mutants::none_is_active()
+    };
+}
+
+pub(crate) use mutant;

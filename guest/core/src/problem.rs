@@ -1,0 +1,182 @@
+//! What went wrong, for people, and not more often than they can bear.
+
+use core::time::Duration;
+
+use super::Moment;
+use super::service_clock::Timestamp;
+use super::settings::Settings;
+use serde::{Deserialize, Serialize};
+use tenure_azure::answer::{Answer, Class};
+use tenure_azure::credential::Credential;
+use tenure_azure::operation::Operation;
+use tenure_base::prelude::*;
+
+/// How often the same problem is reported while it lasts.
+const REMINDER: Duration = Duration::from_secs(60);
+
+/// How many different problems are told from each other.
+const REMEMBERED: usize = 6;
+
+/// What to do about two schedules.
+pub(super) const SEPARATE: &str =
+    "give every job an election of its own (during a change of schedule this is normal)";
+
+/// What kind of thing went wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProblemClass {
+    /// The blob or container cannot be used as it is.
+    Configuration,
+    /// The service refuses the credential, its permission, or the request.
+    Refused,
+    /// This machine's clock is too far off.
+    Clock,
+    /// No answer.
+    Unreachable,
+    /// The service cannot serve now.
+    Unavailable,
+    /// An answer that the service would not give.
+    Nonsense,
+    /// A lease that was held is gone.
+    LeaseLost,
+    /// The schedule does not fit the record, or another candidate has another one.
+    Schedule,
+    /// The leader's work goes wrong.
+    Work,
+    /// What an operator or a rule asked for could not be done.
+    Order,
+}
+
+impl ProblemClass {
+    /// As the WIT writes it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Configuration => "configuration",
+            Self::Refused => "refused",
+            Self::Clock => "clock",
+            Self::Unreachable => "unreachable",
+            Self::Unavailable => "unavailable",
+            Self::Nonsense => "nonsense",
+            Self::LeaseLost => "lease-lost",
+            Self::Schedule => "schedule",
+            Self::Work => "work",
+            Self::Order => "order",
+        }
+    }
+}
+
+/// Something that went wrong. Holds no secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// What kind.
+    pub class: ProblemClass,
+    /// What happened, and what to do about it.
+    pub detail: String,
+}
+
+impl Problem {
+    /// Two different schedules on one blob: most likely two jobs that share it by mistake.
+    pub fn of_schedules(theirs: Option<&str>, settings: &Settings) -> Option<Self> {
+        let (theirs, ours) = (theirs?, settings.agenda.description()?);
+        let election = &settings.election;
+        let detail = format!(
+            "the leader of {election} ran \"{theirs}\", this candidate has \"{ours}\"; {SEPARATE}"
+        );
+        (theirs != ours).then_some(Self { class: ProblemClass::Schedule, detail })
+    }
+
+    /// An answer that is not as hoped, for people.
+    pub(super) fn of_answer(answer: &Answer, operation: &Operation, settings: &Settings) -> Self {
+        let class = match answer.class {
+            Class::Refused => ProblemClass::Refused,
+            Class::MissingBlob | Class::MissingContainer => ProblemClass::Configuration,
+            // That does not pass.
+            Class::Conflict if answer.code.as_deref() == Some("BlobImmutableDueToPolicy") => {
+                ProblemClass::Configuration
+            }
+            Class::Unavailable
+            | Class::Conflict
+            | Class::LeaseMismatch
+            | Class::ConditionNotMet => ProblemClass::Unavailable,
+            Class::Done | Class::Nonsense => ProblemClass::Nonsense,
+        };
+        let mut detail = answer.explain(operation, &settings.election, settings.account.name());
+        if let (Class::Refused, Credential::Sas(sas), Some(now)) =
+            (answer.class, settings.account.credential(), answer.date)
+            && let Some(times) = sas.times(now)
+        {
+            detail.push_str("; ");
+            detail.push_str(&times);
+        }
+        Self { class, detail }
+    }
+
+    /// A claimed slot that keeps all turns waiting.
+    pub fn of_slot_ahead(slot: Timestamp) -> Self {
+        let slot = slot.to_rfc3339();
+        let detail = format!(
+            "the last claimed slot, {slot}, lies in the future; no turn runs until then. If that is \
+             a mistake, run: tenure reset-slot"
+        );
+        Self { class: ProblemClass::Schedule, detail }
+    }
+}
+
+/// Which problems were reported lately.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Reported(Vec<(u64, Moment)>);
+
+impl Reported {
+    /// Whether to tell this one now.
+    pub fn is_news(&mut self, problem: &Problem, now: Moment) -> bool {
+        let mark = mark(problem);
+        self.0.retain(|(_, at)| now.saturating_sub(*at) < REMINDER);
+        if self.0.iter().any(|(known, _)| *known == mark) {
+            return false;
+        }
+        if self.0.len() == REMEMBERED {
+            self.0.remove(0);
+        }
+        self.0.push((mark, now));
+        true
+    }
+}
+
+/// Enough to tell a handful of texts apart, and the same in every instance.
+fn mark(problem: &Problem) -> u64 {
+    // FNV-1a.
+    let bytes = [problem.class as u8].into_iter().chain(problem.detail.bytes());
+    bytes.fold(0xcbf2_9ce4_8422_2325, |mark, byte| {
+        (mark ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problem(detail: &str) -> Problem {
+        Problem { class: ProblemClass::Refused, detail: detail.into() }
+    }
+
+    #[test]
+    fn the_same_problem_is_reported_once_a_minute() {
+        let mut reported = Reported::default();
+        let at = Duration::from_secs;
+        assert!(reported.is_news(&problem("a"), at(0)));
+        assert!(!reported.is_news(&problem("a"), at(59)));
+        assert!(reported.is_news(&problem("b"), at(59)), "another one is news");
+        let other = Problem { class: ProblemClass::Clock, ..problem("a") };
+        assert!(reported.is_news(&other, at(59)), "another class is news");
+        assert!(reported.is_news(&problem("a"), at(60)));
+    }
+
+    #[test]
+    fn what_is_remembered_is_bounded() {
+        let mut reported = Reported::default();
+        for n in 0..100 {
+            assert!(reported.is_news(&problem(&n.to_string()), Duration::ZERO));
+        }
+        assert_eq!(reported.0.len(), REMEMBERED);
+    }
+}

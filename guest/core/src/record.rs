@@ -1,0 +1,325 @@
+//! The record: what the blob's metadata tells about the election. protocol.md §9.
+//!
+//! Names are lower-case letters only, so that they survive header lower-casing and
+//! stand in the same place in every sort order. Values are percent-encoded ASCII.
+//! Fields that this version does not know are kept, because a write replaces all. One whose value is not
+//! printable ASCII is not kept: no version writes it, and it would come back changed.
+//!
+//! Others may write to the blob. Texts that no settings allow are as if they were not there
+//! ([`super::text`]); a term that no election reaches, or a record with no room for what a leader
+//! writes, is refused before anything is acquired.
+
+mod field;
+mod judge;
+#[cfg(test)]
+mod tests;
+mod turns;
+mod values;
+
+pub(super) use judge::{Judged, Unusable};
+pub use turns::{Finished, LastSlot, Outcome, Started};
+pub use values::Values;
+pub(super) use values::fingerprint;
+
+use field::Fields;
+
+use core::time::Duration;
+
+use super::history::{History, Incumbent};
+use super::service_clock::{Timestamp, is_ahead};
+use super::slots::Delivery;
+use super::text::{LONGEST_ADDRESS, LONGEST_NAME, LONGEST_SCHEDULE, encoded};
+use serde::{Deserialize, Serialize};
+use tenure_azure::metadata::Metadata;
+use tenure_base::prelude::*;
+
+/// The format that this version writes, and the newest that it reads.
+const FORMAT: u64 = 2;
+
+/// As much as the service takes: names and addresses with no ASCII in them fill more than half of it.
+const MOST_BYTES: usize = 8192;
+
+/// So much of that is left for what a leader adds to the record with which it won: a successor, the turn for
+/// a value and the values that had theirs, all encoded, and slots, attempts and outcomes.
+const ROOM: usize = 2048;
+
+/// A term is the seconds since 1970 at which it was won, or one more than the term before. So it is ahead
+/// of the service's clock only after more terms than seconds, or when that clock was set back. Ten years of
+/// seconds are out of reach of both: whoever wrote such a term is no candidate.
+const MOST_AHEAD: Duration = Duration::from_secs(10 * 366 * 24 * 3600);
+
+/// The highest priority of a candidate.
+pub(super) const MOST_PRIORITY: u32 = 1000;
+
+/// The leader of a record whose name no candidate has.
+const UNNAMED: &str = "unnamed";
+
+fn size(metadata: &Metadata) -> usize {
+    metadata.iter().map(|(name, value)| name.len() + value.len()).sum()
+}
+
+/// The fields that go back as they came.
+fn printable(fields: Metadata) -> Metadata {
+    let plain = |value: &str| value.bytes().all(|byte| matches!(byte, b' '..=b'~'));
+    fields.iter().filter(|(_, value)| plain(value)).collect()
+}
+
+/// The record of an election.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    /// The newest term that was won.
+    pub term: u64,
+    /// The name of its leader.
+    pub leader: String,
+    /// Tells incarnations of one name apart; random, chosen once per candidate.
+    pub nonce: u64,
+    /// When the term was won.
+    pub since: Timestamp,
+    /// Where the leader can be reached.
+    pub address: Option<String>,
+    /// The schedule that the leader follows, in words.
+    pub schedule: Option<String>,
+    /// The newest slot that was claimed.
+    pub last: Option<LastSlot>,
+    /// The rule under which it was claimed: whoever leads next may have another one.
+    pub delivery: Delivery,
+    /// The newest turn whose end was recorded; it may be an earlier one.
+    pub finished: Option<Finished>,
+    /// The newest turn for a value.
+    pub started: Option<Started>,
+    /// The values that had their turn.
+    pub values: Values,
+    /// The leader's, when it was given one: it makes way for a higher one.
+    pub priority: Option<u32>,
+    /// To whom the leader wants to hand over.
+    pub successor: Option<String>,
+    /// How many terms were won.
+    pub changes: u64,
+    /// The leaders before the newest.
+    pub history: History,
+    /// Fields of other versions, kept as they are.
+    pub unknown: Metadata,
+}
+
+/// Why metadata is no record of ours. The blob is then left untouched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RecordError {
+    /// It belongs to somebody else: the names found.
+    Foreign(Vec<String>),
+    /// A newer version wrote it.
+    Newer(String),
+    /// A field cannot be read.
+    Garbled(String),
+}
+
+impl Record {
+    /// Reads metadata as the service gives it (names without `x-ms-meta-`). None: there is no
+    /// record, and nothing else either.
+    ///
+    /// # Errors
+    /// The metadata is not a record that this version may write over.
+    pub fn read(metadata: &Metadata) -> Result<Option<Self>, RecordError> {
+        Self::parse(metadata).map(|(record, _)| record)
+    }
+
+    /// The same, and the fields whose texts no candidate writes.
+    fn parse(metadata: &Metadata) -> Result<(Option<Self>, Vec<&'static str>), RecordError> {
+        let Some(format) = metadata.get(field::FORMAT) else {
+            return match metadata.is_empty() {
+                true => Ok((None, Vec::new())),
+                false => Err(RecordError::Foreign(
+                    metadata.iter().map(|(name, _)| name.into()).collect(),
+                )),
+            };
+        };
+        match format.parse::<u64>() {
+            Ok(FORMAT) => {}
+            Ok(_) => return Err(RecordError::Newer(format.into())),
+            Err(_) => return Err(RecordError::Garbled(field::FORMAT.into())),
+        }
+        if size(metadata) > MOST_BYTES {
+            return Err(RecordError::Garbled("its size (over 8 KiB)".into()));
+        }
+        let mut left = metadata.clone();
+        left.remove(field::FORMAT);
+        let mut fields = Fields { left, garbled: None, ignored: Vec::new() };
+        let slot = fields.instant(field::SLOT);
+        let attempt = fields.number(field::ATTEMPT);
+        let finished = fields.instant(field::FINISHED);
+        let outcome = fields.outcome(metadata, [field::FINISHED, field::OUTCOME]);
+        let started = fields.started(metadata);
+        let term = fields.required(field::TERM, |text| text.parse().ok());
+        if fields.left.get(field::LEADER).is_none() {
+            fields.garble(field::LEADER, " (missing)");
+        }
+        let mut history = fields.optional(field::HISTORY, History::parse).unwrap_or_default();
+        if !history.keep_fit() {
+            fields.ignored.push(field::HISTORY);
+        }
+        let record = Self {
+            term,
+            leader: fields.fit(field::LEADER, LONGEST_NAME).unwrap_or_else(|| UNNAMED.into()),
+            nonce: fields.required(field::NONCE, |text| u64::from_str_radix(text, 16).ok()),
+            since: fields.required(field::SINCE, Timestamp::parse),
+            address: fields.fit(field::ADDRESS, LONGEST_ADDRESS),
+            schedule: fields.fit(field::SCHEDULE, LONGEST_SCHEDULE),
+            last: slot.map(|slot| LastSlot { slot, attempt: attempt.unwrap_or(1) }),
+            delivery: fields.delivery(field::MAX_ATTEMPTS),
+            finished: finished.zip(outcome).map(|(slot, outcome)| Finished { slot, outcome }),
+            started,
+            values: fields.optional(field::VALUES, Values::parse).unwrap_or_default(),
+            priority: fields.priority(),
+            successor: fields.successor(term),
+            changes: fields.optional(field::CHANGES, |text| text.parse().ok()).unwrap_or(0),
+            history,
+            unknown: printable(fields.left),
+        };
+        match fields.garbled {
+            Some(field) => Err(RecordError::Garbled(field)),
+            None => Ok((Some(record), fields.ignored)),
+        }
+    }
+
+    /// The metadata that tells this record.
+    pub fn write(&self) -> Metadata {
+        let mut metadata = self.unknown.clone();
+        let mut put = |name: &str, value: &str| {
+            metadata.insert(name.into(), encoded(value));
+        };
+        put(field::FORMAT, &FORMAT.to_string());
+        put(field::TERM, &self.term.to_string());
+        put(field::LEADER, &self.leader);
+        put(field::NONCE, &format!("{:016x}", self.nonce));
+        put(field::SINCE, &self.since.to_rfc3339());
+        if let Some(address) = &self.address {
+            put(field::ADDRESS, address);
+        }
+        if let Some(schedule) = &self.schedule {
+            put(field::SCHEDULE, schedule);
+        }
+        if let Some(last) = &self.last {
+            put(field::SLOT, &last.slot.to_rfc3339());
+            put(field::ATTEMPT, &last.attempt.to_string());
+            if let Delivery::AtLeastOnce { max_attempts } = self.delivery {
+                put(field::MAX_ATTEMPTS, &max_attempts.to_string());
+            }
+        }
+        if let Some(finished) = &self.finished {
+            put(field::FINISHED, &finished.slot.to_rfc3339());
+            put(field::OUTCOME, finished.outcome.word());
+        }
+        if let Some(started) = &self.started {
+            put(field::VALUE, &started.value);
+            put(field::VALUE_SLOT, &started.slot.to_rfc3339());
+            put(field::VALUE_ATTEMPT, &started.attempt.to_string());
+            if let Delivery::AtLeastOnce { max_attempts } = started.delivery {
+                put(field::VALUE_MAX_ATTEMPTS, &max_attempts.to_string());
+            }
+            if let Some(outcome) = started.outcome {
+                put(field::VALUE_OUTCOME, outcome.word());
+            }
+        }
+        if !self.values.0.is_empty() {
+            put(field::VALUES, &self.values.write());
+        }
+        if let Some(priority) = self.priority {
+            put(field::PRIORITY, &priority.to_string());
+        }
+        if let Some(successor) = &self.successor {
+            put(field::SUCCESSOR, successor);
+            put(field::SUCCESSOR_TERM, &self.term.to_string());
+        }
+        if self.changes > 0 {
+            put(field::CHANGES, &self.changes.to_string());
+        }
+        if !self.history.is_empty() {
+            put(field::HISTORY, &self.history.write());
+        }
+        metadata
+    }
+
+    /// Whether the rule under which the newest slot was claimed is done with it.
+    pub(super) fn is_done(&self) -> bool {
+        let Some(last) = self.last.filter(|last| last.attempt > 0) else { return true };
+        let finished = self.finished.filter(|finished| finished.slot == last.slot);
+        self.delivery == Delivery::AtMostOnce || finished.is_some_and(|f| f.outcome.is_final())
+    }
+
+    /// Whether the end of the newest turns, of the schedule and for a value, is on record.
+    pub(super) fn is_ended(&self) -> bool {
+        let last = self.last.is_none_or(|last| {
+            last.attempt == 0 || self.finished.is_some_and(|f| f.slot == last.slot)
+        });
+        last && self.started.as_ref().is_none_or(|started| started.outcome.is_some())
+    }
+
+    /// Begins with a leadership that has one turn, whatever was claimed before. Its slot is later than
+    /// any before, unless that is one of the future.
+    pub(super) fn begin_anew(&mut self, begin: LastSlot) {
+        let before = self.last.unwrap_or(begin);
+        if !self.is_done() {
+            self.finished = Some(Finished { slot: before.slot, outcome: Outcome::Abandoned });
+        }
+        let earliest = if is_ahead(before.slot, begin.slot) { begin.slot } else { before.slot };
+        self.last = Some(LastSlot { slot: earliest.max(begin.slot), attempt: 0 });
+    }
+
+    /// Forgets that a turn of this slot never began: it is claimed again, and may begin.
+    pub(super) fn forget_unbegun(&mut self, slot: Timestamp) {
+        let unbegun = Finished { slot, outcome: Outcome::NotStarted };
+        self.finished = self.finished.filter(|finished| *finished != unbegun);
+    }
+
+    /// Puts on record how the newest turn ended, the one for a value or that of the schedule.
+    pub(super) fn put_outcome(&mut self, for_value: bool, outcome: Outcome) {
+        match (&mut self.started, self.last) {
+            (Some(started), _) if for_value => started.outcome = Some(outcome),
+            (_, Some(last)) if !for_value => {
+                self.finished = Some(Finished { slot: last.slot, outcome });
+            }
+            _ => {}
+        }
+    }
+
+    /// Claims the turn for a value.
+    pub(super) fn start(&mut self, started: Started) {
+        // A word of a newer version was about another claim.
+        self.unknown.remove(field::VALUE_OUTCOME);
+        self.values.add(&started.value);
+        self.started = Some(started);
+    }
+
+    /// Whether `self`, read from the blob, is what `written` was to put there.
+    pub fn shows(&self, written: &Self) -> bool {
+        (self.nonce, self.term) == (written.nonce, written.term)
+            && self.turns() == written.turns()
+            && self.successor == written.successor
+    }
+
+    /// The newest turns: what of the record changes within a term, beside the successor.
+    pub(super) fn turns(&self) -> (Option<LastSlot>, Option<Finished>, Option<&Started>) {
+        (self.last, self.finished, self.started.as_ref())
+    }
+
+    /// The leader of this record makes way for another one.
+    pub(super) fn enter_history(&mut self) {
+        if self.term > 0 {
+            self.history.add(self.incumbent());
+        }
+    }
+
+    /// The leaders before, the last one first.
+    pub fn earlier(&self) -> Vec<Incumbent> {
+        self.history.leaders().to_vec()
+    }
+
+    /// Who leads according to this record.
+    pub fn incumbent(&self) -> Incumbent {
+        Incumbent {
+            name: self.leader.clone(),
+            term: self.term,
+            since: self.since,
+            address: self.address.clone(),
+        }
+    }
+}

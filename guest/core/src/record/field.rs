@@ -1,0 +1,152 @@
+//! The fields of the record: their names, and how they are read.
+
+use super::super::service_clock::Timestamp;
+use super::super::slots::Delivery;
+use super::super::text::{LONGEST_NAME, decoded, fit};
+use super::MOST_PRIORITY;
+use super::turns::{Outcome, Started};
+use tenure_azure::metadata::Metadata;
+use tenure_base::prelude::*;
+
+pub(super) const FORMAT: &str = "tenureformat";
+pub(super) const TERM: &str = "tenureterm";
+pub(super) const LEADER: &str = "tenureleader";
+pub(super) const NONCE: &str = "tenurenonce";
+pub(super) const SINCE: &str = "tenuresince";
+pub(super) const ADDRESS: &str = "tenureaddress";
+pub(super) const SCHEDULE: &str = "tenureschedule";
+pub(super) const SLOT: &str = "tenureslot";
+pub(super) const ATTEMPT: &str = "tenureattempt";
+pub(super) const MAX_ATTEMPTS: &str = "tenureslotattempts";
+pub(super) const FINISHED: &str = "tenurefinished";
+pub(super) const OUTCOME: &str = "tenureoutcome";
+pub(super) const VALUE: &str = "tenurevalue";
+pub(super) const VALUE_SLOT: &str = "tenurevalueslot";
+pub(super) const VALUE_ATTEMPT: &str = "tenurevalueattempt";
+pub(super) const VALUE_MAX_ATTEMPTS: &str = "tenurevalueattempts";
+pub(super) const VALUE_OUTCOME: &str = "tenurevalueoutcome";
+pub(super) const VALUES: &str = "tenurevalues";
+pub(super) const PRIORITY: &str = "tenurepriority";
+pub(super) const SUCCESSOR: &str = "tenuresuccessor";
+pub(super) const SUCCESSOR_TERM: &str = "tenuresuccessorterm";
+pub(super) const CHANGES: &str = "tenurechanges";
+pub(super) const HISTORY: &str = "tenurehistory";
+
+/// Fields on their way into a record. What cannot be read is noted, and the whole refused at the end:
+/// to leave at each of so many fields would be a third more code.
+pub(super) struct Fields {
+    /// Not yet taken.
+    pub left: Metadata,
+    /// The first that cannot be read.
+    pub garbled: Option<String>,
+    /// Those whose texts no candidate writes: they are as if they were not there.
+    pub ignored: Vec<&'static str>,
+}
+
+impl Fields {
+    pub(super) fn garble(&mut self, name: &str, how: &str) {
+        self.garbled.get_or_insert_with(|| name.to_string() + how);
+    }
+
+    #[inline(never)]
+    pub(super) fn text(&mut self, name: &str) -> Option<String> {
+        let text = decoded(&self.left.remove(name)?);
+        if text.is_none() {
+            self.garble(name, "");
+        }
+        text
+    }
+
+    /// A text that settings allow, of at most so many bytes.
+    #[inline(never)]
+    pub(super) fn fit(&mut self, name: &'static str, longest: usize) -> Option<String> {
+        let value = self.left.get(name)?;
+        let fits = fit(value, longest).is_some();
+        let text = self.text(name);
+        if !fits && text.is_some() {
+            self.ignored.push(name);
+        }
+        text.filter(|_| fits)
+    }
+
+    pub(super) fn priority(&mut self) -> Option<u32> {
+        let priority = self.number(PRIORITY)?;
+        if priority > MOST_PRIORITY {
+            self.ignored.push(PRIORITY);
+        }
+        Some(priority).filter(|priority| *priority <= MOST_PRIORITY)
+    }
+
+    /// Who is named as the successor by the leader of this term. One that was named in another term was
+    /// kept by a version that does not know successors, and is none.
+    pub(super) fn successor(&mut self, term: u64) -> Option<String> {
+        let named_in = self.optional(SUCCESSOR_TERM, |text| text.parse::<u64>().ok());
+        self.fit(SUCCESSOR, LONGEST_NAME).filter(|_| named_in == Some(term))
+    }
+
+    pub(super) fn optional<T>(
+        &mut self,
+        name: &str,
+        read: impl FnOnce(&str) -> Option<T>,
+    ) -> Option<T> {
+        let value = read(&self.text(name)?);
+        if value.is_none() {
+            self.garble(name, "");
+        }
+        value
+    }
+
+    #[inline(never)]
+    pub(super) fn instant(&mut self, name: &str) -> Option<Timestamp> {
+        self.optional(name, Timestamp::parse)
+    }
+
+    #[inline(never)]
+    pub(super) fn number(&mut self, name: &str) -> Option<u32> {
+        self.optional(name, |text| text.parse().ok())
+    }
+
+    /// An outcome. A word of a newer version is kept, and what goes with it in the other field.
+    pub(super) fn outcome(&mut self, metadata: &Metadata, kept: [&str; 2]) -> Option<Outcome> {
+        let outcome = self.optional(kept[1], |word| Some(Outcome::parse(word)));
+        if let Some(None) = outcome {
+            for name in kept {
+                if let Some(value) = metadata.get(name) {
+                    self.left.insert(name.into(), value.into());
+                }
+            }
+        }
+        outcome.flatten()
+    }
+
+    pub(super) fn delivery(&mut self, name: &str) -> Delivery {
+        let at_least_once = |max_attempts| Delivery::AtLeastOnce { max_attempts };
+        self.number(name).map_or(Delivery::AtMostOnce, at_least_once)
+    }
+
+    pub(super) fn started(&mut self, metadata: &Metadata) -> Option<Started> {
+        let value = self.fit(VALUE, LONGEST_NAME);
+        let slot = self.instant(VALUE_SLOT);
+        let attempt = self.number(VALUE_ATTEMPT);
+        let outcome = self.outcome(metadata, [VALUE_OUTCOME; 2]);
+        let delivery = self.delivery(VALUE_MAX_ATTEMPTS);
+        value.zip(slot).map(|(value, slot)| Started {
+            value,
+            slot,
+            attempt: attempt.unwrap_or(1),
+            delivery,
+            outcome,
+        })
+    }
+
+    pub(super) fn required<T: Default>(
+        &mut self,
+        name: &str,
+        read: impl FnOnce(&str) -> Option<T>,
+    ) -> T {
+        self.optional(name, read).unwrap_or_else(|| {
+            self.garble(name, " (missing)");
+            T::default()
+        })
+    }
+}

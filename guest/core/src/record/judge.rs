@@ -1,0 +1,117 @@
+//! Whether a blob is ours to lead with: what is judged before anything is acquired.
+
+use super::{MOST_AHEAD, MOST_BYTES, ROOM, Record, RecordError, size};
+use crate::service_clock::Timestamp;
+use tenure_azure::answer::Properties;
+use tenure_azure::name::BlobName;
+use tenure_base::prelude::*;
+
+/// What a read shows of an election.
+#[derive(Clone, Debug)]
+pub struct Judged {
+    /// Its record; none: nobody led yet.
+    pub record: Option<Record>,
+    /// What is as if it were not there, for people.
+    pub ignored: Option<String>,
+}
+
+/// A blob that cannot be led with. It stays untouched.
+#[derive(Clone, Debug)]
+pub struct Unusable {
+    /// Why, and what to do about it.
+    pub detail: String,
+    /// It would be judged otherwise at another time.
+    pub by_time: bool,
+}
+
+const UNTOUCHED: &str = "it is left untouched";
+const ANOTHER: &str = "Name a blob of its own for the election";
+
+impl Record {
+    /// Judges what a read shows of the election's blob at `time`, where that is known.
+    ///
+    /// # Errors
+    /// It cannot be led with.
+    pub fn judge(
+        election: &BlobName,
+        seen: &Properties,
+        time: Option<Timestamp>,
+    ) -> Result<Judged, Unusable> {
+        let unusable = |detail| Unusable { detail, by_time: false };
+        let length = seen.content_length;
+        if length > 0 {
+            let what = format!("{election} holds {length} bytes of data");
+            return Err(unusable(format!("{what}; {UNTOUCHED}. {ANOTHER}")));
+        }
+        let (record, ignored) = Self::parse(&seen.metadata).map_err(|error| {
+            unusable(match error {
+                RecordError::Foreign(names) => {
+                    let names = names.join(", ");
+                    format!(
+                        "{election} carries metadata of somebody else ({names}); {UNTOUCHED}. \
+                         {ANOTHER}"
+                    )
+                }
+                RecordError::Newer(format) => format!(
+                    "{election} has a record of format {format}, which this version does not \
+                     know; {UNTOUCHED}. Update this candidate"
+                ),
+                RecordError::Garbled(field) => format!(
+                    "the record of {election} cannot be read: {field}; {UNTOUCHED}. {ANOTHER}, or \
+                     delete the blob while no candidate runs"
+                ),
+            })
+        })?;
+        if let (Some(record), Some(time)) = (&record, time) {
+            record.judge_term(election, time)?;
+        }
+        let ignored = (!ignored.is_empty()).then(|| {
+            format!(
+                "the record of {election} holds what no candidate writes ({}); that is ignored. \
+                 See who else may write to the blob",
+                ignored.join(", ")
+            )
+        });
+        Ok(Judged { record, ignored })
+    }
+
+    /// Judges whether an election can have reached this term at `time`.
+    ///
+    /// # Errors
+    /// It cannot.
+    pub fn judge_term(&self, election: &BlobName, time: Timestamp) -> Result<(), Unusable> {
+        if self.term <= time.plus(MOST_AHEAD).seconds() {
+            return Ok(());
+        }
+        let detail = format!(
+            "the record of {election} has the term {}, more than ten years of seconds ahead of the \
+             service's clock, which no election reaches; {UNTOUCHED}. See who else may write to the \
+             blob, and delete it while no candidate runs: terms begin with the time then, so whatever \
+             keeps the highest term that it saw has to forget it",
+            self.term
+        );
+        Err(Unusable { detail, by_time: true })
+    }
+
+    /// Judges this record, with which a candidate would begin to lead: whether it can be written, with
+    /// all that is added later, and read again.
+    ///
+    /// # Errors
+    /// It cannot.
+    pub fn judge_next(&self, election: &BlobName) -> Result<(), Unusable> {
+        let written = self.write();
+        let size = size(&written);
+        let detail = match Self::read(&written) {
+            Ok(_) if size + ROOM <= MOST_BYTES => return Ok(()),
+            Ok(_) => format!(
+                "the record of {election} leaves no room for what a leader writes: with fields of \
+                 others it has {size} bytes of {MOST_BYTES}, and {ROOM} are needed"
+            ),
+            Err(error) => format!(
+                "the record of {election} would be one that cannot be read again ({error:?})"
+            ),
+        };
+        let advice = "See who else may write to the blob, and delete it while no candidate runs";
+        Err(Unusable { detail: format!("{detail}; {UNTOUCHED}. {advice}"), by_time: false })
+    }
+}

@@ -1,0 +1,196 @@
+use proptest::prelude::*;
+
+use super::super::text::is_fit;
+use super::*;
+
+fn record() -> Record {
+    Record {
+        term: 1_795_000_001,
+        leader: "web 1/ü=ß;%".into(),
+        nonce: 0x00ab_cdef_0123_4567,
+        since: Timestamp::parse("2026-11-20T07:00:00Z").unwrap(),
+        address: Some("http://10.0.0.4:8080/".into()),
+        schedule: Some("every 5s".into()),
+        last: Some(LastSlot {
+            slot: Timestamp::parse("2026-11-20T07:00:05Z").unwrap(),
+            attempt: 1,
+        }),
+        delivery: Delivery::AtLeastOnce { max_attempts: 7 },
+        finished: Some(Finished {
+            slot: Timestamp::parse("2026-11-20T07:00:00Z").unwrap(),
+            outcome: Outcome::CutOff,
+        }),
+        started: Some(Started {
+            value: "v1.2 \"rc\"".into(),
+            slot: Timestamp::parse("2026-11-20T07:00:01.25Z").unwrap(),
+            attempt: 2,
+            delivery: Delivery::AtLeastOnce { max_attempts: 5 },
+            outcome: Some(Outcome::Failed),
+        }),
+        values: Values(vec![1, u64::MAX]),
+        priority: Some(7),
+        successor: Some("web 2".into()),
+        changes: 41,
+        history: History::parse("5 6 web 3\n4 5 ü").unwrap(),
+        unknown: Metadata::from_iter([("tenurelater", "kept%20so")]),
+    }
+}
+
+fn metadata(fields: &[(&str, &str)]) -> Metadata {
+    fields.iter().copied().collect()
+}
+
+#[test]
+fn reads_what_it_writes_and_keeps_unknown_fields() {
+    let written = record().write();
+    assert_eq!(Record::read(&written), Ok(Some(record())));
+    assert_eq!(written.get("tenurelater"), Some("kept%20so"));
+    assert_eq!(written.get("tenureleader"), Some("web%201/%C3%BC%3D%C3%9F%3B%25"));
+}
+
+/// Every text as long as the settings let it be, and none of its bytes one that is kept as it is.
+#[test]
+fn the_largest_record_is_read_too() {
+    let text = |bytes: usize| "ü".repeat(bytes / 2);
+    let mut largest = Record {
+        term: 1 << 40,
+        leader: text(128),
+        nonce: u64::MAX,
+        address: Some(text(256)),
+        schedule: Some(format!("cron {} America/Argentina/Buenos_Aires", "* ".repeat(128))),
+        successor: Some(text(128)),
+        values: Values(vec![u64::MAX; 32]),
+        changes: u64::MAX,
+        unknown: Metadata::default(),
+        ..record()
+    };
+    largest.started = largest.started.map(|started| Started { value: text(128), ..started });
+    for term in 0..20 {
+        largest.term -= 1;
+        largest.leader = format!("{}{term:02}", text(126));
+        largest.enter_history();
+    }
+    assert!(!largest.history.leaders().is_empty());
+    let written = largest.write();
+    let size: usize = written.iter().map(|(name, value)| name.len() + value.len()).sum();
+    assert!((4_000..6_000).contains(&size), "{size}");
+    assert_eq!(Record::read(&written), Ok(Some(largest)));
+}
+
+#[test]
+fn every_outcome_is_read_as_it_was_written() {
+    for outcome in Outcome::ALL {
+        let finished = Some(Finished { outcome, ..record().finished.unwrap() });
+        let record = Record { finished, ..record() };
+        assert_eq!(Record::read(&record.write()), Ok(Some(record)), "{outcome:?}");
+    }
+}
+
+#[test]
+fn an_outcome_of_a_newer_version_is_kept_until_another_one_is_written() {
+    let mut newer = record().write();
+    newer.insert("tenureoutcome".into(), "handed-over".into());
+    let read = Record::read(&newer).unwrap().unwrap();
+    assert_eq!(read.finished, None);
+    assert_eq!(read.write(), newer);
+    let ours = Record { finished: record().finished, ..read };
+    assert_eq!(ours.write(), record().write());
+    newer.remove("tenurefinished");
+    assert_eq!(Record::read(&newer).unwrap().unwrap().write(), newer);
+}
+
+#[test]
+fn a_word_about_another_claim_is_not_kept() {
+    let mut newer = record().write();
+    newer.insert("tenurevalueoutcome".into(), "handed-over".into());
+    let mut read = Record::read(&newer).unwrap().unwrap();
+    assert_eq!(read.write(), newer);
+    let started = record().started.unwrap();
+    read.start(Started { value: "v2".into(), outcome: None, ..started });
+    assert_eq!(read.write().get("tenurevalueoutcome"), None);
+}
+
+#[test]
+fn many_values_are_remembered_and_not_too_many() {
+    let mut values = Values::default();
+    for number in 0..40 {
+        values.add(&format!("v{number}"));
+    }
+    values.add("v20");
+    for (value, known) in [("v7", false), ("v8", true), ("v20", true), ("v39", true)] {
+        assert_eq!(values.contain(value), known, "{value}");
+    }
+    let record = Record { values, ..record() };
+    assert_eq!(Record::read(&record.write()), Ok(Some(record)));
+}
+
+#[test]
+fn names_are_lower_case_letters_and_values_plain_ascii() {
+    for (name, value) in record().write().iter() {
+        assert!(name.bytes().all(|b| b.is_ascii_lowercase()), "{name}");
+        assert!(value.bytes().all(|b| b.is_ascii_graphic()), "{value}");
+    }
+}
+
+#[test]
+fn nothing_is_no_record() {
+    assert_eq!(Record::read(&Metadata::default()), Ok(None));
+}
+
+#[test]
+fn refuses_what_is_not_its_own() {
+    let foreign = metadata(&[("hdi_isfolder", "true"), ("owner", "x")]);
+    let names = vec!["hdi_isfolder".to_string(), "owner".to_string()];
+    assert_eq!(Record::read(&foreign), Err(RecordError::Foreign(names)));
+    let newer = metadata(&[("tenureformat", "3")]);
+    assert_eq!(Record::read(&newer), Err(RecordError::Newer("3".into())));
+    for (name, value) in [
+        ("tenureformat", "one"),
+        ("tenureterm", "-1"),
+        ("tenureterm", "18446744073709551616"),
+        ("tenureleader", "%ff"),
+        ("tenurenonce", "xyz"),
+        ("tenuresince", "yesterday"),
+        ("tenureslot", "07:00"),
+        ("tenureattempt", "many"),
+        ("tenurefinished", ""),
+        ("tenureoutcome", "%ff"),
+        ("tenurevalue", "%ff"),
+        ("tenurevalueslot", "then"),
+        ("tenurevalueattempt", "-"),
+        ("tenurevalueoutcome", "%ff"),
+        ("tenurevalues", "1.two"),
+        ("tenureslotattempts", "some"),
+        ("tenurevalueattempts", "-1"),
+        ("tenurelater", &"x".repeat(8192)),
+    ] {
+        let mut garbled = record().write();
+        garbled.insert(name.into(), value.into());
+        let read = Record::read(&garbled);
+        assert!(matches!(read, Err(RecordError::Garbled(_))), "{name}={value}: {read:?}");
+    }
+    let mut missing = record().write();
+    missing.remove("tenureterm");
+    let error = Err(RecordError::Garbled("tenureterm (missing)".into()));
+    assert_eq!(Record::read(&missing), error);
+}
+
+proptest! {
+    #[test]
+    fn any_metadata_is_judged(fields in proptest::collection::btree_map("[a-z]{0,14}", ".{0,40}", 0..8)) {
+        let fields = Metadata::from_iter(fields);
+        let foreign = !fields.is_empty() && fields.get("tenureformat").is_none();
+        prop_assert_eq!(matches!(Record::read(&fields), Err(RecordError::Foreign(_))), foreign);
+    }
+
+    #[test]
+    fn any_name_survives_that_settings_allow(name in ".{0,64}") {
+        let fits = is_fit(&name, 128);
+        let written = Record { leader: name, ..record() };
+        let read = Record::read(&written.write()).unwrap().unwrap();
+        prop_assert_eq!(read.leader == written.leader, fits);
+        prop_assert_eq!(&read.leader == "unnamed", !fits);
+        let others = Record { leader: String::new(), ..written };
+        prop_assert_eq!(Record { leader: String::new(), ..read }, others);
+    }
+}

@@ -1,0 +1,99 @@
+//! What the record tells of turns.
+
+use super::super::service_clock::Timestamp;
+use super::super::slots::Delivery;
+use serde::{Deserialize, Serialize};
+use tenure_base::prelude::*;
+
+/// How a turn ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Outcome {
+    /// The handler returned ok.
+    Succeeded,
+    /// The handler returned an error.
+    Failed,
+    /// The handler trapped, panicked, or could not be started.
+    Trapped,
+    /// The host stopped it at its time limit.
+    TimedOut,
+    /// The host cut it off.
+    CutOff,
+    /// There are no attempts left.
+    Abandoned,
+    /// It was claimed, and never began.
+    NotStarted,
+}
+
+impl Outcome {
+    pub(super) const ALL: [Self; 7] = [
+        Self::Succeeded,
+        Self::Failed,
+        Self::Trapped,
+        Self::TimedOut,
+        Self::CutOff,
+        Self::Abandoned,
+        Self::NotStarted,
+    ];
+
+    /// Whether at-least-once delivery is done with a slot that ended so.
+    pub(crate) fn is_final(self) -> bool {
+        matches!(self, Self::Succeeded | Self::Abandoned)
+    }
+
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::Succeeded => "succeeded",
+            Self::Failed => "failed",
+            Self::Trapped => "trapped",
+            Self::TimedOut => "timed-out",
+            Self::CutOff => "cut-off",
+            Self::Abandoned => "abandoned",
+            Self::NotStarted => "not-started",
+        }
+    }
+
+    pub(super) fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|outcome| outcome.word() == word)
+    }
+}
+
+/// The newest slot that was claimed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LastSlot {
+    /// The scheduled instant.
+    pub slot: Timestamp,
+    /// How often it was tried; 0 for the slot with which the count began, which
+    /// lay before the first leader and was never run.
+    pub attempt: u32,
+}
+
+/// The newest turn whose end was recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finished {
+    /// Its slot.
+    pub slot: Timestamp,
+    /// How it ended.
+    pub outcome: Outcome,
+}
+
+/// The newest turn for a value.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Started {
+    /// The value that it ran for.
+    pub value: String,
+    /// When it was claimed first.
+    pub slot: Timestamp,
+    /// How often it was tried.
+    pub attempt: u32,
+    /// The rule under which it was claimed.
+    pub delivery: Delivery,
+    /// How the newest attempt ended, where that is on record.
+    pub outcome: Option<Outcome>,
+}
+
+impl Started {
+    /// Its newest attempt.
+    pub(crate) fn claim(&self) -> LastSlot {
+        LastSlot { slot: self.slot, attempt: self.attempt }
+    }
+}

@@ -1,0 +1,174 @@
+//! What the host tells a step, and what a step tells the host. The meaning of each
+//! item is that of its namesake in `wit/types.wit`.
+
+use core::time::Duration;
+
+use super::history::Incumbent;
+use super::problem::Problem;
+use super::record::Outcome;
+use super::service_clock::Timestamp;
+use serde::{Deserialize, Serialize};
+use tenure_azure::answer::Class;
+use tenure_base::prelude::*;
+
+/// Leadership, and how long it may be acted upon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Leadership {
+    /// The fencing token.
+    pub term: u64,
+    /// From the instant that the `elapsed` of the step stands for.
+    pub valid_for: Duration,
+}
+
+/// What a candidate is, after a step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// It leads.
+    Leading(Leadership),
+    /// Another leads; who, where the record can be read.
+    Following(Option<Incumbent>),
+    /// Nobody is known to lead.
+    Undecided,
+    /// It has left the election.
+    Left,
+}
+
+/// Why a leadership ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EndingReason {
+    /// Its time ran out before a renewal was answered.
+    ValidityEnded,
+    /// The service says that the lease is gone.
+    LeaseLost,
+    /// The host asked to leave.
+    Left,
+    /// The work failed.
+    WorkFailed,
+    /// An operator, or the longest tenure, had it so; others come first now.
+    Resigned,
+    /// The lease was given to a successor.
+    HandedOver,
+}
+
+/// A leadership that ended in this step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ending {
+    /// Its term.
+    pub term: u64,
+    /// Why it ended.
+    pub reason: EndingReason,
+}
+
+/// One run of the leader handler, for one slot.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Turn {
+    /// The fencing token.
+    pub term: u64,
+    /// The scheduled instant.
+    pub slot: Timestamp,
+    /// What it runs for once and for all; none for a turn of the schedule.
+    pub value: Option<String>,
+    /// 1 for the first attempt.
+    pub attempt: u32,
+    /// It comes late, or stands for earlier slots that were missed.
+    pub past_due: bool,
+    /// So many slots before this one have no turn, and never will.
+    pub missed: u32,
+    /// As [`Leadership::valid_for`].
+    pub valid_for: Duration,
+    /// The longest that the turn may take.
+    pub time_limit: Option<Duration>,
+}
+
+/// What happened since the last step.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Event {
+    /// The turn is over and was seen stopped.
+    TurnEnded(Outcome),
+    /// Leave the election; the handler was seen stopped. With the outcome of a turn whose
+    /// end was not told yet.
+    Leave(Option<Outcome>),
+    /// The same after a turn that ended later than the leadership: its outcome is put on record
+    /// if the service still lets it. For an invocation that is one turn; no host says this.
+    LeaveLate(Outcome),
+    /// Forget a claimed slot that lies in the future.
+    ResetSlot,
+    /// Give up the leadership, and let the others come first.
+    Resign,
+    /// Give the leadership to the candidate of that name.
+    HandOver(String),
+    /// Stay out of the race; a leader resigns.
+    Pause,
+    /// Contend again.
+    Resume,
+}
+
+/// A request that a step sent, and what came of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exchange {
+    /// What was asked for.
+    pub what: &'static str,
+    /// What came of it.
+    pub result: ExchangeResult,
+    /// How long it took.
+    pub took: Duration,
+}
+
+/// What came of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExchangeResult {
+    /// It was done.
+    Done,
+    /// It was declined as the protocol has it: another one holds the lease, there is no blob.
+    Declined,
+    /// The credential, its permission, or the request is refused.
+    Refused,
+    /// The service cannot serve now.
+    Unavailable,
+    /// An answer that the service would not give.
+    Nonsense,
+    /// No answer.
+    Unanswered,
+}
+
+impl ExchangeResult {
+    /// What an answer comes to.
+    pub(super) fn of(class: Class) -> Self {
+        match class {
+            Class::Done => Self::Done,
+            Class::MissingBlob
+            | Class::MissingContainer
+            | Class::Conflict
+            | Class::ConditionNotMet
+            | Class::LeaseMismatch => Self::Declined,
+            Class::Refused => Self::Refused,
+            Class::Unavailable => Self::Unavailable,
+            Class::Nonsense => Self::Nonsense,
+        }
+    }
+}
+
+/// The result of one step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// For the next step.
+    pub state: Vec<u8>,
+    /// What the candidate is now.
+    pub role: Role,
+    /// Set in the step in which a leadership ended.
+    pub ending: Option<Ending>,
+    /// Set in the step in which the lease was renewed.
+    pub renewed: bool,
+    /// The turn that runs is to come to its end.
+    pub wind_down: bool,
+    /// The name of the candidate that this leader hands over to.
+    pub successor: Option<String>,
+    /// A turn to run now, already claimed.
+    pub run: Option<Turn>,
+    /// What went wrong.
+    pub problems: Vec<Problem>,
+    /// The requests that were sent, in their order.
+    pub exchanges: Vec<Exchange>,
+    /// When to step again at the latest.
+    pub again_in: Duration,
+}

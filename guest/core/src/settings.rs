@@ -1,0 +1,458 @@
+//! What the environment says: the only way in which a candidate is configured.
+
+mod account;
+mod agenda;
+
+use core::ops::RangeInclusive;
+use core::time::Duration;
+
+use chrono::{DateTime, Utc};
+
+use super::agenda::Agenda;
+use super::environment::{Environment, Files};
+use super::failure_policy::FailurePolicy;
+use super::record::MOST_PRIORITY;
+use super::text::{LONGEST_ADDRESS, LONGEST_NAME, is_plain};
+use super::timings::{Setting, Timings, Wanted};
+use account::Chosen;
+
+use tenure_azure::account::Account;
+use tenure_azure::credential::Credential;
+use tenure_azure::name::BlobName;
+use tenure_base::duration::{format_duration, parse_duration};
+use tenure_base::prelude::*;
+use tenure_base::secret::looks_secret;
+
+/// The variables, by the names that Azure users know and the README lists.
+pub mod variable {
+    /// `CONTAINER/BLOB`: the election.
+    pub const ELECTION: &str = "TENURE_ELECTION";
+    /// The name of this candidate, for people.
+    pub const NAME: &str = "TENURE_NAME";
+    /// Where this candidate can be reached when it leads, for people and followers.
+    pub const ADDRESS: &str = "TENURE_ADDRESS";
+    /// Period of the lease.
+    pub const LEASE: &str = "TENURE_LEASE";
+    /// How long before its end a leader stops acting.
+    pub const MARGIN: &str = "TENURE_MARGIN";
+    /// From one renewal to the next.
+    pub const RENEW: &str = "TENURE_RENEW";
+    /// The longest a follower waits between two polls.
+    pub const POLL: &str = "TENURE_POLL";
+    /// The longest that one request may take.
+    pub const REQUEST_TIMEOUT: &str = "TENURE_REQUEST_TIMEOUT";
+    /// `true`: one turn for each leadership, as long as it lasts, instead of a timer.
+    pub const WHILE_LEADING: &str = "TENURE_WHILE_LEADING";
+    /// A leader makes way for a candidate of higher priority.
+    pub const PRIORITY: &str = "TENURE_PRIORITY";
+    /// A leader resigns after so long.
+    pub const MAX_TENURE: &str = "TENURE_MAX_TENURE";
+    /// How long after its start a candidate stays out of the race.
+    pub const WARM_UP: &str = "TENURE_WARM_UP";
+    /// The period of the timer. Without this and `CRON` it has no slots.
+    pub const EVERY: &str = "TENURE_EVERY";
+    /// The times of the timer, as a cron expression.
+    pub const CRON: &str = "TENURE_CRON";
+    /// The time zone of the cron expression, by its IANA name.
+    pub const TIME_ZONE: &str = "TENURE_TIME_ZONE";
+    /// Over how long the slots of all elections are spread.
+    pub const JITTER: &str = "TENURE_JITTER";
+    /// `at-most-once` or `at-least-once`.
+    pub const DELIVERY: &str = "TENURE_DELIVERY";
+    /// After so many turns, a slot that is delivered at least once is abandoned.
+    pub const MAX_ATTEMPTS: &str = "TENURE_MAX_ATTEMPTS";
+    /// `skip`, `once` or `all N`: what becomes of missed slots.
+    pub const MISSED: &str = "TENURE_MISSED";
+    /// A value that has one turn for ever: a release, for example.
+    pub const ON_START: &str = "TENURE_ON_START";
+    /// The longest that a turn may take. Without it, a turn may last as long as the leadership.
+    pub const TURN_TIMEOUT: &str = "TENURE_TURN_TIMEOUT";
+    /// So many failed turns in a row end the leadership; 0: never.
+    pub const MAX_FAILURES: &str = "TENURE_MAX_FAILURES";
+    /// How long a candidate stays out of the race after its work ended its leadership.
+    pub const COOL_DOWN: &str = "TENURE_COOL_DOWN";
+    /// The storage account with its key or a SAS.
+    pub const CONNECTION_STRING: &str = "AZURE_STORAGE_CONNECTION_STRING";
+    /// The name of the storage account.
+    pub const ACCOUNT: &str = "AZURE_STORAGE_ACCOUNT";
+    /// The address of its Blob service, where it is not the one of the public cloud.
+    pub const SERVICE_ENDPOINT: &str = "AZURE_STORAGE_SERVICE_ENDPOINT";
+    /// A key of the account.
+    pub const KEY: &str = "AZURE_STORAGE_KEY";
+    /// Its other key, used when the first is refused.
+    pub const SECOND_KEY: &str = "TENURE_SECOND_KEY";
+    /// A shared access signature, alone or with the address that it is for.
+    pub const SAS_TOKEN: &str = "AZURE_STORAGE_SAS_TOKEN";
+    /// A token of Microsoft Entra ID for storage.
+    pub const AUTH_TOKEN: &str = "AZURE_STORAGE_AUTH_TOKEN";
+    /// Which kind of credential to use, of several.
+    pub const CREDENTIAL: &str = "TENURE_CREDENTIAL";
+    /// The application, or which managed identity of several.
+    pub const CLIENT_ID: &str = "AZURE_CLIENT_ID";
+    /// The directory of the application.
+    pub const TENANT_ID: &str = "AZURE_TENANT_ID";
+    /// The application's secret.
+    pub const CLIENT_SECRET: &str = "AZURE_CLIENT_SECRET";
+    /// The file with the token of a workload identity.
+    pub const FEDERATED_TOKEN_FILE: &str = "AZURE_FEDERATED_TOKEN_FILE";
+    /// Where applications ask for tokens.
+    pub const AUTHORITY_HOST: &str = "AZURE_AUTHORITY_HOST";
+    /// Where an app asks for tokens of its managed identity.
+    pub const IDENTITY_ENDPOINT: &str = "IDENTITY_ENDPOINT";
+    /// What it shows there.
+    pub const IDENTITY_HEADER: &str = "IDENTITY_HEADER";
+    /// Where a machine asks for tokens, if not at 169.254.169.254.
+    pub const IMDS_HOST: &str = "AZURE_POD_IDENTITY_AUTHORITY_HOST";
+}
+
+const TURN_TIMEOUT: RangeInclusive<Duration> =
+    Duration::from_millis(100)..=Duration::from_secs(24 * 3600);
+const COOL_DOWN: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(3600);
+const MOST_FAILURES: u32 = 1000;
+const LONGEST_TENURE: Duration = Duration::from_secs(366 * 24 * 3600);
+const LONGEST_WARM_UP: Duration = Duration::from_secs(24 * 3600);
+
+/// The lease of a single invocation, which does not renew beside its turn.
+const ONE_SHOT_LEASE: Duration = Duration::from_secs(60);
+
+/// One thing that is wrong with the settings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Complaint {
+    /// The variable.
+    pub setting: &'static str,
+    /// The value, unless it is secret, and the rule that it breaks.
+    pub problem: String,
+    /// What to do about it.
+    pub advice: String,
+}
+
+impl Complaint {
+    /// All of them in one text, for where there is room for one only.
+    #[must_use]
+    pub fn sentences(complaints: &[Self]) -> String {
+        let told = complaints.iter().map(|c| format!("{}: {}; {}", c.setting, c.problem, c.advice));
+        told.collect::<Vec<_>>().join(". ")
+    }
+}
+
+/// What the host must grant to the component, and to nobody else.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Needs {
+    /// Origins that requests go to.
+    pub origins: Vec<String>,
+    /// What people should know at the start: which credential is used, and why.
+    pub notes: Vec<String>,
+}
+
+/// All settings of a candidate.
+#[derive(Debug)]
+pub struct Settings {
+    /// The blob that decides.
+    pub election: BlobName,
+    /// The storage account and its key.
+    pub account: Account,
+    /// The name of this candidate.
+    pub name: String,
+    /// Where it can be reached.
+    pub address: Option<String>,
+    /// Its periods.
+    pub timings: Timings,
+    /// What it runs when it leads.
+    pub agenda: Agenda,
+    /// What its work is held to.
+    pub failure_policy: FailurePolicy,
+    /// A leader makes way for a candidate of higher priority, if both have one.
+    pub priority: Option<u32>,
+    /// A leader resigns after so long.
+    pub max_tenure: Option<Duration>,
+    /// How long after its start a candidate stays out of the race.
+    pub warm_up: Duration,
+    /// It is for a single invocation.
+    pub one_shot: bool,
+    /// What the files say that the variables name.
+    pub files: Files,
+    note: String,
+}
+
+impl Settings {
+    /// Reads and judges all variables. A variable that is set but empty counts as not set.
+    ///
+    /// # Errors
+    /// Every complaint at once; none of them holds a secret.
+    pub fn read(environment: impl Environment) -> Result<Self, Vec<Complaint>> {
+        Self::read_from(&environment)
+    }
+
+    pub(super) fn read_from(environment: &dyn Environment) -> Result<Self, Vec<Complaint>> {
+        Reader::new(environment, None).settings()
+    }
+
+    /// The files that the variables name. They are to be opened before anything else.
+    #[must_use]
+    pub fn files(variable: impl Fn(&str) -> Option<String>) -> Vec<String> {
+        account::files(|name| variable(name).filter(|value| !value.trim().is_empty()))
+    }
+
+    /// The same for a single invocation, which is one whole turn: it has to know of a turn, and
+    /// its lease is the longest one unless another is set.
+    ///
+    /// # Errors
+    /// As [`Settings::read`].
+    pub fn one_shot(environment: impl Environment) -> Result<Self, Vec<Complaint>> {
+        let mut reader = Reader::new(&environment, Some(ONE_SHOT_LEASE));
+        let timers = [variable::EVERY, variable::CRON, variable::ON_START];
+        if timers.iter().all(|name| reader.get(name).is_none()) {
+            let problem = "no timer is set, so there is never a turn to run";
+            let advice = "set it like 10m or 24h, or TENURE_CRON: how often a turn is to run, however \
+                          often this is called";
+            reader.complain(variable::EVERY, problem, advice);
+        }
+        for setting in [variable::PRIORITY, variable::MAX_TENURE, variable::WARM_UP] {
+            if reader.get(setting).is_some() {
+                const PROBLEM: &str =
+                    "is for a candidate that lasts; each call is one whole turn here";
+                reader.complain(setting, PROBLEM, "leave it out, or use tenure run");
+            }
+        }
+        reader.settings()
+    }
+
+    /// What the host must allow, and people should know. `now` is the time of day.
+    pub fn needs(&self, now: DateTime<Utc>) -> Needs {
+        let mut needs = Needs {
+            origins: vec![self.account.origin().to_string()],
+            notes: vec![self.note.clone()],
+        };
+        match self.account.credential() {
+            Credential::Identity(identity) => needs.origins.push(identity.origin().to_string()),
+            Credential::Sas(sas) => needs.notes.extend(sas.times(now)),
+            Credential::SharedKey(..) | Credential::Token(_) => {}
+        }
+        needs
+    }
+}
+
+/// A value in a complaint. One that looks like a secret put into the wrong place is not shown.
+fn shown(value: &str) -> &str {
+    if value.len() > 1100 || looks_secret(value) { "…" } else { value }
+}
+
+struct Reader<'e> {
+    environment: &'e dyn Environment,
+    /// The lease where none is set.
+    lease: Option<Duration>,
+    complaints: Vec<Complaint>,
+    /// Those that were read.
+    files: Files,
+}
+
+impl<'e> Reader<'e> {
+    fn new(environment: &'e dyn Environment, lease: Option<Duration>) -> Self {
+        Self { environment, lease, complaints: Vec::new(), files: Files::default() }
+    }
+
+    fn settings(self) -> Result<Settings, Vec<Complaint>> {
+        let mut reader = self;
+        let election = reader.election();
+        let account = reader.account();
+        let name = reader.text(variable::NAME, LONGEST_NAME).unwrap_or_else(|| "unnamed".into());
+        let address = reader.text(variable::ADDRESS, LONGEST_ADDRESS);
+        let timings = reader.timings();
+        let agenda = reader.agenda(election.as_ref(), timings.as_ref());
+        let failure_policy = reader.failure_policy(agenda.is_one_turn_a_term());
+        let priority = reader.priority();
+        let max_tenure = reader.max_tenure(timings.as_ref());
+        let warm_up = reader.warm_up();
+        match (election, account, timings) {
+            (Some(election), Some(chosen), Some(timings)) if reader.complaints.is_empty() => {
+                let Chosen { account, note } = chosen;
+                let (files, one_shot) = (reader.files, reader.lease.is_some());
+                Ok(Settings {
+                    election,
+                    account,
+                    name,
+                    address,
+                    timings,
+                    agenda,
+                    failure_policy,
+                    priority,
+                    max_tenure,
+                    warm_up,
+                    one_shot,
+                    files,
+                    note,
+                })
+            }
+            _ => Err(reader.complaints),
+        }
+    }
+
+    fn get(&self, setting: &str) -> Option<String> {
+        self.environment.variable(setting).filter(|value| !value.trim().is_empty())
+    }
+
+    fn complain(&mut self, setting: &'static str, problem: impl AsRef<str>, advice: &str) {
+        self.note(setting, problem.as_ref(), advice);
+    }
+
+    /// The same of a value, which the problem follows.
+    #[inline(never)]
+    fn complain_of(&mut self, setting: &'static str, value: &str, problem: &str, advice: &str) {
+        self.note(setting, &format!("\"{}\"{problem}", shown(value)), advice);
+    }
+
+    // In one place: there are very many complaints.
+    #[inline(never)]
+    fn note(&mut self, setting: &'static str, problem: &str, advice: &str) {
+        let (problem, advice) = (problem.into(), advice.into());
+        self.complaints.push(Complaint { setting, problem, advice });
+    }
+
+    fn election(&mut self) -> Option<BlobName> {
+        const ADVICE: &str = "name a container and a blob, for example leases/nightly-report";
+        let Some(value) = self.get(variable::ELECTION) else {
+            self.complain(variable::ELECTION, "no election is named", ADVICE);
+            return None;
+        };
+        match BlobName::parse(&value) {
+            Ok(name) => Some(name),
+            Err(problems) => {
+                for problem in problems {
+                    self.complain_of(variable::ELECTION, &value, &format!(": {problem}"), ADVICE);
+                }
+                None
+            }
+        }
+    }
+
+    fn text(&mut self, setting: &'static str, longest: usize) -> Option<String> {
+        let value = self.get(setting)?;
+        if value.len() > longest {
+            let problem = format!("has {} bytes, more than {longest}", value.len());
+            self.complain(setting, problem, "shorten it; it is kept in the blob's metadata");
+        }
+        if !is_plain(&value) {
+            let problem = "holds characters that control the text around them";
+            self.complain(setting, problem, "leave them out: people see it on their terminals");
+        }
+        Some(value)
+    }
+
+    fn duration(&mut self, setting: &'static str) -> Option<Duration> {
+        let value = self.get(setting)?;
+        match parse_duration(&value) {
+            Some(duration) => Some(duration),
+            None => {
+                let advice = "write it with its unit, like 15s, 500ms or 1h30m";
+                self.complain_of(setting, &value, " is not a duration", advice);
+                None
+            }
+        }
+    }
+
+    fn timings(&mut self) -> Option<Timings> {
+        let complaints = self.complaints.len();
+        let mut wanted = Wanted {
+            lease: self.duration(variable::LEASE).or(self.lease),
+            margin: self.duration(variable::MARGIN),
+            renew: self.duration(variable::RENEW),
+            poll: self.duration(variable::POLL),
+            request_timeout: self.duration(variable::REQUEST_TIMEOUT),
+            incomplete: false,
+        };
+        wanted.incomplete = self.complaints.len() > complaints;
+        wanted
+            .judge()
+            .map_err(|breaches| {
+                self.complaints.extend(breaches.into_iter().map(|breach| Complaint {
+                    setting: match breach.setting {
+                        Setting::Lease => variable::LEASE,
+                        Setting::Margin => variable::MARGIN,
+                        Setting::Renew => variable::RENEW,
+                        Setting::Poll => variable::POLL,
+                        Setting::RequestTimeout => variable::REQUEST_TIMEOUT,
+                    },
+                    problem: breach.problem,
+                    advice: breach.advice,
+                }));
+            })
+            .ok()
+    }
+
+    /// A duration that fits; None also when it was complained about.
+    fn duration_in(
+        &mut self,
+        setting: &'static str,
+        range: RangeInclusive<Duration>,
+        advice: &str,
+    ) -> Option<Duration> {
+        let duration = self.duration(setting)?;
+        if !range.contains(&duration) {
+            let [duration, least, most] =
+                [duration, *range.start(), *range.end()].map(format_duration);
+            let problem = format!("{duration} is not between {least} and {most}");
+            self.complain(setting, problem, advice);
+        }
+        Some(duration)
+    }
+
+    fn priority(&mut self) -> Option<u32> {
+        let advice = "the highest leads; give each candidate one, 0 to those that stand by";
+        self.number(variable::PRIORITY, 0..=MOST_PRIORITY, advice)
+    }
+
+    fn max_tenure(&mut self, timings: Option<&Timings>) -> Option<Duration> {
+        let advice = "choose much longer than a lease, like 1h; the leadership changes each time";
+        let least = timings.map_or(Duration::ZERO, |timings| 4 * timings.lease);
+        self.duration_in(variable::MAX_TENURE, least..=LONGEST_TENURE, advice)
+    }
+
+    fn warm_up(&mut self) -> Duration {
+        let advice = "choose how long a new process takes until it can work, like 30s";
+        let range = Duration::ZERO..=LONGEST_WARM_UP;
+        self.duration_in(variable::WARM_UP, range, advice).unwrap_or_default()
+    }
+
+    fn failure_policy(&mut self, one_turn_a_term: bool) -> FailurePolicy {
+        let turn_timeout = self.duration_in(
+            variable::TURN_TIMEOUT,
+            TURN_TIMEOUT,
+            "choose longer than the slowest good turn takes, or leave it out",
+        );
+        let cool_down = self.duration_in(
+            variable::COOL_DOWN,
+            COOL_DOWN,
+            "choose long enough for another candidate to take over; 30s is usual",
+        );
+        FailurePolicy {
+            turn_timeout,
+            // What is to last does not fail three times.
+            max_failures: self.max_failures().unwrap_or(if one_turn_a_term { 1 } else { 3 }),
+            cool_down: cool_down.unwrap_or(Duration::from_secs(30)),
+        }
+    }
+
+    fn max_failures(&mut self) -> Option<u32> {
+        let advice = "choose how many failed turns in a row are too many; 0 allows any number";
+        self.number(variable::MAX_FAILURES, 0..=MOST_FAILURES, advice)
+    }
+
+    fn number(
+        &mut self,
+        setting: &'static str,
+        range: RangeInclusive<u32>,
+        advice: &str,
+    ) -> Option<u32> {
+        let value = self.get(setting)?;
+        let number = value.trim().parse().ok().filter(|number| range.contains(number));
+        if number.is_none() {
+            let (least, most) = (range.start(), range.end());
+            let problem = format!(" is not a whole number from {least} to {most}");
+            self.complain_of(setting, &value, &problem, advice);
+        }
+        number
+    }
+}
+
+#[cfg(test)]
+mod tests;

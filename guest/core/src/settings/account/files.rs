@@ -1,0 +1,69 @@
+//! Secrets from variables, and from files that variables name.
+
+use super::super::{Reader, shown, variable};
+use crate::environment::Unreadable;
+use tenure_azure::secret::Secret;
+use tenure_base::prelude::*;
+
+/// Secrets that may stand in a file, which `NAME_FILE` names, and is read again at each step.
+static IN_FILES: [(&str, &str); 6] = [
+    (variable::CONNECTION_STRING, "AZURE_STORAGE_CONNECTION_STRING_FILE"),
+    (variable::KEY, "AZURE_STORAGE_KEY_FILE"),
+    (variable::SECOND_KEY, "TENURE_SECOND_KEY_FILE"),
+    (variable::SAS_TOKEN, "AZURE_STORAGE_SAS_TOKEN_FILE"),
+    (variable::AUTH_TOKEN, "AZURE_STORAGE_AUTH_TOKEN_FILE"),
+    (variable::CLIENT_SECRET, "AZURE_CLIENT_SECRET_FILE"),
+];
+
+/// The variable that names the file with that secret.
+pub(super) fn file_of(secret: &str) -> Option<&'static str> {
+    IN_FILES.iter().find(|(known, _)| *known == secret).map(|(_, file)| *file)
+}
+
+/// The files that the variables name.
+pub(in crate::settings) fn files(get: impl Fn(&str) -> Option<String>) -> Vec<String> {
+    let names = IN_FILES.iter().map(|(_, file)| *file);
+    names.chain([variable::FEDERATED_TOKEN_FILE]).filter_map(get).collect()
+}
+
+impl Reader<'_> {
+    /// A secret, from its variable or from the file that the other one names.
+    pub(super) fn secret(&mut self, name: &'static str) -> Option<Secret> {
+        let given = self.given(name);
+        let Some((file_name, path)) =
+            file_of(name).and_then(|name| Some((name, self.given(name)?)))
+        else {
+            return given.map(|text| text.trim().into());
+        };
+        if given.is_some() {
+            let problem = format!("is set beside {name}");
+            self.complain(file_name, problem, "keep one of the two");
+        }
+        self.file(file_name, path)
+    }
+
+    pub(super) fn file(&mut self, name: &'static str, path: String) -> Option<Secret> {
+        let (problem, advice) = match self.environment.file(&path) {
+            Ok(text) if text.reveal().trim().is_empty() => ("is empty", "write the secret into it"),
+            Ok(text) => {
+                // Some editors begin a file with a byte order mark.
+                let trimmed = text.reveal().trim_start_matches('\u{feff}').trim().into();
+                self.files.add(path, text);
+                return Some(trimmed);
+            }
+            Err(Unreadable::NotGranted) => (
+                "cannot be read: this host gives no directory to the component that it is in",
+                "let the host open it (wasmtime: --dir), or set the secret in a variable",
+            ),
+            Err(Unreadable::Missing) => (
+                "is not there or may not be read",
+                "check the path, the permissions, and that links do not lead out of its directory",
+            ),
+            Err(Unreadable::NoText) => {
+                ("is no text, or larger than 64 KiB", "let it hold the secret alone")
+            }
+        };
+        self.complain(name, format!("the file {} {problem}", shown(&path)), advice);
+        None
+    }
+}

@@ -1,0 +1,159 @@
+//! The instants that a timer names.
+
+use core::time::Duration;
+
+use super::super::service_clock::{Timestamp, nanos};
+use super::cron::Cron;
+use super::zone::Zone;
+use tenure_base::duration::format_duration;
+use tenure_base::prelude::*;
+
+/// When turns are to run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Schedule {
+    /// Every so often, aligned to 1970-01-01T00:00:00Z.
+    Every(Every),
+    /// At the times that a cron expression names, in a time zone.
+    Cron(Box<Cron>, Zone),
+    /// One turn for each leadership, as long as it lasts.
+    WhileLeading,
+}
+
+/// An interval that can be kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Every(Duration);
+
+impl Schedule {
+    /// `every` is at least a second: the service tells its time in whole seconds.
+    ///
+    /// # Errors
+    /// What is wrong with `every`.
+    pub fn every(every: Duration) -> Result<Self, &'static str> {
+        const LONGEST: Duration = Duration::from_secs(366 * 24 * 3600);
+        match every {
+            _ if every < Duration::from_secs(1) => Err("must be at least 1s"),
+            _ if every > LONGEST => Err("must be at most 366 days"),
+            _ => Ok(Self::Every(Every(every))),
+        }
+    }
+
+    /// The schedule in words: two candidates with different ones do not belong together.
+    pub fn description(&self) -> String {
+        match self {
+            Self::Every(every) => format!("every {}", format_duration(every.0)),
+            Self::Cron(cron, zone) => format!("cron {cron} {}", zone.name()),
+            Self::WhileLeading => "while leading".into(),
+        }
+    }
+
+    /// The shortest interval between two slots, as far as one can tell: that of the next hundred.
+    pub fn shortest(&self) -> Option<Duration> {
+        match self {
+            Self::Every(every) => Some(every.0),
+            Self::WhileLeading => None,
+            Self::Cron(..) => {
+                // Any instant does; this one begins a year.
+                let first = self.next(Timestamp(1_767_225_600_000_000_000))?;
+                let (mut shortest, mut before) = (None, first);
+                for _ in 1..100 {
+                    let Some(slot) = self.next(before) else { break };
+                    let interval = slot.since(before);
+                    shortest = Some(shortest.unwrap_or(interval).min(interval));
+                    before = slot;
+                }
+                shortest
+            }
+        }
+    }
+
+    /// The newest slot that is not later than `now`. None: there was none in decades.
+    pub fn newest(&self, now: Timestamp) -> Option<Timestamp> {
+        match self {
+            Self::Every(every) => Some(every.newest(now)),
+            Self::WhileLeading => None,
+            Self::Cron(cron, zone) => {
+                let second = cron.newest(zone, i64::try_from(now.seconds()).ok()?)?;
+                from_seconds(second)
+            }
+        }
+    }
+
+    /// The first slot that is later than `then`. None: there is none in decades.
+    pub fn next(&self, then: Timestamp) -> Option<Timestamp> {
+        match self {
+            Self::Every(every) => Some(every.newest(then).plus(every.0)),
+            Self::WhileLeading => None,
+            Self::Cron(cron, zone) => {
+                from_seconds(cron.next(zone, i64::try_from(then.seconds()).ok()?)?)
+            }
+        }
+    }
+
+    /// How many slots are later than `then` and earlier than `until`, up to `most`.
+    pub fn count(&self, mut then: Timestamp, until: Timestamp, most: u32) -> u32 {
+        let mut count = 0;
+        while let Some(slot) = self.next(then)
+            && slot < until
+            && count < most
+        {
+            (then, count) = (slot, count + 1);
+        }
+        count
+    }
+}
+
+impl Every {
+    fn newest(self, now: Timestamp) -> Timestamp {
+        Timestamp(now.0 - now.0 % nanos(self.0))
+    }
+}
+
+fn from_seconds(seconds: i64) -> Option<Timestamp> {
+    u64::try_from(seconds).ok()?.checked_mul(1_000_000_000).map(Timestamp)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(text: &str) -> Timestamp {
+        Timestamp::parse(&format!("2026-11-20T{text}Z")).unwrap()
+    }
+
+    fn seconds(every: u64) -> Schedule {
+        Schedule::every(Duration::from_secs(every)).unwrap()
+    }
+
+    #[test]
+    fn slots_are_aligned_to_the_epoch() {
+        let every = seconds(5);
+        assert_eq!(every.newest(at("07:00:04.999")), Some(at("07:00:00")));
+        assert_eq!(every.newest(at("07:00:05")), Some(at("07:00:05")));
+        assert_eq!(every.next(at("07:00:05")), Some(at("07:00:10")));
+        assert_eq!(every.next(at("07:00:03.2")), Some(at("07:00:05")));
+    }
+
+    #[test]
+    fn a_cron_expression_names_whole_seconds() {
+        let cron = Box::new(Cron::parse("*/5 * * * *").unwrap());
+        let schedule = Schedule::Cron(cron, Zone::UTC);
+        assert_eq!(schedule.newest(at("07:04:59.999")), Some(at("07:00:00")));
+        assert_eq!(schedule.newest(at("07:05:00")), Some(at("07:05:00")));
+        assert_eq!(schedule.next(at("07:00:00")), Some(at("07:05:00")));
+        assert_eq!(schedule.next(at("07:04:59.999")), Some(at("07:05:00")));
+    }
+
+    #[test]
+    fn refuses_what_cannot_be_kept() {
+        assert!(Schedule::every(Duration::from_millis(999)).is_err());
+        assert!(Schedule::every(Duration::from_secs(367 * 86_400)).is_err());
+    }
+
+    #[test]
+    fn the_words_are_the_same_for_the_same_schedule() {
+        assert_eq!(seconds(90).description(), "every 1m 30s");
+        let zone = Zone::named("Europe/Berlin").unwrap();
+        let cron = Schedule::Cron(Box::new(Cron::parse(" 0  9 * * mon ").unwrap()), zone);
+        assert_eq!(cron.description(), "cron 0 9 * * mon Europe/Berlin");
+    }
+}

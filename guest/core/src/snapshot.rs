@@ -1,0 +1,137 @@
+//! One read of an election, without taking part.
+
+use core::time::Duration;
+
+use chrono::{DateTime, Utc};
+
+use super::agenda::{Due, Task};
+use super::history::Incumbent;
+use super::problem::{Problem, ProblemClass};
+use super::record::{Finished, LastSlot, Record, Started};
+use super::service_clock::Timestamp;
+use super::settings::Settings;
+use tenure_azure::answer::{self, Answer, Class};
+use tenure_azure::operation::Operation;
+use tenure_base::prelude::*;
+
+/// State of the lease on the election's blob.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeaseState {
+    /// There is no blob yet.
+    Absent,
+    /// Never leased, or released.
+    Available,
+    /// Held.
+    Leased,
+    /// Ran out.
+    Expired,
+    /// Broken, but still held for a while.
+    Breaking,
+    /// Broken.
+    Broken,
+}
+
+/// What one read showed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Snapshot {
+    /// The lease.
+    pub lease: LeaseState,
+    /// The newest leader on record.
+    pub incumbent: Option<Incumbent>,
+    /// The newest slot that was claimed for a turn.
+    pub last_slot: Option<LastSlot>,
+    /// The newest turn whose end was recorded.
+    pub finished: Option<Finished>,
+    /// The newest turn for a value.
+    pub started: Option<Started>,
+    /// When a leader with these settings would run the next turn; none also while one seems to run.
+    pub next_turn: Option<Timestamp>,
+    /// By how much the last claimed slot lies in the future.
+    pub ahead: Option<Duration>,
+    /// The schedule of the newest leader, in words.
+    pub schedule: Option<String>,
+    /// The leaders before the newest, the last one first.
+    pub history: Vec<Incumbent>,
+    /// How many terms were won.
+    pub changes: u64,
+    /// To whom the leader wants to hand over.
+    pub successor: Option<String>,
+    /// When the service answered.
+    pub asked_at: Timestamp,
+}
+
+impl Snapshot {
+    /// Reads the answer to a read of the blob. `wall` stands in where the answer tells no time.
+    ///
+    /// # Errors
+    /// The blob could not be read, or the blob is no election.
+    pub fn read(
+        answer: &Answer,
+        settings: &Settings,
+        wall: DateTime<Utc>,
+    ) -> Result<Self, Problem> {
+        let asked_at = Timestamp::from_date(answer.date.unwrap_or(wall));
+        let (lease, record) = match (answer.class, &answer.properties) {
+            (Class::Done, Some(properties)) => {
+                let judged = Record::judge(&settings.election, properties, Some(asked_at));
+                let judged = judged.map_err(|problem| configuration(problem.detail))?;
+                (state(properties.lease), judged.record)
+            }
+            (Class::MissingBlob | Class::MissingContainer, _) => (LeaseState::Absent, None),
+            _ => {
+                return Err(Problem::of_answer(answer, &Operation::Read { lease: None }, settings));
+            }
+        };
+        Ok(Self {
+            lease,
+            incumbent: record.as_ref().map(Record::incumbent),
+            // Attempt 0 is where the count began; nothing ran then.
+            last_slot: record.as_ref().and_then(|r| r.last).filter(|last| last.attempt > 0),
+            finished: record.as_ref().and_then(|record| record.finished),
+            next_turn: record.as_ref().and_then(|record| {
+                let held = matches!(lease, LeaseState::Leased | LeaseState::Breaking);
+                match settings.agenda.due(asked_at, record) {
+                    Due::Now(Task { attempt: 2.., .. }) if held && !record.is_ended() => None,
+                    _ => settings.agenda.next(asked_at, record),
+                }
+            }),
+            ahead: record.as_ref().and_then(|record| settings.agenda.ahead(asked_at, record)),
+            schedule: record.as_ref().and_then(|record| record.schedule.clone()),
+            history: record.as_ref().map(Record::earlier).unwrap_or_default(),
+            changes: record.as_ref().map_or(0, |record| record.changes),
+            successor: record.as_ref().and_then(|record| record.successor.clone()),
+            started: record.and_then(|record| record.started),
+            asked_at,
+        })
+    }
+}
+
+/// Reads the answer to a break: how long the lease is still held.
+///
+/// # Errors
+/// The lease was not broken. One that nobody holds counts as broken.
+pub fn broken(
+    answer: &Answer,
+    operation: &Operation,
+    settings: &Settings,
+) -> Result<Duration, Problem> {
+    match answer.class {
+        Class::Done => Ok(Duration::from_secs(answer.lease_time.unwrap_or(0).into())),
+        Class::Conflict | Class::MissingBlob | Class::MissingContainer => Ok(Duration::ZERO),
+        _ => Err(Problem::of_answer(answer, operation, settings)),
+    }
+}
+
+fn configuration(detail: String) -> Problem {
+    Problem { class: ProblemClass::Configuration, detail }
+}
+
+fn state(lease: answer::LeaseState) -> LeaseState {
+    match lease {
+        answer::LeaseState::Available => LeaseState::Available,
+        answer::LeaseState::Leased => LeaseState::Leased,
+        answer::LeaseState::Expired => LeaseState::Expired,
+        answer::LeaseState::Breaking => LeaseState::Breaking,
+        answer::LeaseState::Broken => LeaseState::Broken,
+    }
+}

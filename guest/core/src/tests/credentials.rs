@@ -1,0 +1,348 @@
+//! Tokens that are asked for, renewed and refused; keys and files that are replaced.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use super::*;
+use crate::{Environment, Unreadable};
+use tenure_azure::credential::Pass;
+use tenure_azure::secret::Secret;
+
+const NO_STRING: (&str, &str) = (variable::CONNECTION_STRING, "");
+const ACCOUNT: (&str, &str) = (variable::ACCOUNT, "tenure");
+
+fn token(lifetime: u64) -> Fetched {
+    Ok((200, format!(r#"{{"access_token":"ey","expires_in":{lifetime}}}"#).into_bytes()))
+}
+
+/// A candidate with the managed identity of its machine.
+fn with_identity(identity: impl Fn(Moment) -> Fetched + 'static) -> Candidate {
+    let mut candidate = Candidate::new(&[NO_STRING, ACCOUNT]);
+    candidate.identity = Box::new(identity);
+    candidate
+}
+
+/// Steps whenever one is due, for a time. Returns the reports in which something happened.
+fn go_on(
+    candidate: &mut Candidate,
+    time: Duration,
+    mut service: impl FnMut(&Operation, Moment) -> Reply,
+) -> Vec<Report> {
+    let (until, mut told, mut steps) = (candidate.now + time, Vec::new(), 0);
+    while candidate.now < until {
+        let report = candidate.step(None, &mut service);
+        candidate.now += report.again_in;
+        steps += 1;
+        assert!(steps < 40 + 3 * time.as_secs(), "it is called without end");
+        if report.ending.is_some() || !report.problems.is_empty() {
+            told.push(report);
+        }
+    }
+    told
+}
+
+#[test]
+fn a_token_comes_before_everything_else() {
+    let mut candidate = with_identity(|_| token(3600));
+    candidate.lead();
+    assert_eq!(candidate.fetches, [(seconds(100), seconds(10))]);
+    assert_eq!(candidate.asked[0].sent, seconds(100) + millis(10));
+}
+
+#[test]
+fn without_a_token_nothing_is_sent_and_it_is_asked_for_with_pauses() {
+    for (answer, class) in [
+        (Ok((400, br#"{"error":"invalid_request"}"#.to_vec())), ProblemClass::Refused),
+        (Ok((410, Vec::new())), ProblemClass::Unavailable),
+        (Ok((200, b"<html>".to_vec())), ProblemClass::Nonsense),
+        (
+            Err(Failure { kind: FailureKind::Connect, detail: String::new() }),
+            ProblemClass::Unreachable,
+        ),
+    ] {
+        let mut candidate = with_identity(move |_| answer.clone());
+        let told = go_on(&mut candidate, seconds(60), |o, _| panic!("sent: {o:?}"));
+        assert!(told.iter().all(|report| report.problems[0].class == class), "{told:?}");
+        assert!((2..=30).contains(&candidate.fetches.len()), "{}", candidate.fetches.len());
+        // It goes on as soon as there is one.
+        candidate.identity = Box::new(|_| token(3600));
+        candidate.now += seconds(10);
+        candidate.lead();
+    }
+}
+
+#[test]
+fn a_leader_renews_its_token_in_between_and_leads_on() {
+    let mut candidate = with_identity(|_| token(1200));
+    candidate.lead();
+    candidate.fetches.clear();
+    let told = go_on(&mut candidate, seconds(7200), available);
+    assert_eq!(told, []);
+    // Five minutes before the end of each: every fifteen minutes.
+    assert_eq!(candidate.fetches.len(), 7, "{:?}", candidate.fetches);
+    for (_, timeout) in &candidate.fetches {
+        assert!((millis(500)..=seconds(4)).contains(timeout), "{timeout:?}");
+    }
+}
+
+#[test]
+fn a_token_that_cannot_be_renewed_is_a_problem_and_no_loss_while_the_old_one_is_good() {
+    for failing in
+        [Ok((503, Vec::new())), Err(Failure { kind: FailureKind::Timeout, detail: String::new() })]
+    {
+        // It is to be renewed at second 1300, and good until 1600.
+        let mut candidate = with_identity(move |at| match at.as_secs() {
+            200..1500 => failing.clone(),
+            _ => token(1500),
+        });
+        candidate.lead();
+        let told = go_on(&mut candidate, seconds(1500), available);
+        assert!(!told.is_empty(), "it is told");
+        assert!(told.iter().all(|report| report.ending.is_none()), "{told:?}");
+    }
+}
+
+#[test]
+fn a_token_that_could_not_be_renewed_is_asked_for_anew_when_it_ends() {
+    for seed in 0..50 {
+        let mut candidate = with_identity(move |_| token(60 + seed / 2));
+        candidate.chance = Counter(seed);
+        candidate.lead();
+        let ends = candidate.fetches[0].0 + seconds(60 + seed / 2);
+        candidate.identity = Box::new(move |at| match at < ends {
+            true => Err(Failure { kind: FailureKind::Timeout, detail: String::new() }),
+            false => token(3600),
+        });
+        let told = go_on(&mut candidate, seconds(140), available);
+        assert!(told.iter().all(|report| report.ending.is_none()), "{seed}: {told:?}");
+        // With the first renewal after that.
+        let after: Vec<_> = candidate.fetches.iter().filter(|(at, _)| *at >= ends).collect();
+        assert!(matches!(after[..], [(at, _)] if *at <= ends + seconds(6)), "{seed}: {after:?}");
+    }
+}
+
+#[test]
+fn a_token_that_is_asked_for_early_takes_no_time_from_an_order_to_hand_over() {
+    // It is to be renewed at second 130, which takes longer than there is time, and good until 160.
+    let mut candidate = with_identity(|at| match at.as_secs() {
+        ..130 => token(60),
+        _ => Err(Failure { kind: FailureKind::Timeout, detail: String::new() }),
+    });
+    candidate.lead();
+    go_on(&mut candidate, seconds(30), available);
+    candidate.slow = Some(("renew lease", millis(2_600)));
+    let mut event = Some(Event::HandOver("there".into()));
+    let mut looks = Vec::new();
+    while candidate.now < seconds(155) {
+        let began = candidate.now;
+        let report = candidate.step(event.take(), available);
+        candidate.now = candidate.now.max(began + report.again_in);
+        let asked = candidate.asked.iter().filter(|a| a.operation.name() == "read announcement");
+        looks.extend(asked.map(|asked| asked.timeout));
+    }
+    // As long as a request may take that two tries of a renewal still follow.
+    assert!(looks.len() > 3 && looks.iter().any(|timeout| *timeout > millis(2_900)), "{looks:?}");
+}
+
+#[test]
+fn a_leader_whose_token_is_over_ends_in_time_and_comes_back() {
+    let mut candidate = with_identity(|at| match at.as_secs() {
+        200..1200 => Ok((503, Vec::new())),
+        _ => token(600),
+    });
+    candidate.lead();
+    let told = go_on(&mut candidate, seconds(700), available);
+    let ended: Vec<_> = told.iter().filter_map(|report| report.ending).collect();
+    assert_eq!(ended.len(), 1, "{told:?}");
+    assert_eq!(ended[0].reason, EndingReason::ValidityEnded);
+    go_on(&mut candidate, seconds(500), available);
+    candidate.lead();
+}
+
+#[test]
+fn a_token_that_the_service_refuses_is_asked_for_anew() {
+    let mut candidate = with_identity(|_| token(3600));
+    candidate.lead();
+    assert_eq!(go_on(&mut candidate, seconds(60), available), []);
+    let mut first = true;
+    let report = candidate.step(None, |o, at| match std::mem::take(&mut first) {
+        true => refusal(o, at, 401, "InvalidAuthenticationInfo"),
+        false => available(o, at),
+    });
+    assert!(report.renewed, "{report:?}");
+    assert_eq!(candidate.verbs(), ["renew lease", "renew lease"]);
+    assert_eq!(candidate.fetches.len(), 2);
+    // One that is refused at once is not asked for again and again.
+    let mut young = with_identity(|_| token(3600));
+    let refuse = |o: &Operation, at| refusal(o, at, 401, "InvalidAuthenticationInfo");
+    go_on(&mut young, seconds(60), refuse);
+    assert!((2..=3).contains(&young.fetches.len()), "{:?}", young.fetches);
+}
+
+#[test]
+fn a_turn_that_is_claimed_does_not_wait_for_a_token() {
+    let mut candidate = Candidate::new(&[NO_STRING, ACCOUNT, (variable::EVERY, "10s")]);
+    candidate.identity = Box::new(|_| token(20));
+    candidate.lead();
+    // Each renewal of the token takes as long as it may.
+    candidate.identity =
+        Box::new(|_| Err(Failure { kind: FailureKind::Timeout, detail: String::new() }));
+    let mut turns = 0;
+    for _ in 0..20 {
+        let before = candidate.fetches.len();
+        let report = candidate.step(None, available);
+        if report.run.is_some() {
+            turns += 1;
+            let claim = candidate.asked.iter().rposition(|a| a.operation.name() == "write record");
+            let claimed = candidate.asked[claim.unwrap()].sent;
+            assert!(candidate.fetches[before..].iter().all(|(at, _)| *at < claimed), "{report:?}");
+        }
+        candidate.now += report.again_in;
+        if report.ending.is_some() {
+            break;
+        }
+    }
+    assert!(turns > 0, "a turn was claimed");
+    assert!(!candidate.fetches.is_empty());
+}
+
+#[test]
+fn the_end_of_a_leader_without_a_token_is_waited_for_and_not_asked_for() {
+    for seed in 0..100 {
+        let mut candidate = with_identity(|at| match at.as_secs() {
+            0..110 => token(40),
+            _ => Ok((503, Vec::new())),
+        });
+        candidate.chance = Counter(seed);
+        candidate.lead();
+        let told = go_on(&mut candidate, seconds(80), available);
+        assert!(told.iter().any(|report| report.ending.is_some()), "{told:?}");
+    }
+}
+
+const KEYS: [(&str, &str); 4] =
+    [NO_STRING, ACCOUNT, (variable::KEY, "a2V5b25l"), (variable::SECOND_KEY, "a2V5dHdv")];
+
+#[test]
+fn the_second_key_is_used_when_the_first_is_refused() {
+    let mut candidate = Candidate::new(&KEYS);
+    candidate.lead();
+    for round in 0..6 {
+        candidate.now += seconds(4);
+        let mut first = true;
+        let report = candidate.step(None, |o, at| match std::mem::take(&mut first) {
+            true => refusal(o, at, 403, "AuthenticationFailed"),
+            false => available(o, at),
+        });
+        assert!(report.renewed, "{report:?}");
+        assert_eq!(candidate.verbs(), ["renew lease", "renew lease"]);
+        // The same problem is reported once a minute.
+        let told: Vec<_> = report.problems.iter().map(|problem| &problem.detail[..5]).collect();
+        let expected: &[&str] = [&["key 1"][..], &["key 2"], &[]][round.min(2)];
+        assert_eq!(told, expected);
+        let next = candidate.step(None, available);
+        assert!(next.problems.is_empty());
+    }
+}
+
+#[test]
+fn two_keys_that_are_refused_are_tried_in_turn_and_with_pauses() {
+    let mut candidate = Candidate::new(&KEYS);
+    let mut sent = 0;
+    let told = go_on(&mut candidate, seconds(60), |o, at| {
+        sent += 1;
+        refusal(o, at, 403, "AuthenticationFailed")
+    });
+    assert!(told.iter().all(|report| report.problems[0].class == ProblemClass::Refused));
+    assert!((10..=40).contains(&sent), "{sent}");
+}
+
+/// Variables, and one file that can change.
+struct Place {
+    variables: Vec<(&'static str, &'static str)>,
+    file: Rc<RefCell<Result<&'static str, Unreadable>>>,
+}
+
+impl Environment for &Place {
+    fn variable(&self, name: &str) -> Option<String> {
+        self.variables.iter().find(|(n, _)| *n == name).map(|(_, value)| value.to_string())
+    }
+
+    fn file(&self, _path: &str) -> Result<Secret, Unreadable> {
+        self.file.borrow().map(Secret::from)
+    }
+}
+
+#[test]
+fn a_file_that_is_just_being_replaced_is_what_it_was() {
+    let place = Place {
+        variables: vec![
+            (variable::ELECTION, "leases/leader"),
+            ACCOUNT,
+            ("AZURE_STORAGE_KEY_FILE", "/run/key"),
+        ],
+        file: Rc::new(RefCell::new(Ok("a2V5b25l\n"))),
+    };
+    let date = instant(seconds(1));
+    let read = |state: Option<&[u8]>| Settings::read_on(&place, state);
+    let signed = |settings: &Settings| {
+        let operation = Operation::Read { lease: None };
+        let ask = Ask { operation, timeout: seconds(3), pass: Pass::Own };
+        ask.request(settings, date).headers
+    };
+    let (settings, complaints) = read(None).unwrap();
+    assert_eq!(complaints, []);
+    let before = signed(&settings);
+    let mut chance = Counter(7);
+    let mut step = Step::begin(&settings, None, seconds(1), None, &mut chance);
+    let Todo::Send(_) = step.next(seconds(1)) else { panic!("it looks") };
+    step.answered(
+        seconds(1),
+        seconds(1),
+        date,
+        available(&Operation::Read { lease: None }, seconds(1)),
+        &mut chance,
+    );
+    let Todo::Send(_) = step.next(seconds(1)) else { panic!("it acquires") };
+    step.answered(seconds(1), seconds(1), date, failure(FailureKind::Timeout), &mut chance);
+    let state = loop {
+        match step.next(seconds(2)) {
+            Todo::Rest(report) => break report.state,
+            _ => step.answered(
+                seconds(2),
+                seconds(2),
+                date,
+                failure(FailureKind::Timeout),
+                &mut chance,
+            ),
+        }
+    };
+    for wrong in [Err(Unreadable::Missing), Ok(""), Ok("not base64!")] {
+        *place.file.borrow_mut() = wrong;
+        assert!(read(None).is_err(), "{wrong:?}");
+        let (settings, complaints) = read(Some(&state)).unwrap();
+        assert_eq!(signed(&settings), before, "{wrong:?}");
+        assert_eq!(complaints.len(), 1, "{complaints:?}");
+        let mut step = Step::begin(&settings, Some(&state), seconds(3), None, &mut chance);
+        step.complain(&complaints, seconds(3));
+        let report = loop {
+            match step.next(seconds(3)) {
+                Todo::Rest(report) => break report,
+                _ => step.answered(
+                    seconds(3),
+                    seconds(3),
+                    date,
+                    failure(FailureKind::Timeout),
+                    &mut chance,
+                ),
+            }
+        };
+        let told = &report.problems[0].detail;
+        assert!(told.contains("What was read before is used"), "{told}");
+        assert!(Settings::read_on(&place, Some(&report.state)).is_ok(), "and is kept in mind");
+    }
+    *place.file.borrow_mut() = Ok("\u{feff}a2V5dHdv");
+    let (settings, complaints) = read(Some(&state)).unwrap();
+    assert_eq!(complaints, []);
+    assert_ne!(signed(&settings), before, "the new one is used");
+}

@@ -1,0 +1,201 @@
+//! Files that are replaced, and steps that cannot be made.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use super::*;
+use crate::{Environment, Unreadable};
+use tenure_azure::secret::Secret;
+
+/// Variables, and files by their paths.
+struct Place {
+    variables: Vec<(&'static str, &'static str)>,
+    files: Rc<RefCell<BTreeMap<&'static str, &'static str>>>,
+}
+
+impl Environment for &Place {
+    fn variable(&self, name: &str) -> Option<String> {
+        let all = [(variable::ELECTION, "leases/leader"), (variable::NAME, "here")];
+        let mut all = all.iter().chain(&self.variables);
+        all.find(|(n, _)| *n == name).map(|(_, value)| value.to_string())
+    }
+
+    fn file(&self, path: &str) -> Result<Secret, Unreadable> {
+        let files = self.files.borrow();
+        files.get(path).map(|text| Secret::from(*text)).ok_or(Unreadable::Missing)
+    }
+}
+
+impl Place {
+    fn new(variables: &[(&'static str, &'static str)]) -> Self {
+        Self { variables: variables.to_vec(), files: Rc::default() }
+    }
+
+    fn write(&self, path: &'static str, text: &'static str) {
+        self.files.borrow_mut().insert(path, text);
+    }
+
+    /// One step, as the component makes it.
+    fn step(
+        &self,
+        state: Option<&[u8]>,
+        now: Moment,
+        event: Option<Event>,
+        service: impl Fn(&Operation, Moment) -> Reply,
+    ) -> (Report, Vec<&'static str>) {
+        let mut chance = Counter(now.as_secs());
+        let (settings, complaints) = match Settings::read_on(self, state) {
+            Ok(read) => read,
+            Err(complaints) => return (Report::undone(state, event, &complaints), Vec::new()),
+        };
+        let mut step = Step::begin(&settings, state, now, event, &mut chance);
+        step.complain(&complaints, now);
+        let mut asked = Vec::new();
+        loop {
+            match step.next(now) {
+                Todo::Rest(report) => return (*report, asked),
+                Todo::Fetch(_) => panic!("no token is needed"),
+                Todo::Send(ask) => {
+                    asked.push(ask.operation.name());
+                    let reply = service(&ask.operation, now);
+                    step.answered(now, now, instant(now), reply, &mut chance);
+                }
+            }
+        }
+    }
+}
+
+const ACCOUNT: (&str, &str) = (variable::ACCOUNT, "tenure");
+const STRING_FILE: (&str, &str) = ("AZURE_STORAGE_CONNECTION_STRING_FILE", "/run/string");
+const GOOD: &str = "AccountName=tenure;AccountKey=a2V5b25l";
+
+/// Each of them alone is good, and the settings as a whole are not.
+#[test]
+fn files_that_fit_together_no_more_are_what_they_were_and_the_leader_leads_on() {
+    let other = "AccountName=another;AccountKey=a2V5b25l";
+    let place = Place::new(&[ACCOUNT, STRING_FILE, (variable::EVERY, "5s")]);
+    place.write("/run/string", GOOD);
+    let (mut report, _) = place.step(None, seconds(100), None, available);
+    assert!(matches!(report.role, Role::Leading(_)), "{report:?}");
+    let mut now = seconds(104);
+    let mut ran = 0;
+    place.write("/run/string", other);
+    for _ in 0..60 {
+        let event = (ran > 0).then_some(Event::TurnEnded(Outcome::Succeeded));
+        let (next, _) = place.step(Some(&report.state), now, event, available);
+        assert!(matches!(next.role, Role::Leading(_)), "at {now:?}: {next:?}");
+        ran += u32::from(next.run.is_some());
+        for problem in &next.problems {
+            assert_eq!(problem.class, ProblemClass::Configuration);
+            assert!(problem.detail.contains("AZURE_STORAGE_ACCOUNT"), "{problem:?}");
+            assert!(problem.detail.contains("What was read before is used"), "{problem:?}");
+        }
+        now += next.again_in.max(millis(10));
+        report = next;
+    }
+    assert!(ran > 5 && now > seconds(130), "{ran} turns");
+    place.write("/run/string", "AccountName=tenure;AccountKey=a2V5dHdv");
+    let (next, _) = place.step(Some(&report.state), now + seconds(61), None, available);
+    assert_eq!(next.problems, []);
+}
+
+#[test]
+fn the_files_are_what_they_were_all_or_none() {
+    let place = Place::new(&[
+        ACCOUNT,
+        ("AZURE_STORAGE_KEY_FILE", "/run/one"),
+        ("TENURE_SECOND_KEY_FILE", "/run/two"),
+    ]);
+    let signed = |settings: &Settings| {
+        [tenure_azure::credential::Pass::Own, tenure_azure::credential::Pass::SecondKey].map(
+            |pass| {
+                let operation = Operation::Read { lease: None };
+                let ask = Ask { operation, timeout: seconds(3), pass };
+                ask.request(settings, instant(seconds(1))).headers
+            },
+        )
+    };
+    place.write("/run/one", "a2V5b25l");
+    place.write("/run/two", "a2V5dHdv");
+    let before = signed(&Settings::read_on(&place, None).unwrap().0);
+    let (report, _) = place.step(None, seconds(100), None, available);
+    // Two that belong together are being replaced: the first is not there yet.
+    place.files.borrow_mut().remove("/run/one");
+    place.write("/run/two", "bmV3a2V5");
+    let (settings, complaints) = Settings::read_on(&place, Some(&report.state)).unwrap();
+    assert_eq!(complaints.len(), 1, "{complaints:?}");
+    assert_eq!(signed(&settings), before);
+    place.write("/run/one", "bmV3b25l");
+    let (settings, complaints) = Settings::read_on(&place, Some(&report.state)).unwrap();
+    assert_eq!(complaints, []);
+    assert!(signed(&settings).iter().zip(&before).all(|(now, before)| now != before));
+}
+
+/// Whoever begins while the files are bad has nothing to remember.
+#[test]
+fn a_step_that_cannot_be_made_keeps_its_event() {
+    let place = Place::new(&[ACCOUNT, STRING_FILE]);
+    let (report, _) = place.step(None, seconds(100), Some(Event::Pause), available);
+    assert_eq!(report.problems[0].class, ProblemClass::Configuration);
+    // Called early, for other events, and by the clock.
+    let (report, _) = place.step(Some(&report.state), seconds(101), Some(Event::Resume), available);
+    let (report, _) = place.step(Some(&report.state), seconds(102), Some(Event::Pause), available);
+    let (mut report, _) = place.step(Some(&report.state), seconds(103), None, available);
+    place.write("/run/string", GOOD);
+    for second in 104..120 {
+        let (next, asked) = place.step(Some(&report.state), seconds(second), None, available);
+        assert!(!asked.contains(&"acquire lease"), "paused, and yet it contends");
+        report = next;
+    }
+    let event = Some(Event::Resume);
+    let (mut report, _) = place.step(Some(&report.state), seconds(120), event, available);
+    for second in 121..130 {
+        report = place.step(Some(&report.state), seconds(second), None, available).0;
+    }
+    assert!(matches!(report.role, Role::Leading(_)), "{report:?}");
+}
+
+#[test]
+fn one_that_never_made_a_step_leaves_at_once() {
+    let place = Place::new(&[ACCOUNT, STRING_FILE]);
+    let (report, _) = place.step(None, seconds(100), None, available);
+    assert_eq!(report.role, Role::Undecided);
+    let event = Some(Event::Leave(None));
+    let (report, _) = place.step(Some(&report.state), seconds(101), event, available);
+    assert_eq!(report.role, Role::Left);
+}
+
+/// A host that repeats its wish to leave does not tell the end of the turn again.
+#[test]
+fn a_wish_to_leave_that_is_repeated_does_not_lose_the_outcome_of_the_turn() {
+    let mut candidate = Candidate::new(&[(variable::EVERY, "5s")]);
+    let mut report = candidate.lead();
+    for _ in 0..10 {
+        if report.run.is_some() {
+            break;
+        }
+        candidate.now += seconds(1);
+        report = candidate.step(None, available);
+    }
+    assert!(report.run.is_some(), "{report:?}");
+    for outcome in [Some(Outcome::Succeeded), None] {
+        let event = Some(Event::Leave(outcome));
+        candidate.state = Some(Report::undone(candidate.state.as_deref(), event, &[]).state);
+    }
+    candidate.step(None, available);
+    assert_eq!(candidate.verbs(), ["write record", "release lease"]);
+    let finished = written(&candidate.asked[0]).finished;
+    assert_eq!(finished.map(|finished| finished.outcome), Some(Outcome::Succeeded));
+}
+
+#[test]
+fn many_events_of_steps_that_cannot_be_made_take_no_endless_room() {
+    let place = Place::new(&[ACCOUNT, STRING_FILE]);
+    let mut state = None;
+    for second in 0..10_000 {
+        let event = if second % 2 == 0 { Event::Pause } else { Event::Resume };
+        let (report, _) = place.step(state.as_deref(), seconds(second), Some(event), available);
+        state = Some(report.state);
+    }
+    assert!(state.unwrap().len() < 4_096);
+}

@@ -1,0 +1,664 @@
+//! Handing over: a leader and its successor, before one small service.
+
+mod orders;
+
+use super::*;
+use tenure_azure::name::SideBlob;
+
+/// A blob, what is beside it, and who holds its lease.
+#[derive(Default)]
+pub(super) struct Service {
+    pub holder: Option<LeaseId>,
+    pub record: Metadata,
+    version: u32,
+    pub successor: Option<(Metadata, Moment)>,
+    /// The tag of what stands there.
+    word: u32,
+    /// For how long it was acquired last.
+    seconds: u32,
+    /// Each id that ever held the lease, in order.
+    pub held: Vec<LeaseId>,
+    /// Nothing may be written beside the blob.
+    pub forbids_side_blobs: bool,
+    reads_announcements: u32,
+    /// So many looks of a successor are answered that the service is busy.
+    busy: u32,
+    /// The same of looks without a lease id.
+    busy_for_followers: u32,
+    /// No change of the lease arrives.
+    loses_changes: bool,
+    /// The leader cannot see who stands beside the blob.
+    pub hides_announcements: bool,
+    /// A lease ends when it is not renewed.
+    pub expires: bool,
+    until: Moment,
+}
+
+impl Service {
+    fn hold(&mut self, lease: LeaseId) {
+        self.holder = Some(lease);
+        self.held.push(lease);
+    }
+
+    pub fn serve(&mut self, operation: &Operation, at: Moment) -> Reply {
+        if self.expires && at > self.until {
+            self.holder = None;
+        }
+        let reply = self.answer(operation, at);
+        let held = matches!(operation, Operation::Acquire { .. } | Operation::Renew { .. });
+        if held && reply.as_ref().is_ok_and(|answer| answer.status < 300) {
+            self.until = at + Duration::from_secs(self.seconds.into());
+        }
+        reply
+    }
+
+    fn answer(&mut self, operation: &Operation, at: Moment) -> Reply {
+        let version = format!("\"{}\"", self.version);
+        let etag = ("etag", version.as_str());
+        let mismatch = |o| refusal(o, at, 412, "LeaseIdMismatchWithBlobOperation");
+        match operation {
+            Operation::Read { lease: Some(_) } if self.busy > 0 => {
+                self.busy -= 1;
+                refusal(operation, at, 503, "ServerBusy")
+            }
+            Operation::Read { lease: None } if self.busy_for_followers > 0 => {
+                self.busy_for_followers -= 1;
+                refusal(operation, at, 503, "ServerBusy")
+            }
+            Operation::Read { lease: Some(lease) } if self.holder != Some(*lease) => {
+                mismatch(operation)
+            }
+            Operation::Read { .. } => {
+                let state = if self.holder.is_some() { "leased" } else { "available" };
+                look(operation, at, state, etag, &self.record, at)
+            }
+            Operation::Acquire { lease, seconds, .. } if self.holder == Some(*lease) => {
+                self.seconds = *seconds;
+                answer(operation, at, 201, &[("x-ms-lease-id", &lease.to_string()), etag])
+            }
+            Operation::Acquire { .. } if self.holder.is_some() => {
+                refusal(operation, at, 409, "LeaseAlreadyPresent")
+            }
+            Operation::Acquire { lease, seconds, .. } => {
+                self.seconds = *seconds;
+                self.hold(*lease);
+                answer(operation, at, 201, &[("x-ms-lease-id", &lease.to_string()), etag])
+            }
+            Operation::Renew { lease } if self.holder == Some(*lease) => {
+                answer(operation, at, 200, &[("x-ms-lease-id", &lease.to_string()), etag])
+            }
+            Operation::Change { .. } if self.loses_changes => failure(FailureKind::Reset),
+            Operation::Change { lease, to } if self.holder == Some(*lease) => {
+                self.hold(*to);
+                answer(operation, at, 200, &[("x-ms-lease-id", &to.to_string()), etag])
+            }
+            Operation::Release { lease } if self.holder == Some(*lease) => {
+                self.holder = None;
+                answer(operation, at, 200, &[etag])
+            }
+            Operation::WriteMetadata { lease, if_match, metadata }
+                if self.holder == Some(*lease) && if_match.0 == version =>
+            {
+                self.record = metadata.clone();
+                self.version += 1;
+                answer(operation, at, 200, &[("etag", &format!("\"{}\"", self.version))])
+            }
+            Operation::ReadSideBlob(_) if self.hides_announcements => {
+                refusal(operation, at, 503, "ServerBusy")
+            }
+            Operation::ReadSideBlob(SideBlob::Successor) => {
+                self.reads_announcements += 1;
+                match &self.successor {
+                    Some((metadata, when)) => {
+                        let tag = format!("\"h{}\"", self.word);
+                        look(operation, at, "available", ("etag", &tag), metadata, *when)
+                    }
+                    None => refusal(operation, at, 404, "BlobNotFound"),
+                }
+            }
+            Operation::WriteSideBlob { .. } if self.forbids_side_blobs => {
+                refusal(operation, at, 403, "AuthorizationPermissionMismatch")
+            }
+            Operation::WriteSideBlob { over, .. }
+                if over.as_ref().is_none_or(|tag| tag.0 != "*")
+                    && over.as_ref().map(|tag| tag.0.clone())
+                        != self.successor.as_ref().map(|_| format!("\"h{}\"", self.word)) =>
+            {
+                refusal(operation, at, 412, "ConditionNotMet")
+            }
+            Operation::WriteSideBlob { blob: SideBlob::Successor, metadata, .. } => {
+                self.successor = Some((metadata.clone(), at));
+                self.word += 1;
+                answer(operation, at, 201, &[("etag", &format!("\"h{}\"", self.word))])
+            }
+            other => refusal(other, at, 409, "LeaseIdMismatchWithLeaseOperation"),
+        }
+    }
+}
+
+fn look(
+    operation: &Operation,
+    at: Moment,
+    state: &str,
+    etag: (&'static str, &str),
+    metadata: &Metadata,
+    modified: Moment,
+) -> Reply {
+    let names: Vec<String> = metadata.iter().map(|(name, _)| format!("x-ms-meta-{name}")).collect();
+    let modified = tenure_azure::http_date::format(instant(modified));
+    let mut headers = vec![
+        etag,
+        ("x-ms-lease-state", state),
+        ("content-length", "0"),
+        ("last-modified", modified.as_str()),
+    ];
+    headers.extend(names.iter().map(String::as_str).zip(metadata.iter().map(|(_, value)| value)));
+    answer(operation, at, 200, &headers)
+}
+
+pub(super) fn named(name: &'static str, more: &[(&str, &'static str)]) -> Candidate {
+    let mut variables = vec![(variable::NAME, name)];
+    variables.extend(more.iter().map(|(name, value)| (*name, *value)));
+    Candidate::new(&variables.iter().map(|(n, v)| (*n, *v)).collect::<Vec<_>>())
+}
+
+/// Candidates of one election, in one virtual time.
+struct Scene {
+    service: Service,
+    candidates: Vec<(Candidate, Moment, Role)>,
+    endings: Vec<(String, Ending)>,
+    problems: Vec<(String, Problem)>,
+    steps: u32,
+}
+
+impl Scene {
+    /// The first one leads.
+    fn new(candidates: Vec<Candidate>) -> Self {
+        let begin = candidates[0].now;
+        let candidates = (1..).zip(candidates).map(|(seed, mut candidate)| {
+            candidate.chance = Counter(seed);
+            (candidate, begin, Role::Undecided)
+        });
+        let candidates = candidates.collect();
+        let service = Service::default();
+        let mut scene =
+            Self { service, candidates, endings: Vec::new(), problems: Vec::new(), steps: 0 };
+        scene.service.record = incumbent(9);
+        scene.run(seconds(8));
+        assert_eq!(scene.leader().as_deref(), Some("first"));
+        scene
+    }
+
+    fn now(&self) -> Moment {
+        self.candidates.iter().map(|(candidate, ..)| candidate.now).max().unwrap_or_default()
+    }
+
+    fn leader(&self) -> Option<String> {
+        let mut leading = self.candidates.iter().filter(|(.., s)| matches!(s, Role::Leading(_)));
+        let name = leading.next().map(|(candidate, ..)| candidate.settings.name.clone());
+        assert!(leading.next().is_none(), "two lead");
+        name
+    }
+
+    fn step(&mut self, index: usize, event: Option<Event>) -> Report {
+        self.steps += 1;
+        let now = self.now();
+        let (candidate, next, role) = &mut self.candidates[index];
+        candidate.now = now;
+        let service = &mut self.service;
+        let report = candidate.step(event, |operation, at| service.serve(operation, at));
+        let name = candidate.settings.name.clone();
+        *next = now + report.again_in;
+        *role = report.role.clone();
+        self.endings.extend(report.ending.map(|ending| (name.clone(), ending)));
+        self.problems.extend(report.problems.iter().map(|problem| (name.clone(), problem.clone())));
+        report
+    }
+
+    /// Steps whoever is due, for so long.
+    fn run(&mut self, span: Duration) {
+        let end = self.now() + span;
+        let most = self.steps + 20_000;
+        loop {
+            assert!(self.steps < most, "steps without end");
+            let next = (0..self.candidates.len()).min_by_key(|index| self.candidates[*index].1);
+            let index = next.unwrap();
+            let due = self.candidates[index].1;
+            if due > end {
+                self.candidates.iter_mut().for_each(|(candidate, ..)| candidate.now = end);
+                return;
+            }
+            let now = self.now().max(due);
+            self.candidates.iter_mut().for_each(|(candidate, ..)| candidate.now = now);
+            self.step(index, None);
+        }
+    }
+
+    fn hand_over(&mut self, to: &str) -> Report {
+        self.step(0, Some(Event::HandOver(to.into())))
+    }
+}
+
+fn scene(names: [&'static str; 3]) -> Scene {
+    let [first, second, third] = names;
+    Scene::new(vec![named(first, &[]), named(second, &[]), named(third, &[])])
+}
+
+#[test]
+fn the_successor_leads_and_the_lease_was_never_free() {
+    let mut scene = scene(["first", "second", "third"]);
+    scene.hand_over("third");
+    scene.run(seconds(8));
+    assert_eq!(scene.leader().as_deref(), Some("third"));
+    assert_eq!(scene.service.held.len(), 2);
+    let [(name, ending)] = &scene.endings[..] else { panic!("{:?}", scene.endings) };
+    assert_eq!((name.as_str(), ending.reason), ("first", EndingReason::HandedOver));
+    let record = Record::read(&scene.service.record).unwrap().unwrap();
+    assert_eq!((record.leader.as_str(), record.successor), ("third", None));
+    assert!(record.term > ending.term);
+    let earlier: Vec<_> = record.history.leaders().iter().map(|l| l.name.as_str()).collect();
+    assert_eq!((earlier, record.changes), (vec!["first", "there"], 2));
+    // And back again.
+    scene.candidates.swap(0, 2);
+    scene.hand_over("first");
+    scene.run(seconds(8));
+    assert_eq!(scene.leader().as_deref(), Some("first"));
+}
+
+#[test]
+fn without_a_successor_the_leader_goes_on_and_tells_why() {
+    let mut scene = scene(["first", "second", "third"]);
+    scene.hand_over("nobody");
+    scene.run(seconds(30));
+    assert_eq!(scene.leader().as_deref(), Some("first"));
+    let [(name, problem)] = &scene.problems[..] else { panic!("{:?}", scene.problems) };
+    assert_eq!(name, "first");
+    assert!(problem.detail.contains("\"nobody\"") && problem.detail.contains("announced itself"));
+    let record = Record::read(&scene.service.record).unwrap().unwrap();
+    assert_eq!(record.successor, None);
+}
+
+#[test]
+fn a_successor_that_may_not_write_beside_the_blob_does_not_harm() {
+    let mut scene = scene(["first", "second", "third"]);
+    scene.service.forbids_side_blobs = true;
+    scene.hand_over("second");
+    scene.run(seconds(40));
+    assert_eq!(scene.leader().as_deref(), Some("first"));
+    assert!(scene.problems.iter().any(|(name, _)| name == "first"), "{:?}", scene.problems);
+}
+
+#[test]
+fn a_paused_candidate_is_no_successor() {
+    let mut scene = scene(["first", "second", "third"]);
+    scene.step(1, Some(Event::Pause));
+    scene.hand_over("second");
+    scene.run(seconds(30));
+    assert_eq!(scene.leader().as_deref(), Some("first"));
+}
+
+#[test]
+fn of_two_of_one_name_one_leads() {
+    let mut scene = scene(["first", "twin", "twin"]);
+    scene.hand_over("twin");
+    scene.run(seconds(10));
+    assert_eq!(scene.leader().as_deref(), Some("twin"));
+    assert_eq!(scene.service.held.len(), 2);
+}
+
+#[test]
+fn the_lease_is_given_away_only_when_the_work_was_seen_stopped() {
+    let every = [(variable::EVERY, "1s")];
+    let mut scene = Scene::new(vec![named("first", &every), named("second", &every)]);
+    let turn = |scene: &Scene| scene.candidates[0].0.state.clone();
+    assert!(turn(&scene).is_some());
+    scene.hand_over("second");
+    scene.run(seconds(8));
+    // A turn was claimed in the first steps, and its end was never told.
+    assert_eq!(scene.leader().as_deref(), Some("first"));
+    let report = scene.step(0, None);
+    assert!(report.wind_down, "{report:?}");
+    let report = scene.step(0, Some(Event::TurnEnded(Outcome::CutOff)));
+    assert_eq!(report.ending.map(|ending| ending.reason), Some(EndingReason::HandedOver));
+    let verbs = scene.candidates[0].0.verbs();
+    assert_eq!(verbs, ["write record", "change lease"]);
+    scene.run(seconds(2));
+    assert_eq!(scene.leader().as_deref(), Some("second"));
+}
+
+#[test]
+fn a_successor_whose_leader_goes_on_follows_again() {
+    let every = [(variable::EVERY, "1s")];
+    let mut scene = Scene::new(vec![named("first", &every), named("second", &every)]);
+    scene.hand_over("second");
+    // The turn never ends.
+    scene.run(seconds(120));
+    assert_eq!(scene.leader().as_deref(), Some("first"));
+    let told = scene.problems.iter().any(|(_, t)| t.detail.contains("did not end in time"));
+    assert!(told, "{:?}", scene.problems);
+    let (second, ..) = &scene.candidates[1];
+    assert_eq!(second.asked[0].operation, Operation::Read { lease: None });
+}
+
+#[test]
+fn a_leader_makes_way_for_a_higher_priority_after_a_minute() {
+    let first = named("first", &[(variable::PRIORITY, "1")]);
+    let second = named("second", &[(variable::PRIORITY, "5")]);
+    let third = named("third", &[(variable::PRIORITY, "3")]);
+    let mut scene = Scene::new(vec![first, third, second]);
+    scene.run(seconds(40));
+    assert_eq!(scene.leader().as_deref(), Some("first"));
+    scene.run(seconds(70));
+    assert_eq!(scene.leader().as_deref(), Some("second"));
+    // The highest leads, and there it stays.
+    scene.run(seconds(300));
+    assert_eq!(scene.leader().as_deref(), Some("second"));
+    assert_eq!(scene.service.held.len(), 2);
+}
+
+#[test]
+fn without_priorities_nobody_looks_for_a_successor() {
+    let mut scene = scene(["first", "second", "third"]);
+    scene.run(seconds(300));
+    assert_eq!(scene.service.reads_announcements, 0);
+    let own = scene.hand_over("first");
+    assert_eq!(own.problems.len(), 1);
+}
+
+#[test]
+fn a_successor_that_was_named_without_result_comes_when_it_is_called_again() {
+    let every = [(variable::EVERY, "1s")];
+    let mut scene = Scene::new(vec![named("first", &every), named("second", &every)]);
+    scene.hand_over("second");
+    // The turn does not end in the 45 s that the leader gives it; then the order is repeated at once,
+    // and the successor has not seen that it was called off.
+    while !scene.problems.iter().any(|(_, problem)| problem.detail.contains("did not end in time"))
+    {
+        scene.run(millis(100));
+    }
+    scene.hand_over("second");
+    scene.run(seconds(20));
+    scene.step(0, Some(Event::TurnEnded(Outcome::CutOff)));
+    scene.run(seconds(3));
+    assert_eq!(scene.leader().as_deref(), Some("second"));
+}
+
+#[test]
+fn who_gives_its_leadership_up_already_does_not_hand_it_over() {
+    let every = [(variable::EVERY, "1s")];
+    let mut scene = Scene::new(vec![named("first", &every), named("second", &every)]);
+    scene.step(0, Some(Event::Pause));
+    let report = scene.hand_over("nobody");
+    assert!(report.problems[0].detail.contains("gives up its leadership already"), "{report:?}");
+    assert!(report.wind_down);
+}
+
+/// A leader whose turn runs, which hands over to the second, which stands there already.
+fn waiting_for_the_turn(more: &[(&str, &'static str)]) -> Scene {
+    let variables: Vec<_> = [(variable::EVERY, "1s")]
+        .into_iter()
+        .filter(|_| more.is_empty())
+        .chain(more.iter().copied())
+        .collect();
+    let names = ["first", "second", "third"];
+    let mut scene = Scene::new(names.map(|name| named(name, &variables)).into());
+    scene.hand_over("second");
+    // The successor hears of it when it looks.
+    for _ in 0..60 {
+        scene.run(millis(500));
+        if scene.step(0, None).wind_down {
+            return scene;
+        }
+    }
+    panic!("it never saw the successor: {:?}", scene.problems);
+}
+
+impl Scene {
+    fn turn_ends(&mut self, outcome: Outcome) -> Report {
+        self.step(0, Some(Event::TurnEnded(outcome)))
+    }
+}
+
+#[test]
+fn a_successor_that_was_paused_meanwhile_gives_the_lease_back_at_once() {
+    let mut scene = waiting_for_the_turn(&[]);
+    scene.step(1, Some(Event::Pause));
+    scene.turn_ends(Outcome::CutOff);
+    scene.run(seconds(10));
+    assert!(matches!(scene.leader().as_deref(), Some("first" | "third")), "{:?}", scene.leader());
+    let Role::Following(_) = scene.candidates[1].2 else { panic!("{:?}", scene.candidates[1].2) };
+}
+
+#[test]
+fn a_busy_service_does_not_make_a_successor_forget_its_lease() {
+    let mut scene = waiting_for_the_turn(&[]);
+    scene.service.busy = 3;
+    scene.run(seconds(3));
+    assert_eq!(scene.service.busy, 0);
+    scene.turn_ends(Outcome::CutOff);
+    scene.run(seconds(2));
+    assert_eq!(scene.leader().as_deref(), Some("second"));
+}
+
+#[test]
+fn a_successor_has_one_lease_id_in_a_term_however_often_it_is_called() {
+    let mut scene = waiting_for_the_turn(&[]);
+    // The handover fails: the turn does not end. Both have long forgotten it when the order is repeated.
+    scene.run(seconds(150));
+    assert_eq!(scene.leader().as_deref(), Some("first"));
+    scene.hand_over("second");
+    scene.run(seconds(6));
+    scene.turn_ends(Outcome::CutOff);
+    scene.run(seconds(2));
+    assert_eq!(scene.leader().as_deref(), Some("second"));
+}
+
+#[test]
+fn a_successor_that_began_anew_announces_itself_again() {
+    let mut scene = waiting_for_the_turn(&[]);
+    scene.candidates[1].0.state = None;
+    scene.candidates[1].0.chance = Counter(77);
+    // What its predecessor left is somebody else's until it is old.
+    scene.run(seconds(25));
+    scene.turn_ends(Outcome::CutOff);
+    scene.run(seconds(2));
+    assert_eq!(scene.leader().as_deref(), Some("second"));
+    assert_eq!(scene.service.held.len(), 2);
+}
+
+#[test]
+fn the_lease_is_not_given_to_a_successor_that_is_gone() {
+    let mut scene = waiting_for_the_turn(&[]);
+    scene.candidates.remove(1);
+    scene.run(seconds(20));
+    let report = scene.turn_ends(Outcome::CutOff);
+    assert_eq!(report.ending, None);
+    scene.run(seconds(40));
+    assert_eq!(scene.leader().as_deref(), Some("first"));
+    assert_eq!(scene.service.held.len(), 1);
+    let told = scene.problems.iter().any(|(_, t)| t.detail.contains("not handed over"));
+    assert!(told, "{:?}", scene.problems);
+}
+
+#[test]
+fn a_successor_that_leaves_takes_its_announcement_back() {
+    let mut scene = waiting_for_the_turn(&[]);
+    let report = scene.step(1, Some(Event::Leave(None)));
+    assert_eq!(report.role, Role::Left);
+    scene.run(seconds(1));
+    let report = scene.turn_ends(Outcome::CutOff);
+    assert_eq!(report.ending, None);
+    assert_eq!(scene.service.held.len(), 1);
+}
+
+#[test]
+fn a_successor_that_was_given_the_lease_when_it_leaves_releases_it() {
+    let mut scene = waiting_for_the_turn(&[]);
+    scene.turn_ends(Outcome::CutOff);
+    assert_eq!(scene.service.held.len(), 2);
+    let report = scene.step(1, Some(Event::Leave(None)));
+    assert_eq!((report.role, scene.service.holder), (Role::Left, None));
+}
+
+#[test]
+fn work_that_is_one_turn_is_handed_over_too() {
+    for outcome in [Outcome::CutOff, Outcome::Succeeded] {
+        let mut scene = waiting_for_the_turn(&[(variable::WHILE_LEADING, "true")]);
+        scene.turn_ends(outcome);
+        scene.run(seconds(2));
+        assert_eq!(scene.leader().as_deref(), Some("second"), "{outcome:?}");
+        assert_eq!(scene.service.held.len(), 2, "the lease was never free");
+        let (_, ending) = &scene.endings[0];
+        assert_eq!(ending.reason, EndingReason::HandedOver);
+    }
+}
+
+#[test]
+fn the_lease_is_not_given_to_a_successor_that_cannot_be_seen() {
+    let mut scene = waiting_for_the_turn(&[(variable::WHILE_LEADING, "true")]);
+    scene.service.hides_announcements = true;
+    scene.run(seconds(3));
+    let report = scene.turn_ends(Outcome::CutOff);
+    assert_eq!((report.ending, scene.service.held.len()), (None, 1));
+    // Nor does it lead on for ever without the work that was to last as long.
+    scene.run(seconds(60));
+    let (_, ending) = &scene.endings[0];
+    assert_eq!(ending.reason, EndingReason::Resigned);
+    assert!(matches!(scene.leader().as_deref(), Some("second" | "third")), "{:?}", scene.leader());
+}
+
+#[test]
+fn an_order_outlasts_the_longest_tenure_and_nobody_is_in_a_hurry() {
+    let first = named("first", &[(variable::MAX_TENURE, "60s")]);
+    let mut scene = Scene::new(vec![first, named("second", &[])]);
+    scene.run(seconds(48));
+    scene.hand_over("nobody");
+    let before = scene.steps;
+    scene.run(seconds(15));
+    assert!(scene.steps - before < 80, "{} steps", scene.steps - before);
+    assert_eq!(scene.leader().as_deref(), Some("first"));
+    scene.run(seconds(20));
+    assert_eq!(scene.leader().as_deref(), Some("second"), "it failed, so it rotates");
+}
+
+#[test]
+fn a_successor_sees_soon_that_another_one_leads() {
+    let mut scene = waiting_for_the_turn(&[]);
+    scene.candidates.remove(0);
+    scene.service.record =
+        Record { term: ORIGIN_SECONDS + 9_999, ..Record::read(&incumbent(9)).unwrap().unwrap() }
+            .write();
+    scene.service.holder = Some(scene.service.held[0]);
+    scene.run(seconds(5));
+    let Role::Following(Some(leader)) = &scene.candidates[0].2 else { panic!() };
+    assert_eq!(leader.name, "there");
+}
+
+#[test]
+fn a_wish_to_lead_does_not_displace_a_successor() {
+    let every = (variable::EVERY, "1s");
+    let first = named("first", &[(variable::PRIORITY, "1"), every]);
+    let third = named("third", &[(variable::PRIORITY, "5"), every]);
+    let mut scene = Scene::new(vec![first, named("second", &[every]), third]);
+    scene.hand_over("second");
+    // The work takes long enough for a wish of the third, which comes twice a minute.
+    for _ in 0..80 {
+        scene.run(millis(500));
+        let (word, _) = scene.service.successor.as_ref().expect("somebody stands there");
+        assert!(word.get("tenurelease").is_some(), "{word:?}");
+    }
+    scene.turn_ends(Outcome::CutOff);
+    scene.run(seconds(2));
+    assert_eq!(scene.leader().as_deref(), Some("second"));
+}
+
+#[test]
+fn a_successor_that_polls_often_finds_its_lease_too() {
+    let mut scene = waiting_for_the_turn(&[(variable::EVERY, "1s"), (variable::POLL, "500ms")]);
+    scene.step(1, Some(Event::Pause));
+    scene.run(seconds(2));
+    scene.turn_ends(Outcome::CutOff);
+    scene.run(seconds(5));
+    assert_eq!(scene.service.held[1..].len(), 2, "given to the successor, which gave it back");
+    assert!(scene.leader().is_some());
+}
+
+#[test]
+fn a_successor_that_polls_often_has_time_to_announce_itself() {
+    let variables = [(variable::POLL, "500ms")];
+    let mut scene = Scene::new(vec![named("first", &variables), named("second", &variables)]);
+    scene.candidates[1].0.slow = Some(("read announcement", millis(450)));
+    scene.hand_over("second");
+    scene.run(seconds(5));
+    assert_eq!(scene.leader().as_deref(), Some("second"));
+}
+
+#[test]
+fn a_successor_that_polls_seldom_looks_on_when_the_service_is_busy() {
+    let mut scene = waiting_for_the_turn(&[(variable::EVERY, "1s"), (variable::POLL, "20s")]);
+    scene.service.busy_for_followers = 2;
+    scene.run(seconds(5));
+    scene.turn_ends(Outcome::CutOff);
+    scene.run(seconds(2));
+    assert_eq!(scene.leader().as_deref(), Some("second"));
+}
+
+#[test]
+fn an_order_outlasts_a_moment_without_a_successor() {
+    let mut scene = waiting_for_the_turn(&[(variable::WHILE_LEADING, "true")]);
+    scene.service.successor = None;
+    scene.run(millis(700));
+    let report = scene.turn_ends(Outcome::Succeeded);
+    assert_eq!(report.ending, None);
+    scene.run(seconds(8));
+    assert_eq!(scene.endings[0].1.reason, EndingReason::HandedOver);
+    assert_eq!(scene.leader().as_deref(), Some("second"));
+}
+
+#[test]
+fn a_successor_that_leaves_takes_back_nobody_elses_announcement() {
+    let mut scene = waiting_for_the_turn(&[]);
+    let (word, when) = scene.service.successor.clone().unwrap();
+    scene.service.successor = Some((word.clone(), when));
+    scene.service.word += 1;
+    scene.step(1, Some(Event::Leave(None)));
+    assert_eq!(scene.service.successor.unwrap().0, word);
+}
+
+#[test]
+fn a_successor_leaves_soon_when_nothing_is_answered() {
+    let mut scene = waiting_for_the_turn(&[]);
+    let (second, ..) = &mut scene.candidates[1];
+    let began = second.now;
+    let mut event = Some(Event::Leave(None));
+    loop {
+        let report = second.step(event.take(), |_, _| failure(FailureKind::Connect));
+        if report.role == Role::Left {
+            break;
+        }
+        second.now += report.again_in.max(millis(10));
+    }
+    assert!(second.now - began < seconds(5), "{:?}", second.now - began);
+}
+
+#[test]
+fn the_lease_lasts_as_long_as_the_successor_configures() {
+    let first = named("first", &[]);
+    let second = named("second", &[(variable::LEASE, "60s")]);
+    let mut scene = Scene::new(vec![first, second]);
+    assert_eq!(scene.service.seconds, 15);
+    scene.hand_over("second");
+    scene.run(seconds(8));
+    assert_eq!(scene.leader().as_deref(), Some("second"));
+    assert_eq!((scene.service.seconds, scene.service.held.len()), (60, 2));
+}
+
+#[test]
+fn a_lease_that_cannot_be_given_in_time_is_released_to_anybody() {
+    let mut scene = waiting_for_the_turn(&[]);
+    scene.service.loses_changes = true;
+    scene.turn_ends(Outcome::CutOff);
+    scene.candidates.remove(1);
+    scene.run(seconds(12));
+    assert!(scene.leader().is_some());
+}

@@ -1,0 +1,305 @@
+//! What others may write to the blob and beside it: it costs nobody the leadership.
+
+use super::*;
+use tenure_azure::name::SideBlob;
+
+/// Steps whenever one is due, for a time. Returns every request and every problem.
+fn go_on(
+    candidate: &mut Candidate,
+    time: Duration,
+    mut service: impl FnMut(&Operation, Moment) -> Reply,
+) -> (Vec<Asked>, Vec<Problem>) {
+    let (until, mut asked, mut told) = (candidate.now + time, Vec::new(), Vec::new());
+    while candidate.now < until {
+        let called = candidate.now;
+        let report = candidate.step(None, &mut service);
+        asked.append(&mut candidate.asked.clone());
+        told.extend(report.problems);
+        candidate.now = candidate.now.max(called + report.again_in);
+        assert!(asked.len() < 2_000, "it is called without end");
+    }
+    (asked, told)
+}
+
+fn size(metadata: &Metadata) -> usize {
+    metadata.iter().map(|(name, value)| name.len() + value.len()).sum()
+}
+
+/// Every record that was to be written.
+fn records(asked: &[Asked]) -> Vec<(Metadata, Record)> {
+    let written = asked.iter().filter_map(|asked| match &asked.operation {
+        Operation::WriteMetadata { metadata, .. } => Some(metadata.clone()),
+        _ => None,
+    });
+    written.map(|metadata| (metadata.clone(), Record::read(&metadata).unwrap().unwrap())).collect()
+}
+
+/// What a look at a side blob shows, written just now.
+fn beside(o: &Operation, at: Moment, fields: &[(&str, &str)]) -> Reply {
+    let written = tenure_azure::http_date::format(instant(at));
+    let names: Vec<String> = fields.iter().map(|(name, _)| format!("x-ms-meta-{name}")).collect();
+    let mut headers = vec![
+        ("etag", "\"5\""),
+        ("x-ms-lease-state", "available"),
+        ("content-length", "0"),
+        ("last-modified", written.as_str()),
+    ];
+    headers.extend(names.iter().map(String::as_str).zip(fields.iter().map(|(_, value)| *value)));
+    answer(o, at, 200, &headers)
+}
+
+/// Names that no candidate can have, nor any other text of its settings.
+fn bad_names() -> Vec<String> {
+    vec!["(".repeat(7_900), "%28".repeat(321), "ev%0Ail".into(), "a%E2%80%AEb".into(), "%20".into()]
+}
+
+#[test]
+fn a_name_beside_the_blob_that_no_candidate_has_is_never_named_as_the_successor() {
+    for name in bad_names() {
+        let mut leader = Candidate::new(&[(variable::PRIORITY, "1")]);
+        leader.lead();
+        let fields = [("tenurecandidate", name.as_str()), ("tenurepriority", "9")];
+        let (asked, told) = go_on(&mut leader, seconds(180), |o, at| match o {
+            Operation::ReadSideBlob(SideBlob::Successor) => beside(o, at, &fields),
+            _ => available(o, at),
+        });
+        assert!(
+            asked.iter().any(|a| matches!(a.operation, Operation::ReadSideBlob(_))),
+            "it looks"
+        );
+        assert!(records(&asked).iter().all(|(_, record)| record.successor.is_none()), "{name:.20}");
+        let about = |t: &&Problem| t.detail.contains("leases/leader.successor");
+        assert!((1..=4).contains(&told.iter().filter(about).count()), "{name:.20}: {told:?}");
+        assert_eq!(told[0].class, ProblemClass::Configuration);
+    }
+}
+
+#[test]
+fn a_priority_beside_the_blob_that_no_candidate_can_have_is_none() {
+    let mut leader = Candidate::new(&[(variable::PRIORITY, "1")]);
+    leader.lead();
+    let fields = [("tenurecandidate", "eve"), ("tenurepriority", "4000000000")];
+    let (asked, _) = go_on(&mut leader, seconds(180), |o, at| match o {
+        Operation::ReadSideBlob(SideBlob::Successor) => beside(o, at, &fields),
+        _ => available(o, at),
+    });
+    assert!(records(&asked).iter().all(|(_, record)| record.successor.is_none()));
+}
+
+#[test]
+fn a_name_in_a_notice_that_no_candidate_has_is_not_shown() {
+    for name in bad_names() {
+        let mut leader = Candidate::new(&[(variable::EVERY, "1h")]);
+        leader.lead();
+        let fields = [("tenurecandidate", name.as_str()), ("tenureschedule", "every%207s")];
+        let (_, told) = go_on(&mut leader, seconds(90), |o, at| match o {
+            Operation::ReadSideBlob(SideBlob::Notice) => beside(o, at, &fields),
+            _ => available(o, at),
+        });
+        let [problem] = &told[..] else { panic!("{name:.20}: {told:?}") };
+        assert_eq!(problem.class, ProblemClass::Configuration);
+        assert!(problem.detail.contains("leases/leader.notice"), "{problem:?}");
+        assert!(problem.detail.len() < 500, "{}", problem.detail.len());
+    }
+}
+
+/// A record whose texts no candidate writes, each in `field`.
+fn with(field: &str, value: &str) -> Metadata {
+    let mut record = incumbent(9);
+    record.insert(field.into(), value.into());
+    record
+}
+
+#[test]
+fn texts_of_the_record_that_no_candidate_writes_are_not_carried_on() {
+    let texts =
+        ["tenureleader", "tenureaddress", "tenureschedule", "tenuresuccessor", "tenurevalue"];
+    for (field, text) in texts.iter().flat_map(|f| bad_names().into_iter().map(move |n| (*f, n))) {
+        let mut metadata = with(field, &text);
+        metadata.insert("tenurevalueslot".into(), "2026-11-20T07:00:00Z".into());
+        // A follower leads on, and so does whoever comes next.
+        let mut follower = Candidate::new(&[]);
+        let report = follower.step(None, |o, at| seen(o, at, "leased", &metadata));
+        assert!(matches!(report.role, Role::Following(Some(_))), "{field}: {report:?}");
+        let told: Vec<_> = report.problems.iter().map(|problem| problem.class).collect();
+        assert_eq!(told, [ProblemClass::Configuration], "{field} {text:.20}: {report:?}");
+        assert!(report.problems[0].detail.contains(field), "{report:?}");
+        let mut next = Candidate::new(&[]);
+        let report = next.step(None, |o, at| match o {
+            Operation::Read { .. } => seen(o, at, "expired", &metadata),
+            _ => available(o, at),
+        });
+        assert!(matches!(report.role, Role::Leading(_)), "{field}: {report:?}");
+        for (metadata, record) in records(&next.asked) {
+            assert!(size(&metadata) < 3_000, "{field}");
+            let names = record.earlier().into_iter().map(|leader| leader.name);
+            let others = [record.schedule, record.successor, record.address];
+            let started = record.started.map(|started| started.value);
+            for text in names.chain(others.into_iter().flatten()).chain(started) {
+                let plain = !text.chars().any(|c| c.is_control() || c == '\u{202e}');
+                assert!(plain && text.len() <= 320 && !text.trim().is_empty(), "{field}: {text:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn leaders_of_the_past_whose_names_no_candidate_has_are_forgotten() {
+    let history = format!("7%206%20web\n6%205%20a%0Db\n5%204%20{}", "x".repeat(129));
+    let metadata = with("tenurehistory", &history.replace('\n', "%0A"));
+    let record = Record::read(&metadata).unwrap().unwrap();
+    let names: Vec<_> = record.earlier().into_iter().map(|leader| leader.name).collect();
+    assert_eq!(names, ["web"]);
+}
+
+#[test]
+fn a_term_that_no_election_reaches_is_refused_and_nothing_is_acquired() {
+    let years = |years: u64| ORIGIN_SECONDS + years * 366 * 24 * 3600;
+    for term in [u64::MAX / 2, u64::MAX / 2 - 1, 1 << 53, years(11)] {
+        for state in ["available", "leased"] {
+            let mut candidate = Candidate::new(&[]);
+            let (asked, told) = go_on(&mut candidate, seconds(60), |o, at| match o {
+                Operation::Read { .. } => seen(o, at, state, &incumbent(term)),
+                _ => available(o, at),
+            });
+            assert!(asked.iter().all(|asked| asked.operation.name() == "read blob"), "{term}");
+            assert!((15..60).contains(&asked.len()), "and looks again, for ever");
+            assert!(told.iter().all(|t| t.class == ProblemClass::Configuration), "{told:?}");
+            let words = &told[0].detail;
+            assert!(words.contains(&term.to_string()) && words.contains("delete"), "{words}");
+        }
+    }
+    // Far ahead, and yet a clock that was once wrong can have made it.
+    let mut candidate = Candidate::new(&[]);
+    let report = candidate.step(None, |o, at| match o {
+        Operation::Read { .. } => seen(o, at, "available", &incumbent(years(9))),
+        _ => available(o, at),
+    });
+    let Role::Leading(leadership) = report.role else { panic!("{report:?}") };
+    assert_eq!(leadership.term, years(9) + 1);
+}
+
+#[test]
+fn a_look_for_people_tells_of_such_a_term_too() {
+    let candidate = Candidate::new(&[]);
+    let look = Operation::Read { lease: None };
+    let reply = seen(&look, seconds(100), "available", &incumbent(u64::MAX / 2)).unwrap();
+    let problem = Snapshot::read(&reply, &candidate.settings, instant(seconds(100))).unwrap_err();
+    assert_eq!(problem.class, ProblemClass::Configuration);
+}
+
+#[test]
+fn a_record_with_no_room_for_what_a_leader_writes_is_refused_and_nothing_is_acquired() {
+    for (field, value) in [("tenurelater", "x".repeat(7_800)), ("tenurelater", "x".repeat(6_000))] {
+        let mut candidate = Candidate::new(&[(variable::EVERY, "5s")]);
+        let metadata = with(field, &value);
+        let (asked, told) = go_on(&mut candidate, seconds(60), |o, at| match o {
+            Operation::Read { .. } => seen(o, at, "available", &metadata),
+            _ => available(o, at),
+        });
+        assert!(asked.iter().all(|asked| asked.operation.name() == "read blob"));
+        assert!(told.iter().all(|t| t.class == ProblemClass::Configuration), "{told:?}");
+        assert!(told[0].detail.contains("no room"), "{told:?}");
+    }
+}
+
+/// The longest of everything that settings allow, and as much of others as is let in.
+#[test]
+fn what_a_leader_writes_after_it_won_has_room_too() {
+    let longest = |byte: &str, bytes| byte.repeat(bytes);
+    let texts = [longest("(", 128), longest("(", 256), longest(")", 128), longest("%", 128)];
+    let variables = [
+        (variable::NAME, texts[0].as_str()),
+        (variable::ADDRESS, &texts[1]),
+        (variable::CRON, "*/5 * * * * *"),
+        (variable::TIME_ZONE, "America/Argentina/ComodRivadavia"),
+        (variable::ON_START, &texts[2]),
+        (variable::DELIVERY, "at-least-once"),
+    ];
+    let mut largest = 0;
+    for unknown in (0..6_000).step_by(50) {
+        let mut metadata = with("tenurelater", &"x".repeat(unknown));
+        metadata.insert("tenurevalues".into(), vec!["ffffffffffffffff"; 32].join("."));
+        let mut candidate = Candidate::new(&variables);
+        let report = candidate.step(None, |o, at| match o {
+            Operation::Read { .. } => seen(o, at, "available", &metadata),
+            _ => available(o, at),
+        });
+        if !matches!(report.role, Role::Leading(_)) {
+            continue;
+        }
+        let (mut asked, mut event) = (Vec::new(), None);
+        for round in 0..40 {
+            let called = candidate.now;
+            let report = candidate.step(event.take(), available);
+            asked.append(&mut candidate.asked.clone());
+            candidate.now = candidate.now.max(called + report.again_in);
+            event = match round {
+                _ if report.run.is_some() => Some(Event::TurnEnded(Outcome::Succeeded)),
+                20 => Some(Event::HandOver(texts[3].clone())),
+                _ => None,
+            };
+        }
+        let written = records(&asked);
+        assert!(written.iter().any(|(_, record)| record.successor.is_some()), "{unknown}");
+        assert!(written.iter().any(|(_, record)| record.started.is_some()), "{unknown}");
+        largest = largest.max(written.iter().map(|(written, _)| size(written)).max().unwrap());
+    }
+    assert!((6_500..=8_192).contains(&largest), "{largest}");
+}
+
+#[test]
+fn an_unknown_field_goes_back_unharmed_or_not_at_all() {
+    let look = Operation::Read { lease: None };
+    let mut headers: Vec<(String, Vec<u8>)> =
+        vec![("etag".into(), b"\"1\"".to_vec()), ("x-ms-lease-state".into(), b"leased".to_vec())];
+    for (name, value) in incumbent(9).iter() {
+        headers.push((format!("x-ms-meta-{name}"), value.as_bytes().to_vec()));
+    }
+    for (name, value) in [
+        ("tenurebytes", &b"a\xe4b"[..]),
+        ("tenureutf", "ä".as_bytes()),
+        ("tenuretab", b"a\tb"),
+        ("tenuregood", b"a b~%e4"),
+    ] {
+        headers.push((format!("x-ms-meta-{name}"), value.to_vec()));
+    }
+    let answer = Answer::read(&look, 200, &headers);
+    let record = Record::read(&answer.properties.unwrap().metadata).unwrap().unwrap();
+    let written = record.write();
+    assert_eq!(written.get("tenuregood"), Some("a b~%e4"));
+    for name in ["tenurebytes", "tenureutf", "tenuretab"] {
+        assert_eq!(written.get(name), None, "{name}");
+    }
+}
+
+#[test]
+fn a_successor_that_a_leader_of_an_earlier_term_named_is_none() {
+    let named =
+        Record { successor: Some("here".into()), ..Record::read(&incumbent(9)).unwrap().unwrap() };
+    let kept = Record::read(&named.write()).unwrap().unwrap();
+    assert_eq!(kept.successor.as_deref(), Some("here"));
+    // A version that does not know successors keeps what it does not know, and wins the next term.
+    let mut later = named.write();
+    later.insert("tenureterm".into(), "10".into());
+    let record = Record::read(&later).unwrap().unwrap();
+    assert_eq!(record.successor, None);
+    let mut candidate = Candidate::new(&[]);
+    candidate.step(None, |o, at| seen(o, at, "leased", &later));
+    assert_eq!(candidate.verbs(), ["read blob"], "it does not announce itself");
+    assert_eq!(Record { term: 11, ..record }.write().get("tenuresuccessor"), None);
+}
+
+#[test]
+fn an_order_to_hand_over_to_a_name_that_no_candidate_has_is_refused() {
+    for name in ["x".repeat(129), "ev\nil".into(), " ".into()] {
+        let mut leader = Candidate::new(&[]);
+        leader.lead();
+        let report = leader.step(Some(Event::HandOver(name)), available);
+        assert!(
+            report.problems[0].detail.contains("no candidate can have that name"),
+            "{report:?}"
+        );
+        assert_eq!((leader.verbs(), report.successor), (vec![], None));
+    }
+}

@@ -1,0 +1,291 @@
+//! The candidate, driven by values: every answer is scripted, time only moves when told.
+
+mod attempts;
+mod clocks;
+mod credentials;
+mod deliveries;
+mod failure_policy;
+mod files;
+mod handing_over;
+mod holding;
+mod hostile;
+mod leaving;
+mod notices;
+mod one_turn;
+mod priority;
+mod progress;
+mod slow;
+mod states;
+mod steering;
+mod successors;
+mod turns;
+mod unraised;
+
+mod while_leading;
+mod winning;
+
+use core::time::Duration;
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, Utc};
+
+use super::settings::variable;
+use super::*;
+use tenure_azure::answer::Answer;
+use tenure_azure::lease_id::LeaseId;
+use tenure_azure::metadata::Metadata;
+use tenure_azure::operation::Operation;
+
+/// 2026-11-20T07:00:00Z is origin + 0.
+const ORIGIN: &str = "2026-11-20T07:00:00Z";
+const ORIGIN_SECONDS: u64 = 1_795_158_000;
+
+type Reply = Result<Answer, Failure>;
+
+/// One exchange: what was asked, and when.
+#[derive(Clone, Debug)]
+struct Asked {
+    operation: Operation,
+    timeout: Duration,
+    sent: Moment,
+}
+
+/// A candidate with its host.
+struct Candidate {
+    settings: Settings,
+    state: Option<Vec<u8>>,
+    now: Moment,
+    chance: Counter,
+    /// How far the machine's clock is ahead of the service's.
+    wall_ahead: Duration,
+    /// Requests of this name are answered after so long: the process was frozen.
+    slow: Option<(&'static str, Duration)>,
+    asked: Vec<Asked>,
+    /// Answers requests for tokens.
+    identity: Box<dyn Fn(Moment) -> Fetched>,
+    /// When tokens were asked for, and how long each request may take.
+    fetches: Vec<(Moment, Duration)>,
+}
+
+/// Numbers that differ, and are the same in every run.
+struct Counter(u64);
+
+impl Chance for Counter {
+    fn bits(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9)
+    }
+}
+
+fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+fn millis(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+fn instant(at: Moment) -> DateTime<Utc> {
+    Timestamp::parse(ORIGIN).unwrap().plus(at).to_date()
+}
+
+impl Candidate {
+    fn new(more: &[(&str, &str)]) -> Self {
+        let mut variables = BTreeMap::from([
+            (variable::ELECTION, "leases/leader"),
+            (variable::NAME, "here"),
+            (variable::CONNECTION_STRING, "UseDevelopmentStorage=true"),
+        ]);
+        variables.extend(more.iter().copied());
+        let settings =
+            Settings::read(|name: &str| variables.get(name).map(|v| v.to_string())).unwrap();
+        Self {
+            settings,
+            state: None,
+            now: seconds(100),
+            chance: Counter(7),
+            wall_ahead: Duration::ZERO,
+            slow: None,
+            asked: Vec::new(),
+            identity: Box::new(|_| panic!("no token is needed")),
+            fetches: Vec::new(),
+        }
+    }
+
+    /// One step; each request takes 10 ms and is answered by `service`.
+    fn step(
+        &mut self,
+        event: Option<Event>,
+        mut service: impl FnMut(&Operation, Moment) -> Reply,
+    ) -> Report {
+        self.asked.clear();
+        let state = self.state.take();
+        let mut step =
+            Step::begin(&self.settings, state.as_deref(), self.now, event, &mut self.chance);
+        loop {
+            match step.next(self.now) {
+                Todo::Rest(report) => {
+                    self.state = Some(report.state.clone());
+                    return *report;
+                }
+                Todo::Fetch(fetch) => {
+                    let sent = self.now;
+                    let reply = (self.identity)(sent);
+                    let failed = matches!(&reply, Err(f) if f.kind == FailureKind::Timeout);
+                    self.now += if failed { fetch.timeout } else { millis(10) };
+                    self.fetches.push((sent, fetch.timeout));
+                    assert!(self.fetches.len() < 1000, "a step that does not end");
+                    let wall = instant(self.now + self.wall_ahead);
+                    step.fetched(sent, self.now, wall, reply, &mut self.chance);
+                }
+                Todo::Send(Ask { operation, timeout, .. }) => {
+                    let sent = self.now;
+                    let slow = self.slow.filter(|(name, _)| *name == operation.name());
+                    let reply = service(&operation, sent);
+                    let failed = matches!(&reply, Err(f) if f.kind == FailureKind::Timeout);
+                    self.now += match slow {
+                        Some((_, takes)) => takes,
+                        None if failed => timeout,
+                        None => millis(10),
+                    };
+                    self.asked.push(Asked { operation, timeout, sent });
+                    assert!(self.asked.len() < 30, "a step that does not end");
+                    let wall = instant(self.now + self.wall_ahead);
+                    step.answered(sent, self.now, wall, reply, &mut self.chance);
+                }
+            }
+        }
+    }
+
+    /// Steps that are due, until the candidate leads.
+    fn lead(&mut self) -> Report {
+        let report = self.step(None, available);
+        assert!(matches!(report.role, Role::Leading(_)), "{report:?}");
+        report
+    }
+
+    fn verbs(&self) -> Vec<&'static str> {
+        self.asked.iter().map(|asked| asked.operation.name()).collect()
+    }
+}
+
+/// An answer with a code, such as a refusal or a conflict.
+fn refusal(operation: &Operation, at: Moment, status: u16, code: &str) -> Reply {
+    answer(operation, at, status, &[("x-ms-error-code", code)])
+}
+
+fn answer(operation: &Operation, at: Moment, status: u16, more: &[(&str, &str)]) -> Reply {
+    let date = tenure_azure::http_date::format(instant(at));
+    let fixed = [("date", date.as_str()), ("x-ms-request-id", "1")];
+    let headers = fixed.iter().chain(more);
+    let headers: Vec<_> =
+        headers.map(|(name, value)| (name.to_string(), value.as_bytes().to_vec())).collect();
+    Ok(Answer::read(operation, status, &headers))
+}
+
+fn failure(kind: FailureKind) -> Reply {
+    Err(Failure { kind, detail: String::new() })
+}
+
+/// A look at a blob with this lease state and metadata.
+fn seen(operation: &Operation, at: Moment, lease: &str, metadata: &Metadata) -> Reply {
+    let names: Vec<String> = metadata.iter().map(|(name, _)| format!("x-ms-meta-{name}")).collect();
+    let mut headers = vec![("etag", "\"1\""), ("x-ms-lease-state", lease), ("content-length", "0")];
+    headers.extend(names.iter().map(String::as_str).zip(metadata.iter().map(|(_, value)| value)));
+    answer(operation, at, 200, &headers)
+}
+
+/// What a service says that has no faults: the lease is free, everything succeeds.
+fn available(operation: &Operation, at: Moment) -> Reply {
+    let id = |lease: &LeaseId| lease.to_string();
+    match operation {
+        Operation::Read { .. } => seen(operation, at, "available", &incumbent(9)),
+        Operation::CreateContainer | Operation::CreateBlob => {
+            answer(operation, at, 201, &[("etag", "\"1\"")])
+        }
+        Operation::Acquire { lease, .. } => {
+            answer(operation, at, 201, &[("x-ms-lease-id", &id(lease)), ("etag", "\"1\"")])
+        }
+        Operation::Renew { lease } | Operation::Release { lease } => {
+            answer(operation, at, 200, &[("x-ms-lease-id", &id(lease)), ("etag", "\"1\"")])
+        }
+        Operation::Change { to, .. } => answer(operation, at, 200, &[("x-ms-lease-id", &id(to))]),
+        Operation::Break { .. } => answer(operation, at, 202, &[("x-ms-lease-time", "0")]),
+        Operation::WriteMetadata { .. } => answer(operation, at, 200, &[("etag", "\"2\"")]),
+        Operation::ReadSideBlob(_) => refusal(operation, at, 404, "BlobNotFound"),
+        Operation::WriteSideBlob { .. } => answer(operation, at, 201, &[("etag", "\"3\"")]),
+        Operation::Delete { .. } | Operation::ReadAccount => {
+            panic!("no election asks for that: {operation:?}")
+        }
+    }
+}
+
+/// The record that a write would put on the blob.
+fn written(asked: &Asked) -> Record {
+    match &asked.operation {
+        Operation::WriteMetadata { metadata, .. } => Record::read(metadata).unwrap().unwrap(),
+        other => panic!("not a write: {other:?}"),
+    }
+}
+
+/// The metadata of an incumbent with this term.
+fn incumbent(term: u64) -> Metadata {
+    Record {
+        term,
+        leader: "there".into(),
+        nonce: 1,
+        since: Timestamp::parse(ORIGIN).unwrap(),
+        address: Some("http://10.0.0.9".into()),
+        schedule: None,
+        last: None,
+        finished: None,
+        unknown: Metadata::from_iter([("tenurelater", "x")]),
+        ..Record::default()
+    }
+    .write()
+}
+
+#[test]
+fn a_state_that_cannot_be_read_is_a_new_candidate() {
+    let mut candidate = Candidate::new(&[]);
+    candidate.lead();
+    let state = candidate.state.clone().unwrap();
+    for broken in [vec![], vec![0], vec![3], state[..state.len() / 2].to_vec()] {
+        candidate.state = Some(broken);
+        let report = candidate.step(None, |o, at| seen(o, at, "leased", &incumbent(5)));
+        assert!(matches!(report.role, Role::Following(Some(_))));
+    }
+    let mut newer = state;
+    newer[0] += 1;
+    candidate.state = Some(newer);
+    candidate.step(None, |o, at| seen(o, at, "leased", &incumbent(5)));
+    assert_eq!(candidate.verbs(), ["read blob"]);
+}
+
+#[test]
+fn a_wrong_clock_is_told_and_its_refusal_repeated_with_the_time_of_the_service() {
+    let mut candidate = Candidate::new(&[]);
+    candidate.wall_ahead = seconds(16 * 60);
+    let mut first = true;
+    let report = candidate.step(None, |o, at| match std::mem::take(&mut first) {
+        true => refusal(o, at, 403, "AuthenticationFailed"),
+        false => available(o, at),
+    });
+    assert!(matches!(report.role, Role::Leading(_)));
+    assert_eq!(report.problems.len(), 1);
+    assert_eq!(report.problems[0].class, ProblemClass::Clock);
+    assert!(report.problems[0].detail.contains("16 min ahead of"), "{report:?}");
+}
+
+#[test]
+fn requests_are_signed_with_the_time_of_the_service_once_it_is_known() {
+    let candidate = Candidate::new(&[]);
+    let mut chance = Counter(1);
+    let mut step = Step::begin(&candidate.settings, None, seconds(0), None, &mut chance);
+    let wall = instant(seconds(900));
+    assert_eq!(step.date(seconds(0), wall), wall);
+    let Todo::Send(ask) = step.next(seconds(0)) else { panic!("nothing to send") };
+    let reply = available(&ask.operation, seconds(0));
+    step.answered(seconds(0), seconds(0), wall, reply, &mut chance);
+    assert_eq!(step.date(seconds(0), wall), instant(seconds(0)));
+}

@@ -1,0 +1,95 @@
+//! States that were damaged on the way: never a panic, and never a step without an end.
+
+use super::*;
+use proptest::prelude::*;
+
+/// States of a candidate in many phases.
+fn states() -> Vec<Vec<u8>> {
+    let mut states = Vec::new();
+    let mut candidate = Candidate::new(&[(variable::EVERY, "5s")]);
+    for seconds_on in [0, 0, 1, 4, 4, 9] {
+        candidate.now += seconds(seconds_on);
+        candidate.step(None, available);
+        states.extend(candidate.state.clone());
+    }
+    let unanswered = |_: &Operation, _| failure(FailureKind::Timeout);
+    for _ in 0..3 {
+        candidate.now += seconds(2);
+        candidate.step(None, unanswered);
+        states.extend(candidate.state.clone());
+    }
+    let mut acquiring = Candidate::new(&[]);
+    acquiring.step(None, |o, at| match o {
+        Operation::Read { .. } => available(o, at),
+        _ => failure(FailureKind::Timeout),
+    });
+    states.extend(acquiring.state.clone());
+    states
+}
+
+fn survives(state: Vec<u8>, now: Moment, event: Option<Event>) {
+    let mut candidate = Candidate::new(&[(variable::EVERY, "5s")]);
+    candidate.now = now;
+    candidate.state = Some(state);
+    let report = candidate.step(event, available);
+    candidate.now += report.again_in.min(seconds(60));
+    candidate.step(None, available);
+    candidate.now += seconds(1);
+    candidate.step(Some(Event::Leave(None)), available);
+}
+
+proptest! {
+    #[test]
+    fn any_bytes(bytes: Vec<u8>, version: bool) {
+        let mut state = bytes;
+        if version {
+            state.insert(0, states()[0][0]);
+        }
+        survives(state, seconds(1000), None);
+    }
+
+    #[test]
+    fn a_good_one_with_other_bytes(
+        which: prop::sample::Index,
+        changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
+        now in 0_u64..10_000,
+        event in 0..4,
+    ) {
+        let states = states();
+        let mut state = which.get(&states).clone();
+        for (at, byte) in changes {
+            let at = at.index(state.len());
+            state[at] = byte;
+        }
+        let event = match event {
+            0 => None,
+            1 => Some(Event::TurnEnded(Outcome::Failed)),
+            2 => Some(Event::Leave(Some(Outcome::Succeeded))),
+            _ => Some(Event::ResetSlot),
+        };
+        survives(state, seconds(now), event);
+    }
+
+    /// The largest number there is, in place of any other: where it was an instant, it is now the
+    /// end of time.
+    #[test]
+    fn a_good_one_with_a_huge_number(
+        which: prop::sample::Index,
+        at: prop::sample::Index,
+        now in 0_u64..10_000,
+    ) {
+        let states = states();
+        let mut state = which.get(&states).clone();
+        let at = at.index(state.len() - 8) + 1;
+        state[at..at + 8].fill(0xff);
+        survives(state, seconds(now), None);
+    }
+
+    #[test]
+    fn a_part_of_a_good_one(which: prop::sample::Index, length: prop::sample::Index) {
+        let states = states();
+        let mut state = which.get(&states).clone();
+        state.truncate(length.index(state.len()));
+        survives(state, seconds(5000), None);
+    }
+}

@@ -1,0 +1,131 @@
+//! Successors whose lease cannot be led with, and how long a leader may give them its lease.
+
+use super::*;
+use tenure_azure::name::SideBlob;
+
+/// What a look beside the blob shows of a candidate that announced itself.
+fn beside(o: &Operation, at: Moment, modified: Moment, fields: &[(&str, &str)]) -> Reply {
+    let modified = tenure_azure::http_date::format(instant(modified));
+    let names: Vec<String> = fields.iter().map(|(name, _)| format!("x-ms-meta-{name}")).collect();
+    let mut headers = vec![
+        ("etag", "\"5\""),
+        ("x-ms-lease-state", "available"),
+        ("content-length", "0"),
+        ("last-modified", modified.as_str()),
+    ];
+    headers.extend(names.iter().map(String::as_str).zip(fields.iter().map(|(_, value)| *value)));
+    answer(o, at, 200, &headers)
+}
+
+/// The record of a leader that names this candidate.
+fn calls() -> Record {
+    Record { successor: Some("here".into()), ..Record::read(&incumbent(9)).unwrap().unwrap() }
+}
+
+#[test]
+fn a_successor_gives_back_at_once_a_lease_with_whose_record_it_cannot_lead() {
+    let foreign = Metadata::from_iter([("somebody", "else")]);
+    let mut full = calls().write();
+    full.insert("tenurelater".into(), "x".repeat(6_500));
+    for (found, words) in [(foreign, "somebody else"), (full, "no room")] {
+        let mut candidate = Candidate::new(&[]);
+        let (mut given, mut told, mut asked) = (None, Vec::new(), Vec::new());
+        let mut released = false;
+        while candidate.now < seconds(130) && !released {
+            let called = candidate.now;
+            let report = candidate.step(None, |o, at| match o {
+                Operation::Read { lease: Some(lease) } => {
+                    given = Some(*lease);
+                    seen(o, at, "leased", &found)
+                }
+                Operation::Read { .. } => seen(o, at, "leased", &calls().write()),
+                Operation::Release { lease } => {
+                    released = Some(*lease) == given;
+                    available(o, at)
+                }
+                _ => available(o, at),
+            });
+            asked.extend(candidate.verbs());
+            told.extend(report.problems);
+            candidate.now = candidate.now.max(called + report.again_in);
+        }
+        assert!(released, "{words}: {asked:?}");
+        assert!(!asked.contains(&"acquire lease"), "{words}: {asked:?}");
+        assert!(!asked.contains(&"write record"), "{words}: {asked:?}");
+        let told =
+            told.iter().any(|t| t.class == ProblemClass::Configuration && t.detail.contains(words));
+        assert!(told, "{words}");
+    }
+}
+
+/// A successor looks for its lease for 60 s after its word was written, every half second.
+#[test]
+fn no_lease_is_given_to_a_successor_that_looks_for_it_no_more() {
+    const CALLED: &str = "11111111-2222-4333-8444-555555555555";
+    let (looks, mut given) = (seconds(60) - millis(500), 0);
+    // With the longest lease and the shortest margin, 27.75 s are the longest request time-out.
+    for (timeout, took) in [3, 6, 10, 15, 20, 27].into_iter().flat_map(|t| [(t, 0), (t, t)]) {
+        for age in 0..40 {
+            let word = format!("{timeout}s");
+            let mut leader = Candidate::new(&[
+                (variable::LEASE, "60s"),
+                (variable::MARGIN, "2500ms"),
+                (variable::RENEW, "1s"),
+                (variable::REQUEST_TIMEOUT, &word),
+            ]);
+            let report = leader.lead();
+            let Role::Leading(leadership) = report.role else { panic!("{report:?}") };
+            let term = leadership.term.to_string();
+            let fields = [
+                ("tenurecandidate", "second"),
+                ("tenurelease", CALLED),
+                ("tenureterm", term.as_str()),
+            ];
+            leader.slow =
+                Some(("read announcement", millis(took * 1_000).max(millis(10)) - millis(5)));
+            let (mut event, mut written) = (Some(Event::HandOver("second".into())), None);
+            for _ in 0..60 {
+                let called = leader.now;
+                let report = leader.step(event.take(), |o, at| match o {
+                    Operation::ReadSideBlob(SideBlob::Successor) => {
+                        // As old at the first look as it is to be; never renewed.
+                        let written = *written.get_or_insert(at.saturating_sub(seconds(age)));
+                        beside(o, at, written, &fields)
+                    }
+                    Operation::Change { .. } => failure(FailureKind::Timeout),
+                    _ => available(o, at),
+                });
+                for asked in &leader.asked {
+                    if let Operation::Change { .. } = asked.operation {
+                        // The dates have whole seconds.
+                        let written = written.unwrap().as_secs();
+                        let late = asked.sent + asked.timeout - seconds(written);
+                        assert!(late <= looks, "{late:?} with {timeout} s, {took} s, {age} s");
+                        given += 1;
+                    }
+                }
+                leader.now = leader.now.max(called + report.again_in);
+                if report.ending.is_some() && !leader.verbs().contains(&"change lease") {
+                    break;
+                }
+            }
+        }
+    }
+    assert!(given > 100, "{given}");
+}
+
+#[test]
+fn an_event_that_ends_an_announcement_does_not_put_off_the_next_poll() {
+    let mut candidate = Candidate::new(&[]);
+    candidate.slow = Some(("read announcement", millis(1_500)));
+    let named = |o: &Operation, at| match o {
+        Operation::ReadSideBlob(_) => refusal(o, at, 404, "BlobNotFound"),
+        _ => seen(o, at, "leased", &calls().write()),
+    };
+    // The step ends before it announces itself, and is due again at once.
+    assert!(candidate.step(None, named).again_in <= millis(1_510));
+    assert_eq!(candidate.verbs(), ["read blob", "read announcement"]);
+    let report = candidate.step(Some(Event::Pause), named);
+    assert_eq!(candidate.verbs(), [""; 0]);
+    assert!(report.again_in <= candidate.settings.timings.poll / 2);
+}

@@ -1,0 +1,255 @@
+//! protocol.md §6: claims, in the service's time.
+
+use super::*;
+
+const EVERY_5S: &[(&str, &str)] = &[(variable::EVERY, "5s")];
+
+fn slot(text: &str) -> Timestamp {
+    Timestamp::parse(&format!("2026-11-20T{text}Z")).unwrap()
+}
+
+/// Calls when due until a turn is to be run.
+fn next_turn(candidate: &mut Candidate, mut report: Report) -> Turn {
+    let mut called = candidate.now;
+    for _ in 0..10 {
+        if let Some(turn) = report.run {
+            return turn;
+        }
+        candidate.now = candidate.now.max(called + report.again_in);
+        called = candidate.now;
+        report = candidate.step(None, available);
+    }
+    panic!("no turn: {report:?}");
+}
+
+#[test]
+fn a_new_election_begins_with_the_next_slot() {
+    let mut candidate = Candidate::new(EVERY_5S); // 07:01:40
+    let report = candidate.lead();
+    assert_eq!(written(&candidate.asked[2]).last.unwrap().attempt, 0);
+    assert_eq!(report.run, None, "what lies before the first leader was not missed");
+    let turn = next_turn(&mut candidate, report);
+    assert_eq!((turn.slot, turn.attempt, turn.past_due), (slot("07:01:45"), 1, false));
+    assert!(candidate.now >= seconds(105), "never before its instant");
+}
+
+#[test]
+fn the_claim_is_on_the_blob_before_the_turn_is_run() {
+    let mut candidate = Candidate::new(EVERY_5S);
+    let report = candidate.lead();
+    let turn = next_turn(&mut candidate, report);
+    let claim = candidate.asked.last().unwrap();
+    assert_eq!(written(claim).last.unwrap(), LastSlot { slot: turn.slot, attempt: 1 });
+    let Operation::WriteMetadata { if_match, .. } = &claim.operation else { panic!() };
+    assert_eq!(if_match.0, "\"2\"", "the tag that the term's write left");
+}
+
+#[test]
+fn turns_do_not_overlap_and_renewals_go_on_beside_them() {
+    let mut candidate = Candidate::new(EVERY_5S);
+    let report = candidate.lead();
+    next_turn(&mut candidate, report);
+    for _ in 0..5 {
+        candidate.now += seconds(4);
+        let report = candidate.step(None, available);
+        assert_eq!(candidate.verbs(), ["renew lease"]);
+        assert_eq!(report.run, None);
+    }
+    let report = candidate.step(Some(Event::TurnEnded(Outcome::Succeeded)), available);
+    let turn = report.run.unwrap();
+    assert!(turn.past_due, "one turn stands for those that were missed meanwhile");
+    let claim = written(&candidate.asked[0]);
+    let finished = Finished { slot: slot("07:01:45"), outcome: Outcome::Succeeded };
+    assert_eq!(claim.finished, Some(finished), "the outcome rides on the next claim");
+}
+
+#[test]
+fn an_outcome_is_written_by_itself_when_the_next_claim_is_far_away() {
+    let mut candidate = Candidate::new(&[(variable::EVERY, "10m")]);
+    candidate.now = seconds(599);
+    let report = candidate.lead();
+    next_turn(&mut candidate, report);
+    let report = candidate.step(Some(Event::TurnEnded(Outcome::Failed)), available);
+    assert_eq!(written(&candidate.asked[0]).finished.unwrap().outcome, Outcome::Failed);
+    assert_eq!(report.run, None);
+    candidate.step(None, available);
+    assert_eq!(candidate.verbs(), [""; 0], "once");
+}
+
+#[test]
+fn a_renewal_that_is_due_too_does_not_keep_the_outcome_away() {
+    let mut candidate = Candidate::new(&[(variable::EVERY, "10m")]);
+    candidate.now = seconds(599);
+    let report = candidate.lead();
+    next_turn(&mut candidate, report);
+    candidate.now += seconds(4);
+    let called = candidate.now;
+    let report = candidate.step(Some(Event::TurnEnded(Outcome::Succeeded)), available);
+    assert_eq!(candidate.verbs(), ["renew lease"]);
+    assert!(called + report.again_in <= candidate.now, "{:?}", report.again_in);
+    candidate.step(None, available);
+    assert_eq!(written(&candidate.asked[0]).finished.unwrap().outcome, Outcome::Succeeded);
+}
+
+#[test]
+fn a_new_leader_runs_no_slot_that_was_claimed() {
+    let mut old = Candidate::new(EVERY_5S);
+    let report = old.lead();
+    next_turn(&mut old, report);
+    let on_blob = written(old.asked.last().unwrap()).write();
+
+    let mut new = Candidate::new(&[(variable::EVERY, "5s"), (variable::NAME, "new")]);
+    new.now = old.now + seconds(1);
+    let report = new.step(None, |o, at| match o {
+        Operation::Read { .. } => seen(o, at, "expired", &on_blob),
+        _ => available(o, at),
+    });
+    assert_eq!(report.run, None, "07:01:45 is somebody's");
+    assert_eq!(next_turn(&mut new, report).slot, slot("07:01:50"));
+}
+
+#[test]
+fn a_claim_in_doubt_is_looked_up_and_runs_once() {
+    for applied in [true, false] {
+        let mut candidate = Candidate::new(EVERY_5S);
+        candidate.lead();
+        let before = written(&candidate.asked[2]).write();
+        candidate.now = seconds(104) + millis(20);
+        candidate.step(None, available); // renews
+        candidate.now = seconds(106);
+        let (mut on_blob, mut lost) = (before, 1);
+        let report = candidate.step(None, |o, at| match o {
+            Operation::WriteMetadata { metadata, .. } if lost > 0 => {
+                lost -= 1;
+                if applied {
+                    on_blob = metadata.clone();
+                }
+                failure(FailureKind::Reset)
+            }
+            Operation::Read { .. } => seen(o, at, "leased", &on_blob),
+            _ => available(o, at),
+        });
+        assert_eq!(report.run.unwrap().slot, slot("07:01:45"));
+        let writes = candidate.verbs().iter().filter(|verb| **verb == "write record").count();
+        assert_eq!(writes, if applied { 1 } else { 2 });
+    }
+}
+
+#[test]
+fn a_claim_that_meets_a_newer_term_ends_leadership() {
+    let mut candidate = Candidate::new(EVERY_5S);
+    candidate.lead();
+    candidate.now = seconds(104) + millis(20);
+    candidate.step(None, available);
+    candidate.now = seconds(106);
+    let report = candidate.step(None, |o, at| match o {
+        Operation::WriteMetadata { .. } => refusal(o, at, 412, "ConditionNotMet"),
+        _ => seen(o, at, "leased", &incumbent(ORIGIN_SECONDS * 2)),
+    });
+    assert_eq!(report.ending.unwrap().reason, EndingReason::LeaseLost);
+    assert_eq!(report.run, None);
+}
+
+#[test]
+fn nothing_is_claimed_while_renewals_fail() {
+    let mut candidate = Candidate::new(EVERY_5S);
+    candidate.lead();
+    candidate.now = seconds(104) + millis(20);
+    let mut report = candidate.step(None, |_, _| failure(FailureKind::Connect));
+    for _ in 0..8 {
+        candidate.now += report.again_in;
+        report = candidate.step(None, |o, at| match o {
+            Operation::Renew { .. } => failure(FailureKind::Connect),
+            other => panic!("{other:?} at {at:?}"),
+        });
+    }
+    assert!(candidate.now > seconds(105));
+}
+
+#[test]
+fn a_turn_claimed_too_late_is_never_run() {
+    let mut candidate = Candidate::new(EVERY_5S);
+    candidate.lead();
+    candidate.now = seconds(104) + millis(20);
+    candidate.step(None, available);
+    // The claim is written, but its answer comes when the validity is over.
+    candidate.now = seconds(106);
+    candidate.slow = Some(("write record", seconds(20)));
+    let report = candidate.step(None, available);
+    assert_eq!(candidate.verbs(), ["write record"]);
+    assert_eq!(report.run, None);
+    assert_eq!(report.ending.unwrap().reason, EndingReason::ValidityEnded);
+}
+
+#[test]
+fn different_schedules_on_one_blob_are_told() {
+    let mut other = Candidate::new(&[(variable::EVERY, "7s")]);
+    other.lead();
+    let on_blob = written(&other.asked[2]).write();
+    let mut candidate = Candidate::new(EVERY_5S);
+    let report = candidate.step(None, |o, at| seen(o, at, "leased", &on_blob));
+    assert_eq!(report.problems[0].class, ProblemClass::Schedule);
+    assert!(report.problems[0].detail.contains("\"every 7s\""), "{report:?}");
+}
+
+#[test]
+fn a_slot_in_the_future_is_told_and_not_overtaken() {
+    let mut ahead = Candidate::new(EVERY_5S);
+    ahead.lead();
+    let mut record = written(&ahead.asked[2]);
+    record.last = Some(LastSlot { slot: slot("09:00:00"), attempt: 1 });
+    let on_blob = record.write();
+    let mut candidate = Candidate::new(EVERY_5S);
+    let mut report = candidate.step(None, |o, at| match o {
+        Operation::Read { .. } => seen(o, at, "expired", &on_blob),
+        _ => available(o, at),
+    });
+    assert!(report.problems.iter().any(|t| t.class == ProblemClass::Schedule), "{report:?}");
+    for _ in 0..20 {
+        assert_eq!(report.run, None);
+        candidate.now += report.again_in;
+        report = candidate.step(None, available);
+    }
+    assert!(matches!(report.role, Role::Leading(_)), "it goes on leading");
+}
+
+#[test]
+fn a_turn_claimed_in_the_step_that_loses_the_lease_is_never_run() {
+    let mut candidate = Candidate::new(EVERY_5S);
+    candidate.lead();
+    candidate.now = seconds(104) + millis(20);
+    candidate.step(None, available);
+    // The claim is answered so late that the next renewal is due in the same step.
+    candidate.now = seconds(106);
+    candidate.slow = Some(("write record", seconds(3)));
+    let report = candidate.step(None, |o, at| match o {
+        Operation::Renew { .. } => refusal(o, at, 409, "LeaseIdMismatchWithLeaseOperation"),
+        _ => available(o, at),
+    });
+    assert_eq!(candidate.verbs(), ["write record", "renew lease"]);
+    assert_eq!(report.run, None);
+    assert_eq!(report.ending.unwrap().reason, EndingReason::LeaseLost);
+    // No turn was begun, so none is waited for.
+    let report = candidate.step(None, available);
+    candidate.now += report.again_in;
+    candidate.step(None, available);
+    assert_eq!(candidate.verbs()[0], "read blob");
+}
+
+#[test]
+fn a_renewal_goes_before_a_claim_that_is_under_way() {
+    let mut candidate = Candidate::new(EVERY_5S);
+    candidate.lead();
+    candidate.now = seconds(104) + millis(20);
+    candidate.step(None, available);
+    candidate.now = seconds(106);
+    candidate.step(None, |o, at| match o {
+        Operation::Renew { .. } => available(o, at),
+        _ => refusal(o, at, 503, "ServerBusy"),
+    });
+    candidate.now = seconds(109); // Both are due.
+    candidate.step(None, available);
+    assert_eq!(candidate.verbs(), ["renew lease"], "and the host hears of it at once");
+    candidate.step(None, available);
+    assert_eq!(candidate.verbs()[0], "read blob");
+}

@@ -1,0 +1,58 @@
+//! Terms that were won and cannot be raised, whatever the reason.
+
+use super::*;
+
+/// How often the lease is acquired in half an hour.
+fn acquires(mut service: impl FnMut(&Operation, Moment) -> Reply) -> usize {
+    let (mut candidate, mut won, mut last) = (Candidate::new(&[]), 0, None);
+    while candidate.now < seconds(100 + 1_800) {
+        let called = candidate.now;
+        let report = candidate.step(None, |o, at| {
+            if let Operation::Acquire { lease, .. } = o
+                && last.replace(*lease) != Some(*lease)
+            {
+                won += 1;
+            }
+            service(o, at)
+        });
+        assert!(!matches!(report.role, Role::Leading(_)), "{report:?}");
+        candidate.now = candidate.now.max(called + report.again_in);
+    }
+    won
+}
+
+/// The answer, with another date.
+fn dated(reply: Reply, seconds: u64) -> Reply {
+    let mut answer = reply.unwrap();
+    answer.date = DateTime::from_timestamp(i64::try_from(seconds).unwrap(), 0);
+    Ok(answer)
+}
+
+#[test]
+fn who_finds_no_date_for_its_term_makes_way_for_longer_each_time() {
+    let mut date = 0;
+    let won = acquires(|o, at| {
+        date += 3_600;
+        dated(available(o, at), ORIGIN_SECONDS + date)
+    });
+    assert!((2..40).contains(&won), "{won}");
+}
+
+#[test]
+fn whose_lease_is_lost_before_the_term_is_raised_makes_way_for_longer_each_time() {
+    let won = acquires(|o, at| match o {
+        Operation::WriteMetadata { .. } => refusal(o, at, 412, "LeaseLost"),
+        _ => available(o, at),
+    });
+    assert!((2..40).contains(&won), "{won}");
+}
+
+#[test]
+fn whose_term_is_outdone_each_time_makes_way_for_longer_each_time() {
+    let won = acquires(|o, at| match o {
+        Operation::WriteMetadata { .. } => refusal(o, at, 412, "ConditionNotMet"),
+        Operation::Read { lease: Some(_) } => seen(o, at, "leased", &incumbent(ORIGIN_SECONDS * 2)),
+        _ => available(o, at),
+    });
+    assert!((2..40).contains(&won), "{won}");
+}

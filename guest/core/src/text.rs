@@ -1,0 +1,52 @@
+//! Which texts may stand on the record and beside the blob.
+//!
+//! Whoever may write to the blob may write any text there. One that no settings allow is as if it were
+//! not there: it would be shown on terminals, and carried on from leader to leader in a record
+//! whose size the service bounds.
+
+use tenure_azure::percent::{self, AsciiSet};
+use tenure_base::prelude::*;
+
+/// The longest name of a candidate, and the longest value of a turn, in bytes.
+pub(super) const LONGEST_NAME: usize = 128;
+
+/// The longest address of a candidate, in bytes.
+pub(super) const LONGEST_ADDRESS: usize = 256;
+
+/// The longest cron expression, in bytes.
+pub(super) const LONGEST_CRON: usize = 256;
+
+/// The longest schedule in words, in bytes: that of the longest cron expression, and the name of a time
+/// zone.
+pub(super) const LONGEST_SCHEDULE: usize = LONGEST_CRON + 64;
+
+const ENCODED: &AsciiSet = &percent::UNRESERVED.remove(b':').remove(b'/');
+
+/// A value as metadata holds it.
+pub(super) fn encoded(value: &str) -> String {
+    percent::encode(value, ENCODED)
+}
+
+/// A value of metadata, unless it is none of text.
+pub(super) fn decoded(value: &str) -> Option<String> {
+    String::from_utf8(percent::decode(value)).ok()
+}
+
+/// Whether a text has no characters that change the text around them: control characters, line
+/// separators, and those that turn the direction of writing (Unicode Standard Annex 9).
+pub(super) fn is_plain(text: &str) -> bool {
+    let disturbs =
+        |c: char| c.is_control() || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    !text.chars().any(disturbs)
+}
+
+/// Whether settings allow a text of at most so many bytes.
+pub(super) fn is_fit(text: &str, longest: usize) -> bool {
+    text.len() <= longest && !text.trim().is_empty() && is_plain(text)
+}
+
+/// The text of a metadata value that settings allow. Each byte of it is encoded as three at most.
+pub(super) fn fit(value: &str, longest: usize) -> Option<String> {
+    let short = value.len() <= 3 * longest;
+    decoded(value).filter(|text| short && is_fit(text, longest))
+}

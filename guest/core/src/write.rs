@@ -1,0 +1,105 @@
+//! Writing the record: under the lease, with `If-Match`, and never in doubt for long.
+//! protocol.md §4.3 and §5.
+
+use super::Moment;
+use super::pace::Pace;
+use super::record::Record;
+use serde::{Deserialize, Serialize};
+use tenure_azure::answer::{Answer, Class};
+use tenure_azure::lease_id::LeaseId;
+use tenure_azure::operation::{ETag, Operation};
+use tenure_base::prelude::*;
+
+/// A record that is to be on the blob.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Write {
+    pub record: Record,
+    /// The blob as it was when this write was decided.
+    pub etag: ETag,
+    /// An earlier try may have succeeded unseen: read back before the next.
+    pub doubt: bool,
+    pub pace: Pace,
+}
+
+/// What an answer means for a write.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Progress {
+    /// It is on the blob, which has this tag now.
+    Done(ETag),
+    /// It is not on the blob, which holds this and has this tag: nothing of it is in doubt any more.
+    NotApplied(Option<Box<Record>>, ETag),
+    /// The outcome is unknown, or the service refuses: read back after a pause.
+    Again,
+    /// The lease is gone.
+    LeaseLost,
+    /// The lease is ours, but a newer term is on the blob.
+    Outdone,
+}
+
+impl Write {
+    pub fn new(record: Record, etag: ETag, pace: Pace) -> Self {
+        Self { record, etag, doubt: false, pace }
+    }
+
+    /// The next request: a read while in doubt, else the write. The read carries the lease
+    /// id, so that it succeeds only while the lease is ours.
+    pub fn operation(&self, lease: LeaseId) -> Operation {
+        if self.doubt {
+            return Operation::Read { lease: Some(lease) };
+        }
+        Operation::WriteMetadata {
+            lease,
+            if_match: self.etag.clone(),
+            metadata: self.record.write(),
+        }
+    }
+
+    /// Takes the answer to that request; none when there was none.
+    pub fn answered(&mut self, answer: Option<&Answer>) -> Progress {
+        let Some(answer) = answer else { return self.in_doubt() };
+        match (answer.class, &answer.etag) {
+            (Class::Done, Some(etag)) if self.doubt => self.read_back(answer, etag),
+            (Class::Done, Some(etag)) => Progress::Done(etag.clone()),
+            (Class::LeaseMismatch | Class::MissingBlob | Class::MissingContainer, _) => {
+                Progress::LeaseLost
+            }
+            // Not every conflict is about the lease: a policy may keep the blob as it is.
+            (Class::Conflict, _)
+                if answer.code.as_ref().is_none_or(|code| code.starts_with("Lease")) =>
+            {
+                Progress::LeaseLost
+            }
+            _ => self.in_doubt(),
+        }
+    }
+
+    /// Begins again with what a read found on the blob.
+    pub fn begin_again(&mut self, found: Option<Box<Record>>, etag: ETag, now: Moment) {
+        self.record.unknown = found.map(|found| found.unknown).unwrap_or_default();
+        self.etag = etag;
+        self.doubt = false;
+        self.pace.next = now;
+    }
+
+    fn in_doubt(&mut self) -> Progress {
+        self.doubt = true;
+        Progress::Again
+    }
+
+    fn read_back(&mut self, answer: &Answer, etag: &ETag) -> Progress {
+        let metadata = answer.properties.as_ref().map(|properties| &properties.metadata);
+        let Some(metadata) = metadata else { return self.in_doubt() };
+        match Record::read(metadata) {
+            Ok(Some(found)) if found.shows(&self.record) => Progress::Done(etag.clone()),
+            Ok(Some(found)) if self.is_outdone_by(&found) => Progress::Outdone,
+            // Foreign or garbled: somebody wrote over it, and is not to be written over.
+            Err(_) => Progress::Outdone,
+            Ok(found) => Progress::NotApplied(found.map(Box::new), etag.clone()),
+        }
+    }
+
+    fn is_outdone_by(&self, found: &Record) -> bool {
+        let ours = found.term == self.record.term && found.nonce == self.record.nonce;
+        found.term >= self.record.term && !ours
+    }
+}
