@@ -1,7 +1,6 @@
 //! The settings of a candidate, as the election component reads them: environment variables.
 
 use std::fmt;
-use std::process;
 use zeroize::Zeroize;
 
 /// The names of the settings. The component judges the values, and knows the defaults.
@@ -56,6 +55,9 @@ pub mod names {
     pub const CONNECTION_STRING: &str = "AZURE_STORAGE_CONNECTION_STRING";
     /// A file that holds it, read again in each step.
     pub const CONNECTION_STRING_FILE: &str = "AZURE_STORAGE_CONNECTION_STRING_FILE";
+
+    /// The token by which operators steer a candidate. The host reads it, and not the component.
+    pub const CONTROL_TOKEN: &str = "TENURE_CONTROL_TOKEN";
 
     /// How the names of all settings begin, those of the credentials too, which are the component's
     /// business alone.
@@ -122,12 +124,6 @@ impl fmt::Debug for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set().entries(self.0.iter().map(|(name, _)| name)).finish()
     }
-}
-
-/// A name for a candidate that was given none: that of the machine, and of the process.
-pub fn default_name() -> String {
-    let host = hostname::get().ok().and_then(|name| name.into_string().ok());
-    format!("{}-{}", host.as_deref().unwrap_or("candidate"), process::id())
 }
 
 #[cfg(test)]

@@ -27,6 +27,7 @@ pub(crate) mod leader {
     });
 }
 
+#[cfg(feature = "doctor")]
 /// The world of the doctor's component; only its types are used.
 pub(crate) mod doctor {
     wasmtime::component::bindgen!({

@@ -8,8 +8,9 @@ use super::output::Output;
 use super::places::{Place, Urgency};
 use super::surroundings::{Carrier, Surroundings};
 use crate::clock::{Clock, Reading};
-use crate::compose::LEADER_HANDLER;
-use crate::contract::{Complaint, Event, Memory, Needs, Report, Snapshot, Standing, Trouble};
+use crate::contract::{
+    Complaint, Event, LEADER_HANDLER, Memory, Needs, Report, Snapshot, Standing, Trouble,
+};
 use crate::egress::{
     AllowList, Answers, Authorities, Budget, Clients, Gate, InvalidOrigin, Policy,
 };
@@ -24,7 +25,8 @@ use wasmtime::{Store, StoreContextMut};
 use wasmtime_wasi_http::WasiHttpHooks;
 
 /// The election component that this crate was built with: the WIT world `socket`. It runs on any
-/// WASI 0.2 host once a handler is plugged into it ([`crate::compose`]).
+/// WASI 0.2 host once a handler is plugged into it.
+#[cfg(feature = "component")]
 pub const ELECTION_COMPONENT: &[u8] = include_bytes!(env!("TENURE_COMPONENT"));
 
 const INTERFACE: &str = "tenure:election/election@0.1.0";
@@ -120,6 +122,7 @@ impl ElectionComponent {
     /// # Errors
     ///
     /// When the component cannot be compiled.
+    #[cfg(feature = "component")]
     pub fn new(
         engine: &Engine,
         settings: Settings,

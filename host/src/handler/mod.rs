@@ -22,6 +22,7 @@ use std::pin::Pin;
 
 /// The handler of `examples/rust`, which this crate was built with: for the demo and the tests.
 #[doc(hidden)]
+#[cfg(feature = "example")]
 pub const EXAMPLE_HANDLER: &[u8] = include_bytes!(env!("TENURE_EXAMPLE_HANDLER"));
 
 /// A future on the heap.

@@ -86,9 +86,12 @@ pub(super) enum Role {
 
 /// Who leads.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Leader {
+pub struct Leader {
+    /// How candidates name it.
     pub name: String,
+    /// Its fencing token.
     pub term: u64,
+    /// Where it can be reached, if it said so.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
     /// When it won, by the record.
@@ -98,8 +101,10 @@ pub(crate) struct Leader {
 
 /// Something that went wrong.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Told {
+pub struct Told {
+    /// The class of the WIT's `trouble`, or `component`.
     pub class: &'static str,
+    /// What happened, and what to do about it.
     pub detail: String,
 }
 
