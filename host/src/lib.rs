@@ -90,6 +90,7 @@ pub mod compose;
 pub mod contract;
 mod deadline;
 pub mod egress;
+mod future;
 pub mod handler;
 mod lines;
 #[doc(hidden)]

@@ -8,8 +8,7 @@ use super::{UNUSABLE, consent, fail, say};
 use std::process::ExitCode;
 use std::time::Duration;
 use tenure::clock::BootClock;
-use tenure::contract::{LeaseState, Snapshot, Trouble};
-use tenure::runner::class_name;
+use tenure::contract::{LeaseState, Snapshot, Trouble, class_name};
 use tenure::settings::names;
 use tenure_base::duration::{format_duration, parse_duration};
 

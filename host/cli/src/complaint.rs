@@ -1,6 +1,6 @@
 //! What is wrong with the settings, in the words of those who set them.
 
-use super::text::{columns, wrapped};
+use super::terminal::{columns, wrapped};
 use std::fmt::{self, Write as _};
 use std::io::Write as _;
 use tenure_base::secret::looks_secret;

@@ -2,7 +2,7 @@
 
 use super::args::DemoArguments;
 use super::signals::Signals;
-use super::text::colour_wanted;
+use super::terminal::colour_wanted;
 use super::{complaint, fail, print};
 use std::process::ExitCode;
 use tenure_demo::{End, Options, Problem};

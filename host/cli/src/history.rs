@@ -10,8 +10,7 @@ use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::process::ExitCode;
 use std::time::Duration;
-use tenure::contract::{Incumbent, Snapshot};
-use tenure::runner::rfc3339;
+use tenure::contract::{Incumbent, Snapshot, rfc3339};
 
 /// Nobody ever led.
 const NOBODY: u8 = 1;

@@ -33,6 +33,7 @@ mod steer;
 mod stop_time;
 mod store;
 mod supervisor;
+mod terminal;
 mod text;
 mod variables;
 mod watch;
@@ -153,7 +154,7 @@ fn print(text: &str) {
 
 /// The same for sentences: on a terminal, lines end at a word.
 fn say(text: &str) {
-    print(&text::wrapped(text, text::columns(io::stdout())));
+    print(&terminal::wrapped(text, terminal::columns(io::stdout())));
 }
 
 /// Tells once that standard output cannot be written.

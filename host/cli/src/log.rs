@@ -5,7 +5,7 @@
 
 use super::args::Format;
 use super::complaint::is_deceptive;
-use super::text;
+use super::{terminal, text};
 use chrono::{DateTime, Local, SecondsFormat, Utc};
 use serde::Serialize;
 use std::io::{self, IsTerminal, Write};
@@ -61,7 +61,7 @@ pub(super) struct Written(Receiver<()>);
 impl Log {
     /// Starts the log, of which each candidate gets a [share](Self::shared).
     pub(super) fn start(format: Format) -> io::Result<(Self, Written)> {
-        let colour = io::stdout().is_terminal() && text::colour_wanted();
+        let colour = io::stdout().is_terminal() && terminal::colour_wanted();
         let (log, waiting) = Self::new(format, colour);
         let (done, written) = channel::<()>();
         let write = move || {

@@ -10,8 +10,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 use tenure::clock::{BootClock, Clock};
 use tenure::component::ElectionComponent;
-use tenure::contract::{Event, LeaseState, Memory, Report, Snapshot, Standing, Started, Trouble};
-use tenure::runner::{class_name, rfc3339};
+use tenure::contract::{
+    Event, LeaseState, Memory, Report, Snapshot, Standing, Started, Trouble, class_name, rfc3339,
+};
 
 /// It was not done.
 const NOT_DONE: u8 = 1;

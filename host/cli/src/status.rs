@@ -6,7 +6,7 @@ use super::args::LookArguments;
 use super::complaint::{self, Complaint, printable};
 use super::log::json_text;
 use super::look::{Look, look};
-use super::text::{broken, columns};
+use super::terminal::{broken, columns};
 use super::{UNUSABLE, fail, print};
 pub(super) use here::slot_ahead;
 use here::{Own, Remark};
@@ -14,9 +14,9 @@ use serde_json::{Value, json};
 use std::process::ExitCode;
 use std::time::Duration;
 use tenure::contract::{
-    Finished, Incumbent, LastSlot, LeaseState, Outcome, Snapshot, Started, Trouble,
+    Finished, Incumbent, LastSlot, LeaseState, Outcome, Snapshot, Started, Trouble, class_name,
+    rfc3339,
 };
-use tenure::runner::{class_name, rfc3339};
 use tenure::settings::names;
 
 /// Nobody leads.
@@ -29,7 +29,7 @@ pub(super) async fn status(arguments: &LookArguments) -> ExitCode {
     };
     let own = Own {
         name: configuration.settings.get(names::NAME).map(str::to_owned),
-        schedule: configuration.schedule(),
+        schedule: configuration.settings.schedule(),
     };
     let remarks = here::remarks(&snapshot, &own, within);
     let text = match arguments.json {

@@ -2,21 +2,11 @@
 
 use std::time::Duration;
 use tenure::program::command::KILL_SLACK;
+use tenure::settings::Periods;
 use tenure_base::duration::format_duration;
 
 /// A command that is given less can as well be killed.
 const SHORTEST: Duration = Duration::from_secs(1);
-
-/// What the time must go together with.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Periods {
-    /// How long a leadership lasts without a renewal: the lease less the margin.
-    pub validity: Duration,
-    /// From one renewal to the next.
-    pub renew: Duration,
-    /// The longest that a turn may take.
-    pub turn_timeout: Option<Duration>,
-}
 
 /// What is wrong with `time`, and what to do about it; none when all is well, or when the periods are
 /// not known.

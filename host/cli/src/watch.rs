@@ -7,7 +7,7 @@ use super::complaint::{Complaint, shown};
 use super::configuration::Configuration;
 use super::signals::Signals;
 use super::status::complain;
-use super::text::{colour_wanted, columns};
+use super::terminal::{colour_wanted, columns};
 use super::{fail, unwritten};
 use change::{Change, Watcher};
 use chrono::{DateTime, Local, SecondsFormat, Utc};

@@ -1,6 +1,5 @@
 //! The election component: the candidate that this program hosts.
 
-use super::bindings::values::tenure::election::types;
 use super::context::{Context, Grant, linker, store};
 use super::engine::Engine;
 use super::error::{CheckError, ComponentError};
@@ -9,7 +8,7 @@ use super::places::{Place, Urgency};
 use super::surroundings::{Carrier, Surroundings};
 use crate::clock::{Clock, Reading};
 use crate::contract::{
-    Complaint, Event, LEADER_HANDLER, Memory, Needs, Report, Snapshot, Standing, Trouble,
+    Complaint, Event, LEADER_HANDLER, Memory, Needs, Report, Snapshot, Standing, Trouble, types,
 };
 use crate::egress::{
     AllowList, Answers, Authorities, Budget, Clients, Gate, InvalidOrigin, Policy,

@@ -17,7 +17,7 @@ mod surroundings;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use bindings::{leader, types};
+pub(crate) use bindings::leader;
 pub(crate) use context::{Context, Grant, linker, store};
 #[cfg(feature = "component")]
 pub use election::ELECTION_COMPONENT;

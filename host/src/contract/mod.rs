@@ -3,11 +3,17 @@
 //! Durations and points in time are whole nanoseconds here; the rest of this crate uses
 //! [`std::time::Duration`].
 
+pub(crate) mod bindings;
+mod names;
+
 use std::fmt;
 use std::time::Duration;
 use zeroize::Zeroize;
 
-pub use crate::component::types::{
+pub(crate) use bindings::types;
+pub(crate) use names::reason_name;
+pub use names::{class_name, rfc3339};
+pub use types::{
     Complaint, Ending, EndingReason, Event, Exchange, ExchangeResult, Finished, Incumbent,
     LastSlot, LeaseState, Needs, Outcome, Snapshot, Standing, Started, Tenancy, Trouble,
     TroubleClass, Turn,

@@ -3,7 +3,7 @@
 use super::error::Prohibited;
 use super::lookup::{Lookups, NotFound};
 use super::turn::place;
-use crate::handler::BoxFuture;
+use crate::future::BoxFuture;
 use hyper_util::client::legacy::connect::dns::Name;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::task::{Context, Poll};

@@ -8,7 +8,7 @@ use super::term::reads_as;
 use super::wire::Wire;
 use super::{Authorities, TermHeader, tls};
 use crate::deadline::Deadline;
-use crate::handler::BoxFuture;
+use crate::future::BoxFuture;
 use bytes::Bytes;
 use http::header::{CONNECTION, HOST, HeaderName, HeaderValue};
 use http::{Uri, uri::Scheme};

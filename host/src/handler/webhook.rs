@@ -9,8 +9,8 @@
 mod tests;
 
 use super::{BoxFuture, Handler, TurnEnd};
-use crate::Deadline;
 use crate::contract::Turn;
+use crate::deadline::Deadline;
 use crate::egress::{
     AllowList, Answers, Authorities, Budget, Gate, InvalidOrigin, Names, Outlet, Policy,
 };

@@ -13,7 +13,7 @@ mod tests;
 mod turn;
 
 pub use elector::Elector;
-pub use event::{Event, class_name, rfc3339};
+pub use event::Event;
 pub use order::Order;
 
 use crate::clock::Clock;

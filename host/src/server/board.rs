@@ -4,8 +4,10 @@
 use super::metrics::Metrics;
 use super::summary::LastTurn;
 use super::timeline::Timeline;
-use crate::contract::{ExchangeResult, Incumbent, Report, Standing, Trouble, TroubleClass};
-use crate::runner::{Event, class_name, rfc3339};
+use crate::contract::{
+    ExchangeResult, Incumbent, Report, Standing, Trouble, TroubleClass, class_name, rfc3339,
+};
+use crate::runner::Event;
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::Serialize;
 use std::collections::VecDeque;

@@ -1,11 +1,8 @@
-//! What the component reads of the settings.
+//! The election component with the settings of a command.
 
 use super::Configuration;
-#[cfg(unix)]
-use crate::stop_time;
 use tenure::clock::BootClock;
 use tenure::component::{CheckError, ElectionComponent};
-use tenure::settings::names;
 
 impl Configuration {
     /// The election component with these settings, for a command that runs no handler; what it
@@ -28,40 +25,5 @@ impl Configuration {
             Err(CheckError::Component(error)) => return Err(error.to_string()),
         }
         Ok(component)
-    }
-
-    /// The periods as the component reads them; none where it complains about one of them.
-    #[cfg(unix)]
-    pub(super) fn periods(&self) -> Option<stop_time::Periods> {
-        let variable = |name: &str| match name {
-            names::ELECTION => Some("any/any".to_owned()),
-            names::CONNECTION_STRING => Some("UseDevelopmentStorage=true".to_owned()),
-            names::LEASE | names::MARGIN | names::RENEW | names::POLL => {
-                self.settings.get(name).map(str::to_owned)
-            }
-            names::REQUEST_TIMEOUT | names::TURN_TIMEOUT => {
-                self.settings.get(name).map(str::to_owned)
-            }
-            _ => None,
-        };
-        let read = tenure_core::Settings::read(variable).ok()?;
-        Some(stop_time::Periods {
-            validity: read.timings.lease.saturating_sub(read.timings.margin),
-            renew: read.timings.renew,
-            turn_timeout: read.watchdog.turn_timeout,
-        })
-    }
-
-    /// The timer as the record of a leader with these settings has it; none without one.
-    pub(crate) fn schedule(&self) -> Option<String> {
-        let variable = |name: &str| match name {
-            names::ELECTION => Some("any/any".to_owned()),
-            names::CONNECTION_STRING => Some("UseDevelopmentStorage=true".to_owned()),
-            names::EVERY | names::CRON | names::TIME_ZONE => {
-                self.settings.get(name).map(str::to_owned)
-            }
-            _ => None,
-        };
-        tenure_core::Settings::read(variable).ok()?.agenda.words()
     }
 }

@@ -58,11 +58,11 @@ impl Configuration {
                 let value = said.as_ref().map(|(_, value)| shown(value)).unwrap_or_default();
                 (format!("\"{value}\" is not a duration"), "give one like 3s".to_owned())
             }
-            Some(Ok(time)) => match stop_time::judge(time, self.periods()) {
+            Some(Ok(time)) => match stop_time::judge(time, self.settings.periods()) {
                 None => return Some(time),
                 Some(breach) => breach,
             },
-            None => stop_time::judge(command::STOP_TIME, self.periods())?,
+            None => stop_time::judge(command::STOP_TIME, self.settings.periods())?,
         };
         let source = said.map_or_else(|| "--stop-time".to_owned(), |(source, _)| source);
         self.complaints.push(Complaint::new(source, problem, advice));

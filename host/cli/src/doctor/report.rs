@@ -3,7 +3,7 @@
 use super::{exit_code, finding};
 use crate::complaint::{self, Complaint, printable};
 use crate::log::json_text;
-use crate::text::{broken, colour_wanted, columns};
+use crate::terminal::{broken, colour_wanted, columns};
 use crate::{UNUSABLE, print};
 use anstyle::{AnsiColor, Style};
 use serde_json::{Value, json};

@@ -4,8 +4,7 @@
 use super::{leader, row};
 use serde::Serialize;
 use std::time::Duration;
-use tenure::contract::{LeaseState, Snapshot, TroubleClass};
-use tenure::runner::rfc3339;
+use tenure::contract::{LeaseState, Snapshot, TroubleClass, rfc3339};
 
 /// As much is nothing: the service may be as far off itself.
 const NOTHING: u64 = 2_000_000_000;

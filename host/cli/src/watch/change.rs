@@ -2,13 +2,12 @@
 
 use crate::complaint::printable;
 use crate::status::{leader, lease_name, outcome_name};
-use crate::text::broken;
+use crate::terminal::broken;
 use anstyle::{AnsiColor, Style};
 use chrono::{DateTime, TimeZone};
 use serde::Serialize;
 use std::fmt;
-use tenure::contract::{Snapshot, Trouble};
-use tenure::runner::{class_name, rfc3339};
+use tenure::contract::{Snapshot, Trouble, class_name, rfc3339};
 
 /// Texts begin there, behind the time and the name.
 const INDENT: usize = 24;

@@ -40,9 +40,9 @@ pub use watchdog::watch;
 
 use super::lines::{HandlerLines, LineSink, Stream};
 use super::{BoxFuture, Handler, TurnEnd};
-use crate::Deadline;
 use crate::clock::{Clock, Reading};
 use crate::contract::Turn;
+use crate::deadline::Deadline;
 use crate::lines::Lines;
 use chrono::Utc;
 use environment::Variables;
