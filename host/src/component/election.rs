@@ -1,8 +1,9 @@
 //! The election component: the candidate that this program hosts.
 
-use super::context::{Context, Grant, linker, store};
+use super::context::{Context, Grant, store};
 use super::engine::Engine;
 use super::error::{CheckError, ComponentError};
+use super::linker::linker;
 use super::output::Output;
 use super::places::{Place, Urgency};
 use super::surroundings::{Carrier, Surroundings};
@@ -325,6 +326,7 @@ impl ElectionComponent {
     }
 
     /// A function of another interface that the component exports.
+    #[cfg(feature = "doctor")]
     pub(super) fn function(
         &self,
         interface: &str,

@@ -10,7 +10,7 @@ mod error;
 mod examination;
 mod holdings;
 mod limits;
-mod outgoing;
+mod linker;
 mod output;
 mod places;
 mod surroundings;
@@ -18,7 +18,7 @@ mod surroundings;
 mod tests;
 
 pub(crate) use bindings::leader;
-pub(crate) use context::{Context, Grant, linker, store};
+pub(crate) use context::{Context, Grant, store};
 #[cfg(feature = "component")]
 pub use election::ELECTION_COMPONENT;
 pub use election::ElectionComponent;
@@ -26,5 +26,6 @@ pub use engine::Engine;
 pub use error::{CheckError, ComponentError};
 #[cfg(feature = "doctor")]
 pub use examination::{DOCTOR_COMPONENT, Doctor, Finding, Verdict};
+pub(crate) use linker::linker;
 pub(crate) use output::Output;
 pub use surroundings::{Network, NetworkFailure, Surroundings};

@@ -13,8 +13,9 @@ pub(crate) mod client;
 mod error;
 mod gate;
 mod lookup;
+mod names;
 mod permit;
-mod resolver;
+mod place;
 mod term;
 #[cfg(test)]
 mod tests;
@@ -27,6 +28,6 @@ pub use authorities::{Authorities, InvalidAuthorities};
 pub(crate) use budget::{Budget, FIELDS, OPEN_BODY, weight};
 pub(crate) use client::Clients;
 pub(crate) use gate::{Answers, Gate, Policy};
-pub(crate) use resolver::Names;
+pub(crate) use names::Names;
 pub use term::{InvalidTermHeader, TermHeader};
 pub(crate) use turn::Outlet;

@@ -1,13 +1,7 @@
 //! Which addresses a name may stand for.
 
 use super::error::Prohibited;
-use super::lookup::{Lookups, NotFound};
-use super::turn::place;
-use crate::future::BoxFuture;
-use hyper_util::client::legacy::connect::dns::Name;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::task::{Context, Poll};
-use tower_service::Service;
 
 /// Azure's wire server: every virtual machine reaches it, and it tells what only the machine's agent
 /// should know.
@@ -76,29 +70,6 @@ fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
             Some([a, b, c, d].into())
         }
         _ => address.to_ipv4(),
-    }
-}
-
-type BoxError = Box<dyn std::error::Error + Send + Sync>;
-
-impl Service<Name> for Lookups {
-    type Response = std::vec::IntoIter<SocketAddr>;
-    type Error = BoxError;
-    type Future = BoxFuture<'static, Result<Self::Response, BoxError>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, name: Name) -> Self::Future {
-        let (lookups, place) = (self.clone(), place());
-        Box::pin(async move {
-            match lookups.find(name.as_str(), place).await {
-                Ok(found) => Ok(found.into_iter()),
-                Err(NotFound::Unresolved(error)) => Err(error.into()),
-                Err(NotFound::Prohibited(error)) => Err(error.into()),
-            }
-        })
     }
 }
 

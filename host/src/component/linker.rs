@@ -1,23 +1,33 @@
-//! `wasi:http/outgoing-handler`, around the engine's own.
+//! What a guest may import.
 
 use super::context::Context;
+use super::engine::Engine;
 use wasmtime::component::{Linker, Resource};
 use wasmtime::{Result, StoreContextMut};
-use wasmtime_wasi_http::RequestOptions;
-use wasmtime_wasi_http::WasiHttpView;
 use wasmtime_wasi_http::p2::bindings::http::outgoing_handler::Host;
-use wasmtime_wasi_http::p2::bindings::http::types::ErrorCode;
+use wasmtime_wasi_http::p2::bindings::http::types::{self, ErrorCode};
 use wasmtime_wasi_http::p2::types::{HostFutureIncomingResponse, HostOutgoingRequest};
+use wasmtime_wasi_http::{RequestOptions, WasiHttp, WasiHttpView};
 
-/// Any other 0.2 that a component asks for is this one too.
+/// By which requests are sent. Any other 0.2 that a component asks for is this one too.
 const INTERFACE: &str = "wasi:http/outgoing-handler@0.2.12";
 
 type Arguments = (Resource<HostOutgoingRequest>, Option<Resource<RequestOptions>>);
 type Answer = std::result::Result<Resource<HostFutureIncomingResponse>, ErrorCode>;
 
-/// Links it. The engine's own keeps the options of each request, which the guest has given away
+/// Everything that a guest may import: WASI 0.2 without surprises.
+pub(crate) fn linker(engine: &Engine) -> Result<Linker<Context>> {
+    let mut linker = Linker::new(engine.wasmtime());
+    wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
+    let http = types::LinkOptions::default();
+    types::add_to_linker::<_, WasiHttp>(&mut linker, &http, Context::http)?;
+    add_sending(&mut linker)?;
+    Ok(linker)
+}
+
+/// Links sending. The engine's own keeps the options of each request, which the guest has given away
 /// and cannot drop: after some thousand requests of one turn its table would be full.
-pub(super) fn add_to_linker(linker: &mut Linker<Context>) -> Result<()> {
+fn add_sending(linker: &mut Linker<Context>) -> Result<()> {
     linker.instance(INTERFACE)?.func_wrap("handle", handle)
 }
 
