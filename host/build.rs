@@ -1,11 +1,12 @@
-//! Builds the election component and the example handler, which the program embeds, and what else
-//! is shipped with them.
+//! Builds the components that this library carries, as its features ask for them, and what else is
+//! shipped with them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
+#[cfg(feature = "compose")]
 #[path = "src/compose/graph.rs"]
-#[allow(dead_code, reason = "the program uses more of it")]
+#[allow(dead_code, reason = "the library uses more of it")]
 mod graph;
 #[path = "src/compose/strip.rs"]
 mod strip;
@@ -14,13 +15,56 @@ mod wasm;
 
 use wasm::Part;
 
-/// What is built, the variables that name ready components instead, and how the program finds them.
-const PARTS: [(Part, &str, &str); 5] = [
-    (Part::new("tenure-guest"), "TENURE_COMPONENT_WASM", "TENURE_COMPONENT"),
-    (Part::with("tenure-guest", "webhook"), "TENURE_UNIVERSAL_WASM", "TENURE_UNIVERSAL"),
-    (Part::new("tenure-filter"), "TENURE_FILTER_WASM", "TENURE_FILTER"),
-    (Part::new("tenure-example-report"), "TENURE_EXAMPLE_WASM", "TENURE_EXAMPLE_HANDLER"),
-    (Part::with("tenure-guest", "doctor"), "TENURE_DOCTOR_WASM", "TENURE_DOCTOR"),
+/// A component, and what is done with it.
+struct Carried {
+    /// Whether a feature asks for it.
+    wanted: bool,
+    part: Part,
+    /// The variable that names a ready one instead.
+    given: &'static str,
+    /// The variable by which the library finds it.
+    known: &'static str,
+    /// The files that are shipped beside the program.
+    shipped: &'static [&'static str],
+}
+
+const CARRIED: [Carried; 5] = [
+    Carried {
+        wanted: cfg!(feature = "component"),
+        part: Part::new("tenure-guest"),
+        given: "TENURE_COMPONENT_WASM",
+        known: "TENURE_COMPONENT",
+        // One component: the program runs, and the tests try, what is shipped.
+        shipped: &["election.wasm", "tenure-socket.wasm"],
+    },
+    Carried {
+        wanted: cfg!(feature = "compose"),
+        part: Part::with("tenure-guest", "webhook"),
+        given: "TENURE_UNIVERSAL_WASM",
+        known: "TENURE_UNIVERSAL",
+        shipped: &["tenure.wasm"],
+    },
+    Carried {
+        wanted: cfg!(feature = "compose"),
+        part: Part::new("tenure-filter"),
+        given: "TENURE_FILTER_WASM",
+        known: "TENURE_FILTER",
+        shipped: &[],
+    },
+    Carried {
+        wanted: cfg!(feature = "example"),
+        part: Part::new("tenure-example-report"),
+        given: "TENURE_EXAMPLE_WASM",
+        known: "TENURE_EXAMPLE_HANDLER",
+        shipped: &["report.wasm"],
+    },
+    Carried {
+        wanted: cfg!(feature = "doctor"),
+        part: Part::with("tenure-guest", "doctor"),
+        given: "TENURE_DOCTOR_WASM",
+        known: "TENURE_DOCTOR",
+        shipped: &[],
+    },
 ];
 
 fn main() {
@@ -52,21 +96,14 @@ fn build() -> Result<(), String> {
             "host/src/compose",
         ],
     );
-    let mut paths = Vec::new();
-    for (part, given, known) in PARTS {
+    for Carried { part, given, known, shipped, .. } in CARRIED.iter().filter(|c| c.wanted) {
         let path = match wasm::given(given)? {
             Some(path) => path,
-            None => finished(&part, &wasm::build(&workspace, &part)?)?,
+            None => finished(part, &wasm::build(&workspace, part)?)?,
         };
         println!("cargo::rustc-env={known}={}", path.display());
-        paths.push(path);
+        shipped.iter().for_each(|name| wasm::publish(&path, name));
     }
-    let [socket, universal, _, example, ..] = paths.as_slice() else { return Ok(()) };
-    // One component: the program runs, and the tests try, what is shipped.
-    wasm::publish(socket, "election.wasm");
-    wasm::publish(socket, "tenure-socket.wasm");
-    wasm::publish(universal, "tenure.wasm");
-    wasm::publish(example, "report.wasm");
     Ok(())
 }
 
@@ -77,6 +114,7 @@ fn finished(part: &Part, built: &Path) -> Result<PathBuf, String> {
     let bytes = fs::read(built).map_err(|error| told(error.to_string()))?;
     let stripped = strip::without_names(&bytes).ok_or_else(|| told("is no component".into()))?;
     let finished = match part.feature {
+        #[cfg(feature = "compose")]
         Some("webhook") => graph::order(&stripped).map_err(told)?,
         _ => stripped,
     };

@@ -67,6 +67,13 @@
 //! }
 //! ```
 //!
+//! # Features
+//!
+//! - `component`, on by default: the election component travels in the library. Without it, it is
+//!   given at run time ([`component::ElectionComponent::with_binary`]).
+//! - `server`: pages, figures and probes over HTTP, and the orders of operators (`server`).
+//! - `compose`: an election and a handler in one component, for platforms that own the timer (`compose`).
+//!
 //! # Design decisions
 //!
 //! - The runner decides nothing. [`runner::Elector`] is the seam: the tests put a script there.
@@ -76,17 +83,20 @@
 
 #![deny(missing_docs)]
 
-#[doc(hidden)]
-pub mod cli;
 pub mod clock;
 pub mod component;
+#[cfg(feature = "compose")]
 pub mod compose;
 pub mod contract;
 mod deadline;
 pub mod egress;
+mod future;
 pub mod handler;
 mod lines;
+#[doc(hidden)]
+pub mod program;
 pub mod runner;
+#[cfg(feature = "server")]
 pub mod server;
 pub mod settings;
 

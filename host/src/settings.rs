@@ -1,7 +1,7 @@
 //! The settings of a candidate, as the election component reads them: environment variables.
 
 use std::fmt;
-use std::process;
+use std::time::Duration;
 use zeroize::Zeroize;
 
 /// The names of the settings. The component judges the values, and knows the defaults.
@@ -57,6 +57,9 @@ pub mod names {
     /// A file that holds it, read again in each step.
     pub const CONNECTION_STRING_FILE: &str = "AZURE_STORAGE_CONNECTION_STRING_FILE";
 
+    /// The token by which operators steer a candidate. The host reads it, and not the component.
+    pub const CONTROL_TOKEN: &str = "TENURE_CONTROL_TOKEN";
+
     /// How the names of all settings begin, those of the credentials too, which are the component's
     /// business alone.
     pub const PREFIXES: [&str; 3] = ["TENURE_", "AZURE_", "IDENTITY_"];
@@ -105,6 +108,40 @@ impl Settings {
         self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
+    /// The periods that a candidate with these settings keeps; none where one of them is wrong.
+    pub fn periods(&self) -> Option<Periods> {
+        let read = self.read(&[
+            names::LEASE,
+            names::MARGIN,
+            names::RENEW,
+            names::POLL,
+            names::REQUEST_TIMEOUT,
+            names::TURN_TIMEOUT,
+        ])?;
+        Some(Periods {
+            validity: read.timings.lease.saturating_sub(read.timings.margin),
+            renew: read.timings.renew,
+            turn_timeout: read.failure_policy.turn_timeout,
+        })
+    }
+
+    /// The timer as the record of a leader with these settings has it; none without one, or where
+    /// it is wrong.
+    pub fn schedule(&self) -> Option<String> {
+        self.read(&[names::EVERY, names::CRON, names::TIME_ZONE])?.agenda.description()
+    }
+
+    /// Some of the settings as the component reads them; none where one of these is wrong.
+    fn read(&self, some: &[&str]) -> Option<tenure_core::Settings> {
+        let variable = |name: &str| match name {
+            names::ELECTION => Some("any/any".to_owned()),
+            names::CONNECTION_STRING => Some("UseDevelopmentStorage=true".to_owned()),
+            name if some.contains(&name) => self.get(name).map(str::to_owned),
+            _ => None,
+        };
+        tenure_core::Settings::read(variable).ok()
+    }
+
     pub(crate) fn environment(&self) -> &[(String, String)] {
         &self.0
     }
@@ -124,10 +161,15 @@ impl fmt::Debug for Settings {
     }
 }
 
-/// A name for a candidate that was given none: that of the machine, and of the process.
-pub fn default_name() -> String {
-    let host = hostname::get().ok().and_then(|name| name.into_string().ok());
-    format!("{}-{}", host.as_deref().unwrap_or("candidate"), process::id())
+/// How long a leader may act, and its work may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Periods {
+    /// How long a leadership lasts without a renewal: the lease less the margin.
+    pub validity: Duration,
+    /// From one renewal to the next.
+    pub renew: Duration,
+    /// The longest that a turn may take.
+    pub turn_timeout: Option<Duration>,
 }
 
 #[cfg(test)]

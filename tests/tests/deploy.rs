@@ -88,7 +88,7 @@ fn mistakes_are_found() {
 #[test]
 fn the_build_makes_what_the_image_holds() {
     let dockerfile = fs::read_to_string(tools::repository().join("deploy/Dockerfile")).unwrap();
-    assert!(dockerfile.contains("RUN cargo build --release --locked -p tenure\n"));
+    assert!(dockerfile.contains("RUN cargo build --release --locked -p tenure-cli\n"));
     let profile = examples::components().unwrap().parent().unwrap().to_owned();
     let copied = dockerfile.lines().filter_map(|line| {
         let source = line.strip_prefix("COPY --from=build /source/target/release/")?;

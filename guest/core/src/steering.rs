@@ -105,7 +105,11 @@ impl HandOver {
 
     /// Takes what a read has shown: the announced lease id, if there is one; none, when it was not
     /// answered.
-    pub fn announcement_read(&mut self, here: Option<Option<LeaseId>>, (sent, now): (Moment, Moment)) {
+    pub fn announcement_read(
+        &mut self,
+        here: Option<Option<LeaseId>>,
+        (sent, now): (Moment, Moment),
+    ) {
         self.read_at = now + QUICK;
         self.asked = here.is_some();
         let Some(successor) = here else { return };

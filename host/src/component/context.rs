@@ -3,18 +3,16 @@
 use super::engine::{Engine, Running};
 use super::holdings::Holdings;
 use super::limits::Limits;
-use super::outgoing;
 use super::output::Output;
 use super::surroundings::Surroundings;
-use crate::Deadline;
 use crate::clock::Reading;
+use crate::deadline::Deadline;
 use crate::egress::{Budget, FIELDS};
 use std::path::Path;
 use wasmtime::Store;
-use wasmtime::component::{Linker, ResourceTable};
+use wasmtime::component::ResourceTable;
 use wasmtime_wasi::{FsPerms, HostMonotonicClock, WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
-use wasmtime_wasi_http::p2::bindings::http::types;
-use wasmtime_wasi_http::{WasiHttp, WasiHttpCtx, WasiHttpCtxView, WasiHttpHooks, WasiHttpView};
+use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpHooks, WasiHttpView};
 
 /// Handles that a guest may hold at a time: streams, requests, pollables. Each of them takes
 /// memory of the host, up to what one call may hand over.
@@ -111,16 +109,6 @@ fn open(wasi: &mut WasiCtxBuilder, file: &str) {
         }
         let _ = wasi.preopened_dir(directory, directory, FsPerms::ReadOnly);
     }
-}
-
-/// Everything that a guest may import: WASI 0.2 without surprises.
-pub(crate) fn linker(engine: &Engine) -> wasmtime::Result<Linker<Context>> {
-    let mut linker = Linker::new(engine.wasmtime());
-    wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
-    let http = types::LinkOptions::default();
-    types::add_to_linker::<_, WasiHttp>(&mut linker, &http, Context::http)?;
-    outgoing::add_to_linker(&mut linker)?;
-    Ok(linker)
 }
 
 impl WasiView for Context {

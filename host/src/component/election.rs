@@ -1,15 +1,16 @@
 //! The election component: the candidate that this program hosts.
 
-use super::bindings::values::tenure::election::types;
-use super::context::{Context, Grant, linker, store};
+use super::context::{Context, Grant, store};
 use super::engine::Engine;
 use super::error::{CheckError, ComponentError};
+use super::linker::linker;
 use super::output::Output;
 use super::places::{Place, Urgency};
 use super::surroundings::{Carrier, Surroundings};
 use crate::clock::{Clock, Reading};
-use crate::compose::LEADER_HANDLER;
-use crate::contract::{Complaint, Event, Needs, Problem, Report, Role, Snapshot, State};
+use crate::contract::{
+    Complaint, Event, LEADER_HANDLER, Needs, Problem, Report, Role, Snapshot, State, types,
+};
 use crate::egress::{
     AllowList, Answers, Authorities, Budget, Clients, Gate, InvalidOrigin, Policy,
 };
@@ -24,7 +25,8 @@ use wasmtime::{Store, StoreContextMut};
 use wasmtime_wasi_http::WasiHttpHooks;
 
 /// The election component that this crate was built with: the WIT world `socket`. It runs on any
-/// WASI 0.2 host once a handler is plugged into it ([`crate::compose`]).
+/// WASI 0.2 host once a handler is plugged into it.
+#[cfg(feature = "component")]
 pub const ELECTION_COMPONENT: &[u8] = include_bytes!(env!("TENURE_COMPONENT"));
 
 const INTERFACE: &str = "tenure:election/election@0.1.0";
@@ -120,6 +122,7 @@ impl ElectionComponent {
     /// # Errors
     ///
     /// When the component cannot be compiled.
+    #[cfg(feature = "component")]
     pub fn new(
         engine: &Engine,
         settings: Settings,
@@ -323,6 +326,7 @@ impl ElectionComponent {
     }
 
     /// A function of another interface that the component exports.
+    #[cfg(feature = "doctor")]
     pub(super) fn function(
         &self,
         interface: &str,

@@ -8,7 +8,7 @@
 
 use super::cache;
 use super::places::{Place, Places, Urgency};
-use crate::Deadline;
+use crate::deadline::Deadline;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

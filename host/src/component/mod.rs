@@ -6,21 +6,26 @@ mod context;
 mod election;
 mod engine;
 mod error;
+#[cfg(feature = "doctor")]
 mod examination;
 mod holdings;
 mod limits;
-mod outgoing;
+mod linker;
 mod output;
 mod places;
 mod surroundings;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use bindings::{leader, types};
-pub(crate) use context::{Context, Grant, linker, store};
-pub use election::{ELECTION_COMPONENT, ElectionComponent};
+pub(crate) use bindings::leader;
+pub(crate) use context::{Context, Grant, store};
+#[cfg(feature = "component")]
+pub use election::ELECTION_COMPONENT;
+pub use election::ElectionComponent;
 pub use engine::Engine;
 pub use error::{CheckError, ComponentError};
+#[cfg(feature = "doctor")]
 pub use examination::{DOCTOR_COMPONENT, Doctor, Finding, Verdict};
+pub(crate) use linker::linker;
 pub(crate) use output::Output;
 pub use surroundings::{Network, NetworkFailure, Surroundings};

@@ -1,6 +1,6 @@
 //! What the election component perceives of the world, where a simulation supplies it.
 
-use crate::handler::BoxFuture;
+use crate::future::BoxFuture;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
 use std::convert::Infallible;

@@ -6,7 +6,7 @@ use super::{CheckError, ElectionComponent, Engine, Network, NetworkFailure, Surr
 use crate::clock::virtual_time::VirtualClock;
 use crate::clock::{BootClock, Clock};
 use crate::contract::{Event, LeaseState, Role, State};
-use crate::handler::BoxFuture;
+use crate::future::BoxFuture;
 use crate::settings::{Settings, names};
 use bytes::Bytes;
 use chrono::DateTime;

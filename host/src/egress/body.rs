@@ -1,8 +1,8 @@
 //! The body of an answer on its way to a guest.
 
 use super::budget::Charge;
-use super::lookup::Place;
 use super::permit::Permit;
+use super::place::Place;
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use std::pin::Pin;

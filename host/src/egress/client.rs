@@ -19,7 +19,7 @@ const IDLE_PER_HOST: usize = 64;
 
 /// One pool of connections, whose TLS half is made when it is first needed.
 #[derive(Default)]
-pub(crate) struct Clients {
+pub struct Clients {
     authorities: Authorities,
     plain: OnceLock<Result<reqwest::Client, String>>,
     tls: OnceLock<Result<reqwest::Client, String>>,
@@ -27,17 +27,17 @@ pub(crate) struct Clients {
 
 impl Clients {
     /// Trusts `authorities` beside the platform's.
-    pub(crate) fn for_component(authorities: Authorities) -> Self {
+    pub fn for_component(authorities: Authorities) -> Self {
         Self { authorities, ..Self::default() }
     }
 
     /// Whether they trust nobody but `authorities` beside whom the platform trusts, and all of these.
-    pub(crate) fn trust(&self, authorities: &Authorities) -> bool {
+    pub fn trust(&self, authorities: &Authorities) -> bool {
         self.authorities == *authorities
     }
 
     /// The client for a scheme.
-    pub(crate) fn get(&self, scheme: &str) -> Result<&reqwest::Client, String> {
+    pub fn get(&self, scheme: &str) -> Result<&reqwest::Client, String> {
         let client = match scheme {
             "https" => self.tls.get_or_init(|| build(tls::trusting(&self.authorities))),
             _ => self.plain.get_or_init(|| build(tls::none())),
@@ -47,7 +47,7 @@ impl Clients {
 }
 
 /// The whole body of an answer, of `most` bytes at most.
-pub(crate) async fn whole(mut response: reqwest::Response, most: usize) -> Result<Vec<u8>, Unread> {
+pub async fn whole(mut response: reqwest::Response, most: usize) -> Result<Vec<u8>, Unread> {
     let mut body = Vec::new();
     while let Some(chunk) = response.chunk().await.map_err(Unread::Failed)? {
         if body.len() + chunk.len() > most {
@@ -60,8 +60,10 @@ pub(crate) async fn whole(mut response: reqwest::Response, most: usize) -> Resul
 
 /// Why there is no body of an answer.
 #[derive(Debug)]
-pub(crate) enum Unread {
+pub enum Unread {
+    /// It broke off.
     Failed(reqwest::Error),
+    /// It is longer than it may be.
     TooLong,
 }
 

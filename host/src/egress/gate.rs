@@ -3,8 +3,8 @@
 use super::body::{OfTurn, Streamed};
 use super::budget::{Budget, CHUNK, Charge, Charged, OPEN_BODY, weight};
 use super::error::{Prohibited, find, translate};
-use super::lookup::Place;
 use super::permit::Permit;
+use super::place::Place;
 use super::turn::{Connections, Courier, Queued, READ_AHEAD};
 use super::{AllowList, Clients};
 use bytes::Bytes;

@@ -6,13 +6,18 @@
 //! election's requests use the runtime's own threads, which no handler can fill.
 
 use super::error::{Prohibited, Unresolved};
-use super::resolver::Names;
+use super::names::Names;
+use super::place::{Place, place};
+use crate::future::BoxFuture;
+use hyper_util::client::legacy::connect::dns::Name;
 use std::collections::{HashMap, hash_map};
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
 use std::thread;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tower_service::Service;
 
 /// Look-ups of one handler that are under way at a time, each of another name.
 pub(super) const LOOKUPS: usize = 4;
@@ -38,9 +43,6 @@ impl Directory for Machine {
         Ok(if_addrs::get_if_addrs()?.iter().map(if_addrs::Interface::ip).collect())
     }
 }
-
-/// The place of a request among those of its turn. It is free again when all clones are gone.
-pub(super) type Place = Arc<OwnedSemaphorePermit>;
 
 type Found = Result<Vec<SocketAddr>, NotFound>;
 
@@ -172,6 +174,29 @@ struct Entry {
 impl Drop for Entry {
     fn drop(&mut self) {
         self.shared.under_way().remove(&self.name);
+    }
+}
+
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+impl Service<Name> for Lookups {
+    type Response = std::vec::IntoIter<SocketAddr>;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<Self::Response, BoxError>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, name: Name) -> Self::Future {
+        let (lookups, place) = (self.clone(), place());
+        Box::pin(async move {
+            match lookups.find(name.as_str(), place).await {
+                Ok(found) => Ok(found.into_iter()),
+                Err(NotFound::Unresolved(error)) => Err(error.into()),
+                Err(NotFound::Prohibited(error)) => Err(error.into()),
+            }
+        })
     }
 }
 

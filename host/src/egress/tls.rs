@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 /// Trusts the certificates that the platform trusts, and `more`. Reading them takes longer than
 /// all else at the start.
-pub(super) fn trusting(more: &Authorities) -> Result<ClientConfig, rustls::Error> {
+pub fn trusting(more: &Authorities) -> Result<ClientConfig, rustls::Error> {
     let verifier = Verifier::new_with_extra_roots(more.certificates(), provider())?;
     // Named so for what others may put there: this one verifies.
     let builder = builder()?.dangerous();

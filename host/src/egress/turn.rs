@@ -1,14 +1,15 @@
 //! The outgoing HTTP of one turn: connections of its own, which end with it.
 
 use super::client::{CONNECT, USER_AGENT};
-use super::lookup::{Directory, Lookups, Machine, Place};
+use super::lookup::{Directory, Lookups, Machine};
+use super::names::Names;
 use super::permit::{Permit, Revoke};
-use super::resolver::Names;
+use super::place::{PLACE, Place};
 use super::term::reads_as;
 use super::wire::Wire;
 use super::{Authorities, TermHeader, tls};
 use crate::deadline::Deadline;
-use crate::handler::BoxFuture;
+use crate::future::BoxFuture;
 use bytes::Bytes;
 use http::header::{CONNECTION, HOST, HeaderName, HeaderValue};
 use http::{Uri, uri::Scheme};
@@ -159,16 +160,6 @@ impl Courier {
         }
         PLACE.scope(place, self.client.request(request)).await
     }
-}
-
-tokio::task_local! {
-    /// The place of the request that this task sends: the client calls its connector without it.
-    static PLACE: Option<Place>;
-}
-
-/// The place of the request that this call is made for.
-pub(super) fn place() -> Option<Place> {
-    PLACE.try_with(Clone::clone).ok().flatten()
 }
 
 /// Makes connections that write under the permit.

@@ -3,10 +3,10 @@
 use super::lines::{HandlerLines, LineSink, Stream, TurnLines};
 use super::trap::{explain, shortened};
 use super::{BoxFuture, Handler, TurnEnd};
-use crate::Deadline;
 use crate::clock::{Clock, Reading};
 use crate::component::{self, Context, Engine, Grant, Output, leader};
-use crate::contract::Turn;
+use crate::contract::{LEADER_HANDLER, Turn};
+use crate::deadline::Deadline;
 use crate::egress::{AllowList, Answers, Budget, Gate, Names, Outlet, Policy, TermHeader};
 use std::fmt;
 use std::path::Path;
@@ -14,9 +14,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use wasmtime::component::Component;
 use wasmtime::{Store, UpdateDeadline};
-
-/// The interface that a handler exports.
-const INTERFACE: &str = "tenure:election/leader-handler@0.1.0";
 
 /// Bytes of memory for a turn, unless told otherwise. Languages with a runtime of their own start
 /// at some 30 MiB.
@@ -119,7 +116,7 @@ impl ComponentHandler {
             InvalidHandler::new(format!("imports what a handler is not given: {error:#}"))
         })?;
         let world = leader::LeaderPre::new(linked).map_err(|error| {
-            InvalidHandler::new(format!("exports {INTERFACE} wrongly: {error:#}"))
+            InvalidHandler::new(format!("exports {LEADER_HANDLER} wrongly: {error:#}"))
         })?;
         let policy =
             Policy { allow: options.allow, patience: PATIENCE, answers: Answers::Streamed(ANSWER) };
@@ -219,7 +216,7 @@ fn refuse_other_files(binary: &[u8]) -> Result<(), InvalidHandler> {
 }
 
 fn require_export(engine: &Engine, component: &Component) -> Result<(), InvalidHandler> {
-    if component.get_export_index(None, INTERFACE).is_some() {
+    if component.get_export_index(None, LEADER_HANDLER).is_some() {
         return Ok(());
     }
     let kind = component.component_type();
@@ -228,7 +225,7 @@ fn require_export(engine: &Engine, component: &Component) -> Result<(), InvalidH
         [] => "nothing".to_owned(),
         names => names.join(", "),
     };
-    Err(InvalidHandler::new(format!("does not export {INTERFACE}; it exports {exports}")))
+    Err(InvalidHandler::new(format!("does not export {LEADER_HANDLER}; it exports {exports}")))
 }
 
 /// Why a file cannot be a handler.

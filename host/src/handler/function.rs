@@ -1,8 +1,8 @@
 //! A Rust function as a handler.
 
 use super::{BoxFuture, Handler, TurnEnd};
-use crate::Deadline;
 use crate::contract::Turn;
+use crate::deadline::Deadline;
 
 /// A handler made of an async function. See [`from_fn`].
 #[derive(Clone, Debug)]

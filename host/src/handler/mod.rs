@@ -11,21 +11,19 @@ mod tests;
 mod trap;
 pub(crate) mod webhook;
 
+pub use crate::future::BoxFuture;
 pub use component::{ComponentHandler, InvalidHandler, MEMORY_LIMIT, Options};
 pub use function::{FunctionHandler, from_fn};
 pub use lines::{LineSink, Stream};
 
-use crate::Deadline;
 use crate::contract::{Outcome, Turn};
+use crate::deadline::Deadline;
 use std::fmt;
-use std::pin::Pin;
 
 /// The handler of `examples/rust`, which this crate was built with: for the demo and the tests.
 #[doc(hidden)]
+#[cfg(feature = "example")]
 pub const EXAMPLE_HANDLER: &[u8] = include_bytes!(env!("TENURE_EXAMPLE_HANDLER"));
-
-/// A future on the heap.
-pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// Runs the turns of a leader, one at a time.
 ///

@@ -12,7 +12,7 @@ const SUPERVISOR: [&str; 3] = ["NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC"]
 
 /// Whether a variable is kept from commands, in whatever case its name is written: programs, and
 /// some systems, do not tell cases apart.
-pub(crate) fn is_ours(name: &OsStr) -> bool {
+pub fn is_ours(name: &OsStr) -> bool {
     let name = name.to_string_lossy().to_ascii_uppercase();
     let name = setting(&name);
     OURS.iter().any(|ours| name.starts_with(ours)) || SUPERVISOR.contains(&name)

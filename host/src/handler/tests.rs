@@ -1,10 +1,10 @@
 //! Handlers that are components, with the example as the handler.
 
 use super::{ComponentHandler, EXAMPLE_HANDLER, Handler, Options, Stream, TurnEnd};
-use crate::Deadline;
 use crate::clock::{BootClock, Clock};
 use crate::component::{ELECTION_COMPONENT, Engine};
 use crate::contract::Turn;
+use crate::deadline::Deadline;
 use crate::egress::AllowList;
 use http::HeaderMap;
 use std::sync::{Arc, Mutex};

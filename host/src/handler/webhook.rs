@@ -9,8 +9,8 @@
 mod tests;
 
 use super::{BoxFuture, Handler, TurnEnd};
-use crate::Deadline;
 use crate::contract::Turn;
+use crate::deadline::Deadline;
 use crate::egress::{
     AllowList, Answers, Authorities, Budget, Gate, InvalidOrigin, Names, Outlet, Policy,
 };
@@ -33,7 +33,7 @@ const PATIENCE: Duration = Duration::from_secs(366 * 24 * 3600);
 const WORDS: Duration = Duration::from_secs(2);
 
 /// Posts turns to the URL that an operator named.
-pub(crate) struct WebhookHandler {
+pub struct WebhookHandler {
     target: Target,
     policy: Arc<Policy>,
     outlet: Outlet,
@@ -45,7 +45,7 @@ impl WebhookHandler {
     /// # Errors
     ///
     /// When the host in the URL can be none, an address with five numbers for example.
-    pub(crate) fn new(target: Target, authorities: Authorities) -> Result<Self, InvalidOrigin> {
+    pub fn new(target: Target, authorities: Authorities) -> Result<Self, InvalidOrigin> {
         let mut allow = AllowList::default();
         allow.allow(target.origin())?;
         let policy = Policy { allow, patience: PATIENCE, answers: Answers::Streamed(u64::MAX) };

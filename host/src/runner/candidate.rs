@@ -1,13 +1,15 @@
 //! What the loop knows of its candidate, and what follows from that.
 
-use super::event::{Event, class_name};
+use super::event::Event;
 use super::narrator::Narrator;
 use super::order::Order;
 use super::turn::{RunningTurn, STUBBORN};
 use super::{Elector, Runner, STEP_LIMIT, Step};
 use crate::clock::Clock;
 use crate::component::ComponentError;
-use crate::contract::{Event as Word, Outcome, ProblemClass, Report, Role, State, Turn};
+use crate::contract::{
+    Event as Word, Outcome, ProblemClass, Report, Role, State, Turn, class_name,
+};
 use crate::handler::TurnEnd;
 use std::collections::VecDeque;
 use std::time::Duration;

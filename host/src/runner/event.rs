@@ -1,8 +1,7 @@
 //! What a runner tells while it runs.
 
-use crate::contract::{EndingReason, ProblemClass, Turn};
+use crate::contract::{Turn, rfc3339};
 use crate::handler::{Stream, TurnEnd};
-use chrono::{DateTime, SecondsFormat};
 use serde::Serialize;
 use std::time::Duration;
 
@@ -128,46 +127,14 @@ impl Event {
     }
 }
 
-pub(super) fn reason(reason: EndingReason) -> &'static str {
-    match reason {
-        EndingReason::ValidityEnded => "validity-ended",
-        EndingReason::LeaseLost => "lease-lost",
-        EndingReason::Left => "left",
-        EndingReason::WorkFailed => "work-failed",
-        EndingReason::Resigned => "resigned",
-        EndingReason::HandedOver => "handed-over",
-    }
-}
-
-/// The name of a class of problem, as the WIT spells it.
-pub fn class_name(class: ProblemClass) -> &'static str {
-    match class {
-        ProblemClass::Configuration => "configuration",
-        ProblemClass::Refused => "refused",
-        ProblemClass::Clock => "clock",
-        ProblemClass::Unreachable => "unreachable",
-        ProblemClass::Unavailable => "unavailable",
-        ProblemClass::Nonsense => "nonsense",
-        ProblemClass::LeaseLost => "lease-lost",
-        ProblemClass::Schedule => "schedule",
-        ProblemClass::Work => "work",
-        ProblemClass::Order => "order",
-    }
-}
-
 pub(super) fn milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
-}
-
-/// A timestamp of the contract as people write it, with as many digits as it needs.
-pub fn rfc3339(nanoseconds: u64) -> String {
-    let time = DateTime::from_timestamp_nanos(i64::try_from(nanoseconds).unwrap_or(i64::MAX));
-    time.to_rfc3339_opts(SecondsFormat::AutoSi, true)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::contract::{EndingReason, reason_name};
 
     #[test]
     fn events_serialize_with_their_names() {
@@ -177,7 +144,7 @@ mod tests {
             r#"{"event":"elected","term":7,"valid_for_ms":12000}"#
         );
         assert_eq!(
-            json(Event::StoodDown { term: 7, reason: reason(EndingReason::LeaseLost) }),
+            json(Event::StoodDown { term: 7, reason: reason_name(EndingReason::LeaseLost) }),
             r#"{"event":"stood-down","term":7,"reason":"lease-lost"}"#
         );
         assert_eq!(

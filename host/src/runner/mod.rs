@@ -13,7 +13,7 @@ mod tests;
 mod turn;
 
 pub use elector::Elector;
-pub use event::{Event, class_name, rfc3339};
+pub use event::Event;
 pub use order::Order;
 
 use crate::clock::Clock;
@@ -29,7 +29,7 @@ use tokio::sync::{mpsc, watch};
 use turn::RunningTurn;
 
 /// How long a turn may go on when the candidate leaves, unless it is told otherwise.
-pub(crate) const GRACE: Duration = Duration::from_secs(1);
+pub const GRACE: Duration = Duration::from_secs(1);
 
 /// The longest that a step may take: far more than its requests may.
 const STEP_LIMIT: Duration = Duration::from_secs(120);

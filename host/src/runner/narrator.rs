@@ -1,7 +1,7 @@
 //! Turns reports into events: tells what changed, and only that.
 
-use super::event::{Event, class_name, milliseconds, reason};
-use crate::contract::{Incumbent, Report, Role};
+use super::event::{Event, milliseconds};
+use crate::contract::{Incumbent, Report, Role, class_name, reason_name};
 use std::time::Duration;
 
 /// Remembers what was told.
@@ -22,7 +22,7 @@ impl Narrator {
         }
         if let Some(ending) = &report.ending {
             self.leading = None;
-            events(Event::StoodDown { term: ending.term, reason: reason(ending.reason) });
+            events(Event::StoodDown { term: ending.term, reason: reason_name(ending.reason) });
         }
         match &report.role {
             Role::Leading(leadership) => {

@@ -6,12 +6,12 @@ mod stopping;
 mod waiting;
 
 use super::{Candidate, Elector, Event, Order, Runner, seen_stopped};
-use crate::Deadline;
 use crate::clock::{Clock, virtual_time::VirtualClock};
 use crate::component::ComponentError;
 use crate::contract::{
     Ending, EndingReason, Event as Word, Leadership, Outcome, Report, Role, State, Turn,
 };
+use crate::deadline::Deadline;
 use crate::handler::{BoxFuture, Handler, TurnEnd};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};

@@ -1,8 +1,8 @@
 //! A turn while it runs, and what makes it stop.
 
-use crate::Deadline;
 use crate::clock::Reading;
 use crate::contract::Turn;
+use crate::deadline::Deadline;
 use crate::handler::{Handler, TurnEnd};
 use std::sync::Arc;
 use std::time::Duration;

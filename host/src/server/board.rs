@@ -4,8 +4,10 @@
 use super::metrics::Metrics;
 use super::summary::LastTurn;
 use super::timeline::Timeline;
-use crate::contract::{self, ExchangeResult, Incumbent, Problem, ProblemClass, Report};
-use crate::runner::{Event, class_name, rfc3339};
+use crate::contract::{
+    self, ExchangeResult, Incumbent, Problem, ProblemClass, Report, class_name, rfc3339,
+};
+use crate::runner::Event;
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::Serialize;
 use std::collections::VecDeque;
@@ -86,9 +88,12 @@ pub(super) enum Role {
 
 /// Who leads.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Leader {
+pub struct Leader {
+    /// How candidates name it.
     pub name: String,
+    /// Its fencing token.
     pub term: u64,
+    /// Where it can be reached, if it said so.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
     /// When it won, by the record.
@@ -98,8 +103,10 @@ pub(crate) struct Leader {
 
 /// Something that went wrong.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Told {
+pub struct Told {
+    /// The class of the WIT's `trouble`, or `component`.
     pub class: &'static str,
+    /// What happened, and what to do about it.
     pub detail: String,
 }
 

@@ -62,12 +62,12 @@ impl ControlToken {
     }
 
     /// The token itself.
-    pub(crate) fn reveal(&self) -> &str {
+    pub fn reveal(&self) -> &str {
         &self.0
     }
 
-    /// Takes as long whatever is different.
-    pub(crate) fn is(&self, shown: &str) -> bool {
+    /// Whether this is the token. Takes as long whatever is different.
+    pub fn is(&self, shown: &str) -> bool {
         let (own, shown) = (self.0.as_bytes(), shown.as_bytes());
         let differs = own.iter().zip(shown).fold(0, |differs, (a, b)| differs | (a ^ b));
         own.len() == shown.len() && std::hint::black_box(differs) == 0

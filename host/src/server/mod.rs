@@ -23,7 +23,7 @@
 //! `/transfer?to=NAME`, `/pause`, `/resume`.
 
 mod accept;
-mod board;
+pub(crate) mod board;
 mod control;
 mod hosts;
 mod metrics;
@@ -31,17 +31,14 @@ pub(crate) mod page;
 pub(crate) mod pages;
 pub(crate) mod proof;
 mod show;
-mod summary;
+pub(crate) mod summary;
 #[cfg(test)]
 mod tests;
 mod timeline;
 
 pub use board::Board;
-#[cfg(test)]
-pub(crate) use board::{Leader, Told};
 pub use control::{Control, ControlToken};
 pub use hosts::Hosts;
-pub(crate) use summary::{LastTurn, Summary};
 
 use crate::clock::Clock;
 use axum::Router;

@@ -247,7 +247,8 @@ pub(super) fn refuse(why: &str) -> Response<Body> {
     answer(StatusCode::SERVICE_UNAVAILABLE, &json!({ "status": "unavailable", "reason": why }))
 }
 
-pub(crate) fn answer(status: StatusCode, told: &Value) -> Response<Body> {
+/// An answer in JSON.
+pub fn answer(status: StatusCode, told: &Value) -> Response<Body> {
     let mut response = shown("application/json", format!("{told}\n"));
     *response.status_mut() = status;
     response

@@ -33,7 +33,7 @@ use std::time::Duration;
 const LIFE: Duration = Duration::from_secs(30);
 
 /// The scheme's name in headers.
-pub(crate) const SCHEME: &str = "Tenure";
+pub const SCHEME: &str = "Tenure";
 
 /// Digits of a number, two of which a nonce begins with.
 const NUMBER: usize = 16;
@@ -43,17 +43,20 @@ const MAC: usize = 64;
 
 /// An order as both sides mean it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Intent<'a> {
+pub struct Intent<'a> {
+    /// `resign`, `transfer`, `pause` or `resume`.
     pub order: &'a str,
     /// Of a transfer; else empty.
     pub to: &'a str,
+    /// `container/blob`.
     pub election: &'a str,
+    /// The name of the candidate that is to obey.
     pub candidate: &'a str,
 }
 
 impl Intent<'_> {
     /// The proof that whoever has the token wants this, once.
-    pub(crate) fn prove(&self, token: &ControlToken, nonce: &str) -> String {
+    pub fn prove(&self, token: &ControlToken, nonce: &str) -> String {
         digits(self.mac(token, nonce))
     }
 
@@ -69,12 +72,12 @@ impl Intent<'_> {
 }
 
 /// The value of `Authorization`.
-pub(crate) fn authorization(nonce: &str, proof: &str) -> String {
+pub fn authorization(nonce: &str, proof: &str) -> String {
     format!("{SCHEME} nonce=\"{nonce}\", proof=\"{proof}\"")
 }
 
 /// The nonce in a `WWW-Authenticate`, of which there may be several.
-pub(crate) fn nonce_of<'a>(challenges: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nonce_of<'a>(challenges: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     challenges.into_iter().find_map(|challenge| {
         let nonce = parameter(challenge.strip_prefix(SCHEME)?, "nonce")?;
         nonce.bytes().all(|byte| byte.is_ascii_hexdigit()).then_some(nonce)

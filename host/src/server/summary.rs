@@ -7,12 +7,14 @@ use std::time::Duration;
 
 /// A turn, as far as it has come.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct LastTurn {
+pub struct LastTurn {
     /// RFC 3339.
     pub slot: String,
+    /// The fencing token under which it runs.
     pub term: u64,
     /// None while it runs.
     pub outcome: Option<String>,
+    /// How long it ran; none while it does.
     pub elapsed_ms: Option<u64>,
     /// What was told of its end.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -41,8 +43,10 @@ impl LastTurn {
 
 /// What is true of a candidate at a moment.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Summary {
+pub struct Summary {
+    /// `container/blob`.
     pub election: String,
+    /// Its name.
     pub candidate: String,
     /// `leading`, `following`, `undecided` or `left`.
     pub role: &'static str,
@@ -50,6 +54,7 @@ pub(crate) struct Summary {
     pub leader: Option<Leader>,
     /// How long a leader may act without another renewal.
     pub valid_for_ms: Option<u64>,
+    /// The newest turn.
     pub turn: Option<LastTurn>,
     /// So many turns in a row, up to the last one, did not succeed.
     pub failed_turns: u32,
@@ -64,7 +69,7 @@ pub(crate) struct Summary {
 
 impl Board {
     /// What is true at `now`.
-    pub(crate) fn summary(&self, now: Duration) -> Summary {
+    pub fn summary(&self, now: Duration) -> Summary {
         let (role, leader, valid_for) = match self.role(now) {
             Role::Leading { term, until } => {
                 let own = Leader { name: self.candidate.clone(), term, address: None, since: None };

@@ -40,7 +40,7 @@ struct Arguments {
 fn main() -> Result<std::process::ExitCode> {
     // The candidates are this program too: it is the only one that is surely built.
     if std::env::args().nth(1).is_some_and(|first| first == "run") {
-        return Ok(tenure::cli::main());
+        return Ok(tenure_cli::main());
     }
     let arguments = Arguments::parse();
     let runtime =

@@ -48,7 +48,7 @@ struct Arguments {
 fn main() -> Result<ExitCode> {
     // The elections are held by this program too: it is the only one that is surely built.
     if std::env::args().nth(1).is_some_and(|first| first == "run") {
-        return Ok(tenure::cli::main());
+        return Ok(tenure_cli::main());
     }
     let arguments = Arguments::parse();
     let runtime =

@@ -1,5 +1,5 @@
 //! The program `tenure`, built beside the tests that run it.
 
 fn main() -> std::process::ExitCode {
-    tenure::cli::main()
+    tenure_cli::main()
 }

@@ -3,8 +3,8 @@
 
 use super::super::gate::Gate;
 use super::{for_ever, turn_gate};
-use crate::Deadline;
 use crate::clock::Clock;
+use crate::deadline::Deadline;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use std::future::{pending, poll_fn};

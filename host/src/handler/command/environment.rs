@@ -2,8 +2,7 @@
 
 use super::super::secrets::is_ours;
 use super::plan::KILL_SLACK;
-use crate::contract::Turn;
-use crate::runner::rfc3339;
+use crate::contract::{Turn, rfc3339};
 use chrono::{DateTime, SecondsFormat, Utc};
 use std::ffi::OsString;
 use std::time::Duration;

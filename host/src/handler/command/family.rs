@@ -19,7 +19,7 @@ use std::process::{Command, Stdio};
 
 /// A program, and what it is started with.
 #[derive(Clone, Debug)]
-pub(crate) struct Program {
+pub struct Program {
     /// The file.
     pub file: PathBuf,
     /// What it is called, for itself.

@@ -5,8 +5,8 @@ use super::family::Program;
 use super::outcome::Fate;
 use super::plan::KILL_SLACK;
 use super::words::{self, Gone, Report};
-use crate::Deadline;
 use crate::clock::{BootClock, Clock as _, shared};
+use crate::deadline::Deadline;
 use crate::lines::Lines;
 use rustix::io::Errno;
 use rustix::process::{

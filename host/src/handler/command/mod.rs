@@ -33,16 +33,16 @@ mod resolve;
 mod watchdog;
 mod words;
 
-pub(crate) use family::Program;
-pub(crate) use plan::{KILL_SLACK, STOP_TIME};
-pub(crate) use resolve::NotRunnable;
-pub(crate) use watchdog::watch;
+pub use family::Program;
+pub use plan::{KILL_SLACK, STOP_TIME};
+pub use resolve::NotRunnable;
+pub use watchdog::watch;
 
 use super::lines::{HandlerLines, LineSink, Stream};
 use super::{BoxFuture, Handler, TurnEnd};
-use crate::Deadline;
 use crate::clock::{Clock, Reading};
 use crate::contract::Turn;
+use crate::deadline::Deadline;
 use crate::lines::Lines;
 use chrono::Utc;
 use environment::Variables;
@@ -55,7 +55,7 @@ use std::time::Duration;
 use tokio::sync::{oneshot, watch};
 
 /// What a command is given, beside its turns.
-pub(crate) struct Settings {
+pub struct Settings {
     /// Variables of its own. It also sees those around, but none of the election's.
     pub env: Vec<(String, String)>,
     /// How long before the end of the leadership it is told to end.
@@ -65,7 +65,7 @@ pub(crate) struct Settings {
 }
 
 /// A program that is run for each turn.
-pub(crate) struct CommandHandler {
+pub struct CommandHandler {
     program: Program,
     variables: Variables,
     stop_time: Duration,
@@ -81,7 +81,7 @@ impl CommandHandler {
     /// # Errors
     ///
     /// When it could not be started: none is named, it is not there, or may not be executed.
-    pub(crate) fn new(
+    pub fn new(
         command: &[OsString],
         settings: Settings,
         clock: &impl Clock,

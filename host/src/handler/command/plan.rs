@@ -4,10 +4,10 @@ use std::time::Duration;
 
 /// So long before the end of the leadership whatever still runs is killed: the time in which the kernel
 /// ends processes, on a machine that is busy.
-pub(crate) const KILL_SLACK: Duration = Duration::from_millis(500);
+pub const KILL_SLACK: Duration = Duration::from_millis(500);
 
 /// So long before the end of the leadership the work is told to end, unless it is set otherwise.
-pub(crate) const STOP_TIME: Duration = Duration::from_secs(3);
+pub const STOP_TIME: Duration = Duration::from_secs(3);
 
 /// What is to be done about a command that runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

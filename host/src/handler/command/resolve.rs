@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 /// Why a program cannot be run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum NotRunnable {
+pub enum NotRunnable {
     /// No such file at that path.
     Missing,
     /// No directory of PATH holds it.

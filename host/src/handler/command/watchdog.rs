@@ -32,7 +32,7 @@ const LOOK: Duration = Duration::from_millis(10);
 /// # Errors
 ///
 /// When standard input is no socket, or signals cannot be handled; nothing was started then.
-pub(crate) async fn watch(program: &Program, stop_time: Duration) -> io::Result<()> {
+pub async fn watch(program: &Program, stop_time: Duration) -> io::Result<()> {
     let ignored = [
         SignalKind::hangup(),
         SignalKind::interrupt(),

@@ -5,10 +5,10 @@
 
 mod elections;
 mod events;
-pub(crate) mod rate;
+pub mod rate;
 #[cfg(test)]
 mod tests;
-pub(crate) mod view;
+pub mod view;
 
 use super::pages::{refuse, shown, unknown, value};
 use axum::Router;
@@ -53,13 +53,14 @@ static POLICY: LazyLock<String> = LazyLock::new(|| {
 
 /// Where views come from, and the word that there is a new one.
 #[derive(Clone)]
-pub(crate) struct Source {
+pub struct Source {
     view: Arc<dyn Fn() -> View + Send + Sync>,
     changed: watch::Receiver<()>,
 }
 
 impl Source {
-    pub(crate) fn new(
+    /// Takes views of `view`, and sends another one whenever there is word of a change.
+    pub fn new(
         view: impl Fn() -> View + Send + Sync + 'static,
         changed: watch::Receiver<()>,
     ) -> Self {
@@ -79,7 +80,7 @@ struct Face {
 }
 
 /// `/` and `/events`, of the election that `?election=` names or else the first.
-pub(crate) fn router(sources: Vec<(String, Source)>) -> Router {
+pub fn router(sources: Vec<(String, Source)>) -> Router {
     let (sources, places) = (sources.into(), Arc::new(Semaphore::new(VIEWERS)));
     Router::new()
         .route("/", get(page))

@@ -10,10 +10,11 @@ const MOST: usize = 600;
 
 /// The instants of the newest requests.
 #[derive(Debug, Default)]
-pub(crate) struct Rate(VecDeque<Duration>);
+pub struct Rate(VecDeque<Duration>);
 
 impl Rate {
-    pub(crate) fn add(&mut self, now: Duration, requests: usize) {
+    /// Counts requests at the instant `now` of any clock.
+    pub fn add(&mut self, now: Duration, requests: usize) {
         for _ in 0..requests.min(MOST) {
             if self.0.len() == MOST {
                 self.0.pop_front();
@@ -22,7 +23,8 @@ impl Rate {
         }
     }
 
-    pub(crate) fn per_minute(&self, now: Duration) -> usize {
+    /// How many there were in the minute before `now`.
+    pub fn per_minute(&self, now: Duration) -> usize {
         self.0.iter().filter(|at| now.saturating_sub(**at) < MINUTE).count()
     }
 }

@@ -7,27 +7,32 @@ use serde::Serialize;
 use std::time::Duration;
 
 /// How far back the page shows.
-pub(crate) const WINDOW: Duration = Duration::from_secs(120);
+pub const WINDOW: Duration = Duration::from_secs(120);
 
-/// As many are told at most: of candidates, of turns of one candidate, of sentences of a kind.
-pub(crate) const LANES: usize = 12;
-pub(crate) const TURNS: usize = 120;
-pub(crate) const NOTES: usize = 12;
+/// As many candidates are told at most.
+pub const LANES: usize = 12;
+/// As many turns of one candidate are told at most.
+pub const TURNS: usize = 120;
+/// As many sentences of a kind are told at most.
+pub const NOTES: usize = 12;
 
 /// The longest text, in characters.
 const TEXT: usize = 300;
 
 /// The page at an instant.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub(crate) struct View {
+pub struct View {
     /// `container/blob`.
     pub election: String,
     /// The candidate that tells this; none when all of them are seen.
     pub told_by: Option<String>,
+    /// Who leads, where that is known.
     pub leader: Option<Leader>,
     /// How long the lease of a leader that is gone keeps the others out, where that is known.
     pub vacancy: Option<Validity>,
+    /// The candidates, in the order in which they are shown.
     pub lanes: Vec<Lane>,
+    /// The newest turn.
     pub last_turn: Option<LastTurn>,
     /// The newest first.
     pub changes: Vec<Note>,
@@ -39,19 +44,23 @@ pub(crate) struct View {
 
 /// Who leads.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Leader {
+pub struct Leader {
+    /// How candidates name it.
     pub name: String,
+    /// Its fencing token.
     pub term: u64,
     /// Since when, as the record on the blob tells it.
     pub since: Option<String>,
     /// For how long it was seen to lead.
     pub seen_ms: u64,
+    /// How long it may act, where that is known.
     pub validity: Option<Validity>,
 }
 
 /// How long a leader may act without another renewal, or a lease lasts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Validity {
+pub struct Validity {
+    /// From the instant of the view on.
     pub left_ms: u64,
     /// Right after a renewal.
     pub whole_ms: u64,
@@ -59,14 +68,18 @@ pub(crate) struct Validity {
 
 /// One candidate.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub(crate) struct Lane {
+pub struct Lane {
+    /// How candidates name it.
     pub name: String,
     /// One word.
     pub state: &'static str,
     /// What else is the matter with it, in a word or two each.
     pub hindered: Vec<&'static str>,
+    /// Requests that it sent in the last minute, where they are counted.
     pub requests_per_minute: Option<usize>,
+    /// What it was, by time.
     pub spans: Vec<Span>,
+    /// The turns that it ran.
     pub turns: Vec<Tick>,
     /// What can be done to it: see the demo.
     pub actions: Vec<&'static str>,
@@ -74,8 +87,10 @@ pub(crate) struct Lane {
 
 /// A stretch of time in a lane.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Span {
+pub struct Span {
+    /// What the candidate was.
     pub kind: Kind,
+    /// The fencing token of a leader.
     pub term: Option<u64>,
     /// The age of its beginning.
     pub from_ms: u64,
@@ -83,10 +98,13 @@ pub(crate) struct Span {
     pub to_ms: Option<u64>,
 }
 
+/// What a candidate is in a stretch of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Kind {
+pub enum Kind {
+    /// It leads.
     Leads,
+    /// Another one leads.
     Follows,
     /// The leader is gone, and its lease keeps the others out.
     LeaseRuns,
@@ -100,37 +118,45 @@ pub(crate) enum Kind {
 
 /// A turn in a lane.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Tick {
+pub struct Tick {
     /// `running`, or as the log names it.
     pub outcome: String,
     /// The age of its beginning.
     pub age_ms: u64,
 }
 
+/// The newest turn of the election.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct LastTurn {
+pub struct LastTurn {
+    /// The scheduled instant, RFC 3339.
     pub slot: String,
+    /// `running`, or as the log names it.
     pub outcome: String,
+    /// Who ran it.
     pub candidate: String,
+    /// The age of its beginning.
     pub age_ms: u64,
 }
 
 /// A sentence for people.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Note {
+pub struct Note {
+    /// The age of what it tells.
     pub age_ms: u64,
+    /// The sentence, of 300 characters at most.
     pub text: String,
 }
 
 impl Note {
-    pub(crate) fn new(age: Duration, text: &str) -> Self {
+    /// A sentence, cut where it is too long.
+    pub fn new(age: Duration, text: &str) -> Self {
         Self { age_ms: millis(age), text: short(text) }
     }
 }
 
 impl Span {
     /// A span as seen at `now`, unless it is out of sight.
-    pub(crate) fn seen(
+    pub fn seen(
         now: Duration,
         kind: Kind,
         term: Option<u64>,
@@ -148,14 +174,15 @@ impl Span {
 }
 
 /// A text that cannot make the view large.
-pub(crate) fn short(text: &str) -> String {
+pub fn short(text: &str) -> String {
     match text.char_indices().nth(TEXT) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),
     }
 }
 
-pub(crate) fn millis(span: Duration) -> u64 {
+/// As the page counts time.
+pub fn millis(span: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
 

@@ -75,7 +75,7 @@ struct BaselineArguments {
 fn main() -> Result<ExitCode> {
     // The candidates are this program too: it is the only one that is surely built.
     match std::env::args().nth(1).as_deref() {
-        Some("run") => return Ok(tenure::cli::main()),
+        Some("run") => return Ok(tenure_cli::main()),
         Some("baseline") => return baseline(),
         _ => {}
     }

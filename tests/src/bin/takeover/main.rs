@@ -49,7 +49,7 @@ enum Kind {
 fn main() -> Result<ExitCode> {
     // The candidates are this program too: it is the only one that is surely built.
     if std::env::args().nth(1).is_some_and(|first| first == "run") {
-        return Ok(tenure::cli::main());
+        return Ok(tenure_cli::main());
     }
     let arguments = Arguments::parse();
     let runtime =

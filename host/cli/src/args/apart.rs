@@ -1,0 +1,81 @@
+//! Commands that need no election.
+
+use clap::Args;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+const COMPOSE_HELP: &str = "\
+The composed component runs one whole turn for each call: as a command (wasi:cli/run), as an HTTP \
+server (POST /tick, GET /leader, GET /healthz) or by Spin's cron trigger. It is configured by the \
+variables TENURE_ELECTION, AZURE_STORAGE_CONNECTION_STRING, TENURE_EVERY or TENURE_CRON and the \
+others; over HTTP, TENURE_TICK_TOKEN too. The handler sees none of them.
+
+Nothing renews the lease beside a turn there: it is 60 s long, and a turn that takes longer than \
+48 s is reported as overran. A handler that traps takes the whole instance with it: its slot \
+stays claimed, and the lease runs out instead of being released.
+
+Exit codes: 0 it is written; 2 it is not.";
+
+#[derive(Args)]
+#[command(after_help = COMPOSE_HELP)]
+pub(crate) struct ComposeArguments {
+    /// The handler: a component that exports tenure:election/leader-handler
+    #[arg(value_name = "HANDLER.wasm")]
+    pub handler: PathBuf,
+    /// Where to write the composed component
+    #[arg(short, long, value_name = "APP.wasm")]
+    pub output: PathBuf,
+    /// Replaces a file that is there already
+    #[arg(long)]
+    pub force: bool,
+}
+
+#[derive(Args)]
+#[command(after_help = tenure_store::help())]
+pub(crate) struct StoreArguments {
+    /// Where to listen; port 0 picks a free one
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:10000")]
+    pub listen: SocketAddr,
+}
+
+#[cfg(feature = "demo")]
+const DEMO_HELP: &str = "\
+Everything runs on this machine, on free ports of 127.0.0.1, and is gone afterwards. The page can \
+be looked at by whoever reaches it; its buttons take the token in the address that is printed.
+
+Exit codes: 0 all went well, with --page until Ctrl-C; 1 turns overlapped, or something did not \
+happen; 2 it could not be started; 130 it was interrupted.";
+
+#[cfg(feature = "demo")]
+#[derive(Args)]
+#[command(after_help = DEMO_HELP)]
+pub(crate) struct DemoArguments {
+    /// How many processes contend, 2 to 9
+    #[arg(long, value_name = "NUMBER", default_value_t = 3)]
+    #[arg(value_parser = clap::value_parser!(u8).range(2..=9))]
+    pub candidates: u8,
+    /// Shows it on a page for a browser on this machine instead, where you kill, freeze and cut off
+    /// candidates yourself. Prints its address, and goes on until Ctrl-C
+    #[arg(long)]
+    pub page: bool,
+}
+
+const COMPLETIONS_HELP: &str = "\
+Where shells look for it:
+  bash  tenure completions bash > ~/.local/share/bash-completion/completions/tenure
+  zsh   tenure completions zsh > \"${fpath[1]}/_tenure\"
+  fish  tenure completions fish > ~/.config/fish/completions/tenure.fish";
+
+#[derive(Args)]
+#[command(after_help = COMPLETIONS_HELP)]
+pub(crate) struct CompletionsArguments {
+    /// The shell
+    #[arg(value_enum)]
+    pub shell: clap_complete::Shell,
+}
+
+#[derive(Args)]
+pub(crate) struct ManArguments {
+    /// Where to write all pages, tenure.1, tenure-run.1 and so on; without it, the first one is printed
+    pub directory: Option<PathBuf>,
+}

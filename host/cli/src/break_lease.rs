@@ -1,0 +1,102 @@
+//! `tenure break`: ends the lease of a leader that nobody can reach.
+
+use super::args::BreakArguments;
+use super::complaint::{self, Complaint, printable, shown};
+use super::configuration::Configuration;
+use super::look::NO_ELECTION;
+use super::{UNUSABLE, consent, fail, say};
+use std::process::ExitCode;
+use std::time::Duration;
+use tenure::clock::BootClock;
+use tenure::contract::{LeaseState, Problem, Snapshot, class_name};
+use tenure::settings::names;
+use tenure_base::duration::{format_duration, parse_duration};
+
+/// It was not done.
+const NOT_DONE: u8 = 1;
+
+/// Lease Blob, break: the longest period.
+const LONGEST: Duration = Duration::from_secs(60);
+
+pub(super) async fn break_lease(arguments: &BreakArguments) -> ExitCode {
+    let mut configuration = Configuration::of_operator(&arguments.target);
+    let period = arguments.target.between.period.as_deref().and_then(|text| match period(text) {
+        Ok(period) => Some(period),
+        Err(complaint) => {
+            configuration.complaints.push(complaint);
+            None
+        }
+    });
+    let election = configuration.settings.get(names::ELECTION).unwrap_or_default().to_owned();
+    let component = match configuration.component(&BootClock::new()).await {
+        Ok(component) => component,
+        Err(failure) => return fail(failure),
+    };
+    if !configuration.complaints.is_empty() {
+        complaint::print(complaint::report(&configuration.complaints));
+        return ExitCode::from(UNUSABLE);
+    }
+    let seen = match component.inspect().await {
+        Ok(Ok(seen)) => seen,
+        Ok(Err(problem)) => return not_done(&problem),
+        Err(error) => return fail(error),
+    };
+    match seen.lease {
+        LeaseState::Absent => {
+            return fail(format_args!("{}: {NO_ELECTION}", printable(&election)));
+        }
+        LeaseState::Leased | LeaseState::Breaking => {}
+        LeaseState::Available | LeaseState::Expired | LeaseState::Broken => {
+            say("Nobody holds the lease; nothing was changed.\n");
+            return ExitCode::SUCCESS;
+        }
+    }
+    if !arguments.yes
+        && let Err(why) = consent::ask(&consequences(&election, &seen, period))
+    {
+        return fail(why);
+    }
+    match component.break_lease(period).await {
+        Ok(Ok(left)) if left.is_zero() => say("The lease is broken; anybody can win it now.\n"),
+        Ok(Ok(left)) => say(&format!(
+            "The lease is broken; it is held for {} still, then anybody can win it.\n",
+            format_duration(left)
+        )),
+        Ok(Err(problem)) => return not_done(&problem),
+        Err(error) => return fail(error),
+    }
+    ExitCode::SUCCESS
+}
+
+fn period(text: &str) -> Result<Duration, Complaint> {
+    let problem = match parse_duration(text.trim()) {
+        Some(period) if period <= LONGEST => return Ok(period),
+        Some(period) => format!("{} is longer than 60s", format_duration(period)),
+        None => format!("\"{}\" is no duration", shown(text)),
+    };
+    let advice = "give 0s to 60s, or leave it out: then what is left of the lease runs out";
+    Err(Complaint::new(format!("--period {}", shown(text)), problem, advice))
+}
+
+fn consequences(election: &str, seen: &Snapshot, period: Option<Duration>) -> String {
+    let leader = match &seen.incumbent {
+        Some(leader) => format!("{}, term {},", printable(&leader.name), leader.term),
+        None => "its holder".to_owned(),
+    };
+    let election = printable(election);
+    match period {
+        None => format!(
+            "The lease of {election} will not be renewed any more: {leader} loses it when its time has run out."
+        ),
+        Some(period) => format!(
+            "The lease of {election} is to end within {}: {leader} goes on until it notices, beside the next leader.",
+            format_duration(period)
+        ),
+    }
+}
+
+fn not_done(problem: &Problem) -> ExitCode {
+    let told = printable(&problem.detail);
+    complaint::print(format_args!("tenure: {}: {told}\n", class_name(problem.class)));
+    ExitCode::from(NOT_DONE)
+}

@@ -1,0 +1,163 @@
+//! One election of `tenure run`, judged and ready to begin.
+
+use super::args::RunArguments;
+use super::configuration::{Configuration, Vocabulary};
+use super::handler::{self, Work};
+use super::log::Log;
+use super::ready;
+use std::sync::Arc;
+use std::time::Duration;
+use tenure::clock::{BootClock, Clock as _};
+use tenure::component::{CheckError, ElectionComponent, Engine};
+use tenure::runner::{Event, GRACE, Order, Runner};
+use tenure::server::{Board, Control, ControlToken};
+use tenure::settings::names;
+use tenure_base::duration::format_duration;
+use tokio::sync::{Notify, mpsc, watch};
+use tokio::task::JoinSet;
+
+/// So many orders of operators may wait.
+const ORDERS: usize = 8;
+
+/// A candidate that contends as soon as it is told to.
+pub(super) struct Candidacy {
+    elector: ElectionComponent,
+    work: Work,
+    grace: Option<Duration>,
+    ready_cmd: Option<String>,
+    /// What people should know at the start.
+    notes: Vec<String>,
+    log: Log,
+    vocabulary: Vocabulary,
+    pub board: Arc<Board>,
+    order: mpsc::Sender<Order>,
+    orders: mpsc::Receiver<Order>,
+}
+
+/// The loop of a candidate, and what goes with it.
+pub(super) struct Contender {
+    runner: Runner<ElectionComponent, BootClock>,
+    orders: mpsc::Receiver<Order>,
+    /// Asks whether this process can work.
+    readiness: JoinSet<()>,
+    /// Unless it is the usual one.
+    grace: Option<Duration>,
+    log: Log,
+}
+
+impl Candidacy {
+    /// Judges the settings; none when there is something to complain about. Sends nothing. The
+    /// candidate is another one on `component`.
+    ///
+    /// # Errors
+    ///
+    /// Why there can be no candidate, whatever the settings are.
+    pub(super) async fn judge(
+        engine: &Engine,
+        component: &ElectionComponent,
+        clock: &BootClock,
+        arguments: &RunArguments,
+        configuration: &mut Configuration,
+        log: Log,
+    ) -> Result<Option<Self>, String> {
+        let work = handler::of_run(engine, clock, arguments, configuration, &log);
+        let grace = configuration.grace(arguments.grace.as_deref());
+        let ready_cmd = configuration.ready_cmd(arguments.ready_cmd.as_deref());
+        let settings = configuration.settings.clone();
+        let elector = component.for_candidate(settings, clock);
+        let elector = elector.trusting(configuration.authorities.clone());
+        let mut notes = Vec::new();
+        match elector.check().await {
+            Ok(needs) => notes = needs.notes,
+            Err(CheckError::Settings(complaints)) => configuration.add(complaints),
+            Err(CheckError::Component(error)) => return Err(error.to_string()),
+        }
+        let board = Arc::new(board(configuration, clock));
+        notes.extend(configuration.exposed());
+        let (order, orders) = mpsc::channel(ORDERS);
+        let vocabulary = configuration.vocabulary();
+        Ok(work.map(|work| Self {
+            elector,
+            work,
+            grace,
+            ready_cmd,
+            notes,
+            log,
+            vocabulary,
+            board,
+            order,
+            orders,
+        }))
+    }
+
+    /// What operators with this token reach it by.
+    pub(super) fn control(&self, token: Option<&ControlToken>) -> Option<Control> {
+        token.map(|token| Control { token: token.clone(), orders: self.order.clone() })
+    }
+
+    /// Tells of itself, and what concerns all.
+    pub(super) fn begin(&self, also: &[String]) {
+        for detail in self.notes.iter().chain(also) {
+            self.log.event(&Event::Note { detail: detail.clone() });
+        }
+    }
+
+    /// Gets ready to contend. `changed` hears of everything that becomes different.
+    pub(super) fn contender(self, clock: BootClock, changed: &Arc<Notify>) -> Contender {
+        let vocabulary = self.vocabulary;
+        let (log, noted, own_log) = (self.log.clone(), self.log.clone(), self.log);
+        let (reading, told_at) = (clock.reading(), clock.reading());
+        let (stepped, happened) = (self.board.clone(), self.board);
+        let (reported, told) = (changed.clone(), changed.clone());
+        let mut runner = Runner::new(self.elector, self.work.handler, clock)
+            .on_report(move |report, taken_at| {
+                stepped.stepped(report, taken_at, reading.now());
+                reported.notify_one();
+            })
+            .on_event(move |mut event| {
+                if let Event::Problem { detail, .. } = &mut event {
+                    *detail = vocabulary.translate(detail);
+                }
+                happened.happened(&event, told_at.now());
+                log.event(&event);
+                told.notify_one();
+            });
+        let grace = self.grace.or(self.work.grace);
+        if let Some(grace) = grace {
+            runner = runner.grace(grace);
+        }
+        let mut readiness = JoinSet::new();
+        if let Some(command) = self.ready_cmd {
+            let ready = watch::Sender::new(false);
+            runner = runner.when_ready(ready.subscribe());
+            let asking = ready::wait(command, ready, move |event| noted.event(&event));
+            readiness.spawn(asking);
+        }
+        Contender { runner, orders: self.orders, readiness, grace, log: own_log }
+    }
+}
+
+impl Contender {
+    /// Contends until `leave` completes, and has left.
+    pub(super) async fn run(&mut self, leave: impl Future<Output = ()>) {
+        let Self { runner, orders, grace, log, .. } = self;
+        let leave = async {
+            leave.await;
+            let grace = format_duration(grace.unwrap_or(GRACE));
+            let order = format!("leave; a turn that runs may go on for {grace}");
+            log.event(&Event::Ordered { order });
+        };
+        runner.run_with(leave, orders).await;
+    }
+
+    /// Lets go of the log.
+    pub(super) async fn end(mut self) {
+        self.readiness.shutdown().await;
+    }
+}
+
+/// What this candidate shows of itself.
+fn board(configuration: &Configuration, clock: &BootClock) -> Board {
+    let setting = |name| configuration.settings.get(name).unwrap_or_default();
+    Board::new(setting(names::ELECTION), setting(names::NAME), clock.now())
+}

@@ -1,0 +1,114 @@
+//! What is wrong with the settings, in the words of those who set them.
+
+use super::terminal::{columns, wrapped};
+use std::fmt::{self, Write as _};
+use std::io::Write as _;
+use tenure_base::secret::looks_secret;
+
+/// One thing that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub(super) struct Complaint {
+    /// The flag, the variable or the file that it came from.
+    pub source: String,
+    /// The value, unless it is secret, and the rule.
+    pub problem: String,
+    /// What to do.
+    pub advice: String,
+}
+
+impl Complaint {
+    pub(super) fn new(
+        source: impl Into<String>,
+        problem: impl Into<String>,
+        advice: impl Into<String>,
+    ) -> Self {
+        Self { source: source.into(), problem: problem.into(), advice: advice.into() }
+    }
+}
+
+/// All complaints, for people.
+pub(super) fn report(complaints: &[Complaint]) -> String {
+    let mut text = String::from(match complaints.len() {
+        1 => "tenure: a setting is wrong; nothing was sent\n",
+        _ => "tenure: settings are wrong; nothing was sent\n",
+    });
+    for Complaint { source, problem, advice } in complaints {
+        let _ = write!(text, "\n  {source}\n    {problem}\n    {advice}\n");
+    }
+    text
+}
+
+/// A text with other words for some of its words; the punctuation behind them stays.
+pub(super) fn reworded(text: &str, other: impl Fn(&str) -> Option<String>) -> String {
+    let word = |word: &str| {
+        let bare = word.trim_end_matches([',', ';', '.']);
+        other(bare).map_or_else(|| word.to_owned(), |other| other + &word[bare.len()..])
+    };
+    text.split(' ').map(word).collect::<Vec<_>>().join(" ")
+}
+
+/// A value as it may be shown: without what looks like a secret in the wrong place, without
+/// credentials before an `@`, without control characters, and not endless.
+pub(super) fn shown(value: &str) -> String {
+    const LONGEST: usize = 200;
+    if looks_secret(value) {
+        return "…".to_owned();
+    }
+    let value = match value.rsplit_once('@') {
+        Some((_, host)) => format!("…@{host}"),
+        None => value.to_owned(),
+    };
+    printable(&value).chars().take(LONGEST).collect()
+}
+
+/// A text of somebody else's for a terminal: control characters are spelt out, and what would
+/// end the line or turn its order around.
+pub(super) fn printable(text: &str) -> String {
+    let spelt = |c: char| match is_deceptive(c) {
+        true => spelt_out(c),
+        false => c.to_string(),
+    };
+    text.chars().map(spelt).collect()
+}
+
+/// What a terminal obeys, or what makes a line look like another one: control characters, other ends
+/// of lines, and those that turn the direction of writing.
+pub(super) fn is_deceptive(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{61c}' | '\u{200e}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
+        || matches!(c, '\u{2066}'..='\u{2069}')
+}
+
+/// `\n` for the end of a line, `\u{…}` for most others.
+fn spelt_out(c: char) -> String {
+    match c.is_ascii_control() {
+        true => c.escape_default().collect(),
+        false => c.escape_unicode().collect(),
+    }
+}
+
+/// Writes to standard error; on a terminal, lines end at a word. Nobody reading it is no reason to
+/// fail.
+pub(super) fn print(text: impl fmt::Display) {
+    let mut out = std::io::stderr();
+    let _ = write!(out, "{}", wrapped(&text.to_string(), columns(&out)));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_looks_like_a_secret_is_not_shown() {
+        assert_eq!(shown("AccountName=a;accountkey=c2VjcmV0"), "…");
+        assert_eq!(shown("https://user:secret@host:1"), "…@host:1");
+        assert_eq!(shown("14s"), "14s");
+        assert_eq!(shown(&"x".repeat(1000)).len(), 200);
+    }
+
+    #[test]
+    fn control_characters_are_spelt_out() {
+        assert_eq!(printable("a\u{1b}[31m\nb ü"), "a\\u{1b}[31m\\nb ü");
+        assert_eq!(printable("a\u{202e}b\u{2028}c"), "a\\u{202e}b\\u{2028}c");
+    }
+}

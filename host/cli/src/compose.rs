@@ -1,0 +1,104 @@
+//! `tenure compose`: an election and a handler in one component.
+
+use super::args::ComposeArguments;
+use super::{fail, print};
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
+use std::path::Path;
+use std::process::ExitCode;
+use tenure::compose::{self, Composed};
+
+pub(super) fn compose(arguments: &ComposeArguments) -> ExitCode {
+    let ComposeArguments { handler, output, force } = arguments;
+    let bytes = match std::fs::read(handler) {
+        Ok(bytes) => bytes,
+        Err(error) => return fail(format_args!("{}: {error}", handler.display())),
+    };
+    let composed = match compose::compose(&bytes) {
+        Ok(composed) => composed,
+        Err(error) => return fail(format_args!("{}: {error}", handler.display())),
+    };
+    match write(output, &composed.bytes, *force) {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            return fail(format_args!(
+                "{} is there already; --force replaces it",
+                output.display()
+            ));
+        }
+        Err(error) => return fail(format_args!("{}: {error}", output.display())),
+    }
+    print(&summary(output, &composed));
+    ExitCode::SUCCESS
+}
+
+/// All of it or nothing: under another name first.
+fn write(output: &Path, bytes: &[u8], force: bool) -> io::Result<()> {
+    let directory = output.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let mut part = tempfile::NamedTempFile::new_in(directory.unwrap_or(Path::new(".")))?;
+    part.write_all(bytes)?;
+    readable(part.as_file())?;
+    match force {
+        true => part.persist(output)?,
+        false => part.persist_noclobber(output)?,
+    };
+    Ok(())
+}
+
+/// As other files are: temporary ones are for their owner alone.
+#[cfg(unix)]
+fn readable(file: &std::fs::File) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+    file.set_permissions(std::fs::Permissions::from_mode(0o644))
+}
+
+#[cfg(not(unix))]
+fn readable(_: &std::fs::File) -> io::Result<()> {
+    Ok(())
+}
+
+fn summary(output: &Path, composed: &Composed) -> String {
+    let mut text = String::new();
+    let mut row = |name: &str, value: &str| {
+        let _ = writeln!(text, "{name:<9} {value}");
+    };
+    let size = bytesize::ByteSize(composed.bytes.len() as u64).display().si().to_string();
+    row("composed", &format!("{} ({size})", output.display()));
+    row("exports", &composed.exports.join(", "));
+    let reaches = match composed.reaches.as_slice() {
+        [] => "nothing".to_owned(),
+        names => names.join(", "),
+    };
+    row("handler", &format!("imports {reaches}; what of it is granted, its platform decides"));
+    if composed.filtered {
+        row(
+            "filter",
+            "it sees the environment without AZURE_*, IDENTITY_*, MSI_* and TENURE_*, but with \
+             TENURE_HANDLER_* and TENURE_TERM_HEADER",
+        );
+    }
+    row(
+        "note",
+        "a handler that traps takes the whole instance with it: its slot stays claimed, and the lease \
+         runs out within 60 s instead of being released",
+    );
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_there_is_kept_unless_that_is_said() {
+        let directory = tempfile::tempdir().unwrap();
+        let output = directory.path().join("app.wasm");
+        write(&output, b"one", false).unwrap();
+        let refused = write(&output, b"two", false).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(std::fs::read(&output).unwrap(), b"one");
+        write(&output, b"two", true).unwrap();
+        assert_eq!(std::fs::read(&output).unwrap(), b"two");
+        assert_eq!(directory.path().read_dir().unwrap().count(), 1, "nothing is left behind");
+    }
+}

@@ -1,0 +1,38 @@
+//! `tenure demo`: an election to watch.
+
+use super::args::DemoArguments;
+use super::signals::Signals;
+use super::terminal::colour_wanted;
+use super::{complaint, fail, print};
+use std::process::ExitCode;
+use tenure_demo::{End, Options, Problem};
+
+/// The demo did not show what it should.
+const FAILED: u8 = 1;
+
+/// As shells report the end by SIGINT.
+const INTERRUPTED: u8 = 130;
+
+pub(super) async fn demo(arguments: &DemoArguments) -> ExitCode {
+    let mut signals = match Signals::new() {
+        Ok(signals) => signals,
+        Err(error) => return fail(format_args!("signals cannot be handled: {error}")),
+    };
+    let DemoArguments { candidates, page } = *arguments;
+    let options = Options { candidates, page, colour: colour_wanted(), say: print };
+    let (problem, code) = match tenure_demo::demo(&options, signals.next()).await {
+        Ok(End::Played) => return ExitCode::SUCCESS,
+        Ok(End::Interrupted) => {
+            ("\ntenure: interrupted; all candidates are ended\n".to_owned(), INTERRUPTED)
+        }
+        Ok(End::Failed(problem)) => (format!("\ntenure: {problem}\n"), FAILED),
+        Err(Problem::NotSetUp(error)) => {
+            return fail(format_args!("the demo could not be set up: {error}"));
+        }
+        Err(Problem::BrokeOff(error)) => {
+            (format!("tenure: the demo could not go on: {error}\n"), FAILED)
+        }
+    };
+    complaint::print(problem);
+    ExitCode::from(code)
+}

@@ -1,0 +1,106 @@
+//! Whether a server can be reached from here, step by step.
+
+use super::finding;
+use super::probe::{Reached, Unreached, probe};
+use std::time::Duration;
+use tenure::component::{Finding, Verdict};
+use tenure::egress::Authorities;
+
+const CHECK: &str = "connection";
+
+pub(super) async fn examine(origin: &str, authorities: &Authorities) -> Finding {
+    judge(origin, probe(origin, authorities).await)
+}
+
+fn judge(origin: &str, probed: Result<Reached, Unreached>) -> Finding {
+    match probed {
+        Ok(reached) => {
+            let mut told = format!("{origin}: {}", reached.address);
+            let steps = [
+                ("name", reached.name),
+                ("connection", Some(reached.connection)),
+                ("TLS", reached.tls),
+            ];
+            for (step, time) in steps {
+                if let Some(time) = time {
+                    told.push_str(&format!(", {step} {}", short(time)));
+                }
+            }
+            if reached.passed_over.is_empty() {
+                return finding(CHECK, Verdict::Good, told);
+            }
+            let others = reached.passed_over.join("; ");
+            finding(
+                CHECK,
+                Verdict::Warning,
+                format!(
+                    "{told}; other addresses of it did not answer ({others}): check the network"
+                ),
+            )
+        }
+        Err(Unreached::Name(why)) => finding(
+            CHECK,
+            Verdict::Failed,
+            format!(
+                "{origin}: the name cannot be resolved ({why}); check the account's name, the \
+                 endpoint, and DNS on this machine"
+            ),
+        ),
+        Err(Unreached::Connection(why)) => finding(
+            CHECK,
+            Verdict::Failed,
+            format!(
+                "{origin}: no connection ({why}); check the endpoint and its port, and firewalls in \
+                 between"
+            ),
+        ),
+        Err(Unreached::Tls { address, why }) => {
+            finding(CHECK, Verdict::Failed, format!("{origin} ({address}): no TLS: {why}"))
+        }
+    }
+}
+
+/// In milliseconds: people compare them.
+fn short(time: Duration) -> String {
+    format!("{:.1} ms", time.as_secs_f64() * 1_000.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reached(passed_over: &[&str]) -> Reached {
+        Reached {
+            address: ([10, 0, 0, 4], 443).into(),
+            name: Some(Duration::from_micros(1_540)),
+            connection: Duration::from_millis(12),
+            tls: Some(Duration::from_millis(30)),
+            passed_over: passed_over.iter().map(|&why| why.to_owned()).collect(),
+        }
+    }
+
+    #[test]
+    fn each_step_has_its_time() {
+        let told = judge("https://acc", Ok(reached(&[])));
+        assert_eq!(told.verdict, Verdict::Good);
+        let steps = "10.0.0.4:443, name 1.5 ms, connection 12.0 ms, TLS 30.0 ms";
+        assert_eq!(told.detail, format!("https://acc: {steps}"));
+        let told = judge("https://acc", Ok(reached(&["[::1]:443: unreachable"])));
+        assert_eq!(told.verdict, Verdict::Warning);
+        assert!(told.detail.contains("[::1]:443: unreachable"), "{told:?}");
+    }
+
+    #[test]
+    fn each_failure_names_its_step() {
+        let address = ([10, 0, 0, 4], 443).into();
+        for (failure, words) in [
+            (Unreached::Name("x".to_owned()), "DNS"),
+            (Unreached::Connection("x".to_owned()), "firewalls"),
+            (Unreached::Tls { address, why: "x".to_owned() }, "10.0.0.4:443): no TLS: x"),
+        ] {
+            let told = judge("https://acc", Err(failure));
+            assert_eq!(told.verdict, Verdict::Failed);
+            assert!(told.detail.contains(words), "{told:?}");
+        }
+    }
+}

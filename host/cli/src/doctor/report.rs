@@ -1,0 +1,224 @@
+//! Findings as lines for people, or as one object for programs.
+
+use super::{exit_code, finding};
+use crate::complaint::{self, Complaint, printable};
+use crate::log::json_text;
+use crate::terminal::{broken, colour_wanted, columns};
+use crate::{UNUSABLE, print};
+use anstyle::{AnsiColor, Style};
+use serde_json::{Value, json};
+use std::io::{IsTerminal, stdout};
+use std::process::ExitCode;
+use tenure::component::{Finding, Verdict};
+
+/// The widest column of checks: `create container`.
+const CHECK: usize = 16;
+
+/// The column of verdicts.
+const VERDICT: usize = 7;
+
+/// Details begin there.
+const INDENT: usize = VERDICT + CHECK + 4;
+
+/// What was found so far.
+pub(super) struct Report {
+    election: String,
+    json: bool,
+    colour: bool,
+    width: Option<usize>,
+    findings: Vec<Finding>,
+}
+
+impl Report {
+    pub(super) fn begin(election: &str, json: bool) -> Self {
+        let terminal = stdout().is_terminal();
+        Self {
+            election: election.to_owned(),
+            json,
+            colour: terminal && colour_wanted(),
+            width: columns(stdout()),
+            findings: Vec::new(),
+        }
+    }
+
+    /// Takes findings; people see them at once.
+    pub(super) fn add(&mut self, findings: impl IntoIterator<Item = Finding>) {
+        for finding in findings {
+            if !self.json {
+                print(&line(&finding, self.colour, self.width));
+            }
+            self.findings.push(finding);
+        }
+    }
+
+    /// Says what it comes to.
+    pub(super) fn end(self) -> ExitCode {
+        let worst = worst(&self.findings);
+        let text = match self.json {
+            true => json_text(&as_json(&self.election, &self.findings)),
+            false => format!("\n{}\n", summary(&self.findings)),
+        };
+        print(&text);
+        ExitCode::from(exit_code(worst))
+    }
+}
+
+/// What is found when settings are wrong, and nothing was tried for that reason.
+pub(super) fn complain(election: &str, complaints: &[Complaint], json: bool) -> ExitCode {
+    if json {
+        print(&json_text(&refused(election, complaints)));
+    }
+    complaint::print(complaint::report(complaints));
+    ExitCode::from(UNUSABLE)
+}
+
+fn refused(election: &str, complaints: &[Complaint]) -> Value {
+    let found = |Complaint { source, problem, advice }: &Complaint| {
+        finding("settings", Verdict::Failed, format!("{source}: {problem}; {advice}"))
+    };
+    let mut object = as_json(election, &complaints.iter().map(found).collect::<Vec<_>>());
+    object["complaints"] = json!(complaints);
+    object
+}
+
+/// The worst of all, but that an emulator is one: whoever asks about it meant it.
+fn worst(findings: &[Finding]) -> Verdict {
+    let counts =
+        |finding: &&Finding| finding.verdict != Verdict::Warning || finding.check != "emulator";
+    let rank = |finding: &&Finding| exit_code(finding.verdict);
+    let worst = findings.iter().filter(counts).max_by_key(rank);
+    worst.map_or(Verdict::Good, |finding| finding.verdict)
+}
+
+fn line(finding: &Finding, colour: bool, width: Option<usize>) -> String {
+    let style = match finding.verdict {
+        _ if !colour => Style::new(),
+        Verdict::Good => AnsiColor::Green.on_default(),
+        Verdict::Unknown => Style::new().dimmed(),
+        Verdict::Warning => AnsiColor::Yellow.on_default(),
+        Verdict::Failed => AnsiColor::Red.on_default().bold(),
+    };
+    let name = verdict_name(finding.verdict);
+    let check = printable(&finding.check);
+    let detail = broken(&printable(&finding.detail), INDENT, width);
+    format!("{style}{name:<VERDICT$}{style:#}  {check:<CHECK$}  {detail}\n")
+}
+
+fn summary(findings: &[Finding]) -> String {
+    let count = |verdict| findings.iter().filter(|finding| finding.verdict == verdict).count();
+    let counted = [
+        (count(Verdict::Failed), "failed"),
+        (count(Verdict::Warning), "warnings"),
+        (count(Verdict::Unknown), "unknown"),
+        (count(Verdict::Good), "ok"),
+    ];
+    let counted: Vec<_> = counted
+        .iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, name)| match (count, *name) {
+            (1, "warnings") => "1 warning".to_owned(),
+            (count, name) => format!("{count} {name}"),
+        })
+        .collect();
+    let meaning = match worst(findings) {
+        Verdict::Good | Verdict::Unknown if count(Verdict::Warning) == 0 => {
+            "a candidate can lead from this machine"
+        }
+        Verdict::Good | Verdict::Unknown | Verdict::Warning => {
+            "a candidate can lead from this machine; see the warnings"
+        }
+        Verdict::Failed => "a candidate cannot lead from this machine, or not for long",
+    };
+    format!("{}: {meaning}", counted.join(", "))
+}
+
+fn verdict_name(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Good => "ok",
+        Verdict::Unknown => "unknown",
+        Verdict::Warning => "warning",
+        Verdict::Failed => "failed",
+    }
+}
+
+fn as_json(election: &str, findings: &[Finding]) -> Value {
+    let finding = |finding: &Finding| {
+        json!({
+            "check": finding.check,
+            "verdict": verdict_name(finding.verdict),
+            "detail": finding.detail,
+        })
+    };
+    json!({
+        "election": election,
+        "verdict": verdict_name(worst(findings)),
+        "findings": findings.iter().map(finding).collect::<Vec<_>>(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_aligned_and_breaks_before_the_terminal_does() {
+        let words = "a bb ccc dddd a bb ccc dddd abc";
+        let told = finding("clock", Verdict::Good, words.to_owned());
+        let prefix = "ok       clock             ";
+        assert_eq!(line(&told, false, None), format!("{prefix}{words}\n"));
+        assert_eq!(prefix.len(), INDENT);
+        let narrow = line(&told, false, Some(INDENT + 30));
+        let (first, second) = words.split_at(words.len() - 3);
+        assert_eq!(narrow, format!("{prefix}{}\n{:INDENT$}{second}\n", first.trim_end(), ""));
+        assert!(line(&told, true, None).contains('\u{1b}'));
+    }
+
+    #[test]
+    fn nothing_that_a_terminal_obeys_gets_through() {
+        let told = finding("clock", Verdict::Failed, "a\u{1b}[31m\nb".to_owned());
+        assert_eq!(line(&told, false, None).matches(['\u{1b}', '\n']).count(), 1);
+    }
+
+    #[test]
+    fn the_worst_counts_and_what_is_unknown_is_no_harm() {
+        use Verdict::{Failed, Good, Unknown, Warning};
+        for (verdicts, code, words) in [
+            (vec![Good], 0, "1 ok: a candidate can lead"),
+            (vec![Good, Unknown], 0, "1 unknown, 1 ok"),
+            (vec![Warning, Good, Unknown], 1, "1 warning, 1 unknown, 1 ok"),
+            (vec![Warning, Failed, Warning, Good], 2, "1 failed, 2 warnings, 1 ok"),
+        ] {
+            let findings: Vec<_> =
+                verdicts.iter().map(|&v| finding("clock", v, String::new())).collect();
+            assert_eq!(exit_code(worst(&findings)), code, "{verdicts:?}");
+            assert!(summary(&findings).starts_with(words), "{}", summary(&findings));
+        }
+    }
+
+    #[test]
+    fn an_emulator_is_told_and_no_reason_to_fail() {
+        let emulator = || finding("emulator", Verdict::Warning, "not the service".to_owned());
+        let mut findings = vec![finding("clock", Verdict::Good, String::new()), emulator()];
+        assert_eq!(exit_code(worst(&findings)), 0);
+        let told = summary(&findings);
+        assert!(
+            told.starts_with("1 warning, 1 ok: ") && told.ends_with("see the warnings"),
+            "{told}"
+        );
+        assert_eq!(as_json("c/b", &findings)["verdict"], "ok");
+        findings.push(finding("clock", Verdict::Warning, String::new()));
+        assert_eq!(exit_code(worst(&findings)), 1);
+    }
+
+    #[test]
+    fn programs_get_one_object() {
+        let told = as_json("c/b", &[finding("clock", Verdict::Warning, "late".to_owned())]);
+        assert_eq!(told["verdict"], "warning");
+        assert_eq!(told["findings"][0]["check"], "clock");
+        let wrong = [Complaint::new("--lease 5s", "too short", "give 15s")];
+        let told = refused("c/b", &wrong);
+        assert_eq!((&told["verdict"], &told["election"]), (&json!("failed"), &json!("c/b")));
+        assert_eq!(told["findings"][0]["detail"], "--lease 5s: too short; give 15s");
+        assert_eq!(told["complaints"][0]["source"], "--lease 5s");
+    }
+}

@@ -1,0 +1,332 @@
+//! From the text of the file to values with their places.
+
+use super::keys::{Key, OF_PROCESS, Shape};
+use super::secret;
+use super::source::Source;
+use crate::complaint::{Complaint, printable, shown};
+use std::ops::Range;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+/// A value that is not one: close enough to a known name to be meant by it.
+const CLOSE: f64 = 0.75;
+
+const HELP: &str =
+    "the keys are the options of `tenure run` without their dashes: see tenure run --help";
+
+/// The keys of the file's beginning, or of one election.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Section {
+    /// Where it begins; the file itself for the keys above all elections.
+    pub place: String,
+    pub entries: Vec<Entry>,
+    /// Keys that are not among them because what stands there makes no sense.
+    pub garbled: Vec<String>,
+}
+
+/// A key with its value. A list has several, an option without a value none.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Entry {
+    pub key: String,
+    pub place: String,
+    pub values: Vec<Value>,
+}
+
+/// A value as an option takes it.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Value {
+    pub text: String,
+    pub place: String,
+}
+
+impl Section {
+    pub(super) fn get(&self, key: &str) -> Option<&Entry> {
+        self.entries.iter().find(|entry| entry.key == key)
+    }
+}
+
+/// What the file says, as far as it makes sense.
+#[derive(Debug, Default)]
+pub(super) struct Content {
+    /// What holds for all elections.
+    pub defaults: Section,
+    /// The elections; none when the file has no table for them, and is one election itself.
+    pub elections: Vec<Section>,
+    /// What makes no sense, in the order of the file.
+    pub complaints: Vec<Complaint>,
+    /// It is no TOML: what was read of it says nothing about the rest.
+    pub broken: bool,
+}
+
+/// Reads all of it, and complains of all that is wrong.
+pub(super) fn parse(source: &Source, keys: &[Key]) -> Content {
+    let mut reader = Reader { source, keys, complaints: Vec::new(), garbled: Vec::new() };
+    let (table, errors) = DeTable::parse_recoverable(&source.text);
+    let broken = !errors.is_empty();
+    for error in errors {
+        let at = error.span().unwrap_or_default().start;
+        let problem = format!("this is no TOML: {}", printable(error.message()));
+        reader.complain(at, None, &problem, "mend it; https://toml.io shows how it is written");
+    }
+    let mut content = Content { broken, ..Content::default() };
+    if !broken {
+        content.defaults.place = source.place(0);
+        reader.top(table.get_ref(), &mut content);
+    }
+    reader.complaints.sort_by_key(|(at, _)| *at);
+    content.complaints = reader.complaints.into_iter().map(|(_, complaint)| complaint).collect();
+    content
+}
+
+struct Reader<'a> {
+    source: &'a Source,
+    keys: &'a [Key],
+    /// With the byte that each is about.
+    complaints: Vec<(usize, Complaint)>,
+    /// Of the section that is read.
+    garbled: Vec<String>,
+}
+
+impl Reader<'_> {
+    fn complain(&mut self, at: usize, key: Option<&str>, problem: &str, advice: &str) {
+        let key = key.map(|key| format!(": {}", shown(key))).unwrap_or_default();
+        let place = format!("{}{key}", self.source.place(at));
+        self.complaints.push((at, Complaint::new(place, problem, advice)));
+    }
+
+    fn top(&mut self, table: &DeTable<'_>, content: &mut Content) {
+        if table.is_empty() {
+            let advice = "begin with election = \"container/blob\", or with [[election]] for each of several";
+            self.complain(0, None, "nothing is set in this file", advice);
+        }
+        for (key, value) in table {
+            match (key.get_ref().as_ref(), value.get_ref()) {
+                ("election", DeValue::Array(tables)) => {
+                    content.elections = self.elections(value.span(), tables);
+                    content.defaults.garbled.append(&mut self.garbled);
+                }
+                ("election", DeValue::Table(entries)) => {
+                    let at = key.span().start;
+                    self.complain(
+                        at,
+                        Some("election"),
+                        "this is one table, and there may be several elections",
+                        "write it with two brackets: [[election]]",
+                    );
+                    content.elections = vec![self.section(at, entries)];
+                }
+                _ => {
+                    let entry = self.entry(key, value, true);
+                    content.defaults.entries.extend(entry);
+                    content.defaults.garbled.append(&mut self.garbled);
+                }
+            }
+        }
+    }
+
+    fn section(&mut self, at: usize, entries: &DeTable<'_>) -> Section {
+        let mut section = Section { place: self.source.place(at), ..Section::default() };
+        for (key, value) in entries {
+            section.entries.extend(self.entry(key, value, false));
+        }
+        section.garbled = std::mem::take(&mut self.garbled);
+        section
+    }
+
+    fn elections(&mut self, span: Range<usize>, tables: &[Spanned<DeValue<'_>>]) -> Vec<Section> {
+        if tables.is_empty() {
+            let advice = "write [[election]] for each election, or leave it out";
+            self.complain(
+                span.start,
+                Some("election"),
+                "there is no election in this list",
+                advice,
+            );
+        }
+        let mut sections = Vec::new();
+        for table in tables {
+            let at = table.span().start;
+            let DeValue::Table(entries) = table.get_ref() else {
+                let problem = format!("a table is expected, not {}", article(table.get_ref()));
+                self.complain(
+                    at,
+                    Some("election"),
+                    &problem,
+                    "write [[election]] for each election",
+                );
+                continue;
+            };
+            sections.push(self.section(at, entries));
+        }
+        if sections.is_empty() {
+            self.garbled.push("election".to_owned());
+        }
+        sections
+    }
+
+    fn entry(
+        &mut self,
+        key: &Spanned<std::borrow::Cow<'_, str>>,
+        value: &Spanned<DeValue<'_>>,
+        top: bool,
+    ) -> Option<Entry> {
+        let (name, at) = (key.get_ref().as_ref(), key.span().start);
+        let Some(known) = self.keys.iter().find(|known| known.name == name) else {
+            self.unknown(name, at);
+            return None;
+        };
+        if !top && OF_PROCESS.contains(&name) {
+            let problem = "this holds for the whole process, not for one election";
+            self.complain(at, Some(name), problem, "set it above the first [[election]]");
+            return None;
+        }
+        let Some(values) = self.values(known, value) else {
+            self.garbled.push(name.to_owned());
+            return None;
+        };
+        Some(Entry { key: name.to_owned(), place: self.source.place(at), values })
+    }
+
+    fn unknown(&mut self, name: &str, at: usize) {
+        let file = format!("{name}-file");
+        if self.keys.iter().any(|key| key.name == file) {
+            let advice = format!("name a file that holds it: {file} = \"…\"");
+            self.garbled.push(file);
+            return self.complain(at, Some(name), "a secret must not stand in this file", &advice);
+        }
+        if let Some(advice) = secret::advice(name) {
+            self.garbled.push("connection-string-file".to_owned());
+            return self.complain(at, Some(name), "a secret must not stand in this file", &advice);
+        }
+        let likeness = |key: &Key| strsim::jaro_winkler(&key.name, &name.to_lowercase());
+        let nearest = self.keys.iter().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
+        let advice = match nearest.filter(|key| likeness(key) >= CLOSE) {
+            Some(key) => {
+                self.garbled.push(key.name.clone());
+                format!("did you mean {}? {HELP}", key.name)
+            }
+            None => HELP.to_owned(),
+        };
+        self.complain(at, Some(name), "there is no such key", &advice);
+    }
+
+    /// The values of a known key; none when they are not of its kind.
+    fn values(&mut self, key: &Key, value: &Spanned<DeValue<'_>>) -> Option<Vec<Value>> {
+        let at = value.span().start;
+        let one = |text: String| Some(vec![Value { text, place: self.source.place(at) }]);
+        match (&key.shape, value.get_ref()) {
+            (Shape::Switch, DeValue::Boolean(true)) => Some(Vec::new()),
+            (Shape::Switch, DeValue::Boolean(false)) => one("false".to_owned()),
+            (Shape::Number, DeValue::Integer(number)) if number.radix() == 10 => {
+                one(number.as_str().to_owned())
+            }
+            (Shape::File, DeValue::String(path)) => {
+                // An empty one is no folder.
+                let path = match path.trim().is_empty() {
+                    true => path.to_string(),
+                    false => self.source.folder.join(&**path).to_string_lossy().into_owned(),
+                };
+                one(path)
+            }
+            (Shape::OneOf(words), DeValue::String(word)) if words.iter().any(|w| *w == **word) => {
+                one(word.to_string())
+            }
+            (Shape::Text | Shape::Duration | Shape::Number, DeValue::String(text)) => {
+                one(text.to_string())
+            }
+            (Shape::List, DeValue::Array(list)) => self.list(key, list),
+            (Shape::Table, DeValue::Table(table)) => self.table(key, table),
+            (shape, other) => {
+                let problem = format!("{} is expected, not {}", expected(shape), article(other));
+                self.complain(at, Some(&key.name), &problem, &example(key));
+                None
+            }
+        }
+    }
+
+    fn list(&mut self, key: &Key, list: &[Spanned<DeValue<'_>>]) -> Option<Vec<Value>> {
+        let mut values = Vec::new();
+        for value in list {
+            let at = value.span().start;
+            match value.get_ref() {
+                DeValue::String(text) => {
+                    values.push(Value { text: text.to_string(), place: self.source.place(at) });
+                }
+                other => {
+                    let problem = format!("a string is expected, not {}", article(other));
+                    self.complain(at, Some(&key.name), &problem, &example(key));
+                }
+            }
+        }
+        (values.len() == list.len()).then_some(values)
+    }
+
+    fn table(&mut self, key: &Key, table: &DeTable<'_>) -> Option<Vec<Value>> {
+        let mut values = Vec::new();
+        for (name, value) in table {
+            let at = name.span().start;
+            let name = name.get_ref().as_ref();
+            let inner = format!("{}.{name}", key.name);
+            let refused = secret::advice(name).filter(|_| name.starts_with("AZURE_"));
+            match value.get_ref() {
+                _ if refused.is_some() => {
+                    let problem = "a secret must not stand in this file";
+                    self.complain(at, Some(&inner), problem, &refused.unwrap_or_default());
+                }
+                _ if name.is_empty() || name.contains(['=', '\0']) => {
+                    let problem = "no variable can have this name";
+                    self.complain(at, Some(&inner), problem, &example(key));
+                }
+                DeValue::String(text) => values
+                    .push(Value { text: format!("{name}={text}"), place: self.source.place(at) }),
+                other => {
+                    let problem = format!("a string is expected, not {}", article(other));
+                    self.complain(at, Some(&inner), &problem, &example(key));
+                }
+            }
+        }
+        (values.len() == table.len()).then_some(values)
+    }
+}
+
+fn expected(shape: &Shape) -> String {
+    match shape {
+        Shape::Text | Shape::Duration | Shape::File => "a string".to_owned(),
+        Shape::Number => "a whole number".to_owned(),
+        Shape::Switch => "true or false".to_owned(),
+        Shape::OneOf(words) => format!("\"{}\"", words.join("\" or \"")),
+        Shape::List => "a list of strings".to_owned(),
+        Shape::Table => "a table of strings".to_owned(),
+    }
+}
+
+/// What a value is, without showing it.
+fn article(value: &DeValue<'_>) -> &'static str {
+    match value {
+        DeValue::String(_) => "this string",
+        DeValue::Integer(_) => "this integer",
+        DeValue::Float(_) => "this fraction",
+        DeValue::Boolean(_) => "true or false",
+        DeValue::Datetime(_) => "this date",
+        DeValue::Array(_) => "a list",
+        DeValue::Table(_) => "a table",
+    }
+}
+
+fn example(key: &Key) -> String {
+    let name = &key.name;
+    match &key.shape {
+        Shape::Duration => format!("write it in quotes and with its unit, as in {name} = \"15s\""),
+        Shape::Text | Shape::File => format!("write it in quotes: {name} = \"…\""),
+        Shape::Number => format!("write it as in {name} = 5"),
+        Shape::Switch => format!("write {name} = true, or leave it out"),
+        Shape::OneOf(words) => {
+            format!("write {name} = \"{}\"", words.first().map_or("", String::as_str))
+        }
+        Shape::List => format!("write it as in {name} = [\"…\", \"…\"]"),
+        Shape::Table => format!("write it as in {name} = {{ NAME = \"value\" }}"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

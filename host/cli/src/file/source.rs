@@ -1,0 +1,100 @@
+//! The text of the file, and the places in it.
+
+use crate::complaint::{Complaint, shown};
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+
+/// The file as it was read.
+pub(super) struct Source {
+    /// As it was named.
+    name: String,
+    pub text: String,
+    /// Where it lies: what it names is looked for there.
+    pub folder: PathBuf,
+}
+
+/// Bytes of the largest file, so that one without an end does no harm.
+const LARGEST: usize = 1024 * 1024;
+
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(LARGEST as u64 + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+impl Source {
+    /// Reads the file that `named_by` names.
+    pub(super) fn read(path: &Path, named_by: &str) -> Result<Self, Complaint> {
+        let name = shown(&path.to_string_lossy());
+        let told = |problem: String, advice: &str| {
+            Complaint::new(format!("{named_by} {name}"), problem, advice)
+        };
+        let bytes = read(path).map_err(|error| {
+            told(format!("the file cannot be read: {error}"), "name a file that this user may read")
+        })?;
+        if bytes.len() > LARGEST {
+            let advice = "name a file of settings; a process is not meant for so many elections";
+            return Err(told("the file is larger than 1 MiB".to_owned(), advice));
+        }
+        let folder = path.parent().unwrap_or(Path::new("")).to_owned();
+        match String::from_utf8(bytes) {
+            Ok(text) => Ok(Self { name, text, folder }),
+            Err(error) => {
+                let good = error.utf8_error().valid_up_to();
+                let text = String::from_utf8_lossy(&error.as_bytes()[..good]).into_owned();
+                let place = Self { name, text, folder }.place(good);
+                Err(Complaint::new(
+                    place,
+                    "this is not UTF-8, as all of TOML is",
+                    "save the file as UTF-8",
+                ))
+            }
+        }
+    }
+
+    /// `FILE:LINE:COLUMN` of a byte, counted from 1, the columns in characters.
+    pub(super) fn place(&self, byte: usize) -> String {
+        let before = self.text.get(..byte).unwrap_or(&self.text);
+        let line = before.matches('\n').count() + 1;
+        let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+        format!("{}:{line}:{column}", self.name)
+    }
+
+    #[cfg(test)]
+    pub(super) fn of(text: &str) -> Self {
+        Self { name: "t.toml".into(), text: text.to_owned(), folder: "/etc".into() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_counted_as_people_count_them() {
+        let source = Source::of("a\nüü = 1\n");
+        for (byte, place) in
+            [(0, "1:1"), (1, "1:2"), (2, "2:1"), (6, "2:3"), (11, "3:1"), (99, "3:1")]
+        {
+            assert_eq!(source.place(byte), format!("t.toml:{place}"), "{byte}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_no_text_is_told_with_the_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a.toml");
+        std::fs::write(&file, b"a = 1\nb = \"\xff\"\n").unwrap();
+        let complaint = Source::read(&file, "--config").err().unwrap();
+        assert_eq!(complaint.source, format!("{}:2:6", file.display()));
+        let complaint = Source::read(folder.path(), "TENURE_CONFIG").err().unwrap();
+        assert_eq!(complaint.source, format!("TENURE_CONFIG {}", folder.path().display()));
+        assert!(complaint.problem.starts_with("the file cannot be read: "), "{complaint:?}");
+        std::fs::write(&file, vec![b'#'; LARGEST]).unwrap();
+        assert!(Source::read(&file, "--config").is_ok());
+        std::fs::write(&file, vec![b'#'; LARGEST + 1]).unwrap();
+        let complaint = Source::read(&file, "--config").err().unwrap();
+        assert_eq!(complaint.problem, "the file is larger than 1 MiB");
+    }
+}

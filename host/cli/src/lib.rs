@@ -1,0 +1,172 @@
+//! The program `tenure`: its command line, its logs and its exit codes.
+
+#![deny(missing_docs)]
+
+mod args;
+mod break_lease;
+mod ca_file;
+mod candidacy;
+mod complaint;
+mod compose;
+mod configuration;
+mod consent;
+mod control_token;
+#[cfg(feature = "demo")]
+mod demo;
+mod descriptors;
+mod doctor;
+mod exposed;
+mod file;
+mod handler;
+mod history;
+mod log;
+mod look;
+mod manual;
+mod ready;
+mod reset_slot;
+mod role;
+mod run;
+mod signals;
+mod status;
+mod steer;
+#[cfg(unix)]
+mod stop_time;
+mod store;
+mod supervisor;
+mod terminal;
+mod text;
+mod variables;
+mod watch;
+#[cfg(unix)]
+mod watchdog;
+mod webhook;
+
+use args::{Arguments, Command, TargetArguments};
+use clap::{CommandFactory as _, FromArgMatches as _};
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering};
+use steer::Verb;
+use tenure::component::Engine;
+use tokio::runtime::{Builder, Runtime};
+
+/// The program was used wrongly, or could not do what it was asked for.
+const UNUSABLE: u8 = 2;
+
+/// Something that should be on standard output could not be written.
+static UNWRITTEN: AtomicBool = AtomicBool::new(false);
+
+/// Runs the program with the arguments and the environment of this process.
+pub fn main() -> ExitCode {
+    let code = obey();
+    match UNWRITTEN.load(Ordering::Relaxed) {
+        true => ExitCode::from(UNUSABLE),
+        false => code,
+    }
+}
+
+fn obey() -> ExitCode {
+    // Whoever started this may have left files and sockets open, which are nothing to the commands
+    // that are started here.
+    #[cfg(unix)]
+    close_fds::set_fds_cloexec(3, &[]);
+    let given = Arguments::command().try_get_matches();
+    let given = given.unwrap_or_else(|error| args::advised(error).exit());
+    let command = Arguments::from_arg_matches(&given).unwrap_or_else(|error| error.exit()).command;
+    match command {
+        Command::Run(arguments) => {
+            let given = given.subcommand_matches("run").unwrap_or(&given);
+            with_runtime(2, |runtime| runtime.block_on(run::run(*arguments, given)))
+        }
+        Command::Status(arguments) => {
+            with_runtime(1, |runtime| runtime.block_on(status::status(&arguments)))
+        }
+        Command::Watch(arguments) => {
+            with_runtime(1, |runtime| runtime.block_on(watch::watch(&arguments)))
+        }
+        Command::History(arguments) => {
+            with_runtime(1, |runtime| runtime.block_on(history::history(&arguments)))
+        }
+        Command::Doctor(arguments) => {
+            with_runtime(1, |runtime| runtime.block_on(doctor::doctor(&arguments)))
+        }
+        Command::ResetSlot(arguments) => {
+            with_runtime(1, |runtime| runtime.block_on(reset_slot::reset_slot(&arguments)))
+        }
+        Command::Resign(arguments) => steer(&Verb::Resign, &arguments.target),
+        Command::Transfer(arguments) => steer(&Verb::Transfer(arguments.to), &arguments.target),
+        Command::Pause(arguments) => steer(&Verb::Pause, &arguments.target),
+        Command::Resume(arguments) => steer(&Verb::Resume, &arguments.target),
+        Command::Break(arguments) => {
+            with_runtime(1, |runtime| runtime.block_on(break_lease::break_lease(&arguments)))
+        }
+        #[cfg(unix)]
+        Command::Watchdog(arguments) => watchdog::watchdog(arguments),
+        Command::Store(arguments) => {
+            with_runtime(2, |runtime| runtime.block_on(store::store(&arguments)))
+        }
+        Command::Completions(arguments) => manual::completions(&arguments),
+        Command::Man(arguments) => manual::man(&arguments),
+        Command::Compose(arguments) => compose::compose(&arguments),
+        #[cfg(feature = "demo")]
+        Command::Demo(arguments) => {
+            with_runtime(2, |runtime| runtime.block_on(demo::demo(&arguments)))
+        }
+    }
+}
+
+fn steer(verb: &Verb, target: &TargetArguments) -> ExitCode {
+    with_runtime(1, |runtime| runtime.block_on(steer::steer(verb, target)))
+}
+
+/// The engine of a command that keeps no log. Where it goes without a cache for safety's sake, that is told.
+fn engine() -> Result<Engine, String> {
+    let engine = Engine::new();
+    let engine = engine.map_err(|e| format!("WebAssembly cannot be run here: {e:#}"))?;
+    if let Some(why) = engine.uncached() {
+        static TOLD: Once = Once::new();
+        TOLD.call_once(|| complaint::print(format_args!("tenure: warning: {why}\n")));
+    }
+    Ok(engine)
+}
+
+fn with_runtime(workers: usize, program: impl FnOnce(&Runtime) -> ExitCode) -> ExitCode {
+    match Builder::new_multi_thread().worker_threads(workers).enable_all().build() {
+        Ok(runtime) => {
+            let code = program(&runtime);
+            // Name resolution under way must not hold up the end.
+            runtime.shutdown_background();
+            code
+        }
+        Err(error) => fail(format_args!("the program could not be started: {error}")),
+    }
+}
+
+/// Writes to standard output. Nobody reading it is no reason to fail; anything else is told, and is
+/// the exit code.
+fn print(text: &str) {
+    let mut out = io::stdout();
+    if let Err(error) = out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        unwritten(&error);
+    }
+}
+
+/// The same for sentences: on a terminal, lines end at a word.
+fn say(text: &str) {
+    print(&terminal::wrapped(text, terminal::columns(io::stdout())));
+}
+
+/// Tells once that standard output cannot be written.
+fn unwritten(error: &io::Error) {
+    let nobody_reads = error.kind() == io::ErrorKind::BrokenPipe;
+    if !nobody_reads && !UNWRITTEN.swap(true, Ordering::Relaxed) {
+        fail(format_args!("standard output cannot be written: {error}"));
+    }
+}
+
+/// Says why, and ends with the exit code for it.
+fn fail(problem: impl std::fmt::Display) -> ExitCode {
+    complaint::print(format_args!("tenure: {problem}\n"));
+    ExitCode::from(UNUSABLE)
+}

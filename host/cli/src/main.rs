@@ -1,0 +1,5 @@
+//! The program `tenure`.
+
+fn main() -> std::process::ExitCode {
+    tenure_cli::main()
+}

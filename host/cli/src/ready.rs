@@ -1,0 +1,129 @@
+//! `--ready-cmd`: keeps a candidate out of the race until a command says that it can work.
+
+#[cfg(unix)]
+use rustix::process::{Pid, Signal, kill_process_group};
+use std::io;
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+use tenure::program::is_ours;
+use tenure::runner::Event;
+#[cfg(unix)]
+use tokio::process::Child;
+use tokio::process::Command;
+use tokio::sync::watch;
+
+/// Between two questions.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// How long one answer may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Asks until the answer is yes, then lets the candidate contend.
+pub(super) async fn wait(command: String, ready: watch::Sender<bool>, tell: impl Fn(Event)) {
+    let mut told = None;
+    loop {
+        let Some(why) = refusal(&command, PATIENCE).await else { break };
+        // Once for each reason.
+        if told.as_ref() != Some(&why) {
+            let detail = format!("not ready yet, and so out of the race: the command {why}");
+            tell(Event::Note { detail });
+            told = Some(why);
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    ready.send_replace(true);
+}
+
+/// Why the answer is not yes.
+async fn refusal(command: &str, patience: Duration) -> Option<String> {
+    let mut shell = shell(command);
+    shell.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
+    // It is no business of the command's what the candidate may do.
+    for (name, _) in std::env::vars_os().filter(|(name, _)| is_ours(name)) {
+        shell.env_remove(name);
+    }
+    match tokio::time::timeout(patience, run(shell)).await {
+        Err(_) => Some(format!("gave no answer within {patience:?}")),
+        Ok(Err(error)) => Some(format!("could not be started: {error}")),
+        Ok(Ok(status)) => (!status.success()).then(|| format!("ended with {status}")),
+    }
+}
+
+/// Runs it to its end. When this future is dropped before, it is killed, and what it started too.
+async fn run(mut shell: Command) -> io::Result<ExitStatus> {
+    let mut running = shell.spawn()?;
+    #[cfg(unix)]
+    let group = Group::of(&running);
+    let status = running.wait().await;
+    // Its number may be another's from here on.
+    #[cfg(unix)]
+    std::mem::forget(group);
+    status
+}
+
+/// A process group that is killed when this is dropped.
+#[cfg(unix)]
+struct Group(Option<Pid>);
+
+#[cfg(unix)]
+impl Group {
+    fn of(leader: &Child) -> Self {
+        Self(leader.id().and_then(|id| Pid::from_raw(id.try_into().ok()?)))
+    }
+}
+
+#[cfg(unix)]
+impl Drop for Group {
+    fn drop(&mut self) {
+        let _ = self.0.map(|group| kill_process_group(group, Signal::KILL));
+    }
+}
+
+#[cfg(unix)]
+fn shell(command: &str) -> Command {
+    let mut shell = Command::new("/bin/sh");
+    shell.args(["-c", command]).process_group(0);
+    shell
+}
+
+#[cfg(not(unix))]
+fn shell(command: &str) -> Command {
+    let mut shell = Command::new("cmd");
+    shell.args(["/C", command]);
+    shell
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+    use std::io::Read as _;
+
+    #[tokio::test]
+    async fn nothing_is_left_of_a_command_that_is_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("pipe");
+        let made = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
+        assert!(made.success());
+        let command = format!("(echo; exec sleep 60) > {}; true", path.display());
+        let reading = tokio::task::spawn_blocking(move || {
+            let mut pipe = std::fs::File::open(path).unwrap();
+            assert_eq!(pipe.read(&mut [0]).unwrap(), 1);
+            pipe
+        });
+        let mut pipe = tokio::select! {
+            pipe = reading => pipe.unwrap(),
+            why = refusal(&command, PATIENCE) => panic!("{why:?}"),
+        };
+        // Open as long as something of it runs.
+        let ended = tokio::task::spawn_blocking(move || pipe.read(&mut [0]).unwrap());
+        let ended = tokio::time::timeout(PATIENCE, ended).await;
+        assert_eq!(ended.expect("it was killed").unwrap(), 0);
+    }
+
+    #[tokio::test]
+    async fn its_exit_code_is_the_answer() {
+        assert_eq!(refusal("true", PATIENCE).await, None);
+        let why = refusal("exit 3", PATIENCE).await;
+        assert_eq!(why.as_deref(), Some("ended with exit status: 3"));
+    }
+}

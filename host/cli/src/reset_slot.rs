@@ -1,0 +1,172 @@
+//! `tenure reset-slot`: leads for a moment, to have a slot in the future forgotten.
+
+use super::args::ResetSlotArguments;
+use super::complaint::{self, printable};
+use super::configuration::Configuration;
+use super::look::NO_ELECTION;
+use super::{UNUSABLE, consent, fail, say};
+use std::fmt::Write as _;
+use std::process::ExitCode;
+use std::time::Duration;
+use tenure::clock::{BootClock, Clock};
+use tenure::component::ElectionComponent;
+use tenure::contract::{
+    Event, LeaseState, Problem, Report, Role, Snapshot, Started, State, class_name, rfc3339,
+};
+
+/// It was not done.
+const NOT_DONE: u8 = 1;
+
+/// How long to contend for a lease that is free, and to give it back.
+const PATIENCE: Duration = Duration::from_secs(8);
+
+/// Between two tries to have it written.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// How often the lease is broken for the sake of this, when others are faster.
+const TRIES: usize = 8;
+
+pub(super) async fn reset_slot(arguments: &ResetSlotArguments) -> ExitCode {
+    let clock = BootClock::new();
+    let mut configuration = Configuration::of_reset_slot(arguments);
+    let component = match configuration.component(&clock).await {
+        Ok(component) => component,
+        Err(failure) => return fail(failure),
+    };
+    if !configuration.complaints.is_empty() {
+        complaint::print(complaint::report(&configuration.complaints));
+        return ExitCode::from(UNUSABLE);
+    }
+    let operator = Operator { component, clock };
+    match operator.ask_and_reset(arguments.yes).await {
+        Ok(done) => {
+            say(&format!("{done}\n"));
+            ExitCode::SUCCESS
+        }
+        Err(Stop::Unusable(why)) => {
+            complaint::print(format_args!("tenure: {why}\n"));
+            ExitCode::from(UNUSABLE)
+        }
+        Err(Stop::Failed(why)) => {
+            complaint::print(format_args!("tenure: {why}\n"));
+            ExitCode::from(NOT_DONE)
+        }
+    }
+}
+
+/// Why the slot was not reset.
+enum Stop {
+    /// There is nothing to do it on, or nobody agreed to it.
+    Unusable(String),
+    Failed(String),
+}
+
+struct Operator {
+    component: ElectionComponent,
+    clock: BootClock,
+}
+
+impl Operator {
+    async fn ask_and_reset(&self, yes: bool) -> Result<String, Stop> {
+        let seen = self.look().await?;
+        if seen.lease == LeaseState::Absent {
+            return Err(Stop::Unusable(NO_ELECTION.to_owned()));
+        }
+        let Some(slot) = ahead(&seen) else {
+            return Ok("No slot lies in the future; nothing was changed.".to_owned());
+        };
+        if !yes {
+            consent::ask(&consequences(&slot, &seen)).map_err(Stop::Unusable)?;
+        }
+        for _ in 0..TRIES {
+            let broken = self.component.break_lease(None).await.map_err(failed)?;
+            let held = broken.map_err(refused)?;
+            self.lead_and_reset(held + PATIENCE).await?;
+            if ahead(&self.look().await?).is_none() {
+                return Ok(format!("The slot {slot} is forgotten; turns go on with the next one."));
+            }
+        }
+        Err(Stop::Failed(format!(
+            "the slot {slot} is still on record after {TRIES} tries: other candidates were faster, \
+             or the service did not take the write. Try again, or stop the candidates meanwhile"
+        )))
+    }
+
+    async fn look(&self) -> Result<Snapshot, Stop> {
+        self.component.inspect().await.map_err(failed)?.map_err(refused)
+    }
+
+    /// Contends until it leads, has the slot forgotten as long as it leads, and leaves.
+    async fn lead_and_reset(&self, patience: Duration) -> Result<(), Stop> {
+        let end = self.clock.now() + patience;
+        let (mut state, mut leads) = (None::<State>, false);
+        while self.clock.now() < end {
+            let began = self.clock.now();
+            let asked = leads;
+            let report = self.step(state, asked.then_some(Event::ResetSlot)).await?;
+            leads = matches!(report.role, Role::Leading(_));
+            state = Some(report.state);
+            // A step that renews, or whose write is in doubt, has not done it yet.
+            if asked && ahead(&self.look().await?).is_none() {
+                break;
+            }
+            let pause = if leads { PAUSE } else { report.again_in };
+            self.clock.sleep_until(began + pause).await;
+        }
+        self.leave(state).await
+    }
+
+    async fn leave(&self, mut state: Option<State>) -> Result<(), Stop> {
+        let end = self.clock.now() + PATIENCE;
+        while self.clock.now() < end {
+            let began = self.clock.now();
+            let report = self.step(state, Some(Event::Leave(None))).await?;
+            if report.role == Role::Left {
+                break;
+            }
+            state = Some(report.state);
+            self.clock.sleep_until(began + report.again_in).await;
+        }
+        Ok(())
+    }
+
+    async fn step(&self, state: Option<State>, event: Option<Event>) -> Result<Report, Stop> {
+        let report = self.component.step(state.as_ref(), self.clock.now(), event).await;
+        let report = report.map_err(failed)?;
+        for problem in &report.problems {
+            complaint::print(format_args!("tenure: {}\n", told(problem)));
+        }
+        Ok(report)
+    }
+}
+
+/// The last claimed slot, when it lies in the future.
+fn ahead(snapshot: &Snapshot) -> Option<String> {
+    let by = snapshot.ahead?;
+    Some(rfc3339(snapshot.asked_at.saturating_add(by)))
+}
+
+/// What will happen, for whoever is to agree.
+fn consequences(slot: &str, seen: &Snapshot) -> String {
+    let mut told = format!(
+        "The slot {slot} is to be forgotten. The present leader loses its lease for that, within a \
+         minute."
+    );
+    if let Some(Started { value, outcome: None, .. }) = &seen.started {
+        let value = printable(value);
+        let _ = write!(told, " Its turn for {value} is not over, and would be cut off.");
+    }
+    told
+}
+
+fn failed(error: impl std::fmt::Display) -> Stop {
+    Stop::Failed(error.to_string())
+}
+
+fn refused(problem: Problem) -> Stop {
+    Stop::Failed(told(&problem))
+}
+
+fn told(problem: &Problem) -> String {
+    format!("{}: {}", class_name(problem.class), printable(&problem.detail))
+}

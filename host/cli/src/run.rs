@@ -1,0 +1,182 @@
+//! `tenure run`: candidates until a signal.
+
+use super::args::RunArguments;
+use super::candidacy::Candidacy;
+use super::complaint;
+use super::configuration::Configuration;
+use super::descriptors;
+use super::file::{Elections, Told};
+use super::log::Log;
+use super::signals::{Signals, StatusSignal};
+use super::supervisor;
+use super::{UNUSABLE, control_token, fail, role};
+use clap::ArgMatches;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tenure::clock::BootClock;
+use tenure::component::{ComponentError, ElectionComponent, Engine};
+use tenure::server::{Board, Hosts, Server};
+use tenure::settings::{Settings, names};
+use tokio::select;
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinSet;
+
+/// A second signal did not wait for the lease to be released.
+const IMPATIENT: u8 = 1;
+
+/// Signals that follow the first within this time mean the same.
+const REPEATED: Duration = Duration::from_secs(1);
+
+/// `given` is what `arguments` were made of.
+pub(super) async fn run(arguments: RunArguments, given: &ArgMatches) -> ExitCode {
+    // Before anything is sent: a signal in between must not leave a lease behind.
+    let (mut signals, mut status) = match (Signals::new(), StatusSignal::new()) {
+        (Ok(signals), Ok(status)) => (signals, status),
+        (Err(error), _) | (_, Err(error)) => {
+            return fail(format_args!("signals cannot be handled: {error}"));
+        }
+    };
+    let engine = match Engine::new() {
+        Ok(engine) => engine,
+        Err(error) => return fail(format_args!("WebAssembly cannot be run here: {error:#}")),
+    };
+    let clock = BootClock::new();
+    let mut elections = Elections::of(arguments, given);
+    let told = std::mem::take(&mut elections.told);
+    let Some(first) = told.first() else { return refuse(&elections) };
+    // What holds for the process is the same in each of them.
+    let of_process = &first.arguments;
+    let format = of_process.log;
+
+    let mut configurations: Vec<_> =
+        told.iter().map(|told| Configuration::of_run(&told.arguments)).collect();
+    let (log, written) = match Log::start(format) {
+        Ok(started) => started,
+        Err(error) => return fail(format_args!("the log cannot be written: {error}")),
+    };
+    let logs = logs(&log, &configurations);
+    drop(log);
+    let short = descriptors::make_room(told.len());
+    let component = match component(&engine, &clock, &configurations) {
+        Ok(component) => component,
+        Err(error) => return fail(error),
+    };
+    let (mut listener, mut probes, mut control) = (None, None, None);
+    let mut hosts = Hosts::default();
+    if let Some(first) = configurations.first_mut() {
+        listener = first.listener(of_process.listen.as_deref()).await;
+        probes = first.health_listener(of_process.health_listen.as_deref()).await;
+        hosts = first.hosts(of_process.listen_host.as_deref(), listener.is_some());
+        let token = of_process.control_token_file.as_deref();
+        control = first.control_token(token, listener.is_some());
+    }
+    configurations.iter().filter_map(Configuration::host_on_record).for_each(|h| hosts.add(&h));
+    let mut candidacies = Vec::new();
+    for ((Told { arguments, origins }, mut configuration), log) in
+        told.iter().zip(configurations).zip(logs)
+    {
+        configuration.default_address(listener.as_ref());
+        let configuration = &mut configuration;
+        let judged = Candidacy::judge(&engine, &component, &clock, arguments, configuration, log);
+        match judged.await {
+            Ok(candidacy) => candidacies.extend(candidacy),
+            Err(problem) => return fail(problem),
+        }
+        elections.complain(origins, std::mem::take(&mut configuration.complaints));
+    }
+    // One that cannot begin means that none does.
+    if !elections.complaints.is_empty() || candidacies.len() < told.len() {
+        return refuse(&elections);
+    }
+
+    let boards: Vec<Arc<Board>> = candidacies.iter().map(|c| c.board.clone()).collect();
+    let shown = candidacies.iter().map(|c| (c.board.clone(), c.control(control.as_ref())));
+    let serve = |listener| Server::serve_all(listener, shown.collect(), &clock, hosts);
+    let answer = |listener| Server::probes(listener, boards.clone(), &clock);
+    let served = (listener.map(serve).transpose(), probes.map(answer).transpose());
+    let (server, probes) = match served {
+        (Ok(server), Ok(probes)) => (server, probes),
+        (Err(error), _) | (_, Err(error)) => return fail(error),
+    };
+    let at = |server: &Option<Server>, words| {
+        server.as_ref().map(|server| format!("{words} on http://{}", server.address()))
+    };
+    let mut also: Vec<String> = engine.uncached().map(str::to_owned).into_iter().collect();
+    also.extend(control_token::exposed(of_process.control_token_file.as_deref()));
+    also.extend(at(&server, "listening"));
+    also.extend(at(&probes, "answering probes"));
+    also.extend(short);
+    let changed = Arc::new(Notify::new());
+    let mut contenders = Vec::new();
+    for candidacy in candidacies {
+        candidacy.begin(&std::mem::take(&mut also));
+        contenders.push(candidacy.contender(clock.clone(), &changed));
+    }
+    let asked = watch::Sender::new(false);
+    let insisted = async {
+        signals.next().await;
+        asked.send_replace(true);
+        changed.notify_one();
+        // The same request may arrive more than once, from a supervisor and from the terminal.
+        let heard = Instant::now();
+        while heard.elapsed() < REPEATED {
+            signals.next().await;
+        }
+    };
+    // Tasks of their own, so that what happens in one election is no work for the others.
+    let mut candidates = JoinSet::new();
+    for mut contender in contenders {
+        let mut asked = asked.subscribe();
+        candidates.spawn(async move {
+            contender.run(async { drop(asked.wait_for(|asked| *asked).await) }).await;
+            contender.end().await;
+        });
+    }
+    let code = select! {
+        () = all(&mut candidates) => ExitCode::SUCCESS,
+        () = insisted => ExitCode::from(IMPATIENT),
+        () = role::on_signal(&mut status, &boards, &clock, format) => ExitCode::SUCCESS,
+        () = supervisor::keep_informed(&boards, &clock, &changed, &asked) => ExitCode::SUCCESS,
+    };
+    drop((server, probes));
+    // The last clones of the log go with them.
+    candidates.shutdown().await;
+    written.wait();
+    code
+}
+
+/// Ends when all of them have ended.
+async fn all(candidates: &mut JoinSet<()>) {
+    while let Some(ended) = candidates.join_next().await {
+        if let Some(panic) = ended.err().and_then(|error| error.try_into_panic().ok()) {
+            std::panic::resume_unwind(panic);
+        }
+    }
+}
+
+/// The component that all candidates of this process share.
+fn component(
+    engine: &Engine,
+    clock: &BootClock,
+    configurations: &[Configuration],
+) -> Result<ElectionComponent, ComponentError> {
+    let component = ElectionComponent::new(engine, Settings::new(), clock)?;
+    // Those who trust the same servers share their connections too.
+    let authorities = configurations.first().map(|first| first.authorities.clone());
+    Ok(component.trusting(authorities.unwrap_or_default()))
+}
+
+fn refuse(elections: &Elections) -> ExitCode {
+    complaint::print(complaint::report(&elections.complaints));
+    ExitCode::from(UNUSABLE)
+}
+
+/// A log for each candidate. Where there are several, their lines say which.
+fn logs(log: &Log, configurations: &[Configuration]) -> Vec<Log> {
+    let setting = |c: &Configuration, name| c.settings.get(name).unwrap_or_default().to_owned();
+    let elections = configurations.iter().map(|c| setting(c, names::ELECTION));
+    let elections: Vec<_> = elections.filter(|_| configurations.len() > 1).collect();
+    let candidates = configurations.iter().map(|c| setting(c, names::NAME));
+    log.shared(&candidates.collect::<Vec<_>>(), &elections)
+}

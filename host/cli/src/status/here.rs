@@ -1,0 +1,233 @@
+//! What there is to say about this machine: what keeps a candidate on it from leading, and what of its
+//! settings and its clock does not fit the election.
+
+use super::{leader, row};
+use serde::Serialize;
+use std::time::Duration;
+use tenure::contract::{LeaseState, ProblemClass, Snapshot, rfc3339};
+
+/// As much is nothing: the service may be as far off itself.
+const NOTHING: u64 = 2_000_000_000;
+
+/// What is known of a candidate on this machine: the settings that are in the environment here.
+#[derive(Debug, Default)]
+pub(super) struct Own {
+    pub name: Option<String>,
+    /// In words, as the record has it.
+    pub schedule: Option<String>,
+}
+
+/// One thing to know.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Remark {
+    /// `role`, or a class of problem.
+    pub class: &'static str,
+    pub detail: String,
+}
+
+/// What a look that was taken between two readings of this machine's time of day (nanoseconds since
+/// 1970) says of this machine.
+pub(super) fn remarks(snapshot: &Snapshot, own: &Own, (before, after): (u64, u64)) -> Vec<Remark> {
+    let mut remarks = Vec::new();
+    let mut say = |class, detail| remarks.push(Remark { class, detail });
+    say("role", role(snapshot, own));
+    if let Some(told) = slot_ahead(snapshot) {
+        say("schedule", told);
+    }
+    if let (Some(theirs), Some(ours)) = (&snapshot.schedule, &own.schedule)
+        && theirs != ours
+    {
+        say(
+            "schedule",
+            format!(
+                "the leader ran \"{theirs}\", the settings here say \"{ours}\"; give every job an \
+                 election of its own (during a change of schedule this is normal)"
+            ),
+        );
+    }
+    if let Some(off) = clock(snapshot.asked_at, before, after) {
+        say("clock", off);
+    }
+    remarks
+}
+
+/// What a claimed slot that lies in the future means.
+pub(crate) fn slot_ahead(snapshot: &Snapshot) -> Option<String> {
+    let slot = rfc3339(snapshot.asked_at.saturating_add(snapshot.ahead?));
+    Some(format!(
+        "the last claimed slot, {slot}, lies in the future, and no turn runs until then; if that is a \
+         mistake, run: tenure reset-slot"
+    ))
+}
+
+/// As rows below the others.
+pub(super) fn rows(remarks: &[Remark], width: Option<usize>) -> String {
+    let row = |(number, Remark { detail, .. }): (usize, &Remark)| {
+        row(if number == 0 { "here" } else { "" }, detail, width)
+    };
+    remarks.iter().enumerate().map(row).collect()
+}
+
+/// What a candidate with these settings is, and what keeps it from leading.
+fn role(snapshot: &Snapshot, own: &Own) -> String {
+    const LOGS: &str = "the logs of the candidates say why; tenure doctor tries it from here";
+    let me = own.name.as_deref();
+    match (leader(snapshot), snapshot.lease) {
+        (Some(leader), _) if me == Some(&leader.name) => {
+            format!("the candidate {} of this machine's settings leads", leader.name)
+        }
+        (Some(leader), _) => format!(
+            "nothing seen from here keeps {} from taking over when {} is gone",
+            me.unwrap_or("a candidate on this machine"),
+            leader.name
+        ),
+        (None, LeaseState::Leased | LeaseState::Breaking) => {
+            "somebody holds the lease and is about to lead".to_owned()
+        }
+        (None, LeaseState::Absent) => {
+            format!("nobody leads, because no candidate ran yet, or none can make the blob: {LOGS}")
+        }
+        (None, LeaseState::Broken) => {
+            format!(
+                "nobody leads: somebody broke the lease, and no candidate took it since: {LOGS}"
+            )
+        }
+        (None, LeaseState::Available | LeaseState::Expired) => {
+            format!("nobody leads, because no candidate runs, or none of them can win: {LOGS}")
+        }
+    }
+}
+
+/// What a problem that kept from looking means for a candidate on this machine.
+pub(super) fn meaning(class: ProblemClass) -> &'static str {
+    match class {
+        ProblemClass::Refused => {
+            "a candidate with these settings is refused too: it is not leader, and cannot become it"
+        }
+        ProblemClass::Configuration => {
+            "no candidate can lead with this blob as it is: it is not leader, and cannot become it"
+        }
+        ProblemClass::Clock => "a candidate on this machine is not leader until the clock is right",
+        ProblemClass::Unreachable => {
+            "a candidate on this machine is not leader, because it cannot ask either; others may lead: \
+             ask from another machine"
+        }
+        ProblemClass::Unavailable => {
+            "no candidate can win while the service does not serve; who leads keeps the lease for some \
+             seconds more"
+        }
+        ProblemClass::Nonsense => {
+            "a candidate on this machine is not leader, because what answers it is not the Blob service"
+        }
+        ProblemClass::LeaseLost
+        | ProblemClass::Schedule
+        | ProblemClass::Work
+        | ProblemClass::Order => "a candidate with these settings is not leader",
+    }
+}
+
+/// How far this machine's clock is off, if that is more than nothing. The service tells whole seconds.
+fn clock(asked_at: u64, before: u64, after: u64) -> Option<String> {
+    const SECOND: u64 = 1_000_000_000;
+    let behind = asked_at.saturating_sub(after);
+    let ahead = before.saturating_sub(asked_at.saturating_add(SECOND));
+    let (off, way) = if behind > ahead { (behind, "behind") } else { (ahead, "ahead of") };
+    (off > NOTHING).then(|| {
+        // Rounded, since it is known to a second only.
+        let unit = if off >= 120 * SECOND { 60 * SECOND } else { SECOND };
+        let rounded = Duration::from_nanos((off + unit / 2) / unit * unit);
+        format!(
+            "this machine's clock is {} {way} the service's; have it set by NTP (elections do not \
+             depend on it, signatures and certificates do)",
+            humantime::format_duration(rounded)
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tenure::contract::{Incumbent, LastSlot};
+
+    const SECOND: u64 = 1_000_000_000;
+    const NOW: u64 = 1_800_000_000 * SECOND;
+
+    fn snapshot(lease: LeaseState) -> Snapshot {
+        Snapshot {
+            lease,
+            incumbent: Some(Incumbent { name: "ben".into(), term: 7, since: 0, address: None }),
+            last_slot: Some(LastSlot { slot: NOW - SECOND, attempt: 1 }),
+            finished: None,
+            started: None,
+            next_turn: None,
+            ahead: None,
+            schedule: Some("every 5s".to_owned()),
+            history: Vec::new(),
+            changes: 1,
+            successor: None,
+            asked_at: NOW,
+        }
+    }
+
+    fn said(snapshot: &Snapshot, own: &Own) -> Vec<Remark> {
+        remarks(snapshot, own, (NOW, NOW))
+    }
+
+    #[test]
+    fn why_it_does_not_lead_is_told_in_each_state() {
+        let ada = Own { name: Some("ada".to_owned()), schedule: None };
+        let ben = Own { name: Some("ben".to_owned()), schedule: None };
+        for (lease, own, words) in [
+            (
+                LeaseState::Leased,
+                &Own::default(),
+                "candidate on this machine from taking over when ben is gone",
+            ),
+            (
+                LeaseState::Leased,
+                &ada,
+                "nothing seen from here keeps ada from taking over when ben is gone",
+            ),
+            (LeaseState::Breaking, &ben, "ben of this machine's settings leads"),
+            (LeaseState::Available, &ada, "no candidate runs, or none of them can win"),
+            (LeaseState::Expired, &ada, "tenure doctor"),
+            (LeaseState::Broken, &ada, "somebody broke the lease"),
+            (LeaseState::Absent, &ada, "none can make the blob"),
+        ] {
+            let said = said(&snapshot(lease), own);
+            assert_eq!((said.len(), said[0].class), (1, "role"), "{said:?}");
+            assert!(said[0].detail.contains(words), "{lease:?}: {said:?}");
+        }
+    }
+
+    #[test]
+    fn settings_that_do_not_fit_are_told() {
+        let own = |schedule: &str| Own { name: None, schedule: Some(schedule.to_owned()) };
+        assert_eq!(said(&snapshot(LeaseState::Leased), &own("every 5s")).len(), 1);
+        let other = said(&snapshot(LeaseState::Leased), &own("every 1h"));
+        assert_eq!((other.len(), other[1].class), (2, "schedule"));
+        for words in ["every 5s", "every 1h"] {
+            assert!(other[1].detail.contains(words), "{other:?}");
+        }
+        let ahead = Snapshot { ahead: Some(60 * SECOND), ..snapshot(LeaseState::Leased) };
+        let ahead = said(&ahead, &Own::default());
+        assert!(ahead[1].detail.contains("tenure reset-slot"), "{ahead:?}");
+        assert_eq!(rows(&ahead, None).lines().filter(|line| line.starts_with("here")).count(), 1);
+    }
+
+    #[test]
+    fn a_clock_is_told_when_it_is_certainly_off() {
+        for (before, after, words) in [
+            (NOW, NOW, None),
+            (NOW + 3 * SECOND, NOW + 3 * SECOND, None),
+            (NOW + 3 * SECOND + 1, NOW + 4 * SECOND, Some("2s ahead of")),
+            (NOW - 5 * SECOND, NOW - 2 * SECOND, None),
+            (NOW - 5 * SECOND, NOW - 2 * SECOND - 1, Some("2s behind")),
+            (NOW - 1_200 * SECOND, NOW - 1_199 * SECOND, Some("20m behind")),
+        ] {
+            let told = clock(NOW, before, after);
+            assert_eq!(told.is_some(), words.is_some(), "{told:?}");
+            assert!(words.is_none_or(|words| told.as_ref().unwrap().contains(words)), "{told:?}");
+        }
+    }
+}

@@ -1,0 +1,381 @@
+//! `tenure resign`, `transfer`, `pause` and `resume`: orders to a candidate, over its listener.
+
+use super::args::{ListenerArguments, TargetArguments};
+use super::complaint::{self, Complaint, printable, shown};
+use super::configuration::Configuration;
+use super::look::NO_ELECTION;
+use super::{UNUSABLE, control_token, fail, say};
+use http::StatusCode;
+use http::header::{AUTHORIZATION, WWW_AUTHENTICATE};
+use reqwest::Url;
+use serde_json::Value;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+use tenure::clock::BootClock;
+use tenure::contract::{LeaseState, Snapshot};
+use tenure::program::http::{Clients, Unread, whole};
+use tenure::program::server::{Intent, authorization, nonce_of};
+use tenure::server::ControlToken;
+use tenure::settings::names;
+
+/// It was ordered, but did not come about in time.
+const NOT_YET: u8 = 1;
+
+/// The longest that one request may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// No answer of a candidate is longer, in bytes. Anybody may listen at an address on record.
+const LONGEST: usize = 64 * 1024;
+
+/// How often it is asked what became of an order.
+const PAUSE: Duration = Duration::from_millis(250);
+
+/// How long an order may take: a turn may end in its grace, a successor has to announce itself.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// What is ordered.
+pub(super) enum Verb {
+    Resign,
+    Transfer(String),
+    Pause,
+    Resume,
+}
+
+impl Verb {
+    const TRANSFER: &str = "transfer";
+
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Resign => "resign",
+            Self::Transfer(_) => Self::TRANSFER,
+            Self::Pause => "pause",
+            Self::Resume => "resume",
+        }
+    }
+}
+
+pub(super) async fn steer(verb: &Verb, target: &TargetArguments) -> ExitCode {
+    let mut configuration = Configuration::of_operator(target);
+    let target = &target.between;
+    let token = token(target, &mut configuration.complaints);
+    let at = target.at.as_deref().and_then(|at| match listener("--at", at) {
+        Ok(url) => Some(url),
+        Err(complaint) => {
+            configuration.complaints.push(complaint);
+            None
+        }
+    });
+    let component = match target.at.is_none() {
+        true => match configuration.component(&BootClock::new()).await {
+            Ok(component) => Some(component),
+            Err(failure) => return fail(failure),
+        },
+        false => None,
+    };
+    let (Some(token), []) = (token, configuration.complaints.as_slice()) else {
+        complaint::print(complaint::report(&configuration.complaints));
+        return ExitCode::from(UNUSABLE);
+    };
+    let (at, leader) = match (at, component) {
+        (Some(at), _) => (at, None),
+        (None, Some(component)) => match component.inspect().await {
+            Ok(Ok(seen)) => match leaders_listener(&seen) {
+                Ok((at, leader)) => (at, Some(leader)),
+                Err(why) => return fail(why),
+            },
+            Ok(Err(problem)) => return fail(printable(&problem.detail)),
+            Err(error) => return fail(error),
+        },
+        (None, None) => return ExitCode::from(UNUSABLE),
+    };
+    let clients = Clients::for_component(configuration.authorities.clone());
+    let election = configuration.settings.get(names::ELECTION).map(str::to_owned);
+    match (Operator { clients, at, leader, token, election }).order(verb).await {
+        Ok(done) => {
+            say(&format!("{done}\n"));
+            ExitCode::SUCCESS
+        }
+        Err(Stop::Refused(why)) => fail(why),
+        Err(Stop::NotYet(why)) => {
+            complaint::print(format_args!("tenure: {why}\n"));
+            ExitCode::from(NOT_YET)
+        }
+    }
+}
+
+fn token(target: &ListenerArguments, complaints: &mut Vec<Complaint>) -> Option<ControlToken> {
+    match control_token::read(target.control_token_file.as_deref()) {
+        Ok(Some(token)) => {
+            if let Some(why) = control_token::exposed(target.control_token_file.as_deref()) {
+                complaint::print(format_args!("tenure: warning: {why}\n"));
+            }
+            return Some(token);
+        }
+        Ok(None) => complaints.push(Complaint::new(
+            names::CONTROL_TOKEN,
+            "no control token is given, so no candidate takes orders",
+            "set it to the token that the candidates have, or use --control-token-file",
+        )),
+        Err(complaint) => complaints.push(complaint),
+    }
+    None
+}
+
+/// The address of a listener, without a path.
+fn listener(source: &str, text: &str) -> Result<Url, Complaint> {
+    let url = Url::parse(text.trim()).ok().filter(|url| {
+        matches!(url.scheme(), "http" | "https") && url.username().is_empty() && url.has_host()
+    });
+    let complaint = || {
+        let problem = format!("\"{}\" is no http:// or https:// address", shown(text));
+        Complaint::new(source, problem, "give it like http://10.0.0.4:8080")
+    };
+    let mut url = url.filter(|url| url.password().is_none()).ok_or_else(complaint)?;
+    url.set_query(None);
+    url.set_fragment(None);
+    Ok(url)
+}
+
+/// Where the leader takes orders, and its name, as they are on record.
+fn leaders_listener(seen: &Snapshot) -> Result<(Url, String), String> {
+    if seen.lease == LeaseState::Absent {
+        return Err(NO_ELECTION.to_owned());
+    }
+    let held = matches!(seen.lease, LeaseState::Leased | LeaseState::Breaking);
+    let Some(leader) = seen.incumbent.as_ref().filter(|_| held) else {
+        return Err("nobody leads, so there is nothing to give up".to_owned());
+    };
+    let name = printable(&leader.name);
+    let address = leader.address.as_deref().ok_or_else(|| {
+        format!(
+            "{name} leads, but put no address on record (--address); give its listener with --at"
+        )
+    })?;
+    let at = listener("", address).map_err(|complaint| {
+        format!("{name} leads, but its address does not help: {}; use --at", complaint.problem)
+    });
+    Ok((at?, leader.name.clone()))
+}
+
+/// Why an order was not carried out.
+enum Stop {
+    /// Nothing has changed.
+    Refused(String),
+    NotYet(String),
+}
+
+struct Operator {
+    clients: Clients,
+    at: Url,
+    /// Who must be there, when the address is the one on record: whoever may write the record chooses it.
+    leader: Option<String>,
+    token: ControlToken,
+    /// Which of several at that listener is meant.
+    election: Option<String>,
+}
+
+impl Operator {
+    async fn order(&self, verb: &Verb) -> Result<String, Stop> {
+        let before = self.look().await.map_err(Stop::Refused)?;
+        let candidate = before["candidate"].as_str().unwrap_or_default();
+        let election = self.election.as_deref().or(before["election"].as_str()).unwrap_or_default();
+        let who = printable(candidate);
+        self.is_meant(candidate).map_err(Stop::Refused)?;
+        if let Verb::Transfer(to) = verb
+            && before["leader"]["name"] == to.as_str()
+        {
+            return Ok(format!("{} leads already; nothing was ordered.", printable(to)));
+        }
+        let to = match verb {
+            Verb::Transfer(to) => to,
+            _ => "",
+        };
+        let intent = Intent { order: verb.name(), to, election, candidate };
+        self.announce(&intent);
+        let (status, told) = self.demand(&intent).await.map_err(Stop::Refused)?;
+        if status != 202 {
+            let why = told["error"].as_str().map_or_else(|| format!("HTTP {status}"), printable);
+            let leader = elsewhere(&told["leader"]);
+            return Err(Stop::Refused(format!("{who} at {}: {why}{leader}", self.at)));
+        }
+        match verb {
+            Verb::Pause => Ok(format!("{who} is paused; resume it, or it stays out of the race.")),
+            Verb::Resume => Ok(format!("{who} contends again.")),
+            Verb::Resign => self.resigned(&who).await,
+            Verb::Transfer(to) => self.transferred(&who, to).await,
+        }
+    }
+
+    /// Whether the candidate that answers is the one that the record names.
+    fn is_meant(&self, candidate: &str) -> Result<(), String> {
+        match &self.leader {
+            Some(leader) if leader != candidate => Err(format!(
+                "{} leads, but at the address on record, {}, {} answers; give the listener of the leader \
+                 with --at",
+                printable(leader),
+                self.at,
+                printable(candidate)
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Says where an order goes.
+    fn announce(&self, Intent { order, election, candidate, .. }: &Intent<'_>) {
+        let source = match self.leader {
+            Some(_) => ", the address on record",
+            None => "",
+        };
+        let (election, candidate) = (printable(election), printable(candidate));
+        complaint::print(format_args!(
+            "tenure: sending \"{order}\" to {candidate} of {election} at {}{source}\n",
+            self.at
+        ));
+    }
+
+    /// Gives the order, with a proof that this operator has the token: never the token itself.
+    async fn demand(&self, intent: &Intent<'_>) -> Result<(u16, Value), String> {
+        let mut url = self.url(intent.order);
+        if intent.order == Verb::TRANSFER {
+            url.query_pairs_mut().append_pair("to", intent.to);
+        }
+        let (first, told) = self.send(reqwest::Method::POST, url.clone(), None).await?;
+        let challenges = first.headers().get_all(WWW_AUTHENTICATE);
+        let challenges = challenges.iter().filter_map(|challenge| challenge.to_str().ok());
+        let nonce = nonce_of(challenges).filter(|_| first.status() == StatusCode::UNAUTHORIZED);
+        let Some(nonce) = nonce else { return Ok((first.status().as_u16(), told)) };
+        let shown = authorization(nonce, &intent.prove(&self.token, nonce));
+        let (second, told) = self.send(reqwest::Method::POST, url, Some(shown)).await?;
+        Ok((second.status().as_u16(), told))
+    }
+
+    async fn resigned(&self, who: &str) -> Result<String, Stop> {
+        let end = Instant::now() + LIMIT;
+        let mut led = true;
+        while Instant::now() < end {
+            tokio::time::sleep(PAUSE).await;
+            let Ok(seen) = self.look().await else { continue };
+            led = seen["leading"] == true;
+            let leader = seen["leader"]["name"].as_str().filter(|_| !led);
+            if let Some(leader) = leader {
+                return Ok(format!("{who} resigned; {} leads now.", printable(leader)));
+            }
+        }
+        Err(Stop::NotYet(match led {
+            true => format!("{who} was told to resign, but leads still; its log tells why"),
+            false => format!("{who} resigned, but no other candidate is known to lead yet"),
+        }))
+    }
+
+    async fn transferred(&self, who: &str, to: &str) -> Result<String, Stop> {
+        let end = Instant::now() + LIMIT;
+        let (mut began, name) = (false, printable(to));
+        while Instant::now() < end {
+            tokio::time::sleep(PAUSE).await;
+            let Ok(seen) = self.look().await else { continue };
+            let (leads, leader) = (seen["leading"] == true, seen["leader"]["name"].as_str());
+            match leader.filter(|_| !leads) {
+                Some(leader) if leader == to => {
+                    return Ok(format!("{who} handed over to {name}, which leads now."));
+                }
+                Some(other) => {
+                    let other = printable(other);
+                    return Err(Stop::NotYet(format!(
+                        "{who} lost its leadership meanwhile; {other} leads now"
+                    )));
+                }
+                None => {}
+            }
+            let waits = seen["handing_over_to"] == to;
+            if began && leads && !waits {
+                // The same reason is told once a minute.
+                let why = seen["order_refused"].as_str().map_or_else(
+                    || format!("not handed over to {name}; its log tells why"),
+                    printable,
+                );
+                return Err(Stop::Refused(format!("{who} goes on leading: {why}")));
+            }
+            began |= waits;
+        }
+        Err(Stop::NotYet(format!(
+            "{who} was told to hand over to {name}; its log tells what became of it"
+        )))
+    }
+
+    fn url(&self, path: &str) -> Url {
+        let mut url = self.at.clone();
+        let base = url.path().trim_end_matches('/').to_owned();
+        url.set_path(&format!("{base}/{path}"));
+        if let Some(election) = &self.election {
+            url.query_pairs_mut().append_pair("election", election);
+        }
+        url
+    }
+
+    async fn look(&self) -> Result<Value, String> {
+        let (answer, told) = self.send(reqwest::Method::GET, self.url("leader"), None).await?;
+        let status = answer.status().as_u16();
+        match told.get("candidate") {
+            Some(_) if status == 200 => Ok(told),
+            _ if told["elections"].is_array() => {
+                let there = told["elections"].as_array().into_iter().flatten();
+                let there: Vec<_> = there.filter_map(Value::as_str).map(printable).collect();
+                let (why, advice) = match &self.election {
+                    Some(named) => (format!("no candidate of {} is", shown(named)), "give"),
+                    None => ("several elections are".to_owned(), "add"),
+                };
+                let there = there.join(", or ");
+                Err(format!("{why} at {}; {advice} --election {there}", self.at))
+            }
+            _ if status == 421 => Err(format!(
+                "the candidate at {} does not answer by that name; use its address, or give it the name \
+                 with --listen-host",
+                self.at
+            )),
+            _ => Err(format!("{} is no listener of a candidate (HTTP {status})", self.at)),
+        }
+    }
+
+    /// Head and body of the answer.
+    async fn send(
+        &self,
+        method: reqwest::Method,
+        url: Url,
+        shown: Option<String>,
+    ) -> Result<(http::Response<()>, Value), String> {
+        let client = self.clients.get(url.scheme())?;
+        let mut request = client.request(method, url).timeout(PATIENCE);
+        if let Some(shown) = shown {
+            request = request.header(AUTHORIZATION, shown);
+        }
+        let unreached = |error: reqwest::Error| {
+            let why = causes(&error.without_url());
+            format!("the candidate at {} cannot be reached: {why}", self.at)
+        };
+        let response = request.send().await.map_err(unreached)?;
+        let mut head = http::Response::new(());
+        *head.status_mut() = response.status();
+        head.headers_mut().clone_from(response.headers());
+        match whole(response, LONGEST).await {
+            Ok(body) => Ok((head, serde_json::from_slice(&body).unwrap_or_default())),
+            Err(Unread::Failed(error)) => Err(unreached(error)),
+            Err(Unread::TooLong) => Err(format!(
+                "{} answers with more than 64 KiB, so it is no listener of a candidate",
+                self.at
+            )),
+        }
+    }
+}
+
+/// Who leads instead, as far as that is known.
+fn elsewhere(leader: &Value) -> String {
+    let Some(name) = leader["name"].as_str() else { return String::new() };
+    let at = leader["address"].as_str().map(|at| format!(" at {}", printable(at)));
+    format!("; {} leads{}", printable(name), at.unwrap_or_default())
+}
+
+/// An error with all that led to it, in one line.
+fn causes(error: &dyn std::error::Error) -> String {
+    let chain = std::iter::successors(Some(error), |error| error.source());
+    chain.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}

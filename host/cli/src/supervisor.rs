@@ -1,0 +1,303 @@
+//! What systemd is told: that the candidates run, what they are, and that they still make progress.
+//!
+//! | message | when |
+//! |---|---|
+//! | `READY=1` | the loop of each candidate has made its first step, whatever the service answered |
+//! | `STATUS=` | who leads, or what went wrong, each time that it changes |
+//! | `WATCHDOG=1` | at half of `WATCHDOG_USEC`, as long as no loop stands still (the rule of `/healthz`) |
+//! | `STOPPING=1` | a signal came, and the elections are being left |
+//!
+//! See sd_notify(3) and sd_watchdog_enabled(3). On other systems nobody is told anything.
+
+use super::complaint::printable;
+use super::role;
+use std::sync::Arc;
+use std::time::Duration;
+use tenure::clock::{BootClock, Clock as _};
+use tenure::program::server::Summary;
+use tenure::server::Board;
+use tokio::select;
+use tokio::sync::{Notify, watch};
+
+/// The longest status, in characters.
+const LONGEST: usize = 400;
+
+/// Tells whoever started this process what `boards` say, each time that `changed` is notified. Never
+/// ends.
+pub(super) async fn keep_informed(
+    boards: &[Arc<Board>],
+    clock: &BootClock,
+    changed: &Notify,
+    leaving: &watch::Sender<bool>,
+) {
+    let Some(supervisor) = socket::Supervisor::from_env() else {
+        return std::future::pending().await;
+    };
+    let mut bulletin =
+        Bulletin { feed: supervisor.watchdog.map(|limit| limit / 2), ..Bulletin::default() };
+    loop {
+        let now = clock.now();
+        let summaries: Vec<_> = boards.iter().map(|board| board.summary(now)).collect();
+        if let Some(message) = bulletin.next(&summaries, *leaving.borrow(), now) {
+            supervisor.tell(&message);
+        }
+        let wake = bulletin.wake_at(now);
+        select! {
+            () = changed.notified() => {}
+            () = clock.sleep_until(wake) => {}
+        }
+    }
+}
+
+/// What was told, so that it is not told again.
+#[derive(Debug, Default)]
+struct Bulletin {
+    /// How often to tell that all is well; none when nobody waits for it.
+    feed: Option<Duration>,
+    ready: bool,
+    stopping: bool,
+    status: String,
+    fed: Option<Duration>,
+}
+
+impl Bulletin {
+    /// What is to be told at `now`, one assignment in each line.
+    fn next(&mut self, summaries: &[Summary], leaving: bool, now: Duration) -> Option<String> {
+        let mut lines = Vec::new();
+        if !self.ready && summaries.iter().all(|summary| summary.begun) {
+            self.ready = true;
+            lines.push("READY=1".to_owned());
+        }
+        if !self.stopping && leaving {
+            self.stopping = true;
+            lines.push("STOPPING=1".to_owned());
+        }
+        let status = status(summaries);
+        if self.status != status {
+            lines.push(format!("STATUS={status}"));
+            self.status = status;
+        }
+        if self.is_hungry(now) && summaries.iter().all(|summary| summary.running) {
+            self.fed = Some(now);
+            lines.push("WATCHDOG=1".to_owned());
+        }
+        (!lines.is_empty()).then(|| lines.join("\n"))
+    }
+
+    fn is_hungry(&self, now: Duration) -> bool {
+        match (self.feed, self.fed) {
+            (Some(feed), Some(fed)) => now.saturating_sub(fed) >= feed,
+            (feed, None) => feed.is_some(),
+            (None, _) => false,
+        }
+    }
+
+    /// When to look again although nothing has changed.
+    fn wake_at(&self, now: Duration) -> Duration {
+        match self.feed {
+            // A loop that stands still may go on.
+            Some(feed) if self.is_hungry(now) => now + feed,
+            Some(feed) => self.fed.unwrap_or(now) + feed,
+            None => now + Duration::from_secs(3600),
+        }
+    }
+}
+
+/// One line.
+fn status(summaries: &[Summary]) -> String {
+    let one = |summary: &Summary| {
+        let words = role::words(summary);
+        match &summary.problem {
+            Some(told) => format!("{words}; {}: {}", told.class, printable(&told.detail)),
+            None => words,
+        }
+    };
+    let text = match summaries {
+        [only] => one(only),
+        several => {
+            let of = several.iter().map(|s| format!("{}: {}", printable(&s.election), one(s)));
+            of.collect::<Vec<_>>().join(" | ")
+        }
+    };
+    text.chars().take(LONGEST).collect()
+}
+
+#[cfg(target_os = "linux")]
+mod socket {
+    use std::ffi::{OsStr, OsString};
+    use std::os::linux::net::SocketAddrExt as _;
+    use std::os::unix::ffi::OsStrExt as _;
+    use std::os::unix::net::{SocketAddr, UnixDatagram};
+    use std::time::Duration;
+
+    /// Who started this process, and waits for its messages.
+    pub(super) struct Supervisor {
+        socket: UnixDatagram,
+        address: SocketAddr,
+        /// How long it waits for a sign of life.
+        pub(super) watchdog: Option<Duration>,
+    }
+
+    impl Supervisor {
+        pub(super) fn from_env() -> Option<Self> {
+            let variable = |name| std::env::var_os(name);
+            let address = address(&variable("NOTIFY_SOCKET")?)?;
+            let socket = UnixDatagram::unbound().ok()?;
+            // One that does not read must not hold up the candidates.
+            socket.set_nonblocking(true).ok()?;
+            let text = |name| variable(name).and_then(|value: OsString| value.into_string().ok());
+            let watchdog =
+                watchdog(text("WATCHDOG_USEC").as_deref(), text("WATCHDOG_PID").as_deref());
+            Some(Self { socket, address, watchdog })
+        }
+
+        pub(super) fn tell(&self, message: &str) {
+            // Nobody reading it does not concern the election.
+            let _ = self.socket.send_to_addr(message.as_bytes(), &self.address);
+        }
+    }
+
+    /// A path, or a name that begins with `@` where no file is.
+    fn address(name: &OsStr) -> Option<SocketAddr> {
+        match name.as_bytes() {
+            [b'@', name @ ..] => SocketAddr::from_abstract_name(name).ok(),
+            [b'/', ..] => SocketAddr::from_pathname(name).ok(),
+            _ => None,
+        }
+    }
+
+    /// How long it waits for this process, which must be the one that is meant.
+    fn watchdog(microseconds: Option<&str>, process: Option<&str>) -> Option<Duration> {
+        let process = process.map(|process| process.parse() == Ok(std::process::id()));
+        let limit = Duration::from_micros(microseconds?.parse().ok()?);
+        (process.unwrap_or(true) && !limit.is_zero()).then_some(limit)
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        #[test]
+        fn only_the_process_that_is_meant_is_watched() {
+            let own = std::process::id().to_string();
+            let second = Some(Duration::from_secs(1));
+            assert_eq!(watchdog(Some("1000000"), None), second);
+            assert_eq!(watchdog(Some("1000000"), Some(&own)), second);
+            for (limit, process) in [
+                (Some("1000000"), Some("1")),
+                (Some("0"), None),
+                (Some("soon"), None),
+                (None, Some(own.as_str())),
+            ] {
+                assert_eq!(watchdog(limit, process), None, "{limit:?} {process:?}");
+            }
+        }
+
+        #[test]
+        fn a_message_arrives_at_a_path_and_at_an_abstract_name() {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("notify");
+            let name = format!("tenure-test-{}", std::process::id());
+            let there = SocketAddr::from_abstract_name(&name).unwrap();
+            let listeners = [
+                (path.as_os_str().to_owned(), UnixDatagram::bind(&path).unwrap()),
+                (format!("@{name}").into(), UnixDatagram::bind_addr(&there).unwrap()),
+            ];
+            for (name, listener) in listeners {
+                let socket = UnixDatagram::unbound().unwrap();
+                let address = address(&name).unwrap();
+                let supervisor = Supervisor { socket, address, watchdog: None };
+                supervisor.tell("READY=1");
+                listener.set_nonblocking(true).unwrap();
+                let mut buffer = [0; 64];
+                let length = listener.recv(&mut buffer).unwrap();
+                assert_eq!(&buffer[..length], b"READY=1");
+            }
+            assert!(address("vsock:2:1234".as_ref()).is_none());
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod socket {
+    use std::time::Duration;
+
+    /// Nobody.
+    pub(super) struct Supervisor {
+        pub(super) watchdog: Option<Duration>,
+    }
+
+    impl Supervisor {
+        pub(super) fn from_env() -> Option<Self> {
+            None
+        }
+
+        pub(super) fn tell(&self, _: &str) {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn summary(election: &str, role: &'static str, begun: bool) -> Summary {
+        Summary {
+            election: election.to_owned(),
+            candidate: "ada".to_owned(),
+            role,
+            leader: None,
+            valid_for_ms: None,
+            turn: None,
+            failed_turns: 0,
+            problem: None,
+            running: true,
+            begun,
+        }
+    }
+
+    #[test]
+    fn it_is_ready_when_every_loop_has_made_a_step() {
+        let mut bulletin = Bulletin::default();
+        let mut both = [summary("a/a", "", true), summary("b/b", "", false)];
+        let first = bulletin.next(&both, false, SECOND).unwrap();
+        let nobody = "nobody is known to lead";
+        assert_eq!(first, format!("STATUS=a/a: {nobody} | b/b: {nobody}"));
+        both[1].begun = true;
+        assert_eq!(bulletin.next(&both, false, SECOND).as_deref(), Some("READY=1"));
+        both[1].role = "following";
+        let changed = bulletin.next(&both, true, SECOND).unwrap();
+        let status = format!("STATUS=a/a: {nobody} | b/b: following somebody");
+        assert_eq!(changed, format!("STOPPING=1\n{status}"));
+        assert_eq!(bulletin.next(&both, true, SECOND), None);
+    }
+
+    #[test]
+    fn the_watchdog_is_fed_at_half_its_time_and_only_while_all_loops_run() {
+        let feed = 5 * SECOND;
+        let mut bulletin = Bulletin { feed: Some(feed), ..Bulletin::default() };
+        let mut both = [summary("a/a", "", false), summary("b/b", "", false)];
+        assert!(bulletin.next(&both, false, SECOND).unwrap().ends_with("\nWATCHDOG=1"));
+        assert_eq!(bulletin.wake_at(SECOND), 6 * SECOND);
+        assert_eq!(bulletin.next(&both, false, 5 * SECOND), None);
+        assert_eq!(bulletin.next(&both, false, 6 * SECOND).as_deref(), Some("WATCHDOG=1"));
+        both[1].running = false;
+        assert_eq!(bulletin.next(&both, false, 11 * SECOND), None);
+        assert_eq!(bulletin.wake_at(11 * SECOND), 16 * SECOND);
+        both[1].running = true;
+        assert_eq!(bulletin.next(&both, false, 12 * SECOND).as_deref(), Some("WATCHDOG=1"));
+    }
+
+    #[test]
+    fn a_status_is_one_line() {
+        let mut only = summary("a/a", "left", true);
+        only.leader = None;
+        assert_eq!(status(&[only.clone()]), "it has left the election");
+        let detail = format!("line\nREADY=1{}", "x".repeat(500));
+        only.problem = Some(tenure::program::server::Told { class: "unreachable", detail });
+        let status = status(&[only]);
+        assert!(!status.contains('\n') && status.starts_with("it has left"), "{status}");
+        assert_eq!(status.chars().count(), LONGEST);
+    }
+}

@@ -1,0 +1,73 @@
+//! What a terminal has room for, and whether it is shown colours.
+
+use std::fmt::Write as _;
+
+/// The convention of <https://no-color.org>, and terminals that know no colours.
+pub(super) fn colour_wanted() -> bool {
+    let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    !set("NO_COLOR") && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+}
+
+/// How wide the terminal is that is written to; none where there is none.
+#[cfg(unix)]
+pub(super) fn columns(out: impl std::os::fd::AsFd) -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(out).ok()?;
+    Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
+}
+
+#[cfg(not(unix))]
+pub(super) fn columns<T>(_: T) -> Option<usize> {
+    None
+}
+
+/// A terminal that has less room for words breaks the lines by itself.
+const NARROWEST: usize = 30;
+
+/// A text that stands behind `indent` columns, in lines that end before the terminal does.
+pub(super) fn broken(text: &str, indent: usize, width: Option<usize>) -> String {
+    let Some(width) = width.filter(|width| *width >= indent + NARROWEST) else {
+        return text.to_owned();
+    };
+    let mut lines = String::new();
+    let mut column = indent;
+    for word in text.split(' ') {
+        let length = word.chars().count();
+        if column > indent && column + 1 + length > width {
+            let _ = write!(lines, "\n{:indent$}", "");
+            column = indent;
+        } else if column > indent {
+            lines.push(' ');
+            column += 1;
+        }
+        lines.push_str(word);
+        column += length;
+    }
+    lines
+}
+
+/// Several lines, each of them broken as far in as it begins.
+pub(super) fn wrapped(text: &str, width: Option<usize>) -> String {
+    let line = |line: &str| {
+        let indent = line.len() - line.trim_start_matches(' ').len();
+        format!("{}{}", &line[..indent], broken(&line[indent..], indent, width))
+    };
+    text.split('\n').map(line).collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_break_at_words_and_go_on_where_they_began() {
+        let words = "ten chars ".repeat(4);
+        let text = format!("first\n  {}\n", words.trim());
+        let expected = "first\n  ten chars ten chars ten chars\n  ten chars\n";
+        assert_eq!(wrapped(&text, Some(32)), expected);
+        // There is no room, and no terminal.
+        for width in [Some(31), None] {
+            assert_eq!(wrapped(&text, width), text);
+        }
+        assert_eq!(broken("one  two", 0, Some(80)), "one  two");
+    }
+}

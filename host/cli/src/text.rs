@@ -1,0 +1,112 @@
+//! Events as lines for people.
+
+use super::complaint::printable;
+use anstyle::{AnsiColor, Style};
+use chrono::{DateTime, TimeZone};
+use std::fmt;
+use tenure::handler::Stream;
+use tenure::runner::Event;
+
+const GREEN: Style = AnsiColor::Green.on_default().bold();
+const RED: Style = AnsiColor::Red.on_default();
+const YELLOW: Style = AnsiColor::Yellow.on_default();
+const DIM: Style = Style::new().dimmed();
+const PLAIN: Style = Style::new();
+
+/// One line, or none for what people need not see each time. `election` is which one of several, and how
+/// much room to give it.
+pub(super) fn line<Z: TimeZone<Offset: fmt::Display>>(
+    now: &DateTime<Z>,
+    election: Option<(&str, usize)>,
+    event: &Event,
+    colour: bool,
+) -> Option<String> {
+    let (style, name, text) = words(event)?;
+    // Names, errors and the handler's lines come from elsewhere.
+    let text = printable(&text);
+    let time = now.format("%H:%M:%S%.3f");
+    let (dim, style) = if colour { (DIM, style) } else { (PLAIN, PLAIN) };
+    let election =
+        election.map(|(name, width)| format!("{:<width$}  ", printable(name))).unwrap_or_default();
+    Some(
+        format!("{dim}{time}{dim:#}  {election}{style}{name:<10}{style:#}  {text}")
+            .trim_end()
+            .to_owned(),
+    )
+}
+
+fn words(event: &Event) -> Option<(Style, &'static str, String)> {
+    Some(match event {
+        Event::Note { detail } => (DIM, "note", detail.clone()),
+        Event::Following { leader, term } => {
+            let leader = leader.as_deref().unwrap_or("somebody");
+            let term = term.map(|term| format!(", term {term}")).unwrap_or_default();
+            (PLAIN, "following", format!("{leader}{term}"))
+        }
+        Event::Elected { term, valid_for_ms } => {
+            (GREEN, "elected", format!("term {term}, valid for {}", time(*valid_for_ms)))
+        }
+        Event::Renewed { .. } => return None,
+        Event::TurnStarted { slot, value, attempt, past_due, missed, .. } => {
+            let value = value.as_ref().map(|value| format!(", for {value}")).unwrap_or_default();
+            let attempt = match attempt {
+                1 => String::new(),
+                again => format!(", attempt {again}"),
+            };
+            let late = if *past_due { ", past due" } else { "" };
+            let missed = match missed {
+                0 => String::new(),
+                1 => ", after 1 slot without a turn".to_owned(),
+                some => format!(", after {some} slots without a turn"),
+            };
+            (PLAIN, "turn", format!("{slot}{value}{attempt}{late}{missed}"))
+        }
+        Event::TurnEnded { slot, outcome, elapsed_ms, detail, .. } => {
+            let style = if outcome == "succeeded" { PLAIN } else { YELLOW };
+            let detail = detail.as_deref().map(|text| format!(": {text}")).unwrap_or_default();
+            (style, "turn", format!("{slot} {outcome} after {}{detail}", time(*elapsed_ms)))
+        }
+        Event::StoodDown { term, reason } => {
+            (YELLOW, "stood down", format!("term {term}, {reason}"))
+        }
+        Event::Ordered { order } => (YELLOW, "ordered", order.clone()),
+        Event::Problem { class, detail } => (RED, "problem", format!("{class}: {detail}")),
+        Event::Handler { line, stream: Stream::Stdout } => (DIM, "handler", line.clone()),
+        Event::Handler { line, stream: Stream::Stderr } => (DIM, "handler", format!("! {line}")),
+        Event::Stopped => (PLAIN, "stopped", String::new()),
+        // The library may tell of more one day.
+        _ => return None,
+    })
+}
+
+fn time(milliseconds: u64) -> String {
+    match milliseconds {
+        0..1000 => format!("{milliseconds} ms"),
+        _ => format!("{:.1} s", milliseconds as f64 / 1000.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use chrono::Utc;
+
+    fn plain(event: &Event) -> Option<String> {
+        line(&DateTime::<Utc>::UNIX_EPOCH, None, event, false)
+    }
+
+    #[test]
+    fn lines_are_aligned_and_end_with_their_text() {
+        let elected = Event::Elected { term: 7, valid_for_ms: 12_000 };
+        assert_eq!(plain(&elected).unwrap(), "00:00:00.000  elected     term 7, valid for 12.0 s");
+        assert_eq!(plain(&Event::Stopped).unwrap(), "00:00:00.000  stopped");
+        assert_eq!(plain(&Event::Renewed { term: 7, valid_for_ms: 12_000 }), None);
+    }
+
+    #[test]
+    fn colour_is_for_terminals() {
+        let coloured = line(&DateTime::<Utc>::UNIX_EPOCH, None, &Event::Stopped, true).unwrap();
+        assert!(coloured.contains('\u{1b}'));
+        assert!(!plain(&Event::Stopped).unwrap().contains('\u{1b}'));
+    }
+}

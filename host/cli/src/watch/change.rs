@@ -1,0 +1,306 @@
+//! What changed between two looks at an election.
+
+use crate::complaint::printable;
+use crate::status::{leader, lease_name, outcome_name};
+use crate::terminal::broken;
+use anstyle::{AnsiColor, Style};
+use chrono::{DateTime, TimeZone};
+use serde::Serialize;
+use std::fmt;
+use tenure::contract::{Problem, Snapshot, class_name, rfc3339};
+
+/// Texts begin there, behind the time and the name.
+const INDENT: usize = 24;
+
+/// One change. Serialized with its name in `event`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "event", rename_all = "kebab-case")]
+pub(super) enum Change {
+    /// Somebody leads, or another than before.
+    Leader {
+        name: String,
+        term: u64,
+        since: String,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        address: Option<String>,
+    },
+    /// Nobody leads; who did before.
+    Nobody { last: Option<String> },
+    /// The lease's state is another.
+    Lease { state: &'static str },
+    /// A slot was claimed for a turn.
+    SlotClaimed { slot: String, attempt: u32 },
+    /// The end of a turn is on record.
+    SlotFinished { slot: String, outcome: &'static str },
+    /// A turn for a value was claimed, or its end is on record.
+    Started { value: String, attempt: u32, outcome: Option<&'static str> },
+    /// The election cannot be looked at.
+    Problem { class: &'static str, detail: String },
+    /// It can again.
+    ProblemOver,
+}
+
+/// Remembers what was seen last.
+#[derive(Default)]
+pub(super) struct Watcher {
+    last: Option<Snapshot>,
+    problem: Option<Problem>,
+}
+
+impl Watcher {
+    /// What is new in a look; of the first one everything is.
+    pub(super) fn see(&mut self, seen: Result<Snapshot, Problem>) -> Vec<Change> {
+        let mut changes = Vec::new();
+        let snapshot = match seen {
+            Ok(snapshot) => snapshot,
+            Err(problem) => {
+                let class = class_name(problem.class);
+                if self.problem.as_ref() != Some(&problem) {
+                    changes.push(Change::Problem { class, detail: problem.detail.clone() });
+                }
+                self.problem = Some(problem);
+                return changes;
+            }
+        };
+        if self.problem.take().is_some() {
+            changes.push(Change::ProblemOver);
+        }
+        let last = self.last.as_ref();
+        let first = last.is_none();
+        if last.map(|last| last.lease) != Some(snapshot.lease) {
+            changes.push(Change::Lease { state: lease_name(snapshot.lease) });
+        }
+        let (before, now) = (last.and_then(leader), leader(&snapshot));
+        match now {
+            Some(now) if before.map(|before| before.term) != Some(now.term) => {
+                changes.push(Change::Leader {
+                    name: now.name.clone(),
+                    term: now.term,
+                    since: rfc3339(now.since),
+                    address: now.address.clone(),
+                });
+            }
+            None if first || before.is_some() => {
+                let last = snapshot.incumbent.as_ref().map(|last| last.name.clone());
+                changes.push(Change::Nobody { last });
+            }
+            _ => {}
+        }
+        changes.extend(turns(last, &snapshot));
+        self.last = Some(snapshot);
+        changes
+    }
+}
+
+fn turns(last: Option<&Snapshot>, now: &Snapshot) -> Vec<Change> {
+    let mut changes = Vec::new();
+    // What ended first was claimed before.
+    if let Some(finished) = now.finished.as_ref()
+        && last.and_then(|last| last.finished.as_ref()) != Some(finished)
+    {
+        let outcome = outcome_name(finished.outcome);
+        changes.push(Change::SlotFinished { slot: rfc3339(finished.slot), outcome });
+    }
+    if let Some(claimed) = now.last_slot.as_ref()
+        && last.and_then(|last| last.last_slot.as_ref()) != Some(claimed)
+    {
+        changes.push(Change::SlotClaimed { slot: rfc3339(claimed.slot), attempt: claimed.attempt });
+        // It may have ended in between, and is told in the order in which that went.
+        if now.finished.as_ref().is_some_and(|finished| finished.slot == claimed.slot) {
+            changes.reverse();
+        }
+    }
+    if let Some(started) = now.started.as_ref()
+        && last.and_then(|last| last.started.as_ref()) != Some(started)
+    {
+        changes.push(Change::Started {
+            value: started.value.clone(),
+            attempt: started.attempt,
+            outcome: started.outcome.map(outcome_name),
+        });
+    }
+    changes
+}
+
+impl Change {
+    /// For people.
+    pub(super) fn line<Z: TimeZone<Offset: fmt::Display>>(
+        &self,
+        now: &DateTime<Z>,
+        colour: bool,
+        width: Option<usize>,
+    ) -> String {
+        let (style, name, text) = self.words();
+        let (dim, style) =
+            if colour { (Style::new().dimmed(), style) } else { (Style::new(), Style::new()) };
+        let time = now.format("%H:%M:%S%.3f");
+        // Names and texts are what somebody wrote on the blob, or answered.
+        let text = broken(&printable(&text), INDENT, width);
+        format!("{dim}{time}{dim:#}  {style}{name:<8}{style:#}  {text}").trim_end().to_owned()
+    }
+
+    fn words(&self) -> (Style, &'static str, String) {
+        let (plain, green) = (Style::new(), AnsiColor::Green.on_default().bold());
+        let (yellow, red) = (AnsiColor::Yellow.on_default(), AnsiColor::Red.on_default());
+        match self {
+            Self::Leader { name, term, since, address } => {
+                let address = address.as_ref().map(|at| format!(", at {at}")).unwrap_or_default();
+                (green, "leader", format!("{name}, term {term}, since {since}{address}"))
+            }
+            Self::Nobody { last } => {
+                let last = last.as_ref().map(|last| format!("; the last one was {last}"));
+                (yellow, "leader", format!("nobody{}", last.unwrap_or_default()))
+            }
+            Self::Lease { state } => (plain, "lease", (*state).to_owned()),
+            Self::SlotClaimed { slot, attempt } => {
+                let again =
+                    if *attempt > 1 { format!(", attempt {attempt}") } else { String::new() };
+                (plain, "slot", format!("{slot} claimed{again}"))
+            }
+            Self::SlotFinished { slot, outcome } => {
+                let style = if *outcome == "succeeded" { plain } else { yellow };
+                (style, "slot", format!("{slot} {outcome}"))
+            }
+            Self::Started { value, attempt, outcome } => {
+                let again =
+                    if *attempt > 1 { format!(", attempt {attempt}") } else { String::new() };
+                let outcome = outcome.unwrap_or("claimed");
+                (plain, "start", format!("for {value}{again}: {outcome}"))
+            }
+            Self::Problem { class, detail } => (red, "problem", format!("{class}: {detail}")),
+            Self::ProblemOver => {
+                (green, "problem", "over: the election can be seen again".to_owned())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use chrono::Utc;
+    use tenure::contract::{
+        Finished, Incumbent, LastSlot, LeaseState, Outcome, ProblemClass, Started,
+    };
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn look(lease: LeaseState, leader: Option<(&str, u64)>) -> Snapshot {
+        Snapshot {
+            lease,
+            incumbent: leader.map(|(name, term)| Incumbent {
+                name: name.to_owned(),
+                term,
+                since: 5 * SECOND,
+                address: None,
+            }),
+            last_slot: None,
+            finished: None,
+            started: None,
+            next_turn: None,
+            ahead: None,
+            schedule: None,
+            history: Vec::new(),
+            changes: 1,
+            successor: None,
+            asked_at: 65 * SECOND,
+        }
+    }
+
+    fn lines(changes: &[Change]) -> Vec<String> {
+        let line = |change: &Change| change.line(&DateTime::<Utc>::UNIX_EPOCH, false, None);
+        changes.iter().map(|change| line(change)[14..].to_owned()).collect()
+    }
+
+    #[test]
+    fn the_first_look_tells_all_and_the_same_again_nothing() {
+        let mut watcher = Watcher::default();
+        let held = look(LeaseState::Leased, Some(("ada", 7)));
+        let first = lines(&watcher.see(Ok(held.clone())));
+        assert_eq!(
+            first,
+            ["lease     leased", "leader    ada, term 7, since 1970-01-01T00:00:05Z"]
+        );
+        let later = Snapshot { asked_at: 70 * SECOND, next_turn: Some(1), ..held };
+        assert_eq!(watcher.see(Ok(later)), []);
+        let mut watcher = Watcher::default();
+        let nothing = lines(&watcher.see(Ok(look(LeaseState::Absent, None))));
+        assert_eq!(nothing, ["lease     absent", "leader    nobody"]);
+    }
+
+    #[test]
+    fn who_leads_is_told_when_it_is_another() {
+        let mut watcher = Watcher::default();
+        watcher.see(Ok(look(LeaseState::Leased, Some(("ada", 7)))));
+        let expired = lines(&watcher.see(Ok(look(LeaseState::Expired, Some(("ada", 7))))));
+        assert_eq!(expired, ["lease     expired", "leader    nobody; the last one was ada"]);
+        let ben = watcher.see(Ok(look(LeaseState::Leased, Some(("ben", 9)))));
+        assert!(matches!(&ben[..], [Change::Lease { .. }, Change::Leader { term: 9, .. }]));
+        // The same name, another incarnation.
+        let again = watcher.see(Ok(look(LeaseState::Leased, Some(("ben", 10)))));
+        assert!(matches!(&again[..], [Change::Leader { term: 10, .. }]), "{again:?}");
+    }
+
+    #[test]
+    fn turns_are_told_in_the_order_in_which_they_went() {
+        let mut watcher = Watcher::default();
+        let mut now = look(LeaseState::Leased, Some(("ada", 7)));
+        watcher.see(Ok(now.clone()));
+        now.last_slot = Some(LastSlot { slot: 60 * SECOND, attempt: 1 });
+        let claimed = lines(&watcher.see(Ok(now.clone())));
+        assert_eq!(claimed, ["slot      1970-01-01T00:01:00Z claimed"]);
+        now.finished = Some(Finished { slot: 60 * SECOND, outcome: Outcome::Failed });
+        now.last_slot = Some(LastSlot { slot: 65 * SECOND, attempt: 2 });
+        let next = lines(&watcher.see(Ok(now.clone())));
+        assert_eq!(
+            next,
+            [
+                "slot      1970-01-01T00:01:00Z failed",
+                "slot      1970-01-01T00:01:05Z claimed, attempt 2"
+            ]
+        );
+        now.finished = Some(Finished { slot: 70 * SECOND, outcome: Outcome::Succeeded });
+        now.last_slot = Some(LastSlot { slot: 70 * SECOND, attempt: 1 });
+        now.started =
+            Some(Started { value: "v1".to_owned(), slot: 70 * SECOND, attempt: 1, outcome: None });
+        let both = lines(&watcher.see(Ok(now)));
+        assert_eq!(
+            both,
+            [
+                "slot      1970-01-01T00:01:10Z claimed",
+                "slot      1970-01-01T00:01:10Z succeeded",
+                "start     for v1: claimed"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_problem_begins_once_and_ends() {
+        let problem = |detail: &str| {
+            Err(Problem { class: ProblemClass::Unreachable, detail: detail.to_owned() })
+        };
+        let mut watcher = Watcher::default();
+        let held = look(LeaseState::Leased, Some(("ada", 7)));
+        watcher.see(Ok(held.clone()));
+        assert_eq!(lines(&watcher.see(problem("no answer"))), ["problem   unreachable: no answer"]);
+        assert_eq!(watcher.see(problem("no answer")), []);
+        assert_eq!(watcher.see(problem("no name")).len(), 1, "another one is news");
+        assert_eq!(watcher.see(Ok(held)), [Change::ProblemOver], "and nothing else is");
+    }
+
+    #[test]
+    fn nothing_that_a_terminal_obeys_gets_through() {
+        let change = Change::Nobody { last: Some("a\u{1b}[31m\nb".to_owned()) };
+        let line = change.line(&DateTime::<Utc>::UNIX_EPOCH, false, None);
+        assert!(!line.contains(['\u{1b}', '\n']), "{line:?}");
+        assert_eq!(line.find("nobody"), Some(INDENT));
+        assert!(change.line(&DateTime::<Utc>::UNIX_EPOCH, true, None).contains('\u{1b}'));
+    }
+
+    #[test]
+    fn programs_get_the_name_of_the_change() {
+        let change = Change::SlotClaimed { slot: "x".to_owned(), attempt: 1 };
+        let json = serde_json::to_string(&change).unwrap();
+        assert_eq!(json, r#"{"event":"slot-claimed","slot":"x","attempt":1}"#);
+    }
+}

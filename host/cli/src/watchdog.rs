@@ -1,0 +1,24 @@
+//! `tenure watchdog`: a process of the runner's own. Not for people.
+
+use super::args::WatchdogArguments;
+use super::fail;
+use std::process::ExitCode;
+use std::time::Duration;
+use tenure::program::command::{Program, watch};
+use tokio::runtime::Builder;
+
+pub(super) fn watchdog(arguments: WatchdogArguments) -> ExitCode {
+    let stop_time = Duration::from_millis(arguments.stop_time_ms);
+    let mut command = arguments.command.into_iter();
+    let Some(file) = command.next() else { return fail("no command is given") };
+    let name = arguments.name;
+    let program = Program { file: file.into(), name, arguments: command.collect() };
+    let runtime = match Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return fail(format_args!("the watchdog could not be started: {error}")),
+    };
+    match runtime.block_on(watch(&program, stop_time)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => fail(format_args!("the runner cannot be heard: {error}")),
+    }
+}

@@ -1,0 +1,178 @@
+//! A candidate of the demo: a process of this program, its log, and its end.
+
+use super::heard::{Heard, What, read};
+use chrono::Utc;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::Stdio;
+use tenure::settings::names;
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, Command};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+/// What all candidates have in common.
+pub(super) struct Setup {
+    pub program: PathBuf,
+    pub handler: PathBuf,
+    pub election: &'static str,
+    /// How each of them reaches the store.
+    pub connection_strings: Vec<String>,
+    /// With it each of them listens, and obeys whoever has it.
+    pub control_token: Option<String>,
+    pub sink: SocketAddr,
+    /// Durations as for the command line.
+    pub lease: &'static str,
+    pub every: &'static str,
+}
+
+/// What can be done to a candidate.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Order {
+    /// SIGKILL: it learns nothing of it.
+    Kill,
+    /// SIGTERM: it leaves in good order.
+    Stop,
+    /// SIGSTOP: it stands still, and does not know it.
+    Freeze,
+    /// SIGCONT.
+    Thaw,
+}
+
+impl Setup {
+    /// Puts an address of its own for each candidate in the place of the store's.
+    pub(super) fn lead_through(
+        &mut self,
+        store: SocketAddr,
+        addresses: impl Iterator<Item = SocketAddr>,
+    ) {
+        // What is signed is the path, not the host.
+        for (known, address) in self.connection_strings.iter_mut().zip(addresses) {
+            *known = known.replace(&store.to_string(), &address.to_string());
+        }
+    }
+
+    fn command(&self, who: usize, name: &str) -> Command {
+        let mut command = Command::new(&self.program);
+        command.args(["run", "--election", self.election, "--log", "json", "--name", name]);
+        command.args(["--every", self.every, "--lease", self.lease]);
+        command.arg("--handler").arg(&self.handler);
+        command.arg("--env").arg(format!("REPORT_URL=http://{}/turns", self.sink));
+        command.arg("--allow-host").arg(self.sink.to_string());
+        // What the user has set for candidates of their own is not meant for these.
+        for (name, _) in std::env::vars_os() {
+            let text = name.to_string_lossy();
+            if names::PREFIXES.iter().any(|prefix| text.starts_with(prefix)) {
+                command.env_remove(&name);
+            }
+        }
+        if let Some(connection_string) = self.connection_strings.get(who) {
+            command.env(names::CONNECTION_STRING, connection_string);
+        }
+        if let Some(token) = &self.control_token {
+            command.args(["--listen", "127.0.0.1:0"]).env(names::CONTROL_TOKEN, token);
+        }
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.kill_on_drop(true);
+        command
+    }
+
+    /// Starts the candidate `name`. A task of `tasks` listens to it, and ends it when aborted.
+    pub(super) fn start(
+        &self,
+        who: usize,
+        name: &str,
+        heard: mpsc::UnboundedSender<Heard>,
+        tasks: &mut JoinSet<()>,
+    ) -> io::Result<mpsc::UnboundedSender<Order>> {
+        let child = self.command(who, name).spawn()?;
+        let (orders, received) = mpsc::unbounded_channel();
+        tasks.spawn(attend(child, who, received, heard));
+        Ok(orders)
+    }
+}
+
+async fn attend(
+    mut child: Child,
+    who: usize,
+    mut orders: mpsc::UnboundedReceiver<Order>,
+    heard: mpsc::UnboundedSender<Heard>,
+) {
+    // Nobody listens any more when the demo is over.
+    let tell = |at, what| drop(heard.send(Heard { who, at, what }));
+    let mut out = child.stdout.take().map(|out| BufReader::new(out).lines());
+    let mut err = child.stderr.take().map(|err| BufReader::new(err).lines());
+    loop {
+        tokio::select! {
+            Some(order) = orders.recv() => {
+                if let Err(error) = obey(&mut child, order) {
+                    tell(Utc::now(), What::Words(format!("{order:?} is not possible: {error}")));
+                }
+            }
+            line = next(&mut out), if out.is_some() => match line {
+                Some(line) => {
+                    let (at, what) = read(&line, Utc::now());
+                    tell(at, what);
+                }
+                None => out = None,
+            },
+            line = next(&mut err), if err.is_some() => match line {
+                Some(line) => tell(Utc::now(), What::Words(line)),
+                None => err = None,
+            },
+            // Its last words first.
+            status = child.wait(), if out.is_none() && err.is_none() => {
+                let how = match status {
+                    Ok(status) => status.to_string(),
+                    Err(error) => error.to_string(),
+                };
+                return tell(Utc::now(), What::Ended(how));
+            }
+        }
+    }
+}
+
+async fn next<R: tokio::io::AsyncRead + Unpin>(
+    lines: &mut Option<tokio::io::Lines<BufReader<R>>>,
+) -> Option<String> {
+    match lines {
+        Some(lines) => lines.next_line().await.ok().flatten(),
+        None => None,
+    }
+}
+
+fn obey(child: &mut Child, order: Order) -> io::Result<()> {
+    match order {
+        Order::Kill => child.start_kill(),
+        Order::Stop => send(child, Signal::Terminate),
+        Order::Freeze => send(child, Signal::Stop),
+        Order::Thaw => send(child, Signal::Continue),
+    }
+}
+
+/// What is sent to a candidate, by a name that every system has.
+#[derive(Clone, Copy)]
+enum Signal {
+    Terminate,
+    Stop,
+    Continue,
+}
+
+#[cfg(unix)]
+fn send(child: &Child, signal: Signal) -> io::Result<()> {
+    use rustix::process::{Pid, Signal as Number, kill_process};
+    let number = match signal {
+        Signal::Terminate => Number::TERM,
+        Signal::Stop => Number::STOP,
+        Signal::Continue => Number::CONT,
+    };
+    // It has no number any more once its end was seen.
+    let pid = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+    pid.map_or(Ok(()), |pid| Ok(kill_process(pid, number)?))
+}
+
+#[cfg(not(unix))]
+fn send(_: &Child, _: Signal) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}

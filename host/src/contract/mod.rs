@@ -1,0 +1,78 @@
+//! The values of the contract `tenure:election`, as the WIT package describes them.
+//!
+//! Durations and points in time are whole nanoseconds here; the rest of this crate uses
+//! [`std::time::Duration`].
+
+pub(crate) mod bindings;
+mod names;
+
+use std::fmt;
+use std::time::Duration;
+use zeroize::Zeroize;
+
+pub(crate) use bindings::types;
+pub(crate) use names::reason_name;
+pub use names::{class_name, rfc3339};
+pub use types::{
+    Complaint, Ending, EndingReason, Event, Exchange, ExchangeResult, Finished, Incumbent,
+    LastSlot, Leadership, LeaseState, Needs, Outcome, Problem, ProblemClass, Role, Snapshot,
+    Started, Turn,
+};
+
+/// The interface by which a handler is called.
+pub(crate) const LEADER_HANDLER: &str = "tenure:election/leader-handler@0.1.0";
+
+/// All that a candidate remembers between two steps. A secret: it holds the lease id, tokens, and what secret
+/// files said. Overwritten when it is dropped.
+#[derive(Clone, PartialEq, Eq)]
+pub struct State(Vec<u8>);
+
+impl State {
+    /// The state that a component returned.
+    pub fn new(bytes: Vec<u8>) -> Self {
+        Self(bytes)
+    }
+
+    /// The bytes to hand to the component.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl Drop for State {
+    fn drop(&mut self) {
+        self.0.zeroize();
+    }
+}
+
+impl fmt::Debug for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "State({} bytes)", self.0.len())
+    }
+}
+
+/// The result of one step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// To be handed to the next step. The earlier one is void.
+    pub state: State,
+    /// What the candidate is now.
+    pub role: Role,
+    /// The leadership that ended in this step: its work stops now.
+    pub ending: Option<Ending>,
+    /// Whether the lease was renewed in this step.
+    pub renewed: bool,
+    /// Whether the turn that runs is to come to its end, since the leadership is about to be given
+    /// up: within a grace, and stopped then.
+    pub wind_down: bool,
+    /// The name of the candidate that this leader hands over to.
+    pub successor: Option<String>,
+    /// A turn to run now.
+    pub run: Option<Turn>,
+    /// What went wrong.
+    pub problems: Vec<Problem>,
+    /// The requests that were sent.
+    pub exchanges: Vec<Exchange>,
+    /// When to call the next step at the latest, counted from the instant of this one.
+    pub again_in: Duration,
+}

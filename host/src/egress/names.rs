@@ -1,0 +1,145 @@
+//! Which addresses a name may stand for.
+
+use super::error::Prohibited;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+/// Azure's wire server: every virtual machine reaches it, and it tells what only the machine's agent
+/// should know.
+const WIRE_SERVER: Ipv4Addr = Ipv4Addr::new(168, 63, 129, 16);
+
+/// Whom names may stand for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Names {
+    /// Nobody on this machine or its link, nor the platform's own services: for code that chooses its
+    /// URLs. Else an allowed name could be pointed at the machine's identity endpoint, or at a port
+    /// that is open to the machine itself only.
+    OfOthers,
+    /// Anybody: for the URL of an operator.
+    OfAll,
+}
+
+impl Names {
+    /// Those of the addresses that `name` may stand for, on a machine whose `own` addresses these are.
+    /// An address that a URL names itself is not judged here: the allow-list has it, or not.
+    pub(super) fn judge(
+        self,
+        name: &str,
+        found: Vec<SocketAddr>,
+        own: &[IpAddr],
+    ) -> Result<Vec<SocketAddr>, Prohibited> {
+        let prohibits = |address: &SocketAddr| self == Self::OfOthers && is_near(address.ip(), own);
+        let (near, far): (Vec<_>, Vec<_>) = found.into_iter().partition(prohibits);
+        match near.first() {
+            Some(address) if far.is_empty() => {
+                Err(Prohibited { name: name.to_owned(), address: address.ip() })
+            }
+            _ => Ok(far),
+        }
+    }
+}
+
+/// Whether an address is reserved for URLs that name it: this machine's, on its link, the platform's
+/// own service, or one that may stand for such an address.
+fn is_near(address: IpAddr, own: &[IpAddr]) -> bool {
+    own.contains(&address)
+        || match address {
+            IpAddr::V4(v4) => {
+                v4.is_loopback() || v4.is_link_local() || v4.is_unspecified() || v4 == WIRE_SERVER
+            }
+            IpAddr::V6(v6) => {
+                v6.is_loopback()
+                    || v6.is_unicast_link_local()
+                    || v6.is_unspecified()
+                    || may_be_any(v6)
+                    || embedded(v6).is_some_and(|v4| is_near(v4.into(), own))
+            }
+        }
+}
+
+/// Addresses that are translated into addresses of IPv4 which cannot be told: by 6to4, and by a NAT64
+/// of the local network.
+fn may_be_any(address: Ipv6Addr) -> bool {
+    matches!(address.segments(), [0x2002, ..] | [0x64, 0xff9b, 1, ..])
+}
+
+fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
+    // ::a.b.c.d and ::ffff:a.b.c.d, and what NAT64 translates.
+    match address.segments() {
+        [0x64, 0xff9b, 0, 0, 0, 0, ..] => {
+            let [.., a, b, c, d] = address.octets();
+            Some([a, b, c, d].into())
+        }
+        _ => address.to_ipv4(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judged(address: &str, own: &[&str]) -> Result<Vec<SocketAddr>, Prohibited> {
+        let own: Vec<_> = own.iter().map(|own| own.parse().unwrap()).collect();
+        let found = vec![SocketAddr::new(address.parse().unwrap(), 0)];
+        Names::OfOthers.judge("name", found, &own)
+    }
+
+    #[test]
+    fn names_do_not_reach_this_machine_its_link_or_the_platforms_own_services() {
+        for text in [
+            "127.0.0.1",
+            "127.9.9.9",
+            "169.254.169.254",
+            "0.0.0.0",
+            "::1",
+            "::",
+            "fe80::1",
+            "::ffff:127.0.0.1",
+            "::ffff:169.254.169.254",
+            "64:ff9b::a9fe:a9fe",
+            "::127.0.0.1",
+            "168.63.129.16",
+            "::ffff:168.63.129.16",
+            "64:ff9b::a83f:8110",
+            // 6to4, whatever it stands for: 127.0.0.1, 20.60.1.1.
+            "2002:7f00:1::",
+            "2002:143c:101::1",
+            "64:ff9b:1::7f00:1",
+            "64:ff9b:1:ffff:ffff:ffff:ffff:ffff",
+        ] {
+            assert!(judged(text, &[]).is_err(), "{text}");
+        }
+        for text in [
+            "10.0.0.1",
+            "20.60.1.1",
+            "168.63.129.17",
+            "2001::1",
+            "2003::1",
+            "2603:1030::1",
+            "64:ff9b::143c:101",
+            "64:ff9b:2::1",
+            "::ffff:20.60.1.1",
+            "fd00::1",
+        ] {
+            assert!(judged(text, &[]).is_ok(), "{text}");
+        }
+    }
+
+    #[test]
+    fn names_do_not_reach_the_addresses_of_this_machines_interfaces() {
+        let own = ["10.0.0.4", "203.0.113.9", "fd00::4"];
+        for text in ["10.0.0.4", "203.0.113.9", "fd00::4", "::ffff:10.0.0.4", "64:ff9b::a00:4"] {
+            assert!(judged(text, &own).is_err(), "{text}");
+        }
+        for text in ["10.0.0.5", "203.0.113.8", "fd00::5"] {
+            assert!(judged(text, &own).is_ok(), "{text}");
+        }
+    }
+
+    #[test]
+    fn of_several_addresses_the_others_are_left() {
+        let found = ["10.0.0.4", "20.60.1.1"].map(|text| SocketAddr::new(text.parse().unwrap(), 0));
+        let own = ["10.0.0.4".parse().unwrap()];
+        assert_eq!(Names::OfOthers.judge("name", found.to_vec(), &own).unwrap(), found[1..]);
+        assert_eq!(Names::OfAll.judge("name", found.to_vec(), &own).unwrap(), found);
+    }
+}

@@ -1,5 +1,0 @@
-//! The program `tenure`.
-
-fn main() -> std::process::ExitCode {
-    tenure::cli::main()
-}

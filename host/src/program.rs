@@ -1,0 +1,34 @@
+//! What the program `tenure` and its demo take beside the interface of this library. Nothing here is
+//! meant for anybody else, and all of it may change.
+
+pub use crate::handler::secrets::is_ours;
+
+/// Any program as the work, and the process that watches over it.
+#[cfg(unix)]
+pub mod command {
+    pub use crate::handler::command::{
+        CommandHandler, KILL_SLACK, NotRunnable, Program, STOP_TIME, Settings, watch,
+    };
+}
+
+/// Turns that are posted to a URL.
+pub mod webhook {
+    pub use crate::handler::webhook::WebhookHandler;
+    pub use tenure_guest::webhook::{Target, variable};
+}
+
+/// The clients of the election component, and whom they trust.
+pub mod http {
+    pub use crate::egress::client::{Clients, Unread, whole};
+    pub use crate::egress::tls::trusting;
+}
+
+/// What the listener shows, and how an order to it is proved.
+#[cfg(feature = "server")]
+pub mod server {
+    pub use crate::server::board::{Leader, Told};
+    pub use crate::server::page::{Source, rate, router, view};
+    pub use crate::server::pages::answer;
+    pub use crate::server::proof::{Intent, authorization, nonce_of};
+    pub use crate::server::summary::{LastTurn, Summary};
+}
