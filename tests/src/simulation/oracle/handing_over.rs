@@ -8,6 +8,7 @@ use super::super::fault::{Fault, Step};
 use super::super::history::{Answer, Entry, History, Periods, What, Who, Win};
 use super::super::world::Millis;
 use super::calm::{Calm, Leadership, between, four_round_trips, is_over, slowly};
+use super::progress::writes_fit;
 use super::{Violation, violation};
 
 /// A successor comes within two polls of its leader, so long, and the time of so many requests.
@@ -94,7 +95,7 @@ fn orders(history: &History) -> Vec<Violation> {
         let taken = between(history, 0, end)
             .iter()
             .any(|entry| matches!(entry.what, What::Struck(Fault::HostileSideBlobs, ..)));
-        let able = leads && !taken && !order.finds_the_end();
+        let able = leads && !taken && !order.finds_the_end() && writes_fit(history, who);
         let successor =
             successor.filter(|_| able).and_then(|machine| order.successor_on(machine, end));
         let Some(successor) = successor.filter(|_| end <= over) else { continue };
@@ -305,6 +306,15 @@ impl Order<'_> {
     }
 }
 
+/// Whether strangers wrote beside the blob at a time from which that counted at `at`.
+fn was_hostile(history: &History, at: Millis, counts: Millis) -> bool {
+    let strikes = |entry: &Entry| match entry.what {
+        What::Struck(Fault::HostileSideBlobs, _, until) => until + counts >= at,
+        _ => false,
+    };
+    history.entries.iter().take_while(|entry| entry.at <= at).any(strikes)
+}
+
 /// Changes that were sent under one lease, and what came after them.
 #[derive(Clone, Copy)]
 struct Offer {
@@ -356,7 +366,7 @@ fn changes(history: &History) -> Vec<Violation> {
                         let most = fresh + four_round_trips(history).max(2 * took);
                         let old = |age| age > most;
                         // Who may write there may take the lease: what strangers write is not told here.
-                        let hostile = history.meets(Fault::HostileSideBlobs, who, *at);
+                        let hostile = was_hostile(history, *at, most);
                         if age.is_none_or(old) && !hostile {
                             let when = age.map_or("never".into(), |age| format!("{age} ms before"));
                             let what = format!("c{who} hands over to a successor that came {when}");

@@ -55,26 +55,26 @@ fn is_excused(history: &History, older: &Span, to: Millis) -> bool {
     let won = wins.iter().rfind(of_span);
     let Some(won) = won.map(|win| win.at) else { return false };
     let deed = faults(history)
-        .find(|(at, fault, _)| fault.kind() == Kind::Outsider && *at >= won && *at <= to);
+        .find(|(at, fault, ..)| fault.kind() == Kind::Outsider && *at >= won && *at <= to);
     let Some((deed, ..)) = deed else { return false };
     let life = &history.lives[older.who];
     let most = life.periods.renew + life.periods.timeout;
     // By a clock that is 1 % slow.
     let prompt = to <= deed + most + most / 100 + 1;
-    let hindered = faults(history).any(|(at, fault, who)| {
+    let hindered = faults(history).any(|(at, fault, who, until)| {
         let earlier = deed.saturating_sub(life.periods.timeout + 2_000);
         let of_all = matches!(fault.kind(), Kind::Network | Kind::Condition);
         let hits = who == Some(older.who) || (who.is_none() && of_all);
-        hits && at >= earlier && at <= to
+        hits && until.max(at) >= earlier && at <= to
     });
     // With settings that cannot be used it renews nothing, and learns of nothing.
     let spoilt = [Fault::SettingsSpoilt, Fault::SecretSpoilt];
     prompt || hindered || spoilt.into_iter().any(|fault| history.meets(fault, older.who, to))
 }
 
-fn faults(history: &History) -> impl Iterator<Item = (Millis, Fault, Option<Who>)> {
+fn faults(history: &History) -> impl Iterator<Item = (Millis, Fault, Option<Who>, Millis)> {
     history.entries.iter().filter_map(|Entry { at, what }| match what {
-        What::Struck(fault, who, _) => Some((*at, *fault, *who)),
+        What::Struck(fault, who, until) => Some((*at, *fault, *who, *until)),
         _ => None,
     })
 }

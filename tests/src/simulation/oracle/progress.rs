@@ -63,7 +63,7 @@ pub fn progress(history: &History) -> Vec<Violation> {
 
 /// Whether a write of the record has the time for a round trip, beside two tries of a renewal, until the
 /// next renewal or at least. Where its settings leave none, a leader makes way.
-fn writes_fit(history: &History, who: Who) -> bool {
+pub(super) fn writes_fit(history: &History, who: Who) -> bool {
     let Periods { lease, margin, renew, timeout, .. } = history.lives[who].periods;
     let trip = slowly(2 * history.latency);
     let beside = lease.saturating_sub(margin + trip + 2 * timeout);
