@@ -368,8 +368,7 @@ fn command_line() -> (BTreeSet<String>, BTreeSet<(String, String)>) {
         }
         let (mut structure, mut long, mut variants) = (String::new(), false, false);
         for line in text.lines() {
-            let item =
-                line.trim_start_matches("pub(in crate::cli) ").trim_start_matches("pub(super) ");
+            let item = line.trim_start_matches("pub(crate) ").trim_start_matches("pub(super) ");
             if let Some(name) = item.strip_prefix("struct ") {
                 structure = name.chars().take_while(|c| c.is_alphanumeric()).collect();
             }

@@ -23,7 +23,7 @@ use tenure_base::duration::{format_duration, parse_duration};
 use tenure_base::prelude::*;
 use tenure_base::secret::looks_secret;
 
-/// The variables, by the names that Azure users know and the README lists.
+/// The variables, by the names that Azure users know and docs/configuration.md lists.
 pub mod variable {
     /// `CONTAINER/BLOB`: the election.
     pub const ELECTION: &str = "TENURE_ELECTION";

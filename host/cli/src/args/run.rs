@@ -50,7 +50,7 @@ again.";
 #[derive(Args)]
 #[command(after_help = RUN_HELP)]
 pub(crate) struct RunArguments {
-    /// A file that says what these options say, for one election or for several; see README.md. The
+    /// A file that says what these options say, for one election or for several; see docs/configuration.md. The
     /// command line and variables win [env: TENURE_CONFIG]
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,

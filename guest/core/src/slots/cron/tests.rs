@@ -79,7 +79,7 @@ fn nicknames_steps_lists_and_the_days_of_azure_and_quartz_users() {
     }
 }
 
-/// The table of the README: Berlin, 29 March 2026, 02:00 → 03:00, at 01:00Z.
+/// The table of docs/configuration.md: Berlin, 29 March 2026, 02:00 → 03:00, at 01:00Z.
 #[test]
 fn what_the_clocks_skip_in_spring() {
     let after = "2026-03-29T00:00:00Z"; // 01:00
@@ -105,7 +105,7 @@ fn what_the_clocks_skip_in_spring() {
     assert_eq!(slots("*/30 2 * * *", "Europe/Berlin", after, 1), ["2026-03-30T00:00:00Z"]);
 }
 
-/// The table of the README: Berlin, 25 October 2026, 03:00 → 02:00, at 01:00Z.
+/// The table of docs/configuration.md: Berlin, 25 October 2026, 03:00 → 02:00, at 01:00Z.
 #[test]
 fn what_the_clocks_show_twice_in_autumn() {
     let after = "2026-10-24T23:59:00Z"; // 01:59
