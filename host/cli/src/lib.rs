@@ -32,7 +32,7 @@ mod steer;
 #[cfg(unix)]
 mod stop_time;
 mod store;
-mod supervisor;
+mod systemd;
 mod terminal;
 mod text;
 mod variables;

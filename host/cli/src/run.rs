@@ -8,7 +8,7 @@ use super::descriptors;
 use super::file::{Elections, Told};
 use super::log::Log;
 use super::signals::{Signals, StatusSignal};
-use super::supervisor;
+use super::systemd;
 use super::{UNUSABLE, control_token, fail, role};
 use clap::ArgMatches;
 use std::process::ExitCode;
@@ -137,7 +137,7 @@ pub(super) async fn run(arguments: RunArguments, given: &ArgMatches) -> ExitCode
         () = all(&mut candidates) => ExitCode::SUCCESS,
         () = insisted => ExitCode::from(IMPATIENT),
         () = role::on_signal(&mut status, &boards, &clock, format) => ExitCode::SUCCESS,
-        () = supervisor::keep_informed(&boards, &clock, &changed, &asked) => ExitCode::SUCCESS,
+        () = systemd::keep_informed(&boards, &clock, &changed, &asked) => ExitCode::SUCCESS,
     };
     drop((server, probes));
     // The last clones of the log go with them.

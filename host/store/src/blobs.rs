@@ -72,7 +72,7 @@ impl Service {
             None => conditions.admit_create()?,
         }
         let mut content = content(container)?;
-        content.etag = self.mint.etag();
+        content.etag = self.generator.etag();
         let mut answer =
             stamped(201, &content.etag, now.wall).with("x-ms-request-server-encrypted", "true");
         if let Some(checksum) = content.properties.get("Content-MD5") {
@@ -106,7 +106,7 @@ impl Service {
     ) -> Result<Response, Failure> {
         let id = lease_id(request, LEASE_ID)?;
         let conditions = Conditions::of_write(request)?;
-        let etag = self.mint.etag();
+        let etag = self.generator.etag();
         let blob = self.blob_mut(place, name)?;
         let mut content = blob.current.clone();
         change(request, &mut content)?;
@@ -224,7 +224,7 @@ impl Service {
         let id = lease_id(request, LEASE_ID)?;
         let conditions = Conditions::of_write(request)?;
         let given = metadata(request)?;
-        let (time, etag) = (self.mint.snapshot(now.wall), self.mint.etag());
+        let (time, etag) = (self.generator.snapshot(now.wall), self.generator.etag());
         let blob = self.blob_mut(place, name)?;
         blob.lease.admits_read(now.elapsed, id)?;
         conditions.admit_write(&blob.current.etag, blob.current.modified)?;

@@ -30,7 +30,7 @@ impl Service {
             return Err(Code::ContainerAlreadyExists.into());
         }
         let container = Container {
-            etag: self.mint.etag(),
+            etag: self.generator.etag(),
             modified: now.wall,
             metadata,
             ..Container::default()
@@ -63,7 +63,7 @@ impl Service {
     ) -> Result<Response, Failure> {
         let metadata = metadata(request)?;
         let conditions = Conditions::of_write(request)?;
-        let etag = self.mint.etag();
+        let etag = self.generator.etag();
         let container = self.containers.get_mut(place).ok_or(Code::ContainerNotFound)?;
         conditions.admit_write(&container.etag, container.modified)?;
         (container.metadata, container.etag, container.modified) = (metadata, etag, now.wall);

@@ -81,7 +81,7 @@ impl Service {
     ) -> Result<Response, Failure> {
         let action = Action::read(verb, request)?;
         let conditions = Conditions::of_write(request)?;
-        let fresh = self.mint.guid();
+        let fresh = self.generator.guid();
         let blob = self.blob_mut(place, name)?;
         conditions.admit_write(&blob.current.etag, blob.current.modified)?;
         let done = action.run(&mut blob.lease, now.elapsed, fresh)?;

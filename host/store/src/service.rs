@@ -22,10 +22,10 @@ use super::blob::{Blob, Container};
 use super::blobs::{SET_METADATA, SET_PROPERTIES};
 use super::code::{Code, Failure};
 use super::containers::Place;
+use super::generator::{Generator, precise};
 use super::headers::{common, version};
 use super::lease::State;
 use super::log::{Entry, Log, Verb};
-use super::mint::{Mint, precise};
 use super::operation::Operation;
 use super::wire::{Now, Request, Response};
 
@@ -47,7 +47,7 @@ pub struct Service {
     pub(super) containers: BTreeMap<Place, Container>,
     /// Names of deleted containers, and until when they stay taken.
     pub(super) deleting: BTreeMap<Place, Duration>,
-    pub(super) mint: Mint,
+    pub(super) generator: Generator,
     log: Log,
 }
 
@@ -58,7 +58,7 @@ impl Service {
             accounts,
             containers: BTreeMap::new(),
             deleting: BTreeMap::new(),
-            mint: Mint::new(seed),
+            generator: Generator::new(seed),
             log: Log::default(),
         }
     }
@@ -115,7 +115,7 @@ impl Service {
     /// Empties the log, and lets ids and ETags to come follow from `seed` as in a new service, so that requests which
     /// changed nothing leave no trace. A seed that was used before repeats ETags.
     pub fn forget(&mut self, seed: u64) {
-        self.mint = Mint::new(seed);
+        self.generator = Generator::new(seed);
         self.log = Log::default();
     }
 
@@ -136,7 +136,7 @@ impl Service {
             access.permit(operation)?;
             self.perform(now, &address, &access, verb, request)
         });
-        let id = self.mint.guid().to_string();
+        let id = self.generator.guid().to_string();
         let (answer, code) = match outcome {
             Ok(answer) => (answer, None),
             Err(failure) => {

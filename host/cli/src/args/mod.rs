@@ -1,19 +1,19 @@
 //! The command line: the commands here, their options each in the file of its group.
 
-mod apart;
 mod election;
 mod look;
 mod run;
+mod standalone;
 mod steer;
 
-#[cfg(feature = "demo")]
-pub(super) use apart::DemoArguments;
-pub(super) use apart::{CompletionsArguments, ComposeArguments, ManArguments, StoreArguments};
 pub(super) use election::{ElectionArguments, StorageArguments};
 pub(super) use look::{LookArguments, LookTimes, WatchArguments};
 #[cfg(unix)]
 pub(super) use run::WatchdogArguments;
 pub(super) use run::{Format, RunArguments};
+#[cfg(feature = "demo")]
+pub(super) use standalone::DemoArguments;
+pub(super) use standalone::{CompletionsArguments, ComposeArguments, ManArguments, StoreArguments};
 pub(super) use steer::{BreakArguments, ListenerArguments, ResetSlotArguments, TargetArguments};
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};

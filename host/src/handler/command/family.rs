@@ -5,7 +5,7 @@
 //! the end of all of them, of those that left the group too; elsewhere only the group is seen.
 
 use super::children::children_of;
-use super::words::Ended;
+use super::messages::Ended;
 use rustix::io::Errno;
 use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, WaitOptions, WaitStatus, kill_process, kill_process_group,

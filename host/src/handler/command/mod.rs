@@ -26,12 +26,12 @@
 mod children;
 mod environment;
 mod family;
-mod keeper;
+mod messages;
 mod outcome;
 mod plan;
 mod resolve;
+mod run;
 mod watchdog;
-mod words;
 
 pub use family::Program;
 pub use plan::{KILL_SLACK, STOP_TIME};
@@ -46,8 +46,8 @@ use crate::deadline::Deadline;
 use crate::lines::Lines;
 use chrono::Utc;
 use environment::Variables;
-use keeper::Run;
 use outcome::{Fate, turn_end};
+use run::Run;
 use std::ffi::OsString;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};

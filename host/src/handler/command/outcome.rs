@@ -2,7 +2,7 @@
 
 use super::super::TurnEnd;
 use super::super::trap::shortened;
-use super::words::{Ended, Gone};
+use super::messages::{Ended, Gone};
 
 /// What became of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]

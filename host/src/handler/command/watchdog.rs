@@ -10,8 +10,8 @@
 //! ignored.
 
 use super::family::{Family, Program};
+use super::messages::{self, Gone, Report};
 use super::plan::{Act, due};
-use super::words::{self, Gone, Report};
 use crate::clock::shared;
 use std::io;
 use std::os::fd::AsFd as _;
@@ -27,7 +27,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 const LOOK: Duration = Duration::from_millis(10);
 
 /// Watches over one run of `program`. Standard input is the runner's socket; see
-/// [`words`](super::words).
+/// [`messages`](super::messages).
 ///
 /// # Errors
 ///
@@ -102,7 +102,7 @@ pub async fn watch(program: &Program, stop_time: Duration) -> io::Result<()> {
 
 /// The other end of the socket.
 struct Runner {
-    words: Lines<BufReader<OwnedReadHalf>>,
+    messages: Lines<BufReader<OwnedReadHalf>>,
     ear: OwnedWriteHalf,
 }
 
@@ -111,13 +111,13 @@ impl Runner {
         // Not passed on: what is started is given other standard input, and this copy closes itself.
         let socket = StdUnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
         socket.set_nonblocking(true)?;
-        let (words, ear) = UnixStream::from_std(socket)?.into_split();
-        Ok(Self { words: BufReader::new(words).lines(), ear })
+        let (messages, ear) = UnixStream::from_std(socket)?.into_split();
+        Ok(Self { messages: BufReader::new(messages).lines(), ear })
     }
 
     /// The next instant; none when there will be no more. May be dropped and called again.
     async fn until(&mut self) -> Option<Duration> {
-        self.words.next_line().await.ok().flatten().map(|line| words::read_until(&line))
+        self.messages.next_line().await.ok().flatten().map(|line| messages::read_until(&line))
     }
 
     /// A runner that hears nothing any more is no reason to stop watching.

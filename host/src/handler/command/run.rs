@@ -2,9 +2,9 @@
 
 use super::children::children_of;
 use super::family::Program;
+use super::messages::{self, Gone, Report};
 use super::outcome::Fate;
 use super::plan::KILL_SLACK;
-use super::words::{self, Gone, Report};
 use crate::clock::{BootClock, Clock as _, shared};
 use crate::deadline::Deadline;
 use crate::lines::Lines;
@@ -116,7 +116,7 @@ impl Kept {
             let at = self.lease.at();
             if at != self.told && unsent.is_empty() {
                 self.told = at;
-                unsent = words::until(on_shared_clock(&self.lease)).into_bytes();
+                unsent = messages::until(on_shared_clock(&self.lease)).into_bytes();
             }
             let last_chance = match stopping {
                 true => self.last_chance,
@@ -213,7 +213,7 @@ fn start(
     lease: &Deadline,
 ) -> io::Result<(Child, UnixStream)> {
     let (mut ours, theirs) = StdUnixStream::pair()?;
-    ours.write_all(words::until(on_shared_clock(lease)).as_bytes())?;
+    ours.write_all(messages::until(on_shared_clock(lease)).as_bytes())?;
     ours.set_nonblocking(true)?;
     let watchdog = Command::new(this_program()?)
         .arg0("tenure")

@@ -4,18 +4,18 @@ use chrono::{DateTime, TimeDelta, Utc};
 use tenure_azure::LeaseId;
 
 #[derive(Clone, Debug)]
-pub(super) struct Mint {
+pub(super) struct Generator {
     state: u64,
     etag: u64,
     snapshot: DateTime<Utc>,
 }
 
-impl Mint {
-    pub(super) fn new(seed: u64) -> Mint {
-        let mut mint = Mint { state: seed, etag: 0, snapshot: DateTime::<Utc>::MIN_UTC };
+impl Generator {
+    pub(super) fn new(seed: u64) -> Generator {
+        let mut generator = Generator { state: seed, etag: 0, snapshot: DateTime::<Utc>::MIN_UTC };
         // A service that starts anew must not repeat the ETags of its predecessor, unless it is to repeat all.
-        mint.etag = mint.next() >> 16;
-        mint
+        generator.etag = generator.next() >> 16;
+        generator
     }
 
     /// SplitMix64: small, and good enough for names.
@@ -57,8 +57,8 @@ mod tests {
     #[test]
     fn one_seed_makes_one_sequence() {
         let made = |seed| {
-            let mut mint = Mint::new(seed);
-            (mint.guid().to_string(), mint.etag(), mint.etag())
+            let mut generator = Generator::new(seed);
+            (generator.guid().to_string(), generator.etag(), generator.etag())
         };
         assert_eq!(made(7), made(7));
         assert_ne!(made(7), made(8));
@@ -67,9 +67,9 @@ mod tests {
 
     #[test]
     fn two_snapshots_of_one_instant_have_two_names() {
-        let mut mint = Mint::new(1);
+        let mut generator = Generator::new(1);
         let wall = DateTime::from_timestamp(1_767_323_045, 123_456_789).unwrap();
-        assert_eq!(mint.snapshot(wall), "2026-01-02T03:04:05.1234567Z");
-        assert_eq!(mint.snapshot(wall), "2026-01-02T03:04:05.1234577Z");
+        assert_eq!(generator.snapshot(wall), "2026-01-02T03:04:05.1234567Z");
+        assert_eq!(generator.snapshot(wall), "2026-01-02T03:04:05.1234577Z");
     }
 }
