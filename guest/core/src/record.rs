@@ -108,6 +108,8 @@ pub enum RecordError {
     Foreign(Vec<String>),
     /// A newer version wrote it.
     Newer(String),
+    /// It has a format that was given up before the first release.
+    Older(String),
     /// A field cannot be read.
     Garbled(String),
 }
@@ -134,6 +136,7 @@ impl Record {
         };
         match format.parse::<u64>() {
             Ok(FORMAT) => {}
+            Ok(..FORMAT) => return Err(RecordError::Older(format.into())),
             Ok(_) => return Err(RecordError::Newer(format.into())),
             Err(_) => return Err(RecordError::Garbled(field::FORMAT.into())),
         }

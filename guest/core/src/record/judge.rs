@@ -56,6 +56,10 @@ impl Record {
                     "{election} has a record of format {format}, which this version does not \
                      know; {UNTOUCHED}. Update this candidate"
                 ),
+                RecordError::Older(format) => format!(
+                    "{election} has a record of format {format}, which was given up before the \
+                     first release; {UNTOUCHED}. {ANOTHER}, or delete the blob while no candidate runs"
+                ),
                 RecordError::Garbled(field) => format!(
                     "the record of {election} cannot be read: {field}; {UNTOUCHED}. {ANOTHER}, or \
                      delete the blob while no candidate runs"

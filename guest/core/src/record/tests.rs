@@ -144,6 +144,9 @@ fn refuses_what_is_not_its_own() {
     assert_eq!(Record::read(&foreign), Err(RecordError::Foreign(names)));
     let newer = metadata(&[("tenureformat", "3")]);
     assert_eq!(Record::read(&newer), Err(RecordError::Newer("3".into())));
+    let mut older = newer;
+    older.insert("tenureformat".into(), "1".into());
+    assert_eq!(Record::read(&older), Err(RecordError::Older("1".into())));
     for (name, value) in [
         ("tenureformat", "one"),
         ("tenureterm", "-1"),
