@@ -27,7 +27,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 const LOOK: Duration = Duration::from_millis(10);
 
 /// Watches over one run of `program`. Standard input is the runner's socket; see
-/// [`messages`](super::messages).
+/// `messages`.
 ///
 /// # Errors
 ///
