@@ -104,7 +104,7 @@ pub struct Leader {
 /// Something that went wrong.
 #[derive(Clone, Debug, Serialize)]
 pub struct Told {
-    /// The class of the WIT's `trouble`, or `component`.
+    /// The class of the WIT's `problem`, or `component`.
     pub class: &'static str,
     /// What happened, and what to do about it.
     pub detail: String,

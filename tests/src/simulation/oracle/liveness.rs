@@ -24,7 +24,7 @@ use super::{Violation, violation};
 /// no request that was lost is waited for longer than its time-out.
 const BEFORE: Millis = 10_000;
 
-/// The time-out that this reckons with.
+/// The time-out that this assumes.
 const TIMEOUT: Millis = 3_000;
 
 /// A1: how late the service may end a lease.

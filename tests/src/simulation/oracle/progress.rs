@@ -153,7 +153,7 @@ impl Judge<'_> {
         if asks { Millis::MAX / 2 } else { from }
     }
 
-    /// Whether the token that it sent last is good no longer. It reckons from when it asked for that one,
+    /// Whether the token that it sent last is good no longer. It counts from when it asked for that one,
     /// and by its own clock.
     fn lacks_token(&self, who: Who, at: Millis) -> bool {
         let earlier = 2 * self.history.latency + LONGEST_TOKEN / 100;

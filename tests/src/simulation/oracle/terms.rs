@@ -39,18 +39,18 @@ fn is_excused(history: &History, before: &Win, after: &Win) -> bool {
     let second = |at: Millis| history.told_time(at) / 1_000_000_000;
     let win = after;
     let (before, after) = (Acquired::of(history, before), Acquired::of(history, after));
-    // The one reckoned its term before it heard that the lease is its own, the other one not before
+    // The one computed its term before it heard that the lease is its own, the other one not before
     // the store gave it out.
-    let (reckoned, given) = (second(before.heard), second(after.given));
+    let (computed, given) = (second(before.heard), second(after.given));
     // A date that differs by much counts when the next one agrees.
     let known = dates::told(history, win.who, win.at).map_or(given, |time| time / 1_000_000_000);
     let given = given.min(known);
     match (before.found, after.found) {
         // A date that stands still has no end of its second.
-        (false, false) if stands => given <= reckoned + 1,
+        (false, false) if stands => given <= computed + 1,
         (false, false) => false,
-        (true, false) => given <= reckoned,
-        (_, true) => given <= reckoned + 1,
+        (true, false) => given <= computed,
+        (_, true) => given <= computed + 1,
     }
 }
 

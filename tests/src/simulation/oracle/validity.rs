@@ -1,6 +1,6 @@
 //! I3 (protocol.md §12): nothing of a handler after its validity.
 //!
-//! A leader's validity is reckoned here from the wire: a lease and its margin, on the leader's
+//! A leader's validity is computed here from the wire: a lease and its margin, on the leader's
 //! own clock, from when the newest acquire or renewal was sent that the store carried out, that
 //! was answered with the leader's own lease id, and whose answer came while the validity before
 //! still lasted. An answer to a renewal that says that the lease is lost ends it. A lease that was
