@@ -48,6 +48,20 @@ fn reads_what_it_writes_and_keeps_unknown_fields() {
     assert_eq!(written.get("tenureleader"), Some("web%201/%C3%BC%3D%C3%9F%3B%25"));
 }
 
+/// What earlier versions left on blobs, as it stood there. A new version adds its own to these.
+#[test]
+fn records_of_earlier_versions_read_as_they_did() {
+    let fields = |text: &'static str| {
+        text.lines().map(|line| line.split_once(": ").unwrap()).collect::<Metadata>()
+    };
+    let given_up = fields(include_str!("fixtures/format-1.txt"));
+    assert_eq!(Record::read(&given_up), Err(RecordError::Older("1".into())));
+    let before = fields(include_str!("fixtures/format-2.txt"));
+    assert_eq!(Record::read(&before), Ok(Some(record())));
+    // What the version before wrote it finds again, whoever wrote the record since.
+    assert_eq!(record().write(), before);
+}
+
 /// Every text as long as the settings let it be, and none of its bytes one that is kept as it is.
 #[test]
 fn the_largest_record_is_read_too() {

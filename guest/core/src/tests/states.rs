@@ -27,6 +27,41 @@ fn states() -> Vec<Vec<u8>> {
     states
 }
 
+/// The state of a leader whose turn runs, as this version writes it.
+const LEADER: &str = include_str!("fixtures/leader.hex");
+
+/// Postcard writes no names: with a field more or less, the same bytes mean something else. So the layout
+/// and its version change together.
+#[test]
+fn a_state_of_this_version_has_the_layout_of_this_version() {
+    let mut candidate = Candidate::new(&[(variable::EVERY, "5s")]);
+    candidate.lead();
+    candidate.now += seconds(5);
+    candidate.step(None, available);
+    let leading = candidate.step(None, available);
+    assert!(leading.run.is_some(), "{leading:?}");
+    let hex = |state: &[u8]| state.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let now = hex(&leading.state);
+    let fixture = LEADER
+        .trim()
+        .as_bytes()
+        .chunks(2)
+        .map(|digits| u8::from_str_radix(std::str::from_utf8(digits).unwrap(), 16).unwrap());
+    candidate.state = Some(fixture.collect());
+    candidate.now += seconds(4);
+    let report = candidate.step(None, available);
+    let term = |report: &Report| match &report.role {
+        Role::Leading(leadership) => Some(leadership.term),
+        _ => None,
+    };
+    let goes_on = candidate.verbs() == ["renew lease"] && term(&report) == term(&leading);
+    assert!(
+        goes_on,
+        "the layout of the state has changed: raise VERSION in candidate.rs, and put into \
+         tests/fixtures/leader.hex what is written now:\n{now}"
+    );
+}
+
 fn survives(state: Vec<u8>, now: Moment, event: Option<Event>) {
     let mut candidate = Candidate::new(&[(variable::EVERY, "5s")]);
     candidate.now = now;
