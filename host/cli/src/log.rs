@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::Duration;
-use tenure::runner::Event;
+use tenure::runner::{Class, Event};
 
 /// Lines of the election that wait for a slow reader. More are left out, and counted.
 const OF_ELECTION: usize = 3072;
@@ -105,7 +105,7 @@ impl Log {
                     "{missing} {} were left out of the log: its reader was too slow",
                     room.whose
                 );
-                self.send(now, &Event::Problem { class: "log", detail }, room);
+                self.send(now, &Event::Problem { class: Class::Log, detail }, room);
             }
         }
         let room = match event {
@@ -245,7 +245,7 @@ mod tests {
     }
 
     fn renewed() -> Event {
-        Event::Renewed { term: 7, valid_for_ms: 12_000 }
+        Event::Renewed { term: 7, valid_for: Duration::from_secs(12) }
     }
 
     /// Lines that wait, by a word that they hold.

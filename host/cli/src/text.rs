@@ -4,7 +4,9 @@ use super::complaint::printable;
 use anstyle::{AnsiColor, Style};
 use chrono::{DateTime, TimeZone};
 use std::fmt;
-use tenure::handler::Stream;
+use std::time::Duration;
+use tenure::contract::rfc3339;
+use tenure::handler::{Stream, TurnEnd};
 use tenure::runner::Event;
 
 const GREEN: Style = AnsiColor::Green.on_default().bold();
@@ -43,28 +45,31 @@ fn words(event: &Event) -> Option<(Style, &'static str, String)> {
             let term = term.map(|term| format!(", term {term}")).unwrap_or_default();
             (PLAIN, "following", format!("{leader}{term}"))
         }
-        Event::Elected { term, valid_for_ms } => {
-            (GREEN, "elected", format!("term {term}, valid for {}", time(*valid_for_ms)))
+        Event::Elected { term, valid_for } => {
+            (GREEN, "elected", format!("term {term}, valid for {}", time(*valid_for)))
         }
         Event::Renewed { .. } => return None,
-        Event::TurnStarted { slot, value, attempt, past_due, missed, .. } => {
-            let value = value.as_ref().map(|value| format!(", for {value}")).unwrap_or_default();
-            let attempt = match attempt {
+        Event::TurnStarted { turn } => {
+            let value =
+                turn.value.as_ref().map(|value| format!(", for {value}")).unwrap_or_default();
+            let attempt = match turn.attempt {
                 1 => String::new(),
                 again => format!(", attempt {again}"),
             };
-            let late = if *past_due { ", past due" } else { "" };
-            let missed = match missed {
+            let late = if turn.past_due { ", past due" } else { "" };
+            let missed = match turn.missed {
                 0 => String::new(),
                 1 => ", after 1 slot without a turn".to_owned(),
                 some => format!(", after {some} slots without a turn"),
             };
+            let slot = rfc3339(turn.slot);
             (PLAIN, "turn", format!("{slot}{value}{attempt}{late}{missed}"))
         }
-        Event::TurnEnded { slot, outcome, elapsed_ms, detail, .. } => {
-            let style = if outcome == "succeeded" { PLAIN } else { YELLOW };
-            let detail = detail.as_deref().map(|text| format!(": {text}")).unwrap_or_default();
-            (style, "turn", format!("{slot} {outcome} after {}{detail}", time(*elapsed_ms)))
+        Event::TurnEnded { turn, end, elapsed } => {
+            let style = if *end == TurnEnd::Succeeded { PLAIN } else { YELLOW };
+            let detail = end.detail().map(|text| format!(": {text}")).unwrap_or_default();
+            let (slot, elapsed) = (rfc3339(turn.slot), time(*elapsed));
+            (style, "turn", format!("{slot} {end} after {elapsed}{detail}"))
         }
         Event::StoodDown { term, reason } => {
             (YELLOW, "stood down", format!("term {term}, {reason}"))
@@ -79,10 +84,10 @@ fn words(event: &Event) -> Option<(Style, &'static str, String)> {
     })
 }
 
-fn time(milliseconds: u64) -> String {
-    match milliseconds {
-        0..1000 => format!("{milliseconds} ms"),
-        _ => format!("{:.1} s", milliseconds as f64 / 1000.0),
+fn time(time: Duration) -> String {
+    match time.as_millis() {
+        milliseconds @ 0..1000 => format!("{milliseconds} ms"),
+        _ => format!("{:.1} s", time.as_secs_f64()),
     }
 }
 
@@ -97,10 +102,10 @@ mod tests {
 
     #[test]
     fn lines_are_aligned_and_end_with_their_text() {
-        let elected = Event::Elected { term: 7, valid_for_ms: 12_000 };
+        let elected = Event::Elected { term: 7, valid_for: Duration::from_secs(12) };
         assert_eq!(plain(&elected).unwrap(), "00:00:00.000  elected     term 7, valid for 12.0 s");
         assert_eq!(plain(&Event::Stopped).unwrap(), "00:00:00.000  stopped");
-        assert_eq!(plain(&Event::Renewed { term: 7, valid_for_ms: 12_000 }), None);
+        assert_eq!(plain(&Event::Renewed { term: 7, valid_for: Duration::from_secs(12) }), None);
     }
 
     #[test]

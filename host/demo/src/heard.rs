@@ -87,6 +87,9 @@ pub(super) fn read(line: &str, now: DateTime<Utc>) -> (DateTime<Utc>, What) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
+    use tenure::contract::Turn;
+    use tenure::handler::TurnEnd;
     use tenure::runner;
 
     fn event(line: &str) -> Event {
@@ -109,22 +112,31 @@ mod tests {
 
     #[test]
     fn the_events_of_a_log_are_understood() {
-        let elected = runner::Event::Elected { term: 7, valid_for_ms: 12_000 };
+        let elected = runner::Event::Elected { term: 7, valid_for: Duration::from_secs(12) };
         assert_eq!(event(&logged(&elected)), Event::Elected { term: 7, valid_for_ms: 12_000 });
         let ended = runner::Event::TurnEnded {
-            term: 7,
-            slot: "s".to_owned(),
-            outcome: "failed".to_owned(),
-            elapsed_ms: 3,
-            detail: None,
+            turn: Turn {
+                election: "jobs/report".to_owned(),
+                key: "acme/jobs/report/1970-01-01T00:00:01Z".to_owned(),
+                term: 7,
+                slot: 1_000_000_000,
+                value: None,
+                attempt: 1,
+                past_due: false,
+                missed: 0,
+                valid_for: 1,
+                time_limit: None,
+            },
+            end: TurnEnd::Failed("no paper".to_owned()),
+            elapsed: Duration::from_millis(3),
         };
         assert_eq!(
             event(&logged(&ended)),
             Event::TurnEnded {
                 term: 7,
-                slot: "s".to_owned(),
+                slot: "1970-01-01T00:00:01Z".to_owned(),
                 outcome: "failed".to_owned(),
-                detail: None
+                detail: Some("no paper".to_owned()),
             }
         );
         assert_eq!(event(&logged(&runner::Event::Stopped)), Event::Other);

@@ -1,15 +1,13 @@
 //! What the loop knows of its candidate, and what follows from that.
 
-use super::event::Event;
+use super::event::{Class, Event};
 use super::narrator::Narrator;
 use super::order::Order;
 use super::turn::{RunningTurn, STUBBORN};
 use super::{Elector, Runner, STEP_LIMIT, Step};
 use crate::clock::Clock;
 use crate::component::ComponentError;
-use crate::contract::{
-    Event as Word, Outcome, ProblemClass, Report, Role, State, Turn, class_name,
-};
+use crate::contract::{Event as Word, Outcome, ProblemClass, Report, Role, State, Turn};
 use crate::handler::TurnEnd;
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -87,7 +85,7 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
     }
 
     fn tell_work(&self, detail: String) {
-        self.tell(Event::Problem { class: class_name(ProblemClass::Work), detail });
+        self.tell(Event::Problem { class: Class::Election(ProblemClass::Work), detail });
     }
 
     pub(super) fn is_leaving(&self) -> bool {
@@ -244,10 +242,11 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
             self.leaving = Some(now);
         }
         let elapsed = now.saturating_sub(turn.started);
-        self.tell(Event::turn_ended(&turn.turn, &end, elapsed));
+        let outcome = end.outcome();
+        self.tell(Event::TurnEnded { turn: turn.turn.clone(), end, elapsed });
         // Without state it was the turn of an earlier candidate.
         if self.state.is_some() {
-            self.word = Some(Word::TurnEnded(end.outcome()));
+            self.word = Some(Word::TurnEnded(outcome));
         }
     }
 
@@ -300,11 +299,11 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
         let until = taken_at + Duration::from_nanos(turn.valid_for);
         if self.leaving.is_some() || until <= now {
             // Claimed, but it will not run: nobody else may wait for it, and it is no attempt.
-            self.tell(Event::turn_ended(&turn, &TurnEnd::CutOff, Duration::ZERO));
+            self.tell(Event::TurnEnded { turn, end: TurnEnd::CutOff, elapsed: Duration::ZERO });
             self.word = Some(Word::TurnEnded(Outcome::NotStarted));
             return;
         }
-        self.tell(Event::turn_started(&turn));
+        self.tell(Event::TurnStarted { turn: turn.clone() });
         let (handler, clock) = (self.runner.handler.clone(), self.runner.clock.reading());
         self.turn = Some(RunningTurn::start(handler, turn, until, clock));
     }

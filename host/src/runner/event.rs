@@ -1,11 +1,13 @@
 //! What a runner tells while it runs.
 
-use crate::contract::{Turn, rfc3339};
+use crate::contract::{EndingReason, ProblemClass, Turn, class_name, reason_name, rfc3339};
 use crate::handler::{Stream, TurnEnd};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
+use std::fmt;
 use std::time::Duration;
 
-/// Something that people or programs may want to know of. Serialized with its name in `event`.
+/// Something that people or programs may want to know of. Serialized with its name in `event`, as
+/// `tenure run --log json` writes it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 #[non_exhaustive]
@@ -26,59 +28,48 @@ pub enum Event {
     Elected {
         /// The fencing token.
         term: u64,
-        /// How long it may act without a renewal from now on, in milliseconds. The instant of
-        /// this event and this time are the end of its validity.
-        valid_for_ms: u64,
+        /// How long it may act without a renewal from now on. The instant of this event and this time are
+        /// the end of its validity.
+        #[serde(rename = "valid_for_ms", serialize_with = "as_milliseconds")]
+        valid_for: Duration,
     },
     /// The leadership was prolonged.
     Renewed {
         /// The term that goes on.
         term: u64,
         /// As in [`Event::Elected`].
-        valid_for_ms: u64,
+        #[serde(rename = "valid_for_ms", serialize_with = "as_milliseconds")]
+        valid_for: Duration,
     },
     /// A turn of the handler began.
     TurnStarted {
-        /// The term under which it runs.
-        term: u64,
-        /// The scheduled instant, RFC 3339.
-        slot: String,
-        /// What the turn runs for once and for all, where it is none of the schedule.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        value: Option<String>,
-        /// 1 for the first attempt at this slot.
-        attempt: u32,
-        /// Whether it comes late, or stands for missed slots too.
-        past_due: bool,
-        /// So many slots before this one have no turn, and never will; counted up to 1000.
-        missed: u32,
+        /// Serialized without what only the handler is told: `election`, `key` and limits.
+        #[serde(flatten, serialize_with = "as_started")]
+        turn: Turn,
     },
     /// A turn of the handler is over: nothing of it runs any more.
     TurnEnded {
-        /// The term under which it ran.
-        term: u64,
-        /// The scheduled instant, RFC 3339.
-        slot: String,
-        /// `succeeded`, `failed`, `trapped`, `timed-out` or `cut-off`.
-        outcome: String,
-        /// How long it ran, in milliseconds.
-        elapsed_ms: u64,
-        /// The handler's error, or why it trapped.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        detail: Option<String>,
+        /// Serialized as `term` and `slot`.
+        #[serde(flatten, serialize_with = "as_which")]
+        turn: Turn,
+        /// Serialized as `outcome` and, where there is one, `detail`.
+        #[serde(flatten, serialize_with = "as_outcome")]
+        end: TurnEnd,
+        /// How long it ran.
+        #[serde(rename = "elapsed_ms", serialize_with = "as_milliseconds")]
+        elapsed: Duration,
     },
     /// This candidate leads no longer.
     StoodDown {
         /// The term that ended.
         term: u64,
-        /// `validity-ended`, `lease-lost`, `left`, `work-failed`, `resigned`, `handed-over` or
-        /// `component-failed`.
-        reason: &'static str,
+        /// Why.
+        reason: Reason,
     },
     /// Something went wrong. The candidate goes on.
     Problem {
-        /// The class of the WIT's `problem`, or `component`: the component itself failed.
-        class: &'static str,
+        /// Of what kind it is.
+        class: Class,
         /// What happened, and what to do about it.
         detail: String,
     },
@@ -99,56 +90,140 @@ pub enum Event {
     Stopped,
 }
 
+/// Why a leadership ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// The election says so. Shown as the contract spells it: `lease-lost`, for example.
+    Election(EndingReason),
+    /// The election component failed, and its state was lost. Shown as `component-failed`.
+    ComponentFailed,
+}
+
+/// Of what kind a problem is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// One of the election's. Shown as the contract spells it: `unreachable`, for example.
+    Election(ProblemClass),
+    /// The election component itself failed. Shown as `component`.
+    Component,
+    /// The log of the program `tenure` could not be written. Shown as `log`.
+    Log,
+}
+
 impl Event {
-    pub(super) fn turn_started(turn: &Turn) -> Self {
-        Self::TurnStarted {
-            term: turn.term,
-            slot: rfc3339(turn.slot),
-            value: turn.value.clone(),
-            attempt: turn.attempt,
-            past_due: turn.past_due,
-            missed: turn.missed,
-        }
-    }
-
-    pub(super) fn turn_ended(turn: &Turn, end: &TurnEnd, elapsed: Duration) -> Self {
-        Self::TurnEnded {
-            term: turn.term,
-            slot: rfc3339(turn.slot),
-            outcome: end.to_string(),
-            elapsed_ms: milliseconds(elapsed),
-            detail: end.detail().map(str::to_owned),
-        }
-    }
-
     /// A problem that the component did not report, since it is its own.
     pub(super) fn component_problem(detail: impl Into<String>) -> Self {
-        Self::Problem { class: "component", detail: detail.into() }
+        Self::Problem { class: Class::Component, detail: detail.into() }
     }
 }
 
-pub(super) fn milliseconds(duration: Duration) -> u64 {
+impl Reason {
+    /// As logs and pages show it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Election(reason) => reason_name(reason),
+            Self::ComponentFailed => "component-failed",
+        }
+    }
+}
+
+impl Class {
+    /// As logs, pages and figures show it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Election(class) => class_name(class),
+            Self::Component => "component",
+            Self::Log => "log",
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl fmt::Display for Class {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl Serialize for Reason {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+impl Serialize for Class {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+fn as_milliseconds<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    milliseconds(*time).serialize(serializer)
+}
+
+fn as_started<S: Serializer>(turn: &Turn, serializer: S) -> Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    struct Started<'t> {
+        term: u64,
+        slot: String,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        value: Option<&'t str>,
+        attempt: u32,
+        past_due: bool,
+        missed: u32,
+    }
+    let &Turn { term, slot, ref value, attempt, past_due, missed, .. } = turn;
+    let (slot, value) = (rfc3339(slot), value.as_deref());
+    Started { term, slot, value, attempt, past_due, missed }.serialize(serializer)
+}
+
+fn as_which<S: Serializer>(turn: &Turn, serializer: S) -> Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    struct Which {
+        term: u64,
+        slot: String,
+    }
+    Which { term: turn.term, slot: rfc3339(turn.slot) }.serialize(serializer)
+}
+
+fn as_outcome<S: Serializer>(end: &TurnEnd, serializer: S) -> Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    struct Ended<'e> {
+        outcome: String,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        detail: Option<&'e str>,
+    }
+    Ended { outcome: end.to_string(), detail: end.detail() }.serialize(serializer)
+}
+
+pub(crate) fn milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contract::{EndingReason, reason_name};
 
     #[test]
     fn events_serialize_with_their_names() {
         let json = |event: Event| serde_json::to_string(&event).unwrap();
         assert_eq!(
-            json(Event::Elected { term: 7, valid_for_ms: 12_000 }),
+            json(Event::Elected { term: 7, valid_for: Duration::from_secs(12) }),
             r#"{"event":"elected","term":7,"valid_for_ms":12000}"#
         );
         assert_eq!(
-            json(Event::StoodDown { term: 7, reason: reason_name(EndingReason::LeaseLost) }),
+            json(Event::StoodDown { term: 7, reason: Reason::Election(EndingReason::LeaseLost) }),
             r#"{"event":"stood-down","term":7,"reason":"lease-lost"}"#
         );
         assert_eq!(
-            json(Event::Renewed { term: 7, valid_for_ms: 11_990 }),
+            json(Event::Renewed { term: 7, valid_for: Duration::from_millis(11_990) }),
             r#"{"event":"renewed","term":7,"valid_for_ms":11990}"#
         );
         let turn = Turn {
@@ -164,11 +239,15 @@ mod tests {
             time_limit: None,
         };
         assert_eq!(
-            json(Event::turn_started(&turn)),
+            json(Event::TurnStarted { turn: turn.clone() }),
             r#"{"event":"turn-started","term":7,"slot":"1970-01-01T00:00:01.500Z","attempt":1,"past_due":false,"missed":0}"#
         );
         assert_eq!(
-            json(Event::turn_ended(&turn, &TurnEnd::CutOff, Duration::from_millis(3))),
+            json(Event::TurnEnded {
+                turn,
+                end: TurnEnd::CutOff,
+                elapsed: Duration::from_millis(3)
+            }),
             r#"{"event":"turn-ended","term":7,"slot":"1970-01-01T00:00:01.500Z","outcome":"cut-off","elapsed_ms":3}"#
         );
         assert_eq!(

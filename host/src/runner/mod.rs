@@ -13,7 +13,9 @@ mod tests;
 mod turn;
 
 pub use elector::Elector;
-pub use event::Event;
+#[cfg(feature = "server")]
+pub(crate) use event::milliseconds;
+pub use event::{Class, Event, Reason};
 pub use order::Order;
 
 use crate::clock::Clock;

@@ -1,7 +1,7 @@
 //! Turns reports into events: tells what changed, and only that.
 
-use super::event::{Event, milliseconds};
-use crate::contract::{Incumbent, Report, Role, class_name, reason_name};
+use super::event::{Class, Event, Reason};
+use crate::contract::{Incumbent, Report, Role};
 use std::time::Duration;
 
 /// Remembers what was told.
@@ -16,24 +16,25 @@ impl Narrator {
     pub(super) fn tell(&mut self, report: &Report, ago: Duration, events: &dyn Fn(Event)) {
         for problem in &report.problems {
             events(Event::Problem {
-                class: class_name(problem.class),
+                class: Class::Election(problem.class),
                 detail: problem.detail.clone(),
             });
         }
         if let Some(ending) = &report.ending {
             self.leading = None;
-            events(Event::StoodDown { term: ending.term, reason: reason_name(ending.reason) });
+            let reason = Reason::Election(ending.reason);
+            events(Event::StoodDown { term: ending.term, reason });
         }
         match &report.role {
             Role::Leading(leadership) => {
                 self.following = None;
                 let (term, left) = (leadership.term, Duration::from_nanos(leadership.valid_for));
-                let valid_for_ms = milliseconds(left.saturating_sub(ago));
+                let valid_for = left.saturating_sub(ago);
                 if self.leading.replace(term) != Some(term) {
-                    events(Event::Elected { term, valid_for_ms });
+                    events(Event::Elected { term, valid_for });
                 }
                 if report.renewed {
-                    events(Event::Renewed { term, valid_for_ms });
+                    events(Event::Renewed { term, valid_for });
                 }
             }
             Role::Following(incumbent) => self.follow(incumbent.as_ref(), events),
@@ -55,7 +56,7 @@ impl Narrator {
     pub(super) fn forget(&mut self, events: &dyn Fn(Event)) {
         self.following = None;
         if let Some(term) = self.leading.take() {
-            events(Event::StoodDown { term, reason: "component-failed" });
+            events(Event::StoodDown { term, reason: Reason::ComponentFailed });
         }
     }
 }

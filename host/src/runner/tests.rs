@@ -39,11 +39,11 @@ impl Log {
 
     fn event(&self, event: &Event) {
         match event {
-            Event::TurnEnded { outcome, .. } => self.add(format!("turn {outcome}")),
+            Event::TurnEnded { end, .. } => self.add(format!("turn {end}")),
             Event::TurnStarted { .. } => self.add("turn started"),
             Event::Elected { term, .. } => self.add(format!("elected {term}")),
-            Event::Renewed { term, valid_for_ms } => {
-                self.add(format!("renewed {term} for {valid_for_ms}"));
+            Event::Renewed { term, valid_for } => {
+                self.add(format!("renewed {term} for {}", valid_for.as_millis()));
             }
             Event::StoodDown { term, reason } => self.add(format!("stood down {term} {reason}")),
             Event::Problem { class, .. } => self.add(format!("problem {class}")),
@@ -450,8 +450,8 @@ fn a_panicking_handler_is_a_failed_turn() {
         let panics = crate::handler::from_fn(|_, _| async { panic!("no") });
         let told = log.clone();
         let runner = Runner::new(elector, panics, clock.clone()).on_event(move |event| {
-            if let Event::TurnEnded { outcome, detail, .. } = event {
-                told.add(format!("{outcome}: {detail:?}"));
+            if let Event::TurnEnded { end, .. } = event {
+                told.add(format!("{end}: {:?}", end.detail()));
             }
         });
         runner.run(clock.sleep_until(seconds(1))).await;

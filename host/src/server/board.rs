@@ -7,6 +7,7 @@ use super::timeline::Timeline;
 use crate::contract::{
     self, ExchangeResult, Incumbent, Problem, ProblemClass, Report, class_name, rfc3339,
 };
+use crate::handler::TurnEnd;
 use crate::runner::Event;
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::Serialize;
@@ -264,7 +265,9 @@ impl Board {
         let own = || Some(self.candidate.clone());
         let (name, leader, term, reason) = match event {
             Event::Elected { term, .. } => ("elected", own(), Some(*term), None),
-            Event::StoodDown { term, reason } => ("stood-down", own(), Some(*term), Some(*reason)),
+            Event::StoodDown { term, reason } => {
+                ("stood-down", own(), Some(*term), Some(reason.name()))
+            }
             Event::Following { leader, term } => ("following", leader.clone(), *term, None),
             _ => return,
         };
@@ -360,14 +363,17 @@ impl State {
     /// Takes note of turns and problems.
     fn remember(&mut self, event: &Event, now: Duration) {
         let problem = match event {
-            Event::TurnStarted { slot, .. } => return self.timeline.turn_started(now, slot),
-            Event::TurnEnded { slot, outcome, detail, .. } => {
-                self.timeline.turn_ended(slot, outcome);
-                if outcome == "succeeded" {
+            Event::TurnStarted { turn } => {
+                return self.timeline.turn_started(now, &rfc3339(turn.slot));
+            }
+            Event::TurnEnded { turn, end, .. } => {
+                let slot = rfc3339(turn.slot);
+                self.timeline.turn_ended(&slot, &end.to_string());
+                if *end == TurnEnd::Succeeded {
                     return;
                 }
-                let detail = detail.as_ref().map(|text| format!(": {text}")).unwrap_or_default();
-                format!("The turn of {slot} {outcome}{detail}")
+                let detail = end.detail().map(|text| format!(": {text}")).unwrap_or_default();
+                format!("The turn of {slot} {end}{detail}")
             }
             Event::Problem { class, detail } => format!("{class}: {detail}"),
             _ => return,

@@ -1,6 +1,7 @@
 //! Figures in the text format of Prometheus.
 
 use crate::contract::{Exchange, ExchangeResult, Turn};
+use crate::handler::TurnEnd;
 use crate::runner::Event;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
@@ -202,21 +203,21 @@ impl Metrics {
         match event {
             Event::Elected { .. } => drop(self.elected.inc()),
             Event::StoodDown { .. } => drop(self.stood_down.inc()),
-            Event::TurnStarted { past_due, .. } => {
+            Event::TurnStarted { turn } => {
                 self.works.store(true, Ordering::Relaxed);
-                self.late.inc_by(u64::from(*past_due));
+                self.late.inc_by(u64::from(turn.past_due));
             }
-            Event::TurnEnded { outcome, elapsed_ms, .. } => {
-                match (self.works.swap(false, Ordering::Relaxed), outcome.as_str()) {
+            Event::TurnEnded { end, elapsed, .. } => {
+                match (self.works.swap(false, Ordering::Relaxed), end) {
                     (false, _) => drop(self.refused.inc()),
-                    (true, "cut-off" | "timed-out") => drop(self.preempted.inc()),
+                    (true, TurnEnd::CutOff | TurnEnd::TimedOut) => drop(self.preempted.inc()),
                     (true, _) => {}
                 }
-                self.turns.get_or_create(&Outcome { outcome: outcome.clone() }).inc();
-                self.turn_time.observe(Duration::from_millis(*elapsed_ms).as_secs_f64());
+                self.turns.get_or_create(&Outcome { outcome: end.to_string() }).inc();
+                self.turn_time.observe(elapsed.as_secs_f64());
             }
             Event::Problem { class, .. } => {
-                self.problems.get_or_create(&Class { class }).inc();
+                self.problems.get_or_create(&Class { class: class.name() }).inc();
             }
             _ => {}
         }

@@ -124,30 +124,24 @@ fn told(change: &Change, own: &str) -> String {
 mod tests {
     use super::super::page::view::{Kind, WINDOW};
     use super::super::tests::NOW;
-    use super::super::tests::{board, following, leading, report, seconds};
+    use super::super::tests::{board, following, leading, report, seconds, turn};
     use super::*;
     use crate::contract::ExchangeResult::{Declined, Done};
-    use crate::contract::Role;
-    use crate::runner::Event;
+    use crate::contract::{EndingReason, Role};
+    use crate::handler::TurnEnd;
+    use crate::runner::{Class, Event, Reason};
 
     #[test]
     fn a_leader_with_a_turn_that_failed() {
         let board = board();
         board.stepped(&report(leading(), &[Done, Done]), NOW, NOW);
-        board.happened(&Event::Elected { term: 7, valid_for_ms: 12_000 }, NOW);
-        let (slot, outcome) = ("2000-01-01T00:00:00Z".to_owned(), "failed".to_owned());
-        let detail = Some("no paper".to_owned());
-        let started = Event::TurnStarted {
-            term: 7,
-            slot: slot.clone(),
-            value: None,
-            attempt: 1,
-            past_due: false,
-            missed: 0,
-        };
+        board.happened(&Event::Elected { term: 7, valid_for: seconds(12) }, NOW);
+        let turn = turn();
+        let started = Event::TurnStarted { turn: turn.clone() };
         board.happened(&started, NOW + seconds(1));
         assert_eq!(view(&board, NOW + seconds(1)).last_turn.unwrap().outcome, "running");
-        let ended = Event::TurnEnded { term: 7, slot, outcome, elapsed_ms: 1_000, detail };
+        let end = TurnEnd::Failed("no paper".to_owned());
+        let ended = Event::TurnEnded { turn, end, elapsed: seconds(1) };
         board.happened(&ended, NOW + seconds(2));
 
         let seen = view(&board, NOW + seconds(3));
@@ -174,7 +168,8 @@ mod tests {
     fn a_follower_tells_of_the_leader_that_it_sees_and_of_those_before() {
         let board = board();
         board.stepped(&report(leading(), &[Done]), NOW, NOW);
-        board.happened(&Event::StoodDown { term: 7, reason: "lease-lost" }, NOW + seconds(2));
+        let reason = Reason::Election(EndingReason::LeaseLost);
+        board.happened(&Event::StoodDown { term: 7, reason }, NOW + seconds(2));
         board.stepped(&report(following(None), &[Declined]), NOW + seconds(3), NOW + seconds(3));
         let seen = view(&board, NOW + seconds(5));
         let leader = seen.leader.unwrap();
@@ -198,18 +193,9 @@ mod tests {
         let board = Board::new("jobs/report", &"n".repeat(10_000), NOW);
         for number in 0..1_000 {
             let now = NOW + Duration::from_millis(number);
-            let slot = "s".repeat(10_000);
-            let started = Event::TurnStarted {
-                term: 7,
-                slot,
-                value: None,
-                attempt: 1,
-                past_due: false,
-                missed: 0,
-            };
-            board.happened(&started, now);
+            board.happened(&Event::TurnStarted { turn: turn() }, now);
             let detail = "d".repeat(10_000);
-            board.happened(&Event::Problem { class: "work", detail }, now);
+            board.happened(&Event::Problem { class: Class::Log, detail }, now);
             board.happened(&Event::Following { leader: Some("x".repeat(9_000)), term: None }, now);
         }
         let text = serde_json::to_string(&view(&board, NOW + seconds(1))).unwrap();

@@ -1,7 +1,8 @@
 //! What a candidate is at a moment, in one value.
 
 use super::board::{Board, Leader, Role, Told};
-use crate::runner::Event;
+use crate::contract::rfc3339;
+use crate::runner::{Event, milliseconds};
 use serde::Serialize;
 use std::time::Duration;
 
@@ -25,16 +26,19 @@ impl LastTurn {
     /// What an event tells of a turn.
     pub(super) fn of(event: &Event) -> Option<Self> {
         match event {
-            Event::TurnStarted { term, slot, .. } => {
-                let (slot, term) = (slot.clone(), *term);
-                Some(Self { slot, term, outcome: None, elapsed_ms: None, detail: None })
-            }
-            Event::TurnEnded { term, slot, outcome, elapsed_ms, detail } => Some(Self {
-                slot: slot.clone(),
-                term: *term,
-                outcome: Some(outcome.clone()),
-                elapsed_ms: Some(*elapsed_ms),
-                detail: detail.clone(),
+            Event::TurnStarted { turn } => Some(Self {
+                slot: rfc3339(turn.slot),
+                term: turn.term,
+                outcome: None,
+                elapsed_ms: None,
+                detail: None,
+            }),
+            Event::TurnEnded { turn, end, elapsed } => Some(Self {
+                slot: rfc3339(turn.slot),
+                term: turn.term,
+                outcome: Some(end.to_string()),
+                elapsed_ms: Some(milliseconds(*elapsed)),
+                detail: end.detail().map(str::to_owned),
             }),
             _ => None,
         }
@@ -79,8 +83,7 @@ impl Board {
             Role::Undecided => ("undecided", None, None),
             Role::Left => ("left", None, None),
         };
-        let valid_for_ms =
-            valid_for.map(|left| u64::try_from(left.as_millis()).unwrap_or(u64::MAX));
+        let valid_for_ms = valid_for.map(milliseconds);
         Summary {
             election: self.election.clone(),
             candidate: self.candidate.clone(),

@@ -4,10 +4,11 @@ use super::board::Readiness;
 use super::*;
 use crate::clock::BootClock;
 use crate::contract::{
-    Exchange, ExchangeResult, Incumbent, Leadership, Problem, ProblemClass, Report, Role, State,
-    Turn,
+    EndingReason, Exchange, ExchangeResult, Incumbent, Leadership, Problem, ProblemClass, Report,
+    Role, State, Turn,
 };
-use crate::runner::{Event, Order};
+use crate::handler::TurnEnd;
+use crate::runner::{Event, Order, Reason};
 use serde_json::Value;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -36,6 +37,25 @@ pub(super) fn report(role: Role, results: &[ExchangeResult]) -> Report {
         exchanges: results.iter().map(exchange).collect(),
         again_in: seconds(4),
     }
+}
+
+pub(super) fn turn() -> Turn {
+    Turn {
+        election: "jobs/report".to_owned(),
+        key: "acme/jobs/report/2000-01-01T00:00:00Z".to_owned(),
+        term: 7,
+        slot: 946_684_800_000_000_000,
+        value: None,
+        attempt: 1,
+        past_due: false,
+        missed: 0,
+        valid_for: 12_000_000_000,
+        time_limit: None,
+    }
+}
+
+fn ended(end: TurnEnd) -> Event {
+    Event::TurnEnded { turn: turn(), end, elapsed: Duration::from_millis(40) }
 }
 
 pub(super) fn leading() -> Role {
@@ -141,23 +161,13 @@ fn a_summary_tells_of_the_turn_that_runs_and_then_of_the_last_one() {
     let board = board();
     assert!(!board.summary(NOW).begun);
     board.stepped(&report(leading(), &[ExchangeResult::Done]), NOW, NOW);
-    let (term, slot, attempt) = (7, "2026-11-20T08:36:55Z".to_owned(), 1);
-    let started = Event::TurnStarted {
-        term,
-        slot: slot.clone(),
-        value: None,
-        attempt,
-        past_due: false,
-        missed: 0,
-    };
-    board.happened(&started, NOW);
+    board.happened(&Event::TurnStarted { turn: turn() }, NOW);
     let summary = board.summary(NOW + seconds(2));
     assert_eq!((summary.role, summary.valid_for_ms), ("leading", Some(10_000)));
     assert_eq!(summary.turn.unwrap().outcome, None);
-    let (outcome, detail) = ("failed".to_owned(), None);
-    board.happened(&Event::TurnEnded { term, slot, outcome, elapsed_ms: 40, detail }, NOW);
+    board.happened(&ended(TurnEnd::TimedOut), NOW);
     let turn = board.summary(NOW).turn.unwrap();
-    assert_eq!((turn.outcome.as_deref(), turn.elapsed_ms), (Some("failed"), Some(40)));
+    assert_eq!((turn.outcome.as_deref(), turn.elapsed_ms), (Some("timed-out"), Some(40)));
 }
 
 async fn get(server: &Server, path: &str) -> (u16, Option<String>, String) {
@@ -224,7 +234,7 @@ async fn the_leader_is_found_by_asking_anybody() {
     }
 
     board.stepped(&report(leading(), &[ExchangeResult::Done]), clock.now(), clock.now());
-    board.happened(&Event::Elected { term: 7, valid_for_ms: 12_000 }, clock.now());
+    board.happened(&Event::Elected { term: 7, valid_for: seconds(12) }, clock.now());
     assert_eq!(get(&server, "GET /readyz?leader").await.0, 200);
     let body = told(get(&server, "GET /leader").await.2);
     assert_eq!((&body["leading"], &body["leader"]["term"]), (&Value::Bool(true), &Value::from(7)));
@@ -243,13 +253,10 @@ async fn figures_are_told_and_nothing_can_be_changed() {
     let server = serve(board.clone(), &clock).await;
     let results = [ExchangeResult::Done, ExchangeResult::Unanswered];
     board.stepped(&report(leading(), &results), clock.now(), clock.now());
-    board.happened(&Event::Elected { term: 7, valid_for_ms: 12_000 }, clock.now());
-    let (slot, outcome) = (String::new(), "succeeded".to_owned());
-    board.happened(
-        &Event::TurnEnded { term: 7, slot, outcome, elapsed_ms: 40, detail: None },
-        clock.now(),
-    );
-    board.happened(&Event::StoodDown { term: 7, reason: "left" }, clock.now());
+    board.happened(&Event::Elected { term: 7, valid_for: seconds(12) }, clock.now());
+    board.happened(&ended(TurnEnd::Succeeded), clock.now());
+    let reason = Reason::Election(EndingReason::Left);
+    board.happened(&Event::StoodDown { term: 7, reason }, clock.now());
     board.stepped(&report(leading(), &[]), clock.now(), clock.now());
     let (status, _, text) = get(&server, "GET /metrics").await;
     assert_eq!(status, 200);
@@ -346,30 +353,16 @@ async fn a_port_in_use_is_known_at_once() {
 #[test]
 fn turns_that_were_late_refused_or_stopped_are_counted() {
     let board = board();
-    let begins = |past_due| Event::TurnStarted {
-        term: 7,
-        slot: "s".to_owned(),
-        value: None,
-        attempt: 1,
-        past_due,
-        missed: 0,
-    };
-    let ends = |outcome: &str| Event::TurnEnded {
-        term: 7,
-        slot: "s".to_owned(),
-        outcome: outcome.to_owned(),
-        elapsed_ms: 0,
-        detail: None,
-    };
+    let begins = |past_due| Event::TurnStarted { turn: Turn { past_due, ..turn() } };
     for event in [
         begins(true),
-        ends("succeeded"),
+        ended(TurnEnd::Succeeded),
         begins(false),
-        ends("cut-off"),
+        ended(TurnEnd::CutOff),
         begins(false),
-        ends("timed-out"),
+        ended(TurnEnd::TimedOut),
         // Claimed, and never begun.
-        ends("cut-off"),
+        ended(TurnEnd::CutOff),
     ] {
         board.happened(&event, NOW);
     }

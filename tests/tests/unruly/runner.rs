@@ -8,6 +8,7 @@ use std::time::Duration;
 use tenure::clock::{Clock, Reading};
 use tenure::component::ComponentError;
 use tenure::contract::{Event as Word, Leadership, Report, Role, State};
+use tenure::handler::TurnEnd;
 use tenure::runner::{Elector, Event, Runner};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
@@ -65,7 +66,7 @@ fn nanoseconds(duration: Duration) -> u64 {
 
 /// Runs one turn in `mode`. Returns how it ended, when, and up to when the leadership was
 /// prolonged.
-async fn play(mode: &str, renewals: usize, host: Option<&str>) -> (String, Duration, Duration) {
+async fn play(mode: &str, renewals: usize, host: Option<&str>) -> (TurnEnd, Duration, Duration) {
     let stage = Stage::new(mode, host);
     let clock = stage.clock.clone();
     let until = Arc::new(AtomicU64::new(0));
@@ -79,22 +80,22 @@ async fn play(mode: &str, renewals: usize, host: Option<&str>) -> (String, Durat
     let ended = std::sync::Mutex::new(Some(ended));
     let told = clock.clone();
     let runner = Runner::new(elector, stage.handler, clock).on_event(move |event| {
-        if let Event::TurnEnded { outcome, .. } = event {
+        if let Event::TurnEnded { end, .. } = event {
             let ended = ended.lock().unwrap().take().expect("one turn");
-            ended.send((outcome, told.now())).unwrap();
+            ended.send((end, told.now())).unwrap();
         }
     });
     // It leaves as soon as the turn has ended.
     timeout(SOON, runner.run(std::future::pending())).await.expect("the turn has no end");
-    let (outcome, at) = end.await.unwrap();
-    (outcome, at, Duration::from_nanos(until.load(Ordering::SeqCst)))
+    let (end, at) = end.await.unwrap();
+    (end, at, Duration::from_nanos(until.load(Ordering::SeqCst)))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn renewals_move_the_end_of_a_turn_that_never_ends() {
     for mode in ["spin", "wait"] {
-        let (outcome, at, until) = play(mode, 6, None).await;
-        assert_eq!(outcome, "cut-off", "{mode}");
+        let (end, at, until) = play(mode, 6, None).await;
+        assert_eq!(end, TurnEnd::CutOff, "{mode}");
         assert!(at >= until && until > VALID + 5 * RENEW, "{mode}: {at:?}, {until:?}");
     }
 }
@@ -104,8 +105,8 @@ async fn waiting_for_an_answer_ends_at_the_deadline() {
     // The kernel takes connections; nobody ever answers.
     let silence = TcpListener::bind("127.0.0.1:0").unwrap();
     let host = silence.local_addr().unwrap().to_string();
-    let (outcome, at, until) = play("wait-answer", 0, Some(&host)).await;
-    assert_eq!(outcome, "cut-off");
+    let (end, at, until) = play("wait-answer", 0, Some(&host)).await;
+    assert_eq!(end, TurnEnd::CutOff);
     assert!(at >= until);
     silence.set_nonblocking(true).unwrap();
     silence.accept().expect("it asked");

@@ -4,10 +4,10 @@ use super::{Wireless, settings, store, surroundings};
 use crate::clock::{BootClock, Clock};
 use crate::component::places::Urgency;
 use crate::component::{ComponentError, ElectionComponent, Engine, Network, NetworkFailure};
-use crate::contract::{Problem, Report, Role, Snapshot};
+use crate::contract::{EndingReason, Problem, Report, Role, Snapshot};
 use crate::future::BoxFuture;
 use crate::handler::from_fn;
-use crate::runner::{Event, Runner};
+use crate::runner::{Event, Reason, Runner};
 use crate::settings::{Settings, names};
 use bytes::Bytes;
 use futures_util::FutureExt as _;
@@ -197,7 +197,7 @@ async fn all_of_a_hundred_elections_are_led_and_none_is_lost() {
                 let course = courses.entry(number).or_default();
                 match event {
                     Event::Renewed { .. } => course.renewals += 1,
-                    Event::StoodDown { reason: "left", .. } => {}
+                    Event::StoodDown { reason: Reason::Election(EndingReason::Left), .. } => {}
                     Event::Problem { .. } | Event::StoodDown { .. } => course.wrong.push(event),
                     _ => {}
                 }
