@@ -1,12 +1,14 @@
 //! Azurite, installed on first use and started on a port that the kernel picks.
 
-use std::process::Stdio;
-use std::sync::Arc;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Weak, mpsc};
+use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
-use tokio::io::{AsyncBufReadExt, BufReader};
-use tokio::process::{Child, Command};
+use anyhow::{Context, Result};
+use tokio::sync::Mutex;
+use tokio::task::spawn_blocking;
 
 use crate::{Certificates, tools};
 
@@ -15,6 +17,9 @@ const KEY: &str =
     "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 
 const STARTS_WITHIN: Duration = Duration::from_secs(60);
+
+/// Those that tests share, without TLS and with it: starting one takes longer than most that is asked of it.
+static SHARED: [Mutex<Weak<Azurite>>; 2] = [const { Mutex::const_new(Weak::new()) }; 2];
 
 /// A running Azurite, blob service only, in memory. Ends when it is dropped.
 #[derive(Debug)]
@@ -31,8 +36,26 @@ impl Azurite {
     /// # Errors
     /// It cannot be installed or does not start.
     pub async fn start(port: u16, certificates: Option<Arc<Certificates>>) -> Result<Self> {
-        let installed =
-            tokio::task::spawn_blocking(|| tools::npm("azurite", "tests/azurite")).await??;
+        spawn_blocking(move || Self::start_now(port, certificates)).await?
+    }
+
+    /// One that others use too, each in containers of its own. It ends with the last of them.
+    ///
+    /// # Errors
+    /// It cannot be installed or does not start.
+    pub async fn shared(tls: bool) -> Result<Arc<Self>> {
+        let mut shared = SHARED[usize::from(tls)].lock().await;
+        if let Some(running) = shared.upgrade() {
+            return Ok(running);
+        }
+        let certificates = if tls { Some(Arc::new(Certificates::mint()?)) } else { None };
+        let started = Arc::new(Self::start(0, certificates).await?);
+        *shared = Arc::downgrade(&started);
+        Ok(started)
+    }
+
+    fn start_now(port: u16, certificates: Option<Arc<Certificates>>) -> Result<Self> {
+        let installed = tools::npm("azurite", "tests/azurite")?;
         let mut command = Command::new("node");
         command
             .arg(installed.join("node_modules/azurite/dist/src/blob/main.js"))
@@ -46,26 +69,25 @@ impl Azurite {
             .current_dir(&installed)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .kill_on_drop(true)
+            .stderr(Stdio::null())
             .spawn()
             .context("Azurite needs Node.js: install it, so that `node` is on the PATH")?;
         let stdout = child.stdout.take().context("no standard output")?;
-        let mut lines = BufReader::new(stdout).lines();
-        let listening = async {
-            while let Some(line) = lines.next_line().await? {
-                if let Some((_, port)) = line.rsplit_once("://127.0.0.1:") {
-                    return Ok(port.trim().parse::<u16>()?);
+        let (told, listening) = mpsc::channel();
+        // Its output is read to the end, so that it never waits for a full pipe.
+        thread::spawn(move || {
+            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+                let port = line.rsplit_once("://127.0.0.1:");
+                if let Some(port) = port.and_then(|(_, port)| port.trim().parse::<u16>().ok()) {
+                    let _ = told.send(port);
                 }
             }
-            bail!("Azurite ended before it listened")
-        };
-        let port = tokio::time::timeout(STARTS_WITHIN, listening)
-            .await
-            .context("Azurite does not say that it listens")??;
-        // Its output is read to the end, so that it never waits for a full pipe.
-        tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
-        Ok(Self { child, port, certificates })
+        });
+        let mut azurite = Self { child, port, certificates };
+        azurite.port = listening
+            .recv_timeout(STARTS_WITHIN)
+            .context("Azurite does not say that it listens")?;
+        Ok(azurite)
     }
 
     /// How to reach it.
@@ -90,12 +112,12 @@ impl Azurite {
     pub fn certificates(&self) -> Option<&Arc<Certificates>> {
         self.certificates.as_ref()
     }
+}
 
-    /// Ends it at once and waits until it is gone. All it held is lost.
-    ///
-    /// # Errors
-    /// It cannot be ended.
-    pub async fn kill(mut self) -> Result<()> {
-        Ok(self.child.kill().await?)
+/// Ends it at once, and waits until it is gone. All it held is lost.
+impl Drop for Azurite {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }

@@ -8,6 +8,7 @@ use reqwest::{Client, Method, Response};
 use tenure_azure::credential::Credential;
 use tenure_azure::shared_key::{authorization, decoded_query, string_to_sign};
 use tenure_azure::{API_VERSION, Account, BlobName, http_date};
+use uuid::Uuid;
 
 use crate::certificates::client;
 
@@ -51,20 +52,63 @@ impl Outsider {
         self.succeed(Method::PUT, &self.blob.path(), "comp=lease", &headers).await
     }
 
-    /// Deletes the blob, which must not be leased.
+    /// Breaks the lease and takes it, so that no candidate comes between while something is done to the
+    /// blob. The id of the lease, which ends by itself after 15 s.
     ///
     /// # Errors
-    /// The service does not do it.
-    pub async fn delete_blob(&self) -> Result<()> {
-        self.succeed(Method::DELETE, &self.blob.path(), "", &[]).await
+    /// The service does not do it, or candidates were faster ten times.
+    pub async fn seize(&self) -> Result<String> {
+        let id = Uuid::new_v4().to_string();
+        let headers = [
+            ("x-ms-lease-action", "acquire"),
+            ("x-ms-lease-duration", "15"),
+            ("x-ms-proposed-lease-id", id.as_str()),
+        ];
+        let mut acquired = Ok(());
+        for _ in 0..10 {
+            self.break_lease().await?;
+            acquired = self.succeed(Method::PUT, &self.blob.path(), "comp=lease", &headers).await;
+            if acquired.is_ok() {
+                break;
+            }
+        }
+        acquired.map(|()| id)
     }
 
-    /// Removes the metadata of the blob, which must not be leased.
+    /// Releases a lease that was seized.
     ///
     /// # Errors
     /// The service does not do it.
-    pub async fn wipe_metadata(&self) -> Result<()> {
-        self.succeed(Method::PUT, &self.blob.path(), "comp=metadata", &[]).await
+    pub async fn release(&self, lease: &str) -> Result<()> {
+        let headers = [("x-ms-lease-action", "release"), ("x-ms-lease-id", lease)];
+        self.succeed(Method::PUT, &self.blob.path(), "comp=lease", &headers).await
+    }
+
+    /// Deletes the blob, which has this lease.
+    ///
+    /// # Errors
+    /// The service does not do it.
+    pub async fn delete_blob(&self, lease: &str) -> Result<()> {
+        self.succeed(Method::DELETE, &self.blob.path(), "", &[("x-ms-lease-id", lease)]).await
+    }
+
+    /// Removes the metadata of the blob, which has this lease.
+    ///
+    /// # Errors
+    /// The service does not do it.
+    pub async fn wipe_metadata(&self, lease: &str) -> Result<()> {
+        let headers = [("x-ms-lease-id", lease)];
+        self.succeed(Method::PUT, &self.blob.path(), "comp=metadata", &headers).await
+    }
+
+    /// The term on record.
+    ///
+    /// # Errors
+    /// The service does not tell, or there is none.
+    pub async fn term(&self) -> Result<u64> {
+        let lines = self.metadata().await?;
+        let term = lines.iter().find_map(|line| line.strip_prefix("tenureterm="));
+        Ok(term.context("no term on record")?.parse()?)
     }
 
     /// Puts other metadata on the blob, which must not be leased.

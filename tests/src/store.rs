@@ -18,7 +18,7 @@ pub enum Store {
     /// The embedded one, in this process.
     Embedded(tenure_store::Store),
     /// Azurite, a process of its own.
-    Azurite(Azurite),
+    Azurite(Arc<Azurite>),
     /// A real storage account.
     Account(String),
 }
@@ -43,12 +43,21 @@ impl Store {
         Ok(Self::Embedded(tenure_store::Store::start(any, service).await?))
     }
 
-    /// Azurite.
+    /// An Azurite that nobody else uses.
     ///
     /// # Errors
     /// It cannot be installed or started.
     pub async fn azurite() -> Result<Self> {
-        Ok(Self::Azurite(Azurite::start(0, None).await?))
+        Ok(Self::Azurite(Azurite::start(0, None).await?.into()))
+    }
+
+    /// An Azurite that other tests use too, over TLS if so wanted: it cannot be stopped, and containers must
+    /// have names of their own.
+    ///
+    /// # Errors
+    /// It cannot be installed or started.
+    pub async fn shared_azurite(tls: bool) -> Result<Self> {
+        Ok(Self::Azurite(Azurite::shared(tls).await?))
     }
 
     /// Azurite over TLS, which takes tokens too.
@@ -57,7 +66,7 @@ impl Store {
     /// It cannot be installed or started.
     pub async fn azurite_tls() -> Result<Self> {
         let certificates = Arc::new(Certificates::mint()?);
-        Ok(Self::Azurite(Azurite::start(0, Some(certificates)).await?))
+        Ok(Self::Azurite(Azurite::start(0, Some(certificates)).await?.into()))
     }
 
     /// The account that [`ACCOUNT_VARIABLE`] names.
@@ -91,7 +100,7 @@ impl Store {
     /// Takes it down; connections to it are refused from then on.
     ///
     /// # Errors
-    /// It is a real account, or does not end.
+    /// It is a real account, or others use it too.
     pub async fn stop(self) -> Result<Stopped> {
         match self {
             Self::Embedded(store) => {
@@ -100,7 +109,7 @@ impl Store {
             }
             Self::Azurite(azurite) => {
                 let (port, certificates) = (azurite.port(), azurite.certificates().cloned());
-                azurite.kill().await?;
+                drop(Arc::into_inner(azurite).context("others use this Azurite too")?);
                 Ok(Stopped::Azurite(port, certificates))
             }
             Self::Account(_) => bail!("a real account cannot be stopped"),
@@ -119,7 +128,7 @@ impl Stopped {
                 Store::Embedded(tenure_store::Store::start(address, *service).await?)
             }
             Self::Azurite(port, certificates) => {
-                Store::Azurite(Azurite::start(port, certificates).await?)
+                Store::Azurite(Azurite::start(port, certificates).await?.into())
             }
         })
     }

@@ -126,8 +126,8 @@ impl Scene {
             }
             Fault::Deletion => {
                 let outsider = self.group.outsider();
-                outsider.break_lease().await?;
-                outsider.delete_blob().await?;
+                let lease = outsider.seize().await?;
+                outsider.delete_blob(&lease).await?;
             }
         }
         Ok((fault, self.elected().await? - began))

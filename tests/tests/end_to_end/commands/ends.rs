@@ -1,0 +1,121 @@
+//! A command's time runs out while its runner leads on.
+
+use std::time::Duration;
+
+use super::stage::{BEATER, KIN, SOON, Stage, turn_ended};
+
+const LIMITED: [&str; 4] = ["--turn-timeout", "4s", "--stop-time", "2s"];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn who_listens_ends_at_the_stop_time() {
+    let stage = Stage::new().await;
+    let script = "trap 'echo told; exit 0' TERM; while :; do sleep 0.05; done";
+    let candidate = stage.start("ada", &LIMITED, &["sh", "-c", script]);
+    let ended = turn_ended(&candidate, 0).await;
+    // Whatever its exit code: it was not done.
+    assert_eq!(ended.event["outcome"], "timed-out", "{}", candidate.transcript());
+    assert!(ended.event["elapsed_ms"].as_u64().unwrap() >= 1_900, "{}", ended.event);
+    // Its shell has something to say about it too.
+    let told = |line: &tenure_tests::Line| line.event["line"] == "told";
+    candidate.line("word of its own", 0, SOON, told).await;
+    let stood_down = candidate.event("stood-down", SOON).await;
+    assert_eq!(stood_down.event["reason"], "work-failed");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn who_listens_has_time_to_clean_up_when_its_candidate_leaves() {
+    let stage = Stage::new().await;
+    let script = "trap 'sleep 1; echo clean; exit 0' TERM; echo up; while :; do sleep 0.05; done";
+    let mut candidate = stage.start("ada", &[], &["sh", "-c", script]);
+    candidate.event("handler", SOON).await;
+    assert!(candidate.terminate(SOON).await.unwrap().success(), "{}", candidate.transcript());
+    assert_eq!(turn_ended(&candidate, 0).await.event["outcome"], "cut-off");
+    let clean = |line: &tenure_tests::Line| line.event["line"] == "clean";
+    assert!(candidate.lines().iter().any(clean), "{}", candidate.transcript());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn who_does_not_listen_is_killed_with_all_its_kin_before_its_time_is_over() {
+    let stage = Stage::new().await;
+    let candidate = stage.start("ada", &LIMITED, &[BEATER, KIN]);
+    let started = candidate.event("turn-started", SOON).await;
+    stage.family_beats(started.term()).await;
+    let ended = turn_ended(&candidate, 0).await;
+    assert_eq!(ended.event["outcome"], "timed-out", "{}", candidate.transcript());
+    stage.ended_in_time(&candidate, started.term());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn what_a_command_leaves_behind_is_killed_when_it_ends() {
+    let stage = Stage::new().await;
+    let mut candidate = stage.start("ada", &[], &[BEATER, KIN, "leave"]);
+    let started = candidate.event("turn-started", SOON).await;
+    stage.family_beats(started.term()).await;
+    let ended = turn_ended(&candidate, 0).await;
+    assert_eq!(ended.event["outcome"], "succeeded", "{}", candidate.transcript());
+    let seen = candidate.lines().len();
+    turn_ended(&candidate, seen).await;
+    assert!(candidate.terminate(SOON).await.unwrap().success(), "{}", candidate.transcript());
+    // The beats of a slot end before those of the next one begin.
+    let slots: Vec<_> = stage.sink.beats().iter().map(|beat| beat.slot).collect();
+    assert!(slots.is_sorted() && slots.first() < slots.last(), "{slots:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_command_that_runs_long_lives_on_renewals() {
+    let stage = Stage::new().await;
+    let mut candidate = stage.start("ada", &[], &[BEATER, KIN]);
+    let started = candidate.event("turn-started", SOON).await;
+    // Longer than one validity.
+    let at = started.at + Duration::from_secs(14);
+    let late = stage.sink.beat_where(|beat| beat.at >= at && beat.beat == 0);
+    tokio::time::timeout(SOON, late).await.unwrap();
+    assert_eq!(candidate.count("turn-ended"), 0, "{}", candidate.transcript());
+    let seen = candidate.lines().len();
+    assert!(candidate.terminate(SOON).await.unwrap().success(), "{}", candidate.transcript());
+    assert_eq!(turn_ended(&candidate, seen).await.event["outcome"], "cut-off");
+}
+
+#[cfg(target_os = "linux")]
+mod unwatched {
+    use super::*;
+    use crate::commands::processes::{is_alive, watchdog};
+    use rustix::process::{Pid, Signal, kill_process};
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn a_command_does_not_outlive_its_watchdog() {
+        let stage = Stage::new().await;
+        let candidate = stage.start("ada", &[], &[BEATER, "kin"]);
+        let term = candidate.event("turn-started", SOON).await.term();
+        let mut family = Vec::new();
+        for whose in [0, 1] {
+            let pid = stage.beat_of(term, whose).await.pid;
+            family.push(Pid::from_raw(pid.try_into().unwrap()).unwrap());
+        }
+        assert!(family.iter().all(|pid| is_alive(*pid)), "the command and its child run");
+        kill_process(watchdog(&candidate), Signal::KILL).unwrap();
+        let ended = turn_ended(&candidate, 0).await;
+        assert_eq!(ended.event["outcome"], "trapped", "{}", candidate.transcript());
+        let detail = ended.event["detail"].as_str().unwrap();
+        assert!(detail.contains("killed the process that watches over the command"), "{detail}");
+        assert!(!family.iter().any(|pid| is_alive(*pid)), "all are dead before the turn is over");
+        stage.ended_in_time(&candidate, term);
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn a_watchdog_that_stands_still_does_not_keep_a_command_alive() {
+        let stage = Stage::new().await;
+        let candidate = stage.start("ada", &LIMITED, &[BEATER, "kin"]);
+        let started = candidate.event("turn-started", SOON).await;
+        stage.beat_of(started.term(), 1).await;
+        let watchdog = watchdog(&candidate);
+        kill_process(watchdog, Signal::STOP).unwrap();
+        // Dead, but not seen to be: nothing is released.
+        let problem = candidate.event("problem", SOON).await;
+        assert_eq!(problem.event["class"], "work", "{}", problem.event);
+        assert_eq!(candidate.count("turn-ended"), 0, "{}", candidate.transcript());
+        stage.ended_in_time(&candidate, started.term());
+        kill_process(watchdog, Signal::CONT).unwrap();
+        assert_eq!(turn_ended(&candidate, 0).await.event["outcome"], "timed-out");
+    }
+}

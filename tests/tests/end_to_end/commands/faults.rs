@@ -1,0 +1,113 @@
+//! Leaders whose commands do not want to end are told to leave, killed, frozen and cut off.
+//!
+//! `TENURE_TEST_COMMAND_ROUNDS` says how many rounds each fault has; two by itself, one with a
+//! command for each slot and one with a command that lasts as long as the leadership.
+
+use std::time::Instant;
+
+use rustix::process::Signal;
+use tenure_tests::Mode;
+
+use super::round::{Round, rounds};
+use super::stage::{SOON, turn_ended};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn work_is_dead_before_a_leader_that_leaves_releases() {
+    rounds(async |mut round: Round| {
+        assert!(round.old.terminate(SOON).await.unwrap().success(), "{round}");
+        let ended = turn_ended(&round.old, 0).await;
+        assert_eq!(ended.event["outcome"], "cut-off", "{round}");
+        let stood_down = round.old.event("stood-down", SOON).await;
+        assert_eq!(stood_down.event["reason"], "left", "{round}");
+        assert!(round.releases() > 0, "it has released: {round}");
+        round.is_succeeded().await;
+        round.ended_in_time();
+        let after = round.last_beat_after(ended.at);
+        round.tell(&format!("the last beat came {after} ms after the turn was over"));
+        round
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn work_dies_with_a_leader_that_is_killed() {
+    rounds(async |mut round: Round| {
+        let killed = Instant::now();
+        round.old.kill().await.unwrap();
+        round.is_succeeded().await;
+        round.ended_in_time();
+        let after = round.last_beat_after(killed);
+        round.tell(&format!("the last beat came {after} ms after the kill"));
+        round
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn work_is_dead_before_the_validity_of_a_leader_that_is_frozen_ends() {
+    rounds(async |mut round: Round| {
+        round.old.signal(Signal::STOP).unwrap();
+        round.is_succeeded().await;
+        round.ended_in_time();
+        wakes_and_leaves(&mut round).await;
+        round
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn work_is_dead_before_the_validity_of_a_leader_that_is_cut_off_ends() {
+    rounds(async |mut round: Round| {
+        round.proxy.set(Mode::Drop);
+        let ended = turn_ended(&round.old, 0).await;
+        assert_eq!(ended.event["outcome"], "cut-off", "{round}");
+        assert_eq!(round.alive(), [], "{round}");
+        round.is_succeeded().await;
+        round.ended_in_time();
+        // Sent, although it does not arrive.
+        assert!(round.releases() > 0, "{round}");
+        round.proxy.set(Mode::Pass);
+        assert!(round.old.terminate(SOON).await.unwrap().success(), "{round}");
+        round
+    })
+    .await;
+}
+
+/// All of a machine stands still and goes on later, the work first.
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn work_that_was_frozen_with_its_leader_dies_when_it_wakes() {
+    use crate::commands::processes::{dead, watchdog};
+    use rustix::process::kill_process;
+    rounds(async |mut round: Round| {
+        let (runner, watchdog) = (round.old.id().unwrap(), watchdog(&round.old));
+        let all = [round.family(), &[watchdog, runner]].concat();
+        for pid in all.iter().rev() {
+            kill_process(*pid, Signal::STOP).unwrap();
+        }
+        round.is_followed_by_a_later_term().await;
+        assert_eq!(round.alive(), round.family(), "{round}");
+        assert_eq!(round.stage.sink.overlap().1, 0, "{round}");
+        let woke = Instant::now();
+        for pid in &all {
+            kill_process(*pid, Signal::CONT).unwrap();
+        }
+        for pid in round.family() {
+            dead(*pid).await;
+        }
+        let after = woke.elapsed();
+        let (_, stale) = round.stage.sink.overlap();
+        round.tell(&format!("dead {} ms after it woke, {stale} stale beats", after.as_millis()));
+        wakes_and_leaves(&mut round).await;
+        round
+    })
+    .await;
+}
+
+/// A leader that was frozen goes on, and finds its time over.
+async fn wakes_and_leaves(round: &mut Round) {
+    round.old.signal(Signal::CONT).unwrap();
+    let ended = turn_ended(&round.old, 0).await;
+    assert_eq!(ended.event["outcome"], "cut-off", "{round}");
+    assert!(round.old.terminate(SOON).await.unwrap().success(), "{round}");
+}

@@ -1,0 +1,134 @@
+//! What a command sees, and what is told of it.
+
+use std::collections::BTreeSet;
+
+use chrono::DateTime;
+use tenure_tests::Candidate;
+
+use super::stage::{SOON, Stage, turn_ended};
+
+/// What a command wrote, with the stream.
+fn written(candidate: &Candidate) -> Vec<(String, String)> {
+    let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
+    let lines = candidate.lines().into_iter().filter(|line| line.name() == "handler");
+    lines.map(|line| (text(&line.event["stream"]), text(&line.event["line"]))).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_command_runs_once_per_slot_and_sees_its_turn_but_no_secret() {
+    let stage = Stage::new().await;
+    let more = ["--env", "GREETING=good morning"];
+    let mut command = stage.group.command("ada", &more, &["env"]);
+    command
+        .env("IDENTITY_HEADER", "c2VjcmV0LWhlYWRlcg")
+        .env("MSI_SECRET", "c2VjcmV0LWhlYWRlcg")
+        .env("TENURE_SECOND_KEY", "c2VjcmV0LWhlYWRlcg==")
+        .env("COLOUR", "blue");
+    let mut candidate = Candidate::spawn("ada", command).unwrap();
+    let started = candidate.event("turn-started", SOON).await;
+    let ended = turn_ended(&candidate, 0).await;
+    assert_eq!(ended.event["outcome"], "succeeded", "{}", candidate.transcript());
+    let seen = written(&candidate);
+    let of = |name: &str| {
+        let value = |(_, line): &(String, String)| {
+            Some(line.strip_prefix(name)?.strip_prefix('=')?.to_owned())
+        };
+        seen.iter().find_map(value).unwrap_or_else(|| panic!("no {name}: {seen:?}"))
+    };
+    assert_eq!(of("TENURE_ELECTION"), stage.group.election);
+    let slot = started.event["slot"].as_str().unwrap();
+    let key = format!("devstoreaccount1/{}/{slot}", stage.group.election);
+    assert_eq!(of("TENURE_IDEMPOTENCY_KEY"), key);
+    assert_eq!(of("TENURE_TERM"), started.term().to_string());
+    assert_eq!(of("TENURE_SLOT"), started.event["slot"]);
+    assert_eq!(of("TENURE_ATTEMPT"), "1");
+    assert_eq!(of("GREETING"), "good morning");
+    assert_eq!(of("COLOUR"), "blue");
+    let deadline = DateTime::parse_from_rfc3339(&of("TENURE_DEADLINE")).unwrap();
+    let began = DateTime::parse_from_rfc3339(started.event["timestamp"].as_str().unwrap()).unwrap();
+    let left = (deadline - began).num_milliseconds();
+    assert!((1..=11_500).contains(&left), "{left} ms of 12 s less what is for killing");
+
+    let status = candidate.terminate(SOON).await.unwrap();
+    assert!(status.success(), "{}", candidate.transcript());
+    let all = candidate.transcript();
+    for secret in ["AZURE_", "c2VjcmV0LWhlYWRlcg", "TENURE_VALUE"] {
+        assert!(!all.contains(secret), "{secret}: {all}");
+    }
+    assert!(!stage.group.access.is_told_by(&all), "{all}");
+    let slots = candidate.lines().into_iter().filter(|line| line.name() == "turn-started");
+    let slots: Vec<_> = slots.map(|line| line.event["slot"].to_string()).collect();
+    assert_eq!(slots.iter().collect::<BTreeSet<_>>().len(), slots.len(), "{slots:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn the_turn_of_a_value_knows_it() {
+    let mut stage = Stage::new().await;
+    stage.group.timer = ["--on-start", "release 3"];
+    let candidate = stage.start("ada", &[], &["sh", "-c", "echo \"for $TENURE_VALUE\""]);
+    turn_ended(&candidate, 0).await;
+    assert_eq!(written(&candidate), [("stdout".to_owned(), "for release 3".to_owned())]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_turn_ends_as_its_command_does() {
+    let stage = Stage::new().await;
+    let folder = tempfile::tempdir().unwrap();
+    let garbled = folder.path().join("garbled");
+    std::fs::write(&garbled, "\x7fELF").unwrap();
+    let may_run = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&garbled, may_run).unwrap();
+    let garbled = garbled.to_str().unwrap();
+    let shell = |script: &'static str| vec!["sh", "-c", script];
+    let cases = [
+        (shell("echo out; echo err >&2; exit 3"), "failed", "exit code 3: err"),
+        (shell("exit 130"), "failed", "exit code 130"),
+        (shell("kill -9 $$"), "failed", "killed by SIGKILL"),
+        (shell("kill -TERM $$"), "failed", "killed by SIGTERM"),
+        // The group is not the runner's, nor the watchdog's.
+        (shell("kill -9 0"), "failed", "killed by SIGKILL"),
+        (vec![garbled], "trapped", "the command could not be started: "),
+    ];
+    let candidates: Vec<_> = cases
+        .iter()
+        .enumerate()
+        .map(|(i, (work, ..))| {
+            let mut group = stage.group.clone();
+            group.election = format!("{}-{i}", group.election);
+            Candidate::spawn("ada", group.command("ada", &[], work)).unwrap()
+        })
+        .collect();
+    for (candidate, (_, outcome, detail)) in candidates.iter().zip(cases) {
+        let ended = turn_ended(candidate, 0).await;
+        assert_eq!(ended.event["outcome"], outcome, "{}", candidate.transcript());
+        let told = ended.event["detail"].as_str().unwrap();
+        assert!(told.starts_with(detail), "{told}");
+    }
+    let mut first = written(&candidates[0]);
+    first.truncate(2);
+    first.sort();
+    let line = |stream: &str, line: &str| (stream.to_owned(), line.to_owned());
+    assert_eq!(first, [line("stderr", "err"), line("stdout", "out")]);
+}
+
+/// Who starts a candidate may have files open that are nobody else's business.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_command_is_given_no_descriptor_that_is_not_its_own() {
+    let stage = Stage::new().await;
+    let look = "if { true <&7; } 2>/dev/null; then echo open; else echo closed; fi";
+    let inner = stage.group.command("ada", &[], &["sh", "-c", look]);
+    let inner = inner.as_std();
+    let mut command = tokio::process::Command::new("sh");
+    command.args(["-c", "exec 7</dev/null; exec \"$@\"", "sh"]).arg(inner.get_program());
+    command.args(inner.get_args());
+    for (name, value) in inner.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    let candidate = Candidate::spawn("ada", command).unwrap();
+    let ended = turn_ended(&candidate, 0).await;
+    assert_eq!(ended.event["outcome"], "succeeded", "{}", candidate.transcript());
+    assert_eq!(written(&candidate)[0].1, "closed", "{}", candidate.transcript());
+}

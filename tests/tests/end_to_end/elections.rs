@@ -1,0 +1,94 @@
+//! The whole thing, end to end: real `tenure run` processes that contend on a store, a
+//! handler that beats at a sink every 20 ms, and everything that goes wrong.
+//!
+//! Every scenario runs against the embedded store and against Azurite, there over plain HTTP and
+//! over TLS, with the account's key, an account SAS and a service SAS, and over TLS with a token
+//! too. Those that do not stop the store run against a real account as well, when
+//! `TENURE_TEST_CONNECTION_STRING` names one:
+//!
+//! ```text
+//! TENURE_TEST_CONNECTION_STRING='…' cargo test -p tenure-tests --test end_to_end account -- --ignored
+//! ```
+
+use tenure_tests::Credential::{AccountSas, Bearer, ServiceSas, SharedKey};
+use tenure_tests::Store;
+
+/// One test for each scenario, on the store that `$store` starts, for candidates with `$credential`.
+macro_rules! suite {
+    ($store:expr, $credential:expr, [$($attribute:meta)?],) => {};
+    ($store:expr, $credential:expr, [$($attribute:meta)?], $scenario:ident $($others:ident)*) => {
+        #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+        $(#[$attribute])?
+        async fn $scenario() {
+            let stage = ($store.unwrap(), $credential);
+            crate::scenarios::$scenario(stage).await.unwrap();
+        }
+        suite! { $store, $credential, [$($attribute)?], $($others)* }
+    };
+}
+
+macro_rules! everywhere {
+    ($store:expr, $credential:expr, $($attribute:meta)?) => {
+        suite! { $store, $credential, [$($attribute)?],
+            one_leads_and_the_others_follow
+            a_killed_leader_is_succeeded
+            a_stopped_leader_hands_over
+            a_broken_lease_is_noticed
+            terms_rise_although_the_blob_was_deleted
+            terms_rise_although_the_record_was_wiped
+            terms_rise_although_the_container_was_deleted
+            a_wrong_credential_is_a_problem_and_harms_nobody
+            a_blob_of_somebody_else_is_left_alone
+            renewals_outlive_idle_connections
+            candidates_with_different_leases_share_an_election
+        }
+    };
+}
+
+macro_rules! where_the_store_can_be_stopped {
+    ($store:expr, $credential:expr) => {
+        suite! { $store, $credential, [],
+            a_store_that_restarts_costs_only_the_outage
+            a_store_that_is_away_at_the_start_is_waited_for
+        }
+    };
+}
+
+/// All of them, on a store that other tests use too, and on one that can be stopped.
+macro_rules! on {
+    ($name:ident, $store:expr, $own_store:expr, $credential:expr) => {
+        mod $name {
+            use super::*;
+            everywhere!($store.await, $credential,);
+            where_the_store_can_be_stopped!($own_store.await, $credential);
+        }
+    };
+}
+
+/// What takes a minute, which no credential changes.
+macro_rules! for_a_minute {
+    ($name:ident, $store:expr) => {
+        mod $name {
+            use super::*;
+            suite! { $store.await, SharedKey, [],
+                candidates_with_different_schedules_are_both_told
+            }
+        }
+    };
+}
+
+for_a_minute!(embedded_minute, Store::embedded());
+for_a_minute!(azurite_minute, Store::shared_azurite(false));
+on!(embedded, Store::embedded(), Store::embedded(), SharedKey);
+on!(azurite, Store::shared_azurite(false), Store::azurite(), SharedKey);
+on!(azurite_account_sas, Store::shared_azurite(false), Store::azurite(), AccountSas);
+on!(azurite_service_sas, Store::shared_azurite(false), Store::azurite(), ServiceSas);
+on!(azurite_tls, Store::shared_azurite(true), Store::azurite_tls(), SharedKey);
+on!(azurite_tls_account_sas, Store::shared_azurite(true), Store::azurite_tls(), AccountSas);
+on!(azurite_tls_service_sas, Store::shared_azurite(true), Store::azurite_tls(), ServiceSas);
+on!(azurite_tls_bearer, Store::shared_azurite(true), Store::azurite_tls(), Bearer);
+
+mod account {
+    use super::*;
+    everywhere!(Store::account(), SharedKey, ignore = "needs TENURE_TEST_CONNECTION_STRING");
+}

@@ -1,0 +1,92 @@
+//! Credentials of every kind on a host that is not ours: jco, against an Azurite over TLS. Whom to
+//! trust is the host's business there (`NODE_EXTRA_CA_CERTS`).
+
+use std::time::Duration;
+
+use serde_json::Value;
+use tenure_tests::identity::{Endpoint, Expected, Proof};
+use tenure_tests::{Access, Credential, Outsider, Reports, Store, examples, foreign};
+use tokio::process::Command;
+use tokio::task::spawn_blocking;
+
+const SOON: Duration = Duration::from_secs(60);
+const CONTAINER: &str = "tenure-test";
+
+/// One turn of `tenure.wasm` on `jco run`, which must lead and succeed.
+async fn one_turn(kind: &str, store: &Store, reports: &Reports, access: &Access) {
+    let component = examples::components().unwrap().join("tenure.wasm");
+    let made = spawn_blocking(move || foreign::jco("run", &component)).await;
+    let mut jco: Command = made.unwrap().unwrap();
+    jco.env("TENURE_ELECTION", format!("{CONTAINER}/{kind}"))
+        .env("TENURE_EVERY", "1h")
+        .env("TENURE_ON_START", "test")
+        .env("TENURE_HANDLER_URL", reports.url())
+        .env("NODE_EXTRA_CA_CERTS", store.ca_file().unwrap());
+    access.set(&mut jco);
+    let output = tokio::time::timeout(SOON, jco.output()).await.unwrap().unwrap();
+    let [out, err] =
+        [&output.stdout, &output.stderr].map(|b| String::from_utf8_lossy(b).into_owned());
+    assert!(output.status.success(), "{kind}: {out}{err}");
+    let told: Value = serde_json::from_str(out.lines().last().unwrap_or_default()).unwrap();
+    assert_eq!(told["outcome"], "succeeded", "{kind}: {out}{err}");
+    assert!(!access.is_told_by(&format!("{out}{err}")), "{kind}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_credential_leads_on_jco() {
+    let (store, reports) = (Store::azurite_tls().await.unwrap(), Reports::start().await.unwrap());
+    let known = store.connection_string();
+    let outsider = Outsider::new(&known, &format!("{CONTAINER}/any"));
+    let outsider = outsider.trusting(&store.ca_file().unwrap());
+    outsider.create_container().await.unwrap();
+    for (kind, credential) in [
+        ("key", Credential::SharedKey),
+        ("account-sas", Credential::AccountSas),
+        ("service-sas", Credential::ServiceSas),
+        ("bearer", Credential::Bearer),
+    ] {
+        one_turn(kind, &store, &reports, &credential.access(&known, CONTAINER)).await;
+    }
+
+    let endpoint = known.split("BlobEndpoint=").nth(1).unwrap().trim_end_matches(';').to_owned();
+    let account = [
+        ("AZURE_STORAGE_ACCOUNT", "devstoreaccount1".to_owned()),
+        ("AZURE_STORAGE_SERVICE_ENDPOINT", endpoint),
+    ];
+    let with = |variables: &[(&'static str, &str)]| {
+        let own = variables.iter().map(|(name, value)| (*name, (*value).to_owned()));
+        Access::of(account.iter().cloned().chain(own).collect())
+    };
+    let app = Expected::AppService {
+        path: "/msi/token".into(),
+        header: "1eaked-header".into(),
+        client_id: None,
+    };
+    let app = Endpoint::start(app).await.unwrap();
+    let url = app.url();
+    let access = with(&[("IDENTITY_ENDPOINT", &url), ("IDENTITY_HEADER", "1eaked-header")]);
+    one_turn("identity-endpoint", &store, &reports, &access).await;
+
+    let Store::Azurite(azurite) = &store else { panic!("Azurite") };
+    let secret = "Q8~leaked+secret&";
+    let entra = Expected::Entra {
+        tenant: "a-tenant".into(),
+        client_id: "a-client".into(),
+        proof: Proof::Secret(secret.into()),
+    };
+    let entra = Endpoint::start_tls(entra, azurite.certificates().unwrap()).await.unwrap();
+    let origin = entra.origin();
+    let access = with(&[
+        ("AZURE_AUTHORITY_HOST", &origin),
+        ("AZURE_TENANT_ID", "a-tenant"),
+        ("AZURE_CLIENT_ID", "a-client"),
+        ("AZURE_CLIENT_SECRET", secret),
+    ]);
+    one_turn("client-secret", &store, &reports, &access).await;
+
+    for endpoint in [app, entra] {
+        assert_eq!(endpoint.complaints(), [""; 0]);
+        assert_eq!(endpoint.requests().len(), 1, "one token for a whole turn");
+    }
+    assert_eq!(reports.slots().len(), 6, "{:?}", reports.slots());
+}

@@ -1,0 +1,218 @@
+//! Candidates that ask for their tokens themselves, against identity endpoints that are played and an
+//! Azurite that takes tokens.
+
+use crate::PROGRAM;
+use std::path::Path;
+use std::time::Duration;
+
+use tempfile::TempDir;
+use tenure_tests::identity::{Endpoint, Expected, Proof, Reply, Spelling};
+use tenure_tests::{Access, BEAT_HANDLER, Candidate, Group, Sink, Store};
+
+const SOON: Duration = Duration::from_secs(60);
+const HEADER: &str = "853b9a84-1eakedheader";
+const SECRET: &str = "Q8~leaked-client-secret";
+const TENANT: &str = "ab1f708d-50f6-404c-a006-d71b2ac7a606";
+const CLIENT: &str = "f997392c-e15a-4ad8-af9e-cd6966caba7f";
+
+/// A store that takes tokens, and what all candidates on it have in common.
+struct Scene {
+    store: Store,
+    sink: Sink,
+    folder: TempDir,
+}
+
+impl Scene {
+    async fn new() -> Self {
+        let store = Store::azurite_tls().await.unwrap();
+        let sink = Sink::start().await.unwrap();
+        let scene = Self { store, sink, folder: TempDir::new().unwrap() };
+        scene.group().warm_up().await.unwrap();
+        scene
+    }
+
+    fn group(&self) -> Group {
+        Group::new(PROGRAM, &self.store, &self.sink)
+    }
+
+    /// An endpoint of that kind, and the variables by which a candidate finds it.
+    async fn endpoint(&self, kind: &Kind) -> (Endpoint, Vec<(&'static str, String)>) {
+        let certificates = match &self.store {
+            Store::Azurite(azurite) => azurite.certificates().unwrap(),
+            other => panic!("{other:?}"),
+        };
+        let expected = kind.expected("assertion-1");
+        let endpoint = match kind {
+            Kind::Secret | Kind::Workload => Endpoint::start_tls(expected, certificates).await,
+            _ => Endpoint::start(expected).await,
+        };
+        let endpoint = endpoint.unwrap();
+        let application = || {
+            vec![
+                ("AZURE_AUTHORITY_HOST", endpoint.origin()),
+                ("AZURE_TENANT_ID", TENANT.to_owned()),
+                ("AZURE_CLIENT_ID", CLIENT.to_owned()),
+            ]
+        };
+        let mut variables = match kind {
+            Kind::Imds | Kind::ImdsOfSeveral => {
+                vec![("AZURE_POD_IDENTITY_AUTHORITY_HOST", endpoint.origin())]
+            }
+            Kind::App => {
+                vec![("IDENTITY_ENDPOINT", endpoint.url()), ("IDENTITY_HEADER", HEADER.to_owned())]
+            }
+            Kind::Secret => application(),
+            Kind::Workload => application(),
+        };
+        match kind {
+            Kind::ImdsOfSeveral => variables.push(("AZURE_CLIENT_ID", CLIENT.to_owned())),
+            Kind::Secret => variables.push(("AZURE_CLIENT_SECRET", SECRET.to_owned())),
+            Kind::Workload => {
+                let file = self.folder.path().join("assertion");
+                std::fs::write(&file, "assertion-1\n").unwrap();
+                let file = file.to_string_lossy().into_owned();
+                variables.push(("AZURE_FEDERATED_TOKEN_FILE", file));
+            }
+            _ => {}
+        }
+        (endpoint, variables)
+    }
+
+    fn start(&self, group: &Group, mut variables: Vec<(&'static str, String)>) -> Candidate {
+        let store = self.store.connection_string();
+        let endpoint = store.split("BlobEndpoint=").nth(1).unwrap().trim_end_matches(';');
+        variables.push(("AZURE_STORAGE_ACCOUNT", "devstoreaccount1".to_owned()));
+        variables.push(("AZURE_STORAGE_SERVICE_ENDPOINT", endpoint.to_owned()));
+        let access = Access::of(variables).trusting(self.store.ca_file());
+        group.start_with("ada", &access, Path::new(BEAT_HANDLER), &["--renew", "1s"]).unwrap()
+    }
+}
+
+#[derive(Debug)]
+enum Kind {
+    Imds,
+    ImdsOfSeveral,
+    App,
+    Secret,
+    Workload,
+}
+
+impl Kind {
+    fn expected(&self, assertion: &str) -> Expected {
+        let entra =
+            |proof| Expected::Entra { tenant: TENANT.into(), client_id: CLIENT.into(), proof };
+        match self {
+            Self::Imds => Expected::Imds { client_id: None },
+            Self::ImdsOfSeveral => Expected::Imds { client_id: Some(CLIENT.into()) },
+            Self::App => Expected::AppService {
+                path: "/msi/token".into(),
+                header: HEADER.into(),
+                client_id: None,
+            },
+            Self::Secret => entra(Proof::Secret(SECRET.into())),
+            Self::Workload => entra(Proof::Assertion(assertion.into())),
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_identity_leads_and_runs_its_turns() {
+    let scene = Scene::new().await;
+    let kinds = [Kind::Imds, Kind::ImdsOfSeveral, Kind::App, Kind::Secret, Kind::Workload];
+    let mut running = Vec::new();
+    for kind in kinds {
+        let (endpoint, variables) = scene.endpoint(&kind).await;
+        let candidate = scene.start(&scene.group(), variables);
+        running.push((kind, endpoint, candidate));
+    }
+    for (kind, endpoint, mut candidate) in running {
+        let note = candidate.event("note", SOON).await;
+        assert!(note.event["detail"].as_str().unwrap().starts_with("credential: "), "{note:?}");
+        let ended = candidate.event("turn-ended", SOON).await;
+        assert_eq!(ended.event["outcome"], "succeeded", "{kind:?}: {ended:?}");
+        assert_eq!(endpoint.complaints(), [""; 0], "{kind:?}");
+        assert_eq!(endpoint.requests().len(), 1, "{kind:?}: a token is asked for once");
+        candidate.terminate(SOON).await.unwrap();
+        let said = candidate.transcript() + &candidate.errors();
+        for secret in
+            endpoint.issued().iter().map(String::as_str).chain([HEADER, SECRET, "assertion-1"])
+        {
+            assert!(!said.contains(secret), "{kind:?}: {said}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_endpoint_that_fails_is_asked_until_it_has_a_token() {
+    let scene = Scene::new().await;
+    let (endpoint, variables) = scene.endpoint(&Kind::App).await;
+    let hour = Duration::from_secs(3600);
+    endpoint.script([
+        Reply::text(404, ""),
+        Reply::text(410, ""),
+        Reply::text(429, ""),
+        Reply::text(500, "<html>"),
+        Reply::text(200, "<html>"),
+        Reply::text(200, r#"{"access_token":"ey"}"#),
+        Reply::text(400, r#"{"statusCode":400,"message":"No identity."}"#),
+        Reply::token(hour).expires_in(Spelling::Text).after(Duration::from_secs(2)),
+    ]);
+    let candidate = scene.start(&scene.group(), variables);
+    candidate.event("elected", SOON).await;
+    let lines = candidate.lines();
+    let mut classes: Vec<&str> = lines
+        .iter()
+        .filter(|line| line.name() == "problem")
+        .map(|line| line.event["class"].as_str().unwrap())
+        .collect();
+    classes.sort_unstable();
+    classes.dedup();
+    assert_eq!(classes, ["nonsense", "refused", "unavailable"], "{}", candidate.transcript());
+    assert!(candidate.transcript().contains("No identity."));
+    assert_eq!(endpoint.requests().len(), 8);
+    assert_eq!(endpoint.complaints(), [""; 0]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_entra_says_is_told_in_its_words() {
+    let scene = Scene::new().await;
+    for (reply, words) in
+        [(Reply::invalid_client(), "AADSTS7000215"), (Reply::invalid_resource(), "AADSTS500011")]
+    {
+        let (endpoint, variables) = scene.endpoint(&Kind::Secret).await;
+        endpoint.otherwise(reply);
+        let candidate = scene.start(&scene.group(), variables);
+        let problem = candidate.event("problem", SOON).await;
+        assert_eq!(problem.event["class"], "refused", "{problem:?}");
+        assert!(problem.event["detail"].as_str().unwrap().contains(words), "{problem:?}");
+        assert_eq!(candidate.count("elected"), 0);
+    }
+}
+
+/// The token of a workload identity is good for seconds, and the file that proves it changes: the
+/// candidate leads on. `TENURE_TEST_ROTATIONS` says for how many tokens; for 10 by itself.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tokens_and_assertions_are_renewed_while_it_leads() {
+    let scene = Scene::new().await;
+    let (endpoint, variables) = scene.endpoint(&Kind::Workload).await;
+    let spellings = [Spelling::Number, Spelling::Text].into_iter().cycle();
+    let short = |spelling| Reply::token(Duration::from_secs(4)).expires_in(spelling);
+    let renewals = std::env::var("TENURE_TEST_ROTATIONS").map_or(10, |n| n.parse().unwrap());
+    endpoint.script(spellings.map(short).take(renewals + 10));
+    let mut candidate = scene.start(&scene.group(), variables);
+    candidate.event("elected", SOON).await;
+    let file = scene.folder.path().join("assertion");
+    for (count, assertion) in [(3, "assertion-2"), (5, "assertion-3"), (8, "assertion-4")] {
+        endpoint.wait_for(count).await;
+        // Half of a token's time passes before the next request.
+        let new = scene.folder.path().join("new");
+        std::fs::write(&new, assertion).unwrap();
+        std::fs::rename(&new, &file).unwrap();
+        endpoint.expect(Kind::Workload.expected(assertion));
+    }
+    endpoint.wait_for(renewals).await;
+    assert_eq!(endpoint.complaints(), [""; 0]);
+    assert_eq!(candidate.count("elected"), 1, "{}", candidate.transcript());
+    assert_eq!(candidate.count("stood-down"), 0, "{}", candidate.transcript());
+    candidate.terminate(SOON).await.unwrap();
+}

@@ -1,0 +1,133 @@
+//! The same handler in three languages, each built and started with the commands of its README.
+
+use crate::PROGRAM;
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use tenure_tests::candidate::Line;
+use tenure_tests::examples::{self, Language};
+use tenure_tests::{Candidate, Reports, Store, tools};
+use tokio::process::Command;
+use tokio::task::spawn_blocking;
+
+/// For what needs no work.
+const SOON: Duration = Duration::from_secs(120);
+
+/// For a handler that is started for the first time: megabytes are compiled before, by a program that is
+/// not optimised, beside whatever else runs. Nothing bounds that but a guess at what is a hang.
+const COMPILED: Duration = Duration::from_secs(1200);
+
+fn new_election() -> String {
+    format!("tenure-test-{}/leader", uuid::Uuid::new_v4().simple())
+}
+
+/// A candidate with this handler, which reports to `url`.
+fn start(store: &Store, reports: &Reports, handler: &Path, url: &str, election: &str) -> Candidate {
+    let mut command = Command::new(PROGRAM);
+    command
+        .args(["run", "--log", "json", "--every", "1s", "--election", election, "--handler"])
+        .arg(handler)
+        .args(["--env", &format!("REPORT_URL={url}"), "--allow-host", &reports.host()])
+        .env("AZURE_STORAGE_CONNECTION_STRING", store.connection_string());
+    Candidate::spawn("ada", command).unwrap()
+}
+
+async fn reports_its_turns(language: Language) {
+    let handler = spawn_blocking(move || language.handler()).await.unwrap().unwrap();
+    let store = Store::embedded().await.unwrap();
+    let reports = Reports::start().await.unwrap();
+    let election = new_election();
+    let mut ada = start(&store, &reports, &handler, &reports.url(), &election);
+    let term = ada.event("elected", COMPILED).await.term();
+    let all = reports.wait_for(2, SOON).await;
+    let ended = ada.event("turn-ended", SOON).await;
+    assert_eq!(ended.event["outcome"], "succeeded", "{}", ada.transcript());
+
+    let slot = all[0].json["slot"].as_str().expect("a slot").to_owned();
+    assert_eq!(all[0].stamp, Some(term.to_string()));
+    assert_eq!(all[0].election.as_deref(), Some(election.as_str()));
+    let expected = serde_json::json!({
+        "election": election, "term": term, "slot": slot, "attempt": 1, "past_due": false,
+    });
+    assert_eq!(all[0].json, expected);
+    assert_eq!(slot, ended.event["slot"].as_str().unwrap());
+    assert!(reports.slots().values().all(|count| *count == 1), "{:?}", reports.slots());
+    let printed = format!("slot {slot}, term {term}");
+    ada.line("line of the handler", 0, SOON, |line| line.event.to_string().contains(&printed))
+        .await;
+    assert!(ada.terminate(SOON).await.unwrap().success(), "{}", ada.transcript());
+
+    // What went wrong is told in the handler's own words.
+    let nowhere = format!("http://{}/nowhere", reports.host());
+    let ben = start(&store, &reports, &handler, &nowhere, &new_election());
+    let ended = ben.event("turn-ended", SOON).await;
+    assert_eq!(ended.event["outcome"], "failed", "{}", ben.transcript());
+    assert!(ended.event.to_string().contains("answered 404"), "{}", ended.event);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn rust() {
+    reports_its_turns(Language::Rust).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn javascript() {
+    reports_its_turns(Language::JavaScript).await;
+    // Now it is compiled.
+    a_newcomer_gets_a_turn("javascript", Language::JavaScript).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn python() {
+    reports_its_turns(Language::Python).await;
+    a_newcomer_gets_a_turn("python", Language::Python).await;
+}
+
+/// From an empty folder to a turn by the commands of the README: the first ones made the folder and
+/// the handler, the last two run a store, on a port that the kernel picks, and a candidate.
+async fn a_newcomer_gets_a_turn(language: &'static str, built: Language) {
+    let handler = spawn_blocking(move || built.handler()).await.unwrap().unwrap();
+    let commands = examples::commands(language).unwrap();
+    assert!(commands.len() <= 5, "{commands:#?}");
+    let [.., serve, lead] = commands.as_slice() else { panic!("{commands:#?}") };
+    let path = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink(PROGRAM, path.path().join("tenure")).unwrap();
+    let start = |command: &str, connection_string: &str| {
+        let path = format!("{}:{}", path.path().display(), std::env::var("PATH").unwrap());
+        // Replaced by the program itself, so that its end is the end of the process.
+        let mut shell = Command::new("sh");
+        shell.arg("-ec").arg(format!("exec {command}")).current_dir(handler.parent().unwrap());
+        shell.env("PATH", path).env("AZURE_STORAGE_CONNECTION_STRING", connection_string);
+        Candidate::spawn("newcomer", shell).unwrap()
+    };
+
+    let serve = serve.strip_suffix(" &").expect("in the background");
+    let store = start(&serve.replace(":10000", ":0"), "");
+    let variable = "AZURE_STORAGE_CONNECTION_STRING='";
+    let said = |line: &Line| line.event.as_str().is_some_and(|line| line.starts_with(variable));
+    let line = store.line("connection string", 0, SOON, said).await;
+    let there = line.event.as_str().unwrap()[variable.len()..].trim_end_matches('\'').to_owned();
+
+    let emulator = "AZURE_STORAGE_CONNECTION_STRING=UseDevelopmentStorage=true ";
+    let lead = lead.strip_prefix(emulator).expect("the store of the command before");
+    let newcomer = start(lead, &there);
+    let handled = |line: &Line| line.event.to_string().contains("handler     slot ");
+    newcomer.line("line of the handler", 0, SOON, handled).await;
+    let succeeded = |line: &Line| line.event.to_string().contains(" succeeded after ");
+    newcomer.line("turn", 0, SOON, succeeded).await;
+}
+
+#[test]
+fn the_examples_have_the_contract_as_it_is() {
+    let repository = tools::repository();
+    for file in ["types.wit", "election.wit"] {
+        let original = repository.join("wit").join(file);
+        for language in ["javascript", "python"] {
+            let folder = repository.join("examples").join(language);
+            let copy = folder.join("wit/deps/tenure-election").join(file);
+            let same = fs::read(&copy).unwrap() == fs::read(&original).unwrap();
+            assert!(same, "copy {} to {}", original.display(), copy.display());
+        }
+    }
+}

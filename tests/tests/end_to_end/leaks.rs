@@ -1,0 +1,280 @@
+//! No secret is ever shown: every subcommand and every way to fail, with secrets that are recognised.
+
+use crate::PROGRAM;
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use tenure_store::{Account, KeyName};
+use tenure_tests::identity::{Endpoint, Expected, Reply};
+use tenure_tests::{BEAT_HANDLER, Group, Sink, Store};
+
+const SOON: Duration = Duration::from_secs(60);
+
+/// A key as the portal shows it; parts of it are looked for too.
+const KEY: &str = "TGVha2VkS2V5MUxlYWtlZEtleTJMZWFrZWRLZXkzTGVha2VkS2V5NExlYWtlZEtleTVMZWFrZWRLZXk2TGVha2VkS2V5Nw==";
+const SIGNATURE: &str = "TGVha2VkU2lnbmF0dXJl1TGVha2Vk2U2lnbmF0dXJl";
+const TOKEN: &str = "eyJ0eXAiOiJKV1QifQ.TGVha2VkVG9rZW4.TGVha2VkVG9rZW4";
+const CLIENT_SECRET: &str = "LeK8Q~LeakedClientSecret0123456789abcdef";
+const HEADER: &str = "1EAKEDHEADER4000A000000000000000";
+const TICK: &str = "LeakedTickToken0123456789LeakedTickToken";
+
+/// What must not be seen: enough of each to know it again.
+const TRACES: [&str; 7] = [
+    KEY_PART,
+    "TGVha2VkU2ln",
+    "TGVha2VkVG9r",
+    "LeakedClient",
+    "1EAKEDHEADER",
+    "LeakedTick",
+    "LeakedKey",
+];
+const KEY_PART: &str = "TGVha2VkS2V5";
+
+fn sas() -> String {
+    format!("sp=rcw&se=2099-01-01T00%3A00%3A00Z&spr=https,http&sv=2022-11-02&sr=c&sig={SIGNATURE}")
+}
+
+/// The secrets by the variables that they belong to.
+fn secrets(origin: &str) -> Vec<(&'static str, String)> {
+    vec![
+        (
+            "AZURE_STORAGE_CONNECTION_STRING",
+            format!(
+                "AccountName=devstoreaccount1;AccountKey={KEY};BlobEndpoint={origin}/devstoreaccount1"
+            ),
+        ),
+        ("AZURE_STORAGE_KEY", KEY.into()),
+        ("TENURE_SECOND_KEY", KEY.into()),
+        ("AZURE_STORAGE_SAS_TOKEN", sas()),
+        ("AZURE_STORAGE_AUTH_TOKEN", TOKEN.into()),
+        ("AZURE_CLIENT_SECRET", CLIENT_SECRET.into()),
+        ("IDENTITY_HEADER", HEADER.into()),
+        ("TENURE_TICK_TOKEN", TICK.into()),
+    ]
+}
+
+fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(PROGRAM);
+    command.args(arguments).stdin(Stdio::null());
+    for (name, _) in std::env::vars() {
+        if ["AZURE_", "TENURE_", "IDENTITY_"].iter().any(|prefix| name.starts_with(prefix)) {
+            command.env_remove(name);
+        }
+    }
+    command.env("RUST_BACKTRACE", "full");
+    command
+}
+
+fn clean(what: &str, text: &str) {
+    for trace in TRACES {
+        assert!(!text.contains(trace), "{what} shows a secret ({trace}): {text}");
+    }
+}
+
+/// Runs a command to its end, and looks at all that it said.
+fn run(what: &str, mut command: Command) -> String {
+    let Output { status, stdout, stderr } = command.output().unwrap();
+    let [out, err] = [stdout, stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    let said = format!("{out}{err}");
+    clean(what, &said);
+    assert!(status.code().is_some(), "{what}: {status}: {said}");
+    said
+}
+
+const RUN: [&str; 7] =
+    ["run", "--election", "leases/leader", "--every", "1h", "--handler", BEAT_HANDLER];
+
+#[test]
+fn secrets_in_the_wrong_variable_are_not_shown() {
+    let variables = [
+        "AZURE_STORAGE_CONNECTION_STRING",
+        "AZURE_STORAGE_CONNECTION_STRING_FILE",
+        "AZURE_STORAGE_ACCOUNT",
+        "AZURE_STORAGE_SERVICE_ENDPOINT",
+        "AZURE_STORAGE_KEY",
+        "AZURE_STORAGE_KEY_FILE",
+        "AZURE_STORAGE_SAS_TOKEN",
+        "AZURE_STORAGE_AUTH_TOKEN",
+        "AZURE_CLIENT_ID",
+        "AZURE_TENANT_ID",
+        "AZURE_AUTHORITY_HOST",
+        "AZURE_FEDERATED_TOKEN_FILE",
+        "IDENTITY_ENDPOINT",
+        "TENURE_SECOND_KEY",
+        "TENURE_CREDENTIAL",
+        "TENURE_ELECTION",
+        "TENURE_LEASE",
+        "TENURE_EVERY",
+        "TENURE_CRON",
+        "TENURE_TIME_ZONE",
+        "TENURE_DELIVERY",
+        "TENURE_MISSED",
+        "TENURE_MAX_FAILURES",
+        "TENURE_GRACE",
+        "TENURE_MEMORY_LIMIT",
+        "TENURE_STOP_TIME",
+        "TENURE_TERM_HEADER",
+        "TENURE_CA_FILE",
+        "TENURE_HANDLER_URL",
+        "TENURE_HANDLER_TIMEOUT",
+        "TENURE_HANDLER_CA_FILE",
+    ];
+    for name in variables {
+        for (of, secret) in secrets("http://127.0.0.1:1") {
+            for subcommand in [&["run", "--handler", BEAT_HANDLER][..], &["status"]] {
+                // Another setting is wrong for certain, so that it ends.
+                let mut command = command(subcommand);
+                command.env("TENURE_POLL", "never").env(name, &secret);
+                run(&format!("{subcommand:?} with {name} = {of}"), command);
+            }
+        }
+    }
+}
+
+#[test]
+fn secrets_in_the_wrong_option_are_not_shown() {
+    let secrets = secrets("http://127.0.0.1:1");
+    for option in [
+        "--connection-string-file",
+        "--ca-file",
+        "--handler",
+        "--webhook",
+        "--webhook-timeout",
+        "--webhook-ca-file",
+        "--lease",
+        "--every",
+        "--cron",
+        "--time-zone",
+        "--allow-host",
+        "--env",
+        "--term-header",
+        "--memory-limit",
+        "--stop-time",
+        "--grace",
+        "--missed",
+        // A command.
+        "--",
+    ] {
+        for (of, secret) in &secrets {
+            let mut command = command(&["run", "--poll", "never", option, secret]);
+            command.env("TENURE_LOG", "json");
+            run(&format!("{option} {of}"), command);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_refused_and_what_fails_shows_no_secret() {
+    let (store, sink) = (Store::embedded().await.unwrap(), Sink::start().await.unwrap());
+    let group = Group::new(PROGRAM, &store, &sink);
+    group.warm_up().await.unwrap();
+    let origin = group.connection_string.split("BlobEndpoint=").nth(1).unwrap();
+    let origin = origin.trim_end_matches(';').trim_end_matches("/devstoreaccount1").to_owned();
+    let app = Expected::AppService { path: "/msi".into(), header: HEADER.into(), client_id: None };
+    let identity = Endpoint::start(app).await.unwrap();
+    let wrong = Reply::text(400, &format!(r#"{{"message":"no identity of {HEADER} here"}}"#));
+    identity.otherwise(wrong.clone());
+    let endpoint = format!("{origin}/devstoreaccount1");
+    let ways: Vec<Vec<(&str, String)>> = vec![
+        vec![secrets(&origin)[0].clone()],
+        vec![
+            ("AZURE_STORAGE_ACCOUNT", "devstoreaccount1".into()),
+            ("AZURE_STORAGE_SERVICE_ENDPOINT", endpoint.clone()),
+            ("AZURE_STORAGE_KEY", KEY.into()),
+            ("TENURE_SECOND_KEY", KEY.into()),
+        ],
+        vec![
+            ("AZURE_STORAGE_SERVICE_ENDPOINT", endpoint.clone()),
+            ("AZURE_STORAGE_SAS_TOKEN", sas()),
+        ],
+        vec![("AZURE_STORAGE_SAS_TOKEN", format!("{endpoint}/leases?{}", sas()))],
+        vec![
+            ("AZURE_STORAGE_SERVICE_ENDPOINT", endpoint.clone()),
+            ("AZURE_STORAGE_AUTH_TOKEN", TOKEN.into()),
+        ],
+        vec![
+            ("AZURE_STORAGE_SERVICE_ENDPOINT", endpoint.clone()),
+            ("AZURE_TENANT_ID", "t".into()),
+            ("AZURE_CLIENT_ID", "c".into()),
+            ("AZURE_CLIENT_SECRET", CLIENT_SECRET.into()),
+            ("AZURE_AUTHORITY_HOST", identity.origin()),
+        ],
+        vec![
+            ("AZURE_STORAGE_SERVICE_ENDPOINT", endpoint.clone()),
+            ("IDENTITY_ENDPOINT", identity.url()),
+            ("IDENTITY_HEADER", HEADER.into()),
+        ],
+        // Nobody listens there.
+        vec![secrets("http://127.0.0.1:9")[0].clone()],
+    ];
+    for way in ways {
+        for subcommand in [
+            &["status", "--election", "leases/leader"][..],
+            &["status", "--election", "leases/leader", "--json"],
+            &["history", "--election", "leases/leader"],
+            &["doctor", "--election", "leases/leader"],
+            &["doctor", "--election", "leases/leader", "--json"],
+            &["reset-slot", "--election", "leases/leader", "--yes"],
+        ] {
+            let mut command = command(subcommand);
+            command.envs(way.iter().map(|(name, value)| (name, value)));
+            command.env("TENURE_REQUEST_TIMEOUT", "1s");
+            let said = tokio::task::spawn_blocking({
+                let what = format!("{subcommand:?}, {:?}", way[0].0);
+                move || run(&what, command)
+            });
+            assert!(!said.await.unwrap().is_empty());
+        }
+        for log in ["text", "json"] {
+            let mut command = command(&RUN);
+            command.args(["--log", log]).envs(way.iter().map(|(name, value)| (name, value)));
+            command.env("TENURE_REQUEST_TIMEOUT", "1s").args(["--listen", "127.0.0.1:0"]);
+            let said = until_problem(command).await;
+            clean(&format!("run --log {log}, {:?}", way[0].0), &said);
+        }
+    }
+    let app = identity.requests().into_iter().filter(|request| request.path == "/msi").count();
+    assert!(app >= 2, "the answer that repeats the secret was given: {app}");
+}
+
+/// Runs a candidate until it reports a problem, asks for all that it shows over HTTP, and ends it.
+async fn until_problem(command: Command) -> String {
+    use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
+    let mut command = tokio::process::Command::from(command);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+    let mut child = command.spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut said = String::new();
+    let problem = async {
+        while let Some(line) = lines.next_line().await.unwrap() {
+            said.push_str(&line);
+            said.push('\n');
+            if line.contains("problem") {
+                return;
+            }
+        }
+    };
+    tokio::time::timeout(SOON, problem).await.expect("it reports a problem");
+    let address = said.split("listening on http://").nth(1).expect("it listens");
+    let address: String = address.chars().take_while(|c| !c.is_whitespace() && *c != '"').collect();
+    let client = tenure_tests::certificates::client(None).unwrap();
+    for page in ["healthz", "readyz", "leader", "history", "metrics"] {
+        let answer = client.get(format!("http://{address}/{page}")).send().await.unwrap();
+        said.push_str(&answer.text().await.unwrap());
+    }
+    assert!(said.contains("tenure_problems_total"), "the figures are there: {said}");
+    child.kill().await.unwrap();
+    let mut more = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut more).await.unwrap();
+    assert!(said.contains("problem"), "{said}{more}");
+    said + &more
+}
+
+#[test]
+fn nothing_that_holds_a_secret_can_be_printed() {
+    let settings = tenure::settings::Settings::new().with("AZURE_STORAGE_KEY", KEY);
+    let account = Account::new("tenure", &[KEY]).unwrap();
+    let printed =
+        format!("{settings:?} {settings:#?} {account:?} {account:#?} {:?}", KeyName::Key1);
+    clean("Debug", &printed);
+}

@@ -1,0 +1,135 @@
+//! What a candidate shows over HTTP, as a real process.
+
+use crate::PROGRAM;
+use std::io::Write as _;
+use std::net::{TcpListener, TcpStream};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tenure_tests::{BEAT_HANDLER, Candidate, Group, Sink, Store};
+
+const SOON: Duration = Duration::from_secs(60);
+
+const LISTEN: [&str; 2] = ["--listen", "127.0.0.1:0"];
+
+/// Where it says that it listens.
+async fn address(candidate: &Candidate) -> String {
+    let listens = |line: &tenure_tests::Line| {
+        line.name() == "note" && line.event["detail"].as_str().unwrap().starts_with("listening on ")
+    };
+    let line = candidate.line("address", 0, SOON, listens).await;
+    line.event["detail"].as_str().unwrap().trim_start_matches("listening on ").to_owned()
+}
+
+async fn get(url: String) -> (u16, String) {
+    // reqwest is built without a provider of its own; a second call changes nothing.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let client = reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none());
+    let client = client.build().unwrap();
+    let answer = client.get(url).send().await.unwrap();
+    (answer.status().as_u16(), answer.text().await.unwrap())
+}
+
+/// Asks until the status is that one.
+async fn until(url: &str, status: u16) -> String {
+    let asked = async {
+        loop {
+            let (told, body) = get(url.to_owned()).await;
+            if told == status {
+                return body;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(SOON, asked).await.unwrap_or_else(|_| panic!("{url}: never {status}"))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn anybody_finds_the_leader_and_a_store_that_is_away_is_seen() {
+    let (store, sink) = (Store::embedded().await.unwrap(), Sink::start().await.unwrap());
+    let group = Group::new(PROGRAM, &store, &sink);
+    group.warm_up().await.unwrap();
+    let mut more = LISTEN.to_vec();
+    more.extend(["--address", "http://leader.example:8080/"]);
+    let mut leader = group.start("ada", &more).unwrap();
+    let term = leader.event("elected", SOON).await.term();
+    let mut follower = group.start("ben", &LISTEN).unwrap();
+    follower.event("following", SOON).await;
+    let (first, second) = (address(&leader).await, address(&follower).await);
+
+    until(&format!("{first}/readyz?leader"), 200).await;
+    until(&format!("{second}/readyz"), 200).await;
+    assert_eq!(get(format!("{second}/readyz?leader")).await.0, 503);
+    assert_eq!(get(format!("{second}/leader?redirect")).await.0, 307);
+    let told: Value = serde_json::from_str(&get(format!("{second}/leader")).await.1).unwrap();
+    assert_eq!((&told["leader"]["name"], &told["leader"]["term"]), (&"ada".into(), &term.into()));
+    let (_, metrics) = get(format!("{first}/metrics")).await;
+    assert!(metrics.contains(&format!("candidate=\"ada\"}} {term}\n")), "{metrics}");
+
+    let stopped = store.stop().await.unwrap();
+    let why = until(&format!("{second}/readyz"), 503).await;
+    assert!(why.contains("unreachable"), "{why}");
+    let store = stopped.start().await.unwrap();
+    until(&format!("{second}/readyz"), 200).await;
+    leader.terminate(SOON).await.unwrap();
+    until(&format!("{second}/readyz?leader"), 200).await;
+    let history: Value = serde_json::from_str(&get(format!("{second}/history")).await.1).unwrap();
+    let events: Vec<&str> = history["changes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|c| c["event"].as_str().unwrap())
+        .collect();
+    assert_eq!((events.first(), events.last()), (Some(&"following"), Some(&"elected")));
+    follower.terminate(SOON).await.unwrap();
+    drop(store);
+}
+
+/// The process that holds the lease needs a descriptor now and then too.
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_leads_on_whoever_connects_and_asks_nothing() {
+    use rustix::process::{Resource, Rlimit, prlimit};
+    let (store, sink) = (Store::embedded().await.unwrap(), Sink::start().await.unwrap());
+    let group = Group::new(PROGRAM, &store, &sink);
+    group.warm_up().await.unwrap();
+    let mut leader = group.start("ada", &LISTEN).unwrap();
+    leader.event("elected", SOON).await;
+    let few = Rlimit { current: Some(200), maximum: Some(200) };
+    prlimit(Some(leader.id().unwrap()), Resource::Nofile, few).unwrap();
+    let url = address(&leader).await;
+    let host = url.trim_start_matches("http://").to_owned();
+    let host = host.trim_end_matches('/');
+    let mut silent = Vec::new();
+    for _ in 0..300 {
+        let mut stream = TcpStream::connect(host).unwrap();
+        stream.write_all(b"GET /healthz HT").unwrap();
+        silent.push(stream);
+    }
+    // Longer than one validity.
+    let at = Instant::now() + Duration::from_secs(14);
+    let late = leader.line("turn", 0, SOON, |line| line.name() == "turn-ended" && line.at >= at);
+    assert_eq!(late.await.event["outcome"], "succeeded", "{}", leader.transcript());
+    assert_eq!(leader.count("problem"), 0, "{}", leader.transcript());
+    until(&format!("{url}/healthz"), 200).await;
+    assert_eq!(leader.count("elected"), 1, "{}", leader.transcript());
+    leader.terminate(SOON).await.unwrap();
+}
+
+#[test]
+fn a_port_in_use_is_told_before_anything_is_sent() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    for (listen, words) in [(address.as_str(), "cannot be listened on"), ("8080", "no address")] {
+        let output = Command::new(PROGRAM)
+            .args(["run", "--election", "jobs/report", "--every", "1h"])
+            .args(["--handler", BEAT_HANDLER, "--listen", listen])
+            .env("AZURE_STORAGE_CONNECTION_STRING", "UseDevelopmentStorage=true")
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains(&format!("--listen {listen}")) && said.contains(words), "{said}");
+    }
+}

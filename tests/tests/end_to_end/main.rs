@@ -1,0 +1,38 @@
+//! The whole of it: real processes, real networks and real stores. Most tests wait, for a lease to run out
+//! for example, so that they are one program: they wait side by side.
+
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod chaos;
+#[cfg(unix)]
+mod commands;
+mod doctor;
+mod elections;
+mod fencing;
+mod foreign_credentials;
+mod foreign_hosts;
+mod https;
+mod identity;
+mod languages;
+mod leaks;
+mod listening;
+mod onlookers;
+mod packaging;
+mod page;
+mod problems;
+mod program;
+mod progress;
+mod rotation;
+mod sas;
+mod scenarios;
+mod sdks;
+mod slots;
+#[cfg(unix)]
+mod steering;
+mod universal;
+mod unruly_processes;
+#[cfg(unix)]
+mod webhook;
+
+/// `tenure`, as it is installed.
+const PROGRAM: &str = env!("CARGO_BIN_EXE_tenure-under-test");

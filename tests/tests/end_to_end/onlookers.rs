@@ -1,0 +1,175 @@
+//! Who looks on without taking part: `tenure watch`, and what `tenure status` says of this machine.
+
+use crate::PROGRAM;
+use std::process::Stdio;
+use std::time::Duration;
+
+use rustix::process::Signal;
+use serde_json::Value;
+use tenure_tests::{Candidate, Group, Line, Sink, Store};
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::Command;
+
+const SOON: Duration = Duration::from_secs(60);
+
+fn watch(group: &Group, more: &[&str]) -> Command {
+    let mut watch = Command::new(PROGRAM);
+    watch.args(["watch", "--election", &group.election, "--interval", "200ms"]).args(more);
+    group.access.give(&mut watch);
+    watch.stdin(Stdio::null());
+    watch
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_watches_sees_each_change_once_and_is_ended_by_a_signal() {
+    let (store, sink) = (Store::embedded().await.unwrap(), Sink::start().await.unwrap());
+    let group = Group::new(PROGRAM, &store, &sink);
+    group.warm_up().await.unwrap();
+    let mut watch = Candidate::spawn("watch", watch(&group, &["--json"])).unwrap();
+    watch.event("nobody", SOON).await;
+
+    let mut ada = group.start("ada", &["--address", "http://10.0.0.4:80"]).unwrap();
+    let term = ada.event("elected", SOON).await.term();
+    let leader = watch.event("leader", SOON).await;
+    assert_eq!((leader.term(), &leader.event["name"]), (term, &Value::from("ada")));
+    assert_eq!(leader.event["address"], "http://10.0.0.4:80");
+    assert_eq!(leader.event["election"], group.election.as_str());
+    watch.event("slot-claimed", SOON).await;
+    let finished = watch.event("slot-finished", SOON).await;
+    assert_eq!(finished.event["outcome"], "succeeded");
+
+    let stopped = store.stop().await.unwrap();
+    let problem = watch.event("problem", SOON).await;
+    assert_eq!(problem.event["class"], "unreachable", "{:?}", problem.event);
+    let store = stopped.start().await.unwrap();
+    watch.event("problem-over", SOON).await;
+
+    let before = watch.lines().len();
+    ada.terminate(SOON).await.unwrap();
+    let nobody = |line: &Line| line.name() == "nobody";
+    let nobody = watch.line("end of the leadership", before, SOON, nobody).await;
+    assert_eq!(nobody.event["last"], "ada");
+    let claimed: Vec<_> =
+        watch.lines().into_iter().filter(|line| line.name() == "slot-claimed").collect();
+    for pair in claimed.windows(2) {
+        assert_ne!(pair[0].event["slot"], pair[1].event["slot"], "told twice");
+    }
+    watch.signal(Signal::INT).unwrap();
+    assert_eq!(watch.end(SOON).await.unwrap().code(), Some(0), "{}", watch.errors());
+    assert_eq!(watch.errors(), "");
+    drop(store);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reader_that_goes_away_ends_it_quietly() {
+    let (store, sink) = (Store::embedded().await.unwrap(), Sink::start().await.unwrap());
+    let group = Group::new(PROGRAM, &store, &sink);
+    group.warm_up().await.unwrap();
+    let mut command = watch(&group, &[]);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+    let mut child = command.spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let first = lines.next_line().await.unwrap().unwrap();
+    assert!(first.ends_with("lease     absent"), "{first}");
+    drop(lines);
+    // Something to write about.
+    let mut ada = group.start("ada", &[]).unwrap();
+    let ended = tokio::time::timeout(SOON, child.wait_with_output()).await.unwrap().unwrap();
+    assert_eq!(ended.status.code(), Some(0));
+    assert_eq!(String::from_utf8_lossy(&ended.stderr), "");
+    ada.terminate(SOON).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_interval_that_cannot_be_is_told_with_the_rest() {
+    let (store, sink) = (Store::embedded().await.unwrap(), Sink::start().await.unwrap());
+    let group = Group::new(PROGRAM, &store, &sink);
+    let mut command = Command::new(PROGRAM);
+    command.args(["watch", "--election", "nothing", "--interval", "1ms"]);
+    group.access.give(&mut command);
+    let output = command.output().await.unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("--interval 1ms") && said.contains("--election nothing"), "{said}");
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_cannot_be_written_is_no_success() {
+    let (store, sink) = (Store::embedded().await.unwrap(), Sink::start().await.unwrap());
+    let group = Group::new(PROGRAM, &store, &sink);
+    group.warm_up().await.unwrap();
+    for arguments in
+        [&["status"][..], &["status", "--json"], &["history"], &["doctor", "--json"], &["watch"]]
+    {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let mut command = Command::new(PROGRAM);
+        command.args(arguments).args(["--election", &group.election]).stdin(Stdio::null());
+        group.access.give(&mut command);
+        let child = command.stdout(full).stderr(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
+        let output = tokio::time::timeout(SOON, child.wait_with_output()).await.unwrap().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
+        assert_eq!(said.matches("standard output cannot be written: ").count(), 1, "{said}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn status_says_what_there_is_to_know_of_this_machine() {
+    let (store, sink) = (Store::embedded().await.unwrap(), Sink::start().await.unwrap());
+    let group = Group::new(PROGRAM, &store, &sink);
+    group.warm_up().await.unwrap();
+    let status = async |own: &[(&str, &str)]| {
+        let mut command = Command::new(PROGRAM);
+        command.args(["status", "--election", &group.election]).stdin(Stdio::null());
+        group.access.give(&mut command);
+        let output = command.envs(own.iter().copied()).output().await.unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    let (code, said) = status(&[]).await;
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("here       nobody leads, because no candidate ran yet"), "{said}");
+
+    let mut ada = group.start("ada", &[]).unwrap();
+    ada.event("turn-ended", SOON).await;
+    let (code, said) = status(&[("TENURE_NAME", "ben"), ("TENURE_EVERY", "1h")]).await;
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("keeps ben from taking over when ada is gone"), "{said}");
+    assert!(said.contains("the settings here say \"every 1h\""), "{said}");
+    let (_, said) = status(&[("TENURE_NAME", "ada"), ("TENURE_EVERY", "2s")]).await;
+    assert!(
+        said.contains("here       the candidate ada of this machine's settings leads"),
+        "{said}"
+    );
+    assert!(!said.contains("the settings here say"), "{said}");
+    ada.terminate(SOON).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn history_shows_who_led_before() {
+    let (store, sink) = (Store::embedded().await.unwrap(), Sink::start().await.unwrap());
+    let group = Group::new(PROGRAM, &store, &sink);
+    group.warm_up().await.unwrap();
+    let history = async || {
+        let mut command = Command::new(PROGRAM);
+        command.args(["history", "--json", "--election", &group.election]).stdin(Stdio::null());
+        group.access.give(&mut command);
+        let output = command.output().await.unwrap();
+        let told: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        (output.status.code(), told)
+    };
+    assert_eq!(history().await.0, Some(1), "nobody ever led");
+    let mut terms = Vec::new();
+    for name in ["ada", "ben", "cleo"] {
+        let mut candidate = group.start(name, &[]).unwrap();
+        terms.push(candidate.event("elected", SOON).await.term());
+        candidate.terminate(SOON).await.unwrap();
+    }
+    let (code, told) = history().await;
+    assert_eq!(code, Some(0));
+    let names: Vec<_> =
+        told["leaders"].as_array().unwrap().iter().map(|leader| &leader["name"]).collect();
+    assert_eq!(names, ["cleo", "ben", "ada"]);
+    assert_eq!(told["leaders"][2]["term"], terms[0]);
+    assert_eq!((&told["leading"], &told["changes"]), (&false.into(), &3.into()));
+}

@@ -1,0 +1,11 @@
+//! The program as it is installed, configured and supervised: `tenure.toml`, several elections in one
+//! process, systemd, signals, completions and pages for man.
+
+mod file;
+mod hang_up;
+mod manual;
+#[cfg(target_os = "linux")]
+mod several;
+mod stage;
+#[cfg(target_os = "linux")]
+mod supervision;

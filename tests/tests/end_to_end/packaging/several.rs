@@ -1,0 +1,116 @@
+//! Several elections in one process.
+
+use crate::PROGRAM;
+use rustix::process::Signal;
+use serde_json::Value;
+use tenure_tests::{BEAT_HANDLER, Candidate, Group, Line, Sink, Store};
+use tokio::process::Command;
+
+use super::stage::{SOON, file};
+
+fn of<'a>(election: &'a str, event: &'a str) -> impl Fn(&Line) -> bool + 'a {
+    move |line| line.event["election"] == election && line.name() == event
+}
+
+async fn get(url: String) -> (u16, Value) {
+    // reqwest is built without a provider of its own; a second call changes nothing.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    let answer = client.get(url).send().await.unwrap();
+    let status = answer.status().as_u16();
+    (status, serde_json::from_str(&answer.text().await.unwrap()).unwrap_or_default())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_election_has_its_own_candidate_and_all_are_left_together() {
+    let (store, sink) = (Store::embedded().await.unwrap(), Sink::start().await.unwrap());
+    let group = Group::new(PROGRAM, &store, &sink);
+    group.warm_up().await.unwrap();
+    let (container, _) = group.election.split_once('/').unwrap();
+    let [first, second] = ["first", "second"].map(|blob| format!("{container}/{blob}"));
+    let (folder, file) = file(&format!(
+        "control-token-file = \"token\"\nlog = \"json\"\nlisten = \"127.0.0.1:0\"\nevery = \"1s\"\nname = \"ada\"\n\
+         [[election]]\nelection = \"{first}\"\ncommand = [\"/bin/sh\", \"-c\", \"echo one\"]\n\
+         [[election]]\nelection = \"{second}\"\nname = \"ben\"\nhandler = \"{BEAT_HANDLER}\"\n\
+         allow-host = [\"{}\"]\nenv = {{ BEAT_URL = \"http://{0}/\", BEAT_FOR_MS = \"100\" }}\n",
+        group.sink
+    ));
+    let token = folder.path().join("token");
+    std::fs::write(&token, "c2VjcmV0LWNvbnRyb2wtdG9rZW4").unwrap();
+    let mut command = Command::new(PROGRAM);
+    command.arg("run").arg("--config").arg(&file);
+    group.access.give(&mut command);
+    let mut process = Candidate::spawn("both", command).unwrap();
+
+    let listening = |line: &Line| line.event["detail"].as_str().unwrap_or("").contains("listening");
+    let address = process.line("address", 0, SOON, listening).await;
+    let address = address.event["detail"].as_str().unwrap().rsplit(' ').next().unwrap().to_owned();
+    for (election, name, ran) in [(&first, "ada", "handler"), (&second, "ben", "turn-ended")] {
+        let elected = process.line("elected", 0, SOON, of(election, "elected")).await;
+        assert_eq!(elected.event["candidate"], name);
+        process.line(ran, 0, SOON, of(election, ran)).await;
+        let (status, told) = get(format!("{address}/leader?election={election}")).await;
+        assert_eq!((status, &told["leader"]["name"]), (200, &Value::from(name)));
+        assert_eq!(told["leader"]["term"], elected.term());
+    }
+    assert_eq!(get(format!("{address}/readyz")).await.0, 200);
+    assert_eq!(get(format!("{address}/leader")).await.0, 400);
+    assert_eq!(get(format!("{address}/?election=no/where")).await.0, 404);
+    for path in ["events", "healthz", "readyz", "leader", "history", "metrics"] {
+        let (status, told) = get(format!("{address}/{path}?election=no/where")).await;
+        assert_eq!((status, &told["elections"][1]), (404, &Value::from(second.as_str())), "{path}");
+    }
+
+    process.signal(Signal::USR1).unwrap();
+    let told = role(&process, 2).await;
+    for (told, election) in told.iter().zip([&first, &second]) {
+        assert_eq!(told["election"], *election);
+        assert_eq!(told["role"], "leading");
+        assert!(told["valid_for_ms"].as_u64().unwrap() > 0, "{told}");
+        assert!(told["turn"]["slot"].is_string(), "{told}");
+        assert_eq!(told["problem"], Value::Null);
+    }
+
+    // An order reaches the candidate of its election, and no other.
+    let mut order = Command::new(PROGRAM);
+    order.args(["pause", "--at", &address, "--control-token-file"]).arg(&token);
+    let refused = order.output().await.unwrap();
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+    let told = String::from_utf8_lossy(&refused.stderr);
+    assert!(told.contains(&format!("add --election {first}, or {second}")), "{told}");
+    let mut order = Command::new(PROGRAM);
+    order.args(["pause", "--election", &first, "--at", &address]);
+    order.arg("--control-token-file").arg(&token);
+    group.access.give(&mut order);
+    let ordered = order.output().await.unwrap();
+    assert!(ordered.status.success(), "{ordered:?}");
+    assert!(String::from_utf8_lossy(&ordered.stdout).contains("ada is paused"), "{ordered:?}");
+    process.line("end", 0, SOON, of(&first, "stood-down")).await;
+    assert!(!process.lines().iter().any(of(&second, "ordered")), "{}", process.transcript());
+
+    let status = process.terminate(SOON).await.unwrap();
+    assert_eq!(status.code(), Some(0), "{}", process.transcript());
+    let lines = process.lines();
+    let told = lines.iter().rfind(|line| of(&second, "ordered")(line)).unwrap();
+    assert_eq!(told.event["order"], "leave; a turn that runs may go on for 1s");
+    let ended = lines.iter().find(|line| of(&second, "stood-down")(line)).unwrap();
+    assert_eq!(ended.event["reason"], "left", "{}", process.transcript());
+    for election in [&first, &second] {
+        assert!(lines.iter().any(of(election, "stopped")), "{}", process.transcript());
+    }
+}
+
+/// As many lines of JSON from standard error.
+async fn role(process: &Candidate, count: usize) -> Vec<Value> {
+    let asked = async {
+        loop {
+            let errors = process.errors();
+            let lines: Vec<_> = errors.lines().map(serde_json::from_str).collect();
+            if lines.len() >= count {
+                return lines.into_iter().map(Result::unwrap).collect();
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(SOON, asked).await.unwrap()
+}

@@ -1,0 +1,47 @@
+//! What the tests have in common.
+
+use crate::PROGRAM;
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+pub const SOON: Duration = Duration::from_secs(60);
+
+/// A folder with this file in it.
+pub fn file(text: &str) -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("tenure.toml");
+    std::fs::write(&file, text).unwrap();
+    (folder, file)
+}
+
+/// The program with nothing around it but what is given.
+pub fn tenure(arguments: &[&str], variables: &[(&str, &str)]) -> Output {
+    let mut command = Command::new(PROGRAM);
+    command.args(arguments).env_clear().envs(variables.iter().copied()).stdin(Stdio::null());
+    command.output().unwrap()
+}
+
+pub fn text(output: &Output) -> String {
+    let (out, err) = (&output.stdout, &output.stderr);
+    format!("{}{}", String::from_utf8_lossy(out), String::from_utf8_lossy(err))
+}
+
+/// What `tenure run` says against something, without having said a word to the store.
+pub fn refused(arguments: &[&str], variables: &[(&str, &str)]) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let address = listener.local_addr().unwrap();
+    let store =
+        format!("AccountName=a;AccountKey=c2VjcmV0LWtleQ==;BlobEndpoint=http://{address}/a");
+    let variables = [variables, &[("AZURE_STORAGE_CONNECTION_STRING", &store)]].concat();
+    let output = tenure(&[&["run"][..], arguments].concat(), &variables);
+    let said = text(&output);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(!said.contains("c2VjcmV0"), "{said}");
+    assert_eq!(listener.accept().unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
+    said
+}

@@ -1,0 +1,320 @@
+//! The page in a real browser, over the demo and over single candidates.
+
+use crate::PROGRAM;
+use std::time::Duration;
+
+use rustix::process::Signal;
+use serde_json::json;
+use tenure_tests::{Browser, Candidate, Family, Group, Sink, Store};
+use tokio::process::Command;
+
+const SOON: Duration = Duration::from_secs(60);
+const TAB: char = '\u{e004}';
+const ENTER: char = '\u{e007}';
+
+/// Scripts of which the page is asked nothing but what it shows.
+const MANNERS: &str = include_str!("page/manners.js");
+const LEADER: &str = "return document.getElementById('leader').textContent";
+/// The same as an expression.
+const LEADER_NOW: &str = "document.getElementById('leader').textContent";
+
+/// A demo, and the address of its page with the token.
+async fn demo() -> (Family, String) {
+    let mut demo = Family::spawn(Command::new(PROGRAM).args(["demo", "--page"])).unwrap();
+    let url = demo.line("Open ").await.unwrap();
+    (demo, url)
+}
+
+fn client() -> reqwest::Client {
+    // reqwest is built without a provider of its own; a second call changes nothing.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    reqwest::Client::builder().no_proxy().build().unwrap()
+}
+
+async fn text(browser: &Browser, script: &str) -> String {
+    browser.run(script, json!([])).await.unwrap().as_str().unwrap().to_owned()
+}
+
+/// Where a candidate listens.
+async fn address(candidate: &Candidate) -> String {
+    let listening =
+        |line: &tenure_tests::Line| line.event["detail"].to_string().contains("listening");
+    let line = candidate.line("address", 0, SOON, listening).await;
+    line.event["detail"].as_str().unwrap().trim_start_matches("listening on ").to_owned()
+}
+
+fn button(action: &str, name: &str) -> String {
+    format!("button[aria-label='{action} {name}']")
+}
+
+/// Whether a lane is that of `name` and in that state, as an expression.
+fn lane(name: &str, class: &str) -> String {
+    format!("document.querySelector('.lane.{class}[aria-label={name}]')")
+}
+
+/// The state of a candidate in the table, as an expression.
+fn state(name: &str) -> String {
+    format!(
+        "[...document.querySelectorAll('#figures tr')]\
+         .find(line => line.cells[0].textContent === '{name}').cells[1].textContent"
+    )
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_kills_the_leader_sees_the_next_one() {
+    let ((demo, url), browser) = (demo().await, Browser::start().await.unwrap());
+    browser.open(&url).await.unwrap();
+    browser.until("document.querySelector('.lane.leads')", SOON).await.unwrap();
+    let first = text(&browser, LEADER).await;
+    browser.until(&lane(&first, "leads"), SOON).await.unwrap();
+    browser.until("document.querySelector('.lane.leads .tick.succeeded')", SOON).await.unwrap();
+
+    browser.click(&button("Kill", &first)).await.unwrap();
+    browser.until(&lane(&first, "gone"), SOON).await.unwrap();
+    browser.until(&format!("{} === 'killed'", state(&first)), SOON).await.unwrap();
+    let next = format!("{LEADER_NOW} !== '{first}' && document.querySelector('.lane.leads')");
+    browser.until(&next, SOON).await.unwrap();
+    let second = text(&browser, LEADER).await;
+    browser.until(&format!("{} === 'leads'", state(&second)), SOON).await.unwrap();
+    let told = text(&browser, "return document.getElementById('announcer').textContent").await;
+    assert!(told.starts_with(&format!("{second} leads, with term ")), "{told}");
+    let changes = text(&browser, "return document.getElementById('changes').textContent").await;
+    assert!(changes.contains(&format!("{second} takes over ")), "{changes}");
+
+    // The same button, which has kept the focus.
+    browser
+        .until(&format!("document.querySelector(\"{}\")", button("Start", &first)), SOON)
+        .await
+        .unwrap();
+    let focused = text(&browser, "return document.activeElement.getAttribute('aria-label')").await;
+    assert_eq!(focused, format!("Start {first}"));
+    browser.click(&button("Start", &first)).await.unwrap();
+    browser.until(&format!("{} === 'follows'", state(&first)), SOON).await.unwrap();
+
+    // It gives the lease back, and stays.
+    browser.click(&button("Resign", &second)).await.unwrap();
+    browser.until(&format!("{} === 'follows'", state(&second)), SOON).await.unwrap();
+    browser
+        .until(&format!("!['{second}', 'Nobody leads'].includes({LEADER_NOW})"), SOON)
+        .await
+        .unwrap();
+    let second = text(&browser, LEADER).await;
+    let changes = text(&browser, "return document.getElementById('changes').textContent").await;
+    assert!(changes.contains("after it was given back"), "{changes}");
+
+    // Frozen in office: its time runs out without it, and it finds that out on waking.
+    browser.click(&button("Freeze", &second)).await.unwrap();
+    let third = format!("!['{second}', 'Nobody leads'].includes({LEADER_NOW})");
+    browser.until(&third, SOON).await.unwrap();
+    browser
+        .until(&format!("{} === 'its time is over, frozen'", state(&second)), SOON)
+        .await
+        .unwrap();
+    browser.click(&button("Thaw", &second)).await.unwrap();
+    browser.until(&format!("{} === 'follows'", state(&second)), SOON).await.unwrap();
+
+    browser.click(&button("Partition", &second)).await.unwrap();
+    browser.until(&format!("{} === 'follows, cut off'", state(&second)), SOON).await.unwrap();
+    browser
+        .until(
+            "document.getElementById('problems').textContent.includes('did not answer in time')",
+            SOON,
+        )
+        .await
+        .unwrap();
+    browser.click(&button("Heal", &second)).await.unwrap();
+
+    let judged = text(&browser, "return document.getElementById('overlapping').textContent").await;
+    assert!(judged.starts_with("0,"), "{judged}");
+    let (status, said) = demo.interrupt().await.unwrap();
+    assert!(status.success(), "{said}");
+    assert!(said.contains("overlapping turns             0"), "{said}");
+    browser.until("document.body.classList.contains('lost')", SOON).await.unwrap();
+    let connection =
+        text(&browser, "return document.getElementById('connection').textContent").await;
+    assert!(connection.starts_with("Disconnected."), "{connection}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_the_token_one_can_only_look_and_everybody_can() {
+    let ((_demo, url), browser) = (demo().await, Browser::start().await.unwrap());
+    let (page, token) = url.split_once("#token=").unwrap();
+    browser.open(page).await.unwrap();
+    browser.until("document.querySelector('.lane.leads')", SOON).await.unwrap();
+    let leader = text(&browser, LEADER).await;
+    browser.click(&button("Kill", &leader)).await.unwrap();
+    browser
+        .until("document.getElementById('answer').textContent.includes('token')", SOON)
+        .await
+        .unwrap();
+
+    // Another page of the same browser, which has found out the token, is turned away too; and so is
+    // this one with a wrong one.
+    let client = client();
+    let path = format!("{page}candidates/{leader}/kill");
+    let own = page.trim_end_matches('/');
+    for (origin, token) in [(own, "wrong"), ("http://evil.example", token)] {
+        let request = client.post(&path).header("origin", origin).bearer_auth(token);
+        assert_eq!(request.send().await.unwrap().status(), 403, "{origin}");
+    }
+    let script = "const done = arguments[1]; fetch(arguments[0], { method: 'POST' }).then((answer) => done(answer.status))";
+    let status = browser.run_async(script, json!([path])).await.unwrap();
+    assert_eq!(status, 403, "its own page, without the token");
+    // Each renewal tells the page of the leader, which still is.
+    browser
+        .until("document.querySelectorAll('.lane.leads .tick.succeeded').length > 1", SOON)
+        .await
+        .unwrap();
+    assert_eq!(text(&browser, LEADER).await, leader);
+
+    for (width, height) in [(1280, 800), (360, 740)] {
+        for scheme in ["light", "dark"] {
+            browser.play(width, height, scheme).await.unwrap();
+            let wrong = browser.run(MANNERS, json!([])).await.unwrap();
+            assert_eq!(wrong, json!([]), "{width} {scheme}");
+        }
+    }
+    // By the keyboard, from the heading on: one button after the other, each one seen to have the focus.
+    let heading = "const at = document.querySelector('h1'); at.tabIndex = -1; at.focus()";
+    browser.run(heading, json!([])).await.unwrap();
+    let labels = "return [...document.querySelectorAll('button')].map((button) => button.getAttribute('aria-label'))";
+    let all = browser.run(labels, json!([])).await.unwrap();
+    assert_eq!(all.as_array().unwrap().len(), 12, "{all}");
+    for label in all.as_array().unwrap() {
+        browser.press(TAB).await.unwrap();
+        let focus = "const at = document.activeElement; return [at.getAttribute('aria-label'), getComputedStyle(at).outlineStyle]";
+        assert_eq!(browser.run(focus, json!([])).await.unwrap(), json!([label, "solid"]));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_name_is_text_and_the_page_knows_nobody_else() {
+    let (store, sink) = (Store::embedded().await.unwrap(), Sink::start().await.unwrap());
+    let group = Group::new(PROGRAM, &store, &sink);
+    group.warm_up().await.unwrap();
+    let names = ["<script>alert(1)</script>", "<img src=x onerror=alert(1)>"];
+    let listen = ["--listen", "127.0.0.1:0"];
+    let mut leader = group.start(names[0], &listen).unwrap();
+    leader.event("elected", SOON).await;
+    let follower = group.start(names[1], &listen).unwrap();
+    follower.event("following", SOON).await;
+    let url = address(&follower).await;
+
+    // All places are taken at first.
+    let client = client();
+    let mut viewers = Vec::new();
+    for _ in 0..32 {
+        let viewer = client.get(format!("{url}/events")).send().await.unwrap();
+        assert_eq!(viewer.status(), 200);
+        viewers.push(viewer);
+    }
+    let browser = Browser::start().await.unwrap();
+    browser.open(&url).await.unwrap();
+    browser.until("document.body.classList.contains('lost')", SOON).await.unwrap();
+    drop(viewers);
+    browser.until(&format!("{LEADER_NOW} === '{}'", names[0]), SOON).await.unwrap();
+    let lanes =
+        "return [...document.querySelectorAll('.lane .name')].map((name) => name.textContent)";
+    assert_eq!(browser.run(lanes, json!([])).await.unwrap(), json!([names[1], names[0]]));
+    let elements = "return [document.scripts.length, document.images.length, document.querySelectorAll('button').length]";
+    assert_eq!(browser.run(elements, json!([])).await.unwrap(), json!([1, 0, 0]));
+
+    // Nobody else was asked for anything, and nobody can be.
+    let own = format!("{url}/");
+    let asked = "return performance.getEntries().map((entry) => entry.name).filter((name) => name.includes('://') && !name.startsWith(arguments[0]))";
+    assert_eq!(browser.run(asked, json!([own])).await.unwrap(), json!([]));
+    let outside = "const done = arguments[1];
+        addEventListener('securitypolicyviolation', (event) => done(event.effectiveDirective));
+        fetch(arguments[0]).then(() => done('it was asked'), () => {});";
+    let other = format!("http://{}/", sink.host());
+    assert_eq!(browser.run_async(outside, json!([other])).await.unwrap(), "connect-src");
+    let inline = "const done = arguments[1];
+        addEventListener('securitypolicyviolation', (event) => done(event.effectiveDirective));
+        const script = document.createElement('script');
+        script.textContent = arguments[0];
+        document.body.append(script);
+        if (window.ran) done('it ran');";
+    let blocked = browser.run_async(inline, json!(["window.ran = true"])).await.unwrap();
+    assert_eq!(blocked, "script-src-elem");
+
+    // What this candidate sees changes without a reload.
+    leader.kill().await.unwrap();
+    browser.until(&format!("{LEADER_NOW} === '{}'", names[1]), SOON).await.unwrap();
+    browser
+        .until("document.getElementById('left').textContent.endsWith(' s')", SOON)
+        .await
+        .unwrap();
+    // Silence is not taken for peace.
+    let connection = "document.getElementById('connection').textContent";
+    follower.signal(Signal::STOP).unwrap();
+    browser.until(&format!("{connection}.startsWith('No news')"), SOON).await.unwrap();
+    follower.signal(Signal::CONT).unwrap();
+    browser.until(&format!("{connection} === 'Live'"), SOON).await.unwrap();
+    drop(follower);
+    browser.until("document.body.classList.contains('lost')", SOON).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn with_several_elections_the_page_leads_from_one_to_the_others() {
+    let (store, sink) = (Store::embedded().await.unwrap(), Sink::start().await.unwrap());
+    let group = Group::new(PROGRAM, &store, &sink);
+    group.warm_up().await.unwrap();
+    let (container, _) = group.election.split_once('/').unwrap();
+    let names = ["nightly", "<script>alert(1)</script>", "a long & windy name of a job-\u{fc}"];
+    let elections = names.map(|blob| format!("{container}/{blob}"));
+    let folder = tempfile::tempdir().unwrap();
+    let mut file = "log = \"json\"\nlisten = \"127.0.0.1:0\"\nevery = \"1h\"\n".to_owned();
+    for (number, election) in elections.iter().enumerate() {
+        file += &format!("[[election]]\nelection = '{election}'\nname = '<b>{number}</b>'\n");
+        file += "command = [\"/bin/true\"]\n";
+    }
+    std::fs::write(folder.path().join("tenure.toml"), file).unwrap();
+    let mut command = Command::new(PROGRAM);
+    command.arg("run").arg("--config").arg(folder.path().join("tenure.toml"));
+    group.access.give(&mut command);
+    let process = Candidate::spawn("all", command).unwrap();
+    let url = address(&process).await;
+
+    let browser = Browser::start().await.unwrap();
+    browser.open(&url).await.unwrap();
+    browser.until(&format!("{LEADER_NOW} === '<b>0</b>'"), SOON).await.unwrap();
+    let links = "return [...document.querySelectorAll('nav[aria-label=Elections] a')]\
+                 .map((link) => [link.textContent, link.getAttribute('aria-current')])";
+    let marked = |own: usize| {
+        let current = |number| if number == own { json!("page") } else { json!(null) };
+        json!([0, 1, 2].map(|number| json!([elections[number], current(number)])))
+    };
+    assert_eq!(browser.run(links, json!([])).await.unwrap(), marked(0));
+    for (width, height) in [(1280, 800), (375, 740)] {
+        for scheme in ["light", "dark"] {
+            browser.play(width, height, scheme).await.unwrap();
+            let wrong = browser.run(MANNERS, json!([])).await.unwrap();
+            assert_eq!(wrong, json!([]), "{width} {scheme}");
+        }
+    }
+    // The last one is in sight in its list, on a phone too.
+    browser.open(&format!("{url}/?election={}", elections[2].replace('&', "%26"))).await.unwrap();
+    let seen = "const [own, list] = ['[aria-current]', 'nav'].map((what) => document.querySelector(what).getBoundingClientRect());\
+                return own.top >= list.top && own.bottom <= list.bottom";
+    assert_eq!(browser.run(seen, json!([])).await.unwrap(), true);
+    browser.open(&url).await.unwrap();
+    browser.until(&format!("{LEADER_NOW} === '<b>0</b>'"), SOON).await.unwrap();
+    // By the keyboard: the second link is seen to have the focus, and is followed.
+    let heading = "const at = document.querySelector('h1'); at.tabIndex = -1; at.focus()";
+    browser.run(heading, json!([])).await.unwrap();
+    browser.press(TAB).await.unwrap();
+    browser.press(TAB).await.unwrap();
+    let focus = "const at = document.activeElement; return [at.textContent, getComputedStyle(at).outlineStyle]";
+    assert_eq!(browser.run(focus, json!([])).await.unwrap(), json!([elections[1], "solid"]));
+    browser.press(ENTER).await.unwrap();
+    browser.until(&format!("{LEADER_NOW} === '<b>1</b>'"), SOON).await.unwrap();
+    assert_eq!(browser.run(links, json!([])).await.unwrap(), marked(1));
+    let shown = text(&browser, "return document.getElementById('election').textContent").await;
+    assert_eq!(shown, elections[1]);
+    assert_eq!(browser.run("return document.scripts.length", json!([])).await.unwrap(), 1);
+    // What the page links to knows the election too.
+    let leader = text(&browser, "return document.querySelector('footer a').href").await;
+    let told = client().get(leader).send().await.unwrap().text().await.unwrap();
+    let told: serde_json::Value = serde_json::from_str(&told).unwrap();
+    assert_eq!(told["election"], elections[1]);
+}

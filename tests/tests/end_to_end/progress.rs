@@ -1,0 +1,87 @@
+//! A leader that does not work must not lead: behind a proxy whose answers come late turns run, and one
+//! whose record cannot be written makes way.
+
+use crate::PROGRAM;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use tenure_tests::{Access, BEAT_HANDLER, Group, Line, Mode, Proxy, Sink, Store};
+
+/// For what has no bound of its own.
+const SOON: Duration = Duration::from_secs(90);
+
+/// Two leases of 15 s, two request time-outs of 3 s and a back-off, after the slot of the next claim,
+/// which is two seconds away at most; then a release, and a poll of the other candidate.
+const MAKES_WAY: Duration = Duration::from_secs(2 + 30 + 6 + 1);
+const TAKES_OVER: Duration = Duration::from_secs(5);
+
+/// What a loaded machine adds.
+const SLACK: Duration = Duration::from_secs(10);
+
+async fn stage() -> Result<(Store, Sink, Group)> {
+    let (store, sink) = (Store::azurite().await?, Sink::start().await?);
+    let group = Group::new(PROGRAM, &store, &sink);
+    group.warm_up().await?;
+    Ok((store, sink, group))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn turns_run_when_every_answer_comes_two_and_a_half_seconds_late() -> Result<()> {
+    let (_store, sink, mut group) = stage().await?;
+    (group.timer, group.turn_ms) = (["--every", "10s"], 200);
+    let (proxy, through) = Proxy::of_store(&group.connection_string).await?;
+    proxy.set(Mode::LateAnswers(Duration::from_millis(2_500)));
+    let access = Access::with(&through);
+    let mut ada = group.start_with("ada", &access, Path::new(BEAT_HANDLER), &[])?;
+    let elected = ada.event("elected", SOON).await;
+    let mut since = elected.at;
+    for _ in 0..3 {
+        let ends = |line: &Line| line.name() == "turn-ended" && line.at > since;
+        let ended = ada.line("turn", 0, SOON, ends).await;
+        ensure!(ended.event["outcome"] == "succeeded", "{}", ended.event);
+        ensure!(ended.term() == elected.term(), "{}", ada.transcript());
+        since = ended.at;
+    }
+    ensure!(ada.count("stood-down") == 0, "{}", ada.transcript());
+    ensure!(sink.doubled_slots().is_empty(), "{:?}", sink.doubled_slots());
+    proxy.set(Mode::Pass);
+    ada.terminate(SOON).await?;
+    Ok(())
+}
+
+/// `TENURE_TEST_REFUSED_SECONDS` says for how long writes are refused in all; until another candidate leads,
+/// by itself.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_whose_record_cannot_be_written_makes_way() -> Result<()> {
+    let (_store, sink, group) = stage().await?;
+    let (proxy, through) = Proxy::of_store(&group.connection_string).await?;
+    let access = Access::with(&through);
+    let mut ada = group.start_with("ada", &access, Path::new(BEAT_HANDLER), &[])?;
+    ada.event("turn-ended", SOON).await;
+    let mut ben = group.start("ben", &[])?;
+    ben.event("following", SOON).await;
+    proxy.set(Mode::RefuseMetadata);
+    let refused = Instant::now();
+    let stood_down = ada.event("stood-down", MAKES_WAY + SLACK).await;
+    ensure!(stood_down.event["reason"] == "work-failed", "{}", stood_down.event);
+    let elected = ben.event("elected", TAKES_OVER + SLACK).await;
+    ensure!(elected.term() > stood_down.term(), "{}", ben.transcript());
+    ben.event("turn-ended", SOON).await;
+    let seconds = std::env::var("TENURE_TEST_REFUSED_SECONDS");
+    let rest = Duration::from_secs(seconds.map_or(0, |n| n.parse().unwrap()));
+    let rest = rest.saturating_sub(refused.elapsed());
+    if !rest.is_zero() {
+        // The other one leads on all that time.
+        let lost = tokio::time::timeout(rest, ben.line_where(|line| line.name() == "stood-down"));
+        ensure!(lost.await.is_err(), "{}", ben.transcript());
+        ensure!(ada.count("elected") == 1, "{}", ada.transcript());
+    }
+    let (overlap, stale) = sink.overlap();
+    ensure!(stale == 0, "{stale} stale beats, {overlap:?}");
+    ensure!(sink.doubled_slots().is_empty(), "{:?}", sink.doubled_slots());
+    proxy.set(Mode::Pass);
+    ben.terminate(SOON).await?;
+    ada.terminate(SOON).await?;
+    Ok(())
+}

@@ -1,0 +1,138 @@
+//! Secrets that are replaced under load, while candidates lead: no leadership is lost.
+//!
+//! `TENURE_TEST_ROTATIONS` says how often the account's keys are regenerated; 12 times by itself.
+
+use crate::PROGRAM;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use chrono::{TimeDelta, Utc};
+use tempfile::TempDir;
+use tenure_store::sas::{Scope, Terms};
+use tenure_store::{Account, EMULATOR_ACCOUNT, KeyName};
+use tenure_tests::{Access, BEAT_HANDLER, Candidate, Group, Sink, Store};
+
+const SOON: Duration = Duration::from_secs(60);
+
+/// The files that an operator keeps up to date.
+struct Secrets {
+    folder: TempDir,
+    keys: [String; 2],
+    container: String,
+    endpoint: String,
+}
+
+impl Secrets {
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Renamed into place, as those who mount secrets do.
+    fn write(&self, name: &str, text: &str) {
+        let new = self.path("new");
+        std::fs::write(&new, text).unwrap();
+        std::fs::rename(&new, self.path(name)).unwrap();
+    }
+
+    /// Brings everything that was made with one of the keys up to date.
+    fn publish(&self, which: usize) {
+        self.write(["key-1", "key-2"][which], &self.keys[which]);
+        if which == 0 {
+            let account = Account::new(EMULATOR_ACCOUNT, &[&self.keys[0]]).unwrap();
+            let scope = Scope::Container(self.container.clone());
+            let terms = Terms::new(scope, "rcw", Utc::now() + TimeDelta::hours(1));
+            let token = account.sas(KeyName::Key1, &terms).unwrap();
+            self.write("sas", token.query());
+            let endpoint = &self.endpoint;
+            let key = &self.keys[0];
+            self.write(
+                "string",
+                &format!("AccountName={EMULATOR_ACCOUNT};AccountKey={key};BlobEndpoint={endpoint}"),
+            );
+        }
+    }
+}
+
+/// Waits until a candidate has renewed its lease after now.
+async fn renewed(candidate: &Candidate) {
+    let from = candidate.lines().len();
+    candidate.line("renewal", from, SOON, |line| line.name() == "renewed").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn keys_are_regenerated_and_everybody_leads_on() {
+    let rotations = std::env::var("TENURE_TEST_ROTATIONS").map_or(12, |n| n.parse().unwrap());
+    let (store, sink) = (Store::embedded().await.unwrap(), Sink::start().await.unwrap());
+    let group = Group::new(PROGRAM, &store, &sink);
+    group.warm_up().await.unwrap();
+    group.outsider().create_container().await.unwrap();
+    let Store::Embedded(embedded) = &store else { panic!("the embedded one") };
+    let container = group.election.split_once('/').unwrap().0.to_owned();
+    let endpoint = group.connection_string.split("BlobEndpoint=").nth(1).unwrap();
+    let endpoint = endpoint.trim_end_matches(';').to_owned();
+    let key = |number: usize| STANDARD.encode(format!("key number {number} of this account"));
+    let mut secrets = Secrets {
+        folder: TempDir::new().unwrap(),
+        keys: [key(1), key(2)],
+        container: container.clone(),
+        endpoint: endpoint.clone(),
+    };
+    let regenerate = |name, key: &str| {
+        embedded.with(|service| service.replace_key(EMULATOR_ACCOUNT, name, key)).unwrap();
+    };
+    for (which, name) in [KeyName::Key1, KeyName::Key2].into_iter().enumerate() {
+        regenerate(name, &secrets.keys[which]);
+        secrets.publish(which);
+    }
+
+    let file = |name: &str| secrets.path(name).to_string_lossy().into_owned();
+    let named = |variables: &[(&'static str, String)]| {
+        let account = [
+            ("AZURE_STORAGE_ACCOUNT", EMULATOR_ACCOUNT.to_owned()),
+            ("AZURE_STORAGE_SERVICE_ENDPOINT", endpoint.clone()),
+        ];
+        Access::of(account.into_iter().chain(variables.iter().cloned()).collect())
+    };
+    let ways = [
+        (
+            "two-keys",
+            named(&[
+                ("AZURE_STORAGE_KEY_FILE", file("key-1")),
+                ("TENURE_SECOND_KEY_FILE", file("key-2")),
+            ]),
+        ),
+        ("sas", named(&[("AZURE_STORAGE_SAS_TOKEN_FILE", file("sas"))])),
+        ("string", Access::of(vec![("AZURE_STORAGE_CONNECTION_STRING_FILE", file("string"))])),
+    ];
+    let mut leaders = Vec::new();
+    for (name, access) in &ways {
+        let group = Group { election: format!("{container}/{name}"), ..group.clone() };
+        let leader = group.start_with(name, access, Path::new(BEAT_HANDLER), &["--renew", "1s"]);
+        leaders.push(leader.unwrap());
+    }
+    for leader in &leaders {
+        leader.event("elected", SOON).await;
+    }
+
+    for rotation in 0..rotations {
+        let which = rotation % 2;
+        secrets.keys[which] = key(rotation + 3);
+        regenerate([KeyName::Key1, KeyName::Key2][which], &secrets.keys[which]);
+        // Who has the other key leads on by it before anybody is told.
+        renewed(&leaders[0]).await;
+        secrets.publish(which);
+        for leader in &leaders {
+            renewed(leader).await;
+        }
+    }
+
+    for leader in &mut leaders {
+        assert_eq!(leader.count("elected"), 1, "{}", leader.transcript());
+        assert_eq!(leader.count("stood-down"), 0, "{}", leader.transcript());
+        assert!(leader.count("turn-ended") > 0, "{}", leader.transcript());
+        assert!(leader.count("problem") > 0, "the rotations were seen: {}", leader.transcript());
+        leader.terminate(SOON).await.unwrap();
+    }
+}

@@ -1,0 +1,112 @@
+//! Candidates with a shared access signature instead of the account's key, and what such a
+//! signature opens: against Azurite and the embedded store.
+
+mod agreement;
+
+use crate::PROGRAM;
+use std::path::Path;
+use std::time::Duration;
+
+use tenure_store::sas::Scope;
+use tenure_tests::credential::with_sas;
+use tenure_tests::{Access, BEAT_HANDLER, Group, Outsider, Sink, Store};
+
+const SOON: Duration = Duration::from_secs(60);
+
+/// How to reach a container with some permissions only.
+fn with_container(known: &str, container: &str, permissions: &str) -> Access {
+    Access::with(with_sas(known, Scope::Container(container.to_owned()), permissions))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_candidate_with_a_sas_leads_and_runs_its_turns_on_azurite() {
+    leads_and_runs_its_turns(Store::shared_azurite(false).await.unwrap()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_candidate_with_a_sas_leads_and_runs_its_turns_on_the_embedded_store() {
+    leads_and_runs_its_turns(Store::embedded().await.unwrap()).await;
+}
+
+async fn leads_and_runs_its_turns(store: Store) {
+    let sink = Sink::start().await.unwrap();
+    let group = Group::new(PROGRAM, &store, &sink);
+    group.warm_up().await.unwrap();
+    let (container, _) = group.election.split_once('/').unwrap();
+    // A SAS for a container cannot make it.
+    group.outsider().create_container().await.unwrap();
+    let start = |name, permissions| {
+        let access = with_container(&group.connection_string, container, permissions);
+        group.start_with(name, &access, Path::new(BEAT_HANDLER), &[]).unwrap()
+    };
+    let mut candidate = start("ada", "rcw");
+    candidate.event("turn-ended", SOON).await;
+    let term = candidate.event("elected", SOON).await.term();
+    candidate.terminate(SOON).await.unwrap();
+    let mut successor = start("ben", "rw");
+    assert!(successor.event("elected", SOON).await.term() > term);
+    successor.terminate(SOON).await.unwrap();
+    for said in [candidate.transcript(), successor.transcript()] {
+        assert!(!said.contains("sig="), "{said}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sas_of_another_container_is_refused_by_azurite_and_explained() {
+    is_refused_and_explained(Store::shared_azurite(false).await.unwrap()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sas_of_another_container_is_refused_by_the_embedded_store_and_explained() {
+    is_refused_and_explained(Store::embedded().await.unwrap()).await;
+}
+
+async fn is_refused_and_explained(store: Store) {
+    let sink = Sink::start().await.unwrap();
+    let group = Group::new(PROGRAM, &store, &sink);
+    let access = with_container(&group.connection_string, "another", "rcw");
+    let candidate = group.start_with("ada", &access, Path::new(BEAT_HANDLER), &[]).unwrap();
+    let problem = candidate.event("problem", SOON).await;
+    assert_eq!(problem.event["class"], "refused", "{problem:?}");
+    assert!(problem.event["detail"].as_str().unwrap().contains("SAS"), "{problem:?}");
+    assert!(!candidate.transcript().contains("sig="));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sas_of_one_blob_leaves_no_notice_on_azurite_and_has_no_problem_by_that() {
+    leaves_no_notice(Store::shared_azurite(false).await.unwrap()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sas_of_one_blob_leaves_no_notice_on_the_embedded_store_and_has_no_problem_by_that() {
+    leaves_no_notice(Store::embedded().await.unwrap()).await;
+}
+
+async fn leaves_no_notice(store: Store) {
+    let sink = Sink::start().await.unwrap();
+    let group = Group::new(PROGRAM, &store, &sink);
+    let (container, blob) = group.election.split_once('/').unwrap();
+    let leader = group.start("ada", &[]).unwrap();
+    leader.event("elected", SOON).await;
+    let mut other = group.clone();
+    other.timer = ["--every", "3s"];
+    let follow = async |name: &str, access: &Access| {
+        let handler = Path::new(BEAT_HANDLER);
+        let mut follower = other.start_with(name, access, handler, &[]).unwrap();
+        let problem = follower.event("problem", SOON).await;
+        assert_eq!(problem.event["class"], "schedule", "{problem:?}");
+        // By its end the step in which that was seen is over, and the notice left or given up.
+        follower.terminate(SOON).await.unwrap();
+        let refused = follower.lines().iter().any(|line| line.event["class"] == "refused");
+        assert!(!refused, "{}", follower.transcript());
+    };
+    let notice = format!("{}.notice", group.election);
+    let notice = Outsider::new(&group.connection_string, &notice);
+    let scope = Scope::Blob { container: container.into(), blob: blob.into() };
+    follow("ben", &Access::with(with_sas(&group.connection_string, scope, "rw"))).await;
+    assert!(notice.metadata().await.is_err());
+    follow("cyd", &with_container(&group.connection_string, container, "rw")).await;
+    let fields = ["tenurecandidate=cyd", "tenureschedule=every%203s"];
+    assert_eq!(notice.metadata().await.unwrap(), fields);
+    assert_eq!(leader.count("stood-down"), 0, "{}", leader.transcript());
+}

@@ -1,0 +1,125 @@
+//! Where scenarios take place.
+
+use crate::PROGRAM;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use tenure_tests::candidate::{Line, first};
+use tenure_tests::store::Stopped;
+use tenure_tests::{Candidate, Credential, Group, Sink, Store};
+
+use super::SOON;
+
+/// A store, and what candidates prove themselves by.
+pub type Stage = (Store, Credential);
+
+/// A store, a sink, and candidates, of which the first leads.
+pub struct Scene {
+    pub credential: Credential,
+    pub sink: Sink,
+    pub group: Group,
+    pub candidates: Vec<Candidate>,
+    /// The index of the one that leads.
+    pub leader: usize,
+    pub term: u64,
+    store: Option<Store>,
+    stopped: Option<Stopped>,
+}
+
+impl Scene {
+    /// No candidates yet. There is a container if they cannot make it.
+    pub async fn empty((store, credential): Stage) -> Result<Self> {
+        let sink = Sink::start().await?;
+        let group = Group::with(PROGRAM, &store, &sink, credential);
+        group.warm_up().await?;
+        let scene = Self {
+            credential,
+            sink,
+            group,
+            candidates: Vec::new(),
+            leader: 0,
+            term: 0,
+            store: Some(store),
+            stopped: None,
+        };
+        scene.provide_container().await?;
+        Ok(scene)
+    }
+
+    /// Three candidates, one of which leads and works.
+    pub async fn of_three(stage: Stage) -> Result<Self> {
+        let mut scene = Self::empty(stage).await?;
+        for name in ["ada", "ben", "cyd"] {
+            scene.candidates.push(scene.group.start(name, &[])?);
+        }
+        scene.find_leader(0, SOON).await;
+        scene.sink.beat_of(scene.term, SOON).await;
+        Ok(scene)
+    }
+
+    /// Waits until a candidate wins a term above `above`.
+    pub async fn find_leader(&mut self, above: u64, limit: Duration) -> Line {
+        let elections = self.candidates.iter().enumerate().map(|(index, candidate)| {
+            let elected = move |line: &Line| line.name() == "elected" && line.term() > above;
+            Box::pin(async move { (index, candidate.line("election", 0, limit, elected).await) })
+        });
+        let (index, line) = first(elections.collect()).await;
+        self.leader = index;
+        self.term = line.term();
+        line
+    }
+
+    pub fn leader(&mut self) -> &mut Candidate {
+        &mut self.candidates[self.leader]
+    }
+
+    /// Makes the container, for candidates that cannot do it.
+    pub async fn provide_container(&self) -> Result<()> {
+        match self.credential.makes_containers() {
+            true => Ok(()),
+            false => self.group.outsider().create_container().await,
+        }
+    }
+
+    /// Takes the store away.
+    pub async fn stop_store(&mut self) -> Result<()> {
+        let store = self.store.take().context("the store does not run")?;
+        self.stopped = Some(store.stop().await?);
+        Ok(())
+    }
+
+    /// Brings the store back, and the container if candidates cannot make it: some stores forget.
+    pub async fn start_store(&mut self) -> Result<()> {
+        let stopped = self.stopped.take().context("the store was not stopped")?;
+        self.store = Some(stopped.start().await?);
+        self.provide_container().await
+    }
+
+    /// Judges what the sink saw, stops everybody and removes the container.
+    pub async fn end(mut self, overlap_at_most: Duration) -> Result<()> {
+        let (overlap, stale) = self.sink.overlap();
+        ensure!(
+            overlap <= overlap_at_most,
+            "{stale} stale beats, up to {overlap:?} after a new term's first"
+        );
+        ensure!(self.sink.doubled_slots().is_empty(), "{:?}", self.sink.doubled_slots());
+        ensure!(!self.sink.beats().is_empty(), "the sink saw nothing");
+        let mut elected: Vec<Line> = self.candidates.iter().flat_map(Candidate::lines).collect();
+        elected.retain(|line| line.name() == "elected");
+        elected.sort_by_key(|line| line.at);
+        let terms: Vec<u64> = elected.iter().map(Line::term).collect();
+        ensure!(terms.is_sorted_by(|earlier, later| earlier < later), "terms: {terms:?}");
+        for candidate in &mut self.candidates {
+            if candidate.is_alive() {
+                let status = candidate.terminate(SOON).await?;
+                ensure!(status.success(), "{}: {status}", candidate.transcript());
+            }
+            let secret = self.group.access.is_told_by(&candidate.transcript());
+            ensure!(!secret, "{} told a secret", candidate.name);
+        }
+        if let Some(Store::Account(_)) = &self.store {
+            self.group.outsider().delete_container().await?;
+        }
+        Ok(())
+    }
+}

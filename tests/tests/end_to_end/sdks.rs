@@ -1,0 +1,48 @@
+//! Azure's SDKs of today against the embedded store, each with its defaults and one program that does what tests of
+//! somebody's own code do: containers, blobs, ranges, blocks, listings, metadata, conditions and leases.
+
+use std::process::Command;
+
+use anyhow::Result;
+use chrono::{TimeDelta, Utc};
+use tenure_store::sas::{Scope, Terms};
+use tenure_store::{Account, KeyName, Store, run};
+use tenure_tests::{sdk, tools};
+use tokio::task::spawn_blocking;
+
+/// Runs a program with `argument`, and expects its last word.
+async fn serves(make: fn() -> Result<Command>, argument: impl FnOnce(&Store) -> String) {
+    let store = run(([127, 0, 0, 1], 0).into(), Vec::new()).await.unwrap();
+    let argument = argument(&store);
+    let said = spawn_blocking(move || tools::run(make().unwrap().arg(argument))).await.unwrap();
+    assert_eq!(said.unwrap(), "all is well\n");
+    // What a program did not notice would be seen here: it asked for something of which the store has never heard.
+    let unknown = store.with(|service| {
+        let codes = service.log().entries().filter_map(|entry| entry.code);
+        codes.filter(|code| *code == "InvalidQueryParameterValue").count()
+    });
+    assert_eq!(unknown, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn python() {
+    serves(sdk::python, Store::connection_string).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn javascript() {
+    serves(sdk::javascript, Store::connection_string).await;
+}
+
+/// This SDK knows tokens and signatures, no keys.
+#[tokio::test(flavor = "multi_thread")]
+async fn rust() {
+    serves(sdk::rust, |store| {
+        let scope = Scope::Account { services: "b".to_owned(), types: "sco".to_owned() };
+        let terms = Terms::new(scope, "rwdlc", Utc::now() + TimeDelta::hours(1));
+        let account = Account::emulator();
+        let token = account.sas(KeyName::Key1, &terms).unwrap();
+        format!("http://{}/{}?{}", store.address(), account.name(), token.query())
+    })
+    .await;
+}

@@ -1,0 +1,83 @@
+//! Slots, as an operator meets them: the program `tenure` with real processes.
+
+use crate::PROGRAM;
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use tenure_tests::{Group, Line, Sink, Store};
+
+const SOON: Duration = Duration::from_secs(60);
+
+async fn tenure(group: &Group, arguments: &[&str]) -> Result<Output> {
+    let mut command = Command::new(PROGRAM);
+    command
+        .args(arguments)
+        .args(["--election", &group.election])
+        .env("AZURE_STORAGE_CONNECTION_STRING", &group.connection_string)
+        .stdin(Stdio::null());
+    Ok(tokio::task::spawn_blocking(move || command.output()).await??)
+}
+
+fn said(output: &Output) -> String {
+    [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes)).concat()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_operator_resets_a_slot_in_the_future() -> Result<()> {
+    let (store, sink) = (Store::embedded().await?, Sink::start().await?);
+    let group = Group::new(PROGRAM, &store, &sink);
+    group.warm_up().await?;
+    let mut first = group.start("ada", &[])?;
+    first.event("turn-ended", SOON).await;
+    let nothing = tenure(&group, &["reset-slot"]).await?;
+    ensure!(nothing.status.code() == Some(0), "{}", said(&nothing));
+    ensure!(said(&nothing).contains("No slot lies in the future"), "{}", said(&nothing));
+    first.terminate(SOON).await?;
+
+    let outsider = group.outsider();
+    let record = outsider.metadata().await?;
+    let fields: Vec<_> = record
+        .iter()
+        .filter_map(|line| line.split_once('='))
+        .map(|(name, value)| match name {
+            "tenureslot" => (name, "2056-11-20T07:00:00Z"),
+            _ => (name, value),
+        })
+        .collect();
+    outsider.put_metadata(&fields).await?;
+
+    let mut second = group.start("ben", &[])?;
+    let problem = second.event("problem", SOON).await;
+    ensure!(problem.event["class"] == "schedule", "{problem:?}");
+    let unasked = tenure(&group, &["reset-slot"]).await?;
+    ensure!(unasked.status.code() == Some(2), "{}", said(&unasked));
+    ensure!(said(&unasked).contains("--yes"), "{}", said(&unasked));
+    let done = tenure(&group, &["reset-slot", "--yes"]).await?;
+    ensure!(done.status.code() == Some(0), "{}", said(&done));
+    ensure!(said(&done).contains("2056-11-20T07:00:00Z is forgotten"), "{}", said(&done));
+    second.event("turn-ended", SOON).await;
+    second.terminate(SOON).await?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cron_expression_in_a_zone_has_its_turns_after_the_one_for_the_release() -> Result<()> {
+    let (store, sink) = (Store::embedded().await?, Sink::start().await?);
+    let timer = ["--cron", "*/2 * * * * *"];
+    let group = Group { timer, ..Group::new(PROGRAM, &store, &sink) };
+    let more = ["--time-zone", "Europe/Berlin", "--on-start", "v1", "--delivery", "at-least-once"];
+    let mut candidate = group.start("ada", &more)?;
+    let release = candidate.event("turn-started", SOON).await;
+    ensure!(release.event["value"] == "v1", "{release:?}");
+    candidate.event("turn-ended", SOON).await;
+    let of_timer = |line: &Line| line.name() == "turn-started" && line.event["value"].is_null();
+    let slot = candidate.line("turn of the timer", 0, SOON, of_timer).await.event["slot"].clone();
+    let slot = slot.as_str().unwrap_or_default();
+    let seconds: String = slot.chars().skip(17).collect();
+    ensure!(seconds.trim_end_matches('Z').parse::<u32>()? % 2 == 0, "{slot}");
+    let status = tenure(&group, &["status"]).await?;
+    ensure!(said(&status).contains("started    for v1"), "{}", said(&status));
+    candidate.terminate(SOON).await?;
+    Ok(())
+}

@@ -1,0 +1,100 @@
+//! What is in `deploy/`, judged as far as that is possible without the platforms themselves.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use tenure_tests::{examples, tools};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_tenure-under-test");
+
+fn judge(deploy: &Path) -> Output {
+    let installed = tools::pip("deploy-checks", "tests/deploy/requirements.txt").unwrap();
+    let repository = tools::repository();
+    Command::new("python3")
+        .arg("-B")
+        .arg(repository.join("tests/deploy/check.py"))
+        .args([deploy, &repository, Path::new(PROGRAM)])
+        .env("PYTHONPATH", installed)
+        .output()
+        .unwrap()
+}
+
+fn text(output: &Output) -> String {
+    let (out, err) = (&output.stdout, &output.stderr);
+    format!("{}{}", String::from_utf8_lossy(out), String::from_utf8_lossy(err))
+}
+
+#[test]
+fn everything_is_in_order() {
+    let judged = judge(&tools::repository().join("deploy"));
+    assert!(judged.status.success(), "{}", text(&judged));
+}
+
+/// Each file is spoilt in one way, or in two, and each of them is complained of.
+#[test]
+fn mistakes_are_found() {
+    let mistakes = [
+        ("Dockerfile", "rust:1.95.0-bookworm", "rust", "DL3006"),
+        ("kubernetes/deployment.yaml", "maxSurge", "maxSurgery", "maxSurgery"),
+        ("kubernetes/deployment.yaml", "--log=json", "--logs=json", "--logs is no option"),
+        ("kubernetes/deployment.yaml", "TENURE_GRACE", "TENURE_GRASS", "TENURE_GRASS is no"),
+        ("kubernetes/deployment.yaml", "Not run:", "Fine:", "does not say what was not run"),
+        ("kubernetes/deployment.yaml", "path: /healthz", "path: /readyz", "does not ask /healthz"),
+        ("spinkube/spinapp.yaml", "schedule:", "timetable:", "schedule"),
+        ("spinkube/spinapp.yaml", "checks:", "probes:", "'probes' was unexpected"),
+        ("spinkube/spinapp.yaml", "metadata:\n", "metadata:\n   ", "indentation"),
+        (
+            "wasmcloud/workload.yaml",
+            "store.blob.core.windows.net",
+            "store.net/path",
+            "store.net/path",
+        ),
+        ("spin/spin.toml", "component = \"tenure\"", "component = \"other\"", "names no component"),
+        (
+            "spin/spin.toml",
+            "https://reports.example.com\"]",
+            "https://other.com\"]",
+            "may not reach",
+        ),
+        ("spin/spin.toml", "1/10 * * * * *", "* * * * *", "six fields"),
+        ("spinkube/spin.toml", "trigger.http", "trigger.cron", "refuses an application"),
+        ("container-apps/main.bicep", "value: storage.name", "value: storage.listKeys()", "key"),
+        ("container-apps/main.bicep", "minReplicas: 2", "minReplicas 2", "does not parse"),
+        (
+            "container-apps/main.bicep",
+            "value: storage.name",
+            "value: 'AccountKey=bXk='",
+            "holds a key",
+        ),
+    ];
+    for (file, from, to, complaint) in mistakes {
+        let spoilt = tempfile::tempdir().unwrap();
+        let source = tools::repository().join("deploy").join(file);
+        let target = spoilt.path().join(file);
+        fs::create_dir_all(target.parent().unwrap()).unwrap();
+        let good = fs::read_to_string(source).unwrap();
+        assert!(good.contains(from), "{file} has no {from}");
+        fs::write(target, good.replacen(from, to, 1)).unwrap();
+        let said = text(&judge(spoilt.path()));
+        let found = said.lines().any(|line| line.starts_with(file) && line.contains(complaint));
+        assert!(found, "{file}, {from} → {to}:\n{said}");
+    }
+}
+
+/// What the image copies is what its build makes, here in another profile.
+#[test]
+fn the_build_makes_what_the_image_holds() {
+    let dockerfile = fs::read_to_string(tools::repository().join("deploy/Dockerfile")).unwrap();
+    assert!(dockerfile.contains("RUN cargo build --release --locked -p tenure-cli\n"));
+    let profile = examples::components().unwrap().parent().unwrap().to_owned();
+    let copied = dockerfile.lines().filter_map(|line| {
+        let source = line.strip_prefix("COPY --from=build /source/target/release/")?;
+        source.split_whitespace().next()
+    });
+    let copied: Vec<_> = copied.collect();
+    assert!(copied.contains(&"tenure"), "{copied:?}");
+    for file in copied.iter().filter(|file| **file != "tenure") {
+        assert!(profile.join(file).is_file(), "{file} is not made");
+    }
+}

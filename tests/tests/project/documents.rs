@@ -1,0 +1,504 @@
+//! The documents agree with each other and with the program: the specification and what cites it
+//! (`protocol.md §4.3` in a comment), links, and the commands that people are told to type.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
+}
+
+/// The numbers of its headings, such as `4` and `4.3`.
+fn sections() -> BTreeSet<String> {
+    let text = fs::read_to_string(root().join("docs/protocol.md")).unwrap();
+    let headings = text.lines().filter(|line| line.starts_with('#'));
+    let number = |line: &str| {
+        let first = line.trim_start_matches('#').split_whitespace().next()?;
+        let number = first.trim_end_matches('.');
+        number.starts_with(|c: char| c.is_ascii_digit()).then(|| number.to_owned())
+    };
+    headings.filter_map(number).collect()
+}
+
+fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+    files(folder, &[".rs", ".wit"], found);
+}
+
+/// Files of this repository whose names end so.
+fn files(folder: &Path, ends: &[&str], found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        if path.is_dir() {
+            if !["target", "build", "node_modules", ".git"].contains(&name.as_str()) {
+                files(&path, ends, found);
+            }
+        } else if ends.iter().any(|end| name.ends_with(end)) {
+            found.push(path);
+        }
+    }
+}
+
+/// What a source cites, or what stands where a section should. It may go on in the next line.
+fn citations(source: &str) -> Vec<Result<String, String>> {
+    let marks = |line: &str| line.trim_start().trim_start_matches(['/', '!']).trim().to_owned();
+    let text = source.lines().map(marks).collect::<Vec<_>>().join(" ");
+    let mut cited = Vec::new();
+    for (_, rest) in
+        text.match_indices("protocol.md").map(|(at, name)| (at, &text[at + name.len()..]))
+    {
+        let mut rest = rest.trim_start();
+        let before = cited.len();
+        while let Some(number) = rest.strip_prefix('§') {
+            let end =
+                number.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(number.len());
+            cited.push(Ok(number[..end].trim_end_matches('.').to_owned()));
+            let after = number[end..].trim_start_matches([',', ' ']);
+            let after = ["and ", "to "].iter().find_map(|word| after.strip_prefix(word));
+            rest = after.unwrap_or(number[end..].trim_start_matches([',', ' ']));
+        }
+        if cited.len() == before {
+            cited.push(Err(rest.chars().take(40).collect()));
+        }
+    }
+    cited
+}
+
+#[test]
+fn every_citation_leads_to_a_section() {
+    let sections = sections();
+    let mut found = Vec::new();
+    ["guest", "host", "tests/src", "wit"]
+        .iter()
+        .for_each(|folder| sources(&root().join(folder), &mut found));
+    let (mut wrong, mut cited) = (Vec::new(), BTreeSet::new());
+    for path in &found {
+        for citation in citations(&fs::read_to_string(path).unwrap()) {
+            match citation {
+                Ok(number) if sections.contains(&number) => _ = cited.insert(number),
+                other => wrong.push(format!("{}: {other:?}", path.display())),
+            }
+        }
+    }
+    assert_eq!(wrong, [""; 0]);
+    // The headings above others say nothing of their own.
+    let silent = ["7"];
+    let uncited: Vec<_> =
+        sections.iter().filter(|s| !cited.contains(*s) && !silent.contains(&s.as_str())).collect();
+    assert!(uncited.is_empty(), "no code cites {uncited:?}");
+}
+
+#[test]
+fn every_invariant_has_its_judge() {
+    let text = fs::read_to_string(root().join("docs/protocol.md")).unwrap();
+    let invariants: Vec<_> =
+        text.lines().filter_map(|line| line.strip_prefix("| I")?.split(' ').next()).collect();
+    assert_eq!(invariants.len(), 8);
+    let mut judges = Vec::new();
+    sources(&root().join("tests/src/simulation/oracle"), &mut judges);
+    let heads: Vec<_> = judges.iter().map(|path| fs::read_to_string(path).unwrap()).collect();
+    for number in invariants {
+        let head = format!("//! I{number} (protocol.md §12)");
+        assert_eq!(heads.iter().filter(|text| text.starts_with(&head)).count(), 1, "{head}");
+    }
+}
+
+#[test]
+fn a_citation_is_read_to_its_end() {
+    let source = "//! See protocol.md §4.1, §4.2 and §5.\n/// Also (protocol.md\n    /// §9); protocol.md, Words.";
+    let ok = |number: &str| Ok(number.to_owned());
+    let other = Err(", Words.".to_owned());
+    assert_eq!(citations(source), [ok("4.1"), ok("4.2"), ok("5"), ok("9"), other]);
+}
+
+/// Every document of this repository, with its text.
+fn documents() -> Vec<(PathBuf, String)> {
+    let mut found = Vec::new();
+    files(&root(), &[".md"], &mut found);
+    assert!(found.len() > 10, "{found:?}");
+    found.into_iter().map(|path| (path.clone(), fs::read_to_string(path).unwrap())).collect()
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(root().join(path)).unwrap()
+}
+
+/// A piece of a document.
+#[derive(Debug, PartialEq)]
+enum Part<'a> {
+    Line(&'a str),
+    /// What a fence is marked with, and what it holds.
+    Fenced(&'a str, String),
+}
+
+fn parts(text: &str) -> Vec<Part<'_>> {
+    let mut found = Vec::new();
+    let mut fenced: Option<(&str, String)> = None;
+    for line in text.lines() {
+        fenced = match (fenced, line.strip_prefix("```")) {
+            (None, None) => {
+                found.push(Part::Line(line));
+                None
+            }
+            (None, Some(kind)) => Some((kind, String::new())),
+            (Some((kind, held)), None) => Some((kind, held + line + "\n")),
+            (Some((kind, held)), Some(_)) => {
+                found.push(Part::Fenced(kind, held));
+                None
+            }
+        };
+    }
+    assert!(fenced.is_none(), "a fence is open");
+    found
+}
+
+/// What is fenced as `kind`.
+fn fenced<'a>(text: &'a str, kind: &str) -> Vec<String> {
+    let held = |part: Part<'a>| match part {
+        Part::Fenced(of, held) if of == kind => Some(held),
+        _ => None,
+    };
+    parts(text).into_iter().filter_map(held).collect()
+}
+
+/// The commands of a console, each in one line and without comments.
+fn commands(console: &str) -> Vec<String> {
+    let joined = console.replace("\\\n", " ");
+    let typed = joined.lines().filter_map(|line| line.strip_prefix("$ "));
+    typed.map(|line| line.split(" # ").next().unwrap().trim().to_owned()).collect()
+}
+
+/// The text outside of fences and of code in the line.
+fn prose(text: &str) -> String {
+    unfenced(text).split('`').step_by(2).collect()
+}
+
+fn unfenced(text: &str) -> String {
+    let lines = parts(text).into_iter().filter_map(|part| match part {
+        Part::Line(line) => Some(line),
+        Part::Fenced(..) => None,
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// By which a heading is linked to.
+fn anchors(text: &str) -> BTreeSet<String> {
+    let heading = |part: Part<'_>| match part {
+        Part::Line(line) if line.starts_with('#') => {
+            let words = line.trim_start_matches('#').trim().to_lowercase();
+            let kept = words.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+            Some(kept.map(|c| if c == ' ' { '-' } else { c }).collect())
+        }
+        _ => None,
+    };
+    parts(text).into_iter().filter_map(heading).collect()
+}
+
+/// Where the links of a document lead to, but for those that leave this repository.
+fn links(text: &str) -> Vec<String> {
+    let prose = prose(text);
+    let targets = prose.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+    targets.filter(|to| !to.contains("://")).map(str::to_owned).collect()
+}
+
+/// What is wrong with a link of the document at `from`.
+fn broken(from: &Path, link: &str) -> Option<String> {
+    let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
+    let to = match file {
+        "" => from.to_owned(),
+        file => from.parent().unwrap().join(file),
+    };
+    let wrong = || Some(format!("{}: {link}", from.display()));
+    if !to.exists() {
+        return wrong();
+    }
+    if !anchor.is_empty() && !anchors(&fs::read_to_string(&to).unwrap()).contains(anchor) {
+        return wrong();
+    }
+    None
+}
+
+#[test]
+fn every_link_leads_to_a_file_and_a_heading() {
+    let mut seen = 0;
+    let mut wrong = Vec::new();
+    for (path, text) in documents() {
+        let found = links(&text);
+        seen += found.len();
+        wrong.extend(found.iter().filter_map(|link| broken(&path, link)));
+    }
+    assert_eq!(wrong, [""; 0]);
+    assert!(seen > 50, "{seen}");
+}
+
+#[test]
+fn a_link_that_leads_nowhere_is_found() {
+    let text = "# On `time`, twice\n[a](b.md) `[c](d)` [e\nf](#on-time-twice) [g](https://h.i/)\n```\n[j](k)\n```";
+    assert_eq!(links(text), ["b.md", "#on-time-twice"]);
+    assert_eq!(anchors(text), ["on-time-twice".to_owned()].into());
+    let here = root().join("README.md");
+    for (link, is_wrong) in [
+        ("docs/protocol.md#5-holding", false),
+        ("docs/protocol.md#5-folding", true),
+        ("docs/protocols.md", true),
+        ("#licence", false),
+        ("#no-licence", true),
+    ] {
+        assert_eq!(broken(&here, link).is_some(), is_wrong, "{link}");
+    }
+}
+
+#[test]
+fn files_that_are_named_exist() {
+    let folders =
+        ["benches/", "deploy/", "docs/", "examples/", "guest/", "host/", "tests/", ".ci/"];
+    let (mut seen, mut wrong) = (0, Vec::new());
+    for (path, text) in documents() {
+        for name in unfenced(&text).split('`').skip(1).step_by(2) {
+            if folders.iter().any(|folder| name.starts_with(folder)) && !name.contains(' ') {
+                seen += 1;
+                if !root().join(name).exists() {
+                    wrong.push(format!("{}: {name}", path.display()));
+                }
+            }
+        }
+    }
+    assert_eq!(wrong, [""; 0]);
+    assert!(seen > 20, "{seen}");
+}
+
+#[test]
+fn the_readme_is_one_page() {
+    let lines = read("README.md").lines().count();
+    assert!(lines <= 200, "{lines} lines");
+}
+
+#[test]
+fn the_book_has_every_page_and_the_glossary_few_words() {
+    let summary = links(&read("docs/SUMMARY.md"));
+    let mut pages = Vec::new();
+    files(&root().join("docs"), &[".md"], &mut pages);
+    for page in pages {
+        let name = page.strip_prefix(root().join("docs")).unwrap().display().to_string();
+        assert!(name == "SUMMARY.md" || summary.contains(&name), "{name} is not in the book");
+    }
+    let glossary = read("docs/glossary.md");
+    let words: Vec<_> = glossary.lines().filter(|line| line.starts_with("| ")).skip(1).collect();
+    let distinct: BTreeSet<_> = words.iter().map(|line| line.split('|').nth(1)).collect();
+    assert!((20..=25).contains(&words.len()) && distinct.len() == words.len(), "{words:#?}");
+}
+
+/// Whether a comment says what stands for the commands below it: a test, a measurement that is made by
+/// hand, or an account or a cluster that they need.
+fn says_who_checks(comment: &str) -> bool {
+    let Some(said) = comment.strip_prefix("<!-- ").and_then(|rest| rest.strip_suffix(" -->"))
+    else {
+        return false;
+    };
+    let files: Vec<_> = said
+        .split([' ', ',', ';'])
+        .filter(|word| ["tests/", "examples/", ".ci/"].iter().any(|start| word.starts_with(start)))
+        .collect();
+    match said.split_once(": ") {
+        Some(("needs", what)) => what == "an account" || what == "a cluster",
+        Some(("run by hand", why)) => !why.is_empty(),
+        Some(("run by" | "built by" | "checked by", _)) => {
+            !files.is_empty() && files.iter().all(|file| root().join(file).exists())
+        }
+        _ => false,
+    }
+}
+
+#[test]
+fn every_console_says_who_checks_it() {
+    let mut wrong = Vec::new();
+    let mut consoles = 0;
+    for (path, text) in documents() {
+        let mut before = "";
+        for part in parts(&text) {
+            match part {
+                Part::Line(line) => before = line,
+                Part::Fenced(kind, held) => {
+                    consoles += usize::from(kind == "console");
+                    if kind == "console" && !says_who_checks(before) {
+                        wrong.push(format!("{}: {}", path.display(), held.lines().next().unwrap()));
+                    }
+                    before = "";
+                }
+            }
+        }
+    }
+    assert_eq!(wrong, [""; 0]);
+    assert!(consoles > 15, "{consoles}");
+    assert!(says_who_checks("<!-- checked by: tests/tests/project/documents.rs -->"));
+    assert!(!says_who_checks("<!-- checked by: tests/tests/nothing.rs -->"));
+    assert!(!says_who_checks("<!-- checked by: somebody -->"));
+}
+
+fn kebab(name: &str) -> String {
+    let mut made = String::new();
+    for c in name.chars() {
+        match c {
+            '_' => made.push('-'),
+            c if c.is_uppercase() && !made.is_empty() => {
+                made.push('-');
+                made.extend(c.to_lowercase());
+            }
+            c => made.extend(c.to_lowercase()),
+        }
+    }
+    made
+}
+
+/// The command line, as the sources of its help tell it: names of commands, and options, each with the
+/// structure that declares it.
+fn command_line() -> (BTreeSet<String>, BTreeSet<(String, String)>) {
+    let (mut commands, mut options) = (BTreeSet::new(), BTreeSet::new());
+    let mut found = Vec::new();
+    files(&root().join("host"), &[".rs"], &mut found);
+    for path in found {
+        let text = fs::read_to_string(path).unwrap();
+        if !text.contains("derive(Args)") && !text.contains("derive(Subcommand)") {
+            continue;
+        }
+        let (mut structure, mut long, mut variants) = (String::new(), false, false);
+        for line in text.lines() {
+            let item = line.trim_start_matches("pub(crate) ").trim_start_matches("pub(super) ");
+            if let Some(name) = item.strip_prefix("struct ") {
+                structure = name.chars().take_while(|c| c.is_alphanumeric()).collect();
+            }
+            variants = match line {
+                "}" => false,
+                line => variants || line.contains("enum Command"),
+            };
+            if let Some(line) = line.strip_prefix("    ") {
+                if variants && line.starts_with(|c: char| c.is_uppercase()) {
+                    let name: String = line.chars().take_while(|c| c.is_alphanumeric()).collect();
+                    commands.insert(kebab(&name));
+                }
+                long |= line.starts_with("#[arg(") && line.contains("long");
+                if let Some(field) = line.strip_prefix("pub ") {
+                    if long {
+                        let name = field.split(':').next().unwrap();
+                        options.insert((structure.clone(), format!("--{}", kebab(name))));
+                    }
+                    long = false;
+                }
+            }
+        }
+    }
+    (commands, options)
+}
+
+/// What a command says that `tenure` does not know.
+fn unknown(command: &str) -> Option<String> {
+    let (known, options) = command_line();
+    let mut words = command.split_whitespace();
+    let command = words.by_ref().skip_while(|word| !word.ends_with("tenure")).nth(1)?;
+    if !command.starts_with("--") && !known.contains(command) {
+        return Some(command.to_owned());
+    }
+    let given = words.take_while(|word| *word != "--").filter(|word| word.starts_with("--"));
+    let mut names = given.map(|word| word.split('=').next().unwrap().to_owned());
+    names.find(|name| !options.iter().any(|(_, option)| option == name))
+}
+
+#[test]
+fn commands_that_people_type_exist() {
+    let just = read("justfile");
+    let recipe = |name: &str| {
+        just.lines()
+            .any(|line| line.strip_prefix(name).is_some_and(|rest| rest.starts_with([' ', ':'])))
+    };
+    let (mut typed, mut wrong) = (0, Vec::new());
+    for (path, text) in documents() {
+        for command in fenced(&text, "console").iter().flat_map(|held| commands(held)) {
+            let words: Vec<_> = command.split_whitespace().collect();
+            let program = words.iter().find(|word| !word.contains('=')).copied();
+            let bin = words.iter().position(|word| *word == "--bin").map(|at| words[at + 1]);
+            let there = match (program, bin) {
+                (Some("tenure"), _) => {
+                    typed += 1;
+                    unknown(&command).is_none()
+                }
+                (Some("just"), _) => recipe(words[1]),
+                (Some("cargo"), Some(bin)) => {
+                    let folder = root().join("tests/src/bin");
+                    folder.join(bin).is_dir() || folder.join(format!("{bin}.rs")).is_file()
+                }
+                _ => true,
+            };
+            if !there {
+                wrong.push(format!("{}: {command}", path.display()));
+            }
+        }
+    }
+    assert_eq!(wrong, [""; 0]);
+    assert!(typed > 20, "{typed}");
+    for (command, mistake) in [
+        ("tenure status --election a/b", None),
+        ("tenure run --every 5s -- other --no-option", None),
+        ("tenure statsu --election a/b", Some("statsu")),
+        ("KEY=x tenure run --evry 5s", Some("--evry")),
+    ] {
+        assert_eq!(unknown(command).as_deref(), mistake, "{command}");
+    }
+}
+
+#[test]
+fn the_table_of_options_is_that_of_the_program() {
+    let text = read("docs/configuration.md");
+    let named = text.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
+    // The command that is the work stands behind dashes alone.
+    let named = named.filter(|name| name.starts_with("--") && !name.starts_with("-- "));
+    let listed: BTreeSet<_> = named.map(str::to_owned).collect();
+    let (_, options) = command_line();
+    let of_run = |(structure, _): &&(String, String)| {
+        ["RunArguments", "StorageArguments"].contains(&structure.as_str())
+    };
+    let known: BTreeSet<_> =
+        options.iter().filter(of_run).map(|(_, option)| option.clone()).collect();
+    assert!(known.len() > 30, "{known:?}");
+    assert_eq!(listed, known);
+}
+
+/// The first console that begins with `cargo init`, and the first Rust.
+fn newcomer(path: &str) -> (Vec<String>, String) {
+    let text = read(path);
+    let consoles = fenced(&text, "console");
+    let console = consoles.iter().find(|held| held.starts_with("$ cargo init")).unwrap();
+    (commands(console), fenced(&text, "rust").remove(0))
+}
+
+/// From an empty folder to a component, by the commands and the source that the README shows.
+#[test]
+fn the_handler_of_the_readme_can_be_built() {
+    let (commands, source) = newcomer("README.md");
+    assert_eq!(newcomer("docs/handlers.md"), (commands.clone(), source.clone()));
+    let [prepare @ .., build, run] = commands.as_slice() else { panic!("{commands:#?}") };
+    assert!(commands.len() <= 5 && run.contains("tenure run"), "{commands:#?}");
+
+    let folder = std::env::temp_dir().join(format!("tenure-newcomer-{}", std::process::id()));
+    fs::create_dir(&folder).unwrap();
+    let shell = |command: &str| {
+        let command = command.replace("~/tenure/", &format!("{}/", root().display()));
+        let mut shell = Command::new("sh");
+        shell.arg("-ec").arg(&command).current_dir(&folder);
+        // What cargo sets for tests would reach the cargo of the newcomer.
+        for name in ["CARGO_MANIFEST_DIR", "CARGO_TARGET_DIR", "RUSTFLAGS"] {
+            shell.env_remove(name);
+        }
+        let output = shell.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{command}\n{said}");
+    };
+    prepare.iter().for_each(|command| shell(command));
+    fs::write(folder.join("src/lib.rs"), source).unwrap();
+    shell(build);
+    let handler = run.split("--handler ").nth(1).unwrap();
+    let component = fs::read(folder.join(handler)).unwrap();
+    fs::remove_dir_all(&folder).unwrap();
+    assert!(component.starts_with(b"\0asm"), "{handler}");
+}

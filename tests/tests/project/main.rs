@@ -1,0 +1,7 @@
+//! What stands in the repository beside the code: documents, manifests, dependencies.
+
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod deploy;
+mod documents;
+mod library;

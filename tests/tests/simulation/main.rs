@@ -1,0 +1,7 @@
+//! Elections in virtual time. These tests compute, and wait for nothing.
+
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod exploration;
+mod mutants;
+mod schedules;
