@@ -35,7 +35,7 @@ pub enum Operation {
     CreateContainer,
     /// *Put Blob*: an empty block blob, only where there is none (`If-None-Match: *`).
     CreateBlob,
-    /// *Lease Blob*, acquire (Winning 2). The same request again is safe.
+    /// *Lease Blob*, acquire (protocol.md §4.2). The same request again is safe.
     Acquire {
         /// The attempt's own id.
         lease: LeaseId,
@@ -56,7 +56,7 @@ pub enum Operation {
         /// The successor's id.
         to: LeaseId,
     },
-    /// *Lease Blob*, release (Losing and leaving). A second time it meets 409.
+    /// *Lease Blob*, release (protocol.md §7.1). A second time it meets 409.
     Release {
         /// The id that holds the lease.
         lease: LeaseId,
@@ -66,7 +66,7 @@ pub enum Operation {
         /// Seconds (0 to 60) until it ends, never more than what is left; `None`: what is left.
         period: Option<u32>,
     },
-    /// *Set Blob Metadata*: replaces the whole record (Winning 3, Slots).
+    /// *Set Blob Metadata*: replaces the whole record (protocol.md §4.3 and §6).
     WriteMetadata {
         /// The id that holds the lease.
         lease: LeaseId,

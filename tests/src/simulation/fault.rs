@@ -3,27 +3,27 @@
 /// Where in the protocol a request is sent. protocol.md §4 to §7.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Step {
-    /// Winning 1.
+    /// protocol.md §4.1.
     Look,
-    /// Winning 1, where there is no container.
+    /// protocol.md §4.1, where there is no container.
     CreateContainer,
-    /// Winning 1, where there is no blob.
+    /// protocol.md §4.1, where there is no blob.
     CreateBlob,
-    /// Winning 2.
+    /// protocol.md §4.2.
     Acquire,
-    /// Winning 3.
+    /// protocol.md §4.3.
     Raise,
-    /// Winning 3 and Holding: what a write of unknown outcome came to.
+    /// protocol.md §4.3 and §5: what a write of unknown outcome came to.
     ReadBack,
     /// Holding.
     Renew,
-    /// Slots.
+    /// protocol.md §6.
     Claim,
-    /// Slots: the outcome of a turn, by itself.
+    /// protocol.md §6: the outcome of a turn, by itself.
     Outcome,
-    /// Losing and leaving.
+    /// protocol.md §7.1.
     Release,
-    /// Handing over: the lease is given to a successor.
+    /// protocol.md §7.2: the lease is given to a successor.
     HandOver,
     /// About a side blob: a notice, or an announcement: no step of the protocol,
     /// and nothing may come of it.
