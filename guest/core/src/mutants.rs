@@ -3,8 +3,12 @@
 //! Compiled only with the feature `mutants`, which the tests alone ask for; the component never
 //! has it. At most one is active in a thread.
 
+#[cfg_attr(not(feature = "mutants"), path = "mutants/none.rs")]
+pub(crate) mod memory;
+
 #[cfg(feature = "mutants")]
 use core::cell::Cell;
+
 use tenure_azure::operation::{ETag, Operation};
 
 /// A rule of the protocol that is broken.
@@ -122,53 +126,13 @@ std::thread_local! {
 #[cfg(feature = "mutants")]
 pub fn activate(mutant: Option<Mutant>) {
     ACTIVE.set(mutant);
-    local::forget();
+    memory::forget();
 }
 
 /// Whether a mutant is active in this thread.
 #[cfg(feature = "mutants")]
 pub fn is_active(mutant: Mutant) -> bool {
     ACTIVE.get() == Some(mutant)
-}
-
-/// What the seeded bugs know of this machine's clock.
-#[cfg(feature = "mutants")]
-pub(crate) mod local {
-    use crate::{Moment, Timestamp};
-    use chrono::{DateTime, Utc};
-    use core::cell::RefCell;
-    use std::collections::BTreeMap;
-
-    std::thread_local! {
-        static NOTED: RefCell<BTreeMap<u64, (Moment, Timestamp)>> =
-            const { RefCell::new(BTreeMap::new()) };
-    }
-
-    /// The machine of the candidate with this nonce shows `wall` at `now`.
-    pub fn note(nonce: u64, now: Moment, wall: DateTime<Utc>) {
-        NOTED.with_borrow_mut(|noted| noted.insert(nonce, (now, Timestamp::from_date(wall))));
-    }
-
-    /// A schedule that ended leaves nothing behind.
-    pub fn forget() {
-        NOTED.with_borrow_mut(BTreeMap::clear);
-    }
-
-    /// What it shows at `now`.
-    pub fn time(nonce: u64, now: Moment) -> Option<Timestamp> {
-        let (at, wall) = NOTED.with_borrow(|noted| noted.get(&nonce).copied())?;
-        Some(wall.plus(now.saturating_sub(at)))
-    }
-}
-
-/// The same request without its `If-Match`, for a seeded bug.
-pub(crate) fn unconditional(really: bool, operation: Operation) -> Operation {
-    match operation {
-        Operation::WriteMetadata { lease, metadata, .. } if really => {
-            Operation::WriteMetadata { lease, if_match: ETag("*".into()), metadata }
-        }
-        operation => operation,
-    }
 }
 
 /// Whether the seeded bug of that name is active. Always false in what ships.
@@ -193,3 +157,26 @@ macro_rules! mutant {
 }
 
 pub(crate) use mutant;
+
+/// The same request without its `If-Match`, for a seeded bug.
+pub(crate) fn unconditional(really: bool, operation: Operation) -> Operation {
+    match operation {
+        Operation::WriteMetadata { lease, metadata, .. } if really => {
+            Operation::WriteMetadata { lease, if_match: ETag("*".into()), metadata }
+        }
+        operation => operation,
+    }
+}
+
+/// The request that acquires a lease, which the leader before gave to this candidate or not.
+pub(crate) fn acquire(handed: bool, operation: Operation) -> Operation {
+    match operation {
+        Operation::Acquire { lease, .. } if handed && mutant!(SuccessorOnlyRenews) => {
+            Operation::Renew { lease }
+        }
+        Operation::Acquire { lease, seconds, .. } if mutant!(AcquireWithoutCondition) => {
+            Operation::Acquire { lease, seconds, if_match: None }
+        }
+        operation => operation,
+    }
+}

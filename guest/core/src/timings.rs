@@ -3,6 +3,7 @@
 use core::time::Duration;
 
 use super::Moment;
+use crate::mutants::mutant;
 use tenure_base::duration::format_duration;
 use tenure_base::prelude::*;
 
@@ -20,6 +21,9 @@ const LEAST_WRITE: Duration = Duration::from_secs(1);
 /// How long a holder waits at most between two attempts at the same request.
 pub(super) const BACK_OFF: Duration = Duration::from_millis(500);
 
+/// The resolution of the service's dates.
+pub(super) const SECOND: Duration = Duration::from_secs(1);
+
 /// The periods of one candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timings {
@@ -36,6 +40,17 @@ pub struct Timings {
 }
 
 impl Timings {
+    /// Until when a lease may be acted upon whose acquire or renewal was `sent` then, and answered `now`.
+    pub(super) fn valid_until(&self, sent: Moment, now: Moment) -> Moment {
+        let since = if mutant!(ValidityFromAnswer) { now } else { sent };
+        since + self.lease - self.margin
+    }
+
+    /// The longest wait of a follower between two tries of one request.
+    pub(super) fn patience(&self) -> Duration {
+        self.poll.max(BACK_OFF)
+    }
+
     /// How long a leader may wait at `now` for the answer to a request that is no renewal, so that
     /// afterwards there is time for two tries of a renewal before `valid_until`. The second one follows
     /// the first at once. Never more than the request time-out.

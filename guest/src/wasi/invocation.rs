@@ -54,7 +54,7 @@ impl Invocation {
                     }
                     let report = drive(&mut step, settings, &|| clock.now());
                     let after = clock.now();
-                    let prospect = step.prospect(after);
+                    let prospect = step.prospect();
                     turn.stepped(report, prospect, now, after);
                 }
                 Next::Wait(until) => subscribe_duration(nanos(until.saturating_sub(now))).block(),

@@ -82,7 +82,7 @@ impl Invocation {
                     let mut step = self.native.begin(settings, state, now, event);
                     let report = self.native.drive(settings, &mut step).await;
                     let after = self.native.now();
-                    let prospect = Step::prospect(&step, after);
+                    let prospect = Step::prospect(&step);
                     turn.stepped(report, prospect, now, after);
                 }
                 Next::Wait(until) => {

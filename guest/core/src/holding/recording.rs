@@ -1,4 +1,4 @@
-//! What a leader puts on record: claims, outcomes, the name of its successor.
+//! What a leader puts on record: claims, outcomes, the name of its successor. protocol.md §5, §6.
 //!
 //! What to write is decided anew before each try, so that a write which cannot be made ends with what
 //! wanted it: an order that was called off, a slot that passed. Only a try that may have been applied is
@@ -9,31 +9,35 @@ use core::time::Duration;
 
 use super::super::Moment;
 use super::super::agenda::{Due, Task};
-use super::super::candidate::{Phase, Step};
 use super::super::chance::Chance;
-use super::super::health::Health;
+use super::super::context::{Answered, Context, Outgoing};
+use super::super::one_turn::Prospect;
 use super::super::pace::Pace;
-use super::super::problem::ProblemClass;
+use super::super::phase::{Claim, Hold, Phase};
+use super::super::problem::{Problem, ProblemClass};
 use super::super::record::{LastSlot, Outcome, Record, Started};
 use super::super::report::{EndingReason, Turn};
+use super::super::service_clock::Timestamp;
 use super::super::slots::Delivery;
 use super::super::timings::BACK_OFF;
 use super::super::write::{Progress, Write};
-use super::{Claim, Hold, Reply};
-use crate::mutants::mutant;
+use super::{end, lose, unless_stalled};
+use crate::mutants::{self, mutant};
 use tenure_azure::metadata::Metadata;
-use tenure_azure::operation::{ETag, Operation};
+use tenure_azure::operation::ETag;
 use tenure_base::prelude::*;
 
 /// A turn's outcome is written by itself when the next claim, on which it could ride,
 /// is further away than this: people look at it.
 const RIDE: Duration = Duration::from_secs(60);
 
-/// A leader whose claims and outcomes do not get on record for so many leases steps down.
-const STALLED_LEASES: u32 = 2;
+/// How long after a turn went wrong its slot is tried again, the first time; twice as long each
+/// time, up to [`LONGEST_REST`].
+const REST: Duration = Duration::from_secs(1);
+const LONGEST_REST: Duration = Duration::from_secs(60);
 
 /// A record to be written.
-pub(super) struct Wanted {
+pub(crate) struct Wanted {
     record: Record,
     /// It claims a turn.
     claim: Option<Claim>,
@@ -61,6 +65,238 @@ fn put_claim(record: &mut Record, task: Task, delivery: Delivery) -> Claim {
         }
     }
     claim
+}
+
+/// The time by which slots are counted: the service's.
+fn slot_time(context: &Context<'_>) -> Option<Timestamp> {
+    let time = context.state.service.now(context.now);
+    mutants::memory::slot_time(context.state.nonce, context.now, time)
+}
+
+/// What is due by the agenda and the record.
+pub(crate) fn due(hold: &Hold, context: &Context<'_>) -> Option<Due> {
+    let due = context.settings.agenda.due(slot_time(context)?, &hold.record);
+    let rest = hold.rest_until.saturating_sub(context.now);
+    Some(match due {
+        _ if mutant!(NothingClaimed) => Due::Nothing,
+        Due::Now(Task { attempt: 2.., .. }) if !rest.is_zero() => Due::In(rest),
+        due => due,
+    })
+}
+
+/// How far a leader is, for an invocation that is one whole turn.
+pub(crate) fn prospect(hold: &Hold, context: &Context<'_>) -> Prospect {
+    let due = matches!(due(hold, context), Some(Due::Now(_) | Due::Abandon(_)));
+    let to_claim = due && context.state.turn.is_none();
+    match slot_time(context) {
+        Some(time) if hold.write.is_none() && !to_claim => {
+            Prospect::Leading { record: Box::new(hold.record.clone()), time }
+        }
+        _ => Prospect::UnderWay,
+    }
+}
+
+/// Reports a schedule that cannot be followed.
+pub(crate) fn report_slot_ahead(hold: &Hold, context: &mut Context<'_>) {
+    if let Some(Due::Ahead(_)) = due(hold, context) {
+        let slot = hold.record.last.map(|last| last.slot).unwrap_or_default();
+        context.report(Some(Problem::of_slot_ahead(slot)));
+    }
+}
+
+/// What is to be on record now; none: what is there. A slot that is due is claimed, the end of a turn
+/// recorded, but not while a turn runs; a successor is named at any time. Once a claim or an outcome
+/// did not get through, a leader tries until a write does, also when nothing else is to be written.
+pub(crate) fn wanted(hold: &Hold, context: &Context<'_>) -> Option<Wanted> {
+    let (steering, idle) = (&context.state.steering, context.state.turn.is_none());
+    let successor = steering.hand_over().map(|order| order.to.clone());
+    let due = due(hold, context).filter(|_| idle && !steering.is_final());
+    let complete = idle && outcome_is_to_be_written(hold, due.as_ref());
+    let names = hold.names(successor.as_deref());
+    let mut record = Record { successor, ..hold.record.clone() };
+    let (mut claim, mut abandoned) = (None, None);
+    match due {
+        Some(Due::Now(task)) => {
+            claim = Some(put_claim(&mut record, task, context.settings.agenda.delivery));
+        }
+        Some(Due::Abandon(task)) => {
+            record.put_outcome(task.value.is_some(), Outcome::Abandoned);
+            abandoned = Some(task);
+        }
+        // Whatever this candidate's own schedule: an operator's has none.
+        _ if idle && hold.resets_slot => {
+            record.last = Some(context.settings.agenda.begin(slot_time(context)?));
+        }
+        _ if complete || !names || hold.stalled.is_some() => {}
+        _ => return None,
+    }
+    Some(Wanted { record, claim, abandoned })
+}
+
+/// Whether an outcome is to be written by itself: people look at it, and at-least-once
+/// delivery is done with the slot only then.
+fn outcome_is_to_be_written(hold: &Hold, due: Option<&Due>) -> bool {
+    let rules = [Some(hold.record.delivery), hold.record.started.as_ref().map(|s| s.delivery)];
+    let may_wait = rules.into_iter().flatten().all(|rule| rule == Delivery::AtMostOnce);
+    let soon = matches!(due, Some(Due::In(wait)) if may_wait && *wait <= RIDE);
+    hold.outcome_unwritten && !soon
+}
+
+/// Writes what is to be on record, or reads what became of that.
+pub(super) fn next(hold: &mut Hold, context: &mut Context<'_>) -> Option<Outgoing> {
+    decide(hold, context);
+    let write = hold.write.as_ref().filter(|write| write.pace.next <= context.now)?;
+    let (now, timings) = (context.now, &context.settings.timings);
+    let timeout = timings.for_a_write(now, hold.renew.next, hold.valid_until);
+    let operation = write.operation(hold.lease);
+    let operation = mutants::unconditional(mutant!(ClaimWithoutCondition), operation);
+    Some(Outgoing { operation, timeout })
+}
+
+/// Decides what to write, unless it has to be known first what became of the last try.
+fn decide(hold: &mut Hold, context: &mut Context<'_>) {
+    let now = context.now;
+    if hold.write.as_ref().is_some_and(|write| write.doubt || write.pace.next > now) {
+        return;
+    }
+    let wanted = wanted(hold, context);
+    let pace = hold.write.take().map_or(Pace::at(now), |write| write.pace);
+    hold.claiming = None;
+    let Some(Wanted { record, claim, abandoned }) = wanted else { return };
+    hold.claiming = claim;
+    claim.inspect(|claim| context.state.began.put_forward(&record, claim.for_value));
+    if let (true, Some(claim)) = (mutant!(ClaimNotAwaited), claim) {
+        hold.record = record;
+        return start_turn(hold, claim, context);
+    }
+    hold.write = Some(Write::new(record, hold.etag.clone(), pace));
+    if let Some(Task { slot, value, attempt, .. }) = abandoned {
+        let what = match value {
+            Some(value) => format!("the turn for the value \"{value}\""),
+            None => format!("the slot {}", slot.to_rfc3339()),
+        };
+        let detail = format!(
+            "{what} is abandoned after {attempt} attempts; see to why they went wrong. \
+             TENURE_MAX_ATTEMPTS sets the number"
+        );
+        context.report_problem(ProblemClass::Work, detail);
+    }
+}
+
+/// Takes the answer.
+pub(super) fn answered(mut hold: Hold, answered: Answered<'_>, context: &mut Context<'_>) -> Phase {
+    let now = context.now;
+    let Some(mut write) = hold.write.take() else { return Phase::Holding(hold) };
+    match write.answered(answered.answer()) {
+        Progress::Done(etag) => {
+            hold.etag = etag;
+            hold.record = write.record;
+            (hold.outcome_unwritten, hold.stalled) = (false, None);
+            hold.resets_slot &= is_ahead(&hold.record, context);
+            if let Some(order) = context.state.steering.hand_over_mut() {
+                let took = now.saturating_sub(answered.sent);
+                order.named(hold.record.successor.as_deref(), took, now, &context.settings.timings);
+            }
+            if let Some(claim) = hold.claiming.take() {
+                start_turn(&hold, claim, context);
+            }
+            return Phase::Holding(hold);
+        }
+        Progress::NotApplied(found, etag) => {
+            if let Some(claim) = hold.found(found.clone(), etag.clone()) {
+                // An earlier try got through after all, and its turn was never started.
+                hold.claiming = None;
+                claimed_late(&mut hold, claim, context);
+                return Phase::Holding(hold);
+            }
+            write.begin_again(found, etag, now);
+        }
+        Progress::Again => {
+            if write.pace.failures > 0 {
+                context.report_reply(&answered);
+            }
+            write.pace.failed(now, BACK_OFF, answered.chance);
+            let of_work = hold.outcome_unwritten || write.record.turns() != hold.record.turns();
+            if of_work && context.state.turn.is_none() {
+                hold.stalled.get_or_insert(answered.sent);
+            }
+        }
+        Progress::LeaseLost => return lose(&hold, &answered, context),
+        Progress::Outdone => {
+            let detail = "the record was written over while this candidate held the lease; \
+                          somebody broke the lease or restored the blob";
+            context.report_problem(ProblemClass::LeaseLost, detail.into());
+            return end(&hold, EndingReason::LeaseLost, context);
+        }
+    }
+    hold.write = Some(write);
+    unless_stalled(hold, context, answered.chance)
+}
+
+/// Has the host run the turn that was claimed last.
+fn start_turn(hold: &Hold, claim: Claim, context: &mut Context<'_>) {
+    let record = &hold.record;
+    let (slot, value, attempt) = match (&record.started, record.last) {
+        (Some(Started { value, slot, attempt, .. }), _) if claim.for_value => {
+            (*slot, Some(value.clone()), *attempt)
+        }
+        (_, Some(LastSlot { slot, attempt })) => (slot, None, attempt),
+        _ => return,
+    };
+    let turn = Turn {
+        term: record.term,
+        slot,
+        value,
+        attempt,
+        past_due: claim.past_due,
+        missed: claim.missed,
+        valid_for: hold.valid_until.saturating_sub(context.started),
+        time_limit: context.settings.failure_policy.turn_timeout,
+    };
+    context.state.turn = Some(turn.clone());
+    context.effects.run = Some(turn);
+}
+
+/// Has the host run a turn that an earlier try claimed; one that leads no longer for long says on
+/// record that it did not begin.
+fn claimed_late(hold: &mut Hold, claim: Claim, context: &mut Context<'_>) {
+    hold.stalled = None;
+    context.state.began.put_forward(&hold.record, claim.for_value);
+    if context.state.steering.is_final() {
+        hold.record.put_outcome(claim.for_value, Outcome::NotStarted);
+        hold.outcome_unwritten = true;
+    } else {
+        start_turn(hold, claim, context);
+    }
+}
+
+/// Takes the end of a turn that was claimed under this lease.
+pub(crate) fn turn_ended(hold: &mut Hold, turn: &Turn, outcome: Outcome, now: Moment) {
+    if mutant!(OutcomeNotRecorded) && hold.record.delivery == Delivery::AtMostOnce {
+        return;
+    }
+    hold.record.put_outcome(turn.value.is_some(), outcome);
+    // A successor may be named while a turn runs.
+    if let Some(write) = &mut hold.write {
+        write.record.put_outcome(turn.value.is_some(), outcome);
+    }
+    hold.outcome_unwritten = true;
+    if outcome != Outcome::Succeeded {
+        let times = 1_u32.checked_shl(turn.attempt.saturating_sub(1)).unwrap_or(u32::MAX);
+        hold.rest_until = now + REST.saturating_mul(times).min(LONGEST_REST);
+    }
+}
+
+/// Forgets a claimed slot that lies in the future, on an operator's word.
+pub(crate) fn reset_slot(hold: &mut Hold, context: &Context<'_>) {
+    if slot_time(context).is_some() {
+        hold.resets_slot = is_ahead(&hold.record, context);
+    }
+}
+
+fn is_ahead(record: &Record, context: &Context<'_>) -> bool {
+    let agenda = &context.settings.agenda;
+    slot_time(context).is_some_and(|time| agenda.ahead(time, record).is_some())
 }
 
 impl Hold {
@@ -109,205 +345,4 @@ fn is_older(one: &Record, other: &Record) -> bool {
     let newest = |record: &Record| record.last.map(|last| (last.slot, last.attempt));
     let started = |record: &Record| record.started.as_ref().map(|s| (s.slot, s.attempt));
     newest(one) < newest(other) || started(one) < started(other)
-}
-
-impl Step<'_> {
-    /// What is to be on record now; none: what is there. A slot that is due is claimed, the end of a turn
-    /// recorded, but not while a turn runs; a successor is named at any time. Once a claim or an outcome
-    /// did not get through, a leader tries until a write does, also when nothing else is to be written.
-    pub(super) fn wanted(&self, hold: &Hold, now: Moment) -> Option<Wanted> {
-        let idle = self.state.turn.is_none();
-        let successor = self.state.steering.hand_over().map(|order| order.to.clone());
-        let due = self.due(now).filter(|_| idle && !self.gives_up());
-        let complete = idle && self.outcome_is_to_be_written(due.as_ref());
-        let names = hold.names(successor.as_deref());
-        let mut record = Record { successor, ..hold.record.clone() };
-        let (mut claim, mut abandoned) = (None, None);
-        match due {
-            Some(Due::Now(task)) => {
-                claim = Some(put_claim(&mut record, task, self.settings.agenda.delivery));
-            }
-            Some(Due::Abandon(task)) => {
-                record.put_outcome(task.value.is_some(), Outcome::Abandoned);
-                abandoned = Some(task);
-            }
-            // Whatever this candidate's own schedule: an operator's has none.
-            _ if idle && hold.resets_slot => {
-                record.last = Some(self.settings.agenda.begin(self.slot_time(now)?));
-            }
-            _ if complete || !names || hold.stalled.is_some() => {}
-            _ => return None,
-        }
-        Some(Wanted { record, claim, abandoned })
-    }
-
-    /// Decides what to write, unless it has to be known first what became of the last try.
-    pub(super) fn decide_write(&mut self, now: Moment) {
-        let Phase::Holding(hold) = &self.state.phase else { return };
-        if hold.write.as_ref().is_some_and(|write| write.doubt || write.pace.next > now) {
-            return;
-        }
-        let wanted = self.wanted(hold, now);
-        let Phase::Holding(hold) = &mut self.state.phase else { return };
-        let pace = hold.write.take().map_or(Pace::at(now), |write| write.pace);
-        hold.claiming = None;
-        let Some(Wanted { record, claim, abandoned }) = wanted else { return };
-        hold.claiming = claim;
-        claim.inspect(|claim| self.state.began.put_forward(&record, claim.for_value));
-        if let (true, Some(claim)) = (mutant!(ClaimNotAwaited), claim) {
-            hold.record = record;
-            let hold = hold.clone();
-            return self.start_turn(&hold, claim);
-        }
-        hold.write = Some(Write::new(record, hold.etag.clone(), pace));
-        if let Some(Task { slot, value, attempt, .. }) = abandoned {
-            let what = match value {
-                Some(value) => format!("the turn for the value \"{value}\""),
-                None => format!("the slot {}", slot.to_rfc3339()),
-            };
-            let detail = format!(
-                "{what} is abandoned after {attempt} attempts; see to why they went wrong. \
-                 TENURE_MAX_ATTEMPTS sets the number"
-            );
-            self.report_problem(ProblemClass::Work, detail, now);
-        }
-    }
-
-    /// Whether an outcome is to be written by itself: people look at it, and at-least-once
-    /// delivery is done with the slot only then.
-    pub(super) fn outcome_is_to_be_written(&self, due: Option<&Due>) -> bool {
-        let Phase::Holding(hold) = &self.state.phase else { return false };
-        let rules = [Some(hold.record.delivery), hold.record.started.as_ref().map(|s| s.delivery)];
-        let may_wait = rules.into_iter().flatten().all(|rule| rule == Delivery::AtMostOnce);
-        let soon = matches!(due, Some(Due::In(wait)) if may_wait && *wait <= RIDE);
-        hold.outcome_unwritten && !soon
-    }
-
-    /// Has the host run the turn that was claimed last.
-    pub(super) fn start_turn(&mut self, hold: &Hold, claim: Claim) {
-        let record = &hold.record;
-        let (slot, value, attempt) = match (&record.started, record.last) {
-            (Some(Started { value, slot, attempt, .. }), _) if claim.for_value => {
-                (*slot, Some(value.clone()), *attempt)
-            }
-            (_, Some(LastSlot { slot, attempt })) => (slot, None, attempt),
-            _ => return,
-        };
-        let turn = Turn {
-            term: record.term,
-            slot,
-            value,
-            attempt,
-            past_due: claim.past_due,
-            missed: claim.missed,
-            valid_for: hold.valid_until.saturating_sub(self.started),
-            time_limit: self.settings.failure_policy.turn_timeout,
-        };
-        self.state.turn = Some(turn.clone());
-        self.run = Some(turn);
-    }
-
-    /// Forgets a claimed slot that lies in the future, on an operator's word.
-    pub(crate) fn reset_slot(&mut self, now: Moment) {
-        let Some(time) = self.slot_time(now) else { return };
-        let Phase::Holding(hold) = &mut self.state.phase else { return };
-        hold.resets_slot = self.settings.agenda.ahead(time, &hold.record).is_some();
-    }
-
-    fn is_ahead(&self, record: &Record, now: Moment) -> bool {
-        self.slot_time(now).is_some_and(|time| self.settings.agenda.ahead(time, record).is_some())
-    }
-
-    pub(super) fn written(
-        &mut self,
-        mut hold: Hold,
-        operation: &Operation,
-        reply: &Reply,
-        (sent, now): (Moment, Moment),
-        chance: &mut dyn Chance,
-    ) -> Phase {
-        let Some(mut write) = hold.write.take() else { return Phase::Holding(hold) };
-        match write.answered(reply.as_ref().ok()) {
-            Progress::Done(etag) => {
-                hold.etag = etag;
-                hold.record = write.record;
-                (hold.outcome_unwritten, hold.stalled) = (false, None);
-                hold.resets_slot &= self.is_ahead(&hold.record, now);
-                if let Some(order) = self.state.steering.hand_over_mut() {
-                    order.named(
-                        hold.record.successor.as_deref(),
-                        (sent, now),
-                        &self.settings.timings,
-                    );
-                }
-                if let Some(claim) = hold.claiming.take() {
-                    self.start_turn(&hold, claim);
-                }
-                return Phase::Holding(hold);
-            }
-            Progress::NotApplied(found, etag) => {
-                if let Some(claim) = hold.found(found.clone(), etag.clone()) {
-                    // An earlier try got through after all, and its turn was never started.
-                    hold.claiming = None;
-                    self.claimed_late(&mut hold, claim);
-                    return Phase::Holding(hold);
-                }
-                write.begin_again(found, etag, now);
-            }
-            Progress::Again => {
-                if write.pace.failures > 0 {
-                    self.report_reply(operation, reply, now);
-                }
-                write.pace.failed(now, BACK_OFF, chance);
-                let of_work = hold.outcome_unwritten || write.record.turns() != hold.record.turns();
-                if of_work && self.state.turn.is_none() {
-                    hold.stalled.get_or_insert(sent);
-                }
-            }
-            Progress::LeaseLost => return self.lose(&hold, operation, reply, now),
-            Progress::Outdone => {
-                let detail = "the record was written over while this candidate held the lease; \
-                              somebody broke the lease or restored the blob";
-                self.report_problem(ProblemClass::LeaseLost, detail.into(), now);
-                return self.end(&hold, EndingReason::LeaseLost);
-            }
-        }
-        hold.write = Some(write);
-        self.unless_stalled(hold, now, chance)
-    }
-
-    /// Has the host run a turn that an earlier try claimed; one that leads no longer for long says on
-    /// record that it did not begin.
-    fn claimed_late(&mut self, hold: &mut Hold, claim: Claim) {
-        hold.stalled = None;
-        self.state.began.put_forward(&hold.record, claim.for_value);
-        if self.gives_up() {
-            hold.record.put_outcome(claim.for_value, Outcome::NotStarted);
-            hold.outcome_unwritten = true;
-        } else {
-            self.start_turn(hold, claim);
-        }
-    }
-
-    /// Gives up a leadership without work that gets through: none for two leases since the first try. A
-    /// try and the renewal before it may be under way then, so that this is known at the latest two
-    /// request time-outs and a back-off later.
-    pub(super) fn unless_stalled(
-        &mut self,
-        hold: Hold,
-        now: Moment,
-        chance: &mut dyn Chance,
-    ) -> Phase {
-        let stalled = hold.stalled.map(|since| now.saturating_sub(since));
-        let most = STALLED_LEASES * self.settings.timings.lease;
-        let stalled = stalled.filter(|stalled| *stalled >= most);
-        self.state.phase = Phase::Holding(hold);
-        if let Some(stalled) = stalled {
-            let span = self.state.health.cool_down(&self.settings.failure_policy, now, chance);
-            self.report_problem(ProblemClass::Work, Health::explain_stall(stalled, span), now);
-            let then = now + self.settings.timings.poll / 2;
-            self.step_down(EndingReason::WorkFailed, now, then, None);
-        }
-        core::mem::replace(&mut self.state.phase, Phase::Left)
-    }
 }

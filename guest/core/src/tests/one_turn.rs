@@ -175,7 +175,7 @@ impl Invocation {
         let sent = self.now;
         match step.next(sent) {
             Todo::Rest(report) => {
-                let prospect = step.prospect(sent);
+                let prospect = step.prospect();
                 self.turn.stepped(*report, prospect, began, sent);
             }
             Todo::Fetch(_) => panic!("no token is needed"),

@@ -1,0 +1,157 @@
+//! What a candidate writes beside the blob when it announces itself to the leader, and the periods of
+//! handing over, which depend on each other. protocol.md §7.2.
+//!
+//! A lease may be given to an announced id as long as the announcement is fresh, and somewhat longer. The
+//! successor polls for it all that time, also when it was paused meanwhile or is not named any more.
+
+use core::time::Duration;
+
+use super::notice::{self, CANDIDATE};
+use super::record::MOST_PRIORITY;
+use super::text::{LONGEST_NAME, encoded, fit};
+use super::timings::{SECOND, Timings};
+use crate::mutants::mutant;
+use tenure_azure::answer::{Answer, Properties};
+use tenure_azure::lease_id::LeaseId;
+use tenure_azure::metadata::Metadata;
+use tenure_base::prelude::*;
+
+/// How often the leader reads for an announcement of the successor that it named, and how often the
+/// successor polls for its lease.
+pub(super) const QUICK: Duration = Duration::from_millis(500);
+
+/// How long after its newest announcement a successor polls for its lease: the leader may rely on
+/// the announcement, and repeat the change, for that long.
+pub(super) const SUCCESSOR_POLLS: Duration = Duration::from_secs(60);
+
+/// How often a successor announces itself again, and reads who leads and whom the leader names.
+pub(super) const ANEW: Duration = Duration::from_secs(4);
+
+/// The age at which an announcement is not fresh any more. It is written every four seconds, both dates
+/// have whole seconds, and the requests in between may take three seconds, or what [`REQUESTS`] of them
+/// take.
+const HERE: Duration = Duration::from_secs(9);
+const FOR_REQUESTS: Duration = Duration::from_secs(3);
+
+/// The longest age, also where requests take long: see [`longest_here`].
+const LONGEST_HERE: Duration = Duration::from_secs(30);
+
+/// How old an announcement may be in the answer to a read that took so long: the successor still polls
+/// for its lease whenever the lease is given to it.
+///
+/// From the 60 s for which the successor polls are taken: 1 s, since dates have whole seconds; what
+/// the read `took`, for the way back of its answer; 2 to 8 s, in which the leader may begin to give the
+/// lease ([`just_seen`]); 21 s up to the end of its last try ([`LONGEST_OFFER`]); and 0.5 s up to
+/// the next poll of the successor. That leaves 29.5 s or more, less what the read took. The longest
+/// request time-out that the other periods allow is 27.75 s (60 − 2.5 − 1 = 2 × (27.75 + 0.5)), and
+/// 1.75 s are left then.
+fn longest_here(took: Duration) -> Duration {
+    let given = SECOND + took + just_seen(took) + LONGEST_OFFER + QUICK;
+    LONGEST_HERE.min(SUCCESSOR_POLLS.saturating_sub(given))
+}
+
+/// Where requests take long, an announcement is so many of them after the one before, beside the four
+/// seconds: the successor polls as any follower, reads the announcement and writes it, which is three; it
+/// polls for its lease before each of them.
+const REQUESTS: u32 = 6;
+
+/// How long a leader waits for the end of its work after it first read the announcement.
+pub(super) const LEADER_WAITS: Duration = Duration::from_secs(45);
+
+/// How long a leader waits for the successor to announce itself, beside two polls and [`TO_COME_REQUESTS`].
+const TO_COME: Duration = Duration::from_secs(10);
+
+/// The successor polls, reads the announcement of others and writes its own. The leader reads it after a
+/// renewal, and perhaps after a read that came too early.
+const TO_COME_REQUESTS: u32 = 6;
+
+/// How often a follower of higher priority announces itself, and a leader reads for such an announcement.
+pub(super) const PRIORITY_EVERY: Duration = Duration::from_secs(30);
+
+/// A follower of higher priority whose announcement is older does not wish to lead any more.
+const FRESH: Duration = Duration::from_secs(90);
+
+/// How long ago the announcement may have been read, by a read that took so long, when the lease is given.
+/// A renewal and the outcome of the last turn may go out in between, and each takes about as long.
+pub(super) fn just_seen(took: Duration) -> Duration {
+    (3 * took).clamp(SHORTEST_SEEN, LONGEST_SEEN)
+}
+
+const SHORTEST_SEEN: Duration = Duration::from_secs(2);
+const LONGEST_SEEN: Duration = Duration::from_secs(8);
+
+/// How long the last write of the record may keep the release waiting.
+pub(super) const LAST_WRITE: Duration = Duration::from_secs(1);
+
+/// The longest that one try to give the lease to a successor may take: the successor does not poll for it
+/// for ever. A try that was not answered in time may have been applied all the same.
+pub(super) const LONGEST_TRY: Duration = Duration::from_secs(10);
+
+/// The longest from the first offer to a successor to the end of the last try.
+const LONGEST_OFFER: Duration = LAST_WRITE.saturating_add(LONGEST_TRY).saturating_add(LONGEST_TRY);
+
+const PRIORITY: &str = "tenurepriority";
+const LEASE: &str = "tenurelease";
+const TERM: &str = "tenureterm";
+
+/// What a candidate says of itself when it announces itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Announcement {
+    /// Its name; not unique.
+    pub candidate: String,
+    pub priority: Option<u32>,
+    /// The lease id by which it will lead, and the term in which it was named as the successor.
+    pub called: Option<(LeaseId, u64)>,
+}
+
+impl Announcement {
+    pub fn write(&self) -> Metadata {
+        let mut metadata = Metadata::default();
+        let mut put = |name: &str, value: String| metadata.insert(name.into(), value);
+        put(CANDIDATE, encoded(&self.candidate));
+        if let Some(priority) = self.priority {
+            put(PRIORITY, priority.to_string());
+        }
+        if let Some((lease, term)) = self.called {
+            put(LEASE, lease.to_string());
+            put(TERM, term.to_string());
+        }
+        metadata
+    }
+
+    fn read(properties: &Properties) -> Option<Self> {
+        let field = |name| properties.metadata.get(name);
+        let priority = match field(PRIORITY) {
+            None => None,
+            Some(text) => Some(text.parse().ok().filter(|priority| *priority <= MOST_PRIORITY)?),
+        };
+        let called = match (field(LEASE), field(TERM)) {
+            (Some(lease), Some(term)) => Some((LeaseId::parse(lease)?, term.parse().ok()?)),
+            _ => None,
+        };
+        let announcement =
+            Self { candidate: fit(field(CANDIDATE)?, LONGEST_NAME)?, priority, called };
+        notice::is_a_candidates(properties).then_some(announcement)
+    }
+
+    /// Whether a candidate wrote this, or a version that is not known.
+    pub fn is_fit(properties: &Properties) -> bool {
+        Self::read(properties).is_some()
+    }
+
+    /// The announcement in an answer, unless it is too old. That of a named successor ages faster than
+    /// that of a follower of higher priority, but slower where requests take as long as this one.
+    pub fn fresh(answer: &Answer, took: Duration) -> Option<Self> {
+        let seen = Self::read(answer.properties.as_ref()?)?;
+        let age = answer.date?.signed_duration_since(answer.modified?);
+        let here = HERE - FOR_REQUESTS + FOR_REQUESTS.max(REQUESTS * took);
+        let here = here.min(longest_here(took));
+        let most = if seen.called.is_some() { here } else { FRESH };
+        (age.abs().to_std().ok()? < most || mutant!(AnnouncementIsStale)).then_some(seen)
+    }
+}
+
+/// How long a leader waits for a successor that it has just named, where a request takes so long.
+pub(super) fn time_to_come(timings: &Timings, took: Duration) -> Duration {
+    2 * timings.poll + TO_COME + TO_COME_REQUESTS * took
+}

@@ -1,0 +1,208 @@
+//! What the rules of every phase have around them: the settings, the instant, what the candidate
+//! remembers beside its phase, and where their effects go.
+
+use core::time::Duration;
+
+use super::Moment;
+use super::announcement::QUICK;
+use super::chance::{Chance, jittered};
+use super::credential_state::{CredentialState, Fetch};
+use super::damping::Handed;
+use super::environment::Files;
+use super::failure::Failure;
+use super::follower::Follower;
+use super::health::Health;
+use super::next_record::Began;
+use super::orders::Steering;
+use super::problem::{Problem, ProblemClass, Reported};
+use super::report::{Ending, Exchange, Report, Turn};
+use super::service_clock::ServiceClock;
+use super::settings::Settings;
+use crate::mutants::mutant;
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+use tenure_azure::answer::{Answer, Class};
+use tenure_azure::credential::Pass;
+use tenure_azure::operation::{Operation, Request};
+use tenure_base::prelude::*;
+
+/// All that a candidate remembers between two steps, beside its phase.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(super) struct State {
+    /// Tells this incarnation from others of the same name.
+    pub nonce: u64,
+    pub service: ServiceClock,
+    /// Handed to the host and not yet seen stopped.
+    pub turn: Option<Turn>,
+    pub leaving: bool,
+    pub health: Health,
+    pub steering: Steering,
+    pub follower: Follower,
+    pub reported: Reported,
+    pub credential_state: CredentialState,
+    /// What the files of the settings said when they were last good.
+    pub files: Files,
+    /// The newest turns that were put forward, and whether the host was given them.
+    pub began: Began,
+    /// To whom this candidate gave its lease last.
+    pub handed: Handed,
+}
+
+/// What a step has done so far, beside moving from phase to phase.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Effects {
+    pub ending: Option<Ending>,
+    pub renewed: bool,
+    pub run: Option<Turn>,
+    /// The outcome of the last turn was put on record before the release.
+    pub recorded: bool,
+    pub problems: Vec<Problem>,
+    pub exchanges: Vec<Exchange>,
+    /// Requests that were sent.
+    pub requests: u32,
+    /// The host is to hear at once of a leadership, or of more time for it.
+    pub report_now: bool,
+}
+
+/// The surroundings of a phase.
+#[derive(Clone, Debug)]
+pub(super) struct Context<'s> {
+    pub settings: &'s Settings,
+    pub state: State,
+    /// `elapsed` of the step.
+    pub started: Moment,
+    /// The instant at which is decided.
+    pub now: Moment,
+    pub effects: Effects,
+}
+
+/// A request that a phase has to send.
+#[derive(Debug)]
+pub(super) struct Outgoing {
+    pub operation: Operation,
+    pub timeout: Duration,
+}
+
+impl Outgoing {
+    pub fn signed(self, pass: Pass) -> Todo {
+        let Self { operation, timeout } = self;
+        Todo::Send(Ask { operation, timeout, pass })
+    }
+}
+
+/// A request to send.
+#[derive(Clone, Debug)]
+pub struct Ask {
+    /// What to ask the service.
+    pub operation: Operation,
+    /// The longest that it may take, everything included.
+    pub timeout: Duration,
+    /// With what it is authorised.
+    pub pass: Pass,
+}
+
+impl Ask {
+    /// As it goes to the service.
+    pub fn request(&self, settings: &Settings, date: DateTime<Utc>) -> Request {
+        // The service stops working on a request after as many whole seconds.
+        let seconds = u32::try_from(self.timeout.as_secs()).unwrap_or(u32::MAX).max(1);
+        let account = &settings.account;
+        let authorization = account.credential().authorization(&self.pass);
+        self.operation.request(account, &settings.election, date, seconds, authorization)
+    }
+}
+
+/// What a step wants next.
+#[derive(Debug)]
+pub enum Todo {
+    /// Send this, and tell [`Step::answered`](super::Step::answered).
+    Send(Ask),
+    /// Ask for a token with this, and tell [`Step::fetched`](super::Step::fetched).
+    Fetch(Fetch),
+    /// Nothing more is due: the result.
+    Rest(Box<Report>),
+}
+
+pub(super) type Reply = Result<Answer, Failure>;
+
+/// A request that was answered at the instant of the context, or failed.
+pub(super) struct Answered<'a> {
+    pub operation: &'a Operation,
+    pub reply: &'a Reply,
+    /// Read before it was sent.
+    pub sent: Moment,
+    /// With what the next try is spread, and lease ids are made.
+    pub chance: &'a mut dyn Chance,
+}
+
+impl<'a> Answered<'a> {
+    pub fn answer(&self) -> Option<&'a Answer> {
+        self.reply.as_ref().ok()
+    }
+
+    pub fn class(&self) -> Option<Class> {
+        self.answer().map(|answer| answer.class)
+    }
+
+    pub fn is_refused(&self) -> bool {
+        self.class() == Some(Class::Refused)
+    }
+
+    /// Whether it may have been applied: see protocol.md §3.
+    pub fn is_unknown(&self) -> bool {
+        self.class().is_none_or(|class| matches!(class, Class::Unavailable | Class::Nonsense))
+    }
+}
+
+impl Context<'_> {
+    /// Whether this candidate leaves the lease to the others.
+    pub fn stays_out(&self) -> bool {
+        let Steering { paused, out_until, .. } = self.state.steering;
+        paused || self.now < out_until || self.state.health.is_out(self.now)
+    }
+
+    /// Between two tries of a follower, or after one of its requests failed.
+    pub fn next_try(&self, chance: &mut dyn Chance) -> Moment {
+        let poll = self.settings.timings.poll;
+        let rarely =
+            if mutant!(RarePolls) { 4 * self.settings.timings.lease } else { Duration::ZERO };
+        self.now + jittered(poll, chance) + rarely
+    }
+
+    /// When a follower polls again.
+    pub fn next_poll(&mut self, chance: &mut dyn Chance) -> Moment {
+        let (next, slow) = (self.next_try(chance), self.was_slow());
+        self.state.follower.next_poll(next, slow, self.settings, self.now)
+    }
+
+    /// Whether the newest request took long: see [`Follower::next_poll`].
+    pub fn was_slow(&self) -> bool {
+        self.effects.exchanges.last().is_some_and(|exchange| exchange.took > QUICK)
+    }
+
+    /// Reports a problem, if there is one and it was not reported lately.
+    pub fn report(&mut self, problem: Option<Problem>) {
+        let (state, now) = (&mut self.state, self.now);
+        self.effects.problems.extend(problem.filter(|p| state.reported.is_news(p, now)));
+    }
+
+    /// As [`Context::report`].
+    pub fn report_problem(&mut self, class: ProblemClass, detail: String) {
+        self.report(Some(Problem { class, detail }));
+    }
+
+    /// Reports what came of an order. Each order has its answer, also when the last one had the same.
+    pub fn answer_order(&mut self, class: ProblemClass, detail: String) {
+        self.effects.problems.push(Problem { class, detail });
+    }
+
+    /// Reports that a request was not answered, or not as hoped.
+    pub fn report_reply(&mut self, answered: &Answered<'_>) {
+        let Answered { operation, reply, .. } = *answered;
+        let problem = match reply {
+            Err(failure) => failure.problem(operation.name(), self.settings.account.origin()),
+            Ok(answer) => Problem::of_answer(answer, operation, self.settings),
+        };
+        self.report(Some(problem));
+    }
+}

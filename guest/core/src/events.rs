@@ -1,0 +1,127 @@
+//! What the host tells a candidate: how a turn ended, what an operator ordered, that the process ends.
+
+use super::announcement::LAST_WRITE;
+use super::chance::Chance;
+use super::context::Context;
+use super::handing_over;
+use super::holding;
+use super::orders::GivingUp;
+use super::phase::{Phase, Release};
+use super::problem::ProblemClass;
+use super::record::Outcome;
+use super::releasing::{leave_as_follower, release, step_down};
+use super::report::{EndingReason, Event, Turn};
+use crate::mutants::mutant;
+
+/// Takes what happened since the last step.
+pub(super) fn take(
+    event: Event,
+    mut phase: Phase,
+    context: &mut Context<'_>,
+    chance: &mut dyn Chance,
+) -> Phase {
+    let watch = match &mut phase {
+        Phase::Watching(watch) => Some(watch),
+        _ => None,
+    };
+    context.state.follower.drop_request(watch, context.settings, context.now);
+    match event {
+        Event::TurnEnded(outcome) => return turn_ended(outcome, phase, context, chance),
+        Event::Leave(outcome) => return leave(outcome, phase, context),
+        Event::LeaveLate(outcome) => {
+            return match leave(Some(outcome), phase, context) {
+                // It has one try to get on record, so that it is not run again without need.
+                Phase::Releasing(release) => {
+                    let write_until = context.now + 2 * LAST_WRITE;
+                    Phase::Releasing(Release { write_until, ..release })
+                }
+                phase => phase,
+            };
+        }
+        Event::ResetSlot => {
+            if let Phase::Holding(hold) = &mut phase {
+                holding::reset_slot(hold, context);
+            }
+        }
+        Event::Resign => resign(&phase, context),
+        Event::HandOver(to) => handing_over::order(to, phase.hold(), context),
+        Event::Pause => {
+            context.state.steering.paused = true;
+            resign(&phase, context);
+        }
+        Event::Resume => context.state.steering.paused = false,
+    }
+    phase
+}
+
+/// Gives up a leadership, or one that is about to be won.
+fn resign(phase: &Phase, context: &mut Context<'_>) {
+    if matches!(phase, Phase::Acquiring(_) | Phase::Raising(_) | Phase::Holding(_)) {
+        context.state.steering.giving_up = Some(GivingUp::Resign);
+    }
+}
+
+fn turn_ended(
+    outcome: Outcome,
+    mut phase: Phase,
+    context: &mut Context<'_>,
+    chance: &mut dyn Chance,
+) -> Phase {
+    let Some(turn) = ended_turn(Some(outcome), &mut phase, context) else { return phase };
+    let (now, settings) = (context.now, context.settings);
+    let health = &mut context.state.health;
+    let Some(span) = health.turn_ended(outcome, &settings.failure_policy, now, chance) else {
+        // What was to last as long as the leadership came to its end.
+        let last = settings.agenda.is_one_turn_a_term() && turn.value.is_none();
+        if last && context.state.steering.hand_over().is_none() {
+            resign(&phase, context);
+        }
+        return phase;
+    };
+    let detail = health.explain(&turn, outcome, span);
+    context.report_problem(ProblemClass::Work, detail);
+    match phase {
+        Phase::Holding(hold) => {
+            Phase::Releasing(step_down(&hold, EndingReason::WorkFailed, context))
+        }
+        phase => phase,
+    }
+}
+
+/// The turn that was handed to the host and is over, so far as is known how.
+fn ended_turn(
+    outcome: Option<Outcome>,
+    phase: &mut Phase,
+    context: &mut Context<'_>,
+) -> Option<Turn> {
+    let turn = context.state.turn.take()?;
+    if outcome == Some(Outcome::NotStarted) {
+        context.state.began.note(&turn, false);
+    }
+    if let (Some(outcome), Phase::Holding(hold)) = (outcome, phase) {
+        holding::turn_ended(hold, &turn, outcome, context.now);
+    }
+    Some(turn)
+}
+
+fn leave(outcome: Option<Outcome>, mut phase: Phase, context: &mut Context<'_>) -> Phase {
+    context.state.leaving = true;
+    ended_turn(outcome, &mut phase, context);
+    let lease = match phase {
+        Phase::Holding(hold) => {
+            return Phase::Releasing(step_down(&hold, EndingReason::Left, context));
+        }
+        Phase::Releasing(_) => return phase,
+        Phase::Acquiring(attempt) => {
+            (attempt.unsure && !mutant!(UnsureAcquireForgotten)).then_some(attempt.lease)
+        }
+        Phase::Raising(raise) => Some(raise.lease),
+        Phase::Stopping { lease } => lease,
+        Phase::Watching(_) | Phase::Left => None,
+    };
+    context.state.follower.following = None;
+    match lease {
+        Some(lease) => Phase::Releasing(release(lease, context.now, context)),
+        None => leave_as_follower(context),
+    }
+}

@@ -1,0 +1,299 @@
+//! What a follower writes beside the election's blob, which it cannot write to while that is leased: an
+//! announcement (protocol.md §7.2), or a schedule notice (§6).
+//!
+//! A follower announces itself when the leader named it as its successor, or has a lower priority. Named,
+//! it tells the lease id by which it will lead, and polls until that id holds the lease. Before it writes
+//! it reads what is there, so as to spare the announcement of another candidate.
+
+use core::time::Duration;
+
+use super::Moment;
+use super::announcement::{ANEW, Announcement, PRIORITY_EVERY, QUICK, SUCCESSOR_POLLS};
+use super::chance::{Chance, lease_id};
+use super::history::Incumbent;
+use super::notice::{self, LEAST_NOTICE, LONGEST_NOTICE, Notice};
+use super::phase::Watch;
+use super::record::Record;
+use super::settings::Settings;
+use serde::{Deserialize, Serialize};
+use tenure_azure::answer::{Answer, Class};
+use tenure_azure::lease_id::LeaseId;
+use tenure_azure::name::SideBlob;
+use tenure_azure::operation::{ETag, Operation};
+
+/// What a follower knows of the leader, and has to tell it.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Follower {
+    /// The leader that was seen last; the inner none is a leader without a record.
+    pub following: Option<Option<Incumbent>>,
+    /// The leader named it as its successor.
+    pub successor: Option<Successor>,
+    /// The tag of its announcement, where the write was answered.
+    pub announced: Option<ETag>,
+    /// It does not announce a higher priority before.
+    announce_at: Moment,
+    /// It does not leave its notice before.
+    notice_at: Moment,
+    /// What is due.
+    request: Option<SideRequest>,
+}
+
+/// A follower that the leader named as its successor.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) struct Successor {
+    lease: LeaseId,
+    /// That of the leader. The id is the same as long as the term: another one would be taken for
+    /// that of another candidate of this name.
+    term: u64,
+    /// The leader named it at the last poll.
+    pub named: bool,
+    /// Until then it polls whether its id holds the lease.
+    until: Moment,
+    /// When to poll as any follower does.
+    plain: Moment,
+}
+
+/// A request about a side blob.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+enum SideRequest {
+    /// Read it, to see what is there.
+    Read(SideBlob),
+    /// Write it, over what is there with that tag if something is.
+    Write { blob: SideBlob, over: Option<ETag> },
+}
+
+impl SideRequest {
+    fn blob(&self) -> SideBlob {
+        match self {
+            Self::Read(blob) | Self::Write { blob, .. } => *blob,
+        }
+    }
+}
+
+impl Follower {
+    /// The leader has another schedule: a notice is left, unless that was tried lately.
+    pub fn leave_notice(&mut self, settings: &Settings, now: Moment) {
+        if self.notice_at <= now && notice::are_in_use(settings) {
+            self.request = Some(SideRequest::Read(SideBlob::Notice));
+        }
+    }
+
+    /// Announces itself when the leader named this candidate as its successor, or has a lower priority.
+    pub fn announce(
+        &mut self,
+        record: &Record,
+        stays_out: bool,
+        settings: &Settings,
+        now: Moment,
+        chance: &mut dyn Chance,
+    ) {
+        let able = !settings.one_shot && !stays_out && settings.election.may_have_side_blobs();
+        let named = able && record.successor.as_ref() == Some(&settings.name);
+        let term = record.term;
+        self.successor = self.successor.filter(|successor| successor.term == term);
+        if named && self.successor.is_none() {
+            let (lease, until, plain) = (lease_id(chance), Moment::ZERO, Moment::ZERO);
+            self.successor = Some(Successor { lease, term, named, until, plain });
+        }
+        if let Some(successor) = &mut self.successor {
+            successor.named = named;
+        }
+        let lower = record.priority.zip(settings.priority).is_some_and(|(its, our)| its < our);
+        let wants = able && lower && record.successor.is_none() && self.announce_at <= now;
+        if wants {
+            self.announce_at = now + PRIORITY_EVERY;
+        }
+        if named || wants {
+            self.request = Some(SideRequest::Read(SideBlob::Successor));
+        }
+    }
+
+    /// When a follower polls again, `next` without anything else: not before there was time for its
+    /// request about a side blob, and soon when it may be given the lease. The newest request was `slow`.
+    pub fn next_poll(
+        &mut self,
+        next: Moment,
+        slow: bool,
+        settings: &Settings,
+        now: Moment,
+    ) -> Moment {
+        if let Some(time) = self.time_for_request(settings) {
+            return if self.polls_in_between(slow, now) { now } else { next.max(now + time) };
+        }
+        match &mut self.successor {
+            Some(successor) if now < successor.until => {
+                successor.plain = now + ANEW;
+                now + QUICK
+            }
+            _ => next,
+        }
+    }
+
+    pub fn has_request(&self) -> bool {
+        self.request.is_some()
+    }
+
+    /// How long the requests about a side blob may take, if one is due.
+    pub fn time_for_request(&self, settings: &Settings) -> Option<Duration> {
+        self.request.as_ref().map(|_| 2 * self.longest_request(settings) + LEAST_NOTICE)
+    }
+
+    /// Whether a successor polls for its lease before it goes on to announce itself again. Where requests
+    /// take long it does so after each of them: nobody renews a lease that was given away, so it would find
+    /// the lease too late otherwise.
+    fn polls_in_between(&mut self, slow: bool, now: Moment) -> bool {
+        let Some(successor) = &mut self.successor else { return false };
+        let polls = slow && now < successor.until;
+        if polls {
+            successor.plain = now + ANEW;
+        }
+        polls
+    }
+
+    /// The request about a side blob; none when there is nothing to do.
+    pub fn operation(&self, settings: &Settings) -> Option<Operation> {
+        Some(match self.request.as_ref()? {
+            SideRequest::Read(blob) => Operation::ReadSideBlob(*blob),
+            SideRequest::Write { blob, over } => Operation::WriteSideBlob {
+                blob: *blob,
+                over: over.clone(),
+                metadata: match blob {
+                    SideBlob::Notice => Notice::of(settings)?.write(),
+                    SideBlob::Successor => self.announcement(settings)?.write(),
+                },
+            },
+        })
+    }
+
+    /// The longest that one may take. Nothing waits for a notice, but a successor has to announce itself
+    /// however far away the service is.
+    pub fn longest_request(&self, settings: &Settings) -> Duration {
+        match self.request.as_ref().map(SideRequest::blob) {
+            Some(SideBlob::Successor) => settings.timings.request_timeout,
+            Some(SideBlob::Notice) | None => LONGEST_NOTICE,
+        }
+    }
+
+    /// Nothing is to be told now.
+    pub fn forget_request(&mut self) {
+        self.request = None;
+    }
+
+    /// Drops the request: what gave cause for it may be otherwise after an event. The next poll need not
+    /// wait for it then.
+    pub fn drop_request(&mut self, watch: Option<&mut Watch>, settings: &Settings, now: Moment) {
+        let had = self.request.take().is_some();
+        if let Some(watch) = watch.filter(|_| had) {
+            watch.pace.next = watch.pace.next.min(now + settings.timings.poll / 2);
+        }
+    }
+
+    /// What this candidate tells when it announces itself.
+    fn announcement(&self, settings: &Settings) -> Option<Announcement> {
+        let (priority, candidate) = (settings.priority, settings.name.clone());
+        let called = self.named().map(|successor| (successor.lease, successor.term));
+        let tells = called.is_some() || priority.is_some();
+        tells.then_some(Announcement { candidate, priority, called })
+    }
+
+    /// This candidate as the successor that the leader named at the last poll.
+    pub fn named(&self) -> Option<Successor> {
+        self.successor.filter(|successor| successor.named)
+    }
+
+    /// Whether this candidate may write its announcement over the one that is there. A successor spares
+    /// that of another candidate of its name, to which the leader may be giving its lease. One that only has
+    /// the higher priority spares that of any successor, and of whoever has a still higher priority.
+    fn may_announce(&self, answer: &Answer, took: Duration, settings: &Settings) -> bool {
+        let Some(other) = Announcement::fresh(answer, took) else { return true };
+        match self.named() {
+            Some(successor) => !other.called.is_some_and(|(lease, term)| {
+                term == successor.term
+                    && lease != successor.lease
+                    && other.candidate == settings.name
+            }),
+            None => other.called.is_none() && other.priority <= settings.priority,
+        }
+    }
+
+    /// Takes the answer to the request, which `took` so long. Somebody else's blob is left untouched.
+    pub fn request_answered(
+        &mut self,
+        answer: Option<&Answer>,
+        took: Duration,
+        settings: &Settings,
+        now: Moment,
+    ) {
+        let request = self.request.take();
+        if request.as_ref().map(SideRequest::blob) == Some(SideBlob::Notice) {
+            self.notice_at = now + notice::EVERY;
+        }
+        let (Some(SideRequest::Read(blob)), Some(answer)) = (request, answer) else { return };
+        let over = match (answer.class, &answer.properties) {
+            (Class::MissingBlob, _) => None,
+            (Class::Done, Some(seen)) if notice::is_a_candidates(seen) => answer.etag.clone(),
+            _ => return,
+        };
+        if blob == SideBlob::Notice || self.may_announce(answer, took, settings) {
+            self.request = Some(SideRequest::Write { blob, over });
+        }
+    }
+
+    /// Takes the answer to a request about its announcement, which `took` so long and was perhaps `slow`.
+    pub fn announcement_answered(
+        &mut self,
+        answer: Option<&Answer>,
+        (took, slow): (Duration, bool),
+        watch: &mut Watch,
+        settings: &Settings,
+        now: Moment,
+    ) {
+        let written = matches!(self.request, Some(SideRequest::Write { .. }));
+        self.request_answered(answer, took, settings, now);
+        if self.request.is_some() && self.polls_in_between(slow, now) {
+            watch.pace.next = now;
+        }
+        if self.request.is_none() {
+            // No later than that of any follower.
+            watch.pace.next = watch.pace.next.min(now + settings.timings.poll / 2);
+        }
+        let Some(successor) = &mut self.successor else { return };
+        let unknown = answer.is_none_or(|answer| {
+            matches!(answer.class, Class::Done | Class::Unavailable | Class::Nonsense)
+        });
+        if written && successor.named && unknown {
+            // A write that was not answered may be there too.
+            successor.until = now + SUCCESSOR_POLLS;
+            self.announced = answer.and_then(|answer| answer.etag.clone());
+        }
+        if self.request.is_none() && now < successor.until {
+            successor.plain = now + ANEW;
+            watch.pace.next = now + QUICK;
+        }
+    }
+
+    /// The id by which this candidate may be given the lease.
+    pub fn lease(&self, now: Moment) -> Option<LeaseId> {
+        Some(self.successor.filter(|successor| now < successor.until)?.lease)
+    }
+
+    /// With which id to poll: a successor's own, to learn whether it holds the lease.
+    pub fn poll_as(&self, now: Moment) -> Option<LeaseId> {
+        self.successor.filter(|successor| now < successor.plain).and_then(|_| self.lease(now))
+    }
+
+    /// The next poll is that of any follower, and finds out whether to announce itself still.
+    pub fn polls_plainly(&mut self, now: Moment) {
+        self.request = None;
+        if let Some(successor) = &mut self.successor {
+            successor.plain = now;
+        }
+    }
+}
+
+/// Takes the announcement with that tag back, unless somebody else wrote over it.
+pub(super) fn withdrawal(announced: ETag, settings: &Settings) -> Operation {
+    let (candidate, priority, called) = (settings.name.clone(), None, None);
+    let metadata = Announcement { candidate, priority, called }.write();
+    Operation::WriteSideBlob { blob: SideBlob::Successor, over: Some(announced), metadata }
+}

@@ -1,0 +1,205 @@
+//! How a leader gives its leadership up: to anybody, or to a named successor. protocol.md §7.2.
+//!
+//! A leader that is to give up claims no further turn. It asks its host to end the turn that runs, and
+//! renews meanwhile. Once the work was seen stopped it releases the lease, or gives it to the successor.
+//!
+//! To hand over, the leader names the successor in the record, and reads for its announcement, which has
+//! the lease id by which it will lead. It gives the lease to that id if it has just read a fresh
+//! announcement. The successor polls until its id holds the lease, acquires it anew, with the length of its
+//! own settings, and raises the term as after any acquisition. The lease is never free in between, so no
+//! third candidate can win it. What the successor does is in `follower` and `watching`.
+//!
+//! A follower of higher priority than the leader's announces itself too, without a lease id. The leader
+//! then names it as its successor.
+
+use core::time::Duration;
+
+use super::Moment;
+use super::announcement::{Announcement, PRIORITY_EVERY, time_to_come};
+use super::context::Context;
+use super::damping::{self, ShortLeaderships};
+use super::orders::{GivingUp, HandOver};
+use super::phase::{Hold, Release};
+use super::problem::ProblemClass;
+use super::releasing::step_down;
+use super::report::EndingReason;
+use super::text::{LONGEST_NAME, is_fit};
+use crate::mutants::mutant;
+use tenure_azure::answer::{Answer, Class};
+use tenure_base::prelude::*;
+
+/// How long a leader names no successor of its own accord after a handover that failed.
+const AFTER_FAILED_HANDOVER: Duration = Duration::from_secs(5 * 60);
+
+/// Takes the order to hand over to the candidate of that name; `hold` is what is held, if this one leads.
+pub(super) fn order(to: String, hold: Option<&Hold>, context: &mut Context<'_>) {
+    if let Some((class, why)) = refusal(&to, hold, context) {
+        return context.answer_order(class, String::from("cannot hand over: ") + why);
+    }
+    if mutant!(HandOverForgotten) {
+        return;
+    }
+    let mut until = context.now + time_to_come(&context.settings.timings, Duration::ZERO);
+    let steering = &context.state.steering;
+    match steering.hand_over().map(|order| (order.to.clone(), order.until)) {
+        // The same again has no less time than what is left.
+        Some((before, left)) if before == to => until = until.max(left),
+        Some((before, _)) => {
+            let detail = format!(
+                "the order to hand over to \"{before}\" is off: one to hand over to \"{to}\" \
+                 took its place"
+            );
+            context.answer_order(ProblemClass::Order, detail);
+        }
+        None => {}
+    }
+    // The record may name that one already.
+    let named = hold.is_some_and(|hold| hold.names(Some(&to)));
+    let (successor, fresh_until, read_at) = (None, Moment::ZERO, context.now);
+    let order = HandOver { to, successor, fresh_until, named, asked: false, read_at, until };
+    context.state.steering.giving_up = Some(GivingUp::HandOver(order));
+}
+
+/// Why an order to hand over is not taken.
+fn refusal(
+    to: &str,
+    hold: Option<&Hold>,
+    context: &Context<'_>,
+) -> Option<(ProblemClass, &'static str)> {
+    let (settings, steering) = (context.settings, &context.state.steering);
+    let (order, configured) = (ProblemClass::Order, ProblemClass::Configuration);
+    match hold {
+        None => Some((order, "it does not lead")),
+        // One that rotates is in no hurry, and would give its lease to anybody.
+        Some(_) if steering.is_final() && !steering.rotates() => {
+            Some((order, "it gives up its leadership already"))
+        }
+        // On the record it would be as if it were not there.
+        Some(_) if !is_fit(to, LONGEST_NAME) => Some((order, "no candidate can have that name")),
+        Some(_) if to == settings.name => Some((order, "it is the leader already")),
+        Some(_) if !settings.election.may_have_side_blobs() => {
+            Some((configured, "the blob's name is too long for that of another one beside it"))
+        }
+        Some(_) => None,
+    }
+}
+
+/// Whether the host is to end the turn that runs.
+pub(super) fn winds_down(hold: Option<&Hold>, context: &Context<'_>) -> bool {
+    let steering = &context.state.steering;
+    let works = hold.is_some() && context.state.turn.is_some();
+    let patient = steering.rotates() && !context.settings.agenda.is_one_turn_a_term();
+    works && steering.is_final() && !patient
+}
+
+/// Gives the leadership up, if that is wanted and nothing of it is under way.
+pub(super) fn give_up(hold: &mut Hold, context: &mut Context<'_>) -> Option<Release> {
+    let (now, settings) = (context.now, context.settings);
+    let idle = context.state.turn.is_none();
+    let steering = &mut context.state.steering;
+    if settings.max_tenure.is_some_and(|most| now >= hold.won + most) {
+        steering.giving_up.get_or_insert(GivingUp::Rotate);
+    }
+    if let Some(order) = steering.hand_over()
+        && now >= order.until
+    {
+        let (to, why) = (&order.to, order.failure(!idle));
+        let detail = format!("not handed over to \"{to}\", the leader goes on: {why}");
+        // Work that is one turn for the whole leadership may have come to its end already.
+        let worked = hold.record.last.is_some_and(|last| last.attempt > 0);
+        let over = settings.agenda.is_one_turn_a_term() && worked && idle;
+        steering.giving_up = over.then_some(GivingUp::Resign);
+        hold.read_announcement_at = now + AFTER_FAILED_HANDOVER;
+        context.answer_order(ProblemClass::Order, detail);
+        return None;
+    }
+    let stopped = idle || mutant!(HandOverBeforeStop);
+    if !steering.is_ready(now) || !stopped {
+        return None;
+    }
+    Some(match steering.giving_up.take() {
+        Some(GivingUp::HandOver(HandOver { successor: Some(successor), to, .. })) => {
+            context.state.handed.offered(&to);
+            let release = step_down(hold, EndingReason::HandedOver, context);
+            Release { successor: Some(successor), ..release }
+        }
+        _ => {
+            // So that the others, who poll by then, come before this one.
+            steering.out_until = now + 2 * settings.timings.poll;
+            step_down(hold, EndingReason::Resigned, context)
+        }
+    })
+}
+
+/// When to see to that at the latest.
+pub(super) fn due(hold: &Hold, context: &Context<'_>) -> Option<Moment> {
+    let steering = &context.state.steering;
+    if steering.is_ready(context.now) && context.state.turn.is_none() {
+        return Some(context.now);
+    }
+    let order = steering.hand_over().map(|order| order.until);
+    let rotates = context.settings.max_tenure.filter(|_| steering.giving_up.is_none());
+    [order, rotates.map(|most| hold.won + most)].into_iter().flatten().min()
+}
+
+/// When a leader reads for an announcement; none when it does not.
+pub(super) fn read_due(hold: &Hold, context: &Context<'_>) -> Option<Moment> {
+    match context.state.steering.hand_over() {
+        Some(order) => order.reads_at(hold),
+        None => context.settings.priority.map(|_| hold.read_announcement_at),
+    }
+}
+
+/// Takes the answer to that read, which `took` so long.
+pub(super) fn announcement_read(
+    answer: Option<&Answer>,
+    took: Duration,
+    hold: &mut Hold,
+    context: &mut Context<'_>,
+) {
+    let (now, settings) = (context.now, context.settings);
+    let known = answer.filter(|a| matches!(a.class, Class::Done | Class::MissingBlob));
+    let seen = known.and_then(|answer| Announcement::fresh(answer, took));
+    if let Some(order) = context.state.steering.hand_over_mut() {
+        let here = seen.and_then(|seen| {
+            let (lease, term) = seen.called?;
+            (seen.candidate == order.to && term == hold.record.term).then_some(lease)
+        });
+        return order.announcement_read(known.map(|_| here), took, now);
+    }
+    hold.read_announcement_at = now + PRIORITY_EVERY;
+    let higher =
+        seen.filter(|seen| seen.priority > settings.priority && seen.candidate != settings.name);
+    if let Some(Announcement { candidate, .. }) = higher
+        && !is_to_wait(&candidate, hold, context)
+    {
+        order(candidate, Some(hold), context);
+    }
+}
+
+/// Whether a candidate of higher priority is not handed the leadership yet, because it did not keep
+/// it. That is reported. One that handed it to this leader itself did keep it.
+fn is_to_wait(candidate: &str, hold: &mut Hold, context: &mut Context<'_>) -> bool {
+    let last = hold.record.history.leaders().first();
+    let kept = hold.handed && last.is_some_and(|leader| leader.name == candidate);
+    let max_tenure = context.settings.max_tenure;
+    let short = damping::short_leaderships(&hold.record, candidate, max_tenure);
+    let short = context.state.handed.with(candidate, short.filter(|_| !kept));
+    let Some((ShortLeaderships { count, until }, time)) =
+        short.zip(context.state.service.now(context.now))
+    else {
+        return false;
+    };
+    let left = until.since(time);
+    hold.read_announcement_at = context.now + left.clamp(PRIORITY_EVERY, AFTER_FAILED_HANDOVER);
+    if !left.is_zero() {
+        let until = until.to_rfc3339();
+        let detail = format!(
+            "\"{candidate}\" has a higher priority, but is not handed the leadership before {until}: \
+             {count} of its leaderships in a row ended soon; see why it does not keep it. An order \
+             to hand over is carried out at once"
+        );
+        context.report_problem(ProblemClass::Order, detail);
+    }
+    !left.is_zero()
+}

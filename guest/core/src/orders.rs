@@ -1,0 +1,162 @@
+//! What operators and rules ask of a candidate, as far as it was not done yet.
+
+use core::time::Duration;
+
+use super::Moment;
+use super::announcement::{LEADER_WAITS, QUICK, just_seen, time_to_come};
+use super::phase::Hold;
+use super::timings::Timings;
+use serde::{Deserialize, Serialize};
+use tenure_azure::lease_id::LeaseId;
+use tenure_base::prelude::*;
+
+/// What was asked of a candidate.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Steering {
+    /// Out of the race until it is resumed.
+    pub paused: bool,
+    /// Out of the race until then.
+    pub out_until: Moment,
+    pub giving_up: Option<GivingUp>,
+}
+
+/// How a leadership is to be given up.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) enum GivingUp {
+    /// To whoever wins it.
+    Resign,
+    /// The same, between two turns: nobody is in a hurry.
+    Rotate,
+    /// To one of that name.
+    HandOver(HandOver),
+}
+
+/// An order to hand over.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct HandOver {
+    /// The name of the successor.
+    pub to: String,
+    /// The lease id that the successor announced, as far as is known.
+    pub successor: Option<LeaseId>,
+    /// Its announcement was read: the lease may be given to it until then.
+    pub fresh_until: Moment,
+    /// The record names it, so that it can know.
+    pub named: bool,
+    /// The last read was answered.
+    pub asked: bool,
+    /// The announcement is not read before.
+    pub read_at: Moment,
+    /// Then it has failed.
+    pub until: Moment,
+}
+
+impl HandOver {
+    /// When to read for the announcement. The successor has to learn first that it is named.
+    pub fn reads_at(&self, hold: &Hold) -> Option<Moment> {
+        hold.names(Some(&self.to)).then_some(self.read_at)
+    }
+
+    /// The record names this successor since a write that `took` so long was answered: its time to announce
+    /// itself begins now.
+    pub fn named(
+        &mut self,
+        on_record: Option<&str>,
+        took: Duration,
+        now: Moment,
+        timings: &Timings,
+    ) {
+        if !self.named && on_record == Some(&self.to) {
+            self.named = true;
+            self.until = self.until.max(now + time_to_come(timings, took));
+        }
+    }
+
+    /// Takes what a read has shown: the announced lease id, if there is one; none, when it was not
+    /// answered.
+    pub fn announcement_read(
+        &mut self,
+        here: Option<Option<LeaseId>>,
+        took: Duration,
+        now: Moment,
+    ) {
+        self.read_at = now + QUICK;
+        self.asked = here.is_some();
+        let Some(successor) = here else { return };
+        if successor.is_some() {
+            if self.fresh_until == Moment::ZERO {
+                self.until = now + LEADER_WAITS;
+            }
+            self.fresh_until = now + just_seen(took);
+        }
+        self.successor = successor;
+    }
+
+    /// Why nothing came of it, if it ends now.
+    pub fn failure(&self, works: bool) -> &'static str {
+        match self.successor {
+            _ if !self.named => {
+                "its name could not be put on record, so that it did not hear of it; see why writes of \
+                 the record fail"
+            }
+            _ if !self.asked => {
+                "it could not be asked for: the blob beside the election's, which tells whether it is \
+                 there, could not be read in time; try again when the service answers faster"
+            }
+            None if self.fresh_until == Moment::ZERO => {
+                "no candidate of that name announced itself; is one running, not paused, and permitted to \
+                 write beside the blob?"
+            }
+            Some(_) if works => "the work did not end in time",
+            _ => "the candidate of that name was there, and is not any more",
+        }
+    }
+
+    /// Whether the lease may be given to the successor.
+    fn is_ready(&self, now: Moment) -> bool {
+        self.successor.is_some() && now <= self.fresh_until
+    }
+}
+
+impl Steering {
+    pub fn new(out_until: Moment) -> Self {
+        Self { out_until, ..Self::default() }
+    }
+
+    pub fn hand_over(&self) -> Option<&HandOver> {
+        match &self.giving_up {
+            Some(GivingUp::HandOver(order)) => Some(order),
+            _ => None,
+        }
+    }
+
+    pub fn hand_over_mut(&mut self) -> Option<&mut HandOver> {
+        match &mut self.giving_up {
+            Some(GivingUp::HandOver(order)) => Some(order),
+            _ => None,
+        }
+    }
+
+    /// Whether it makes way because it led for long enough.
+    pub fn rotates(&self) -> bool {
+        matches!(self.giving_up, Some(GivingUp::Rotate))
+    }
+
+    /// The leadership is over.
+    pub fn settle(&mut self) {
+        self.giving_up = None;
+    }
+
+    /// Whether no turn may begin any more.
+    pub fn is_final(&self) -> bool {
+        match &self.giving_up {
+            None => false,
+            Some(GivingUp::Resign | GivingUp::Rotate) => true,
+            Some(GivingUp::HandOver(order)) => order.successor.is_some(),
+        }
+    }
+
+    /// Whether nothing more has to be known before the leadership is given up.
+    pub fn is_ready(&self, now: Moment) -> bool {
+        self.is_final() && self.hand_over().is_none_or(|order| order.is_ready(now))
+    }
+}

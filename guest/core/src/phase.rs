@@ -1,0 +1,174 @@
+//! Where a candidate stands in the protocol, and what it knows there. The rules of each phase are in the
+//! module of its name: two functions, `next` and `answered`, from this value to the one that follows.
+
+use core::time::Duration;
+
+use super::Moment;
+use super::pace::Pace;
+use super::record::Record;
+use super::write::Write;
+use serde::{Deserialize, Serialize};
+use tenure_azure::lease_id::LeaseId;
+use tenure_azure::operation::ETag;
+
+/// Where a candidate stands in the protocol.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "there is one, for the length of a step; smaller on wasm"
+)]
+pub(super) enum Phase {
+    /// protocol.md §4.1: polling, or making what is not there.
+    Watching(Watch),
+    /// protocol.md §4.2.
+    Acquiring(Attempt),
+    /// protocol.md §4.3.
+    Raising(Raise),
+    /// protocol.md §4.4, §5: leading.
+    Holding(Hold),
+    /// protocol.md §7.1: the host was told of the end; the work is not yet seen stopped. The lease is to
+    /// be released then, unless it is lost.
+    Stopping { lease: Option<LeaseId> },
+    /// protocol.md §7.1: a lease that may be ours is given back.
+    Releasing(Release),
+    /// Nothing more to do.
+    Left,
+}
+
+impl Phase {
+    /// The leadership, if there is one.
+    pub fn hold(&self) -> Option<&Hold> {
+        match self {
+            Self::Holding(hold) => Some(hold),
+            _ => None,
+        }
+    }
+}
+
+/// How often a request is repeated at once, because the blob changed under it or no two dates of the
+/// service agree, before the candidate waits like any follower.
+pub(super) const MOST_ROUNDS: u32 = 3;
+
+/// A candidate that polls.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) struct Watch {
+    /// What is to be made.
+    pub missing: Option<Missing>,
+    pub pace: Pace,
+    /// Polls repeated at once so far.
+    pub rounds: u32,
+}
+
+impl Watch {
+    pub fn at(next: Moment) -> Self {
+        Self { missing: None, pace: Pace::at(next), rounds: 0 }
+    }
+}
+
+/// What is not there.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) enum Missing {
+    Blob,
+    Container,
+}
+
+/// One attempt to win a term, with a lease id of its own.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Attempt {
+    pub lease: LeaseId,
+    /// The tag of the blob as it was read; lease operations do not change it.
+    pub etag: ETag,
+    pub record: Option<Record>,
+    /// A request of this attempt may have been carried out unseen.
+    pub unsure: bool,
+    pub pace: Pace,
+    /// Requests repeated at once so far.
+    pub rounds: u32,
+    /// The leader gave its lease to that id.
+    pub handed: bool,
+}
+
+/// The lease is ours; the term is not raised yet.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Raise {
+    pub lease: LeaseId,
+    pub acquired: Moment,
+    /// When it is too late to lead by this lease.
+    pub valid_until: Moment,
+    pub write: Write,
+    /// How long the candidate stays out of the race when the term cannot be raised.
+    pub stays_out: Duration,
+    /// As in [`Attempt`].
+    pub handed: bool,
+}
+
+/// Leadership.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Hold {
+    pub lease: LeaseId,
+    pub valid_until: Moment,
+    /// When the lease was acquired.
+    pub won: Moment,
+    /// The lease was given to this candidate by the leader before.
+    pub handed: bool,
+    /// No schedule notice is read before.
+    pub read_notice_at: Moment,
+    /// No announcement of a higher priority is read before.
+    pub read_announcement_at: Moment,
+    pub renew: Pace,
+    /// What is on the blob, and the outcome of the last turn, which may not be there yet.
+    pub record: Record,
+    pub etag: ETag,
+    pub outcome_unwritten: bool,
+    /// What was to be written when that was decided last. It is decided anew before each try, unless a
+    /// try is in doubt: a read tells first whether that one was applied.
+    pub write: Option<Write>,
+    /// This write claims a turn.
+    pub claiming: Option<Claim>,
+    /// When the first claim or outcome was sent that did not get on record, if none did since.
+    pub stalled: Option<Moment>,
+    /// An operator wants a claimed slot that lies in the future forgotten.
+    pub resets_slot: bool,
+    /// A slot that went wrong is not tried again before.
+    pub rest_until: Moment,
+}
+
+impl Hold {
+    /// Whether the newest renewal was answered.
+    pub fn is_renewed(&self) -> bool {
+        self.renew.failures == 0
+    }
+
+    /// Whether the record on the blob names this successor, as far as is known.
+    pub fn names(&self, successor: Option<&str>) -> bool {
+        self.record.successor.as_deref() == successor
+    }
+}
+
+/// What is not on record of a turn that is claimed.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) struct Claim {
+    pub for_value: bool,
+    pub past_due: bool,
+    pub missed: u32,
+}
+
+/// A lease that is to be given back.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Release {
+    pub lease: LeaseId,
+    /// The id that it is given to; none: it is released.
+    pub successor: Option<LeaseId>,
+    /// Its announcement as a successor, which is taken back first, in one try.
+    pub withdraws: Option<ETag>,
+    /// The outcome of the last turn, to be put on record before: others want to know it.
+    pub last_write: Option<Write>,
+    /// That write has to be answered by then: so long the lease is certainly ours. A turn that
+    /// ended later than that has it tried all the same: the service refuses what is no longer ours.
+    pub write_until: Moment,
+    /// The lease has run out by then in any case.
+    pub until: Moment,
+    /// When to contend again.
+    pub then: Moment,
+    pub pace: Pace,
+}

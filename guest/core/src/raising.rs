@@ -1,0 +1,156 @@
+//! From the lease to leading: the term is raised. protocol.md §4.3, §4.4.
+
+use core::time::Duration;
+
+use super::Moment;
+use super::chance::Chance;
+use super::context::{Answered, Context, Outgoing};
+use super::next_record::next_record;
+use super::notice::FIRST_READ;
+use super::pace::Pace;
+use super::phase::{Attempt, Hold, MOST_ROUNDS, Phase, Raise};
+use super::problem::ProblemClass;
+use super::releasing::{self, give_back};
+use super::timings::{BACK_OFF, SECOND};
+use super::write::{Progress, Write};
+use crate::mutants::{self, mutant};
+use tenure_azure::lease_id::LeaseId;
+use tenure_azure::operation::ETag;
+
+/// The lease was acquired by a request that was `sent` then: the term is to be raised.
+pub(super) fn begin(
+    mut attempt: Attempt,
+    sent: Moment,
+    context: &mut Context<'_>,
+    chance: &mut dyn Chance,
+) -> Phase {
+    let (now, settings) = (context.now, context.settings);
+    let Some(since) = context.state.service.now(now) else {
+        if attempt.rounds < MOST_ROUNDS && context.state.service.estimate(now).is_some() {
+            // No two dates agree so far, so no term can be raised. The same request again brings
+            // another one.
+            attempt.rounds += 1;
+            (attempt.unsure, attempt.pace) = (true, Pace::at(now));
+            return Phase::Acquiring(attempt);
+        }
+        report_no_date(context);
+        return not_raised(attempt.lease, context, chance);
+    };
+    let Attempt { lease, etag, record: before, handed, .. } = attempt;
+    let judged = before.as_ref().map_or(Ok(()), |r| r.judge_term(&settings.election, since));
+    if let Err(problem) = judged {
+        context.report_problem(ProblemClass::Configuration, problem.detail);
+        return not_raised(lease, context, chance);
+    }
+    // Without a record the second is waited out, under the lease: see `next_record`.
+    let waits = before.is_none() && !mutant!(SecondNotWaitedOut);
+    let wait = if waits { SECOND } else { Duration::ZERO };
+    let own = before.as_ref().is_some_and(|record| record.nonce == context.state.nonce);
+    context.state.handed.has_lease(own, since);
+    let record = next_record(settings, context.state.nonce, &context.state.began, before, since);
+    let write = Write::new(record, etag, Pace::at(now + wait));
+    let valid_until = settings.timings.valid_until(sent, now);
+    let stays_out = Duration::ZERO;
+    Phase::Raising(Raise { lease, acquired: sent, valid_until, write, stays_out, handed })
+}
+
+/// Writes the record, or reads what became of that.
+pub(super) fn next(raise: Raise, context: &mut Context<'_>) -> (Phase, Option<Outgoing>) {
+    let left = raise.valid_until.saturating_sub(context.now);
+    if left.is_zero() {
+        // protocol.md §4.4. One that cannot finish inside its validity releases.
+        context.state.health.not_raised(context.now + raise.stays_out);
+        return releasing::next(give_back(raise.lease, context), context);
+    }
+    let outgoing = (raise.write.pace.next <= context.now).then(|| Outgoing {
+        operation: mutants::unconditional(
+            mutant!(TermWithoutCondition),
+            raise.write.operation(raise.lease),
+        ),
+        timeout: context.settings.timings.request_timeout.min(left),
+    });
+    (Phase::Raising(raise), outgoing)
+}
+
+/// Takes the answer. Only when the term is on record does the candidate lead.
+pub(super) fn answered(
+    mut raise: Raise,
+    answered: Answered<'_>,
+    context: &mut Context<'_>,
+) -> Phase {
+    match raise.write.answered(answered.answer()) {
+        Progress::Done(_) if context.now >= raise.valid_until => {
+            not_raised(raise.lease, context, answered.chance)
+        }
+        Progress::Done(etag) => {
+            context.effects.report_now = true;
+            context.state.health.raised();
+            Phase::Holding(lead(raise, etag, context.settings.timings.renew))
+        }
+        Progress::NotApplied(found, etag) => {
+            raise.write.begin_again(found, etag, context.now);
+            Phase::Raising(raise)
+        }
+        Progress::Again => {
+            if raise.write.pace.failures > 0 {
+                context.report_reply(&answered);
+            }
+            raise.write.pace.failed(context.now, BACK_OFF, answered.chance);
+            raise.stays_out =
+                context.state.health.out_after_raise(context.settings, answered.chance);
+            Phase::Raising(raise)
+        }
+        // Released also when the service says that it is lost: that harms nobody.
+        Progress::LeaseLost | Progress::Outdone => {
+            not_raised(raise.lease, context, answered.chance)
+        }
+    }
+}
+
+/// protocol.md §4.4: leads, with the validity of the acquire.
+fn lead(raise: Raise, etag: ETag, renew: Duration) -> Hold {
+    let Raise { lease, acquired, valid_until, write, handed, .. } = raise;
+    Hold {
+        lease,
+        valid_until,
+        won: acquired,
+        handed,
+        read_notice_at: acquired + FIRST_READ,
+        read_announcement_at: acquired + FIRST_READ,
+        renew: Pace::at(acquired + renew),
+        record: write.record,
+        etag,
+        outcome_unwritten: false,
+        write: None,
+        claiming: None,
+        stalled: None,
+        resets_slot: false,
+        rest_until: Moment::ZERO,
+    }
+}
+
+/// Gives back the lease of a term that cannot be raised: each time in a row the others come first for
+/// longer.
+fn not_raised(lease: LeaseId, context: &mut Context<'_>, chance: &mut dyn Chance) -> Phase {
+    let stays_out = context.state.health.out_after_raise(context.settings, chance);
+    context.state.health.not_raised(context.now + stays_out);
+    Phase::Releasing(give_back(lease, context))
+}
+
+/// Without the service's time there is no term.
+#[inline(never)]
+pub(super) fn report_no_date(context: &mut Context<'_>) {
+    let (class, detail) = match context.state.service.estimate(context.now) {
+        None => (
+            ProblemClass::Nonsense,
+            "the service's answers carry no date, so no term can be raised; see whether a proxy \
+             removes the headers Date or x-ms-request-id",
+        ),
+        Some(_) => (
+            ProblemClass::Clock,
+            "the dates of the service's answers differ by more than ten seconds from one to the \
+             next, so no term can be raised; see whether a proxy or a cache writes the header Date",
+        ),
+    };
+    context.report_problem(class, detail.into());
+}

@@ -1,0 +1,124 @@
+//! When a candidate goes on, and for how long it has nothing else to do.
+
+use core::time::Duration;
+
+use super::Moment;
+use super::agenda::Due;
+use super::background;
+use super::context::Context;
+use super::credential_state::LEAST_FETCH;
+use super::handing_over;
+use super::holding;
+use super::phase::{Hold, Phase};
+use super::timings::BACK_OFF;
+
+/// No step sends more than this many requests before the host gets its turn.
+pub(super) const MOST_REQUESTS: u32 = 16;
+
+/// A candidate that holds no lease sends nothing more in a step that has lasted so long: the host may have
+/// an event for it, such as the order to leave, and brings it with the next step.
+const UNINTERRUPTED: Duration = Duration::from_secs(1);
+
+/// How soon to be called while the host has not seen the handler stopped.
+const STOPPING: Duration = Duration::from_secs(1);
+
+/// How often to see to a schedule that cannot be followed now.
+const STUCK: Duration = Duration::from_secs(30);
+
+/// With secrets in files, a candidate is called so often at least, and reads them again.
+const READ_AGAIN: Duration = Duration::from_secs(4);
+
+/// Whether the host comes first before this candidate goes on.
+pub(super) fn yields(phase: &Phase, context: &Context<'_>) -> bool {
+    let holds_nothing = match phase {
+        Phase::Watching(_) => true,
+        Phase::Acquiring(attempt) => !attempt.unsure,
+        _ => false,
+    };
+    let lasts = context.now >= context.started + UNINTERRUPTED;
+    holds_nothing && context.effects.requests > 0 && lasts
+}
+
+/// How long nothing is due but what is sent in the background.
+pub(super) fn spare_time(phase: &Phase, context: &Context<'_>) -> Duration {
+    match phase {
+        Phase::Holding(hold) if hold.is_renewed() => {
+            of_leader(hold, context).saturating_sub(context.now)
+        }
+        Phase::Watching(watch) => watch.pace.next.saturating_sub(context.now),
+        _ => Duration::ZERO,
+    }
+}
+
+/// When to make the next step at the latest.
+pub(super) fn wake_up(phase: &Phase, context: &Context<'_>) -> Moment {
+    let next = with_background(of_phase(phase, context), phase, context);
+    let over = matches!(phase, Phase::Left) || context.settings.files.is_empty();
+    if over { next } else { next.min(context.now + READ_AGAIN) }
+}
+
+/// When the phase itself has something to do.
+fn of_phase(phase: &Phase, context: &Context<'_>) -> Moment {
+    let (now, follower) = (context.now, &context.state.follower);
+    match phase {
+        _ if context.effects.requests == MOST_REQUESTS => now + BACK_OFF,
+        Phase::Watching(_) if follower.has_request() && yields(phase, context) => now,
+        Phase::Watching(watch) => watch.pace.next,
+        Phase::Acquiring(attempt) => attempt.pace.next,
+        Phase::Raising(raise) => raise.write.pace.next.min(raise.valid_until),
+        Phase::Holding(hold) => of_leader(hold, context),
+        Phase::Stopping { .. } if context.effects.ending.is_some() => now,
+        Phase::Stopping { .. } => now + STOPPING,
+        Phase::Releasing(release) => release.pace.next,
+        Phase::Left => now + context.settings.timings.lease,
+    }
+}
+
+/// When a leader renews, writes, claims, or gives up.
+fn of_leader(hold: &Hold, context: &Context<'_>) -> Moment {
+    let now = context.now;
+    let works = context.state.turn.is_some() || context.state.steering.is_final();
+    let due = holding::due(hold, context).filter(|_| !works);
+    let work = match (&hold.write, due) {
+        _ if !hold.is_renewed() => None,
+        (Some(write), _) => Some(write.pace.next),
+        (None, _) if holding::wanted(hold, context).is_some() => Some(now),
+        (None, Some(Due::In(wait))) => Some(now + wait),
+        (None, Some(Due::Ahead(by))) => Some(now + by.min(STUCK)),
+        (None, _) => None,
+    };
+    let next = hold.renew.next.min(hold.valid_until);
+    let gives_up = handing_over::due(hold, context);
+    [work, gives_up].into_iter().flatten().fold(next, Moment::min)
+}
+
+/// Background requests included: not before there can be a token, where everything waits for one; in good
+/// time, for a leader that is not called otherwise.
+fn with_background(next: Moment, phase: &Phase, context: &Context<'_>) -> Moment {
+    let (now, credential) = (context.now, context.settings.account.credential());
+    let credentials = &context.state.credential_state;
+    let missing =
+        credentials.due(credential).filter(|_| credentials.pass(credential, now).is_none());
+    match (phase, missing) {
+        (Phase::Stopping { .. } | Phase::Left, _) => next,
+        (Phase::Holding(hold), Some(due)) => in_time(next.max(due), hold.valid_until, now),
+        (Phase::Raising(raise), Some(due)) => in_time(next.max(due), raise.valid_until, now),
+        (Phase::Releasing(release), Some(due)) => next.max(due).min(release.until),
+        (_, Some(due)) => next.max(due),
+        (Phase::Holding(hold), None) if hold.is_renewed() => {
+            let fitting = background::queue(phase, context).into_iter().filter_map(|waiting| {
+                let due = waiting.due.max(now);
+                (next.saturating_sub(due) >= waiting.least).then_some(due)
+            });
+            fitting.min().unwrap_or(next)
+        }
+        _ => next,
+    }
+}
+
+/// When to ask for a token without which nothing can be done, up to `end`; the end itself, where there is
+/// no time for that any more.
+fn in_time(at: Moment, end: Moment, now: Moment) -> Moment {
+    let fits = end.saturating_sub(at.max(now)) >= LEAST_FETCH;
+    if fits { at } else { end }
+}

@@ -1,0 +1,232 @@
+//! Polling, and making what is not there. protocol.md §4.1. How a successor polls for the lease that it
+//! is given is in `inheriting`.
+
+mod inheriting;
+
+use super::chance::{Chance, lease_id};
+use super::context::{Answered, Context, Outgoing};
+use super::next_record::next_record;
+use super::pace::Pace;
+use super::phase::{Attempt, MOST_ROUNDS, Missing, Phase, Watch};
+use super::problem::{Problem, ProblemClass};
+use super::raising::report_no_date;
+use super::record::{Judged, Record, Unusable};
+use super::timings::BACK_OFF;
+use crate::mutants::mutant;
+use tenure_azure::answer::{Class, LeaseState, Properties};
+use tenure_azure::operation::{ETag, Operation};
+
+/// Codes with which a blob that another candidate made answers a creation.
+const IT_EXISTS: [&str; 2] = ["BlobAlreadyExists", "LeaseIdMissing"];
+
+/// Polls, a successor by its own lease id, or makes what is missing.
+pub(super) fn next(watch: Watch, context: &Context<'_>) -> (Phase, Option<Outgoing>) {
+    let operation = match watch.missing {
+        None => Operation::Read { lease: context.state.follower.poll_as(context.now) },
+        Some(Missing::Blob) => Operation::CreateBlob,
+        Some(Missing::Container) => Operation::CreateContainer,
+    };
+    let timeout = context.settings.timings.request_timeout;
+    let outgoing = (watch.pace.next <= context.now).then_some(Outgoing { operation, timeout });
+    (Phase::Watching(watch), outgoing)
+}
+
+/// Takes the answer.
+pub(super) fn answered(watch: Watch, answered: Answered<'_>, context: &mut Context<'_>) -> Phase {
+    if let Operation::Read { lease: Some(lease) } = answered.operation {
+        return inheriting::answered(*lease, answered, context);
+    }
+    if let Some(missing) = watch.missing {
+        return created(missing, watch, answered, context);
+    }
+    context.state.follower.forget_request();
+    let Some(answer) = answered.answer() else {
+        return poll_later(watch, answered, context);
+    };
+    match (answer.class, &answer.properties, &answer.etag) {
+        (Class::Done, Some(properties), Some(etag)) => {
+            read(watch, properties, etag, context, answered.chance)
+        }
+        (Class::MissingBlob | Class::MissingContainer, ..) if context.stays_out() => {
+            stay_out(context, answered.chance)
+        }
+        (Class::MissingBlob, ..) => create(Missing::Blob, watch),
+        (Class::MissingContainer, ..) => create(Missing::Container, watch),
+        _ => poll_later(watch, answered, context),
+    }
+}
+
+/// The blob was read: somebody leads, or this candidate contends.
+fn read(
+    watch: Watch,
+    properties: &Properties,
+    etag: &ETag,
+    context: &mut Context<'_>,
+    chance: &mut dyn Chance,
+) -> Phase {
+    let time = context.state.service.estimate(context.now);
+    let record = match Record::judge(&context.settings.election, properties, time) {
+        Ok(Judged { record, ignored }) => {
+            // What no candidate writes counts as missing.
+            if let Some(detail) = ignored {
+                context.report_problem(ProblemClass::Configuration, detail);
+            }
+            record
+        }
+        // Of two dates that differ, the next one shows which is wrong.
+        Err(Unusable { by_time: true, .. })
+            if context.state.service.now(context.now).is_none() && watch.rounds < MOST_ROUNDS =>
+        {
+            return poll_again(watch.rounds, context, chance);
+        }
+        Err(problem) => return refuse(problem, context, chance),
+    };
+    let schedule = record.as_ref().and_then(|record| record.schedule.as_deref());
+    let other_schedule = Problem::of_schedules(schedule, context.settings);
+    let has_other_schedule = other_schedule.is_some();
+    context.report(other_schedule);
+    match properties.lease {
+        LeaseState::Leased | LeaseState::Breaking => {
+            follow(record, has_other_schedule, context, chance)
+        }
+        _ if time.is_none() => {
+            report_no_date(context);
+            Phase::Watching(Watch::at(context.next_try(chance)))
+        }
+        LeaseState::Available | LeaseState::Expired | LeaseState::Broken => {
+            contend(etag.clone(), record, watch.rounds, context, chance)
+        }
+    }
+}
+
+/// Somebody holds the lease: what to tell the leader is put forward.
+fn follow(
+    record: Option<Record>,
+    has_other_schedule: bool,
+    context: &mut Context<'_>,
+    chance: &mut dyn Chance,
+) -> Phase {
+    let (now, settings, stays_out) = (context.now, context.settings, context.stays_out());
+    let follower = &mut context.state.follower;
+    if has_other_schedule {
+        follower.leave_notice(settings, now);
+    }
+    // A lease of our own that could not be released is nobody's.
+    let own = record.as_ref().is_some_and(|record| record.nonce == context.state.nonce);
+    let leader = record.filter(|_| !own);
+    if let Some(record) = &leader {
+        follower.announce(record, stays_out, settings, now, chance);
+    }
+    follower.following = (!own).then(|| leader.as_ref().map(Record::incumbent));
+    Phase::Watching(Watch::at(context.next_poll(chance)))
+}
+
+/// Nobody leads: this candidate wants to. A blob is not acquired when it could not begin to lead with its
+/// record.
+fn contend(
+    etag: ETag,
+    record: Option<Record>,
+    rounds: u32,
+    context: &mut Context<'_>,
+    chance: &mut dyn Chance,
+) -> Phase {
+    if context.stays_out() {
+        return stay_out(context, chance);
+    }
+    if let Err(problem) = judge_next(record.clone(), context) {
+        return refuse(problem, context, chance);
+    }
+    context.state.follower.following = None;
+    // Orders to an attempt that failed are void, and so is the id that was announced.
+    context.state.steering.settle();
+    context.state.follower.successor = None;
+    let (lease, pace) = (lease_id(chance), Pace::at(context.now));
+    Phase::Acquiring(Attempt { lease, etag, record, unsure: false, pace, rounds, handed: false })
+}
+
+/// Whether this candidate could lead with what its record would be.
+fn judge_next(record: Option<Record>, context: &Context<'_>) -> Result<(), Unusable> {
+    let (settings, state) = (context.settings, &context.state);
+    let since = state.service.estimate(context.now).unwrap_or_default();
+    next_record(settings, state.nonce, &state.began, record, since).judge_next(&settings.election)
+}
+
+/// The blob cannot be led with as it is.
+fn refuse(problem: Unusable, context: &mut Context<'_>, chance: &mut dyn Chance) -> Phase {
+    context.report_problem(ProblemClass::Configuration, problem.detail);
+    stay_out(context, chance)
+}
+
+/// Nobody leads, but this candidate leaves the lease to the others for now.
+fn stay_out(context: &mut Context<'_>, chance: &mut dyn Chance) -> Phase {
+    context.state.follower.following = None;
+    Phase::Watching(Watch::at(context.next_try(chance)))
+}
+
+fn create(missing: Missing, watch: Watch) -> Phase {
+    Phase::Watching(Watch { missing: Some(missing), ..watch })
+}
+
+/// Takes the answer to a creation.
+fn created(
+    missing: Missing,
+    mut watch: Watch,
+    answered: Answered<'_>,
+    context: &mut Context<'_>,
+) -> Phase {
+    context.state.follower.following = None;
+    let Some(answer) = answered.answer() else {
+        return poll_later(watch, answered, context);
+    };
+    let deleting = answer.code.as_deref() == Some("ContainerBeingDeleted");
+    match (answer.class, missing, &answer.etag) {
+        (Class::Done, Missing::Blob, Some(etag)) => {
+            contend(etag.clone(), None, watch.rounds, context, answered.chance)
+        }
+        (Class::Conflict, ..) if deleting => poll_later(watch, answered, context),
+        // Done, or somebody else made the container.
+        (Class::Done | Class::Conflict, Missing::Container, _) => create(Missing::Blob, watch),
+        (Class::MissingContainer, Missing::Blob, _) if watch.rounds < MOST_ROUNDS => {
+            watch.rounds += 1;
+            create(Missing::Container, watch)
+        }
+        // Somebody else made the blob, and may lead already.
+        (Class::Conflict | Class::LeaseMismatch | Class::ConditionNotMet, Missing::Blob, _) => {
+            report_unless(&IT_EXISTS, &answered, context);
+            poll_again(watch.rounds, context, answered.chance)
+        }
+        _ => poll_later(watch, answered, context),
+    }
+}
+
+/// Reports an answer whose code is none of those that are part of the protocol.
+pub(super) fn report_unless(expected: &[&str], answered: &Answered<'_>, context: &mut Context<'_>) {
+    let code = answered.answer().and_then(|answer| answer.code.as_deref());
+    if code.is_some_and(|code| !expected.contains(&code)) {
+        context.report_reply(answered);
+    }
+}
+
+/// The blob changed since it was read.
+pub(super) fn poll_again(rounds: u32, context: &Context<'_>, chance: &mut dyn Chance) -> Phase {
+    if rounds < MOST_ROUNDS {
+        return Phase::Watching(Watch { rounds: rounds + 1, ..Watch::at(context.now) });
+    }
+    Phase::Watching(Watch::at(context.next_try(chance)))
+}
+
+/// It could not be read, or not created.
+fn poll_later(watch: Watch, answered: Answered<'_>, context: &mut Context<'_>) -> Phase {
+    let Watch { mut pace, rounds, .. } = watch;
+    if answered.is_unknown() && pace.failures == 0 {
+        pace.failed(context.now, BACK_OFF, answered.chance);
+        return Phase::Watching(Watch { missing: None, pace, rounds });
+    }
+    context.report_reply(&answered);
+    let failures = pace.failures.saturating_add(1);
+    pace = Pace { next: context.next_poll(answered.chance), failures };
+    if mutant!(StopsWhenRefused) && answered.is_refused() {
+        pace.next = super::Moment::MAX;
+    }
+    Phase::Watching(Watch { missing: None, pace, rounds: 0 })
+}
