@@ -6,66 +6,28 @@ use std::path::{Path, PathBuf};
 
 #[cfg(feature = "compose")]
 #[path = "src/compose/graph.rs"]
-#[allow(dead_code, reason = "the library uses more of it")]
 mod graph;
 #[path = "src/compose/strip.rs"]
 mod strip;
 #[path = "build/wasm.rs"]
 mod wasm;
 
-use wasm::Part;
-
-/// A component, and what is done with it.
-struct Carried {
-    /// Whether a feature asks for it.
-    wanted: bool,
-    part: Part,
+/// What a component is taken from.
+struct Source {
+    package: &'static str,
     /// The variable that names a ready one instead.
     given: &'static str,
-    /// The variable by which the library finds it.
-    known: &'static str,
-    /// The files that are shipped beside the program.
-    shipped: &'static [&'static str],
 }
 
-const CARRIED: [Carried; 5] = [
-    Carried {
-        wanted: cfg!(feature = "component"),
-        part: Part::new("tenure-guest"),
-        given: "TENURE_COMPONENT_WASM",
-        known: "TENURE_COMPONENT",
-        // One component: the program runs, and the tests try, what is shipped.
-        shipped: &["election.wasm", "tenure-socket.wasm"],
-    },
-    Carried {
-        wanted: cfg!(feature = "compose"),
-        part: Part::with("tenure-guest", "webhook"),
-        given: "TENURE_UNIVERSAL_WASM",
-        known: "TENURE_UNIVERSAL",
-        shipped: &["tenure.wasm"],
-    },
-    Carried {
-        wanted: cfg!(feature = "compose"),
-        part: Part::new("tenure-filter"),
-        given: "TENURE_FILTER_WASM",
-        known: "TENURE_FILTER",
-        shipped: &[],
-    },
-    Carried {
-        wanted: cfg!(feature = "example"),
-        part: Part::new("tenure-example-report"),
-        given: "TENURE_EXAMPLE_WASM",
-        known: "TENURE_EXAMPLE_HANDLER",
-        shipped: &["report.wasm"],
-    },
-    Carried {
-        wanted: cfg!(feature = "doctor"),
-        part: Part::with("tenure-guest", "doctor"),
-        given: "TENURE_DOCTOR_WASM",
-        known: "TENURE_DOCTOR",
-        shipped: &[],
-    },
-];
+/// The election component, into which handlers are plugged.
+const SOCKET: Source = Source { package: "tenure-guest", given: "TENURE_COMPONENT_WASM" };
+/// Stands between a handler and its environment.
+#[cfg(feature = "compose")]
+const FILTER: Source = Source { package: "tenure-filter", given: "TENURE_FILTER_WASM" };
+/// The handler that posts each turn to a URL.
+#[cfg(feature = "compose")]
+const WEBHOOK: Source = Source { package: "tenure-webhook", given: "TENURE_WEBHOOK_WASM" };
+const EXAMPLE: Source = Source { package: "tenure-example-report", given: "TENURE_EXAMPLE_WASM" };
 
 fn main() {
     if let Err(problem) = build() {
@@ -79,13 +41,7 @@ fn build() -> Result<(), String> {
     wasm::watch(
         &workspace,
         &[
-            "guest/src",
-            "guest/Cargo.toml",
-            "guest/build.rs",
-            "guest/azure",
-            "guest/base",
-            "guest/core",
-            "guest/filter",
+            "guest",
             "wit",
             ".cargo/config.toml",
             "examples/rust",
@@ -96,29 +52,63 @@ fn build() -> Result<(), String> {
             "host/src/compose",
         ],
     );
-    for Carried { part, given, known, shipped, .. } in CARRIED.iter().filter(|c| c.wanted) {
-        let path = match wasm::given(given)? {
-            Some(path) => path,
-            None => finished(part, &wasm::build(&workspace, part)?)?,
-        };
-        println!("cargo::rustc-env={known}={}", path.display());
-        shipped.iter().for_each(|name| wasm::publish(&path, name));
+    if cfg!(feature = "component") {
+        let socket = carry(&workspace, &SOCKET, "TENURE_COMPONENT")?;
+        // One component: the program runs, and the tests try, what is shipped.
+        ["election.wasm", "tenure-socket.wasm"]
+            .iter()
+            .for_each(|name| wasm::publish(&socket, name));
+        #[cfg(feature = "compose")]
+        compose(&workspace, &socket)?;
+    }
+    if cfg!(feature = "example") {
+        let example = carry(&workspace, &EXAMPLE, "TENURE_EXAMPLE_HANDLER")?;
+        wasm::publish(&example, "report.wasm");
     }
     Ok(())
 }
 
-/// A copy as it is shipped: without the names of its parts and, where platforms call it, with its
-/// exports in their order.
-fn finished(part: &Part, built: &Path) -> Result<PathBuf, String> {
-    let told = |problem: String| format!("{}: {problem}", built.display());
-    let bytes = fs::read(built).map_err(|error| told(error.to_string()))?;
-    let stripped = strip::without_names(&bytes).ok_or_else(|| told("is no component".into()))?;
-    let finished = match part.feature {
-        #[cfg(feature = "compose")]
-        Some("webhook") => graph::order(&stripped).map_err(told)?,
-        _ => stripped,
+/// Makes `tenure.wasm` as `tenure compose` makes a component of the socket and a user's handler.
+#[cfg(feature = "compose")]
+fn compose(workspace: &Path, socket: &Path) -> Result<(), String> {
+    let filter = carry(workspace, &FILTER, "TENURE_FILTER")?;
+    let universal = match wasm::given("TENURE_UNIVERSAL_WASM")? {
+        Some(path) => path,
+        None => {
+            let webhook = carry(workspace, &WEBHOOK, "TENURE_WEBHOOK")?;
+            let [socket, webhook, filter] = [socket, &webhook, &filter].map(|path| read(path));
+            let composed = graph::plug(&socket?, &webhook?, &filter?)?;
+            written("tenure.wasm", &composed)?
+        }
     };
-    let path = wasm::out_dir()?.join(part.file_name());
-    fs::write(&path, finished).map_err(|error| format!("{}: {error}", path.display()))?;
+    println!("cargo::rustc-env=TENURE_UNIVERSAL={}", universal.display());
+    wasm::publish(&universal, "tenure.wasm");
+    Ok(())
+}
+
+/// A component that the library finds by the variable `known`: a ready one, or built, without the names of its
+/// parts.
+fn carry(workspace: &Path, source: &Source, known: &str) -> Result<PathBuf, String> {
+    let path = match wasm::given(source.given)? {
+        Some(path) => path,
+        None => {
+            let built = wasm::build(workspace, source.package)?;
+            let stripped = strip::without_names(&read(&built)?)
+                .ok_or_else(|| format!("{} is no component", built.display()))?;
+            written(&format!("{}.wasm", source.package), &stripped)?
+        }
+    };
+    println!("cargo::rustc-env={known}={}", path.display());
+    Ok(path)
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, String> {
+    fs::read(path).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// A file of this build.
+fn written(name: &str, bytes: &[u8]) -> Result<PathBuf, String> {
+    let path = wasm::out_dir()?.join(name);
+    fs::write(&path, bytes).map_err(|error| format!("{}: {error}", path.display()))?;
     Ok(path)
 }

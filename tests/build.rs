@@ -3,8 +3,6 @@
 #[path = "../host/build/wasm.rs"]
 mod wasm;
 
-use wasm::Part;
-
 /// The packages, the variables that name ready components of them, and how the tests find them.
 const HANDLERS: [[&str; 3]; 3] = [
     ["tenure-test-beat", "TENURE_BEAT_WASM", "TENURE_BEAT_HANDLER"],
@@ -37,7 +35,7 @@ fn build() -> Result<(), String> {
     for [package, given, known] in HANDLERS {
         let path = match wasm::given(given)? {
             Some(path) => path,
-            None => wasm::build(&workspace, &Part::new(package))?,
+            None => wasm::build(&workspace, package)?,
         };
         println!("cargo::rustc-env={known}={}", path.display());
     }

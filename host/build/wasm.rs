@@ -11,57 +11,25 @@ use std::process::{Command, Output};
 const TARGET: &str = "wasm32-wasip2";
 const PROFILE: &str = "wasm";
 
-/// One component.
-pub struct Part {
-    package: &'static str,
-    /// The feature that it is built with.
-    pub feature: Option<&'static str>,
-}
-
-impl Part {
-    /// The library of a package.
-    pub const fn new(package: &'static str) -> Self {
-        Self { package, feature: None }
-    }
-
-    /// The same with one of its features.
-    #[allow(dead_code, reason = "only one of the build scripts has such a part")]
-    pub const fn with(package: &'static str, feature: &'static str) -> Self {
-        Self { package, feature: Some(feature) }
-    }
-
-    /// A name that no other part has.
-    pub fn file_name(&self) -> String {
-        let feature = self.feature.map(|feature| format!("-{feature}"));
-        format!("{}{}.wasm", self.package, feature.unwrap_or_default())
-    }
-}
-
-/// Builds a part, and returns its `.wasm` file. All parts share what they depend on.
+/// Builds the library of a package, and returns its `.wasm` file. All packages share what they depend on.
 ///
 /// Ends the build script when the compiler refuses it: its words are the error then.
-pub fn build(workspace: &Path, part: &Part) -> Result<PathBuf, String> {
+pub fn build(workspace: &Path, package: &str) -> Result<PathBuf, String> {
     ensure_target()?;
     let target_dir = out_dir()?.join("wasm");
-    run_cargo(workspace, part, &target_dir)?;
-    let library = format!("{}.wasm", part.package.replace('-', "_"));
-    let made = target_dir.join(TARGET).join(PROFILE).join(library);
-    // Cargo writes the same file with and without a feature.
-    let kept = target_dir.join(part.file_name());
-    fs::copy(&made, &kept).map_err(|error| format!("{}: {error}", made.display()))?;
-    Ok(kept)
+    run_cargo(workspace, package, &target_dir)?;
+    let library = format!("{}.wasm", package.replace('-', "_"));
+    Ok(target_dir.join(TARGET).join(PROFILE).join(library))
 }
 
-/// One part at a time, so that no package gets features that another one asks for: the election
+/// One package at a time, so that none gets features that another one asks for: the election
 /// component is built without the standard library.
-fn run_cargo(workspace: &Path, part: &Part, target_dir: &Path) -> Result<(), String> {
-    let package = part.package;
+fn run_cargo(workspace: &Path, package: &str, target_dir: &Path) -> Result<(), String> {
     let mut cargo = Command::new(variable("CARGO")?);
     cargo.arg("rustc").arg("--manifest-path").arg(workspace.join("Cargo.toml"));
     // Without the crate type cargo would build the native half of the library too, and
     // silently leave out the link-time optimisation.
     cargo.args(["--package", package, "--lib", "--crate-type", "cdylib"]);
-    cargo.args(part.feature.into_iter().flat_map(|feature| ["--features", feature]));
     cargo.args(["--target", TARGET, "--profile", PROFILE]);
     cargo.arg("--target-dir").arg(target_dir);
     if workspace.join("Cargo.lock").exists() {

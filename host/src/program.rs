@@ -14,12 +14,13 @@ pub mod command {
 /// Turns that are posted to a URL.
 pub mod webhook {
     pub use crate::handler::webhook::WebhookHandler;
-    pub use tenure_guest::webhook::{Target, variable};
+    pub use tenure_webhook::{Target, variable};
 }
 
-/// The clients of the election component, and whom they trust.
+/// The clients of the election component, requests over them, and whom they trust.
 pub mod http {
     pub use crate::egress::client::{Clients, Unread, whole};
+    pub use crate::egress::direct::send;
     pub use crate::egress::tls::trusting;
 }
 

@@ -12,7 +12,7 @@ use serde_json::Value;
 use wasmtime::component::{
     Component, ComponentType, InstancePre, Lift, Linker, Lower, ResourceTable,
 };
-use wasmtime::{Engine, Result, Store, bail, format_err};
+use wasmtime::{Engine, Result, Store, StoreLimits, StoreLimitsBuilder, bail, format_err};
 use wasmtime_wasi::p2::bindings::CommandPre;
 use wasmtime_wasi::p2::pipe::MemoryOutputPipe;
 use wasmtime_wasi::{HostMonotonicClock, HostWallClock, WasiCtx, WasiCtxView, WasiView};
@@ -128,6 +128,7 @@ impl Platform {
             http: WasiHttpCtx::new(),
             table: ResourceTable::new(),
             hooks: Hooks(self.client.clone()),
+            limits: StoreLimits::default(),
         };
         Store::new(&self.engine, state)
     }
@@ -142,6 +143,25 @@ impl Platform {
         let command = self.command.instantiate_async(&mut store).await?;
         let ended = command.wasi_cli_run().call_run(&mut store).await?;
         Ok((ended.is_ok(), text(&stdout)))
+    }
+
+    /// What `wasi:cli/run` writes to standard error before it traps for want of memory: each of its memories may
+    /// have so many bytes.
+    ///
+    /// # Errors
+    /// It did not trap.
+    pub async fn starve(&self, memory: usize) -> Result<String> {
+        let stderr = MemoryOutputPipe::new(OUTPUT);
+        let mut store = self.store(&MemoryOutputPipe::new(OUTPUT));
+        store.data_mut().limits = StoreLimitsBuilder::new().memory_size(memory).build();
+        store.limiter(|state| &mut state.limits);
+        let mut wasi = WasiCtx::builder();
+        store.data_mut().wasi = wasi.envs(&self.env).stderr(stderr.clone()).build();
+        let command = self.command.instantiate_async(&mut store).await?;
+        match command.wasi_cli_run().call_run(&mut store).await {
+            Ok(_) => bail!("it has memory enough"),
+            Err(_) => Ok(text(&stderr)),
+        }
     }
 
     /// `handle-cron-event`, as Spin's cron trigger calls it: the function and the shape of its types are the
@@ -216,6 +236,7 @@ struct State {
     http: WasiHttpCtx,
     table: ResourceTable,
     hooks: Hooks,
+    limits: StoreLimits,
 }
 
 impl WasiView for State {

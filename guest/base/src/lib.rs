@@ -1,5 +1,5 @@
-//! What the components of Tenure share. They are built without the standard library, which would
-//! be a third of each: this brings what they need of it, and nothing of an election.
+//! Small values that the crates of Tenure share: durations, JSON, texts. Nothing of an election, and no
+//! standard library: the components would be a third larger by it.
 
 #![deny(missing_docs)]
 #![cfg_attr(target_family = "wasm", no_std)]
@@ -8,8 +8,6 @@ extern crate alloc;
 
 pub mod duration;
 pub mod json;
-#[cfg(target_family = "wasm")]
-mod memory;
 pub mod prelude;
 pub mod secret;
 pub mod text;

@@ -1,16 +1,11 @@
 //! Between the values of the core and those of the WIT.
 
-use core::time::Duration;
-
 use super::bindings::tenure::election::types as wit;
 use tenure_core::{
     Complaint, EndingReason, Event, Exchange, ExchangeResult, Incumbent, LeaseState, Needs,
     Outcome, Problem, ProblemClass, Report, Role, Settings, Snapshot, Turn, TurnId,
 };
-
-pub fn nanos(span: Duration) -> u64 {
-    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
-}
+use tenure_wasi::nanos;
 
 impl From<Needs> for wit::Needs {
     fn from(needs: Needs) -> Self {

@@ -5,17 +5,19 @@ use core::time::Duration;
 
 use wasip2::clocks::monotonic_clock::subscribe_duration;
 use wasip2::exports::http::incoming_handler::Guest;
-use wasip2::http::types::{Fields, IncomingRequest, Method, OutgoingResponse, ResponseOutparam};
+use wasip2::http::types::{
+    Fields, IncomingRequest, Method, OutgoingBody, OutgoingResponse, ResponseOutparam,
+};
 use wasip2::io::poll::poll;
 
 use super::clock::OwnClock;
-use super::convert::nanos;
 use super::host::Host;
 use super::invocation::Invocation;
-use super::{Component, look, narrow};
+use super::{Component, look};
 use crate::entry::{self, Access, Admission, Answer, Refusal, Route};
 use tenure_base::prelude::*;
 use tenure_core::{Complaint, CredentialState};
+use tenure_wasi::nanos;
 
 /// Nothing is read of a body but its length.
 const MOST_BODY: u64 = 64 * 1024;
@@ -137,7 +139,7 @@ fn respond(out: ResponseOutparam, answer: &Answer, more: More, with_body: bool) 
             let _ = stream.blocking_write_and_flush(piece);
         }
     }
-    narrow::finish(&body);
+    let _ = OutgoingBody::finish(body, None);
 }
 
 fn name(method: &Method) -> &str {

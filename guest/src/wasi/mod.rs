@@ -1,29 +1,17 @@
-//! The component: the WIT world `socket` or, with the feature `webhook`, `platform`, with the feature
-//! `doctor`, `doctor`, on standard WASI 0.2 and nothing else.
+//! The component: the WIT world `socket`, on standard WASI 0.2 and nothing else.
 //!
 //! Everything here only moves bytes and time. What to send and what an answer means is
 //! decided in [`tenure_core`] and [`tenure_azure`]; what a platform is answered, in
 //! [`crate::entry`].
 
 mod clock;
-#[cfg(not(feature = "doctor"))]
 mod command;
 mod convert;
-#[cfg(not(feature = "doctor"))]
 mod cron;
-#[cfg(feature = "doctor")]
-mod doctor;
 mod host;
-#[cfg(not(feature = "doctor"))]
 mod http;
-#[cfg(not(feature = "doctor"))]
 mod invocation;
-mod narrow;
-#[cfg(not(any(feature = "webhook", feature = "doctor")))]
-mod plugged;
-mod transport;
-#[cfg(feature = "webhook")]
-mod webhook;
+mod work;
 
 use core::time::Duration;
 
@@ -32,7 +20,6 @@ use host::Host;
 use tenure_azure::answer::Answer;
 use tenure_azure::credential::{Credential, Pass};
 use tenure_azure::operation::Operation;
-use tenure_base as _;
 use tenure_core::{
     Ask, Chance, Complaint, CredentialState, Failure, Fetch, Fetched, LONGEST_FETCH, Moment,
     Problem, ProblemClass, Report, Settings, Snapshot, Step, Todo,
@@ -41,11 +28,6 @@ use tenure_core::{
 /// What the macro makes of `wit/`.
 mod bindings {
     #![allow(unsafe_code, missing_docs, clippy::all)]
-    #[cfg(feature = "webhook")]
-    wit_bindgen::generate!({ path: "../wit", world: "platform", generate_all });
-    #[cfg(feature = "doctor")]
-    wit_bindgen::generate!({ path: "../wit", world: "doctor", generate_all });
-    #[cfg(not(any(feature = "webhook", feature = "doctor")))]
     wit_bindgen::generate!({ path: "../wit", world: "socket", generate_all });
     export!(Component with_types_in self);
     use super::Component;
@@ -54,6 +36,7 @@ mod bindings {
 use bindings::exports::tenure::election::election::Guest;
 use bindings::tenure::election::types as wit;
 use tenure_base::prelude::*;
+use tenure_wasi::MOST_BODY;
 
 /// The longest break period, in seconds (Lease Blob, REST reference).
 const LONGEST_BREAK: u64 = 60;
@@ -64,11 +47,8 @@ const MOST_TRIES: u32 = 3;
 
 struct Component;
 
-// The order of the exports is made afterwards, by the build or when a handler is plugged in: here it is
-// the linker's.
-#[cfg(not(feature = "doctor"))]
+// The order of the exports is made when a handler is plugged in: here it is the linker's.
 wasip2::cli::command::export!(Component);
-#[cfg(not(feature = "doctor"))]
 wasip2::http::proxy::export!(Component);
 
 struct HostChance;
@@ -131,7 +111,7 @@ impl Guest for Component {
             ask_for_people(&settings, operation.clone(), &mut credential_state, &|| clock.now());
         let answer = answer.map_err(wit::Problem::from)?;
         let left = tenure_core::broken(&answer, &operation, &settings);
-        left.map(convert::nanos).map_err(Into::into)
+        left.map(tenure_wasi::nanos).map_err(Into::into)
     }
 }
 
@@ -141,12 +121,12 @@ fn send(
     date: chrono::DateTime<chrono::Utc>,
 ) -> Result<Answer, Failure> {
     let request = ask.request(settings, date);
-    let answer = transport::send(&request, ask.timeout, |_| transport::MOST_BODY)?;
+    let answer = tenure_wasi::send(&request, ask.timeout, |_| MOST_BODY)?;
     Ok(Answer::read(&ask.operation, answer.status, &answer.headers).with_body(&answer.body))
 }
 
 fn fetch(fetch: &Fetch) -> Fetched {
-    let answer = transport::send(&fetch.request, fetch.timeout, |_| transport::MOST_BODY)?;
+    let answer = tenure_wasi::send(&fetch.request, fetch.timeout, |_| MOST_BODY)?;
     Ok((answer.status, answer.body))
 }
 

@@ -1,6 +1,8 @@
 //! `tenure doctor`: tries all that an election needs from this machine, and says what is wrong.
 
+mod account;
 mod connection;
+mod examination;
 mod probe;
 mod report;
 
@@ -10,10 +12,12 @@ use super::configuration::Configuration;
 use super::signals::Signals;
 use super::status::slot_ahead;
 use super::{UNUSABLE, fail};
+use account::Account;
+use examination::{Finding, Verdict};
 use report::Report;
 use std::process::ExitCode;
 use tenure::clock::BootClock;
-use tenure::component::{CheckError, Doctor, Finding, Verdict};
+use tenure::component::ElectionComponent;
 use tenure::settings::names;
 use tokio::select;
 
@@ -27,53 +31,48 @@ pub(super) async fn doctor(arguments: &LookArguments) -> ExitCode {
     };
     let mut configuration = Configuration::of_look(arguments);
     let election = configuration.settings.get(names::ELECTION).unwrap_or_default().to_owned();
-    let doctor = match component(&configuration) {
-        Ok(doctor) => doctor,
+    // What a candidate would complain about is wrong, whatever is found from here.
+    let component = match configuration.component(&BootClock::new()).await {
+        Ok(component) => component,
         Err(failure) => return fail(failure),
     };
-    let origins = match doctor.check().await {
-        Ok(needs) => needs.origins,
-        Err(CheckError::Component(error)) => return fail(error),
-        Err(CheckError::Settings(complaints)) => {
+    let account = match configuration.complaints.is_empty() {
+        true => Account::new(&configuration.settings, configuration.authorities.clone()),
+        false => Err(Vec::new()),
+    };
+    let account = match account {
+        Ok(account) => account,
+        Err(complaints) => {
             configuration.add(complaints);
-            Vec::new()
+            return report::complain(&election, &configuration.complaints, arguments.json);
         }
     };
-    if !configuration.complaints.is_empty() {
-        return report::complain(&election, &configuration.complaints, arguments.json);
-    }
     let mut report = Report::begin(&election, arguments.json);
-    report.add([finding("settings", Verdict::Good, "nothing to complain about".to_owned())]);
-    for origin in &origins {
+    report.add([Finding::good("settings", "nothing to complain about")]);
+    for origin in &account.origins() {
         select! {
             found = connection::examine(origin, &configuration.authorities) => report.add([found]),
             // Nothing is made yet that would have to be removed.
             () = signals.next() => return ExitCode::from(IMPATIENT),
         }
     }
-    match to_the_end(&doctor, &mut signals).await {
-        Some(Ok(findings)) => report.add(findings),
-        // The settings were good a moment ago.
-        Some(Err(error)) => return fail(error),
+    match to_the_end(&account, &mut signals).await {
+        Some(findings) => report.add(findings),
         None => return ExitCode::from(IMPATIENT),
     }
-    report.add(slot(&mut configuration).await);
+    report.add(slot(&component).await);
     report.end()
 }
 
 /// A claimed slot that keeps all turns waiting. Why there is nothing to see is told already.
-async fn slot(configuration: &mut Configuration) -> Option<Finding> {
-    let component = configuration.component(&BootClock::new()).await.ok()?;
+async fn slot(component: &ElectionComponent) -> Option<Finding> {
     let seen = component.inspect().await.ok()?.ok()?;
-    slot_ahead(&seen).map(|told| finding("last slot", Verdict::Warning, told))
+    slot_ahead(&seen).map(|told| Finding::warning("last slot", told))
 }
 
 /// A first signal waits until the blob is removed that the doctor made; a second one does not.
-async fn to_the_end(
-    doctor: &Doctor,
-    signals: &mut Signals,
-) -> Option<Result<Vec<Finding>, CheckError>> {
-    let examination = doctor.examine();
+async fn to_the_end(account: &Account, signals: &mut Signals) -> Option<Vec<Finding>> {
+    let examination = account.examine();
     tokio::pin!(examination);
     select! {
         examined = &mut examination => return Some(examined),
@@ -85,17 +84,6 @@ async fn to_the_end(
         examined = examination => Some(examined),
         () = signals.next() => None,
     }
-}
-
-fn component(configuration: &Configuration) -> Result<Doctor, String> {
-    let engine = super::engine()?;
-    let doctor = Doctor::new(&engine, configuration.settings.clone(), &BootClock::new());
-    let doctor = doctor.map_err(|error| error.to_string())?;
-    Ok(doctor.trusting(configuration.authorities.clone()))
-}
-
-fn finding(check: &str, verdict: Verdict, detail: String) -> Finding {
-    Finding { check: check.to_owned(), verdict, detail }
 }
 
 /// What the program ends with.

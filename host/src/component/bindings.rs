@@ -15,17 +15,3 @@ pub(crate) mod leader {
         with: { "tenure:election/types": crate::contract::bindings::tenure::election::types },
     });
 }
-
-/// The world of the doctor's component; only its types are used.
-#[cfg(feature = "doctor")]
-pub(crate) mod doctor {
-    wasmtime::component::bindgen!({
-        path: "../wit",
-        inline: "
-            package tenure:host;
-            world doctor { export tenure:election/examination@0.1.0; }
-        ",
-        additional_derives: [PartialEq, Eq],
-        with: { "tenure:election/types": crate::contract::bindings::tenure::election::types },
-    });
-}

@@ -9,7 +9,8 @@ use super::places::{Place, Urgency};
 use super::surroundings::{Carrier, Surroundings};
 use crate::clock::{Clock, Reading};
 use crate::contract::{
-    Complaint, Event, LEADER_HANDLER, Needs, Problem, Report, Role, Snapshot, State, types,
+    Complaint, Event, HANDLER_SETTINGS, LEADER_HANDLER, Needs, Problem, Report, Role, Snapshot,
+    State, types,
 };
 use crate::egress::{
     AllowList, Answers, Authorities, Budget, Clients, Gate, InvalidOrigin, Policy,
@@ -108,10 +109,18 @@ fn count_from_earlier(report: &mut types::Report, by: Duration) {
 /// here: a handler runs in a store of its own, where it can be stopped.
 fn without_handler(linker: &mut Linker<Context>) -> wasmtime::Result<()> {
     type Ended = (Result<(), String>,);
+    type Checked = (Result<(), Vec<Complaint>>,);
+    const REFUSED: &str = "the election component may not run a handler here";
     linker.instance(LEADER_HANDLER)?.func_wrap(
         "on-tick",
         |_: StoreContextMut<'_, Context>, _: (types::Turn,)| -> wasmtime::Result<Ended> {
-            Err(wasmtime::format_err!("the election component may not run a handler here"))
+            Err(wasmtime::format_err!(REFUSED))
+        },
+    )?;
+    linker.instance(HANDLER_SETTINGS)?.func_wrap(
+        "check",
+        |_: StoreContextMut<'_, Context>, (): ()| -> wasmtime::Result<Checked> {
+            Err(wasmtime::format_err!(REFUSED))
         },
     )
 }
@@ -325,21 +334,7 @@ impl ElectionComponent {
         Ok(answer.map(Duration::from_nanos))
     }
 
-    /// A function of another interface that the component exports.
-    #[cfg(feature = "doctor")]
-    pub(super) fn function(
-        &self,
-        interface: &str,
-        name: &str,
-    ) -> Result<ComponentExportIndex, ComponentError> {
-        let component = self.instance.component();
-        let found = component
-            .get_export_index(None, interface)
-            .and_then(|interface| component.get_export_index(Some(&interface), name));
-        found.ok_or_else(|| ComponentError::new(format!("{interface} lacks the function {name}")))
-    }
-
-    pub(super) async fn call<P, R>(
+    async fn call<P, R>(
         &self,
         function: &ComponentExportIndex,
         arguments: P,
@@ -462,5 +457,20 @@ impl LastWords {
             "" => ComponentError::new(format!("{error:#}")),
             said => ComponentError::new(format!("{said} ({:#})", error.root_cause())),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::LastWords;
+
+    #[test]
+    fn the_words_of_a_panic_are_the_error() {
+        let words = LastWords::default();
+        words.add("panicked at guest/src/wasi/mod.rs:1:2:");
+        words.add("no way");
+        let told = words.explain(&wasmtime::Error::msg("wasm trap: unreachable")).to_string();
+        let expected = "panicked at guest/src/wasi/mod.rs:1:2: no way (wasm trap: unreachable)";
+        assert!(told.ends_with(expected), "{told}");
     }
 }

@@ -6,8 +6,6 @@ mod context;
 mod election;
 mod engine;
 mod error;
-#[cfg(feature = "doctor")]
-mod examination;
 mod holdings;
 mod limits;
 mod linker;
@@ -24,8 +22,6 @@ pub use election::ELECTION_COMPONENT;
 pub use election::ElectionComponent;
 pub use engine::Engine;
 pub use error::{CheckError, ComponentError};
-#[cfg(feature = "doctor")]
-pub use examination::{DOCTOR_COMPONENT, Doctor, Finding, Verdict};
 pub(crate) use linker::linker;
 pub(crate) use output::Output;
 pub use surroundings::{Network, NetworkFailure, Surroundings};

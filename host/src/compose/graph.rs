@@ -1,11 +1,14 @@
-//! Plugging components together, and putting their exports in order. Shared with the build script,
-//! which does so with `tenure.wasm`.
+//! Plugging components together, with exports in the order in which hosts look for them. Shared with the build
+//! script, which makes `tenure.wasm` of the socket and the webhook.
 
 use wac_graph::types::{Package, are_semver_compatible};
 use wac_graph::{CompositionGraph, EncodeOptions, NodeId, PackageId};
 
 /// The interface by which a handler is called.
 pub const LEADER_HANDLER: &str = "tenure:election/leader-handler@0.1.0";
+
+/// The interface by which a handler is asked for complaints about its settings.
+pub const HANDLER_SETTINGS: &str = "tenure:election/handler-settings@0.1.0";
 
 /// The variables that a component is given.
 pub const ENVIRONMENT: &str = "wasi:cli/environment@0.2.0";
@@ -24,7 +27,8 @@ pub fn same(name: &str, other: &str) -> bool {
     name == other || are_semver_compatible(name, other)
 }
 
-/// Plugs `handler` into `socket`, and `filter` between the handler and its environment.
+/// Plugs `handler` into `socket`, and `filter` between the handler and its environment. For a handler that does not
+/// judge its settings the filter does.
 ///
 /// # Errors
 /// Why they do not go together.
@@ -32,31 +36,22 @@ pub fn plug(socket: &[u8], handler: &[u8], filter: &[u8]) -> Result<Vec<u8>, Str
     let mut graph = CompositionGraph::new();
     let socket = register(&mut graph, "tenure:socket", socket)?;
     let handler = register(&mut graph, "tenure:handler", handler)?;
+    let filter = register(&mut graph, "tenure:filter", filter)?;
+    let filter = graph.instantiate(filter);
     let work = graph.instantiate(handler);
     if let Some(environment) = import(&graph, handler, ENVIRONMENT) {
-        let filter = register(&mut graph, "tenure:filter", filter)?;
-        let filter = graph.instantiate(filter);
         let filtered = alias(&mut graph, filter, ENVIRONMENT)?;
         argue(&mut graph, work, &environment, filtered)?;
     }
-    let on_tick = alias(&mut graph, work, LEADER_HANDLER)?;
-    let wanted = import(&graph, socket, LEADER_HANDLER)
-        .ok_or_else(|| format!("the socket does not import {LEADER_HANDLER}"))?;
+    let judge = if export(&graph, work, HANDLER_SETTINGS).is_ok() { work } else { filter };
     let elector = graph.instantiate(socket);
-    argue(&mut graph, elector, &wanted, on_tick)?;
+    for (plug, name) in [(work, LEADER_HANDLER), (judge, HANDLER_SETTINGS)] {
+        let plugged = alias(&mut graph, plug, name)?;
+        let wanted = import(&graph, socket, name)
+            .ok_or_else(|| format!("the socket does not import {name}"))?;
+        argue(&mut graph, elector, &wanted, plugged)?;
+    }
     ordered(graph, elector)
-}
-
-/// The same component with its exports in the order of [`EXPORTS`]: a linker has one of its own.
-///
-/// # Errors
-/// Why it is none for platforms.
-#[allow(dead_code, reason = "for the build script")]
-pub fn order(component: &[u8]) -> Result<Vec<u8>, String> {
-    let mut graph = CompositionGraph::new();
-    let component = register(&mut graph, "tenure:platform", component)?;
-    let instance = graph.instantiate(component);
-    ordered(graph, instance)
 }
 
 /// The component that exports what `instance` does.

@@ -18,8 +18,8 @@ use wac_graph::types::{Package, Types};
 use crate::component::ELECTION_COMPONENT;
 pub use graph::LEADER_HANDLER;
 
-/// The election component with its work built in, a call of `TENURE_HANDLER_URL`: it runs anywhere
-/// as it is.
+/// The socket with the webhook plugged in, which posts each turn to `TENURE_HANDLER_URL`: it runs anywhere
+/// as it is. It is what [`compose`] makes of the two.
 pub const UNIVERSAL_COMPONENT: &[u8] = include_bytes!(env!("TENURE_UNIVERSAL"));
 
 /// Stands between a handler and its environment.

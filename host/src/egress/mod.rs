@@ -10,6 +10,7 @@ mod authorities;
 mod body;
 mod budget;
 pub(crate) mod client;
+pub(crate) mod direct;
 mod error;
 mod gate;
 mod lookup;

@@ -3,7 +3,7 @@
 use http::header::HeaderName;
 use std::fmt;
 use std::str::FromStr;
-use tenure_guest::webhook::RESERVED;
+use tenure_webhook::RESERVED;
 
 /// The name of the header that the requests of a handler carry their term in: `tenure-term`,
 /// unless it is given another one.

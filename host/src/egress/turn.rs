@@ -23,7 +23,7 @@ use rustls::pki_types::ServerName;
 use std::future::ready;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
-use tenure_guest::webhook::{ELECTION_HEADER, election_value};
+use tenure_webhook::{ELECTION_HEADER, election_value};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;

@@ -1,9 +1,9 @@
 //! A URL as a handler: each turn is one POST, sent from here.
 //!
-//! What is sent and what an answer means is decided where `tenure.wasm` decides it, in
-//! [`tenure_guest::webhook`]. The call has the connections of its turn, which end with it: when the
-//! leadership does, nothing more is written. What it set going behind the URL goes on all the same;
-//! there only the term protects.
+//! What is sent and what an answer means is decided in [`tenure_webhook`], which is the handler in
+//! `tenure.wasm`. The call has the connections of its turn, which end with it: when the leadership does,
+//! nothing more is written. What it set going behind the URL goes on all the same; there only the term
+//! protects.
 
 #[cfg(test)]
 mod tests;
@@ -22,7 +22,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 use tenure_core::{Failure, FailureKind, Timestamp, TurnId};
-use tenure_guest::webhook::{Call, Target, wanted};
+use tenure_webhook::{Call, Target, wanted};
 use tokio::time::timeout;
 use wasmtime_wasi_http::{Error, RequestOptions, WasiBody};
 

@@ -1,4 +1,5 @@
-//! The library is for other programs: it brings nothing that only the program `tenure` needs.
+//! The library is for other programs: it brings nothing that only the program `tenure` needs, and a component of
+//! bounded size.
 
 use std::process::Command;
 
@@ -28,9 +29,23 @@ fn nothing_of_the_program_is_a_dependency_of_the_library() {
         "prometheus-client",
         "strsim",
         "tempfile",
+        "tenure-guest",
         "tenure-store",
         "wac-graph",
     ] {
         assert!(!names.iter().any(|name| name == program), "{program}");
+    }
+}
+
+/// What hosts fetch, compile and instantiate. The bounds may only fall.
+#[test]
+fn the_components_stay_small() {
+    for (name, component, most) in [
+        ("election.wasm", tenure::component::ELECTION_COMPONENT, 370_000),
+        // The same, the filter, and the webhook with what it needs of memory, texts and HTTP itself.
+        ("tenure.wasm", tenure::compose::UNIVERSAL_COMPONENT, 470_000),
+    ] {
+        let size = component.len();
+        assert!(size <= most, "{name} has {size} bytes, and may have {most}");
     }
 }

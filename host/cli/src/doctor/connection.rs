@@ -1,9 +1,8 @@
 //! Whether a server can be reached from here, step by step.
 
-use super::finding;
+use super::examination::Finding;
 use super::probe::{Reached, Unreached, probe};
 use std::time::Duration;
-use tenure::component::{Finding, Verdict};
 use tenure::egress::Authorities;
 
 const CHECK: &str = "connection";
@@ -27,35 +26,32 @@ fn judge(origin: &str, probed: Result<Reached, Unreached>) -> Finding {
                 }
             }
             if reached.passed_over.is_empty() {
-                return finding(CHECK, Verdict::Good, told);
+                return Finding::good(CHECK, told);
             }
             let others = reached.passed_over.join("; ");
-            finding(
+            Finding::warning(
                 CHECK,
-                Verdict::Warning,
                 format!(
                     "{told}; other addresses of it did not answer ({others}): check the network"
                 ),
             )
         }
-        Err(Unreached::Name(why)) => finding(
+        Err(Unreached::Name(why)) => Finding::failed(
             CHECK,
-            Verdict::Failed,
             format!(
                 "{origin}: the name cannot be resolved ({why}); check the account's name, the \
                  endpoint, and DNS on this machine"
             ),
         ),
-        Err(Unreached::Connection(why)) => finding(
+        Err(Unreached::Connection(why)) => Finding::failed(
             CHECK,
-            Verdict::Failed,
             format!(
                 "{origin}: no connection ({why}); check the endpoint and its port, and firewalls in \
                  between"
             ),
         ),
         Err(Unreached::Tls { address, why }) => {
-            finding(CHECK, Verdict::Failed, format!("{origin} ({address}): no TLS: {why}"))
+            Finding::failed(CHECK, format!("{origin} ({address}): no TLS: {why}"))
         }
     }
 }
@@ -67,6 +63,7 @@ fn short(time: Duration) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::examination::Verdict;
     use super::*;
 
     fn reached(passed_over: &[&str]) -> Reached {

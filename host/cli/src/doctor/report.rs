@@ -1,6 +1,7 @@
 //! Findings as lines for people, or as one object for programs.
 
-use super::{exit_code, finding};
+use super::examination::{Finding, Verdict};
+use super::exit_code;
 use crate::complaint::{self, Complaint, printable};
 use crate::log::json_text;
 use crate::terminal::{broken, colour_wanted, columns};
@@ -9,7 +10,6 @@ use anstyle::{AnsiColor, Style};
 use serde_json::{Value, json};
 use std::io::{IsTerminal, stdout};
 use std::process::ExitCode;
-use tenure::component::{Finding, Verdict};
 
 /// The widest column of checks: `create container`.
 const CHECK: usize = 16;
@@ -74,7 +74,7 @@ pub(super) fn complain(election: &str, complaints: &[Complaint], json: bool) -> 
 
 fn refused(election: &str, complaints: &[Complaint]) -> Value {
     let found = |Complaint { source, problem, advice }: &Complaint| {
-        finding("settings", Verdict::Failed, format!("{source}: {problem}; {advice}"))
+        Finding::failed("settings", format!("{source}: {problem}; {advice}"))
     };
     let mut object = as_json(election, &complaints.iter().map(found).collect::<Vec<_>>());
     object["complaints"] = json!(complaints);
@@ -99,7 +99,7 @@ fn line(finding: &Finding, colour: bool, width: Option<usize>) -> String {
         Verdict::Failed => AnsiColor::Red.on_default().bold(),
     };
     let name = verdict_name(finding.verdict);
-    let check = printable(&finding.check);
+    let check = printable(finding.check);
     let detail = broken(&printable(&finding.detail), INDENT, width);
     format!("{style}{name:<VERDICT$}{style:#}  {check:<CHECK$}  {detail}\n")
 }
@@ -159,6 +159,10 @@ fn as_json(election: &str, findings: &[Finding]) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn finding(check: &'static str, verdict: Verdict, detail: String) -> Finding {
+        Finding { check, verdict, detail }
+    }
 
     #[test]
     fn a_line_is_aligned_and_breaks_before_the_terminal_does() {

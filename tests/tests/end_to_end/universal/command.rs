@@ -33,6 +33,18 @@ async fn one_turn_and_its_exit_code() {
 }
 
 #[tokio::test]
+async fn a_panic_tells_its_words_and_its_place() {
+    const MIB: usize = 1024 * 1024;
+    // There is room for it once, and not for a copy.
+    let name = [("TENURE_NAME", &*"x".repeat(10 * MIB))];
+    let platform = Platform::new(UNIVERSAL_COMPONENT, &name, Shift::default()).unwrap();
+    let words = platform.starve(16 * MIB).await.unwrap();
+    let [place, what] = words.lines().collect::<Vec<_>>()[..] else { panic!("{words:?}") };
+    assert!(place.starts_with("panicked at ") && place.contains(".rs:"), "{words}");
+    assert_eq!(what, format!("memory allocation of {} bytes failed", 10 * MIB));
+}
+
+#[tokio::test]
 async fn spins_cron_trigger_gets_one_turn() {
     let world = World::new(&[("TENURE_TICK_TOKEN", "")]).await;
     world.begin().await;

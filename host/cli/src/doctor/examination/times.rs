@@ -1,10 +1,9 @@
 //! How long requests take, and whether the periods of the election fit them.
 
-use core::time::Duration;
+use std::time::Duration;
 
 use super::Finding;
 use tenure_base::duration::format_duration;
-use tenure_base::prelude::*;
 use tenure_core::Timings;
 
 /// As many are measured.

@@ -4,7 +4,6 @@ use chrono::{DateTime, TimeDelta, Utc};
 
 use super::Finding;
 use tenure_azure::credential::Credential;
-use tenure_base::prelude::*;
 use tenure_core::Settings;
 
 const CHECK: &str = "credential";

@@ -1,20 +1,18 @@
-//! The doctor: tries all that an election needs of a storage account, on a blob of his own beside the
-//! election's, and says what each answer means.
+//! An examination of a storage account: tries all that an election needs of it, on a blob of the doctor's own beside
+//! the election's, and says what each answer means.
 //!
 //! Pure like [`tenure_core`]: an [`Examination`] says which request to send ([`Todo::Send`]),
 //! takes the answer, and ends with [`Finding`]s. The election's own blob and its lease are looked at,
 //! and never touched.
 
 mod clock;
+mod course;
 mod credential;
-mod examination;
 mod facts;
 mod scratch;
 mod times;
 
-pub use examination::{Examination, Question, Reply, Todo};
-
-use tenure_base::prelude::*;
+pub use course::{Examination, Question, Reply, Todo};
 
 /// How good or bad something is, the best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -45,7 +43,7 @@ impl Finding {
         Self { check, verdict, detail: detail.into() }
     }
 
-    fn good(check: &'static str, detail: impl Into<String>) -> Self {
+    pub fn good(check: &'static str, detail: impl Into<String>) -> Self {
         Self::new(check, Verdict::Good, detail)
     }
 
@@ -53,11 +51,11 @@ impl Finding {
         Self::new(check, Verdict::Unknown, detail)
     }
 
-    fn warning(check: &'static str, detail: impl Into<String>) -> Self {
+    pub fn warning(check: &'static str, detail: impl Into<String>) -> Self {
         Self::new(check, Verdict::Warning, detail)
     }
 
-    fn failed(check: &'static str, detail: impl Into<String>) -> Self {
+    pub fn failed(check: &'static str, detail: impl Into<String>) -> Self {
         Self::new(check, Verdict::Failed, detail)
     }
 }

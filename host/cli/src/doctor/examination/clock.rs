@@ -1,12 +1,11 @@
 //! How far this machine's clock is off the service's.
 
-use core::time::Duration;
+use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 
 use super::Finding;
 use tenure_base::duration::format_duration;
-use tenure_base::prelude::*;
 
 /// As much is nothing: the service may be as far off itself (A1, protocol.md §2).
 const NOTHING: i64 = 2_000;

@@ -8,7 +8,6 @@ use super::{Examination, LEASE, MARK};
 use tenure_azure::answer::{Answer, Class, LeaseState};
 use tenure_azure::credential::Credential;
 use tenure_azure::operation::Operation;
-use tenure_base::prelude::*;
 use tenure_core::{Problem, Settings, Snapshot};
 
 impl Examination<'_> {

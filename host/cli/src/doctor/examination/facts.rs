@@ -2,7 +2,6 @@
 
 use super::Finding;
 use tenure_azure::answer::Answer;
-use tenure_base::prelude::*;
 
 /// The account that every emulator has, with a key that everybody knows.
 const EMULATOR: &str = "devstoreaccount1";

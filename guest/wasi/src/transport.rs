@@ -7,13 +7,13 @@
 use core::time::Duration;
 
 use wasip2::clocks::monotonic_clock::subscribe_duration;
+use wasip2::http::outgoing_handler::handle;
 use wasip2::http::types::{
-    Fields, IncomingResponse, Method, OutgoingBody, OutgoingRequest, RequestOptions, Scheme,
+    ErrorCode, Fields, IncomingResponse, Method, OutgoingBody, OutgoingRequest, RequestOptions,
+    Scheme,
 };
 use wasip2::io::poll::{Pollable, poll};
 
-use super::convert::nanos;
-use super::narrow::{self, Code};
 use tenure_azure::operation::{self, Request};
 use tenure_base::prelude::*;
 use tenure_core::{Failure, FailureKind};
@@ -22,15 +22,27 @@ use tenure_core::{Failure, FailureKind};
 /// connection can be used again.
 pub const MOST_BODY: usize = 64 * 1024;
 
+/// A span as WASI counts it.
+#[must_use]
+pub fn nanos(span: Duration) -> u64 {
+    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
+}
+
 /// An answer.
 pub struct RawAnswer {
+    /// The status.
     pub status: u16,
+    /// Names in any case.
     pub headers: Vec<(String, Vec<u8>)>,
+    /// Its beginning, as much as was wanted.
     pub body: Vec<u8>,
 }
 
 /// Sends a request; gives up when `timeout` has passed. `wanted` says, by the status, after how many
 /// bytes of its body the answer is read no further.
+///
+/// # Errors
+/// There is no answer; why.
 pub fn send(
     request: &Request,
     timeout: Duration,
@@ -42,7 +54,7 @@ pub fn send(
         "" => None,
         text => Some((outgoing.body().map_err(|()| other("a body was refused"))?, text)),
     };
-    let answer = narrow::send(&outgoing, &options(timeout)).map_err(failure)?;
+    let answer = handle(outgoing, Some(options(timeout))).map_err(failure)?;
     // A host that refuses the request drops the body; the answer says why.
     let written = body.is_none_or(|(body, text)| write(body, text.as_bytes(), &deadline));
     let ready = answer.subscribe();
@@ -50,11 +62,11 @@ pub fn send(
         return Err(Failure { kind: FailureKind::Timeout, detail: String::new() });
     }
     drop(ready);
-    let response = match narrow::take(&answer) {
-        Some(Ok(response)) => response,
-        Some(Err(code)) => return Err(failure(code)),
-        None if !written => return Err(other("the request could not be written")),
-        None => return Err(other("the host gave no answer")),
+    let response = match answer.get() {
+        Some(Ok(Ok(response))) => response,
+        Some(Ok(Err(code))) => return Err(failure(code)),
+        _ if !written => return Err(other("the request could not be written")),
+        _ => return Err(other("the host gave no answer")),
     };
     let (status, headers) = (response.status(), response.headers().entries());
     let most = if is_empty(request, &headers) { 0 } else { wanted(status) };
@@ -80,7 +92,7 @@ fn write(body: OutgoingBody, mut bytes: &[u8], deadline: &Pollable) -> bool {
     }
     let flushed = stream.flush().is_ok() && wait(&ready, deadline);
     drop((ready, stream));
-    flushed && narrow::finish(&body)
+    flushed && OutgoingBody::finish(body, None).is_ok()
 }
 
 fn outgoing(request: &Request) -> Result<OutgoingRequest, Failure> {
@@ -151,65 +163,61 @@ fn read(response: &IncomingResponse, most: usize, deadline: &Pollable) -> Vec<u8
     read
 }
 
-const INVALID_REQUEST: &str = "the host takes the request for an invalid one";
-const INVALID_ANSWER: &str = "the answer is no valid HTTP";
-
-/// The cases of `error-code` in their order: what kind of failure each is and, where its kind does not say
-/// it, what it means.
-const CODES: [(FailureKind, &str); 39] = [
-    (FailureKind::Name, ""),                                      // DNS-timeout
-    (FailureKind::Name, ""),                                      // DNS-error
-    (FailureKind::Connect, ""),                                   // destination-not-found
-    (FailureKind::Connect, ""),                                   // destination-unavailable
-    (FailureKind::Connect, ""),                                   // destination-IP-prohibited
-    (FailureKind::Connect, ""),                                   // destination-IP-unroutable
-    (FailureKind::Connect, ""),                                   // connection-refused
-    (FailureKind::Reset, ""),                                     // connection-terminated
-    (FailureKind::Timeout, ""),                                   // connection-timeout
-    (FailureKind::Timeout, ""),                                   // connection-read-timeout
-    (FailureKind::Timeout, ""),                                   // connection-write-timeout
-    (FailureKind::Other, "the host has too many connections"),    // connection-limit-reached
-    (FailureKind::Tls, ""),                                       // TLS-protocol-error
-    (FailureKind::Tls, ""),                                       // TLS-certificate-error
-    (FailureKind::Tls, ""),                                       // TLS-alert-received
-    (FailureKind::Denied, ""),                                    // HTTP-request-denied
-    (FailureKind::Other, INVALID_REQUEST),                        // HTTP-request-length-required
-    (FailureKind::Other, INVALID_REQUEST),                        // HTTP-request-body-size
-    (FailureKind::Other, INVALID_REQUEST),                        // HTTP-request-method-invalid
-    (FailureKind::Other, INVALID_REQUEST),                        // HTTP-request-URI-invalid
-    (FailureKind::Other, INVALID_REQUEST),                        // HTTP-request-URI-too-long
-    (FailureKind::Other, INVALID_REQUEST), // HTTP-request-header-section-size
-    (FailureKind::Other, INVALID_REQUEST), // HTTP-request-header-size
-    (FailureKind::Other, INVALID_REQUEST), // HTTP-request-trailer-section-size
-    (FailureKind::Other, INVALID_REQUEST), // HTTP-request-trailer-size
-    (FailureKind::Reset, ""),              // HTTP-response-incomplete
-    (FailureKind::Other, INVALID_ANSWER),  // HTTP-response-header-section-size
-    (FailureKind::Other, INVALID_ANSWER),  // HTTP-response-header-size
-    (FailureKind::Other, INVALID_ANSWER),  // HTTP-response-body-size
-    (FailureKind::Other, INVALID_ANSWER),  // HTTP-response-trailer-section-size
-    (FailureKind::Other, INVALID_ANSWER),  // HTTP-response-trailer-size
-    (FailureKind::Other, INVALID_ANSWER),  // HTTP-response-transfer-coding
-    (FailureKind::Other, INVALID_ANSWER),  // HTTP-response-content-coding
-    (FailureKind::Timeout, ""),            // HTTP-response-timeout
-    (FailureKind::Other, INVALID_ANSWER),  // HTTP-upgrade-failed
-    (FailureKind::Other, INVALID_ANSWER),  // HTTP-protocol-error
-    (FailureKind::Other, "a proxy sent the request in a circle"), // loop-detected
-    (FailureKind::Other, "the host is not configured to send requests"), // configuration-error
-    (FailureKind::Other, "an internal error of the host"), // internal-error
-];
-
-fn failure(code: Code) -> Failure {
-    let Code { case, detail } = code;
-    let known = CODES.get(usize::from(case)).copied();
-    let (kind, meaning) = known.unwrap_or((FailureKind::Other, INVALID_ANSWER));
-    let internal = usize::from(case) + 1 == CODES.len();
-    match detail.as_str() {
-        // What is wrong with a certificate has no case that could carry it.
-        text if internal && text.starts_with("TLS") => Failure { kind: FailureKind::Tls, detail },
-        text if !text.is_empty() && (internal || kind != FailureKind::Other) => {
-            Failure { kind, detail }
+/// What kind of failure a case is and, where its kind does not say it, what it means: in the host's own
+/// words where it has some.
+fn failure(code: ErrorCode) -> Failure {
+    const INVALID_REQUEST: &str = "the host takes the request for an invalid one";
+    const INVALID_ANSWER: &str = "the answer is no valid HTTP";
+    let of = |kind| Failure { kind, detail: String::new() };
+    match code {
+        ErrorCode::DnsError(payload) => {
+            Failure { kind: FailureKind::Name, detail: payload.rcode.unwrap_or_default() }
         }
-        _ => Failure { kind, detail: meaning.into() },
+        ErrorCode::DnsTimeout => of(FailureKind::Name),
+        ErrorCode::DestinationNotFound
+        | ErrorCode::DestinationUnavailable
+        | ErrorCode::DestinationIpProhibited
+        | ErrorCode::DestinationIpUnroutable
+        | ErrorCode::ConnectionRefused => of(FailureKind::Connect),
+        ErrorCode::ConnectionTerminated | ErrorCode::HttpResponseIncomplete => {
+            of(FailureKind::Reset)
+        }
+        ErrorCode::ConnectionTimeout
+        | ErrorCode::ConnectionReadTimeout
+        | ErrorCode::ConnectionWriteTimeout
+        | ErrorCode::HttpResponseTimeout => of(FailureKind::Timeout),
+        ErrorCode::TlsAlertReceived(payload) => {
+            Failure { kind: FailureKind::Tls, detail: payload.alert_message.unwrap_or_default() }
+        }
+        ErrorCode::TlsProtocolError | ErrorCode::TlsCertificateError => of(FailureKind::Tls),
+        ErrorCode::HttpRequestDenied => of(FailureKind::Denied),
+        ErrorCode::ConnectionLimitReached => other("the host has too many connections"),
+        ErrorCode::HttpRequestLengthRequired
+        | ErrorCode::HttpRequestBodySize(_)
+        | ErrorCode::HttpRequestMethodInvalid
+        | ErrorCode::HttpRequestUriInvalid
+        | ErrorCode::HttpRequestUriTooLong
+        | ErrorCode::HttpRequestHeaderSectionSize(_)
+        | ErrorCode::HttpRequestHeaderSize(_)
+        | ErrorCode::HttpRequestTrailerSectionSize(_)
+        | ErrorCode::HttpRequestTrailerSize(_) => other(INVALID_REQUEST),
+        ErrorCode::HttpResponseHeaderSectionSize(_)
+        | ErrorCode::HttpResponseHeaderSize(_)
+        | ErrorCode::HttpResponseBodySize(_)
+        | ErrorCode::HttpResponseTrailerSectionSize(_)
+        | ErrorCode::HttpResponseTrailerSize(_)
+        | ErrorCode::HttpResponseTransferCoding(_)
+        | ErrorCode::HttpResponseContentCoding(_)
+        | ErrorCode::HttpUpgradeFailed
+        | ErrorCode::HttpProtocolError => other(INVALID_ANSWER),
+        ErrorCode::LoopDetected => other("a proxy sent the request in a circle"),
+        ErrorCode::ConfigurationError => other("the host is not configured to send requests"),
+        ErrorCode::InternalError(detail) => match detail.filter(|text| !text.is_empty()) {
+            // What is wrong with a certificate has no case that could carry it.
+            Some(detail) if detail.starts_with("TLS") => Failure { kind: FailureKind::Tls, detail },
+            Some(detail) => Failure { kind: FailureKind::Other, detail },
+            None => other("an internal error of the host"),
+        },
     }
 }
 

@@ -1,6 +1,6 @@
 //! A service of values, and the course of an examination on it.
 
-use core::time::Duration;
+use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 
@@ -8,7 +8,6 @@ use super::super::{Examination, Finding, Question, Reply, Todo};
 use tenure_azure::answer::Answer;
 use tenure_azure::operation::{ETag, Operation};
 use tenure_azure::{LeaseId, http_date};
-use tenure_base::prelude::*;
 use tenure_core::{Chance, Failure, FailureKind, Settings};
 
 pub const ELECTION: &str = "jobs/report";

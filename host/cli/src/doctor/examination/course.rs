@@ -3,7 +3,7 @@
 mod answers;
 mod stage;
 
-use core::time::Duration;
+use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
@@ -17,7 +17,6 @@ use tenure_azure::answer::{Answer, Class};
 use tenure_azure::credential::Pass;
 use tenure_azure::operation::{ETag, Operation, Request};
 use tenure_azure::{BlobName, LeaseId, Metadata};
-use tenure_base::prelude::*;
 use tenure_core::{
     Chance, CredentialState, Failure, Fetch, Fetched, LONGEST_FETCH, Moment, Problem, Settings,
     fresh_lease_id,

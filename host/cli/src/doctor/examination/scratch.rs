@@ -1,7 +1,6 @@
 //! The doctor's own blob, beside the election's.
 
 use tenure_azure::BlobName;
-use tenure_base::prelude::*;
 
 /// The most characters that a blob's name has.
 const LONGEST: usize = 1024;

@@ -1,0 +1,69 @@
+//! Requests of the program itself, sent as those of the election component are: what is found by one holds
+//! for the other.
+
+use super::{AllowList, Answers, Clients, Gate, Policy};
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use std::sync::Arc;
+use std::time::Duration;
+use tenure_core::{Failure, FailureKind};
+use tokio::time::timeout;
+use wasmtime_wasi_http::{Error, RequestOptions};
+
+/// The largest answer, in bytes: the service's errors are a few hundred.
+const ANSWER: usize = 64 * 1024;
+
+/// Sends one request, and reads its answer, of 64 KiB at most. All of it takes no longer than `within`.
+///
+/// # Errors
+///
+/// Why there is no answer.
+pub async fn send(
+    clients: &Arc<Clients>,
+    request: http::Request<Bytes>,
+    within: Duration,
+) -> Result<http::Response<Bytes>, Failure> {
+    let other = |detail: String| Failure { kind: FailureKind::Other, detail };
+    let (scheme, authority) = (request.uri().scheme_str(), request.uri().authority());
+    let mut allow = AllowList::default();
+    if let (Some(scheme), Some(authority)) = (scheme, authority) {
+        let origin = format!("{scheme}://{authority}");
+        allow.allow(&origin).map_err(|error| other(error.to_string()))?;
+    }
+    let policy = Policy { allow, patience: within, answers: Answers::Collected(ANSWER) };
+    let gate = Gate::pooled(Arc::new(policy), clients.clone());
+    let request =
+        request.map(|body| Full::new(body).map_err(|never| match never {}).boxed_unsync());
+    let exchange = async {
+        let (head, body) = gate.send(request, RequestOptions::default()).await?.into_parts();
+        Ok::<_, Error>(http::Response::from_parts(head, body.collect().await?.to_bytes()))
+    };
+    match timeout(within, exchange).await {
+        Ok(answer) => answer.map_err(failure),
+        Err(_) => Err(Failure { kind: FailureKind::Timeout, detail: String::new() }),
+    }
+}
+
+/// As the election component understands these cases. Of those of the standard, the ones that the way out of
+/// here has.
+fn failure(error: Error) -> Failure {
+    let failure =
+        |kind, detail: Option<String>| Failure { kind, detail: detail.unwrap_or_default() };
+    match error {
+        Error::DnsError { rcode, .. } => failure(FailureKind::Name, rcode),
+        Error::ConnectionRefused | Error::DestinationIpUnroutable => {
+            failure(FailureKind::Connect, None)
+        }
+        Error::ConnectionTerminated => failure(FailureKind::Reset, None),
+        Error::ConnectionTimeout | Error::ConnectionReadTimeout => {
+            failure(FailureKind::Timeout, None)
+        }
+        Error::TlsAlertReceived { alert_message, .. } => failure(FailureKind::Tls, alert_message),
+        Error::HttpRequestDenied => failure(FailureKind::Denied, None),
+        Error::InternalError(Some(detail)) if detail.starts_with("TLS") => {
+            failure(FailureKind::Tls, Some(detail))
+        }
+        Error::InternalError(detail) => failure(FailureKind::Other, detail),
+        error => failure(FailureKind::Other, Some(error.to_string())),
+    }
+}
