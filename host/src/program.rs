@@ -3,11 +3,11 @@
 
 pub use crate::handler::secrets::is_ours;
 
-/// Any program as the work, and the process that watches over it.
+/// Any program as the work, and its supervisor.
 #[cfg(unix)]
 pub mod command {
     pub use crate::handler::command::{
-        CommandHandler, KILL_SLACK, NotRunnable, Program, STOP_TIME, Settings, watch,
+        CommandHandler, KILL_SLACK, NotRunnable, Program, STOP_TIME, Settings, supervise,
     };
 }
 

@@ -6,56 +6,8 @@ use zeroize::Zeroize;
 
 /// The names of the settings. The component judges the values, and knows the defaults.
 pub mod names {
-    /// The election: `container/blob`.
-    pub const ELECTION: &str = "TENURE_ELECTION";
-    /// How candidates name this one.
-    pub const NAME: &str = "TENURE_NAME";
-    /// How long a lease lasts without a renewal.
-    pub const LEASE: &str = "TENURE_LEASE";
-    /// How long before the end of the lease the leader stops.
-    pub const MARGIN: &str = "TENURE_MARGIN";
-    /// How often the leader renews.
-    pub const RENEW: &str = "TENURE_RENEW";
-    /// How often a follower looks, at least.
-    pub const POLL: &str = "TENURE_POLL";
-    /// How long one request may take.
-    pub const REQUEST_TIMEOUT: &str = "TENURE_REQUEST_TIMEOUT";
-    /// The interval between turns.
-    pub const EVERY: &str = "TENURE_EVERY";
-    /// The times of the turns, as a cron expression.
-    pub const CRON: &str = "TENURE_CRON";
-    /// The time zone of the cron expression.
-    pub const TIME_ZONE: &str = "TENURE_TIME_ZONE";
-    /// Over how long the slots of all elections are spread.
-    pub const JITTER: &str = "TENURE_JITTER";
-    /// How often a slot is run.
-    pub const DELIVERY: &str = "TENURE_DELIVERY";
-    /// After so many turns a slot is abandoned.
-    pub const MAX_ATTEMPTS: &str = "TENURE_MAX_ATTEMPTS";
-    /// What becomes of missed slots.
-    pub const MISSED: &str = "TENURE_MISSED";
-    /// A value that has one turn for ever.
-    pub const ON_START: &str = "TENURE_ON_START";
-    /// One turn for each leadership, as long as it lasts, instead of a timer.
-    pub const WHILE_LEADING: &str = "TENURE_WHILE_LEADING";
-    /// A leader makes way for a candidate of higher priority.
-    pub const PRIORITY: &str = "TENURE_PRIORITY";
-    /// A leader resigns after so long.
-    pub const MAX_TENURE: &str = "TENURE_MAX_TENURE";
-    /// How long after its start a candidate stays out of the race.
-    pub const WARM_UP: &str = "TENURE_WARM_UP";
-    /// Where the leader can be reached: recorded for others.
-    pub const ADDRESS: &str = "TENURE_ADDRESS";
-    /// The longest that a turn may take.
-    pub const TURN_TIMEOUT: &str = "TENURE_TURN_TIMEOUT";
-    /// So many failed turns in a row end the leadership.
-    pub const MAX_FAILURES: &str = "TENURE_MAX_FAILURES";
-    /// How long a candidate stays out of the race after its work ended its leadership.
-    pub const COOL_DOWN: &str = "TENURE_COOL_DOWN";
-    /// The storage account and its credential.
-    pub const CONNECTION_STRING: &str = "AZURE_STORAGE_CONNECTION_STRING";
-    /// A file that holds it, read again in each step.
-    pub const CONNECTION_STRING_FILE: &str = "AZURE_STORAGE_CONNECTION_STRING_FILE";
+    #[doc(inline)]
+    pub use tenure_core::variable::*;
 
     /// The token by which operators steer a candidate. The host reads it, and not the component.
     pub const CONTROL_TOKEN: &str = "TENURE_CONTROL_TOKEN";
@@ -91,9 +43,17 @@ impl Settings {
 
     /// Sets `name` (see [`names`]) to `value`.
     pub fn set(&mut self, name: &str, value: impl Into<String>) -> &mut Self {
-        self.0.retain(|(known, _)| known != name);
+        self.remove(name);
         self.0.push((name.to_owned(), value.into()));
         self
+    }
+
+    /// Leaves `name` out.
+    pub fn remove(&mut self, name: &str) {
+        for (_, value) in self.0.iter_mut().filter(|(known, _)| known == name) {
+            value.zeroize();
+        }
+        self.0.retain(|(known, _)| known != name);
     }
 
     /// As [`set`](Settings::set), for building settings in one expression.
@@ -187,5 +147,8 @@ mod tests {
         let settings = Settings::new().with(names::LEASE, "15s").with(names::LEASE, "30s");
         assert_eq!(settings.get(names::LEASE), Some("30s"));
         assert_eq!(settings.environment().len(), 1);
+        let mut settings = settings;
+        settings.remove(names::LEASE);
+        assert_eq!(settings, Settings::new());
     }
 }

@@ -80,7 +80,7 @@ pub use report::{
     Ending, EndingReason, Event, Exchange, ExchangeResult, Leadership, Report, Role, Turn,
 };
 pub use service_clock::{ServiceClock, Timestamp};
-pub use settings::{Complaint, Needs, Settings};
+pub use settings::{Complaint, Needs, Settings, variable};
 pub use slots::{Cron, CronError, Delivery, Schedule, ZONES_OF, Zone, ZoneOffset};
 pub use snapshot::{LeaseState, Snapshot, broken};
 pub use timings::Timings;

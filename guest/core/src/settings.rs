@@ -73,18 +73,28 @@ pub mod variable {
     pub const COOL_DOWN: &str = "TENURE_COOL_DOWN";
     /// The storage account with its key or a SAS.
     pub const CONNECTION_STRING: &str = "AZURE_STORAGE_CONNECTION_STRING";
+    /// A file that holds it, read again in each step.
+    pub const CONNECTION_STRING_FILE: &str = "AZURE_STORAGE_CONNECTION_STRING_FILE";
     /// The name of the storage account.
     pub const ACCOUNT: &str = "AZURE_STORAGE_ACCOUNT";
     /// The address of its Blob service, where it is not the one of the public cloud.
     pub const SERVICE_ENDPOINT: &str = "AZURE_STORAGE_SERVICE_ENDPOINT";
     /// A key of the account.
     pub const KEY: &str = "AZURE_STORAGE_KEY";
+    /// A file that holds it, read again in each step.
+    pub const KEY_FILE: &str = "AZURE_STORAGE_KEY_FILE";
     /// Its other key, used when the first is refused.
     pub const SECOND_KEY: &str = "TENURE_SECOND_KEY";
+    /// A file that holds it, read again in each step.
+    pub const SECOND_KEY_FILE: &str = "TENURE_SECOND_KEY_FILE";
     /// A shared access signature, alone or with the address that it is for.
     pub const SAS_TOKEN: &str = "AZURE_STORAGE_SAS_TOKEN";
+    /// A file that holds it, read again in each step.
+    pub const SAS_TOKEN_FILE: &str = "AZURE_STORAGE_SAS_TOKEN_FILE";
     /// A token of Microsoft Entra ID for storage.
     pub const AUTH_TOKEN: &str = "AZURE_STORAGE_AUTH_TOKEN";
+    /// A file that holds it, read again in each step.
+    pub const AUTH_TOKEN_FILE: &str = "AZURE_STORAGE_AUTH_TOKEN_FILE";
     /// Which kind of credential to use, of several.
     pub const CREDENTIAL: &str = "TENURE_CREDENTIAL";
     /// The application, or which managed identity of several.
@@ -93,6 +103,8 @@ pub mod variable {
     pub const TENANT_ID: &str = "AZURE_TENANT_ID";
     /// The application's secret.
     pub const CLIENT_SECRET: &str = "AZURE_CLIENT_SECRET";
+    /// A file that holds it, read again in each step.
+    pub const CLIENT_SECRET_FILE: &str = "AZURE_CLIENT_SECRET_FILE";
     /// The file with the token of a workload identity.
     pub const FEDERATED_TOKEN_FILE: &str = "AZURE_FEDERATED_TOKEN_FILE";
     /// Where applications ask for tokens.

@@ -1,32 +1,24 @@
 //! `tenure break`: ends the lease of a leader that nobody can reach.
 
-use super::args::BreakArguments;
-use super::complaint::{self, Complaint, printable, shown};
+use super::complaint::{self, printable};
 use super::configuration::Configuration;
 use super::look::NO_ELECTION;
+use super::settings::CommandLine;
+use super::settings::table::{PERIOD, YES};
 use super::{UNUSABLE, consent, fail, say};
 use std::process::ExitCode;
 use std::time::Duration;
 use tenure::clock::BootClock;
 use tenure::contract::{LeaseState, Problem, Snapshot, class_name};
 use tenure::settings::names;
-use tenure_base::duration::{format_duration, parse_duration};
+use tenure_base::duration::format_duration;
 
 /// It was not done.
 const NOT_DONE: u8 = 1;
 
-/// Lease Blob, break: the longest period.
-const LONGEST: Duration = Duration::from_secs(60);
-
-pub(super) async fn break_lease(arguments: &BreakArguments) -> ExitCode {
-    let mut configuration = Configuration::of_operator(&arguments.target);
-    let period = arguments.target.between.period.as_deref().and_then(|text| match period(text) {
-        Ok(period) => Some(period),
-        Err(complaint) => {
-            configuration.complaints.push(complaint);
-            None
-        }
-    });
+pub(super) async fn break_lease(line: &CommandLine) -> ExitCode {
+    let mut configuration = Configuration::of_operator(line);
+    let period = configuration.duration(&PERIOD);
     let election = configuration.settings.get(names::ELECTION).unwrap_or_default().to_owned();
     let component = match configuration.component(&BootClock::new()).await {
         Ok(component) => component,
@@ -51,7 +43,7 @@ pub(super) async fn break_lease(arguments: &BreakArguments) -> ExitCode {
             return ExitCode::SUCCESS;
         }
     }
-    if !arguments.yes
+    if !configuration.given.is_on(&YES)
         && let Err(why) = consent::ask(&consequences(&election, &seen, period))
     {
         return fail(why);
@@ -66,16 +58,6 @@ pub(super) async fn break_lease(arguments: &BreakArguments) -> ExitCode {
         Err(error) => return fail(error),
     }
     ExitCode::SUCCESS
-}
-
-fn period(text: &str) -> Result<Duration, Complaint> {
-    let problem = match parse_duration(text.trim()) {
-        Some(period) if period <= LONGEST => return Ok(period),
-        Some(period) => format!("{} is longer than 60s", format_duration(period)),
-        None => format!("\"{}\" is no duration", shown(text)),
-    };
-    let advice = "give 0s to 60s, or leave it out: then what is left of the lease runs out";
-    Err(Complaint::new(format!("--period {}", shown(text)), problem, advice))
 }
 
 fn consequences(election: &str, seen: &Snapshot, period: Option<Duration>) -> String {

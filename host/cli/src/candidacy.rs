@@ -1,15 +1,16 @@
 //! One election of `tenure run`, judged and ready to begin.
 
-use super::args::RunArguments;
-use super::configuration::{Configuration, Vocabulary};
+use super::configuration::Configuration;
 use super::handler::{self, Work};
 use super::log::Log;
 use super::ready;
+use super::settings::Vocabulary;
+use super::settings::table::{GRACE, READY_CMD};
 use std::sync::Arc;
 use std::time::Duration;
 use tenure::clock::{BootClock, Clock as _};
 use tenure::component::{CheckError, ElectionComponent, Engine};
-use tenure::runner::{Event, GRACE, Order, Runner};
+use tenure::runner::{self, Event, Order, Runner};
 use tenure::server::{Board, Control, ControlToken};
 use tenure::settings::names;
 use tenure_base::duration::format_duration;
@@ -56,13 +57,12 @@ impl Candidacy {
         engine: &Engine,
         component: &ElectionComponent,
         clock: &BootClock,
-        arguments: &RunArguments,
         configuration: &mut Configuration,
         log: Log,
     ) -> Result<Option<Self>, String> {
-        let work = handler::of_run(engine, clock, arguments, configuration, &log);
-        let grace = configuration.grace(arguments.grace.as_deref());
-        let ready_cmd = configuration.ready_cmd(arguments.ready_cmd.as_deref());
+        let work = handler::of_run(engine, clock, configuration, &log);
+        let grace = configuration.duration(&GRACE);
+        let ready_cmd = configuration.given.text(&READY_CMD);
         let settings = configuration.settings.clone();
         let elector = component.for_candidate(settings, clock);
         let elector = elector.trusting(configuration.authorities.clone());
@@ -75,7 +75,7 @@ impl Candidacy {
         let board = Arc::new(board(configuration, clock));
         notes.extend(configuration.exposed());
         let (order, orders) = mpsc::channel(ORDERS);
-        let vocabulary = configuration.vocabulary();
+        let vocabulary = configuration.given.vocabulary();
         Ok(work.map(|work| Self {
             elector,
             work,
@@ -143,7 +143,7 @@ impl Contender {
         let Self { runner, orders, grace, log, .. } = self;
         let leave = async {
             leave.await;
-            let grace = format_duration(grace.unwrap_or(GRACE));
+            let grace = format_duration(grace.unwrap_or(runner::GRACE));
             let order = format!("leave; a turn that runs may go on for {grace}");
             log.event(&Event::Ordered { order });
         };

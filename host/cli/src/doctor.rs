@@ -6,9 +6,10 @@ mod examination;
 mod probe;
 mod report;
 
-use super::args::LookArguments;
 use super::complaint;
 use super::configuration::Configuration;
+use super::settings::CommandLine;
+use super::settings::table::JSON;
 use super::signals::Signals;
 use super::status::slot_ahead;
 use super::{UNUSABLE, fail};
@@ -24,12 +25,13 @@ use tokio::select;
 /// Somebody insisted on the end.
 const IMPATIENT: u8 = 130;
 
-pub(super) async fn doctor(arguments: &LookArguments) -> ExitCode {
+pub(super) async fn doctor(line: &CommandLine) -> ExitCode {
     let mut signals = match Signals::new() {
         Ok(signals) => signals,
         Err(error) => return fail(format_args!("signals cannot be handled: {error}")),
     };
-    let mut configuration = Configuration::of_look(arguments);
+    let mut configuration = Configuration::of_look(line);
+    let json = configuration.given.is_on(&JSON);
     let election = configuration.settings.get(names::ELECTION).unwrap_or_default().to_owned();
     // What a candidate would complain about is wrong, whatever is found from here.
     let component = match configuration.component(&BootClock::new()).await {
@@ -44,10 +46,10 @@ pub(super) async fn doctor(arguments: &LookArguments) -> ExitCode {
         Ok(account) => account,
         Err(complaints) => {
             configuration.add(complaints);
-            return report::complain(&election, &configuration.complaints, arguments.json);
+            return report::complain(&election, &configuration.complaints, json);
         }
     };
-    let mut report = Report::begin(&election, arguments.json);
+    let mut report = Report::begin(&election, json);
     report.add([Finding::good("settings", "nothing to complain about")]);
     for origin in &account.origins() {
         select! {

@@ -1,17 +1,18 @@
 //! The work of `tenure run`: a component, a webhook, or any program.
 
-use super::args::RunArguments;
-use super::complaint::{Complaint, shown};
 use super::configuration::Configuration;
 use super::log::Log;
-use super::webhook;
-use std::path::Path;
+use super::settings::table::{
+    COMMAND, HANDLER, MEMORY_LIMIT, Setting, TURN_TIMEOUT, WEBHOOK, WEBHOOK_CA_FILE,
+    WEBHOOK_TIMEOUT, WHILE_LEADING, Work as Kind,
+};
 use std::sync::Arc;
 use std::time::Duration;
 use tenure::clock::BootClock;
 use tenure::component::Engine;
-use tenure::handler::{ComponentHandler, Handler, LineSink, MEMORY_LIMIT, Options};
-use tenure::program::webhook::WebhookHandler;
+use tenure::contract;
+use tenure::handler::{ComponentHandler, Handler, LineSink, MEMORY_LIMIT as USUAL_MEMORY, Options};
+use tenure::program::webhook::{Target, WebhookHandler};
 use tenure::runner::Event;
 
 const ADVICE: &str = "name a component that exports tenure:election/leader-handler, or give a \
@@ -24,223 +25,208 @@ pub(super) struct Work {
     pub grace: Option<Duration>,
 }
 
-/// The handler that the arguments name; none when there is something to complain about.
+/// The handler that is set; none when there is something to complain about.
 pub(super) fn of_run(
     engine: &Engine,
     clock: &BootClock,
-    arguments: &RunArguments,
     configuration: &mut Configuration,
     log: &Log,
 ) -> Option<Work> {
     let log = log.clone();
     let output: LineSink =
         Arc::new(move |stream, line| log.event(&Event::Handler { line, stream }));
-    let asked = webhook::asked_by(arguments);
-    let command_given = !arguments.command.is_empty();
-    match (&arguments.handler, asked, command_given) {
-        (Some(file), None, false) => {
-            component(engine, clock, arguments, file, configuration, output)
+    let kinds = [(&HANDLER, Kind::Component), (&WEBHOOK, Kind::Webhook), (&COMMAND, Kind::Command)];
+    let given: Vec<_> =
+        kinds.into_iter().filter(|(setting, _)| configuration.given.is_on(setting)).collect();
+    match given.as_slice() {
+        [(_, kind)] => {
+            refuse_others(configuration, *kind);
+            match kind {
+                Kind::Component => component(engine, clock, configuration, output),
+                Kind::Webhook => post(configuration),
+                Kind::Command => command(clock, configuration, output),
+            }
         }
-        (None, Some(asked_by), false) => post(arguments, asked_by, configuration),
-        (None, None, true) => command(clock, arguments, configuration, output),
-        (None, None, false) => {
-            judge_all(arguments, configuration);
-            configuration.complaints.push(Complaint::new(
-                "--handler",
-                "no handler is given, so a leader would have nothing to do",
-                ADVICE,
-            ));
+        [] => {
+            judge_all(configuration);
+            let problem = "no handler is given, so a leader would have nothing to do";
+            configuration.complain(&HANDLER, problem, ADVICE);
             None
         }
-        (file, asked_by, _) => {
+        several => {
             // What else is wrong is told all the same.
-            judge_all(arguments, configuration);
-            let kinds = [
-                file.as_ref().map(|_| ("--handler", "a component")),
-                asked_by.map(|asked_by| (asked_by, "a webhook")),
-                command_given.then_some(("-- COMMAND", "a command")),
-            ];
-            let (sources, kinds): (Vec<_>, Vec<_>) = kinds.into_iter().flatten().unzip();
-            let kinds = kinds.join(" and ");
-            configuration.complaints.push(Complaint::new(
-                sources.join(", "),
-                format!("{kinds} are given, and a leader has one work only"),
-                "leave out all but one of them",
-            ));
+            judge_all(configuration);
+            let names: Vec<_> = several.iter().map(|(_, kind)| named(*kind)).collect();
+            let problem =
+                format!("{} are given, and a leader has one work only", names.join(" and "));
+            let sources = several.iter().filter_map(|(setting, kind)| match kind {
+                Kind::Command if configuration.given.is_by_option(setting) => {
+                    Some("-- COMMAND".to_owned())
+                }
+                _ => Some(configuration.given.get(setting)?.told_bare()),
+            });
+            let sources = sources.collect::<Vec<_>>().join(", ");
+            configuration.complain_at(sources, &problem, "leave out all but one of them");
             None
         }
     }
 }
 
-fn judge_all(arguments: &RunArguments, configuration: &mut Configuration) {
-    configuration.handler_env(&arguments.env);
-    let _ = of_component(arguments, configuration);
-    configuration.stop_time(arguments.stop_time.as_deref());
-    match webhook::asked_by(arguments) {
-        Some(_) => {
-            let wrong = webhook::settings(arguments).err().unwrap_or_default();
-            configuration.complaints.extend(wrong);
-        }
-        None => refuse_of_webhook(arguments, configuration),
+fn named(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Component => "a component",
+        Kind::Webhook => "a webhook",
+        Kind::Command => "a command",
     }
 }
 
-/// Complains about each flag that is given, although it is not for this kind of work.
-fn refuse(configuration: &mut Configuration, flags: &[(&str, bool)], problem: &str, advice: &str) {
-    for (flag, _) in flags.iter().filter(|(_, given)| *given) {
-        configuration.complaints.push(Complaint::new(*flag, problem, advice));
+fn judge_all(configuration: &mut Configuration) {
+    configuration.handler_env();
+    let _ = of_component(configuration);
+    #[cfg(unix)]
+    configuration.stop_time();
+    match configuration.given.is_on(&WEBHOOK) {
+        true => drop(target(configuration)),
+        false => refuse(configuration, Kind::Component, &[&WEBHOOK_TIMEOUT, &WEBHOOK_CA_FILE]),
+    }
+}
+
+/// Complains about what is given, although it is not for this kind of work.
+fn refuse_others(configuration: &mut Configuration, kind: Kind) {
+    let others = configuration.given.table.iter().copied();
+    let others = others.filter(|s| !s.works.is_empty() && !s.works.contains(&kind));
+    refuse(configuration, kind, &others.collect::<Vec<_>>());
+}
+
+fn refuse(configuration: &mut Configuration, kind: Kind, settings: &[&'static Setting]) {
+    let why = match kind {
+        Kind::Component => "a component is stopped at once when its time is over",
+        Kind::Webhook => "a webhook is one request, and its work is elsewhere",
+        Kind::Command => "a command reaches, sends and takes whatever this user may",
+    };
+    for setting in settings {
+        // A variable may be set for others.
+        if !configuration.given.is_written(setting) {
+            continue;
+        }
+        let works = setting.works;
+        let for_what = works.iter().map(|work| named(*work)).collect::<Vec<_>>().join(" or ");
+        let problem = match works {
+            [Kind::Webhook] => format!("this is for {for_what}"),
+            _ => format!("this is for {for_what}; {why}"),
+        };
+        let give = works.iter().map(|work| match work {
+            Kind::Component => "a component with --handler",
+            Kind::Webhook => "a URL with --webhook",
+            Kind::Command => "a command after --",
+        });
+        let advice = match setting.is(&WEBHOOK_TIMEOUT) {
+            true => format!("leave it out, or use {}", TURN_TIMEOUT.option()),
+            false => format!("leave it out, or give {}", give.collect::<Vec<_>>().join(", or ")),
+        };
+        configuration.complain_of_use(setting, &problem, &advice);
     }
 }
 
 /// Each turn is one POST.
-fn post(
-    arguments: &RunArguments,
-    asked_by: &str,
-    configuration: &mut Configuration,
-) -> Option<Work> {
-    refuse(
-        configuration,
-        &[
-            ("--allow-host", !arguments.allow_host.is_empty()),
-            ("--env", !arguments.env.is_empty()),
-            ("--memory-limit", arguments.memory_limit.is_some()),
-            ("--stop-time", arguments.stop_time.is_some()),
-        ],
-        "this is for a component or a command; a webhook is one request, and its work is elsewhere",
-        "leave it out, or give the work with --handler or after --",
-    );
+fn post(configuration: &mut Configuration) -> Option<Work> {
     if configuration.while_leading() {
-        configuration.complaints.push(Complaint::new(
-            "--while-leading",
+        configuration.complain_of_use(
+            &WHILE_LEADING,
             "a call of a webhook is no work that lasts as long as the leadership",
             "give a timer like --every 1m, or a program after -- instead of the webhook",
-        ));
+        );
     }
-    let (target, authorities) = match webhook::settings(arguments) {
-        Ok(settings) => settings,
-        Err(complaints) => {
-            configuration.complaints.extend(complaints);
-            return None;
-        }
-    };
-    match WebhookHandler::new(target, authorities) {
+    let authorities = configuration.authorities_of(&WEBHOOK_CA_FILE);
+    let target = target(configuration)?;
+    if authorities.is_none() && configuration.given.text(&WEBHOOK_CA_FILE).is_some() {
+        return None;
+    }
+    match WebhookHandler::new(target, authorities.unwrap_or_default()) {
         Ok(handler) => Some(Work { handler: Box::new(handler), grace: None }),
         Err(_) => {
-            configuration.complaints.push(Complaint::new(
-                asked_by,
+            configuration.complain(
+                &WEBHOOK,
                 "names a host that is neither a name nor an address",
                 "write it like https://example.com/tick",
-            ));
+            );
+            None
+        }
+    }
+}
+
+/// Where to, and how; by the same rules as in `tenure.wasm`.
+fn target(configuration: &mut Configuration) -> Option<Target> {
+    let given = &configuration.given;
+    let read = Target::read(|variable: &str| given.text(given.of_variable(variable)?));
+    match read {
+        Ok(target) => Some(target),
+        Err(complaints) => {
+            let told = complaints.into_iter().map(|complaint| contract::Complaint {
+                setting: complaint.setting.to_owned(),
+                problem: complaint.problem,
+                advice: complaint.advice,
+            });
+            configuration.add(told.collect());
             None
         }
     }
 }
 
 /// What only a component is given.
-fn of_component(arguments: &RunArguments, configuration: &mut Configuration) -> Options {
-    let allow = configuration.allow_list(&arguments.allow_host);
-    let term_header = configuration.term_header(arguments.term_header.as_deref());
-    let memory_limit = configuration.memory_limit(arguments.memory_limit.as_deref());
-    let memory_limit = memory_limit.unwrap_or(MEMORY_LIMIT);
+fn of_component(configuration: &mut Configuration) -> Options {
+    let allow = configuration.allow_list();
+    let term_header = configuration.term_header();
+    let memory_limit = configuration.size(&MEMORY_LIMIT);
+    let memory_limit = memory_limit.and_then(|bytes| usize::try_from(bytes).ok());
+    let memory_limit = memory_limit.unwrap_or(USUAL_MEMORY);
     Options { allow, term_header, memory_limit, ..Options::default() }
-}
-
-/// What only a webhook is given.
-fn refuse_of_webhook(arguments: &RunArguments, configuration: &mut Configuration) {
-    refuse(
-        configuration,
-        &[("--webhook-timeout", arguments.webhook_timeout.is_some())],
-        "this is for a webhook",
-        "leave it out, or use --turn-timeout",
-    );
-    refuse(
-        configuration,
-        &[("--webhook-ca-file", arguments.webhook_ca_file.is_some())],
-        "this is for a webhook",
-        "leave it out, or give a URL with --webhook",
-    );
 }
 
 fn component(
     engine: &Engine,
     clock: &BootClock,
-    arguments: &RunArguments,
-    file: &Path,
     configuration: &mut Configuration,
     output: LineSink,
 ) -> Option<Work> {
-    let options = of_component(arguments, configuration);
-    let env = configuration.handler_env(&arguments.env);
-    refuse(
-        configuration,
-        &[("--stop-time", arguments.stop_time.is_some())],
-        "this is for a command; a component is stopped at once when its time is over",
-        "leave it out, or give a command after -- instead of --handler",
-    );
-    refuse_of_webhook(arguments, configuration);
+    let options = of_component(configuration);
+    let env = configuration.handler_env();
     let options = Options { env, output: Some(output), ..options };
-    match ComponentHandler::from_file(engine, file, options, clock) {
+    let file = configuration.given.get(&HANDLER).filter(|value| !value.is_blank())?.path();
+    match ComponentHandler::from_file(engine, &file, options, clock) {
         Ok(handler) => Some(Work { handler: Box::new(handler), grace: None }),
         Err(error) => {
-            configuration.complaints.push(Complaint::new(
-                format!("--handler {}", shown(&file.to_string_lossy())),
-                format!("the file {error}"),
-                ADVICE,
-            ));
+            configuration.complain(&HANDLER, &format!("the file {error}"), ADVICE);
             None
         }
     }
 }
 
 #[cfg(unix)]
-fn command(
-    clock: &BootClock,
-    arguments: &RunArguments,
-    configuration: &mut Configuration,
-    output: LineSink,
-) -> Option<Work> {
+fn command(clock: &BootClock, configuration: &mut Configuration, output: LineSink) -> Option<Work> {
     use tenure::program::command::{CommandHandler, STOP_TIME, Settings};
-    refuse(
-        configuration,
-        &[
-            ("--allow-host", !arguments.allow_host.is_empty()),
-            ("--term-header", arguments.term_header.is_some()),
-            ("--memory-limit", arguments.memory_limit.is_some()),
-        ],
-        "this is for a component; a command reaches, sends and takes whatever this user may",
-        "leave it out, or give a component with --handler instead of the command",
-    );
-    refuse_of_webhook(arguments, configuration);
-    let env = configuration.handler_env(&arguments.env);
-    let stop_time = configuration.stop_time(arguments.stop_time.as_deref()).unwrap_or(STOP_TIME);
+    let env = configuration.handler_env();
+    let stop_time = configuration.stop_time().unwrap_or(STOP_TIME);
     let settings = Settings { env, stop_time, output };
-    match CommandHandler::new(&arguments.command, settings, clock) {
+    let words = configuration.given.words(&COMMAND).map(|(_, word)| word.text.clone());
+    let words: Vec<_> = words.collect();
+    match CommandHandler::new(&words, settings, clock) {
         // It is told to end at once then, and has the time for it that it always has.
         Ok(handler) => Some(Work { handler: Box::new(handler), grace: Some(stop_time) }),
         Err(error) => {
-            // The arguments may hold a secret.
-            let name = arguments.command.first().map(|name| name.to_string_lossy());
-            configuration.complaints.push(Complaint::new(
-                format!("-- {}", shown(&name.unwrap_or_default())),
-                error.to_string(),
-                "give a program by its path, or by a name that is on the PATH",
-            ));
+            let advice = "give a program by its path, or by a name that is on the PATH";
+            configuration.complain(&COMMAND, &error.to_string(), advice);
             None
         }
     }
 }
 
 #[cfg(not(unix))]
-fn command(
-    _: &BootClock,
-    _: &RunArguments,
-    configuration: &mut Configuration,
-    _: LineSink,
-) -> Option<Work> {
-    configuration.complaints.push(Complaint::new(
-        "-- …",
+fn command(_: &BootClock, configuration: &mut Configuration, _: LineSink) -> Option<Work> {
+    configuration.complain_of_use(
+        &COMMAND,
         "on this system a command and all that it starts cannot be stopped for sure",
         "give a component with --handler, or run this on Linux or macOS",
-    ));
+    );
     None
 }

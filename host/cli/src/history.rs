@@ -1,26 +1,28 @@
 //! `tenure history`: who led, as the record on the blob keeps it.
 
-use super::args::LookArguments;
 use super::complaint::printable;
 use super::log::json_text;
 use super::look::{Look, look};
 use super::print;
+use super::settings::CommandLine;
+use super::settings::table::JSON;
 use super::status::leader;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::process::ExitCode;
 use std::time::Duration;
 use tenure::contract::{Incumbent, Snapshot, rfc3339};
+use tenure_base::duration::format_duration;
 
 /// Nobody ever led.
 const NOBODY: u8 = 1;
 
-pub(super) async fn history(arguments: &LookArguments) -> ExitCode {
-    let Look { election, snapshot, .. } = match look(arguments).await {
+pub(super) async fn history(line: &CommandLine) -> ExitCode {
+    let Look { election, snapshot, configuration, .. } = match look(line).await {
         Ok(look) => look,
         Err(code) => return code,
     };
-    print(&match arguments.json {
+    print(&match configuration.given.is_on(&JSON) {
         true => json_text(&as_json(&election, &snapshot)),
         false => as_text(&snapshot),
     });
@@ -79,7 +81,7 @@ fn as_text(snapshot: &Snapshot) -> String {
 /// In whole seconds.
 fn span(from: u64, to: u64) -> String {
     let seconds = to.saturating_sub(from) / 1_000_000_000;
-    humantime::format_duration(Duration::from_secs(seconds)).to_string()
+    format_duration(Duration::from_secs(seconds))
 }
 
 #[cfg(test)]

@@ -4,19 +4,16 @@
 
 mod args;
 mod break_lease;
-mod ca_file;
 mod candidacy;
 mod complaint;
 mod compose;
 mod configuration;
 mod consent;
-mod control_token;
 #[cfg(feature = "demo")]
 mod demo;
 mod descriptors;
 mod doctor;
 mod exposed;
-mod file;
 mod handler;
 mod history;
 mod log;
@@ -26,28 +23,29 @@ mod ready;
 mod reset_slot;
 mod role;
 mod run;
+mod settings;
 mod signals;
 mod status;
 mod steer;
 #[cfg(unix)]
 mod stop_time;
 mod store;
+#[cfg(unix)]
+mod supervise;
 mod systemd;
 mod terminal;
 mod text;
 mod variables;
 mod watch;
-#[cfg(unix)]
-mod watchdog;
-mod webhook;
 
-use args::{Arguments, Command, TargetArguments};
-use clap::{CommandFactory as _, FromArgMatches as _};
+use args::{Arguments, Command};
+use clap::FromArgMatches as _;
+use settings::CommandLine;
+use settings::table::TABLE;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
-use steer::Verb;
 use tenure::component::Engine;
 use tokio::runtime::{Builder, Runtime};
 
@@ -71,38 +69,28 @@ fn obey() -> ExitCode {
     // that are started here.
     #[cfg(unix)]
     close_fds::set_fds_cloexec(3, &[]);
-    let given = Arguments::command().try_get_matches();
+    let given = args::program(TABLE).try_get_matches();
     let given = given.unwrap_or_else(|error| args::advised(error).exit());
     let command = Arguments::from_arg_matches(&given).unwrap_or_else(|error| error.exit()).command;
+    let line = given.subcommand().map(|(name, options)| CommandLine::of(TABLE, name, options));
+    let line = &line.unwrap_or_default();
     match command {
-        Command::Run(arguments) => {
-            let given = given.subcommand_matches("run").unwrap_or(&given);
-            with_runtime(2, |runtime| runtime.block_on(run::run(*arguments, given)))
+        Command::Run => with_runtime(2, |runtime| runtime.block_on(run::run(line))),
+        Command::Status => with_runtime(1, |runtime| runtime.block_on(status::status(line))),
+        Command::Watch => with_runtime(1, |runtime| runtime.block_on(watch::watch(line))),
+        Command::History => with_runtime(1, |runtime| runtime.block_on(history::history(line))),
+        Command::Doctor => with_runtime(1, |runtime| runtime.block_on(doctor::doctor(line))),
+        Command::ResetSlot => {
+            with_runtime(1, |runtime| runtime.block_on(reset_slot::reset_slot(line)))
         }
-        Command::Status(arguments) => {
-            with_runtime(1, |runtime| runtime.block_on(status::status(&arguments)))
+        Command::Resign | Command::Transfer | Command::Pause | Command::Resume => {
+            with_runtime(1, |runtime| runtime.block_on(steer::steer(line)))
         }
-        Command::Watch(arguments) => {
-            with_runtime(1, |runtime| runtime.block_on(watch::watch(&arguments)))
-        }
-        Command::History(arguments) => {
-            with_runtime(1, |runtime| runtime.block_on(history::history(&arguments)))
-        }
-        Command::Doctor(arguments) => {
-            with_runtime(1, |runtime| runtime.block_on(doctor::doctor(&arguments)))
-        }
-        Command::ResetSlot(arguments) => {
-            with_runtime(1, |runtime| runtime.block_on(reset_slot::reset_slot(&arguments)))
-        }
-        Command::Resign(arguments) => steer(&Verb::Resign, &arguments.target),
-        Command::Transfer(arguments) => steer(&Verb::Transfer(arguments.to), &arguments.target),
-        Command::Pause(arguments) => steer(&Verb::Pause, &arguments.target),
-        Command::Resume(arguments) => steer(&Verb::Resume, &arguments.target),
-        Command::Break(arguments) => {
-            with_runtime(1, |runtime| runtime.block_on(break_lease::break_lease(&arguments)))
+        Command::Break => {
+            with_runtime(1, |runtime| runtime.block_on(break_lease::break_lease(line)))
         }
         #[cfg(unix)]
-        Command::Watchdog(arguments) => watchdog::watchdog(arguments),
+        Command::Supervise(arguments) => supervise::supervise(arguments),
         Command::Store(arguments) => {
             with_runtime(2, |runtime| runtime.block_on(store::store(&arguments)))
         }
@@ -114,10 +102,6 @@ fn obey() -> ExitCode {
             with_runtime(2, |runtime| runtime.block_on(demo::demo(&arguments)))
         }
     }
-}
-
-fn steer(verb: &Verb, target: &TargetArguments) -> ExitCode {
-    with_runtime(1, |runtime| runtime.block_on(steer::steer(verb, target)))
 }
 
 /// The engine of a command that keeps no log. Where it goes without a cache for safety's sake, that is told.

@@ -3,7 +3,6 @@
 //! A thread of its own writes it: a reader that stops reading must not hold up the candidate,
 //! which has a deadline to keep.
 
-use super::args::Format;
 use super::complaint::is_deceptive;
 use super::{terminal, text};
 use chrono::{DateTime, Local, SecondsFormat, Utc};
@@ -25,6 +24,15 @@ const OF_HANDLER: usize = 1024;
 
 /// How long the end of the program waits for a slow reader.
 const LAST_LINES: Duration = Duration::from_secs(1);
+
+/// How events are told.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Format {
+    /// For people.
+    Text,
+    /// One object per line.
+    Json,
+}
 
 /// Writes events. Clones write to the same log.
 #[derive(Clone)]

@@ -1,8 +1,9 @@
 //! One look at an election, for `tenure status` and `tenure history`.
 
-use super::args::LookArguments;
 use super::configuration::Configuration;
 use super::fail;
+use super::settings::CommandLine;
+use super::settings::table::JSON;
 use super::status::{complain, could_not_ask};
 use std::process::ExitCode;
 use tenure::clock::BootClock;
@@ -27,17 +28,19 @@ pub(super) struct Look {
 /// # Errors
 ///
 /// What the program ends with, once it is told why nothing can be seen.
-pub(super) async fn look(arguments: &LookArguments) -> Result<Look, ExitCode> {
-    let mut configuration = Configuration::of_look(arguments);
+pub(super) async fn look(line: &CommandLine) -> Result<Look, ExitCode> {
+    let mut configuration = Configuration::of_look(line);
     let election = configuration.settings.get(names::ELECTION).unwrap_or_default().to_owned();
     let component = configuration.component(&BootClock::new()).await.map_err(fail)?;
     if !configuration.complaints.is_empty() {
-        return Err(complain(&configuration.complaints, arguments.json));
+        return Err(complain(&configuration.complaints, configuration.given.is_on(&JSON)));
     }
     let before = now();
     match component.inspect().await {
         Ok(Ok(snapshot)) => Ok(Look { election, snapshot, configuration, within: (before, now()) }),
-        Ok(Err(problem)) => Err(could_not_ask(&election, &problem, arguments.json)),
+        Ok(Err(problem)) => {
+            Err(could_not_ask(&election, &problem, configuration.given.is_on(&JSON)))
+        }
         Err(error) => Err(fail(error)),
     }
 }

@@ -1,9 +1,10 @@
 //! `tenure completions` and `tenure man`: the command line as shells and man want it.
 
-use super::args::{Arguments, CompletionsArguments, ManArguments};
+use super::args::{self, CompletionsArguments, ManArguments};
+use super::settings::table::{Kind, Setting, TABLE};
 use super::{fail, print};
 use clap::builder::PossibleValuesParser;
-use clap::{Arg, Command, CommandFactory as _, ValueHint};
+use clap::{Arg, Command, ValueHint};
 use clap_complete::Shell;
 use clap_mangen::Man;
 use std::path::Path;
@@ -11,13 +12,13 @@ use std::process::ExitCode;
 use std::{fs, io};
 
 pub(super) fn completions(arguments: &CompletionsArguments) -> ExitCode {
-    print(&script(arguments.shell));
+    print(&script(arguments.shell, TABLE));
     ExitCode::SUCCESS
 }
 
 pub(super) fn man(arguments: &ManArguments) -> ExitCode {
     match &arguments.directory {
-        None => print(&page(&visible())),
+        None => print(&page(&visible(TABLE))),
         Some(directory) => {
             if let Err(error) = write_all(directory) {
                 let directory = directory.display();
@@ -28,28 +29,25 @@ pub(super) fn man(arguments: &ManArguments) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn script(shell: Shell) -> String {
+pub(super) fn script(shell: Shell, table: &[&'static Setting]) -> String {
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut hinted(), "tenure", &mut script);
+    clap_complete::generate(shell, &mut hinted(table), "tenure", &mut script);
     String::from_utf8_lossy(&script).into_owned()
 }
 
-/// The rules that an option takes; the component judges them, so that clap knows none.
-const RULES: [(&str, &[&str]); 2] =
-    [("delivery", &["at-most-once", "at-least-once"]), ("missed", &["skip", "once"])];
-
 /// The program with what a shell can know of values: a shell that knows nothing offers files.
-fn hinted() -> Command {
-    visible().mut_subcommands(|command| command.mut_args(hint))
+fn hinted(table: &[&'static Setting]) -> Command {
+    visible(table).mut_subcommands(|command| command.mut_args(|argument| hint(argument, table)))
 }
 
-fn hint(argument: Arg) -> Arg {
+fn hint(argument: Arg, table: &[&'static Setting]) -> Arg {
     if !argument.get_action().takes_values() {
         return argument;
     }
-    let rules = RULES.iter().find(|(name, _)| argument.get_long() == Some(*name));
-    if let Some((_, rules)) = rules {
-        return argument.value_parser(PossibleValuesParser::new(*rules));
+    let setting = table.iter().find(|setting| argument.get_long() == Some(setting.name));
+    // They are judged with everything else, so that clap knows none.
+    if let Some(Kind::OneOf(words) | Kind::Rule(words)) = setting.map(|setting| setting.kind) {
+        return argument.value_parser(PossibleValuesParser::new(words));
     }
     let takes = argument.get_value_names().and_then(|names| names.first()).map(ToString::to_string);
     let hint = match takes.as_deref().unwrap_or_default() {
@@ -66,7 +64,7 @@ fn hint(argument: Arg) -> Arg {
 
 fn write_all(directory: &Path) -> io::Result<()> {
     fs::create_dir_all(directory)?;
-    let mut program = visible();
+    let mut program = visible(TABLE);
     // Gives the commands the names that their pages have.
     program.build();
     for command in std::iter::once(&program).chain(program.get_subcommands()) {
@@ -77,7 +75,7 @@ fn write_all(directory: &Path) -> io::Result<()> {
 }
 
 /// A page of section 1.
-fn page(command: &Command) -> String {
+pub(super) fn page(command: &Command) -> String {
     let name = command.get_display_name().unwrap_or_else(|| command.get_name());
     let page = Man::new(command.clone())
         .title(name.to_uppercase())
@@ -117,8 +115,8 @@ fn character(c: char) -> String {
 }
 
 /// The program without what is not for people.
-fn visible() -> Command {
-    let all = Arguments::command();
+fn visible(table: &[&'static Setting]) -> Command {
+    let all = args::program(table);
     let shown = all.get_subcommands().filter(|command| !command.is_hide_set()).cloned();
     Command::new("tenure")
         .version(env!("CARGO_PKG_VERSION"))
@@ -137,9 +135,9 @@ mod tests {
     #[test]
     fn every_shell_is_served_and_hears_of_nothing_hidden() {
         for shell in Shell::value_variants() {
-            let script = script(*shell);
+            let script = script(*shell, TABLE);
             assert!(script.contains("connection-string-file"), "{shell}");
-            for hidden in ["watchdog", "stop-time-ms"] {
+            for hidden in ["supervise", "stop-time-ms"] {
                 assert!(!script.contains(hidden), "{shell}: {hidden}");
             }
         }
@@ -147,7 +145,7 @@ mod tests {
 
     /// What bash offers after an option of `tenure run`.
     fn offered(option: &str) -> String {
-        let script = script(Shell::Bash);
+        let script = script(Shell::Bash, TABLE);
         let run = script.split("tenure__subcmd__run)").nth(1).unwrap_or_else(|| panic!("{script}"));
         let after = run.split(&format!("--{option})")).nth(1).unwrap_or_else(|| panic!("{run}"));
         after.split(";;").next().unwrap().to_owned()
@@ -180,7 +178,7 @@ mod tests {
             .map(|file| file.unwrap().file_name().into_string().unwrap())
             .collect();
         names.sort();
-        let commands = Arguments::command();
+        let commands = args::program(TABLE);
         let shown = commands.get_subcommands().filter(|command| !command.is_hide_set());
         let mut expected: Vec<_> = shown.map(|c| format!("tenure-{}.1", c.get_name())).collect();
         expected.push("tenure.1".to_owned());

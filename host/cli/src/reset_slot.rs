@@ -1,9 +1,10 @@
 //! `tenure reset-slot`: leads for a moment, to have a slot in the future forgotten.
 
-use super::args::ResetSlotArguments;
 use super::complaint::{self, printable};
 use super::configuration::Configuration;
 use super::look::NO_ELECTION;
+use super::settings::CommandLine;
+use super::settings::table::YES;
 use super::{UNUSABLE, consent, fail, say};
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -26,9 +27,9 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// How often the lease is broken for the sake of this, when others are faster.
 const TRIES: usize = 8;
 
-pub(super) async fn reset_slot(arguments: &ResetSlotArguments) -> ExitCode {
+pub(super) async fn reset_slot(line: &CommandLine) -> ExitCode {
     let clock = BootClock::new();
-    let mut configuration = Configuration::of_reset_slot(arguments);
+    let mut configuration = Configuration::of_reset_slot(line);
     let component = match configuration.component(&clock).await {
         Ok(component) => component,
         Err(failure) => return fail(failure),
@@ -38,7 +39,7 @@ pub(super) async fn reset_slot(arguments: &ResetSlotArguments) -> ExitCode {
         return ExitCode::from(UNUSABLE);
     }
     let operator = Operator { component, clock };
-    match operator.ask_and_reset(arguments.yes).await {
+    match operator.ask_and_reset(configuration.given.is_on(&YES)).await {
         Ok(done) => {
             say(&format!("{done}\n"));
             ExitCode::SUCCESS

@@ -1,9 +1,9 @@
 //! What the candidates of this process are at the moment, on standard error, for whoever sends
 //! SIGUSR1.
 
-use super::args::Format;
 use super::complaint::{self, printable};
 use super::log;
+use super::log::Format;
 use super::signals::StatusSignal;
 use std::fmt::Write as _;
 use std::io::{Write as _, stderr};

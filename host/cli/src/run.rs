@@ -1,16 +1,15 @@
 //! `tenure run`: candidates until a signal.
 
-use super::args::RunArguments;
 use super::candidacy::Candidacy;
 use super::complaint;
 use super::configuration::Configuration;
 use super::descriptors;
-use super::file::{Elections, Told};
-use super::log::Log;
+use super::log::{Format, Log};
+use super::settings::table::{HEALTH_LISTEN, LISTEN, LOG};
+use super::settings::{CommandLine, Elections};
 use super::signals::{Signals, StatusSignal};
 use super::systemd;
-use super::{UNUSABLE, control_token, fail, role};
-use clap::ArgMatches;
+use super::{UNUSABLE, fail, role};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -28,8 +27,7 @@ const IMPATIENT: u8 = 1;
 /// Signals that follow the first within this time mean the same.
 const REPEATED: Duration = Duration::from_secs(1);
 
-/// `given` is what `arguments` were made of.
-pub(super) async fn run(arguments: RunArguments, given: &ArgMatches) -> ExitCode {
+pub(super) async fn run(line: &CommandLine) -> ExitCode {
     // Before anything is sent: a signal in between must not leave a lease behind.
     let (mut signals, mut status) = match (Signals::new(), StatusSignal::new()) {
         (Ok(signals), Ok(status)) => (signals, status),
@@ -42,22 +40,23 @@ pub(super) async fn run(arguments: RunArguments, given: &ArgMatches) -> ExitCode
         Err(error) => return fail(format_args!("WebAssembly cannot be run here: {error:#}")),
     };
     let clock = BootClock::new();
-    let mut elections = Elections::of(arguments, given);
-    let told = std::mem::take(&mut elections.told);
-    let Some(first) = told.first() else { return refuse(&elections) };
+    let mut elections = Elections::of(line);
+    let given = std::mem::take(&mut elections.given);
+    let mut configurations: Vec<_> = given.into_iter().map(Configuration::of_run).collect();
+    let count = configurations.len();
     // What holds for the process is the same in each of them.
-    let of_process = &first.arguments;
-    let format = of_process.log;
-
-    let mut configurations: Vec<_> =
-        told.iter().map(|told| Configuration::of_run(&told.arguments)).collect();
+    let Some(of_process) = configurations.first_mut() else { return refuse(&elections) };
+    let format = match of_process.word(&LOG) {
+        "json" => Format::Json,
+        _ => Format::Text,
+    };
     let (log, written) = match Log::start(format) {
         Ok(started) => started,
         Err(error) => return fail(format_args!("the log cannot be written: {error}")),
     };
     let logs = logs(&log, &configurations);
     drop(log);
-    let short = descriptors::make_room(told.len());
+    let short = descriptors::make_room(count);
     let component = match component(&engine, &clock, &configurations) {
         Ok(component) => component,
         Err(error) => return fail(error),
@@ -65,28 +64,30 @@ pub(super) async fn run(arguments: RunArguments, given: &ArgMatches) -> ExitCode
     let (mut listener, mut probes, mut control) = (None, None, None);
     let mut hosts = Hosts::default();
     if let Some(first) = configurations.first_mut() {
-        listener = first.listener(of_process.listen.as_deref()).await;
-        probes = first.health_listener(of_process.health_listen.as_deref()).await;
-        hosts = first.hosts(of_process.listen_host.as_deref(), listener.is_some());
-        let token = of_process.control_token_file.as_deref();
-        control = first.control_token(token, listener.is_some());
+        listener = first.listener(&LISTEN).await;
+        probes = first.listener(&HEALTH_LISTEN).await;
+        hosts = first.hosts();
+        control = first.control_token();
+        if listener.is_none() {
+            first.judge_unheard();
+        }
     }
     configurations.iter().filter_map(Configuration::host_on_record).for_each(|h| hosts.add(&h));
+    let mut also: Vec<String> = engine.uncached().map(str::to_owned).into_iter().collect();
+    also.extend(configurations.first().and_then(Configuration::exposed_token));
     let mut candidacies = Vec::new();
-    for ((Told { arguments, origins }, mut configuration), log) in
-        told.iter().zip(configurations).zip(logs)
-    {
+    for (mut configuration, log) in configurations.into_iter().zip(logs) {
         configuration.default_address(listener.as_ref());
         let configuration = &mut configuration;
-        let judged = Candidacy::judge(&engine, &component, &clock, arguments, configuration, log);
+        let judged = Candidacy::judge(&engine, &component, &clock, configuration, log);
         match judged.await {
             Ok(candidacy) => candidacies.extend(candidacy),
             Err(problem) => return fail(problem),
         }
-        elections.complain(origins, std::mem::take(&mut configuration.complaints));
+        elections.complain(std::mem::take(&mut configuration.complaints));
     }
     // One that cannot begin means that none does.
-    if !elections.complaints.is_empty() || candidacies.len() < told.len() {
+    if !elections.complaints.is_empty() || candidacies.len() < count {
         return refuse(&elections);
     }
 
@@ -102,8 +103,6 @@ pub(super) async fn run(arguments: RunArguments, given: &ArgMatches) -> ExitCode
     let at = |server: &Option<Server>, words| {
         server.as_ref().map(|server| format!("{words} on http://{}", server.address()))
     };
-    let mut also: Vec<String> = engine.uncached().map(str::to_owned).into_iter().collect();
-    also.extend(control_token::exposed(of_process.control_token_file.as_deref()));
     also.extend(at(&server, "listening"));
     also.extend(at(&probes, "answering probes"));
     also.extend(short);
@@ -118,7 +117,7 @@ pub(super) async fn run(arguments: RunArguments, given: &ArgMatches) -> ExitCode
         signals.next().await;
         asked.send_replace(true);
         changed.notify_one();
-        // The same request may arrive more than once, from a supervisor and from the terminal.
+        // The same request may arrive more than once, from a service manager and from the terminal.
         let heard = Instant::now();
         while heard.elapsed() < REPEATED {
             signals.next().await;

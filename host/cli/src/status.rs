@@ -2,10 +2,11 @@
 
 mod here;
 
-use super::args::LookArguments;
 use super::complaint::{self, Complaint, printable};
 use super::log::json_text;
 use super::look::{Look, look};
+use super::settings::CommandLine;
+use super::settings::table::JSON;
 use super::terminal::{broken, columns};
 use super::{UNUSABLE, fail, print};
 pub(super) use here::slot_ahead;
@@ -18,12 +19,13 @@ use tenure::contract::{
     rfc3339,
 };
 use tenure::settings::names;
+use tenure_base::duration::format_duration;
 
 /// Nobody leads.
 const NOBODY: u8 = 1;
 
-pub(super) async fn status(arguments: &LookArguments) -> ExitCode {
-    let Look { election, snapshot, configuration, within } = match look(arguments).await {
+pub(super) async fn status(line: &CommandLine) -> ExitCode {
+    let Look { election, snapshot, configuration, within } = match look(line).await {
         Ok(look) => look,
         Err(code) => return code,
     };
@@ -32,7 +34,7 @@ pub(super) async fn status(arguments: &LookArguments) -> ExitCode {
         schedule: configuration.settings.schedule(),
     };
     let remarks = here::remarks(&snapshot, &own, within);
-    let text = match arguments.json {
+    let text = match configuration.given.is_on(&JSON) {
         true => {
             let mut object = as_json(&election, &snapshot);
             object["here"] = json!(remarks);
@@ -185,7 +187,7 @@ fn again(attempt: u32) -> String {
 fn when(then: u64, now: u64) -> String {
     let distance = ahead(then, now).unwrap_or_else(|| {
         let ago = Duration::from_secs(now.saturating_sub(then) / 1_000_000_000);
-        format!("{} ago", humantime::format_duration(ago))
+        format!("{} ago", format_duration(ago))
     });
     format!("{} ({distance})", rfc3339(then))
 }
@@ -193,7 +195,7 @@ fn when(then: u64, now: u64) -> String {
 /// How long it is until an instant; none when that is past.
 fn ahead(then: u64, now: u64) -> Option<String> {
     let wait = Duration::from_secs(then.saturating_sub(now).div_ceil(1_000_000_000));
-    (!wait.is_zero()).then(|| format!("in {}", humantime::format_duration(wait)))
+    (!wait.is_zero()).then(|| format!("in {}", format_duration(wait)))
 }
 
 pub(super) fn lease_name(state: LeaseState) -> &'static str {

@@ -1,10 +1,11 @@
 //! `tenure resign`, `transfer`, `pause` and `resume`: orders to a candidate, over its listener.
 
-use super::args::{ListenerArguments, TargetArguments};
-use super::complaint::{self, Complaint, printable, shown};
+use super::complaint::{self, printable, shown};
 use super::configuration::Configuration;
 use super::look::NO_ELECTION;
-use super::{UNUSABLE, control_token, fail, say};
+use super::settings::CommandLine;
+use super::settings::table::{AT, CONTROL_TOKEN_FILE, TO};
+use super::{UNUSABLE, fail, say};
 use http::StatusCode;
 use http::header::{AUTHORIZATION, WWW_AUTHENTICATE};
 use reqwest::Url;
@@ -34,7 +35,7 @@ const PAUSE: Duration = Duration::from_millis(250);
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// What is ordered.
-pub(super) enum Verb {
+enum Verb {
     Resign,
     Transfer(String),
     Pause,
@@ -54,18 +55,24 @@ impl Verb {
     }
 }
 
-pub(super) async fn steer(verb: &Verb, target: &TargetArguments) -> ExitCode {
-    let mut configuration = Configuration::of_operator(target);
-    let target = &target.between;
-    let token = token(target, &mut configuration.complaints);
-    let at = target.at.as_deref().and_then(|at| match listener("--at", at) {
+pub(super) async fn steer(line: &CommandLine) -> ExitCode {
+    let mut configuration = Configuration::of_operator(line);
+    let verb = match line.command.as_str() {
+        "transfer" => Verb::Transfer(configuration.given.text(&TO).unwrap_or_default()),
+        "pause" => Verb::Pause,
+        "resume" => Verb::Resume,
+        _ => Verb::Resign,
+    };
+    let token = token(&mut configuration);
+    let named = configuration.given.text(&AT);
+    let at = named.as_deref().and_then(|named| match listener(named) {
         Ok(url) => Some(url),
-        Err(complaint) => {
-            configuration.complaints.push(complaint);
+        Err(problem) => {
+            configuration.complain(&AT, &problem, AT.advice);
             None
         }
     });
-    let component = match target.at.is_none() {
+    let component = match named.is_none() {
         true => match configuration.component(&BootClock::new()).await {
             Ok(component) => Some(component),
             Err(failure) => return fail(failure),
@@ -90,7 +97,7 @@ pub(super) async fn steer(verb: &Verb, target: &TargetArguments) -> ExitCode {
     };
     let clients = Clients::for_component(configuration.authorities.clone());
     let election = configuration.settings.get(names::ELECTION).map(str::to_owned);
-    match (Operator { clients, at, leader, token, election }).order(verb).await {
+    match (Operator { clients, at, leader, token, election }).order(&verb).await {
         Ok(done) => {
             say(&format!("{done}\n"));
             ExitCode::SUCCESS
@@ -103,34 +110,28 @@ pub(super) async fn steer(verb: &Verb, target: &TargetArguments) -> ExitCode {
     }
 }
 
-fn token(target: &ListenerArguments, complaints: &mut Vec<Complaint>) -> Option<ControlToken> {
-    match control_token::read(target.control_token_file.as_deref()) {
-        Ok(Some(token)) => {
-            if let Some(why) = control_token::exposed(target.control_token_file.as_deref()) {
-                complaint::print(format_args!("tenure: warning: {why}\n"));
-            }
-            return Some(token);
-        }
-        Ok(None) => complaints.push(Complaint::new(
-            names::CONTROL_TOKEN,
+fn token(configuration: &mut Configuration) -> Option<ControlToken> {
+    if !configuration.given.is_on(&CONTROL_TOKEN_FILE) {
+        configuration.complain(
+            &CONTROL_TOKEN_FILE,
             "no control token is given, so no candidate takes orders",
-            "set it to the token that the candidates have, or use --control-token-file",
-        )),
-        Err(complaint) => complaints.push(complaint),
+            "give the token that the candidates have",
+        );
     }
-    None
+    let token = configuration.control_token()?;
+    if let Some(why) = configuration.exposed_token() {
+        complaint::print(format_args!("tenure: warning: {why}\n"));
+    }
+    Some(token)
 }
 
-/// The address of a listener, without a path.
-fn listener(source: &str, text: &str) -> Result<Url, Complaint> {
+/// The address of a listener, without a path; else what is wrong with it.
+fn listener(text: &str) -> Result<Url, String> {
     let url = Url::parse(text.trim()).ok().filter(|url| {
         matches!(url.scheme(), "http" | "https") && url.username().is_empty() && url.has_host()
     });
-    let complaint = || {
-        let problem = format!("\"{}\" is no http:// or https:// address", shown(text));
-        Complaint::new(source, problem, "give it like http://10.0.0.4:8080")
-    };
-    let mut url = url.filter(|url| url.password().is_none()).ok_or_else(complaint)?;
+    let problem = || format!("\"{}\" is no http:// or https:// address", shown(text));
+    let mut url = url.filter(|url| url.password().is_none()).ok_or_else(problem)?;
     url.set_query(None);
     url.set_fragment(None);
     Ok(url)
@@ -151,8 +152,8 @@ fn leaders_listener(seen: &Snapshot) -> Result<(Url, String), String> {
             "{name} leads, but put no address on record (--address); give its listener with --at"
         )
     })?;
-    let at = listener("", address).map_err(|complaint| {
-        format!("{name} leads, but its address does not help: {}; use --at", complaint.problem)
+    let at = listener(address).map_err(|problem| {
+        format!("{name} leads, but its address does not help: {problem}; use --at")
     });
     Ok((at?, leader.name.clone()))
 }

@@ -8,14 +8,9 @@ use tenure_base::duration::format_duration;
 /// A command that is given less can as well be killed.
 const SHORTEST: Duration = Duration::from_secs(1);
 
-/// What is wrong with `time`, and what to do about it; none when all is well, or when the periods are
-/// not known.
-pub(super) fn judge(time: Duration, periods: Option<Periods>) -> Option<(String, String)> {
-    if time < SHORTEST {
-        let problem = format!("{} is shorter than 1s", format_duration(time));
-        return Some((problem, "choose how long the command needs to end, like 3s".to_owned()));
-    }
-    let Periods { validity, renew, turn_timeout } = periods?;
+/// What is wrong with `time`, and what to do about it; none when all is well.
+pub(super) fn judge(time: Duration, periods: Periods) -> Option<(String, String)> {
+    let Periods { validity, renew, turn_timeout } = periods;
     // A renewal in time comes before the command would be told to end, by a little at least.
     let room = validity.saturating_sub(renew + KILL_SLACK);
     if time > room {
@@ -54,7 +49,7 @@ mod tests {
     };
 
     fn problem(ms: u64, periods: Periods) -> Option<String> {
-        judge(Duration::from_millis(ms), Some(periods)).map(|(problem, _)| problem)
+        judge(Duration::from_millis(ms), periods).map(|(problem, _)| problem)
     }
 
     #[test]
@@ -62,15 +57,11 @@ mod tests {
         for good in [1_000, 3_000, 7_500] {
             assert_eq!(problem(good, DEFAULT), None, "{good}");
         }
-        assert!(problem(999, DEFAULT).unwrap().ends_with("is shorter than 1s"));
-        let (problem, advice) = judge(Duration::from_millis(7_501), Some(DEFAULT)).unwrap();
+        let (problem, advice) = judge(Duration::from_millis(7_501), DEFAULT).unwrap();
         assert!(problem.contains("renews every 4s"), "{problem}");
         assert!(advice.starts_with("choose 7s or less"), "{advice}");
         let tight = Periods { renew: Duration::from_secs(11), ..DEFAULT };
-        assert!(
-            judge(Duration::from_secs(1), Some(tight)).unwrap().1.starts_with("choose a longer")
-        );
-        assert_eq!(judge(Duration::from_secs(60), None), None);
+        assert!(judge(Duration::from_secs(1), tight).unwrap().1.starts_with("choose a longer"));
     }
 
     #[test]

@@ -30,16 +30,16 @@ pub(super) async fn keep_informed(
     changed: &Notify,
     leaving: &watch::Sender<bool>,
 ) {
-    let Some(supervisor) = socket::Supervisor::from_env() else {
+    let Some(manager) = socket::ServiceManager::from_env() else {
         return std::future::pending().await;
     };
     let mut bulletin =
-        Bulletin { feed: supervisor.watchdog.map(|limit| limit / 2), ..Bulletin::default() };
+        Bulletin { feed: manager.watchdog.map(|limit| limit / 2), ..Bulletin::default() };
     loop {
         let now = clock.now();
         let summaries: Vec<_> = boards.iter().map(|board| board.summary(now)).collect();
         if let Some(message) = bulletin.next(&summaries, *leaving.borrow(), now) {
-            supervisor.tell(&message);
+            manager.tell(&message);
         }
         let wake = bulletin.wake_at(now);
         select! {
@@ -131,14 +131,14 @@ mod socket {
     use std::time::Duration;
 
     /// Who started this process, and waits for its messages.
-    pub(super) struct Supervisor {
+    pub(super) struct ServiceManager {
         socket: UnixDatagram,
         address: SocketAddr,
         /// How long it waits for a sign of life.
         pub(super) watchdog: Option<Duration>,
     }
 
-    impl Supervisor {
+    impl ServiceManager {
         pub(super) fn from_env() -> Option<Self> {
             let variable = |name| std::env::var_os(name);
             let address = address(&variable("NOTIFY_SOCKET")?)?;
@@ -206,8 +206,8 @@ mod socket {
             for (name, listener) in listeners {
                 let socket = UnixDatagram::unbound().unwrap();
                 let address = address(&name).unwrap();
-                let supervisor = Supervisor { socket, address, watchdog: None };
-                supervisor.tell("READY=1");
+                let manager = ServiceManager { socket, address, watchdog: None };
+                manager.tell("READY=1");
                 listener.set_nonblocking(true).unwrap();
                 let mut buffer = [0; 64];
                 let length = listener.recv(&mut buffer).unwrap();
@@ -223,11 +223,11 @@ mod socket {
     use std::time::Duration;
 
     /// Nobody.
-    pub(super) struct Supervisor {
+    pub(super) struct ServiceManager {
         pub(super) watchdog: Option<Duration>,
     }
 
-    impl Supervisor {
+    impl ServiceManager {
         pub(super) fn from_env() -> Option<Self> {
             None
         }

@@ -1,21 +1,13 @@
 //! Variables that are meant for this program, and are none that it knows.
 
 use super::complaint::Complaint;
-use super::file;
+use super::settings::table::Setting;
 
 /// How they begin.
 const PREFIX: &str = "TENURE_";
 
-/// Those without an option.
-const OTHERS: [&str; 13] = [
-    "TENURE_CONFIG",
-    "TENURE_CACHE_DIR",
-    "TENURE_CREDENTIAL",
-    "TENURE_SECOND_KEY",
-    "TENURE_SECOND_KEY_FILE",
-    "TENURE_TICK_TOKEN",
-    "TENURE_TICK_OPEN",
-    // What commands are told of their turn. A command may start this program.
+/// What commands are told of their turn. A command may start this program.
+const TOLD: [&str; 6] = [
     "TENURE_TERM",
     "TENURE_SLOT",
     "TENURE_ATTEMPT",
@@ -25,25 +17,29 @@ const OTHERS: [&str; 13] = [
 ];
 
 /// What is wrong with the variables of this process.
-pub(super) fn misspelt() -> Vec<Complaint> {
-    let mut known = file::variables();
-    known.extend(OTHERS.map(str::to_owned));
+pub(super) fn misspelt(table: &[&'static Setting]) -> Vec<Complaint> {
+    let known = known(table);
     let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
     let mut wrong: Vec<_> = names.filter_map(|name| complaint(&name, &known)).collect();
     wrong.sort_unstable_by(|a, b| a.source.cmp(&b.source));
     wrong
 }
 
+/// The variables that something is read from.
+pub(super) fn known(table: &[&'static Setting]) -> Vec<&'static str> {
+    table.iter().flat_map(|setting| setting.variables()).chain(TOLD).collect()
+}
+
 /// One that is close to a known one is meant to be that. Others may be anybody's: a cluster sets
 /// some of its own for a service that is called tenure.
-fn complaint(name: &str, known: &[String]) -> Option<Complaint> {
+pub(super) fn complaint(name: &str, known: &[&str]) -> Option<Complaint> {
     let letters = name.to_ascii_uppercase();
     let rest = letters.strip_prefix(PREFIX)?;
     if known.iter().any(|known| *known == name) {
         return None;
     }
     let most = if rest.len() <= 4 { 1 } else { 2 };
-    let distance = |known: &&String| strsim::damerau_levenshtein(known, &letters);
+    let distance = |known: &&&str| strsim::damerau_levenshtein(known, &letters);
     let nearest = known.iter().min_by_key(distance).filter(|known| distance(known) <= most)?;
     let advice = format!("did you mean {nearest}?");
     Some(Complaint::new(name, "there is no such variable, so it is read by nobody", advice))
@@ -52,11 +48,11 @@ fn complaint(name: &str, known: &[String]) -> Option<Complaint> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::settings::table::TABLE;
 
     #[test]
     fn a_variable_that_is_misspelt_is_told_which_is_meant() {
-        let mut known = file::variables();
-        known.extend(OTHERS.map(str::to_owned));
+        let known = known(TABLE);
         for (name, meant) in [
             ("TENURE_POL", Some("TENURE_POLL")),
             ("TENURE_LAESE", Some("TENURE_LEASE")),
@@ -75,14 +71,6 @@ mod tests {
         ] {
             let told = complaint(name, &known).map(|complaint| complaint.advice);
             assert_eq!(told, meant.map(|meant| format!("did you mean {meant}?")), "{name}");
-        }
-    }
-
-    #[test]
-    fn every_variable_of_an_option_is_known() {
-        let known = file::variables();
-        for name in ["TENURE_LEASE", "TENURE_CA_FILE", "TENURE_LISTEN", "TENURE_HEALTH_LISTEN"] {
-            assert!(known.iter().any(|known| known == name), "{name}");
         }
     }
 }

@@ -2,9 +2,9 @@
 
 mod change;
 
-use super::args::WatchArguments;
-use super::complaint::{Complaint, shown};
 use super::configuration::Configuration;
+use super::settings::CommandLine;
+use super::settings::table::{INTERVAL, JSON};
 use super::signals::Signals;
 use super::status::complain;
 use super::terminal::{colour_wanted, columns};
@@ -21,34 +21,26 @@ use tenure::settings::names;
 use tokio::select;
 
 /// How often to look unless it was said.
-const INTERVAL: Duration = Duration::from_secs(2);
+pub(super) const USUAL: Duration = Duration::from_secs(2);
 
-const SHORTEST: Duration = Duration::from_millis(200);
-const LONGEST: Duration = Duration::from_secs(3600);
-
-pub(super) async fn watch(arguments: &WatchArguments) -> ExitCode {
+pub(super) async fn watch(line: &CommandLine) -> ExitCode {
     let mut signals = match Signals::new() {
         Ok(signals) => signals,
         Err(error) => return fail(format_args!("signals cannot be handled: {error}")),
     };
-    let mut configuration = Configuration::of_watch(arguments);
+    let mut configuration = Configuration::of_look(line);
+    let json = configuration.given.is_on(&JSON);
     let clock = BootClock::new();
     let component = match configuration.component(&clock).await {
         Ok(component) => component,
         Err(failure) => return fail(failure),
     };
-    let interval = match interval(arguments.target.between.interval.as_deref()) {
-        Ok(interval) => interval,
-        Err(complaint) => {
-            configuration.complaints.push(complaint);
-            INTERVAL
-        }
-    };
+    let interval = configuration.duration(&INTERVAL).unwrap_or(USUAL);
     if !configuration.complaints.is_empty() {
-        return complain(&configuration.complaints, arguments.json);
+        return complain(&configuration.complaints, json);
     }
     let election = configuration.settings.get(names::ELECTION).unwrap_or_default();
-    let page = Page::new(election, arguments.json);
+    let page = Page::new(election, json);
     select! {
         told = look_on(&component, &clock, interval, &page) => match told {
             // The reader has seen enough.
@@ -78,17 +70,6 @@ async fn look_on(
         }
         clock.sleep_until(began + interval).await;
     }
-}
-
-fn interval(flag: Option<&str>) -> Result<Duration, Complaint> {
-    let Some(value) = flag else { return Ok(INTERVAL) };
-    let problem = match humantime::parse_duration(value.trim()) {
-        Ok(interval) if (SHORTEST..=LONGEST).contains(&interval) => return Ok(interval),
-        Ok(_) => format!("\"{}\" is not between 200ms and 1h", shown(value)),
-        Err(_) => format!("\"{}\" is not a duration", shown(value)),
-    };
-    let advice = "each look is a request that is paid for; 2s shows changes soon";
-    Err(Complaint::new(format!("--interval {}", shown(value)), problem, advice))
 }
 
 /// Where changes are written to.
@@ -124,21 +105,5 @@ impl<'a> Page<'a> {
         let timestamp = now.to_rfc3339_opts(SecondsFormat::Millis, true);
         let line = serde_json::to_string(&Line { timestamp, election: self.election, change })?;
         Ok(super::log::without_controls(line))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_interval_is_judged_at_its_bounds() {
-        assert_eq!(interval(None), Ok(INTERVAL));
-        assert_eq!(interval(Some("200ms")), Ok(SHORTEST));
-        assert_eq!(interval(Some("1h")), Ok(LONGEST));
-        for wrong in ["", "199ms", "1h 1ms", "2"] {
-            let complaint = interval(Some(wrong)).unwrap_err();
-            assert_eq!(complaint.source, format!("--interval {wrong}"));
-        }
     }
 }

@@ -8,14 +8,14 @@ const OURS: [&str; 4] = ["AZURE_", "IDENTITY_", "MSI_", "TENURE_"];
 
 /// How whoever started this process speaks with it: what a command said there would be taken for the
 /// runner's word.
-const SUPERVISOR: [&str; 3] = ["NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC"];
+const SERVICE_MANAGER: [&str; 3] = ["NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC"];
 
 /// Whether a variable is kept from commands, in whatever case its name is written: programs, and
 /// some systems, do not tell cases apart.
 pub fn is_ours(name: &OsStr) -> bool {
     let name = name.to_string_lossy().to_ascii_uppercase();
     let name = setting(&name);
-    OURS.iter().any(|ours| name.starts_with(ours)) || SUPERVISOR.contains(&name)
+    OURS.iter().any(|ours| name.starts_with(ours)) || SERVICE_MANAGER.contains(&name)
 }
 
 /// App Service sets each setting a second time, with its kind before its name: `APPSETTING_NAME`,

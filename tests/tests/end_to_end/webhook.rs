@@ -350,15 +350,16 @@ fn a_webhook_is_no_work_that_lasts() {
 fn what_makes_no_sense_for_the_kind_of_work_is_told() {
     let url = good();
     let given = [
-        ["--allow-host", "a"],
-        ["--env", "A=b"],
-        ["--memory-limit", "1GiB"],
-        ["--stop-time", "3s"],
+        ["--allow-host", "a", "a component"],
+        ["--env", "A=b", "a component or a command"],
+        ["--memory-limit", "1GiB", "a component"],
+        ["--stop-time", "3s", "a command"],
     ];
-    let all = [&["--every", "5s", "--webhook", &url][..], given.as_flattened()].concat();
+    let options = given.each_ref().map(|[option, value, _]| [*option, *value]);
+    let all = [&["--every", "5s", "--webhook", &url][..], options.as_flattened()].concat();
     let said = refused(&all, &[]);
-    for [flag, _] in given {
-        let problem = format!("{flag}\n    this is for a component or a command");
+    for [flag, _, works] in given {
+        let problem = format!("{flag}\n    this is for {works}; a webhook is one request");
         assert!(said.contains(&problem), "{flag}: {said}");
     }
     for work in [&["--handler", BEAT_HANDLER][..], &["--", "true"]] {
@@ -375,8 +376,8 @@ fn what_is_wrong_is_told_all_at_once_and_without_the_url() {
     let said = refused(&[&["--webhook", &bad][..], &more].concat(), &[]);
     for problem in [
         "--webhook\n    has a user or password (a part before @)",
-        "--webhook-timeout\n    is no duration",
-        "--term-header\n    names a header that has another meaning",
+        "--webhook-timeout soon\n    is no duration",
+        "--term-header host\n    names a header that has another meaning",
     ] {
         assert!(said.contains(problem), "{problem}: {said}");
     }
@@ -384,7 +385,7 @@ fn what_is_wrong_is_told_all_at_once_and_without_the_url() {
         (format!("ftp://{SECRET}"), "does not begin with http:// or https://"),
         (format!("http://1.2.3.4.5/{SECRET}"), "names a host that is neither a name nor"),
         (format!("http://a/ {SECRET}"), "has characters that need percent-encoding"),
-        (" ".to_owned(), "--webhook\n    is not set"),
+        (" ".to_owned(), "--webhook\n    the value is empty"),
     ] {
         let said = refused(&["--every", "5s", "--webhook", &url], &[]);
         assert!(said.contains(problem), "{said}");

@@ -337,72 +337,53 @@ fn every_console_says_who_checks_it() {
     assert!(!says_who_checks("<!-- checked by: somebody -->"));
 }
 
-fn kebab(name: &str) -> String {
-    let mut made = String::new();
-    for c in name.chars() {
-        match c {
-            '_' => made.push('-'),
-            c if c.is_uppercase() && !made.is_empty() => {
-                made.push('-');
-                made.extend(c.to_lowercase());
-            }
-            c => made.extend(c.to_lowercase()),
-        }
-    }
-    made
+/// What the program says of itself, or of one of its commands.
+fn help(command: &[&str]) -> String {
+    let program = env!("CARGO_BIN_EXE_tenure-under-test");
+    let output = Command::new(program).args(command).arg("--help").output().unwrap();
+    assert!(output.status.success(), "{command:?}: {output:?}");
+    String::from_utf8(output.stdout).unwrap()
 }
 
-/// The command line, as the sources of its help tell it: names of commands, and options, each with the
-/// structure that declares it.
-fn command_line() -> (BTreeSet<String>, BTreeSet<(String, String)>) {
-    let (mut commands, mut options) = (BTreeSet::new(), BTreeSet::new());
-    let mut found = Vec::new();
-    files(&root().join("host"), &[".rs"], &mut found);
-    for path in found {
-        let text = fs::read_to_string(path).unwrap();
-        if !text.contains("derive(Args)") && !text.contains("derive(Subcommand)") {
-            continue;
-        }
-        let (mut structure, mut long, mut variants) = (String::new(), false, false);
-        for line in text.lines() {
-            let item = line.trim_start_matches("pub(crate) ").trim_start_matches("pub(super) ");
-            if let Some(name) = item.strip_prefix("struct ") {
-                structure = name.chars().take_while(|c| c.is_alphanumeric()).collect();
-            }
-            variants = match line {
-                "}" => false,
-                line => variants || line.contains("enum Command"),
-            };
-            if let Some(line) = line.strip_prefix("    ") {
-                if variants && line.starts_with(|c: char| c.is_uppercase()) {
-                    let name: String = line.chars().take_while(|c| c.is_alphanumeric()).collect();
-                    commands.insert(kebab(&name));
-                }
-                long |= line.starts_with("#[arg(") && line.contains("long");
-                if let Some(field) = line.strip_prefix("pub ") {
-                    if long {
-                        let name = field.split(':').next().unwrap();
-                        options.insert((structure.clone(), format!("--{}", kebab(name))));
-                    }
-                    long = false;
-                }
-            }
-        }
-    }
-    (commands, options)
+/// The first words of the lines of help that are set in so far.
+fn listed(help: &str, indent: usize) -> BTreeSet<String> {
+    let lines = help.lines().filter_map(|line| line.strip_prefix(&" ".repeat(indent)));
+    let lines = lines.filter(|line| !line.starts_with(' '));
+    let words = lines.flat_map(|line| line.split(',').map(|part| part.trim().split(' ').next()));
+    words.flatten().map(str::to_owned).collect()
+}
+
+/// The commands of the program.
+fn all_commands() -> BTreeSet<String> {
+    let help = help(&[]);
+    let commands = help.split("Commands:").nth(1).unwrap().split("Options:").next().unwrap();
+    listed(commands, 2)
+}
+
+/// The options of a command.
+fn options(command: &str) -> BTreeSet<String> {
+    let help = help(&[command]);
+    let options = help.split("Options:").nth(1).unwrap();
+    let mut found = listed(options, 6);
+    found.extend(listed(options, 2));
+    found.retain(|word| word.starts_with("--") && *word != "--help");
+    found
 }
 
 /// What a command says that `tenure` does not know.
 fn unknown(command: &str) -> Option<String> {
-    let (known, options) = command_line();
     let mut words = command.split_whitespace();
     let command = words.by_ref().skip_while(|word| !word.ends_with("tenure")).nth(1)?;
-    if !command.starts_with("--") && !known.contains(command) {
+    if command.starts_with("--") {
+        return None;
+    }
+    if !all_commands().contains(command) {
         return Some(command.to_owned());
     }
+    let options = options(command);
     let given = words.take_while(|word| *word != "--").filter(|word| word.starts_with("--"));
     let mut names = given.map(|word| word.split('=').next().unwrap().to_owned());
-    names.find(|name| !options.iter().any(|(_, option)| option == name))
+    names.find(|name| !options.contains(name))
 }
 
 #[test]
@@ -442,25 +423,24 @@ fn commands_that_people_type_exist() {
         ("tenure run --every 5s -- other --no-option", None),
         ("tenure statsu --election a/b", Some("statsu")),
         ("KEY=x tenure run --evry 5s", Some("--evry")),
+        // An option of another command.
+        ("tenure status --every 5s", Some("--every")),
     ] {
         assert_eq!(unknown(command).as_deref(), mistake, "{command}");
     }
 }
 
+/// Those of commands that meet an election; the others have no settings.
 #[test]
-fn the_table_of_options_is_that_of_the_program() {
+fn the_tables_of_options_are_those_of_the_program() {
     let text = read("docs/configuration.md");
     let named = text.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
     // The command that is the work stands behind dashes alone.
     let named = named.filter(|name| name.starts_with("--") && !name.starts_with("-- "));
     let listed: BTreeSet<_> = named.map(str::to_owned).collect();
-    let (_, options) = command_line();
-    let of_run = |(structure, _): &&(String, String)| {
-        ["RunArguments", "StorageArguments"].contains(&structure.as_str())
-    };
-    let known: BTreeSet<_> =
-        options.iter().filter(of_run).map(|(_, option)| option.clone()).collect();
-    assert!(known.len() > 30, "{known:?}");
+    assert!(options("run").len() > 30, "{:?}", options("run"));
+    let elections = all_commands().into_iter().filter(|name| options(name).contains("--election"));
+    let known: BTreeSet<_> = elections.flat_map(|command| options(&command)).collect();
     assert_eq!(listed, known);
 }
 

@@ -206,7 +206,7 @@ impl Reader<'_> {
     }
 
     fn second_key(&mut self, account: Option<&Account>) -> Option<Key> {
-        let names = [variable::SECOND_KEY, "TENURE_SECOND_KEY_FILE"];
+        let names = [variable::SECOND_KEY, variable::SECOND_KEY_FILE];
         if names.iter().all(|name| self.given(name).is_none()) {
             return None;
         }
@@ -317,7 +317,7 @@ impl Reader<'_> {
 
     /// A SAS that is not used must not be for another account: one of the two is a mistake.
     fn agree_with_sas(&mut self, account: &Account) {
-        let file = || self.environment.file(&self.given("AZURE_STORAGE_SAS_TOKEN_FILE")?).ok();
+        let file = || self.environment.file(&self.given(variable::SAS_TOKEN_FILE)?).ok();
         let given = self.given(variable::SAS_TOKEN).map(Secret::from).or_else(file);
         let address = given.as_ref().and_then(|sas| sas.reveal().split_once('?'));
         let endpoint = address.and_then(|(address, _)| Endpoint::parse(address.trim()).ok());

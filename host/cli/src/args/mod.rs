@@ -1,52 +1,25 @@
-//! The command line: the commands here, their options each in the file of its group.
+//! The command line: the commands here. Options of those that meet an election are in the table of settings.
 
-mod election;
-mod look;
-mod run;
+mod help;
 mod standalone;
-mod steer;
 
-pub(super) use election::{ElectionArguments, StorageArguments};
-pub(super) use look::{LookArguments, LookTimes, WatchArguments};
-#[cfg(unix)]
-pub(super) use run::WatchdogArguments;
-pub(super) use run::{Format, RunArguments};
 #[cfg(feature = "demo")]
 pub(super) use standalone::DemoArguments;
+#[cfg(unix)]
+pub(super) use standalone::SuperviseArguments;
 pub(super) use standalone::{CompletionsArguments, ComposeArguments, ManArguments, StoreArguments};
-pub(super) use steer::{BreakArguments, ListenerArguments, ResetSlotArguments, TargetArguments};
 
+use super::settings::table::Setting;
+use super::settings::with_options;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Parser, Subcommand};
-use look::{DOCTOR_HELP, HISTORY_HELP, STATUS_HELP};
-use steer::{PauseArguments, SteerArguments, TransferArguments};
+use clap::{CommandFactory as _, Parser, Subcommand};
+use help::{
+    BREAK_HELP, DOCTOR_HELP, EXAMPLES, HISTORY_HELP, PAUSE_HELP, RESET_SLOT_HELP, RUN_HELP,
+    STATUS_HELP, STEER_HELP, WATCH_HELP,
+};
 
 const ABOUT: &str = "Elects one leader among many with a lease on an Azure blob, and runs the \
 leader's work only there.";
-
-const EXAMPLES: &str = "\
-Examples:
-  See what it does, in less than a minute
-    tenure demo
-
-  Try it, without an account: a blob store of its own, and a candidate
-    tenure store --listen 127.0.0.1:10000
-    export AZURE_STORAGE_CONNECTION_STRING=UseDevelopmentStorage=true
-    tenure run --election demo/report --every 5s --handler report.wasm
-
-  On Azure: the same command in every replica
-    export AZURE_STORAGE_CONNECTION_STRING='DefaultEndpointsProtocol=https;AccountName=...'
-    tenure run --election jobs/nightly --every 1h --handler nightly.wasm \\
-        --env REPORT_URL=https://example.com/report --allow-host example.com
-
-  Any program as the work
-    tenure run --election jobs/backup --cron '0 3 * * *' -- /usr/local/bin/backup --all
-
-  Who leads?
-    tenure status --election jobs/nightly
-
-  Why does nobody lead?
-    tenure doctor --election jobs/nightly";
 
 #[derive(Parser)]
 #[command(name = "tenure", version, about = ABOUT, after_help = EXAMPLES)]
@@ -59,30 +32,38 @@ pub(super) struct Arguments {
 #[derive(Subcommand)]
 pub(super) enum Command {
     /// Takes part in an election, and runs the handler while it leads
-    Run(Box<RunArguments>),
+    #[command(after_help = RUN_HELP)]
+    Run,
     /// Shows who leads
     #[command(after_help = STATUS_HELP)]
-    Status(LookArguments),
+    Status,
     /// Shows what changes: who leads, the lease, turns, problems
-    Watch(WatchArguments),
+    #[command(after_help = WATCH_HELP)]
+    Watch,
     /// Tries all that an election needs from this machine, and says what is wrong and what to do
     #[command(after_help = DOCTOR_HELP)]
-    Doctor(LookArguments),
+    Doctor,
     /// Shows who led, the newest first
     #[command(after_help = HISTORY_HELP)]
-    History(LookArguments),
+    History,
     /// Forgets a claimed slot that lies in the future and keeps all turns waiting
-    ResetSlot(ResetSlotArguments),
+    #[command(after_help = RESET_SLOT_HELP)]
+    ResetSlot,
     /// Makes the leader give up its leadership, so that another candidate takes over
-    Resign(SteerArguments),
+    #[command(after_help = STEER_HELP)]
+    Resign,
     /// Has the leader hand over to a candidate of your choice, with no gap for a third one
-    Transfer(TransferArguments),
+    #[command(after_help = STEER_HELP)]
+    Transfer,
     /// Keeps one candidate out of the race until it is resumed; a leader resigns
-    Pause(PauseArguments),
+    #[command(after_help = PAUSE_HELP)]
+    Pause,
     /// Lets a paused candidate contend again
-    Resume(PauseArguments),
+    #[command(after_help = PAUSE_HELP)]
+    Resume,
     /// Breaks the lease, whoever holds it, reachable or not
-    Break(BreakArguments),
+    #[command(after_help = BREAK_HELP)]
+    Break,
     /// Makes one component of the election and a handler, for Spin, wasmCloud and other platforms
     Compose(ComposeArguments),
     /// Runs a blob store for trying things out, in memory
@@ -94,10 +75,15 @@ pub(super) enum Command {
     /// Starts a command of the runner's, and ends it in time whatever becomes of the runner
     #[cfg(unix)]
     #[command(hide = true)]
-    Watchdog(WatchdogArguments),
+    Supervise(SuperviseArguments),
     /// Shows an election: leaders come and go, and others take over. Needs nothing, takes half a minute
     #[cfg(feature = "demo")]
     Demo(DemoArguments),
+}
+
+/// The program with the options that the table has for its commands.
+pub(super) fn program(table: &[&'static Setting]) -> clap::Command {
+    Arguments::command().mut_subcommands(|command| with_options(command, table))
 }
 
 /// What clap says against a command line, with a tip where a program was meant as the work.
@@ -117,15 +103,15 @@ pub(super) fn advised(mut error: clap::Error) -> clap::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
+    use crate::settings::table::TABLE;
 
     #[test]
     fn the_command_line_is_consistent() {
-        Arguments::command().debug_assert();
+        program(TABLE).debug_assert();
     }
 
     fn refused(line: &str) -> String {
-        let error = Arguments::command().try_get_matches_from(line.split(' ')).unwrap_err();
+        let error = program(TABLE).try_get_matches_from(line.split(' ')).unwrap_err();
         advised(error).to_string()
     }
 
@@ -154,7 +140,7 @@ mod tests {
     /// Else lines break twice on a terminal that is narrower than they are.
     #[test]
     fn paragraphs_of_help_have_one_line() {
-        let program = Arguments::command();
+        let program = program(TABLE);
         for command in program.get_subcommands() {
             let notes = command.get_after_help().map(ToString::to_string).unwrap_or_default();
             for paragraph in notes.split("\n\n") {

@@ -1,40 +1,21 @@
 //! What the runner shows, and where it takes orders.
 
-use super::{Configuration, host_setting};
-use crate::complaint::{Complaint, shown};
-use crate::control_token;
+use super::Configuration;
+use crate::complaint::shown;
+use crate::settings::table::{CONTROL_TOKEN_FILE, LISTEN_HOST, Setting};
 use reqwest::Url;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
-use std::path::Path;
-use tenure::server::{ControlToken, Hosts, Server};
+use tenure::server::{Hosts, Server};
 use tenure::settings::names;
 use tokio::net::TcpListener;
 
 impl Configuration {
-    /// Where to show what this candidate is.
-    pub(crate) async fn listener(&mut self, flag: Option<&str>) -> Option<TcpListener> {
-        self.bound("TENURE_LISTEN", "--listen", flag).await
-    }
-
-    /// Where to answer probes alone.
-    pub(crate) async fn health_listener(&mut self, flag: Option<&str>) -> Option<TcpListener> {
-        self.bound("TENURE_HEALTH_LISTEN", "--health-listen", flag).await
-    }
-
-    /// Listens at once, so that a port in use is known before anything begins.
-    async fn bound(
-        &mut self,
-        variable: &str,
-        option: &str,
-        flag: Option<&str>,
-    ) -> Option<TcpListener> {
-        let (source, value) = host_setting(variable, option, flag)?;
+    /// Listens where a setting says, at once, so that a port in use is known before anything begins.
+    pub(crate) async fn listener(&mut self, setting: &Setting) -> Option<TcpListener> {
+        let value = self.given.text(setting)?;
         let (problem, advice) = match value.trim().parse::<SocketAddr>() {
-            Err(_) => (
-                format!("\"{}\" is no address with a port", shown(&value)),
-                "give one like 0.0.0.0:8080, [::]:8080 or 127.0.0.1:8080",
-            ),
+            Err(_) => (format!("\"{}\" is no address with a port", shown(&value)), setting.advice),
             Ok(address) => match Server::bind(address).await {
                 Ok(listener) => return Some(listener),
                 Err(error) => (
@@ -49,30 +30,34 @@ impl Configuration {
                 ),
             },
         };
-        self.complaints.push(Complaint::new(source, problem, advice));
+        self.complain(setting, &problem, advice);
         None
     }
 
+    /// Complains of what is of no use where nothing listens.
+    pub(crate) fn judge_unheard(&mut self) {
+        for (setting, problem) in [
+            (&LISTEN_HOST, "nothing listens, so nobody asks by a name"),
+            (&CONTROL_TOKEN_FILE, "nothing listens, so nobody could use the token"),
+        ] {
+            // A variable may be set for others.
+            if self.given.is_written(setting) {
+                self.complain_of_use(setting, problem, "add --listen, or leave it out");
+            }
+        }
+    }
+
     /// The names by which the listener may be asked: those that are given, and this machine's.
-    pub(crate) fn hosts(&mut self, flag: Option<&str>, listens: bool) -> Hosts {
+    pub(crate) fn hosts(&mut self) -> Hosts {
         let mut hosts = Hosts::default();
-        if let Some((source, names)) = host_setting("TENURE_LISTEN_HOST", "--listen-host", flag) {
-            if flag.is_some() && !listens {
-                self.complaints.push(Complaint::new(
-                    "--listen-host",
-                    "nothing listens, so nobody asks by a name",
-                    "add --listen, or leave it out",
-                ));
+        let names = self.given.text(&LISTEN_HOST).unwrap_or_default();
+        for name in names.split(',').map(str::trim).filter(|_| !names.is_empty()) {
+            let is_name = |c: char| c.is_alphanumeric() || matches!(c, '.' | '-' | '_');
+            if name != "*" && (name.is_empty() || !name.chars().all(is_name)) {
+                let problem = format!("\"{}\" is no name of a host", shown(name));
+                self.complain(&LISTEN_HOST, &problem, LISTEN_HOST.advice);
             }
-            for name in names.split(',').map(str::trim) {
-                let is_name = |c: char| c.is_alphanumeric() || matches!(c, '.' | '-' | '_');
-                if name != "*" && (name.is_empty() || !name.chars().all(is_name)) {
-                    let problem = format!("\"{}\" is no name of a host", shown(name));
-                    let advice = "give names without a port, like tenure.example.com, or *";
-                    self.complaints.push(Complaint::new(&source, problem, advice));
-                }
-                hosts.add(name);
-            }
+            hosts.add(name);
         }
         if let Some(machine) = hostname::get().ok().and_then(|name| name.into_string().ok()) {
             hosts.add(&machine);
@@ -92,28 +77,6 @@ impl Configuration {
         let reachable = address.filter(|a| !a.ip().is_unspecified() && !a.ip().is_loopback());
         if let (Some(address), None) = (reachable, self.settings.get(names::ADDRESS)) {
             self.settings.set(names::ADDRESS, format!("http://{address}"));
-        }
-    }
-
-    /// The token by which operators may steer this candidate, over a listener.
-    pub(crate) fn control_token(
-        &mut self,
-        flag: Option<&Path>,
-        listens: bool,
-    ) -> Option<ControlToken> {
-        if flag.is_some() && !listens {
-            self.complaints.push(Complaint::new(
-                "--control-token-file",
-                "nothing listens, so nobody could use the token",
-                "add --listen, or leave it out",
-            ));
-        }
-        match control_token::read(flag) {
-            Ok(token) => token,
-            Err(complaint) => {
-                self.complaints.push(complaint);
-                None
-            }
         }
     }
 }

@@ -1,9 +1,30 @@
 //! What is judged here, and how it is told.
 
 use super::*;
+use crate::args::program;
+use crate::settings::table::{
+    COMMAND, CONTROL_TOKEN_FILE, GRACE, INTERVAL, LOG, MEMORY_LIMIT, PERIOD, TABLE, WEBHOOK_CA_FILE,
+};
 use std::time::Duration;
 use tenure::contract;
 use tenure::egress::TermHeader;
+
+/// Settings of a command as these arguments give them, and nobody complained yet.
+fn of_command(command: &str, arguments: &[&str]) -> Configuration {
+    let required: &[&str] = if command == "pause" { &["--at", "http://a"] } else { &[] };
+    let all = ["tenure", command].iter().chain(required).chain(arguments);
+    let matches = program(TABLE).try_get_matches_from(all).unwrap();
+    let line = CommandLine::of(TABLE, command, matches.subcommand().unwrap().1);
+    Configuration::of(Given::of(&line))
+}
+
+fn given(arguments: &[&str]) -> Configuration {
+    of_command("run", arguments)
+}
+
+fn sources(configuration: &Configuration) -> Vec<&str> {
+    configuration.complaints.iter().map(|complaint| complaint.source.as_str()).collect()
+}
 
 fn complaint(setting: &str) -> contract::Complaint {
     contract::Complaint {
@@ -15,26 +36,32 @@ fn complaint(setting: &str) -> contract::Complaint {
 
 #[test]
 fn a_complaint_names_where_the_value_came_from() {
-    let mut configuration = Configuration::default();
-    configuration.flag(names::LEASE, "--lease", Some("5s"));
+    let mut configuration = given(&["--lease", "5s"]);
     configuration.settings.set(names::RENEW, "1s");
     configuration.add(vec![
         complaint(names::LEASE),
         complaint(names::RENEW),
         complaint(names::ELECTION),
+        complaint(names::CONNECTION_STRING),
+        complaint(names::CLIENT_ID),
     ]);
-    let sources: Vec<_> = configuration.complaints.iter().map(|c| c.source.as_str()).collect();
-    assert_eq!(sources, ["--lease 5s", "TENURE_RENEW", "--election, or TENURE_ELECTION"]);
+    assert_eq!(
+        sources(&configuration),
+        [
+            "--lease 5s",
+            "TENURE_RENEW",
+            "--election, or TENURE_ELECTION",
+            "--connection-string-file, or AZURE_STORAGE_CONNECTION_STRING",
+            "AZURE_CLIENT_ID",
+        ]
+    );
 }
 
-/// What the component says of these, given as flags and as variables.
-fn told(flags: &[(&'static str, &'static str, &str)], variables: &[(&str, &str)]) -> Vec<String> {
-    let mut configuration = Configuration::default();
+/// What the component says of these, given as options and as variables.
+fn told(options: &[&str], variables: &[(&str, &str)]) -> Vec<String> {
+    let mut configuration = given(options);
     for (name, value) in variables {
         configuration.settings.set(name, *value);
-    }
-    for (setting, flag, value) in flags {
-        configuration.flag(setting, flag, Some(value));
     }
     let settings = configuration.settings.clone();
     let read = tenure_core::Settings::read(|name: &str| match name {
@@ -57,98 +84,202 @@ fn of_component(complaint: tenure_core::Complaint) -> contract::Complaint {
 
 #[test]
 fn a_conflict_names_both_settings_as_they_were_given() {
-    let flag = (names::WHILE_LEADING, "--while-leading", "true");
     for (name, option, value) in [
         (names::EVERY, "--every", "5s"),
         (names::CRON, "--cron", "* * * * *"),
         (names::MISSED, "--missed", "skip"),
         (names::TURN_TIMEOUT, "--turn-timeout", "5m"),
     ] {
-        let of_flags = told(&[flag, (name, option, value)], &[]);
+        let of_options = told(&["--while-leading", option, value], &[]);
         let problem = "is set beside --while-leading, which has no timer";
-        assert_eq!(of_flags, [format!("{option} {value}: {problem}")]);
-        assert_eq!(told(&[flag], &[(name, value)]), [format!("{name}: {problem}")]);
-        let variable = [(names::WHILE_LEADING, "true")];
-        let problem = "is set beside TENURE_WHILE_LEADING, which has no timer";
-        assert_eq!(
-            told(&[(name, option, value)], &variable),
-            [format!("{option} {value}: {problem}")]
-        );
+        assert_eq!(of_options, [format!("{option} {value}: {problem}")]);
+        assert_eq!(told(&["--while-leading"], &[(name, value)]), [format!("{name}: {problem}")]);
     }
-    let (every, cron) = ((names::EVERY, "--every", "5s"), (names::CRON, "--cron", "* * * * *"));
-    assert_eq!(told(&[every, cron], &[]), ["--cron * * * * *: is set beside --every"]);
+    let both = told(&["--every", "5s", "--cron", "* * * * *"], &[]);
+    assert_eq!(both, ["--cron * * * * *: is set beside --every"]);
 }
 
 #[test]
 fn a_file_is_named_to_the_component_by_its_whole_path() {
-    let mut configuration = Configuration::default();
-    configuration.connection_string(Path::new("secret.txt"));
+    let mut configuration = given(&["--connection-string-file", "secret.txt"]);
     let path = configuration.settings.get(names::CONNECTION_STRING_FILE).unwrap();
     assert_eq!(Path::new(path), std::path::absolute("secret.txt").unwrap());
-    configuration.add(vec![complaint(names::CONNECTION_STRING_FILE)]);
-    let [only] = configuration.complaints.as_slice() else { panic!("one complaint") };
-    assert_eq!(only.source, "--connection-string-file secret.txt");
+    // The file, and what it holds.
+    configuration
+        .add(vec![complaint(names::CONNECTION_STRING_FILE), complaint(names::CONNECTION_STRING)]);
+    assert_eq!(sources(&configuration), ["--connection-string-file secret.txt"; 2]);
 }
 
 #[test]
 fn a_connection_string_is_no_file_and_never_shown() {
-    let mut configuration = Configuration::default();
-    configuration.connection_string(Path::new("AccountName=a;AccountKey=c2VjcmV0"));
+    let secret = "AccountName=a;AccountKey=c2VjcmV0";
+    let mut configuration = given(&["--connection-string-file", secret]);
+    configuration.add(vec![complaint(names::CONNECTION_STRING)]);
+    assert_eq!(sources(&configuration), ["--connection-string-file …"]);
     let text = crate::complaint::report(&configuration.complaints);
     assert!(text.contains("not a file"), "{text}");
     assert!(!text.contains("c2VjcmV0"), "{text}");
 }
 
 #[test]
-fn the_grace_is_judged_at_its_bounds() {
-    let mut configuration = Configuration::default();
-    for (good, seconds) in [("0s", 0.0), ("2.5s", 2.5), ("1h", 3600.0), (" 1m 30s ", 90.0)] {
-        let grace = configuration.grace(Some(good));
-        assert_eq!(grace, Some(Duration::from_secs_f64(seconds)), "{good}");
+fn a_value_that_says_nothing_is_told_once() {
+    let mut configuration = given(&["--election", " ", "--grace", "", "--ca-file", ""]);
+    configuration.add(vec![complaint(names::ELECTION)]);
+    assert_eq!(configuration.duration(&GRACE), None);
+    assert_eq!(sources(&configuration), ["--election", "--grace", "--ca-file"]);
+    assert!(configuration.complaints.iter().all(|c| c.problem == "the value is empty"));
+}
+
+#[test]
+fn durations_are_judged_at_their_bounds() {
+    const HOUR: f64 = 3600.0;
+    for (command, setting, good, bad) in [
+        (
+            "run",
+            &GRACE,
+            &[("0s", 0.0), ("2.5s", 2.5), ("1h", HOUR), (" 1m 30s ", 90.0)][..],
+            &["5", "soon", "1h 1ms", "99999999999999999999s"][..],
+        ),
+        ("watch", &INTERVAL, &[("200ms", 0.2), ("1h", HOUR)], &["199ms", "1h 1ms", "2"]),
+        ("break", &PERIOD, &[("0s", 0.0), ("60s", 60.0)], &["60s 1ms", "-5s", "much"]),
+    ] {
+        let option = setting.option();
+        for (text, seconds) in good {
+            let mut configuration = of_command(command, &[&option, text]);
+            let duration = configuration.duration(setting);
+            assert_eq!(duration, Some(Duration::from_secs_f64(*seconds)), "{text}");
+            assert_eq!(configuration.complaints, []);
+        }
+        for text in bad {
+            let mut configuration = of_command(command, &[&option, text]);
+            assert_eq!(configuration.duration(setting), None, "{text}");
+            assert_eq!(sources(&configuration), [format!("{option} {text}")]);
+        }
     }
-    assert_eq!(configuration.complaints, []);
-    for bad in ["", "5", "soon", "-1s", "1h 1ms", "99999999999999999999s"] {
-        assert_eq!(configuration.grace(Some(bad)), None, "{bad}");
-    }
-    assert_eq!(configuration.complaints.len(), 6);
-    assert_eq!(configuration.complaints[1].source, "--grace 5");
-    configuration.grace(Some("AccountKey=c2VjcmV0"));
-    assert!(!format!("{:?}", configuration.complaints).contains("c2VjcmV0"));
+    assert_eq!(of_command("watch", &[]).duration(&INTERVAL), None);
+    let mut secret = given(&["--grace", "AccountKey=c2VjcmV0"]);
+    assert_eq!(secret.duration(&GRACE), None);
+    assert!(!format!("{:?}", secret.complaints).contains("c2VjcmV0"));
 }
 
 #[test]
 fn the_memory_limit_is_judged_at_its_bounds() {
-    let mut configuration = Configuration::default();
     for (good, bytes) in [("1MiB", 1 << 20), ("4GiB", 4 << 30), (" 64 MiB ", 64 << 20)] {
-        assert_eq!(configuration.memory_limit(Some(good)), Some(bytes), "{good}");
+        let mut configuration = given(&["--memory-limit", good]);
+        assert_eq!(configuration.size(&MEMORY_LIMIT), Some(bytes), "{good}");
+        assert_eq!(configuration.complaints, []);
     }
-    assert_eq!(configuration.complaints, []);
-    for bad in ["", "much", "1023KiB", "5GiB", "-1MiB", "1"] {
-        assert_eq!(configuration.memory_limit(Some(bad)), None, "{bad}");
+    for bad in ["much", "1023KiB", "5GiB", "1"] {
+        let mut configuration = given(&["--memory-limit", bad]);
+        assert_eq!(configuration.size(&MEMORY_LIMIT), None, "{bad}");
+        assert_eq!(sources(&configuration), [format!("--memory-limit {bad}")]);
     }
-    assert_eq!(configuration.complaints.len(), 6);
-    assert_eq!(configuration.complaints[2].source, "--memory-limit 1023KiB");
+    let mut negative = given(&["--memory-limit=-1MiB"]);
+    assert_eq!(negative.size(&MEMORY_LIMIT), None);
+}
+
+#[test]
+fn a_word_is_one_of_those_that_are_known() {
+    assert_eq!(given(&[]).word(&LOG), "text");
+    assert_eq!(given(&["--log", "json"]).word(&LOG), "json");
+    let mut wrong = given(&["--log", "xml"]);
+    assert_eq!(wrong.word(&LOG), "text");
+    assert_eq!(sources(&wrong), ["--log xml"]);
+    assert_eq!(wrong.complaints[0].problem, "\"xml\" is not text or json");
 }
 
 #[test]
 fn a_header_that_cannot_carry_the_term_is_told() {
-    let mut configuration = Configuration::default();
-    assert_eq!(configuration.term_header(None), TermHeader::default());
-    assert_eq!(configuration.term_header(Some("X-Fence")), "x-fence".parse().unwrap());
-    for wrong in ["", "a b", "Host"] {
-        assert_eq!(configuration.term_header(Some(wrong)), TermHeader::default());
+    assert_eq!(given(&[]).term_header(), TermHeader::default());
+    let header = given(&["--term-header", "X-Fence"]).term_header();
+    assert_eq!(header, "x-fence".parse().unwrap());
+    for wrong in ["a b", "Host"] {
+        let mut configuration = given(&["--term-header", wrong]);
+        assert_eq!(configuration.term_header(), TermHeader::default());
+        assert_eq!(sources(&configuration), [format!("--term-header {wrong}")]);
     }
-    let sources: Vec<_> = configuration.complaints.iter().map(|c| c.source.as_str()).collect();
-    assert_eq!(sources, ["--term-header ", "--term-header a b", "--term-header Host"]);
+    let mut empty = given(&["--term-header", ""]);
+    assert_eq!(empty.term_header(), TermHeader::default());
+    assert_eq!(sources(&empty), ["--term-header"]);
 }
 
 #[test]
 fn every_wrong_entry_for_the_handler_is_told() {
-    let mut configuration = Configuration::default();
-    let list = ["a/b".to_owned(), "*".to_owned(), "ok".to_owned()];
-    configuration.allow_list(&list);
-    let env = ["A=b=c".to_owned(), "B".to_owned(), "=secret".to_owned()];
-    assert_eq!(configuration.handler_env(&env), [("A".to_owned(), "b=c".to_owned())]);
-    let sources: Vec<_> = configuration.complaints.iter().map(|c| c.source.as_str()).collect();
-    assert_eq!(sources, ["--allow-host a/b", "--allow-host *", "--env …", "--env …"]);
+    let hosts = ["--allow-host", "a/b", "--allow-host", "*", "--allow-host", "ok"];
+    let env = ["--env", "A=b=c", "--env", "B", "--env", "=secret"];
+    let mut configuration = given(&[hosts, env].concat());
+    configuration.allow_list();
+    assert_eq!(configuration.handler_env(), [("A".to_owned(), "b=c".to_owned())]);
+    assert_eq!(
+        sources(&configuration),
+        ["--allow-host a/b", "--allow-host *", "--env …", "--env …"]
+    );
+}
+
+fn file(content: &str) -> tempfile::NamedTempFile {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), content).unwrap();
+    file
+}
+
+#[test]
+fn a_file_of_certificates_is_taken() {
+    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    let file = file(&made.cert.pem());
+    let mut configuration = given(&["--ca-file", file.path().to_str().unwrap()]);
+    assert!(configuration.authorities_of(&CA_FILE).is_some());
+    assert!(configuration.authorities_of(&WEBHOOK_CA_FILE).is_none());
+    assert_eq!(configuration.complaints, []);
+}
+
+#[test]
+fn a_file_that_vouches_for_nobody_is_complained_about() {
+    let cases = [
+        (file(""), "holds no certificate"),
+        (file("Zm9yIHlvdXIgZXllcyBvbmx5"), "holds no certificate"),
+        (file("-----BEGIN CERTIFICATE-----\nZm9yIHlvdXIgZXllcyBvbmx5\n"), "is damaged"),
+    ];
+    for of in [&CA_FILE, &WEBHOOK_CA_FILE] {
+        let told = |path: &str| {
+            let mut configuration = given(&[&of.option(), path]);
+            configuration.complaints.clear();
+            assert!(configuration.authorities_of(of).is_none());
+            assert_eq!(sources(&configuration), [format!("{} {path}", of.option())]);
+            configuration.complaints.remove(0).problem
+        };
+        for (file, problem) in &cases {
+            let said = told(file.path().to_str().unwrap());
+            assert!(said.contains(problem) && !said.contains("Zm9y"), "{said}");
+        }
+        for missing in ["/no/such/file", "/"] {
+            let problem = format!("\"{missing}\" cannot be read: ");
+            assert!(told(missing).starts_with(&problem));
+        }
+    }
+}
+
+#[test]
+fn the_control_token_is_long_enough_and_never_shown() {
+    for command in ["run", "pause"] {
+        let mut none = of_command(command, &[]);
+        assert!(none.control_token().is_none() && none.complaints.is_empty());
+        let long = file("c2VjcmV0LWNvbnRyb2wtdG9rZW4\n");
+        let mut good =
+            of_command(command, &[&CONTROL_TOKEN_FILE.option(), long.path().to_str().unwrap()]);
+        assert!(good.control_token().is_some() && good.complaints.is_empty());
+        let short = file("c2VjcmV0");
+        let mut bad =
+            of_command(command, &[&CONTROL_TOKEN_FILE.option(), short.path().to_str().unwrap()]);
+        assert!(bad.control_token().is_none());
+        let told = format!("{:?}", bad.complaints);
+        assert!(told.contains("fewer than 16") && !told.contains("c2VjcmV0"), "{told}");
+    }
+}
+
+#[test]
+fn commands_keep_their_arguments() {
+    let configuration = given(&["--", "backup", "--all", "-x"]);
+    let words = &configuration.given.get(&COMMAND).unwrap().words;
+    let words: Vec<_> = words.iter().map(|word| word.text.to_str().unwrap()).collect();
+    assert_eq!(words, ["backup", "--all", "-x"]);
 }

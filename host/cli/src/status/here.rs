@@ -139,7 +139,7 @@ fn clock(asked_at: u64, before: u64, after: u64) -> Option<String> {
         format!(
             "this machine's clock is {} {way} the service's; have it set by NTP (elections do not \
              depend on it, signatures and certificates do)",
-            humantime::format_duration(rounded)
+            tenure_base::duration::format_duration(rounded)
         )
     })
 }

@@ -1,7 +1,7 @@
 //! A command and all that it starts, as its parent sees it.
 //!
 //! The command leads a process group of its own, and what it starts is in it unless it leaves. On
-//! Linux the watchdog also adopts whatever loses its parent (it is a *subreaper*), so that it sees
+//! Linux the supervisor also adopts whatever loses its parent (it is a *subreaper*), so that it sees
 //! the end of all of them, of those that left the group too; elsewhere only the group is seen.
 
 use super::children::children_of;

@@ -1,4 +1,4 @@
-//! What the runner and the watchdog of a turn tell each other, line by line over one socket.
+//! What the runner and the supervisor of a turn tell each other, line by line over one socket.
 //!
 //! The runner tells instants: the end of the leadership as it is known at the moment, in
 //! nanoseconds on the clock that both read ([`crate::clock::shared`]). Not how much is left: a line
@@ -8,7 +8,7 @@
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// What the watchdog tells.
+/// What the supervisor tells.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Report {

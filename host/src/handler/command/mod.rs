@@ -1,17 +1,17 @@
 //! Any program as a handler: started for each turn, and stopped before the leadership ends.
 //!
 //! ```text
-//! runner ── watchdog ── command ── whatever it starts
+//! runner ── supervisor ── command ── whatever it starts
 //!    └──socket──┘
 //! ```
 //!
-//! Each turn has a watchdog, a process of the same program, which is the parent of the command. The
-//! runner tells it each new end of the leadership; the watchdog tells the command to end (SIGTERM to
+//! Each turn has a supervisor, a process of the same program, which is the parent of the command. The
+//! runner tells it each new end of the leadership; the supervisor tells the command to end (SIGTERM to
 //! its process group) a while before it, kills the group (SIGKILL) shortly before it, and
 //! does so at once when the socket ends: because the turn is over, or the runner is. So a runner
 //! that is killed, or stands still, takes its work with it. The margin of the lease is not needed.
 //!
-//! A watchdog that is killed is missed at once, since the socket ends then too: the runner kills the
+//! A supervisor that is killed is missed at once, since the socket ends then too: the runner kills the
 //! group, and the turn has trapped. What has left the group is not found any more.
 //!
 //! Only when both are killed in the same moment, and the command is not, nobody ends it. The kernel
@@ -31,12 +31,12 @@ mod outcome;
 mod plan;
 mod resolve;
 mod run;
-mod watchdog;
+mod supervisor;
 
 pub use family::Program;
 pub use plan::{KILL_SLACK, STOP_TIME};
 pub use resolve::NotRunnable;
-pub use watchdog::watch;
+pub use supervisor::supervise;
 
 use super::lines::{HandlerLines, LineSink, Stream};
 use super::{BoxFuture, Handler, TurnEnd};

@@ -11,7 +11,7 @@ pub(super) enum Fate {
     NotStarted(String),
     /// It ran, and nothing of it does any more.
     Gone(Gone),
-    /// The watchdog was killed, and so was the command then.
+    /// The supervisor was killed, and so was the command then.
     Unwatched,
 }
 

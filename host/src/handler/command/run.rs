@@ -1,4 +1,4 @@
-//! The runner's side of one run of a command: what it tells the watchdog, and what it hears.
+//! The runner's side of one run of a command: what it tells the supervisor, and what it hears.
 
 use super::children::children_of;
 use super::family::Program;
@@ -29,15 +29,15 @@ use tokio::select;
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 
-/// A watchdog that was told to kill and says nothing for so long is not waited for: the runner kills
+/// A supervisor that was told to kill and says nothing for so long is not waited for: the runner kills
 /// the command itself.
 const PATIENCE: Duration = Duration::from_millis(200);
 
-/// The same before the end of the leadership, for a watchdog that stands still: half of the time
+/// The same before the end of the leadership, for a supervisor that stands still: half of the time
 /// that is left for killing.
 const LAST_CHANCE: Duration = Duration::from_millis(KILL_SLACK.as_millis() as u64 / 2);
 
-/// How often it is looked whether a group without a watchdog is gone. There is nothing to wait for.
+/// How often it is looked whether a group without a supervisor is gone. There is nothing to wait for.
 const LOOK: Duration = Duration::from_millis(5);
 
 /// How long output is still read for when nothing runs any more. Only somebody who was given the
@@ -58,16 +58,16 @@ pub(super) struct Run {
     pub lines: [Lines; 2],
 }
 
-/// What is known of a run whose watchdog is alive.
+/// What is known of a run whose supervisor is alive.
 struct Kept {
     lease: Deadline,
-    /// The watchdog, whose child leads the group.
-    watchdog: Option<Pid>,
+    /// The supervisor, whose child leads the group.
+    supervisor: Option<Pid>,
     /// The process group, once it is known.
     group: Option<Pid>,
-    /// The end of the leadership that the watchdog knows of.
+    /// The end of the leadership that the supervisor knows of.
     told: Duration,
-    /// When the command is killed from here, unless the watchdog has said that nothing runs.
+    /// When the command is killed from here, unless the supervisor has said that nothing runs.
     last_chance: Option<Duration>,
     /// Whether it was killed from here because its time was nearly over.
     overdue: bool,
@@ -75,28 +75,29 @@ struct Kept {
 
 impl Run {
     /// Runs the command to its end; `stop` completes when it is to be killed. Returns when nothing of
-    /// it runs any more. When this future is dropped, with the whole runtime, the watchdog
+    /// it runs any more. When this future is dropped, with the whole runtime, the supervisor
     /// kills the command.
     pub(super) async fn keep(self, mut stop: oneshot::Receiver<Infallible>) -> Fate {
         let told = self.lease.at();
         let lease = self.lease;
-        let (watchdog, group, last_chance) = (None, None, None);
-        let mut kept = Kept { lease, watchdog, group, told, last_chance, overdue: false };
+        let (supervisor, group, last_chance) = (None, None, None);
+        let mut kept = Kept { lease, supervisor, group, told, last_chance, overdue: false };
         let started = start(&self.program, &self.variables, self.stop_time, &kept.lease);
-        let (mut watchdog, socket) = match started {
+        let (mut supervisor, socket) = match started {
             Ok(started) => started,
             Err(error) => return Fate::NotStarted(error.to_string()),
         };
-        kept.watchdog = watchdog.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+        kept.supervisor =
+            supervisor.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         let [stdout, stderr] = self.lines;
         let output = (
-            tokio::spawn(hand_on(watchdog.stdout.take(), stdout)),
-            tokio::spawn(hand_on(watchdog.stderr.take(), stderr)),
+            tokio::spawn(hand_on(supervisor.stdout.take(), stdout)),
+            tokio::spawn(hand_on(supervisor.stderr.take(), stderr)),
         );
         let fate = kept.listen(socket, &mut stop).await;
         let _ = timeout(LAST_LINES, async { (output.0.await, output.1.await) }).await;
         // It has said its last word, or was killed.
-        let _ = watchdog.wait().await;
+        let _ = supervisor.wait().await;
         fate
     }
 }
@@ -148,7 +149,7 @@ impl Kept {
                     (stopping, self.last_chance) = (true, again);
                     let _ = words.shutdown().await;
                 }
-                // Nobody waits for a watchdog that stands still and reads nothing: it kills at the
+                // Nobody waits for a supervisor that stands still and reads nothing: it kills at the
                 // instant that it knows of.
                 written = words.write(&unsent), if !stopping && !unsent.is_empty() => {
                     let written = written.unwrap_or(unsent.len());
@@ -160,15 +161,15 @@ impl Kept {
 
     /// False: there is no group yet, and it is to be looked for again.
     fn kill(&self) -> bool {
-        // The watchdog may stand still before it could tell which group it started, or has started
+        // The supervisor may stand still before it could tell which group it started, or has started
         // it, and its child before it leads a group.
-        let started = || children_of(self.watchdog?).into_iter().next();
+        let started = || children_of(self.supervisor?).into_iter().next();
         let group = self.group.or_else(started);
         let killed = group.is_some_and(|group| kill_process_group(group, Signal::KILL).is_ok());
         killed || self.group.is_some()
     }
 
-    /// Without its watchdog the command must not run. What it started has another parent by now,
+    /// Without its supervisor the command must not run. What it started has another parent by now,
     /// maybe this process, where it is the first one of a container.
     ///
     /// One that was killed in the moment between starting the command and telling of it cannot be
@@ -195,7 +196,7 @@ async fn sleep_until(clock: &BootClock, at: Option<Duration>) {
     }
 }
 
-/// The end of the leadership on the clock that the watchdog reads. Never late: the time that passes
+/// The end of the leadership on the clock that the supervisor reads. Never late: the time that passes
 /// between the two readings is lost.
 fn on_shared_clock(lease: &Deadline) -> Duration {
     let now = shared::now();
@@ -205,7 +206,7 @@ fn on_shared_clock(lease: &Deadline) -> Duration {
     }
 }
 
-/// Starts the watchdog, which has heard up to when the command may run before it can start it.
+/// Starts the supervisor, which has heard up to when the command may run before it can start it.
 fn start(
     program: &Program,
     variables: &[(OsString, OsString)],
@@ -215,9 +216,9 @@ fn start(
     let (mut ours, theirs) = StdUnixStream::pair()?;
     ours.write_all(messages::until(on_shared_clock(lease)).as_bytes())?;
     ours.set_nonblocking(true)?;
-    let watchdog = Command::new(this_program()?)
+    let supervisor = Command::new(this_program()?)
         .arg0("tenure")
-        .arg("watchdog")
+        .arg("supervise")
         .arg("--stop-time-ms")
         .arg(stop_time.as_millis().to_string())
         .arg("--name")
@@ -232,7 +233,7 @@ fn start(
         .stderr(Stdio::piped())
         .process_group(0)
         .spawn()?;
-    Ok((watchdog, UnixStream::from_std(ours)?))
+    Ok((supervisor, UnixStream::from_std(ours)?))
 }
 
 /// The file that this process runs, even when another one has been put in its place since.

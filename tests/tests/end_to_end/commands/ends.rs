@@ -79,7 +79,7 @@ async fn a_command_that_runs_long_lives_on_renewals() {
 #[cfg(target_os = "linux")]
 mod unwatched {
     use super::*;
-    use crate::commands::processes::{is_alive, watchdog};
+    use crate::commands::processes::{is_alive, supervisor};
     use rustix::process::{Pid, Signal, kill_process};
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
@@ -93,7 +93,7 @@ mod unwatched {
             family.push(Pid::from_raw(pid.try_into().unwrap()).unwrap());
         }
         assert!(family.iter().all(|pid| is_alive(*pid)), "the command and its child run");
-        kill_process(watchdog(&candidate), Signal::KILL).unwrap();
+        kill_process(supervisor(&candidate), Signal::KILL).unwrap();
         let ended = turn_ended(&candidate, 0).await;
         assert_eq!(ended.event["outcome"], "trapped", "{}", candidate.transcript());
         let detail = ended.event["detail"].as_str().unwrap();
@@ -108,14 +108,14 @@ mod unwatched {
         let candidate = stage.start("ada", &LIMITED, &[BEATER, "kin"]);
         let started = candidate.event("turn-started", SOON).await;
         stage.beat_of(started.term(), 1).await;
-        let watchdog = watchdog(&candidate);
-        kill_process(watchdog, Signal::STOP).unwrap();
+        let supervisor = supervisor(&candidate);
+        kill_process(supervisor, Signal::STOP).unwrap();
         // Dead, but not seen to be: nothing is released.
         let problem = candidate.event("problem", SOON).await;
         assert_eq!(problem.event["class"], "work", "{}", problem.event);
         assert_eq!(candidate.count("turn-ended"), 0, "{}", candidate.transcript());
         stage.ended_in_time(&candidate, started.term());
-        kill_process(watchdog, Signal::CONT).unwrap();
+        kill_process(supervisor, Signal::CONT).unwrap();
         assert_eq!(turn_ended(&candidate, 0).await.event["outcome"], "timed-out");
     }
 }

@@ -77,11 +77,11 @@ async fn work_is_dead_before_the_validity_of_a_leader_that_is_cut_off_ends() {
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn work_that_was_frozen_with_its_leader_dies_when_it_wakes() {
-    use crate::commands::processes::{dead, watchdog};
+    use crate::commands::processes::{dead, supervisor};
     use rustix::process::kill_process;
     rounds(async |mut round: Round| {
-        let (runner, watchdog) = (round.old.id().unwrap(), watchdog(&round.old));
-        let all = [round.family(), &[watchdog, runner]].concat();
+        let (runner, supervisor) = (round.old.id().unwrap(), supervisor(&round.old));
+        let all = [round.family(), &[supervisor, runner]].concat();
         for pid in all.iter().rev() {
             kill_process(*pid, Signal::STOP).unwrap();
         }

@@ -15,7 +15,7 @@ pub fn is_alive(pid: Pid) -> bool {
 
 /// The only child of a candidate.
 #[cfg(target_os = "linux")]
-pub fn watchdog(candidate: &Candidate) -> Pid {
+pub fn supervisor(candidate: &Candidate) -> Pid {
     let runner = candidate.id().unwrap().as_raw_nonzero().get();
     let processes = std::fs::read_dir("/proc").unwrap();
     let mut ids = processes.filter_map(|entry| entry.unwrap().file_name().to_str()?.parse().ok());

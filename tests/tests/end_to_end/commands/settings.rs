@@ -71,7 +71,7 @@ fn a_stop_time_must_fit_into_the_lease() {
     };
     assert!(flag("20s", &[]).contains("--stop-time 20s\n    a stop time of 20s does not fit"));
     assert!(flag("7s", &["--renew", "4600ms"]).contains("does not fit"));
-    assert!(flag("10ms", &[]).contains("is shorter than 1s"));
+    assert!(flag("10ms", &[]).contains("is not at least 1s"));
     assert!(flag("soon", &[]).contains("is not a duration"));
     assert!(flag("3s", &["--turn-timeout", "2s"]).contains("when it begins"));
     let said = refused(&["--", "true"], &[("TENURE_STOP_TIME", "8s")]);
@@ -84,7 +84,7 @@ fn the_help_teaches_commands_and_keeps_the_watchdog_to_itself() {
         let output = Command::new(PROGRAM).args(arguments).output().unwrap();
         String::from_utf8(output.stdout).unwrap()
     };
-    assert!(!help(&["--help"]).contains("watchdog"));
+    assert!(!help(&["--help"]).contains("supervise"));
     let run = help(&["run", "--help"]);
     for said in ["-- /usr/local/bin/backup --all", "TENURE_DEADLINE", "--stop-time"] {
         assert!(run.contains(said), "{run}");

@@ -85,7 +85,7 @@ async fn a_turn_ends_as_its_command_does() {
         (shell("exit 130"), "failed", "exit code 130"),
         (shell("kill -9 $$"), "failed", "killed by SIGKILL"),
         (shell("kill -TERM $$"), "failed", "killed by SIGTERM"),
-        // The group is not the runner's, nor the watchdog's.
+        // The group is not the runner's, nor the supervisor's.
         (shell("kill -9 0"), "failed", "killed by SIGKILL"),
         (vec![garbled], "trapped", "the command could not be started: "),
     ];

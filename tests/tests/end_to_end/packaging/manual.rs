@@ -46,7 +46,7 @@ fn man_can_show_every_page() {
     assert_eq!((output.status.code(), text(&output).as_str()), (Some(0), ""));
     let first = tenure(&["man"], &[]).stdout;
     assert_eq!(first, std::fs::read(directory.join("tenure.1")).unwrap());
-    assert!(!directory.join("tenure-watchdog.1").exists());
+    assert!(!directory.join("tenure-supervise.1").exists());
     for page in std::fs::read_dir(&directory).unwrap() {
         let page = page.unwrap().path();
         if let Some(shown) = judged("groff", &["-man", "-Tutf8", "-ww"], &page) {

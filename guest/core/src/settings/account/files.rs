@@ -7,12 +7,12 @@ use tenure_base::prelude::*;
 
 /// Secrets that may stand in a file, which `NAME_FILE` names, and is read again at each step.
 static IN_FILES: [(&str, &str); 6] = [
-    (variable::CONNECTION_STRING, "AZURE_STORAGE_CONNECTION_STRING_FILE"),
-    (variable::KEY, "AZURE_STORAGE_KEY_FILE"),
-    (variable::SECOND_KEY, "TENURE_SECOND_KEY_FILE"),
-    (variable::SAS_TOKEN, "AZURE_STORAGE_SAS_TOKEN_FILE"),
-    (variable::AUTH_TOKEN, "AZURE_STORAGE_AUTH_TOKEN_FILE"),
-    (variable::CLIENT_SECRET, "AZURE_CLIENT_SECRET_FILE"),
+    (variable::CONNECTION_STRING, variable::CONNECTION_STRING_FILE),
+    (variable::KEY, variable::KEY_FILE),
+    (variable::SECOND_KEY, variable::SECOND_KEY_FILE),
+    (variable::SAS_TOKEN, variable::SAS_TOKEN_FILE),
+    (variable::AUTH_TOKEN, variable::AUTH_TOKEN_FILE),
+    (variable::CLIENT_SECRET, variable::CLIENT_SECRET_FILE),
 ];
 
 /// The variable that names the file with that secret.

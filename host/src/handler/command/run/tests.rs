@@ -1,4 +1,4 @@
-//! A runner beside a watchdog that stands still.
+//! A runner beside a supervisor that stands still.
 
 use super::*;
 use std::os::unix::process::ExitStatusExt as _;
@@ -10,15 +10,15 @@ fn id(process: &Child) -> Option<Pid> {
     process.id().and_then(|id| Pid::from_raw(id.try_into().unwrap()))
 }
 
-fn kept(lease: &Deadline, watchdog: Option<Pid>, group: Option<Pid>) -> Kept {
+fn kept(lease: &Deadline, supervisor: Option<Pid>, group: Option<Pid>) -> Kept {
     let (lease, told) = (lease.clone(), lease.at());
-    Kept { lease, watchdog, group, told, last_chance: None, overdue: false }
+    Kept { lease, supervisor, group, told, last_chance: None, overdue: false }
 }
 
-/// What the runner makes of it when the watchdog goes on at last.
-async fn goes_on(mut watchdog: UnixStream, runner: impl Future<Output = Fate>) {
+/// What the runner makes of it when the supervisor goes on at last.
+async fn goes_on(mut supervisor: UnixStream, runner: impl Future<Output = Fate>) {
     let gone = Gone { ended: None, told: false };
-    watchdog.write_all(Report::Gone(gone).line().as_bytes()).await.unwrap();
+    supervisor.write_all(Report::Gone(gone).line().as_bytes()).await.unwrap();
     // Killed from here, because its time was over.
     assert_eq!(runner.await, Fate::Gone(Gone { told: true, ..gone }));
 }

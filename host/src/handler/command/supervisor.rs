@@ -1,7 +1,7 @@
 //! The process between the runner and a command: it starts the command, and ends it in time even
 //! when the runner does not live to do so, or stands still.
 //!
-//! It is the parent, so no command runs without it: a runner that is killed before the watchdog has
+//! It is the parent, so no command runs without it: a runner that is killed before the supervisor has
 //! started the command leaves an end of stream behind, and the command is killed as soon as it is
 //! there, if not before. It sees the end of
 //! the command and of whatever lost its parent, and alone knows for sure that a number still means
@@ -32,7 +32,7 @@ const LOOK: Duration = Duration::from_millis(10);
 /// # Errors
 ///
 /// When standard input is no socket, or signals cannot be handled; nothing was started then.
-pub async fn watch(program: &Program, stop_time: Duration) -> io::Result<()> {
+pub async fn supervise(program: &Program, stop_time: Duration) -> io::Result<()> {
     let ignored = [
         SignalKind::hangup(),
         SignalKind::interrupt(),

@@ -1,13 +1,13 @@
-//! `tenure watchdog`: a process of the runner's own. Not for people.
+//! `tenure supervise`: a process of the runner's own. Not for people.
 
-use super::args::WatchdogArguments;
+use super::args::SuperviseArguments;
 use super::fail;
 use std::process::ExitCode;
 use std::time::Duration;
-use tenure::program::command::{Program, watch};
+use tenure::program::command::{Program, supervise as supervise_program};
 use tokio::runtime::Builder;
 
-pub(super) fn watchdog(arguments: WatchdogArguments) -> ExitCode {
+pub(super) fn supervise(arguments: SuperviseArguments) -> ExitCode {
     let stop_time = Duration::from_millis(arguments.stop_time_ms);
     let mut command = arguments.command.into_iter();
     let Some(file) = command.next() else { return fail("no command is given") };
@@ -15,9 +15,9 @@ pub(super) fn watchdog(arguments: WatchdogArguments) -> ExitCode {
     let program = Program { file: file.into(), name, arguments: command.collect() };
     let runtime = match Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
-        Err(error) => return fail(format_args!("the watchdog could not be started: {error}")),
+        Err(error) => return fail(format_args!("the supervisor could not be started: {error}")),
     };
-    match runtime.block_on(watch(&program, stop_time)) {
+    match runtime.block_on(supervise_program(&program, stop_time)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => fail(format_args!("the runner cannot be heard: {error}")),
     }

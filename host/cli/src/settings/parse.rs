@@ -1,8 +1,9 @@
 //! From the text of the file to values with their places.
 
-use super::keys::{Key, OF_PROCESS, Shape};
+use super::given::Word;
 use super::secret;
 use super::source::Source;
+use super::table::{CONNECTION_STRING_FILE, ELECTION, Kind, Scope, Setting};
 use crate::complaint::{Complaint, printable, shown};
 use std::ops::Range;
 use toml::Spanned;
@@ -14,39 +15,26 @@ const CLOSE: f64 = 0.75;
 const HELP: &str =
     "the keys are the options of `tenure run` without their dashes: see tenure run --help";
 
-/// The keys of the file's beginning, or of one election.
-#[derive(Debug, Default, PartialEq, Eq)]
+/// The settings of the file's beginning, or of one election.
+#[derive(Default)]
 pub(super) struct Section {
-    /// Where it begins; the file itself for the keys above all elections.
+    /// Where it begins; the file itself for what stands above all elections.
     pub place: String,
     pub entries: Vec<Entry>,
-    /// Keys that are not among them because what stands there makes no sense.
-    pub garbled: Vec<String>,
+    /// Settings that are not among them because what stands there makes no sense.
+    pub garbled: Vec<&'static Setting>,
 }
 
-/// A key with its value. A list has several, an option without a value none.
-#[derive(Debug, PartialEq, Eq)]
+/// A setting with its value.
 pub(super) struct Entry {
-    pub key: String,
+    pub setting: &'static Setting,
+    /// Where the key stands.
     pub place: String,
-    pub values: Vec<Value>,
-}
-
-/// A value as an option takes it.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Value {
-    pub text: String,
-    pub place: String,
-}
-
-impl Section {
-    pub(super) fn get(&self, key: &str) -> Option<&Entry> {
-        self.entries.iter().find(|entry| entry.key == key)
-    }
+    pub words: Vec<Word>,
 }
 
 /// What the file says, as far as it makes sense.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Content {
     /// What holds for all elections.
     pub defaults: Section,
@@ -59,7 +47,8 @@ pub(super) struct Content {
 }
 
 /// Reads all of it, and complains of all that is wrong.
-pub(super) fn parse(source: &Source, keys: &[Key]) -> Content {
+pub(super) fn parse(source: &Source, table: &[&'static Setting]) -> Content {
+    let keys = table.iter().copied().filter(|setting| setting.is_key()).collect();
     let mut reader = Reader { source, keys, complaints: Vec::new(), garbled: Vec::new() };
     let (table, errors) = DeTable::parse_recoverable(&source.text);
     let broken = !errors.is_empty();
@@ -80,11 +69,11 @@ pub(super) fn parse(source: &Source, keys: &[Key]) -> Content {
 
 struct Reader<'a> {
     source: &'a Source,
-    keys: &'a [Key],
+    keys: Vec<&'static Setting>,
     /// With the byte that each is about.
     complaints: Vec<(usize, Complaint)>,
     /// Of the section that is read.
-    garbled: Vec<String>,
+    garbled: Vec<&'static Setting>,
 }
 
 impl Reader<'_> {
@@ -159,7 +148,7 @@ impl Reader<'_> {
             sections.push(self.section(at, entries));
         }
         if sections.is_empty() {
-            self.garbled.push("election".to_owned());
+            self.garbled.push(&ELECTION);
         }
         sections
     }
@@ -171,38 +160,39 @@ impl Reader<'_> {
         top: bool,
     ) -> Option<Entry> {
         let (name, at) = (key.get_ref().as_ref(), key.span().start);
-        let Some(known) = self.keys.iter().find(|known| known.name == name) else {
+        let Some(known) = self.keys.iter().copied().find(|known| known.name == name) else {
             self.unknown(name, at);
             return None;
         };
-        if !top && OF_PROCESS.contains(&name) {
+        if !top && known.scope == Scope::Process {
             let problem = "this holds for the whole process, not for one election";
             self.complain(at, Some(name), problem, "set it above the first [[election]]");
             return None;
         }
-        let Some(values) = self.values(known, value) else {
-            self.garbled.push(name.to_owned());
+        let Some(words) = self.words(known, value) else {
+            self.garbled.push(known);
             return None;
         };
-        Some(Entry { key: name.to_owned(), place: self.source.place(at), values })
+        Some(Entry { setting: known, place: self.source.place(at), words })
     }
 
     fn unknown(&mut self, name: &str, at: usize) {
+        let refused = "a secret must not stand in this file";
         let file = format!("{name}-file");
-        if self.keys.iter().any(|key| key.name == file) {
+        if let Some(key) = self.keys.iter().copied().find(|key| key.name == file) {
             let advice = format!("name a file that holds it: {file} = \"…\"");
-            self.garbled.push(file);
-            return self.complain(at, Some(name), "a secret must not stand in this file", &advice);
+            self.garbled.push(key);
+            return self.complain(at, Some(name), refused, &advice);
         }
         if let Some(advice) = secret::advice(name) {
-            self.garbled.push("connection-string-file".to_owned());
-            return self.complain(at, Some(name), "a secret must not stand in this file", &advice);
+            self.garbled.push(&CONNECTION_STRING_FILE);
+            return self.complain(at, Some(name), refused, &advice);
         }
-        let likeness = |key: &Key| strsim::jaro_winkler(&key.name, &name.to_lowercase());
+        let likeness = |key: &Setting| strsim::jaro_winkler(key.name, &name.to_lowercase());
         let nearest = self.keys.iter().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
-        let advice = match nearest.filter(|key| likeness(key) >= CLOSE) {
+        let advice = match nearest.copied().filter(|key| likeness(key) >= CLOSE) {
             Some(key) => {
-                self.garbled.push(key.name.clone());
+                self.garbled.push(key);
                 format!("did you mean {}? {HELP}", key.name)
             }
             None => HELP.to_owned(),
@@ -211,16 +201,15 @@ impl Reader<'_> {
     }
 
     /// The values of a known key; none when they are not of its kind.
-    fn values(&mut self, key: &Key, value: &Spanned<DeValue<'_>>) -> Option<Vec<Value>> {
+    fn words(&mut self, key: &Setting, value: &Spanned<DeValue<'_>>) -> Option<Vec<Word>> {
         let at = value.span().start;
-        let one = |text: String| Some(vec![Value { text, place: self.source.place(at) }]);
-        match (&key.shape, value.get_ref()) {
-            (Shape::Switch, DeValue::Boolean(true)) => Some(Vec::new()),
-            (Shape::Switch, DeValue::Boolean(false)) => one("false".to_owned()),
-            (Shape::Number, DeValue::Integer(number)) if number.radix() == 10 => {
+        let one = |text: String| Some(vec![self.word(text, at)]);
+        match (key.kind, value.get_ref()) {
+            (Kind::Switch, DeValue::Boolean(on)) => one(on.to_string()),
+            (Kind::Number, DeValue::Integer(number)) if number.radix() == 10 => {
                 one(number.as_str().to_owned())
             }
-            (Shape::File, DeValue::String(path)) => {
+            (Kind::File, DeValue::String(path)) => {
                 // An empty one is no folder.
                 let path = match path.trim().is_empty() {
                     true => path.to_string(),
@@ -228,41 +217,51 @@ impl Reader<'_> {
                 };
                 one(path)
             }
-            (Shape::OneOf(words), DeValue::String(word)) if words.iter().any(|w| *w == **word) => {
+            (Kind::OneOf(words), DeValue::String(word))
+                if words.iter().any(|known| **known == **word) =>
+            {
                 one(word.to_string())
             }
-            (Shape::Text | Shape::Duration | Shape::Number, DeValue::String(text)) => {
-                one(text.to_string())
-            }
-            (Shape::List, DeValue::Array(list)) => self.list(key, list),
-            (Shape::Table, DeValue::Table(table)) => self.table(key, table),
-            (shape, other) => {
-                let problem = format!("{} is expected, not {}", expected(shape), article(other));
-                self.complain(at, Some(&key.name), &problem, &example(key));
+            (
+                Kind::Text(_)
+                | Kind::Url
+                | Kind::Duration
+                | Kind::Number
+                | Kind::Size
+                | Kind::Rule(_),
+                DeValue::String(text),
+            ) => one(text.to_string()),
+            (Kind::List(_) | Kind::Command, DeValue::Array(list)) => self.list(key, list),
+            (Kind::Variables, DeValue::Table(table)) => self.table(key, table),
+            (kind, other) => {
+                let problem = format!("{} is expected, not {}", expected(kind), article(other));
+                self.complain(at, Some(key.name), &problem, &example(key));
                 None
             }
         }
     }
 
-    fn list(&mut self, key: &Key, list: &[Spanned<DeValue<'_>>]) -> Option<Vec<Value>> {
-        let mut values = Vec::new();
+    fn word(&self, text: String, at: usize) -> Word {
+        Word { text: text.into(), place: self.source.place(at) }
+    }
+
+    fn list(&mut self, key: &Setting, list: &[Spanned<DeValue<'_>>]) -> Option<Vec<Word>> {
+        let mut words = Vec::new();
         for value in list {
             let at = value.span().start;
             match value.get_ref() {
-                DeValue::String(text) => {
-                    values.push(Value { text: text.to_string(), place: self.source.place(at) });
-                }
+                DeValue::String(text) => words.push(self.word(text.to_string(), at)),
                 other => {
                     let problem = format!("a string is expected, not {}", article(other));
-                    self.complain(at, Some(&key.name), &problem, &example(key));
+                    self.complain(at, Some(key.name), &problem, &example(key));
                 }
             }
         }
-        (values.len() == list.len()).then_some(values)
+        (words.len() == list.len()).then_some(words)
     }
 
-    fn table(&mut self, key: &Key, table: &DeTable<'_>) -> Option<Vec<Value>> {
-        let mut values = Vec::new();
+    fn table(&mut self, key: &Setting, table: &DeTable<'_>) -> Option<Vec<Word>> {
+        let mut words = Vec::new();
         for (name, value) in table {
             let at = name.span().start;
             let name = name.get_ref().as_ref();
@@ -277,26 +276,27 @@ impl Reader<'_> {
                     let problem = "no variable can have this name";
                     self.complain(at, Some(&inner), problem, &example(key));
                 }
-                DeValue::String(text) => values
-                    .push(Value { text: format!("{name}={text}"), place: self.source.place(at) }),
+                DeValue::String(text) => words.push(self.word(format!("{name}={text}"), at)),
                 other => {
                     let problem = format!("a string is expected, not {}", article(other));
                     self.complain(at, Some(&inner), &problem, &example(key));
                 }
             }
         }
-        (values.len() == table.len()).then_some(values)
+        (words.len() == table.len()).then_some(words)
     }
 }
 
-fn expected(shape: &Shape) -> String {
-    match shape {
-        Shape::Text | Shape::Duration | Shape::File => "a string".to_owned(),
-        Shape::Number => "a whole number".to_owned(),
-        Shape::Switch => "true or false".to_owned(),
-        Shape::OneOf(words) => format!("\"{}\"", words.join("\" or \"")),
-        Shape::List => "a list of strings".to_owned(),
-        Shape::Table => "a table of strings".to_owned(),
+fn expected(kind: Kind) -> String {
+    match kind {
+        Kind::Text(_) | Kind::Url | Kind::Duration | Kind::Size | Kind::File | Kind::Rule(_) => {
+            "a string".to_owned()
+        }
+        Kind::Number => "a whole number".to_owned(),
+        Kind::Switch => "true or false".to_owned(),
+        Kind::OneOf(words) => format!("\"{}\"", words.join("\" or \"")),
+        Kind::List(_) | Kind::Command => "a list of strings".to_owned(),
+        Kind::Variables => "a table of strings".to_owned(),
     }
 }
 
@@ -313,18 +313,20 @@ fn article(value: &DeValue<'_>) -> &'static str {
     }
 }
 
-fn example(key: &Key) -> String {
-    let name = &key.name;
-    match &key.shape {
-        Shape::Duration => format!("write it in quotes and with its unit, as in {name} = \"15s\""),
-        Shape::Text | Shape::File => format!("write it in quotes: {name} = \"…\""),
-        Shape::Number => format!("write it as in {name} = 5"),
-        Shape::Switch => format!("write {name} = true, or leave it out"),
-        Shape::OneOf(words) => {
-            format!("write {name} = \"{}\"", words.first().map_or("", String::as_str))
+fn example(key: &Setting) -> String {
+    let name = key.name;
+    match key.kind {
+        Kind::Duration => {
+            format!("write it in quotes and with its unit, as in {name} = \"15s\"")
         }
-        Shape::List => format!("write it as in {name} = [\"…\", \"…\"]"),
-        Shape::Table => format!("write it as in {name} = {{ NAME = \"value\" }}"),
+        Kind::Text(_) | Kind::Url | Kind::Size | Kind::File | Kind::Rule(_) => {
+            format!("write it in quotes: {name} = \"…\"")
+        }
+        Kind::Number => format!("write it as in {name} = 5"),
+        Kind::Switch => format!("write {name} = true, or leave it out"),
+        Kind::OneOf(words) => format!("write {name} = \"{}\"", words.join("\" or \"")),
+        Kind::List(_) | Kind::Command => format!("write it as in {name} = [\"…\", \"…\"]"),
+        Kind::Variables => format!("write it as in {name} = {{ NAME = \"value\" }}"),
     }
 }
 

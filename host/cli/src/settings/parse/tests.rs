@@ -1,8 +1,8 @@
-use super::super::keys::keys;
+use super::super::table::TABLE;
 use super::*;
 
 fn read(text: &str) -> Content {
-    parse(&Source::of(text), &keys())
+    parse(&Source::of(text), TABLE)
 }
 
 /// Place and key of each complaint.
@@ -10,8 +10,12 @@ fn sources(text: &str) -> Vec<String> {
     read(text).complaints.into_iter().map(|complaint| complaint.source).collect()
 }
 
+fn entry<'s>(section: &'s Section, key: &str) -> &'s Entry {
+    section.entries.iter().find(|entry| entry.setting.name == key).unwrap()
+}
+
 fn values<'s>(section: &'s Section, key: &str) -> Vec<&'s str> {
-    section.get(key).unwrap().values.iter().map(|value| value.text.as_str()).collect()
+    entry(section, key).words.iter().map(|word| word.text.to_str().unwrap()).collect()
 }
 
 #[test]
@@ -22,17 +26,17 @@ fn values_are_read_with_their_places() {
          command = [\"true\", \"--x\"]\nenv = { B = \"2=3\", A = \"\" }\n[[election]]\n",
     );
     let [first, second] = content.elections.as_slice() else { panic!("two elections") };
-    assert_eq!(content.defaults.get("lease").unwrap().place, "t.toml:1:1");
-    assert_eq!(content.defaults.get("lease").unwrap().values[0].place, "t.toml:1:9");
+    assert_eq!(entry(&content.defaults, "lease").place, "t.toml:1:1");
+    assert_eq!(entry(&content.defaults, "lease").words[0].place, "t.toml:1:9");
     assert_eq!((first.place.as_str(), second.place.as_str()), ("t.toml:3:1", "t.toml:14:1"));
     assert_eq!(values(first, "max-attempts"), ["7"]);
     assert_eq!(values(first, "allow-host"), ["a", "b"]);
-    assert_eq!(first.get("allow-host").unwrap().values[1].place, "t.toml:8:3");
+    assert_eq!(entry(first, "allow-host").words[1].place, "t.toml:8:3");
     assert_eq!(values(first, "handler"), ["/etc/a.wasm"]);
     assert_eq!(values(first, "ca-file"), ["/ca.pem"]);
     assert_eq!(values(first, "command"), ["true", "--x"]);
     assert_eq!(values(first, "env"), ["A=", "B=2=3"]);
-    assert_eq!(second.entries, []);
+    assert!(second.entries.is_empty());
     assert_eq!(content.complaints, []);
 }
 

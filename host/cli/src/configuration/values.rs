@@ -1,0 +1,105 @@
+//! Values by their kinds, judged by the ranges of the table.
+
+use super::Configuration;
+use crate::complaint::shown;
+use crate::exposed;
+use crate::settings::table::{CONTROL_TOKEN_FILE, Kind, Range, Setting};
+use bytesize::ByteSize;
+use std::time::Duration;
+use tenure::egress::Authorities;
+use tenure::server::ControlToken;
+use tenure::settings::names;
+use tenure_base::duration::parse_duration;
+
+impl Configuration {
+    /// A duration; none when it was not said, or is wrong.
+    pub(crate) fn duration(&mut self, setting: &Setting) -> Option<Duration> {
+        self.judged(setting, "a duration", parse_duration, |range, duration| match range {
+            Range::Durations(range) => range.contains(duration),
+            Range::From(least) => duration >= least,
+            _ => true,
+        })
+    }
+
+    /// Bytes; none when it was not said, or is wrong.
+    pub(crate) fn size(&mut self, setting: &Setting) -> Option<u64> {
+        let read = |text: &str| text.trim().parse::<ByteSize>().ok().map(|size| size.as_u64());
+        self.judged(setting, "a size", read, |range, size| match range {
+            Range::Sizes(range) => range.contains(size),
+            _ => true,
+        })
+    }
+
+    fn judged<T>(
+        &mut self,
+        setting: &Setting,
+        kind: &str,
+        read: impl Fn(&str) -> Option<T>,
+        fits: impl Fn(&Range, &T) -> bool,
+    ) -> Option<T> {
+        let text = self.given.text(setting)?;
+        let problem = match (read(&text), setting.allowed()) {
+            (Some(value), _) if fits(&setting.range, &value) => return Some(value),
+            (Some(_), Some(allowed)) => format!("\"{}\" is not {allowed}", shown(&text)),
+            (_, _) => format!("\"{}\" is not {kind}", shown(&text)),
+        };
+        self.complain(setting, &problem, setting.advice);
+        None
+    }
+
+    /// One of the words of a setting, the first when none was given.
+    pub(crate) fn word(&mut self, setting: &Setting) -> &'static str {
+        let Kind::OneOf(words) = setting.kind else { return "" };
+        let first = words.first().copied().unwrap_or_default();
+        let Some(text) = self.given.text(setting) else { return first };
+        if let Some(word) = words.iter().find(|word| **word == text.trim()) {
+            return word;
+        }
+        let problem = format!("\"{}\" is not {}", shown(&text), words.join(" or "));
+        self.complain(setting, &problem, "choose one of them");
+        first
+    }
+
+    /// The authorities in the file of a setting.
+    pub(crate) fn authorities_of(&mut self, setting: &Setting) -> Option<Authorities> {
+        let value = self.given.get(setting).filter(|value| !value.is_blank())?;
+        let file = value.path();
+        let read = std::fs::read(&file).map_err(|error| format!("cannot be read: {error}"));
+        let read = read.and_then(|pem| Authorities::from_pem(&pem).map_err(|e| e.to_string()));
+        match read {
+            Ok(authorities) => Some(authorities),
+            Err(problem) => {
+                let problem = format!("\"{}\" {problem}", shown(&file.to_string_lossy()));
+                self.complain(setting, &problem, setting.advice);
+                None
+            }
+        }
+    }
+
+    /// The token by which operators steer a candidate. It is not shown.
+    pub(crate) fn control_token(&mut self) -> Option<ControlToken> {
+        const SETTING: &Setting = &CONTROL_TOKEN_FILE;
+        let value = self.given.get(SETTING).filter(|value| !value.is_blank())?;
+        // Without the name of a file, its variable is what the file would hold.
+        let token = match value.words.is_empty() {
+            true => Ok(std::env::var(names::CONTROL_TOKEN).unwrap_or_default()),
+            false => std::fs::read_to_string(value.path()),
+        };
+        let (problem, advice) = match token.map(|token| ControlToken::new(&token)) {
+            Ok(Ok(token)) => return Some(token),
+            Ok(Err(problem)) => (format!("the token {problem}"), SETTING.advice),
+            Err(error) => (
+                format!("the file cannot be read: {error}"),
+                "name a readable file that holds the token",
+            ),
+        };
+        self.complain(SETTING, &problem, advice);
+        None
+    }
+
+    /// What to tell of the file of the control token, when others may read it.
+    pub(crate) fn exposed_token(&self) -> Option<String> {
+        let value = self.given.get(&CONTROL_TOKEN_FILE)?;
+        (!value.words.is_empty()).then(|| exposed::warning(&value.path()))?
+    }
+}

@@ -1,0 +1,197 @@
+use super::super::table::{
+    ALLOW_HOST, CA_FILE, COMMAND, CONNECTION_STRING_FILE, CRON, ENV, EVERY, HANDLER, LEASE, LOG,
+    MAX_ATTEMPTS, NAME, Setting, TABLE, WHILE_LEADING,
+};
+use super::*;
+use crate::args::program;
+use crate::configuration::Configuration;
+use std::ffi::OsString;
+
+/// What was given to `tenure run`.
+fn line(arguments: &[&str]) -> CommandLine {
+    let all = ["tenure", "run"].iter().chain(arguments);
+    let matches = program(TABLE).try_get_matches_from(all).unwrap();
+    CommandLine::of(TABLE, "run", matches.subcommand().unwrap().1)
+}
+
+/// What becomes of a file, a command line, and the variables that are set.
+fn elections(file: &str, command_line: &[&str], variables: &[&str]) -> Elections {
+    let set = |name: &str| variables.contains(&name).then(|| OsString::from("set"));
+    Elections::of_file(&Source::of(file), &line(command_line), &set)
+}
+
+fn only(elections: &Elections) -> &Given {
+    assert_eq!(elections.complaints, []);
+    let [given] = elections.given.as_slice() else { panic!("one election") };
+    given
+}
+
+/// All that a setting says, for comparison.
+fn words(given: &Given, setting: &Setting) -> Vec<String> {
+    let words = given.get(setting).into_iter().flat_map(|value| &value.words);
+    words.map(|word| word.text.to_str().unwrap().to_owned()).collect()
+}
+
+fn text(given: &Given, setting: &Setting) -> Option<String> {
+    words(given, setting).pop()
+}
+
+fn sources(elections: &Elections) -> Vec<&str> {
+    elections.complaints.iter().map(|complaint| complaint.source.as_str()).collect()
+}
+
+#[test]
+fn the_strongest_place_counts() {
+    let file = "lease = \"20s\"\n[[election]]\nlease = \"30s\"\n";
+    let lease = |file, command_line: &[&str], variables: &[&str]| {
+        text(only(&elections(file, command_line, variables)), &LEASE)
+    };
+    let both = &["--lease", "40s"][..];
+    assert_eq!(lease(file, both, &["TENURE_LEASE"]).as_deref(), Some("40s"));
+    assert_eq!(lease(file, &[], &["TENURE_LEASE"]).as_deref(), Some("set"));
+    assert_eq!(lease(file, &[], &[]).as_deref(), Some("30s"));
+    assert_eq!(lease("lease = \"20s\"\n[[election]]\n", &[], &[]).as_deref(), Some("20s"));
+    assert_eq!(lease("lease = \"20s\"\n", &[], &[]).as_deref(), Some("20s"));
+    assert_eq!(lease("name = \"a\"\n", &[], &[]), None);
+}
+
+#[test]
+fn every_kind_of_value_arrives_as_it_would_from_the_command_line() {
+    let file = "log = \"json\"\n[[election]]\nelection = \"jobs/a\"\nmax-attempts = -1\n\
+                name = \"-x\"\ncommand = [\"backup\", \"--all\", \"--\"]\nallow-host = [\"a\", \"b\"]\n\
+                env = { A = \"--b=c\" }\nca-file = \"ca.pem\"\n";
+    let from_file = elections(file, &[], &[]);
+    let typed = [
+        &["--log", "json", "--election", "jobs/a", "--max-attempts", "-1", "--name=-x"][..],
+        &["--allow-host", "a", "--allow-host", "b", "--env", "A=--b=c"],
+        &["--ca-file", "/etc/ca.pem", "--", "backup", "--all", "--"],
+    ];
+    let typed = Given::of(&line(&typed.concat()));
+    for (setting, expected) in [
+        (&ELECTION, &["jobs/a"][..]),
+        (&MAX_ATTEMPTS, &["-1"]),
+        (&NAME, &["-x"]),
+        (&COMMAND, &["backup", "--all", "--"]),
+        (&ALLOW_HOST, &["a", "b"]),
+        (&ENV, &["A=--b=c"]),
+        (&CA_FILE, &["/etc/ca.pem"]),
+        (&LOG, &["json"]),
+    ] {
+        assert_eq!(words(only(&from_file), setting), expected, "{}", setting.name);
+        assert_eq!(words(&typed, setting), expected, "{}", setting.name);
+    }
+}
+
+#[test]
+fn a_list_takes_the_place_of_the_whole_other_list() {
+    let file = "env = { A = \"1\" }\n[[election]]\nenv = { B = \"2\" }\n";
+    assert_eq!(words(only(&elections(file, &[], &[])), &ENV), ["B=2"]);
+    let given = elections(file, &["--env", "C=3", "--env", "D=4"], &[]);
+    assert_eq!(words(only(&given), &ENV), ["C=3", "D=4"]);
+}
+
+#[test]
+fn another_timer_or_work_takes_the_place_of_the_weaker_one() {
+    let file = "every = \"5s\"\nhandler = \"a.wasm\"\n[[election]]\ncron = \"* * * * *\"\n";
+    let from_file = elections(file, &[], &[]);
+    let from_file = only(&from_file);
+    assert_eq!((text(from_file, &EVERY), from_file.is_on(&CRON)), (None, true));
+    let given = elections(file, &["--every", "9s", "--", "true"], &[]);
+    let given = only(&given);
+    assert_eq!((text(given, &EVERY).as_deref(), text(given, &CRON)), (Some("9s"), None));
+    assert_eq!((given.is_on(&HANDLER), given.is_on(&COMMAND)), (false, true));
+    assert!(!only(&elections(file, &[], &["TENURE_EVERY"])).is_on(&CRON));
+    // Two on a command line are a contradiction, which is told.
+    let both = elections(file, &["--every", "9s", "--cron", "* * * * *"], &[]);
+    assert!(only(&both).is_on(&EVERY) && only(&both).is_on(&CRON));
+}
+
+#[test]
+fn a_switch_is_on_or_off() {
+    let on = elections("while-leading = true\nevery = \"5s\"\n", &[], &[]);
+    assert!(only(&on).is_on(&WHILE_LEADING));
+    let off = "every = \"5s\"\n[[election]]\nwhile-leading = false\n";
+    let off = elections(off, &[], &[]);
+    assert!(!only(&off).is_on(&WHILE_LEADING));
+    assert_eq!(text(only(&off), &EVERY).as_deref(), Some("5s"));
+    let off = "while-leading = true\n[[election]]\nwhile-leading = false\n";
+    assert!(!only(&elections(off, &[], &[])).is_on(&WHILE_LEADING));
+    let file = "while-leading = true\n[[election]]\ncron = \"* * * * *\"\n";
+    let other = elections(file, &[], &[]);
+    assert!(!only(&other).is_on(&WHILE_LEADING) && only(&other).is_on(&CRON));
+    let given = elections("every = \"5s\"\n", &["--while-leading"], &[]);
+    assert!(only(&given).is_on(&WHILE_LEADING) && !only(&given).is_on(&EVERY));
+}
+
+#[test]
+fn a_credential_in_the_environment_wins_too() {
+    let file = "connection-string-file = \"secret\"\n";
+    let named =
+        |variables: &[&str]| text(only(&elections(file, &[], variables)), &CONNECTION_STRING_FILE);
+    assert_eq!(named(&[]).as_deref(), Some("/etc/secret"));
+    assert_eq!(named(&["AZURE_STORAGE_CONNECTION_STRING_FILE"]).as_deref(), Some("set"));
+    // It is not kept.
+    assert_eq!(named(&["AZURE_STORAGE_CONNECTION_STRING"]), None);
+}
+
+#[test]
+fn what_is_for_one_election_is_refused_for_several() {
+    let file = "[[election]]\nelection = \"jobs/a\"\n[[election]]\nelection = \"jobs/b\"\n";
+    let command_line = ["--election", "jobs/c", "--lease", "20s", "--", "true"];
+    let several = elections(file, &command_line, &["TENURE_EVERY", "TENURE_NAME"]);
+    let named = sources(&several);
+    assert_eq!(named.len(), 3, "{named:?}");
+    for source in ["--election", "-- …", "TENURE_EVERY"] {
+        assert!(named.contains(&source), "{source}: {named:?}");
+    }
+    let one = elections("[[election]]\nelection = \"jobs/a\"\n", &command_line, &["TENURE_EVERY"]);
+    assert_eq!(text(only(&one), &ELECTION).as_deref(), Some("jobs/c"));
+}
+
+#[test]
+fn no_election_is_there_twice() {
+    let file = "[[election]]\nelection = \"jobs/a\"\n[[election]]\nelection = \"jobs/b\"\n\
+                [[election]]\nelection = \"jobs/a\"\n";
+    assert_eq!(sources(&elections(file, &[], &[])), ["t.toml:6:12: election = \"jobs/a\""]);
+}
+
+#[test]
+fn what_the_settings_lack_is_told_with_its_election_unless_the_file_explains_it() {
+    let tell = |file: &str| {
+        let mut elections = elections(file, &["--lease", "1s"], &[]);
+        for given in std::mem::take(&mut elections.given) {
+            let mut configuration = Configuration::of_run(given);
+            configuration.complaints.clear();
+            configuration.complain(&EVERY, "no timer", "");
+            configuration.complain_at("A".to_owned(), "", "");
+            configuration.complain(&LEASE, "short", "");
+            elections.complain(configuration.complaints);
+        }
+        sources(&elections).into_iter().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let file = "[[election]]\nelection = \"a/a\"\n[[election]]\nelection = \"b/b\"\n";
+    assert_eq!(tell(file), ["t.toml:1:1: every", "A", "--lease 1s", "t.toml:3:1: every"]);
+    assert_eq!(
+        tell("election = \"a/a\"\n"),
+        ["t.toml:1:1: every, or TENURE_EVERY", "A", "--lease 1s"]
+    );
+    assert_eq!(tell("evry = \"5s\"\n"), ["t.toml:1:1: evry", "A", "--lease 1s"]);
+    assert_eq!(tell("cron = 5\n"), ["t.toml:1:8: cron", "A", "--lease 1s"]);
+    assert_eq!(tell("on-start = 5\n"), ["t.toml:1:12: on-start", "A", "--lease 1s"]);
+    // What is wrong elsewhere explains nothing.
+    let other = "nmae = \"a\"\n[[election]]\nevery = 5\n[[election]]\n";
+    assert_eq!(
+        tell(other),
+        ["t.toml:1:1: nmae", "t.toml:3:9: every", "A", "--lease 1s", "t.toml:4:1: every"]
+    );
+    assert_eq!(
+        tell("[election]\n"),
+        ["t.toml:1:2: election", "t.toml:1:2: every, or TENURE_EVERY", "A", "--lease 1s"]
+    );
+}
+
+#[test]
+fn what_is_no_toml_is_all_that_is_told() {
+    let broken = elections("lease = 15s\n", &[], &[]);
+    assert_eq!((broken.given.len(), broken.complaints.len()), (0, 1));
+}

@@ -1,0 +1,360 @@
+//! What counts of all that was said of one election: command line, variable, the election's table in the file,
+//! the beginning of the file. Each value keeps where it came from, so that it is named as people wrote it.
+
+use super::options::CommandLine;
+use super::parse::{Content, Section};
+use super::table::{Choice, Kind, ON_START, Scope, Setting};
+use crate::complaint::{reworded, shown};
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
+
+/// Who says what a variable holds; nothing when it is blank or not set.
+pub(crate) type Variables<'a> = &'a dyn Fn(&str) -> Option<OsString>;
+
+/// The variables of this process.
+pub(crate) fn environment(name: &str) -> Option<OsString> {
+    std::env::var_os(name).filter(|value| !is_blank(value))
+}
+
+fn is_blank(text: &OsStr) -> bool {
+    text.to_string_lossy().trim().is_empty()
+}
+
+/// One text of a value. A list has several.
+pub(crate) struct Word {
+    pub text: OsString,
+    /// Where it stands in the file; empty elsewhere.
+    pub place: String,
+}
+
+/// Where a value comes from, the strongest first.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) enum Source {
+    CommandLine,
+    /// This one. What a variable holds in the place of a file is not kept here.
+    Variable(&'static str),
+    /// Where its key stands, in the table of the election.
+    Election(String),
+    /// Where its key stands, above all elections.
+    Defaults(String),
+}
+
+/// A value that counts.
+pub(crate) struct Value {
+    pub setting: &'static Setting,
+    pub source: Source,
+    pub words: Vec<Word>,
+}
+
+impl Value {
+    pub(crate) fn text(&self) -> String {
+        let text = self.words.first().map(|word| word.text.to_string_lossy());
+        text.unwrap_or_default().into_owned()
+    }
+
+    pub(crate) fn path(&self) -> PathBuf {
+        self.words.first().map(|word| PathBuf::from(&word.text)).unwrap_or_default()
+    }
+
+    pub(crate) fn is_blank(&self) -> bool {
+        !self.words.is_empty() && self.words.iter().all(|word| is_blank(&word.text))
+    }
+
+    /// Whether it is from a variable, which may be set for several processes.
+    pub(crate) fn is_by_variable(&self) -> bool {
+        matches!(self.source, Source::Variable(_))
+    }
+
+    /// Where it comes from, with the value where that may be shown: `--lease 5s`, `TENURE_LEASE`, or
+    /// `tenure.toml:2:9: lease = "5s"`.
+    pub(crate) fn told(&self) -> String {
+        self.told_of(self.words.first())
+    }
+
+    /// The same of one of its words.
+    pub(crate) fn told_of(&self, word: Option<&Word>) -> String {
+        let Setting { name, kind, .. } = self.setting;
+        let text = word.map(|word| shown(&word.text.to_string_lossy()));
+        let text = text.filter(|text| !text.trim().is_empty());
+        match (&self.source, text, kind) {
+            (Source::Variable(name), ..) => (*name).to_owned(),
+            (Source::CommandLine, Some(text), Kind::Command) => format!("-- {text}"),
+            (Source::CommandLine, _, Kind::Variables) => format!("--{name} …"),
+            (Source::CommandLine, _, Kind::Switch | Kind::Url) => format!("--{name}"),
+            (Source::CommandLine, None, _) => self.setting.option(),
+            (Source::CommandLine, Some(text), _) => format!("--{name} {text}"),
+            (Source::Election(key) | Source::Defaults(key), text, kind) => {
+                let place = word.map_or(key, |word| &word.place);
+                match (text, kind) {
+                    (_, Kind::Url | Kind::Variables) | (None, _) => format!("{place}: {name}"),
+                    (Some(text), Kind::Switch) => format!("{place}: {name} = {text}"),
+                    (Some(text), _) => format!("{place}: {name} = \"{text}\""),
+                }
+            }
+        }
+    }
+
+    /// The same without the value.
+    pub(crate) fn told_bare(&self) -> String {
+        match &self.source {
+            Source::Variable(name) => (*name).to_owned(),
+            Source::CommandLine => self.setting.option(),
+            Source::Election(key) | Source::Defaults(key) => {
+                let only = match self.words.as_slice() {
+                    [only] => &only.place,
+                    _ => key,
+                };
+                format!("{only}: {}", self.setting.name)
+            }
+        }
+    }
+}
+
+/// An election of the file.
+#[derive(Default)]
+struct InFile {
+    /// Where it begins.
+    place: String,
+    /// The file has other elections too.
+    several: bool,
+    /// Settings that are there in a way that makes no sense.
+    garbled: Vec<&'static Setting>,
+}
+
+/// All that counts for one election, or for a command that looks at one.
+pub(crate) struct Given {
+    pub table: Vec<&'static Setting>,
+    command: String,
+    values: Vec<Value>,
+    file: Option<InFile>,
+}
+
+impl Given {
+    /// Without a file.
+    pub(crate) fn of(line: &CommandLine) -> Self {
+        Self::resolve(line, &environment, None)
+    }
+
+    /// With what the file says of an election, if it has one.
+    pub(super) fn resolve(
+        line: &CommandLine,
+        variable: Variables<'_>,
+        file: Option<(&Content, Option<&Section>)>,
+    ) -> Self {
+        let election = file.and_then(|(_, election)| election);
+        let defaults = file.map(|(content, _)| &content.defaults);
+        let in_file = defaults.map(|defaults| InFile {
+            place: election.unwrap_or(defaults).place.clone(),
+            several: file.is_some_and(|(content, _)| content.elections.len() > 1),
+            garbled: [election, Some(defaults)]
+                .into_iter()
+                .flatten()
+                .flat_map(|section| section.garbled.iter().copied())
+                .collect(),
+        });
+        let values: Vec<Value> = line
+            .table
+            .iter()
+            .copied()
+            .filter_map(|setting| own(line, variable, election, defaults, setting))
+            .collect();
+        let counts = |value: &Value| !is_off(value) && !gives_way(value, &values);
+        let counting: Vec<_> = values.iter().map(counts).collect();
+        let values = values.into_iter().zip(counting).filter(|(_, counts)| *counts);
+        Self {
+            table: line.table.clone(),
+            command: line.command.clone(),
+            values: values.map(|(value, _)| value).collect(),
+            file: in_file,
+        }
+    }
+
+    pub(crate) fn get(&self, setting: &Setting) -> Option<&Value> {
+        self.values.iter().find(|value| value.setting.is(setting))
+    }
+
+    /// The words of a value, with it.
+    pub(crate) fn words(&self, setting: &Setting) -> impl Iterator<Item = (&Value, &Word)> {
+        let values = self.get(setting).into_iter();
+        values.flat_map(|value| value.words.iter().map(move |word| (value, word)))
+    }
+
+    pub(crate) fn values(&self) -> impl Iterator<Item = &Value> {
+        self.values.iter()
+    }
+
+    /// The text of a value that is not blank.
+    pub(crate) fn text(&self, setting: &Setting) -> Option<String> {
+        self.get(setting).filter(|value| !value.is_blank()).map(Value::text)
+    }
+
+    pub(crate) fn is_on(&self, switch: &Setting) -> bool {
+        self.get(switch).is_some()
+    }
+
+    pub(crate) fn is_by_option(&self, setting: &Setting) -> bool {
+        self.get(setting).is_some_and(|value| value.source == Source::CommandLine)
+    }
+
+    /// Whether an option or the file says it.
+    pub(crate) fn is_written(&self, setting: &Setting) -> bool {
+        self.get(setting).is_some_and(|value| !value.is_by_variable())
+    }
+
+    /// The setting that a variable says, or an option with its dashes.
+    fn named(&self, word: &str) -> Option<&'static Setting> {
+        let is_named = |setting: &&&'static Setting| match word.strip_prefix("--") {
+            Some(name) => setting.name == name && setting.is_option_of(&self.command),
+            None => setting.variables().any(|variable| variable == word),
+        };
+        self.table.iter().find(is_named).copied()
+    }
+
+    pub(crate) fn of_variable(&self, variable: &str) -> Option<&'static Setting> {
+        self.named(variable).filter(|_| !variable.starts_with('-'))
+    }
+
+    /// Where it could be said that nobody says: `--election, or TENURE_ELECTION`. None where it is said in a way
+    /// that makes no sense, which is complained of already.
+    pub(crate) fn told_missing(&self, setting: &Setting) -> Option<String> {
+        let variable = setting.variables().last();
+        if !setting.is_option_of(&self.command) {
+            return variable.map(str::to_owned);
+        }
+        let (name, variable) = match &self.file {
+            Some(file) if file.garbled.iter().any(|garbled| stands_for(garbled, setting)) => {
+                return None;
+            }
+            // No variable can say it for one of several.
+            Some(file) if file.several && setting.scope == Scope::One => {
+                (format!("{}: {}", file.place, setting.name), None)
+            }
+            Some(file) => (format!("{}: {}", file.place, setting.name), variable),
+            None => (setting.option(), variable),
+        };
+        Some(variable.map_or(name.clone(), |variable| format!("{name}, or {variable}")))
+    }
+
+    /// A text that names settings by options or variables, for whoever wrote `about`: those that an option gives
+    /// go by their options, those of the file by their keys. What is set nowhere goes by what the others are.
+    pub(crate) fn in_their_words(&self, text: &str, about: Option<&Value>) -> String {
+        let by_variable = about.is_none_or(Value::is_by_variable);
+        reworded(text, |word| {
+            let (name, value) = word.split_once('=').map_or((word, None), |(n, v)| (n, Some(v)));
+            let setting = self.named(name)?;
+            let by = match self.get(setting) {
+                Some(value) => value.source.clone(),
+                // Whoever sets variables is not told of options.
+                None if by_variable && !name.starts_with('-') => return None,
+                None => self.habit(),
+            };
+            Some(match (by, value) {
+                (Source::Variable(_), _) if !name.starts_with('-') => return None,
+                (Source::Variable(variable), _) => variable.to_owned(),
+                (Source::CommandLine, _) if !setting.is_option_of(&self.command) => return None,
+                (Source::CommandLine, None) => setting.option(),
+                (Source::CommandLine, Some(value)) => format!("{} {value}", setting.option()),
+                (Source::Election(_) | Source::Defaults(_), _) if !setting.is_key() => return None,
+                (_, None) => setting.name.to_owned(),
+                (_, Some(value)) => format!("{} = \"{value}\"", setting.name),
+            })
+        })
+    }
+
+    /// How settings of this election are written: in the file, where there is one.
+    fn habit(&self) -> Source {
+        match self.file {
+            Some(_) => Source::Defaults(String::new()),
+            None => Source::CommandLine,
+        }
+    }
+
+    /// What problems of a running candidate call settings, for its log.
+    pub(crate) fn vocabulary(&self) -> Vocabulary {
+        let written = self.values().find(|value| !value.is_by_variable());
+        let variables = self.table.iter().flat_map(|setting| setting.variables());
+        let word = |variable| {
+            let word = self.in_their_words(variable, Some(written?));
+            (word != variable).then_some((variable, word))
+        };
+        Vocabulary(variables.filter_map(word).collect())
+    }
+}
+
+/// Options or keys by the variables that say the same.
+#[derive(Clone, Default)]
+pub(crate) struct Vocabulary(Vec<(&'static str, String)>);
+
+impl Vocabulary {
+    /// A text of the component's, which knows variables only, in the words of those who set them.
+    pub(crate) fn translate(&self, text: &str) -> String {
+        let other = |word: &str| self.0.iter().find(|(variable, _)| *variable == word);
+        reworded(text, |word| other(word).map(|(_, other)| other.clone()))
+    }
+}
+
+/// The value of a setting from the strongest that says it.
+fn own(
+    line: &CommandLine,
+    variable: Variables<'_>,
+    election: Option<&Section>,
+    defaults: Option<&Section>,
+    setting: &'static Setting,
+) -> Option<Value> {
+    let value = |source, words| Some(Value { setting, source, words });
+    let word = |text: &OsString| Word { text: text.clone(), place: String::new() };
+    if let Some(words) = line.get(setting) {
+        return value(Source::CommandLine, words.iter().map(word).collect());
+    }
+    for name in setting.variables() {
+        if let Some(text) = variable(name) {
+            let is_content = name == setting.content;
+            let words = if is_content { Vec::new() } else { vec![word(&text)] };
+            return value(Source::Variable(name), words);
+        }
+    }
+    let election = election.filter(|_| setting.scope != Scope::Process);
+    let of = |section: Option<&Section>| {
+        let entry = section?.entries.iter().find(|entry| entry.setting.is(setting))?;
+        let placed = |word: &Word| Word { text: word.text.clone(), place: word.place.clone() };
+        Some((entry.place.clone(), entry.words.iter().map(placed).collect()))
+    };
+    match (of(election), of(defaults)) {
+        (Some((place, words)), _) => value(Source::Election(place), words),
+        (None, Some((place, words))) => value(Source::Defaults(place), words),
+        (None, None) => None,
+    }
+}
+
+/// A switch that is off.
+fn is_off(value: &Value) -> bool {
+    value.setting.kind == Kind::Switch && value.text().trim() == "false"
+}
+
+/// Whether a stronger one of the same choice takes its place. Only what is in the file gives way: two on a
+/// command line are a contradiction.
+fn gives_way(value: &Value, all: &[Value]) -> bool {
+    let rank = |value: &Value| match value.source {
+        Source::CommandLine => 0,
+        Source::Variable(_) => 1,
+        Source::Election(_) => 2,
+        Source::Defaults(_) => 3,
+    };
+    let rivals = |other: &&Value| {
+        value.setting.choice.is_some()
+            && other.setting.choice == value.setting.choice
+            && !is_off(other)
+    };
+    rank(value) > 1 && all.iter().filter(rivals).any(|rival| rank(rival) < rank(value))
+}
+
+/// Whether a setting would do where another one is missed.
+fn stands_for(garbled: &Setting, missed: &Setting) -> bool {
+    let schedule = missed.choice == Some(Choice::Schedule);
+    garbled.is(missed)
+        || (missed.choice.is_some() && garbled.choice == missed.choice)
+        || (schedule && garbled.is(&ON_START))
+}
+
+#[cfg(test)]
+mod tests;

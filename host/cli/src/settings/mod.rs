@@ -1,0 +1,24 @@
+//! What a person can set, and what was set. [`table`] has a row for each setting; all else follows from it.
+//!
+//! 1. [`options`] makes the command line of it, and reads what was given there.
+//! 2. [`parse`] reads `tenure.toml`, whose keys are the options.
+//! 3. [`given`] finds what counts: command line, variable, election's table, beginning of the file.
+//! 4. [`elections`] does that for each election of `tenure run`.
+//!
+//! What is read where is up to [`Configuration`](super::configuration::Configuration).
+
+mod elections;
+mod given;
+mod options;
+#[cfg(test)]
+mod page;
+mod parse;
+mod secret;
+mod source;
+pub(crate) mod table;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use elections::Elections;
+pub(crate) use given::{Given, Value, Vocabulary};
+pub(crate) use options::{CommandLine, with_options};

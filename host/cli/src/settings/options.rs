@@ -1,0 +1,125 @@
+//! From the table to the command line: options with their help, and what was given of them.
+
+use super::table::{Kind, Range, Setting};
+use clap::parser::ValueSource;
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use std::ffi::OsString;
+use tenure_base::duration::format_duration;
+
+/// A command with the options that the table has for it.
+pub(crate) fn with_options(command: Command, table: &[&'static Setting]) -> Command {
+    let name = command.get_name().to_owned();
+    command.args(table.iter().copied().filter(|setting| setting.is_option_of(&name)).map(option))
+}
+
+fn option(setting: &'static Setting) -> Arg {
+    let arg = Arg::new(setting.name).help(help(setting)).required(setting.required);
+    let valued = |arg: Arg, name: &'static str| arg.long(setting.name).value_name(name);
+    let text = |name: &'static str| valued(arg.clone(), name).value_parser(value_parser!(String));
+    match setting.kind {
+        Kind::Text(name) => text(name),
+        Kind::Url => text("URL"),
+        // Negative ones are refused with the range. Those of other options would hide that a value is missing.
+        Kind::Duration => text("DURATION").allow_hyphen_values(setting.name == "period"),
+        Kind::Number => text("NUMBER").allow_hyphen_values(true),
+        Kind::Size => text("SIZE"),
+        Kind::OneOf(_) | Kind::Rule(_) => text("RULE"),
+        Kind::List(name) => text(name).action(ArgAction::Append),
+        Kind::Variables => text("KEY=VALUE").action(ArgAction::Append),
+        Kind::Switch => arg.long(setting.name).action(ArgAction::SetTrue),
+        Kind::File => valued(arg, "FILE").value_parser(value_parser!(OsString)),
+        Kind::Command => arg
+            .last(true)
+            .value_name("COMMAND")
+            .num_args(1..)
+            .action(ArgAction::Append)
+            .value_parser(value_parser!(OsString)),
+    }
+}
+
+/// What it does, its range, its default, and its variables.
+fn help(setting: &Setting) -> String {
+    let mut help = setting.help.to_owned();
+    if let Some(range) = range(setting) {
+        help += &format!("; {range}");
+    }
+    if !setting.default.is_empty() {
+        help += &format!("; default: {}", setting.default);
+    }
+    match (setting.variable, setting.content) {
+        ("", _) => help,
+        (variable, "") => format!("{help} [env: {variable}]"),
+        (variable, content) => {
+            format!("{help} [env: {variable}, or what the file would hold in {content}]")
+        }
+    }
+}
+
+impl Setting {
+    /// What a value of it must be, to be told of one that is not.
+    pub(crate) fn allowed(&self) -> Option<String> {
+        let range = range(self)?;
+        Some(match range.split_once(" to ") {
+            Some((least, most)) => format!("between {least} and {most}"),
+            None => range,
+        })
+    }
+}
+
+/// Which values are allowed, in words.
+pub(super) fn range(setting: &Setting) -> Option<String> {
+    Some(match (&setting.range, setting.kind) {
+        (Range::Any, Kind::OneOf(words) | Kind::Rule(words)) => words.join(" or "),
+        (Range::Any, _) => return None,
+        (Range::Words(words), _) => (*words).to_owned(),
+        (Range::Bytes(most), _) => format!("at most {most} bytes"),
+        (Range::Durations(range), _) => {
+            format!("{} to {}", format_duration(*range.start()), format_duration(*range.end()))
+        }
+        (Range::From(least), _) => format!("at least {}", format_duration(*least)),
+        (Range::Numbers(range), _) => format!("{} to {}", range.start(), range.end()),
+        (Range::Sizes(range), _) => format!("{} to {}", size(*range.start()), size(*range.end())),
+    })
+}
+
+/// As people write it.
+fn size(bytes: u64) -> String {
+    match bytes % bytesize::GIB {
+        0 => format!("{}GiB", bytes / bytesize::GIB),
+        _ => format!("{}MiB", bytes / bytesize::MIB),
+    }
+}
+
+/// What was given on the command line of one command.
+#[derive(Default)]
+pub(crate) struct CommandLine {
+    pub table: Vec<&'static Setting>,
+    pub command: String,
+    given: Vec<(&'static Setting, Vec<OsString>)>,
+}
+
+impl CommandLine {
+    pub(crate) fn of(table: &[&'static Setting], command: &str, matches: &ArgMatches) -> Self {
+        let given = |setting: &&'static Setting| {
+            if matches.value_source(setting.name)? != ValueSource::CommandLine {
+                return None;
+            }
+            let words = match setting.kind {
+                Kind::Switch => vec!["true".into()],
+                _ => matches.get_raw(setting.name)?.map(ToOwned::to_owned).collect(),
+            };
+            Some((*setting, words))
+        };
+        let options = table.iter().filter(|setting| setting.is_option_of(command));
+        Self {
+            table: table.to_vec(),
+            command: command.to_owned(),
+            given: options.filter_map(given).collect(),
+        }
+    }
+
+    /// The values of one that was given.
+    pub(super) fn get(&self, setting: &Setting) -> Option<&[OsString]> {
+        self.given.iter().find(|(given, _)| given.is(setting)).map(|(_, words)| words.as_slice())
+    }
+}

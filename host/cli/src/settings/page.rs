@@ -1,0 +1,119 @@
+//! The tables of docs/configuration.md.
+
+use super::options::range;
+use super::table::{HEADINGS, Kind, Setting};
+use std::fmt::Write as _;
+
+/// Before and behind them in the page.
+const BEGIN: &str =
+    "<!-- tables of host/cli/src/settings/table.rs; CONTRIBUTING.md says how they are written -->";
+const END: &str = "<!-- end of the tables -->";
+
+/// All of them, each under its heading.
+pub(super) fn tables(table: &[&'static Setting]) -> String {
+    let mut text = String::new();
+    for heading in HEADINGS {
+        let rows: Vec<_> = table.iter().filter(|setting| setting.heading == heading).collect();
+        let _ =
+            write!(text, "### {heading}\n\n| option | variable | default | range | meaning |\n");
+        text += "|---|---|---|---|---|\n";
+        for setting in rows {
+            let cells =
+                [named(setting), variables(setting), code(setting.default), allowed(setting)];
+            for cell in cells {
+                let _ = write!(text, "| {cell}{}", if cell.is_empty() { "" } else { " " });
+            }
+            let _ = writeln!(text, "| {} |", meaning(setting));
+        }
+        text.push('\n');
+    }
+    text
+}
+
+fn named(setting: &Setting) -> String {
+    match (setting.name, setting.kind) {
+        ("", _) => String::new(),
+        (_, Kind::Command) => "`-- COMMAND ARGS…`".to_owned(),
+        (name, _) => format!("`--{name}`"),
+    }
+}
+
+fn variables(setting: &Setting) -> String {
+    let names = setting.variables().map(|name| format!("`{name}`")).collect::<Vec<_>>();
+    names.join(", or what the file would hold in ")
+}
+
+fn allowed(setting: &Setting) -> String {
+    range(setting).map(|range| code(&range)).unwrap_or_default()
+}
+
+fn meaning(setting: &Setting) -> String {
+    let mut text = String::new();
+    if !setting.commands.is_empty() && !setting.commands.contains(&"run") {
+        let commands: Vec<_> = setting.commands.iter().map(|name| format!("`{name}`")).collect();
+        let _ = write!(text, "Of {}. ", commands.join(", "));
+    }
+    text += &code(setting.help);
+    if !setting.more.is_empty() {
+        let _ = write!(text, ". {}", setting.more);
+    }
+    text
+}
+
+/// A text with what is typed as code.
+fn code(text: &str) -> String {
+    let is_typed = |word: &str| {
+        let shouted =
+            |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || "_:/[]=".contains(c);
+        word.starts_with("--")
+            || word.contains("://")
+            || (word.starts_with('/') && word.len() > 1)
+            || (word.len() > 2 && word.contains(['_', ':', '=']) && word.chars().all(shouted))
+    };
+    let word = |word: &str| {
+        let bare = word.trim_matches(['(', ')', ',', ';', '.', '\'']);
+        let bare = bare.strip_suffix(':').unwrap_or(bare);
+        match is_typed(bare) {
+            true => word.replace(bare, &format!("`{bare}`")),
+            false => word.to_owned(),
+        }
+    };
+    text.split(' ').map(word).collect::<Vec<_>>().join(" ")
+}
+
+mod tests {
+    use super::*;
+    use crate::settings::table::TABLE;
+    use std::fs;
+    use std::path::Path;
+
+    /// With `REWRITE` in the environment, the tables of the page are written anew.
+    #[test]
+    fn the_page_has_the_tables() {
+        let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/configuration.md");
+        let text = fs::read_to_string(&page).unwrap();
+        let (before, rest) = text.split_once(BEGIN).unwrap();
+        let (_, after) = rest.split_once(END).unwrap();
+        let expected = format!("{before}{BEGIN}\n\n{}{END}{after}", tables(TABLE));
+        if std::env::var_os("REWRITE").is_some() {
+            fs::write(&page, &expected).unwrap();
+        }
+        let written = fs::read_to_string(&page).unwrap();
+        assert!(written == expected, "REWRITE=1 cargo test -p tenure-cli the_page writes it anew");
+    }
+
+    #[test]
+    fn what_is_typed_is_code() {
+        for (text, written) in [
+            ("of --cron, like '0 9'", "of `--cron`, like '0 9'"),
+            ("(/healthz), is", "(`/healthz`), is"),
+            ("a page (/), UTC", "a page (/), UTC"),
+            ("HOST, HOST:PORT or x", "HOST, `HOST:PORT` or x"),
+            ("of --handler: a", "of `--handler`: a"),
+            ("like http://a:1/", "like `http://a:1/`"),
+            ("4/15 of the lease", "4/15 of the lease"),
+        ] {
+            assert_eq!(code(text), written);
+        }
+    }
+}

@@ -1,0 +1,677 @@
+//! The table of settings: one row for each. Options and their help, keys of the file, variables, what is
+//! said against values, pages for man, completion and docs/configuration.md all follow from it.
+//!
+//! Whoever adds a setting adds a row here, and reads it where it is used, by the name of the row. What the
+//! election component reads itself is passed on to it by the variable of the row, and judged there; a test
+//! holds range and default of such a row to what the component says.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+use tenure::program::webhook::variable as webhook;
+use tenure::settings::names;
+
+/// One setting.
+pub(crate) struct Setting {
+    /// The option without its dashes, and the key of the file. Empty for what only a variable says.
+    pub name: &'static str,
+    /// The variable; empty where there is none. That of a file with a secret ends in `_FILE`.
+    pub variable: &'static str,
+    /// The variable that holds what the file of this setting would hold. Empty where there is none.
+    pub content: &'static str,
+    pub kind: Kind,
+    pub range: Range,
+    /// What holds when it is not set, in words; empty where nothing does.
+    pub default: &'static str,
+    /// The commands that have the option.
+    pub commands: &'static [&'static str],
+    /// The option must be given.
+    pub required: bool,
+    pub scope: Scope,
+    /// Settings of one choice take the place of each other.
+    pub choice: Option<Choice>,
+    /// The kinds of work that it is for; any, where there is none.
+    pub works: &'static [Work],
+    /// The election component reads it: it is passed on, and judged there.
+    pub component: bool,
+    /// What it does, for the help of the option. Without a full stop.
+    pub help: &'static str,
+    /// What docs/configuration.md says beside that, in Markdown.
+    #[allow(dead_code, reason = "a test writes the page")]
+    pub more: &'static str,
+    /// What to do about a value that is wrong, where that is judged here.
+    pub advice: &'static str,
+    /// The heading in docs/configuration.md.
+    #[allow(dead_code, reason = "a test writes the page")]
+    pub heading: &'static str,
+}
+
+/// What a value looks like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A text, and what it is called in the help.
+    Text(&'static str),
+    /// An address that may hold a secret, so that it is never shown.
+    Url,
+    /// A number with its unit, like `15s`.
+    Duration,
+    /// A whole number.
+    Number,
+    /// Bytes, like `64MiB`.
+    Size,
+    /// On or off. The option has no value.
+    Switch,
+    /// A path. In the file, it is relative to where the file is.
+    File,
+    /// One of these words.
+    OneOf(&'static [&'static str]),
+    /// One of these words, or what the component allows beside them.
+    Rule(&'static [&'static str]),
+    /// Several texts, and what one is called in the help.
+    List(&'static str),
+    /// Variables, as `NAME=VALUE`. They may hold secrets, so that they are never shown.
+    Variables,
+    /// A program and its arguments, behind two dashes.
+    Command,
+}
+
+/// Which values are allowed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Range {
+    /// All that its kind and its judge allow.
+    Any,
+    /// As these words say; whoever reads it judges it.
+    Words(&'static str),
+    /// So many bytes of text at most.
+    Bytes(usize),
+    Durations(RangeInclusive<Duration>),
+    /// At least so long.
+    From(Duration),
+    Numbers(RangeInclusive<u32>),
+    Sizes(RangeInclusive<u64>),
+}
+
+/// Where it may stand in the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scope {
+    /// Not in the file.
+    Elsewhere,
+    /// Above all elections: it holds for the whole process.
+    Process,
+    /// Anywhere: above all elections for each that does not say otherwise.
+    Any,
+    /// It tells one election from the others. With several of them it stands in their tables alone, not on
+    /// the command line and in no variable.
+    One,
+}
+
+/// What there is one of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Choice {
+    Schedule,
+    Work,
+}
+
+/// The work of a leader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Work {
+    Component,
+    Webhook,
+    Command,
+}
+
+impl Setting {
+    /// What tells it from the others.
+    pub(crate) fn id(&self) -> &'static str {
+        if self.name.is_empty() { self.variable } else { self.name }
+    }
+
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        self.id() == other.id()
+    }
+
+    /// Whether a command has it as an option.
+    pub(crate) fn is_option_of(&self, command: &str) -> bool {
+        !self.name.is_empty() && self.commands.contains(&command)
+    }
+
+    /// Whether the file has it as a key.
+    pub(crate) fn is_key(&self) -> bool {
+        self.is_option_of("run") && self.scope != Scope::Elsewhere
+    }
+
+    /// The variables that say it.
+    pub(crate) fn variables(&self) -> impl Iterator<Item = &'static str> + use<> {
+        [self.variable, self.content].into_iter().filter(|name| !name.is_empty())
+    }
+
+    /// As it is typed on a command line.
+    pub(crate) fn option(&self) -> String {
+        match self.kind {
+            Kind::Command => "-- …".to_owned(),
+            _ => format!("--{}", self.name),
+        }
+    }
+}
+
+const RUN: &[&str] = &["run"];
+const LOOKS: &[&str] = &["status", "watch", "doctor", "history"];
+const RUN_AND_LOOKS: &[&str] = &["run", "status", "watch", "doctor", "history"];
+const RUN_AND_ORDERS: &[&str] = &["run", "resign", "transfer", "pause", "resume"];
+/// Those that meet an election.
+const ALL: &[&str] = &[
+    "run",
+    "status",
+    "watch",
+    "doctor",
+    "history",
+    "reset-slot",
+    "resign",
+    "transfer",
+    "pause",
+    "resume",
+    "break",
+];
+
+/// What most rows have.
+const ROW: Setting = Setting {
+    name: "",
+    variable: "",
+    content: "",
+    kind: Kind::Text("VALUE"),
+    range: Range::Any,
+    default: "",
+    commands: RUN,
+    required: false,
+    scope: Scope::Any,
+    choice: None,
+    works: &[],
+    component: false,
+    help: "",
+    more: "",
+    advice: "",
+    heading: "",
+};
+
+/// What most rows have that the component reads.
+const PASSED_ON: Setting = Setting { component: true, ..ROW };
+
+/// What only a variable says.
+const VARIABLE: Setting = Setting { commands: &[], component: true, ..ROW };
+
+const fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+const MINUTE: u64 = 60;
+const HOUR: u64 = 60 * MINUTE;
+const DAY: u64 = 24 * HOUR;
+
+/// The listener of a candidate that is given an order.
+const A_LISTENER: Setting = Setting {
+    name: "at",
+    kind: Kind::Text("URL"),
+    help: "The listener of the candidate, like http://10.0.0.4:8080",
+    advice: "give it like http://10.0.0.4:8080",
+    heading: OTHERS,
+    ..ROW
+};
+
+/// A static for each row, and the table of all.
+macro_rules! settings {
+    ($($name:ident = $row:expr;)*) => {
+        $(pub(crate) static $name: Setting = $row;)*
+        /// All settings, in the order in which they are told.
+        pub(crate) static TABLE: &[&Setting] = &[$(&$name),*];
+    };
+}
+
+const ELECTIONS: &str = "The election";
+const ACCOUNT: &str = "The storage account";
+const SCHEDULE: &str = "The schedule";
+const TIMINGS: &str = "The lease and its timings";
+const FAILURES: &str = "Turns and failures";
+const LEADERS: &str = "Who leads";
+const WORK: &str = "The work";
+const SHOWN: &str = "What it shows";
+const OTHERS: &str = "Of other commands";
+const INVOCATION: &str = "One turn per invocation";
+
+/// The headings of docs/configuration.md, in their order there.
+#[cfg(test)]
+pub(super) const HEADINGS: [&str; 10] =
+    [ELECTIONS, ACCOUNT, SCHEDULE, TIMINGS, FAILURES, LEADERS, WORK, SHOWN, INVOCATION, OTHERS];
+
+settings! {
+    CONFIG = Setting {
+        name: "config", variable: "TENURE_CONFIG", kind: Kind::File, scope: Scope::Elsewhere,
+        help: "A file that says what these options say, for one election or for several; see \
+               docs/configuration.md. The command line and variables win",
+        heading: ELECTIONS, ..ROW
+    };
+    ELECTION = Setting {
+        name: "election", variable: names::ELECTION, kind: Kind::Text("CONTAINER/BLOB"),
+        commands: ALL, scope: Scope::One,
+        help: "The election: a container and a blob in it; a candidate makes both when they are missing",
+        more: "Each job needs a blob of its own; a blob that holds anything else is refused and left \
+               untouched",
+        heading: ELECTIONS, ..PASSED_ON
+    };
+    EVERY = Setting {
+        name: "every", variable: names::EVERY, kind: Kind::Duration,
+        range: Range::Durations(seconds(1)..=seconds(366 * DAY)),
+        scope: Scope::One, choice: Some(Choice::Schedule),
+        help: "The interval between turns, aligned to the epoch: 1h is each full hour, UTC",
+        more: "See [Schedules](#schedules)",
+        heading: SCHEDULE, ..PASSED_ON
+    };
+    CRON = Setting {
+        name: "cron", variable: names::CRON, kind: Kind::Text("EXPRESSION"),
+        scope: Scope::One, choice: Some(Choice::Schedule),
+        help: "The times of the turns, instead of an interval: five fields, or six with the second first, \
+               like '0 9 * * MON-FRI'",
+        more: "See [Schedules](#schedules)",
+        heading: SCHEDULE, ..PASSED_ON
+    };
+    WHILE_LEADING = Setting {
+        name: "while-leading", variable: names::WHILE_LEADING, kind: Kind::Switch,
+        scope: Scope::One, choice: Some(Choice::Schedule),
+        help: "Instead of a timer: the work is started when this candidate wins, and may run as long as it \
+               leads. When it ends by itself the leadership does too, so that another candidate starts it",
+        more: "See [Handlers](handlers.md#a-daemon-that-runs-only-on-the-leader)",
+        heading: SCHEDULE, ..PASSED_ON
+    };
+    TIME_ZONE = Setting {
+        name: "time-zone", variable: names::TIME_ZONE, kind: Kind::Text("ZONE"), default: "UTC",
+        help: "The time zone of --cron by its IANA name, like Europe/Berlin",
+        heading: SCHEDULE, ..PASSED_ON
+    };
+    JITTER = Setting {
+        name: "jitter", variable: names::JITTER, kind: Kind::Duration,
+        range: Range::Durations(Duration::ZERO..=seconds(DAY)), default: "0s",
+        help: "Spreads the turns of all elections over this long, so that not all work begins on the hour; \
+               the turns of one election all come equally late. Less than the interval",
+        heading: SCHEDULE, ..PASSED_ON
+    };
+    DELIVERY = Setting {
+        name: "delivery", variable: names::DELIVERY,
+        kind: Kind::Rule(&["at-most-once", "at-least-once"]), default: "at-most-once",
+        help: "at-most-once: a turn that went wrong is not repeated. at-least-once: it is, by whoever leads",
+        more: "See [Delivery](guarantees.md#delivery)",
+        heading: SCHEDULE, ..PASSED_ON
+    };
+    MAX_ATTEMPTS = Setting {
+        name: "max-attempts", variable: names::MAX_ATTEMPTS, kind: Kind::Number,
+        range: Range::Numbers(1..=100), default: "5",
+        help: "At-least-once: after so many turns a slot is abandoned",
+        heading: SCHEDULE, ..PASSED_ON
+    };
+    MISSED = Setting {
+        name: "missed", variable: names::MISSED, kind: Kind::Rule(&["skip", "once"]),
+        range: Range::Words("skip, once or 'all N' with N up to 1000"), default: "once",
+        help: "What becomes of turns that nobody could run in time. skip: they do not run. once: one turn \
+               stands for all. 'all N': each runs, of more than N the newest",
+        heading: SCHEDULE, ..PASSED_ON
+    };
+    ON_START = Setting {
+        name: "on-start", variable: names::ON_START, range: Range::Bytes(128),
+        help: "A turn for this value, the release for example, once for ever and before all others",
+        heading: SCHEDULE, ..PASSED_ON
+    };
+    HANDLER = Setting {
+        name: "handler", kind: Kind::File, scope: Scope::One, choice: Some(Choice::Work),
+        help: "The work of the leader: a component that exports tenure:election/leader-handler",
+        heading: WORK, ..ROW
+    };
+    WEBHOOK = Setting {
+        name: "webhook", variable: webhook::URL, kind: Kind::Url, scope: Scope::One,
+        choice: Some(Choice::Work),
+        help: "The work of the leader in the place of --handler: each turn is one POST to this URL, http:// \
+               or https://, with the turn as JSON. A secret in it is better put into the variable: other \
+               users can read arguments",
+        more: "Without user and password. See [URLs](handlers.md#a-url). In `tenure.wasm` too",
+        heading: WORK, ..ROW
+    };
+    WEBHOOK_TIMEOUT = Setting {
+        name: "webhook-timeout", variable: webhook::TIMEOUT, kind: Kind::Duration,
+        default: "as long as the turn", works: &[Work::Webhook],
+        help: "The longest that a call of --webhook may take: then it is a failed turn",
+        more: "In `tenure.wasm` never longer than the turn is valid",
+        heading: WORK, ..ROW
+    };
+    WEBHOOK_CA_FILE = Setting {
+        name: "webhook-ca-file", variable: "TENURE_HANDLER_CA_FILE", kind: Kind::File,
+        works: &[Work::Webhook],
+        help: "Certificates in PEM form that are trusted beside the platform's, for --webhook alone",
+        advice: CERTIFICATES,
+        heading: WORK, ..ROW
+    };
+    COMMAND = Setting {
+        name: "command", kind: Kind::Command, scope: Scope::One, choice: Some(Choice::Work),
+        help: "The work of the leader in the place of --handler: a program and its arguments. On Linux and \
+               macOS",
+        more: "See [Commands](handlers.md#a-command)",
+        heading: WORK, ..ROW
+    };
+    STOP_TIME = Setting {
+        name: "stop-time", variable: "TENURE_STOP_TIME", kind: Kind::Duration,
+        range: Range::From(seconds(1)), default: "3s", works: &[Work::Command],
+        help: "How long before the end of the leadership a command is told to end; the lease must have room \
+               for it beside the margin and a renewal",
+        more: "And for half a second more",
+        advice: "choose how long the command needs to end, like 3s",
+        heading: FAILURES, ..ROW
+    };
+    NAME = Setting {
+        name: "name", variable: names::NAME, kind: Kind::Text("NAME"), range: Range::Bytes(128),
+        default: "machine and process",
+        help: "How others see this candidate; it need not be unique",
+        heading: ELECTIONS, ..PASSED_ON
+    };
+    LEASE = Setting {
+        name: "lease", variable: names::LEASE, kind: Kind::Duration,
+        range: Range::Durations(seconds(15)..=seconds(60)), default: "15s",
+        help: "How long a lease lasts without a renewal, in whole seconds",
+        heading: TIMINGS, ..PASSED_ON
+    };
+    MARGIN = Setting {
+        name: "margin", variable: names::MARGIN, kind: Kind::Duration,
+        range: Range::From(Duration::from_millis(2_500)),
+        default: "a fifth of the lease, at least 2.5s",
+        help: "How long before the end of the lease the work is stopped",
+        heading: TIMINGS, ..PASSED_ON
+    };
+    RENEW = Setting {
+        name: "renew", variable: names::RENEW, kind: Kind::Duration, range: Range::From(seconds(1)),
+        default: "4/15 of the lease, 4s of 15s",
+        help: "How often a leader renews; with two more tries it must fit between lease and margin",
+        heading: TIMINGS, ..PASSED_ON
+    };
+    POLL = Setting {
+        name: "poll", variable: names::POLL, kind: Kind::Duration,
+        range: Range::Durations(Duration::from_millis(500)..=seconds(60)), default: "4s",
+        help: "The longest that a follower waits between two polls; the shortest is half of it",
+        heading: TIMINGS, ..PASSED_ON
+    };
+    REQUEST_TIMEOUT = Setting {
+        name: "request-timeout", variable: names::REQUEST_TIMEOUT, kind: Kind::Duration,
+        range: Range::Durations(seconds(1)..=seconds(30)), default: "3s", commands: RUN_AND_LOOKS,
+        help: "The longest that one request may take",
+        heading: TIMINGS, ..PASSED_ON
+    };
+    TURN_TIMEOUT = Setting {
+        name: "turn-timeout", variable: names::TURN_TIMEOUT, kind: Kind::Duration,
+        range: Range::Durations(Duration::from_millis(100)..=seconds(DAY)),
+        default: "as long as the leadership",
+        help: "The longest that a turn may take: then it is stopped, and this candidate leads no longer",
+        heading: FAILURES, ..PASSED_ON
+    };
+    MAX_FAILURES = Setting {
+        name: "max-failures", variable: names::MAX_FAILURES, kind: Kind::Number,
+        range: Range::Numbers(0..=1000), default: "3, with --while-leading 1",
+        help: "So many failed turns in a row end the leadership; 0: never. One that traps or takes too long \
+               does so at once",
+        heading: FAILURES, ..PASSED_ON
+    };
+    COOL_DOWN = Setting {
+        name: "cool-down", variable: names::COOL_DOWN, kind: Kind::Duration,
+        range: Range::Durations(seconds(1)..=seconds(HOUR)), default: "30s",
+        help: "How long this candidate then stays out of the race, so that another one takes over: half of \
+               this to all of it, and twice as long each time until a turn succeeds, up to 16 times this or 1h",
+        heading: FAILURES, ..PASSED_ON
+    };
+    GRACE = Setting {
+        name: "grace", variable: "TENURE_GRACE", kind: Kind::Duration,
+        range: Range::Durations(Duration::ZERO..=seconds(HOUR)),
+        default: "1s, of a command the stop time",
+        help: "How long a running turn may go on when this candidate is told to end; its lease is renewed \
+               meanwhile",
+        more: "The same before the leadership is given up; a transfer is cancelled when the turn lasts for \
+               more than 45s",
+        advice: "choose how long a turn usually takes, like 5s; 0s stops it at once",
+        heading: FAILURES, ..ROW
+    };
+    PRIORITY = Setting {
+        name: "priority", variable: names::PRIORITY, kind: Kind::Number,
+        range: Range::Numbers(0..=1000),
+        help: "Who should lead: a leader hands over to a candidate of higher priority when it has led for a \
+               minute, if both have one",
+        heading: LEADERS, ..PASSED_ON
+    };
+    MAX_TENURE = Setting {
+        name: "max-tenure", variable: names::MAX_TENURE, kind: Kind::Duration,
+        range: Range::Words("four leases to 366d"),
+        help: "After so long a leader resigns between two turns, and the others come first",
+        heading: LEADERS, ..PASSED_ON
+    };
+    WARM_UP = Setting {
+        name: "warm-up", variable: names::WARM_UP, kind: Kind::Duration,
+        range: Range::Durations(Duration::ZERO..=seconds(DAY)), default: "0s",
+        help: "How long a new process stays out of the race",
+        heading: LEADERS, ..PASSED_ON
+    };
+    READY_CMD = Setting {
+        name: "ready-cmd", variable: "TENURE_READY_CMD", kind: Kind::Text("COMMAND"),
+        help: "A command that tells whether this process can work, by exit code 0: it stays out of the race \
+               until then, and asks again each second. Run by the shell",
+        heading: LEADERS, ..ROW
+    };
+    ADDRESS = Setting {
+        name: "address", variable: names::ADDRESS, kind: Kind::Text("ADDRESS"), range: Range::Bytes(256),
+        default: "that of --listen, when it is one of this machine's in the network",
+        help: "Where this candidate can be reached while it leads; shown to people and followers",
+        heading: ELECTIONS, ..PASSED_ON
+    };
+    LISTEN = Setting {
+        name: "listen", variable: "TENURE_LISTEN", kind: Kind::Text("ADDRESS:PORT"),
+        scope: Scope::Process,
+        help: "Shows over HTTP a page of the election (/), whether this candidate runs (/healthz), is ready \
+               (/readyz, and /readyz?leader on the leader alone), who leads (/leader), and figures \
+               (/metrics); to read, for whoever reaches it",
+        more: "See [Listening](operations.md#see-it)",
+        advice: LISTENING,
+        heading: SHOWN, ..ROW
+    };
+    LISTEN_HOST = Setting {
+        name: "listen-host", variable: "TENURE_LISTEN_HOST", kind: Kind::Text("NAMES"),
+        scope: Scope::Process,
+        help: "Names by which --listen may be asked, separated by commas, beside addresses, --address, this \
+               machine's name and names that the public DNS does not have, like those of services in a \
+               cluster; * for all",
+        advice: "give names without a port, like tenure.example.com, or *",
+        heading: SHOWN, ..ROW
+    };
+    HEALTH_LISTEN = Setting {
+        name: "health-listen", variable: "TENURE_HEALTH_LISTEN", kind: Kind::Text("ADDRESS:PORT"),
+        scope: Scope::Process,
+        help: "Another address for probes: /healthz and /readyz, and nothing else, so that they are answered \
+               whoever asks at --listen",
+        advice: LISTENING,
+        heading: SHOWN, ..ROW
+    };
+    AT = Setting {
+        commands: &["resign", "transfer"], default: "the address of the leader", ..A_LISTENER
+    };
+    // Any candidate may be meant, so that it must be said which.
+    PAUSED_AT = Setting { commands: &["pause", "resume"], required: true, ..A_LISTENER };
+    CONTROL_TOKEN_FILE = Setting {
+        name: "control-token-file", variable: "TENURE_CONTROL_TOKEN_FILE", content: names::CONTROL_TOKEN,
+        kind: Kind::File, range: Range::Words("16 characters or more"), commands: RUN_AND_ORDERS,
+        scope: Scope::Process,
+        help: "A file with the token by which operators steer a candidate on --listen: POST /resign, \
+               /transfer?to=NAME, /pause, /resume. Without one nobody can",
+        more: "See [Steering](operations.md#steer-it)",
+        advice: "use a long random text of letters and digits, 16 characters or more",
+        heading: SHOWN, ..ROW
+    };
+    ALLOW_HOST = Setting {
+        name: "allow-host", kind: Kind::List("HOST"), works: &[Work::Component],
+        range: Range::Words("HOST, HOST:PORT or SCHEME://HOST[:PORT]"),
+        help: "A host that the handler may send requests to. Addresses of this machine, its link and its \
+               platform only as addresses, not by name. Repeatable",
+        advice: "give a host as in example.com, https://example.com:8443 or [::1]:8080",
+        heading: WORK, ..ROW
+    };
+    TERM_HEADER = Setting {
+        name: "term-header", variable: webhook::TERM_HEADER, kind: Kind::Text("NAME"),
+        default: "tenure-term", works: &[Work::Component, Work::Webhook],
+        help: "The header that carries the term in each request of the handler, and in that of --webhook, \
+               for sinks that refuse an earlier leader",
+        more: "One that has no meaning of its own in HTTP",
+        advice: "give a name of your own, like x-fencing-token, or leave it out",
+        heading: WORK, ..ROW
+    };
+    MEMORY_LIMIT = Setting {
+        name: "memory-limit", variable: "TENURE_MEMORY_LIMIT", kind: Kind::Size,
+        range: Range::Sizes(1 << 20..=4 << 30), default: "256MiB", works: &[Work::Component],
+        help: "The memory that a turn may take; a handler that needs more traps. For its requests, answers \
+               and handles the host holds at most half as much beside it, or 16 MiB",
+        more: "A quarter of that is for handles alone",
+        advice: "give a number and a unit, like 64MiB or 1GiB",
+        heading: WORK, ..ROW
+    };
+    ENV = Setting {
+        name: "env", kind: Kind::Variables, range: Range::Words("KEY=VALUE"),
+        works: &[Work::Component, Work::Command],
+        help: "A variable for the handler, which sees no other, or for the command. Repeatable",
+        advice: "give a variable as in --env REPORT_URL=https://example.com",
+        heading: WORK, ..ROW
+    };
+    CONNECTION_STRING_FILE = Setting {
+        name: "connection-string-file", variable: names::CONNECTION_STRING_FILE,
+        content: names::CONNECTION_STRING, kind: Kind::File, commands: ALL,
+        help: "A file that holds the connection string; it is read again while this runs, so that the key \
+               can be replaced",
+        more: "How requests are authorised otherwise: see [Credentials](security.md#credentials)",
+        heading: ACCOUNT, ..PASSED_ON
+    };
+    CA_FILE = Setting {
+        name: "ca-file", variable: "TENURE_CA_FILE", kind: Kind::File, commands: ALL,
+        help: "Certificates in PEM form that are trusted beside the platform's, for the storage account and \
+               whoever gives out tokens for it; not for the handler",
+        advice: CERTIFICATES,
+        heading: ACCOUNT, ..ROW
+    };
+    STORAGE_ACCOUNT = Setting {
+        variable: names::ACCOUNT,
+        help: "The name of the storage account", heading: ACCOUNT, ..VARIABLE
+    };
+    SERVICE_ENDPOINT = Setting {
+        variable: names::SERVICE_ENDPOINT,
+        default: "https://ACCOUNT.blob.core.windows.net",
+        help: "The address of its Blob service", heading: ACCOUNT, ..VARIABLE
+    };
+    KEY = Setting {
+        variable: names::KEY_FILE, content: names::KEY, kind: Kind::File,
+        help: "A key of the account", heading: ACCOUNT, ..VARIABLE
+    };
+    SECOND_KEY = Setting {
+        variable: names::SECOND_KEY_FILE, content: names::SECOND_KEY, kind: Kind::File,
+        help: "Its other key, used when the first is refused", heading: ACCOUNT, ..VARIABLE
+    };
+    SAS_TOKEN = Setting {
+        variable: names::SAS_TOKEN_FILE, content: names::SAS_TOKEN, kind: Kind::File,
+        help: "A shared access signature, alone or with the address that it is for",
+        heading: ACCOUNT, ..VARIABLE
+    };
+    AUTH_TOKEN = Setting {
+        variable: names::AUTH_TOKEN_FILE, content: names::AUTH_TOKEN, kind: Kind::File,
+        help: "A token of Microsoft Entra ID for storage; nobody renews it",
+        heading: ACCOUNT, ..VARIABLE
+    };
+    CLIENT_SECRET = Setting {
+        variable: names::CLIENT_SECRET_FILE, content: names::CLIENT_SECRET, kind: Kind::File,
+        help: "The secret of an application", heading: ACCOUNT, ..VARIABLE
+    };
+    CLIENT_ID = Setting {
+        variable: names::CLIENT_ID,
+        help: "The application, or which managed identity of several", heading: ACCOUNT, ..VARIABLE
+    };
+    TENANT_ID = Setting {
+        variable: names::TENANT_ID,
+        help: "The directory of the application", heading: ACCOUNT, ..VARIABLE
+    };
+    AUTHORITY_HOST = Setting {
+        variable: names::AUTHORITY_HOST, default: "that of the cloud of the endpoint",
+        help: "Where applications ask for tokens", heading: ACCOUNT, ..VARIABLE
+    };
+    // Others know it too: it holds a token that the platform writes and reads, so it has no content.
+    FEDERATED_TOKEN_FILE = Setting {
+        variable: names::FEDERATED_TOKEN_FILE, kind: Kind::File,
+        help: "The file with the token of a workload identity; the platform sets it",
+        heading: ACCOUNT, ..VARIABLE
+    };
+    IDENTITY_ENDPOINT = Setting {
+        variable: names::IDENTITY_ENDPOINT,
+        help: "Where an app asks for tokens of its managed identity; the platform sets it",
+        heading: ACCOUNT, ..VARIABLE
+    };
+    IDENTITY_HEADER = Setting {
+        variable: names::IDENTITY_HEADER,
+        help: "What it shows there; the platform sets it", heading: ACCOUNT, ..VARIABLE
+    };
+    IMDS_HOST = Setting {
+        variable: names::IMDS_HOST, default: "http://169.254.169.254",
+        help: "Where a machine asks for tokens of its managed identity", heading: ACCOUNT, ..VARIABLE
+    };
+    CREDENTIAL = Setting {
+        variable: names::CREDENTIAL, default: "the first that is set",
+        help: "Which kind of credential to use, of several",
+        more: "See [Credentials](security.md#credentials)", heading: ACCOUNT, ..VARIABLE
+    };
+    LOG = Setting {
+        name: "log", kind: Kind::OneOf(&["text", "json"]), default: "text", scope: Scope::Process,
+        help: "How to tell what happens: text for people, or one JSON object per line. Renewals are in the \
+               JSON only",
+        more: "Each object has `timestamp`, `candidate`, `event` and its fields",
+        heading: SHOWN, ..ROW
+    };
+    CACHE_DIR = Setting {
+        variable: "TENURE_CACHE_DIR", default: "tenure below XDG_CACHE_HOME or ~/.cache",
+        help: "Where compiled code of components is kept", more: "See [Files and folders](#files-and-folders)",
+        heading: SHOWN, component: false, ..VARIABLE
+    };
+    TICK_TOKEN = Setting {
+        variable: "TENURE_TICK_TOKEN",
+        help: "The bearer token that POST /tick must show", heading: INVOCATION, ..VARIABLE
+    };
+    TICK_OPEN = Setting {
+        variable: "TENURE_TICK_OPEN", default: "false",
+        help: "With true, anybody may call /tick; without it and a token, nobody may",
+        heading: INVOCATION, ..VARIABLE
+    };
+    TO = Setting {
+        name: "to", kind: Kind::Text("NAME"), commands: &["transfer"], required: true,
+        help: "The name of the candidate that is to lead", advice: "name the successor",
+        heading: OTHERS, ..ROW
+    };
+    INTERVAL = Setting {
+        name: "interval", kind: Kind::Duration, commands: &["watch"],
+        range: Range::Durations(Duration::from_millis(200)..=seconds(HOUR)), default: "2s",
+        help: "From one look to the next",
+        advice: "each look is a request that is paid for; 2s shows changes soon",
+        heading: OTHERS, ..ROW
+    };
+    PERIOD = Setting {
+        name: "period", kind: Kind::Duration, commands: &["break"],
+        range: Range::Durations(Duration::ZERO..=seconds(60)), default: "what is left of it",
+        help: "How long the holder keeps the lease at most, rounded up to whole seconds",
+        advice: "give 0s to 60s, or leave it out: then what is left of the lease runs out",
+        heading: OTHERS, ..ROW
+    };
+    YES = Setting {
+        name: "yes", kind: Kind::Switch, commands: &["reset-slot", "break"],
+        help: "Does it without asking", heading: OTHERS, ..ROW
+    };
+    JSON = Setting {
+        name: "json", kind: Kind::Switch, commands: LOOKS,
+        help: "JSON instead of text: one object, with watch one per line", heading: OTHERS, ..ROW
+    };
+}
+
+const CERTIFICATES: &str = "name a readable file of certificates in PEM form, each one between \
+                            -----BEGIN CERTIFICATE----- and -----END CERTIFICATE-----";
+
+const LISTENING: &str = "give one like 0.0.0.0:8080, [::]:8080 or 127.0.0.1:8080";
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,172 @@
+//! What the table says is what those say who judge.
+
+use super::*;
+use crate::settings::options::range;
+use tenure_base::duration::{format_duration, parse_duration};
+use tenure_core::Complaint;
+
+fn of_component() -> impl Iterator<Item = &'static Setting> {
+    TABLE.iter().copied().filter(|setting| setting.component && !setting.name.is_empty())
+}
+
+/// What the component reads, with one setting as it is given and others with which it makes sense.
+fn read(setting: &Setting, value: Option<&str>) -> Result<String, Vec<Complaint>> {
+    let settings = tenure_core::Settings::read(|name: &str| {
+        let beside = match name {
+            names::ELECTION => Some("any/any"),
+            names::CONNECTION_STRING => Some("UseDevelopmentStorage=true"),
+            names::DELIVERY if setting.is(&MAX_ATTEMPTS) => Some("at-least-once"),
+            names::CRON if setting.is(&TIME_ZONE) => Some("* * * * *"),
+            names::EVERY if setting.is(&JITTER) => Some("366d"),
+            _ => None,
+        };
+        let value = if name == setting.variable { value.or(beside) } else { beside };
+        value.map(str::to_owned)
+    });
+    settings.map(|settings| format!("{settings:?}"))
+}
+
+/// Whether a value is refused for itself, and not for others.
+fn is_refused(setting: &Setting, value: &str) -> bool {
+    let of_range = |c: &Complaint| c.setting == setting.variable && !c.problem.contains("not fit");
+    read(setting, Some(value)).is_err_and(|complaints| complaints.iter().any(of_range))
+}
+
+#[test]
+fn the_component_allows_what_the_table_says() {
+    const STEP: Duration = Duration::from_millis(1);
+    let mut judged = 0;
+    for setting in of_component() {
+        let (good, bad): (Vec<String>, Vec<String>) = match (&setting.range, setting.kind) {
+            (Range::Durations(range), _) => {
+                let (least, most) = (*range.start(), *range.end());
+                let below = least.checked_sub(STEP).map(format_duration);
+                let above = Some(format_duration(most + STEP));
+                let good = [least, most].map(format_duration).to_vec();
+                (good, below.into_iter().chain(above).collect())
+            }
+            (Range::From(least), _) => {
+                (vec![format_duration(*least)], vec![format_duration(*least - STEP)])
+            }
+            (Range::Numbers(range), _) => {
+                let (least, most) = (i64::from(*range.start()), i64::from(*range.end()));
+                let good = [least, most].map(|n| n.to_string()).to_vec();
+                (good, [least - 1, most + 1].map(|n| n.to_string()).to_vec())
+            }
+            (Range::Bytes(most), _) => (vec!["x".repeat(*most)], vec!["x".repeat(most + 1)]),
+            (_, Kind::Rule(words)) => {
+                (words.iter().map(|w| (*w).to_owned()).collect(), vec!["never".to_owned()])
+            }
+            _ => continue,
+        };
+        judged += 1;
+        for value in &good {
+            assert!(!is_refused(setting, value), "{} {value}", setting.name);
+        }
+        for value in &bad {
+            assert!(is_refused(setting, value), "{} {value}", setting.name);
+        }
+    }
+    assert!(judged >= 18, "{judged}");
+}
+
+#[test]
+fn defaults_are_those_of_the_component() {
+    let mut judged = 0;
+    for setting in of_component() {
+        let is_value = match setting.kind {
+            Kind::Duration => parse_duration(setting.default).is_some(),
+            Kind::Number => setting.default.parse::<u32>().is_ok(),
+            Kind::Rule(_) => true,
+            _ => setting.is(&TIME_ZONE),
+        };
+        if is_value {
+            judged += 1;
+            let (set, unset) = (read(setting, Some(setting.default)), read(setting, None));
+            assert_eq!(set.unwrap(), unset.unwrap(), "{}", setting.name);
+        }
+    }
+    assert!(judged >= 10, "{judged}");
+}
+
+#[test]
+fn defaults_are_those_of_the_program() {
+    let duration = |setting: &Setting| {
+        let value = setting.default.split(',').next().and_then(parse_duration);
+        value.unwrap_or_else(|| panic!("{}", setting.name))
+    };
+    assert_eq!(duration(&GRACE), tenure::runner::GRACE);
+    assert_eq!(duration(&INTERVAL), crate::watch::USUAL);
+    #[cfg(unix)]
+    assert_eq!(duration(&STOP_TIME), tenure::program::command::STOP_TIME);
+    let memory: bytesize::ByteSize = MEMORY_LIMIT.default.parse().unwrap();
+    assert_eq!(usize::try_from(memory.as_u64()), Ok(tenure::handler::MEMORY_LIMIT));
+    let header: tenure::egress::TermHeader = TERM_HEADER.default.parse().unwrap();
+    assert_eq!(header, tenure::egress::TermHeader::default());
+    assert!(matches!(LOG.kind, Kind::OneOf(words) if words[0] == LOG.default));
+}
+
+#[test]
+fn every_variable_of_the_component_has_a_row() {
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../../guest/core/src/settings.rs");
+    let source = std::fs::read_to_string(source).unwrap();
+    let names = source.lines().filter_map(|line| {
+        line.trim().strip_prefix("pub const ")?.split_once(": &str = \"")?.1.strip_suffix("\";")
+    });
+    let names: Vec<_> = names.collect();
+    assert!(names.len() > 30, "{names:?}");
+    for name in names {
+        let row = TABLE.iter().find(|setting| setting.variables().any(|known| known == name));
+        assert!(row.is_some_and(|setting| setting.component), "{name}");
+    }
+}
+
+#[test]
+fn rows_make_sense() {
+    for (at, setting) in TABLE.iter().enumerate() {
+        let id = setting.id();
+        assert!(!id.is_empty() && !setting.help.is_empty() && !setting.help.ends_with('.'), "{id}");
+        assert!(HEADINGS.contains(&setting.heading), "{id}");
+        assert!(!setting.component || !setting.variable.is_empty(), "{id}");
+        let judged =
+            matches!(setting.range, Range::Durations(_) | Range::From(_) | Range::Sizes(_));
+        assert!(setting.component || !judged || !setting.advice.is_empty(), "{id}");
+        if !setting.content.is_empty() {
+            assert_eq!(setting.variable, format!("{}_FILE", setting.content), "{id}");
+        }
+        for other in &TABLE[at + 1..] {
+            let commands = setting.commands.iter().any(|name| other.commands.contains(name));
+            assert!(!commands || setting.id() != other.id(), "{id}");
+            assert!(setting.variables().all(|name| other.variables().all(|n| n != name)), "{id}");
+        }
+    }
+}
+
+#[test]
+fn the_variable_of_an_option_has_its_name() {
+    for setting in TABLE.iter().filter(|s| !s.name.is_empty() && !s.variable.is_empty()) {
+        let owner = if setting.is(&CONNECTION_STRING_FILE) { "AZURE_STORAGE" } else { "TENURE" };
+        // Named as the component for platforms has them.
+        let name = match setting.name {
+            "webhook" => "handler-url".to_owned(),
+            name => name.replace("webhook-", "handler-"),
+        };
+        let expected = format!("{owner}_{}", name.replace('-', "_").to_uppercase());
+        assert_eq!(setting.variable, expected);
+    }
+}
+
+#[test]
+fn ranges_are_told_in_words() {
+    for (setting, told) in [
+        (&LEASE, Some("15s to 1m")),
+        (&MARGIN, Some("at least 2s 500ms")),
+        (&MEMORY_LIMIT, Some("1MiB to 4GiB")),
+        (&PRIORITY, Some("0 to 1000")),
+        (&DELIVERY, Some("at-most-once or at-least-once")),
+        (&CA_FILE, None),
+    ] {
+        assert_eq!(range(setting).as_deref(), told);
+    }
+    assert_eq!(GRACE.allowed().unwrap(), "between 0s and 1h");
+}

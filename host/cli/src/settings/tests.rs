@@ -1,0 +1,115 @@
+//! A setting that nobody has: a row is all that it takes.
+
+use super::source::Source;
+use super::table::{Kind, MEMORY_LIMIT, Range, Setting, TABLE};
+use super::*;
+use crate::args::program;
+use crate::configuration::Configuration;
+use crate::{manual, variables};
+use clap_complete::Shell;
+use std::ffi::OsString;
+use std::time::Duration;
+
+static MADE_UP: Setting = Setting {
+    name: "sharpness",
+    variable: "TENURE_SHARPNESS",
+    content: "",
+    kind: Kind::Duration,
+    range: Range::Durations(Duration::from_secs(1)..=Duration::from_secs(10)),
+    default: "2s",
+    commands: &["run", "watch"],
+    required: false,
+    scope: table::Scope::Any,
+    choice: None,
+    works: &[],
+    component: false,
+    help: "How sharp it is",
+    more: "As of a knife",
+    advice: "choose how sharp it should be",
+    heading: MEMORY_LIMIT.heading,
+};
+
+fn table() -> Vec<&'static Setting> {
+    [TABLE, &[&MADE_UP]].concat()
+}
+
+fn line(command: &str, arguments: &[&str]) -> CommandLine {
+    let all = ["tenure", command].iter().chain(arguments);
+    let matches = program(&table()).try_get_matches_from(all).unwrap();
+    CommandLine::of(&table(), command, matches.subcommand().unwrap().1)
+}
+
+/// What it is, and what is told of it.
+fn judged(
+    arguments: &[&str],
+    variable: Option<&str>,
+    file: &str,
+) -> (Option<Duration>, Vec<String>) {
+    let set = |name: &str| variable.filter(|_| name == MADE_UP.variable).map(OsString::from);
+    let elections = Elections::of_file(&Source::of(file), &line("run", arguments), &set);
+    assert_eq!(elections.complaints, []);
+    let given = elections.given.into_iter().next().unwrap();
+    let mut configuration = Configuration::of_run(given);
+    configuration.complaints.clear();
+    let value = configuration.duration(&MADE_UP);
+    let told = configuration.complaints.into_iter();
+    (value, told.map(|c| format!("{}: {}; {}", c.source, c.problem, c.advice)).collect())
+}
+
+#[test]
+fn it_is_an_option_with_its_help() {
+    for (command, there) in [("run", true), ("watch", true), ("status", false)] {
+        let mut program = program(&table());
+        let help = program.find_subcommand_mut(command).unwrap().render_long_help().to_string();
+        let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+        let told = "--sharpness <DURATION> How sharp it is; 1s to 10s; default: 2s [env: TENURE_SHARPNESS]";
+        assert_eq!(help.contains(told), there, "{command}: {help}");
+    }
+    assert_eq!(Given::of(&line("watch", &["--sharpness", "3s"])).text(&MADE_UP).unwrap(), "3s");
+}
+
+#[test]
+fn it_is_a_key_and_a_variable_and_judged_wherever_it_is_said() {
+    let seconds = |seconds| Some(Duration::from_secs(seconds));
+    let file = "name = \"a\"\nsharpness = \"4s\"\n";
+    assert_eq!(judged(&[], None, "name = \"a\"").0, None);
+    assert_eq!(judged(&[], None, file).0, seconds(4));
+    assert_eq!(judged(&[], Some("5s"), file).0, seconds(5));
+    assert_eq!(judged(&["--sharpness", "6s"], Some("5s"), file).0, seconds(6));
+
+    let wrong = "\"11s\" is not between 1s and 10s; choose how sharp it should be";
+    for (arguments, variable, file, source) in [
+        (&["--sharpness", "11s"][..], None, file, "--sharpness 11s"),
+        (&[], Some("11s"), file, "TENURE_SHARPNESS"),
+        (&[], None, "sharpness = \"11s\"", "t.toml:1:13: sharpness = \"11s\""),
+    ] {
+        assert_eq!(judged(arguments, variable, file).1, [format!("{source}: {wrong}")]);
+    }
+    let (_, told) = judged(&["--sharpness", "very"], None, file);
+    assert!(told[0].contains("\"very\" is not a duration"), "{told:?}");
+}
+
+#[test]
+fn mistakes_are_told_what_is_meant() {
+    let complaint = variables::complaint("TENURE_SHARPNES", &variables::known(&table()));
+    assert_eq!(complaint.unwrap().advice, "did you mean TENURE_SHARPNESS?");
+    for (file, words) in [
+        ("sharpnes = \"1s\"", "did you mean sharpness?"),
+        ("sharpness = 1", "as in sharpness = \"15s\""),
+    ] {
+        let complaints = parse::parse(&Source::of(file), &table()).complaints;
+        assert!(complaints[0].advice.contains(words), "{complaints:?}");
+    }
+}
+
+#[test]
+fn it_is_in_the_pages_and_completed() {
+    let program = program(&table());
+    let man = manual::page(program.find_subcommand("run").unwrap());
+    assert!(man.contains("sharpness") && man.contains("How sharp it is; 1s to 10s"), "{man}");
+    assert!(manual::script(Shell::Bash, &table()).contains("--sharpness"));
+    let row =
+        "| `--sharpness` | `TENURE_SHARPNESS` | 2s | 1s to 10s | How sharp it is. As of a knife |";
+    let page = page::tables(&table());
+    assert!(page.lines().any(|line| line == row), "{page}");
+}
