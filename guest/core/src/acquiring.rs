@@ -3,7 +3,6 @@
 //! An acquire that is applied late, after another candidate raised a term, meets a changed tag
 //! instead of leaving a ghost lease.
 
-use super::chance::Chance;
 use super::context::{Answered, Context, Outgoing};
 use super::phase::{Attempt, Phase, Watch};
 use super::raising;

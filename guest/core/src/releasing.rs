@@ -4,7 +4,6 @@ use core::time::Duration;
 
 use super::Moment;
 use super::announcement::{LAST_WRITE, LONGEST_TRY};
-use super::chance::Chance;
 use super::context::{Answered, Context, Outgoing};
 use super::follower::withdrawal;
 use super::pace::Pace;

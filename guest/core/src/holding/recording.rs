@@ -9,7 +9,6 @@ use core::time::Duration;
 
 use super::super::Moment;
 use super::super::agenda::{Due, Task};
-use super::super::chance::Chance;
 use super::super::context::{Answered, Context, Outgoing};
 use super::super::one_turn::Prospect;
 use super::super::pace::Pace;
