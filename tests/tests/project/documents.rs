@@ -345,12 +345,17 @@ fn help(command: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The first words of the lines of help that are set in so far.
+/// What the lines of help tell of that are set in so far: a command, or an option by all its names.
 fn listed(help: &str, indent: usize) -> BTreeSet<String> {
     let lines = help.lines().filter_map(|line| line.strip_prefix(&" ".repeat(indent)));
-    let lines = lines.filter(|line| !line.starts_with(' '));
-    let words = lines.flat_map(|line| line.split(',').map(|part| part.trim().split(' ').next()));
-    words.flatten().map(str::to_owned).collect()
+    let names = |line: &str| {
+        let words = line.split_whitespace().map(|word| word.trim_end_matches(',').to_owned());
+        match line.starts_with('-') {
+            true => words.take_while(|word| word.starts_with('-')).collect::<Vec<_>>(),
+            false => words.take(1).collect(),
+        }
+    };
+    lines.filter(|line| !line.starts_with(' ')).flat_map(names).collect()
 }
 
 /// The commands of the program.

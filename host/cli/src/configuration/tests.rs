@@ -12,7 +12,8 @@ use tenure::egress::TermHeader;
 /// Settings of a command as these arguments give them, and nobody complained yet.
 fn of_command(command: &str, arguments: &[&str]) -> Configuration {
     let required: &[&str] = if command == "pause" { &["--at", "http://a"] } else { &[] };
-    let all = ["tenure", command].iter().chain(required).chain(arguments);
+    let all = ["tenure", command].into_iter().chain(required.iter().copied());
+    let all = all.chain(arguments.iter().copied());
     let matches = program(TABLE).try_get_matches_from(all).unwrap();
     let line = CommandLine::of(TABLE, command, matches.subcommand().unwrap().1);
     Configuration::of(Given::of(&line))

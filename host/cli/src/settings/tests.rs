@@ -34,7 +34,7 @@ fn table() -> Vec<&'static Setting> {
 }
 
 fn line(command: &str, arguments: &[&str]) -> CommandLine {
-    let all = ["tenure", command].iter().chain(arguments);
+    let all = ["tenure", command].into_iter().chain(arguments.iter().copied());
     let matches = program(&table()).try_get_matches_from(all).unwrap();
     CommandLine::of(&table(), command, matches.subcommand().unwrap().1)
 }
