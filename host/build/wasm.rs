@@ -1,7 +1,8 @@
 //! Builds packages of this workspace as WebAssembly components, from a build script.
 //!
-//! Shared by the build scripts of `host` and `tests`. Each calls one nested cargo with a
-//! target directory of its own under `OUT_DIR`: cargo holds a lock on the outer one.
+//! Shared by the build scripts of `host` and `tests`. Each calls a nested cargo, whose target directory is
+//! `wasm` inside the outer one: cargo holds a lock on that itself. All profiles, features and lints share
+//! it, so that each component is built once.
 
 use std::env;
 use std::fs;
@@ -11,15 +12,20 @@ use std::process::{Command, Output};
 const TARGET: &str = "wasm32-wasip2";
 const PROFILE: &str = "wasm";
 
-/// Builds the library of a package, and returns its `.wasm` file. All packages share what they depend on.
+/// Builds the library of a package, and returns a copy of its `.wasm` file that stays as it is. All packages
+/// share what they depend on.
 ///
 /// Ends the build script when the compiler refuses it: its words are the error then.
 pub fn build(workspace: &Path, package: &str) -> Result<PathBuf, String> {
     ensure_target()?;
-    let target_dir = out_dir()?.join("wasm");
+    let out = out_dir()?;
+    let target_dir = outer(&out, 4)?.join("wasm");
     run_cargo(workspace, package, &target_dir)?;
     let library = format!("{}.wasm", package.replace('-', "_"));
-    Ok(target_dir.join(TARGET).join(PROFILE).join(library))
+    let built = target_dir.join(TARGET).join(PROFILE).join(library);
+    let kept = out.join(format!("{package}.built.wasm"));
+    fs::copy(&built, &kept).map_err(|error| format!("{}: {error}", built.display()))?;
+    Ok(kept)
 }
 
 /// One package at a time, so that none gets features that another one asks for: the election
@@ -74,10 +80,7 @@ pub fn given(name: &str) -> Result<Option<PathBuf>, String> {
 #[allow(dead_code, reason = "only one of the build scripts publishes")]
 pub fn publish(from: &Path, name: &str) {
     let Ok(out) = out_dir() else { return };
-    // OUT_DIR is <target>/<profile>/build/<package>-<hash>/out.
-    let Some(profile) = out.ancestors().nth(3) else {
-        return;
-    };
+    let Ok(profile) = outer(&out, 3) else { return };
     let directory = profile.join("components");
     let to = directory.join(name);
     let Ok(new) = fs::read(from) else { return };
@@ -175,6 +178,11 @@ fn run(command: &mut Command) -> Result<Output, String> {
 /// Where this build script may write.
 pub fn out_dir() -> Result<PathBuf, String> {
     variable("OUT_DIR").map(PathBuf::from)
+}
+
+/// So many directories above this one, which is `<target>/<profile>/build/<package>-<hash>/out`.
+fn outer(out: &Path, levels: usize) -> Result<&Path, String> {
+    out.ancestors().nth(levels).ok_or_else(|| format!("{} is not in a build", out.display()))
 }
 
 fn variable(name: &str) -> Result<String, String> {

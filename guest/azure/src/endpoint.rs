@@ -18,7 +18,7 @@ impl Endpoint {
     /// # Errors
     /// What is wrong, to be read after "it"; never a part of the address, which can hold a secret.
     pub fn parse(url: &str) -> Result<Endpoint, &'static str> {
-        const NO_ADDRESS: &str = "is no http:// or https:// address";
+        const NO_ADDRESS: &str = "is not an http:// or https:// address";
         let (scheme, rest) = url.split_once(':').ok_or(NO_ADDRESS)?;
         let rest = rest.strip_prefix("//").ok_or(NO_ADDRESS)?;
         let scheme = scheme.to_ascii_lowercase();
@@ -203,9 +203,9 @@ mod tests {
     #[test]
     fn what_is_no_endpoint_is_refused() {
         let bad = [
-            ("", "no http"),
-            ("acc.blob.core.windows.net", "no http"),
-            ("ftp://host", "no http"),
+            ("", "not an http"),
+            ("acc.blob.core.windows.net", "not an http"),
+            ("ftp://host", "not an http"),
             ("http://", "host name"),
             ("http:///path", "host name"),
             ("http://:80", "host name"),

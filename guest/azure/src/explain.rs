@@ -28,9 +28,9 @@ impl Answer {
             Some("AuthorizationPermissionMismatch" | "InsufficientAccountPermissions")
         ) {
             let Permission { letters, action } = operation.permission();
-            text.push_str("; it needs ");
+            text.push_str("; it needs a SAS with ");
             text.push_str(letters);
-            text.push_str(" of a SAS, or of a role ");
+            text.push_str(", or a role with the data action ");
             text.push_str(action);
         }
         if let Some(detail) = &self.detail {
@@ -45,7 +45,7 @@ impl Answer {
         let code = self.code.as_deref().unwrap_or("");
         match self.class {
             // Told only when it is none: the answer is about somebody else's lease.
-            Class::Done => "it names another lease than ours, so it was not done for us",
+            Class::Done => "the answer names a different lease, so the request did not act on ours",
             Class::MissingBlob => {
                 "the blob does not exist; if an election ran on it, somebody deleted it, and the \
                 next candidate creates it again"
@@ -59,7 +59,7 @@ impl Answer {
             Class::Refused => refused(self.status, code),
             Class::Unavailable => unavailable(self.status, code),
             Class::Nonsense => {
-                "this is no answer of the Blob service; check that the endpoint is right and \
+                "this is not an answer of the Blob service; check that the endpoint is right and \
                 that no proxy answers in its place"
             }
         }
@@ -79,8 +79,8 @@ fn conflict(operation: &Operation, code: &str) -> &'static str {
                 }
                 Operation::Break { .. } => "nobody holds the lease, so there is nothing to break",
                 _ => {
-                    "the lease is not ours any more: it ended, and it was taken, broken or the \
-                    blob was written since"
+                    "the lease is not ours any more: it ended, and since then it was taken or \
+                    broken, or the blob was written"
                 }
             }
         }
@@ -121,9 +121,9 @@ fn lease_mismatch(code: &str) -> &'static str {
 fn refused(status: u16, code: &str) -> &'static str {
     match (status, code) {
         (403, "AuthenticationFailed") => {
-            "the signature or token was refused; check that AccountKey is this account's key and was not \
-            rotated, that the SAS has begun and has not expired, or that the token is for \
-            https://storage.azure.com and of the account's directory; and this machine's clock"
+            "the signature or token was refused; check this machine's clock, and check that AccountKey is this \
+            account's key and was not rotated, that the SAS has begun and has not expired, or that the \
+            token is for https://storage.azure.com and of the account's directory"
         }
         (403, "AuthorizationFailure") => {
             "access was refused; on Azure a network rule of the account keeps this machine out \
@@ -138,7 +138,7 @@ fn refused(status: u16, code: &str) -> &'static str {
             "the account takes https only; use an https endpoint"
         }
         (403, "AuthorizationSourceIPMismatch") => {
-            "the credential is not good for this machine's address"
+            "the SAS is not good for this machine's address; make one whose range (sip) holds it, or one without a range"
         }
         (403, "AuthorizationResourceTypeMismatch" | "AuthorizationServiceMismatch") => {
             "the credential is not good for blobs and containers; use one that is"
@@ -182,15 +182,15 @@ fn refused(status: u16, code: &str) -> &'static str {
 fn unavailable(status: u16, code: &str) -> &'static str {
     match (status, code) {
         (429, _) | (503, "ServerBusy") => {
-            "the service is throttling the account; it is asked again after a pause"
+            "the service is throttling the account; the request is retried after a pause"
         }
         (408, _) | (500, "OperationTimedOut") | (504, _) => {
-            "the service ran out of time, so it may or may not have been done; it is asked again"
+            "the service timed out, so the request may or may not have been applied; it is retried"
         }
         (502 | 503, "") => {
-            "the service, or a proxy before it, cannot be reached; it is asked again"
+            "the service, or a proxy in front of it, cannot be reached; the request is retried"
         }
-        _ => "the service failed, so it may or may not have been done; it is asked again",
+        _ => "the service failed, so the request may or may not have been applied; it is retried",
     }
 }
 
@@ -227,7 +227,7 @@ mod tests {
     #[test]
     fn each_case_has_its_own_words() {
         let cases = [
-            (200, "", "another lease than ours"),
+            (200, "", "a different lease"),
             (403, "AuthenticationFailed", "AccountKey"),
             (403, "AuthenticationFailed", "clock"),
             (403, "AuthorizationFailure", "Azurite"),
@@ -236,7 +236,7 @@ mod tests {
             (
                 403,
                 "AuthorizationPermissionMismatch",
-                "it needs w of a SAS, or of a role containers/blobs/write",
+                "it needs a SAS with w, or a role with the data action containers/blobs/write",
             ),
             (403, "AccountIsDisabled", "disabled"),
             (403, "", "network rules"),

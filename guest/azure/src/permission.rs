@@ -17,7 +17,7 @@ impl Operation {
     pub fn permission(&self) -> Permission {
         let (letters, action) = match self {
             Operation::Read { .. } | Operation::ReadSideBlob(_) => ("r", "containers/blobs/read"),
-            Operation::CreateContainer => ("c or w, of an account SAS", "containers/write"),
+            Operation::CreateContainer => ("c or w (account SAS only)", "containers/write"),
             Operation::CreateBlob | Operation::WriteSideBlob { .. } => {
                 ("c or w", "containers/blobs/write")
             }
@@ -28,7 +28,7 @@ impl Operation {
             | Operation::WriteMetadata { .. } => ("w", "containers/blobs/write"),
             Operation::Break { .. } => ("w or d", "containers/blobs/write"),
             Operation::Delete { .. } => ("d", "containers/blobs/delete"),
-            Operation::ReadAccount => ("any, of an account SAS", "getInfo/action"),
+            Operation::ReadAccount => ("any permission (account SAS only)", "getInfo/action"),
         };
         Permission { letters, action }
     }

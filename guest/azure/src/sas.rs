@@ -88,7 +88,7 @@ impl Sas {
             .bytes()
             .all(|byte| byte.is_ascii_graphic() && !b"\"#<>\\^`{|}".contains(&byte))
         {
-            complain("the SAS has characters that none has".into(), COPY_IT);
+            complain("the SAS has characters that cannot be in one".into(), COPY_IT);
             return problems;
         }
         for name in ["sv", "sig"] {
@@ -98,7 +98,8 @@ impl Sas {
         }
         for name in OF_REQUESTS {
             if self.get(name).is_some() {
-                let problem = format!("the SAS has the parameter {name}, which is none of a SAS");
+                let problem =
+                    format!("the SAS has the parameter {name}, which does not belong in one");
                 complain(problem, "leave it out: requests set it themselves");
             }
         }
@@ -207,7 +208,7 @@ mod tests {
         for (text, expected) in [
             ("", vec!["is empty"]),
             ("?", vec!["is empty"]),
-            ("sv=1&sr=c&sp=rw&sig=a b", vec!["characters that none has"]),
+            ("sv=1&sr=c&sp=rw&sig=a b", vec!["characters that cannot be in one"]),
             ("sig=x", vec!["no sv", "neither sr nor ss", "read (r) and to write (w)"]),
             ("sv=1&sr=c&sp=rl&sig=x", vec!["does not permit to write (w)"]),
             ("sv=1&sr=s&sp=rw&sig=", vec!["no sig", "neither a blob nor a container"]),

@@ -82,9 +82,9 @@ impl Token {
             // The metadata service restarts (410), or does not know its identity yet (404).
             404 | 408 | 410 | 429 | 500..=599 => return Err(NoToken::Unavailable(status)),
             400..=499 => return Err(NoToken::Refused(told(status, body))),
-            _ => return Err(NoToken::Nonsense("this is no answer of an identity endpoint")),
+            _ => return Err(NoToken::Nonsense("this is not an answer of an identity endpoint")),
         }
-        let body = body.ok_or(NoToken::Nonsense("the answer is no JSON that has a token"))?;
+        let body = body.ok_or(NoToken::Nonsense("the answer is not JSON with a token"))?;
         let token = body.text("access_token").filter(|token| is_token(token));
         let token = token.ok_or(NoToken::Nonsense("the answer has no access_token"))?;
         let now = u64::try_from(now.timestamp()).unwrap_or(0);

@@ -100,7 +100,7 @@ impl<'s> Step<'s> {
         self.context.now = now;
         if !complaints.is_empty() {
             let detail = format!(
-                "{}. What was read before is used until then",
+                "{}. What was read before is used until this is corrected",
                 Complaint::sentences(complaints)
             );
             self.context.report_problem(ProblemClass::Configuration, detail);
@@ -293,8 +293,9 @@ fn skew_explains(answer: &Answer, wall: DateTime<Utc>, context: &mut Context<'_>
     let side = if skew > TimeDelta::zero() { "ahead of" } else { "behind" };
     let minutes = skew.abs().num_minutes();
     let detail = format!(
-        "this machine's clock is {minutes} min {side} the storage service's; its time is used \
-         for signing now. Set the clock right (NTP): other programs fail by it"
+        "this machine's clock is {minutes} min {side} the storage service's; meanwhile \
+         requests are signed with the service's time. Set the clock by NTP: other \
+         programs may fail because of it"
     );
     context.report_problem(ProblemClass::Clock, detail);
     true

@@ -176,7 +176,7 @@ impl CredentialState {
                 self.token = None;
                 let name = identity.name();
                 let detail =
-                    format!("the service refuses the token of {name}; another one is asked for");
+                    format!("the service refused the token of {name}; a new one is requested");
                 Some(Problem { class: ProblemClass::Refused, detail })
             }
             _ => None,
@@ -195,14 +195,19 @@ fn problem_of(no: &NoToken, identity: &Identity) -> Problem {
     let (class, what) = match no {
         NoToken::Refused(words) if identity.is_told_by(words) => (
             ProblemClass::Refused,
-            format!("refuses {name}, in words that hold its secret; check {}", advice(identity)),
+            format!(
+                "refused {name}, with an answer that holds its secret and is not shown; check {}",
+                advice(identity)
+            ),
         ),
         NoToken::Refused(words) => {
             (ProblemClass::Refused, format!("answered {words}; check {name}: {}", advice(identity)))
         }
         NoToken::Unavailable(status) => (
             ProblemClass::Unavailable,
-            format!("answered {status}: it gives no tokens now; it is asked again after a pause"),
+            format!(
+                "answered {status}: it issues no tokens now; the request is retried after a pause"
+            ),
         ),
         NoToken::Nonsense(what) => (
             ProblemClass::Nonsense,
@@ -215,7 +220,7 @@ fn problem_of(no: &NoToken, identity: &Identity) -> Problem {
 fn advice(identity: &Identity) -> &'static str {
     match identity {
         Identity::Imds { .. } | Identity::Endpoint { .. } => {
-            "this machine or app needs a managed identity; of several, AZURE_CLIENT_ID names one"
+            "this machine or app needs a managed identity; AZURE_CLIENT_ID chooses among several"
         }
         Identity::Application { .. } => {
             "AZURE_TENANT_ID, AZURE_CLIENT_ID, and the secret or the federated credential of the \

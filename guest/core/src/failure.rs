@@ -54,13 +54,13 @@ impl Failure {
             FailureKind::Reset => (
                 ProblemClass::Unreachable,
                 "closed the connection before it answered",
-                "it is asked again; when this goes on, look at proxies and firewalls in between",
+                "the request is retried; if this goes on, check proxies and firewalls in between",
             ),
             FailureKind::Tls => (
                 ProblemClass::Unreachable,
                 "cannot be trusted over TLS",
-                "check the endpoint's certificate and whom this machine trusts; tenure run trusts others \
-                 too by --ca-file",
+                "check the endpoint's certificate and the authorities that this machine trusts; --ca-file \
+                 of tenure run adds others",
             ),
             FailureKind::Denied => (
                 ProblemClass::Configuration,

@@ -46,8 +46,8 @@ pub(super) fn order(to: String, hold: Option<&Hold>, context: &mut Context<'_>) 
         Some((before, left)) if before == to => until = until.max(left),
         Some((before, _)) => {
             let detail = format!(
-                "the order to hand over to \"{before}\" is off: one to hand over to \"{to}\" \
-                 took its place"
+                "the order to hand over to \"{before}\" is cancelled: an order to hand over to \
+                 \"{to}\" took its place"
             );
             context.answer_order(ProblemClass::Order, detail);
         }
@@ -77,9 +77,10 @@ fn refusal(
         // On the record it would be as if it were not there.
         Some(_) if !is_fit(to, LONGEST_NAME) => Some((order, "no candidate can have that name")),
         Some(_) if to == settings.name => Some((order, "it is the leader already")),
-        Some(_) if !settings.election.may_have_side_blobs() => {
-            Some((configured, "the blob's name is too long for that of another one beside it"))
-        }
+        Some(_) if !settings.election.may_have_side_blobs() => Some((
+            configured,
+            "the name of the election's blob leaves no room for that of a second blob beside it",
+        )),
         Some(_) => None,
     }
 }
@@ -104,7 +105,9 @@ pub(super) fn give_up(hold: &mut Hold, context: &mut Context<'_>) -> Option<Rele
         && now >= order.until
     {
         let (to, why) = (&order.to, order.failure(!idle));
-        let detail = format!("not handed over to \"{to}\", the leader goes on: {why}");
+        let detail = format!(
+            "the leadership was not handed over to \"{to}\", and the leader goes on: {why}"
+        );
         // Work that is one turn for the whole leadership may have come to its end already.
         let worked = hold.record.last.is_some_and(|last| last.attempt > 0);
         let over = settings.agenda.is_one_turn_a_term() && worked && idle;
@@ -195,9 +198,9 @@ fn is_to_wait(candidate: &str, hold: &mut Hold, context: &mut Context<'_>) -> bo
     if !left.is_zero() {
         let until = until.to_rfc3339();
         let detail = format!(
-            "\"{candidate}\" has a higher priority, but is not handed the leadership before {until}: \
-             {count} of its leaderships in a row ended soon; see why it does not keep it. An order \
-             to hand over is carried out at once"
+            "\"{candidate}\" has a higher priority, but is not handed the leadership before \
+             {until}, because it did not keep it (short leaderships in a row: {count}); find \
+             out why. An order to hand over is carried out at once"
         );
         context.report_problem(ProblemClass::Order, detail);
     }

@@ -96,7 +96,8 @@ impl Health {
     pub fn explain_stall(stalled: Duration, span: Duration) -> String {
         let stalled = format_duration(Duration::from_secs(stalled.as_secs()));
         let what = format!("no claim and no outcome could be put on record for {stalled}");
-        let advice = "see why writes of the record fail, which is reported beside this";
+        let advice =
+            "find out why writes of the record fail: that is reported as a problem of its own";
         Self::gives_up(&what, span, advice)
     }
 
@@ -124,7 +125,7 @@ impl Health {
             }
             _ => (
                 format!("{} turns in a row failed, the last one of {slot}", self.failures),
-                "see to what the handler complains of; TENURE_MAX_FAILURES sets the number",
+                "fix what the handler complains of; TENURE_MAX_FAILURES sets the number",
             ),
         };
         Self::gives_up(&what, span, advice)

@@ -95,19 +95,19 @@ impl HandOver {
     pub fn failure(&self, works: bool) -> &'static str {
         match self.successor {
             _ if !self.named => {
-                "its name could not be put on record, so that it did not hear of it; see why writes of \
-                 the record fail"
+                "its name could not be put on record, so it did not learn of the order; find out \
+                 why writes of the record fail"
             }
             _ if !self.asked => {
-                "it could not be asked for: the blob beside the election's, which tells whether it is \
-                 there, could not be read in time; try again when the service answers faster"
+                "its announcement, on the blob beside the election's, could not be read in time; \
+                 try again when the service answers faster"
             }
             None if self.fresh_until == Moment::ZERO => {
                 "no candidate of that name announced itself; is one running, not paused, and permitted to \
                  write beside the blob?"
             }
             Some(_) if works => "the work did not end in time",
-            _ => "the candidate of that name was there, and is not any more",
+            _ => "the candidate of that name announced itself, and has gone since",
         }
     }
 

@@ -215,8 +215,8 @@ impl Settings {
         let timers = [variable::EVERY, variable::CRON, variable::ON_START];
         if timers.iter().all(|name| reader.get(name).is_none()) {
             let problem = "no timer is set, so there is never a turn to run";
-            let advice = "set it like 10m or 24h, or TENURE_CRON: how often a turn is to run, however \
-                          often this is called";
+            let advice = "set how often a turn is to run, like 10m or 24h, or set TENURE_CRON; this may be \
+                          called more often than that";
             reader.complain(variable::EVERY, problem, advice);
         }
         for setting in [variable::PRIORITY, variable::MAX_TENURE, variable::WARM_UP] {

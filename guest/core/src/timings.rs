@@ -154,7 +154,7 @@ impl Wanted {
             breach(
                 Setting::Poll,
                 format!("{} is not between 500ms and 1m", format_duration(poll)),
-                "followers poll after half of it to all of it; 4s takes over soon at little cost"
+                "a follower waits half of it to all of it; 4s gives a fast take-over at little cost"
                     .into(),
             );
         }
@@ -188,8 +188,8 @@ impl Wanted {
             breach(
                 setting,
                 format!(
-                    "a renewal every {} and two more tries of {} each do not fit into the \
-                     {} in which a leader of a {} lease with a margin of {} may act",
+                    "a renewal every {} and two retries of {} each do not fit into {}, which is how \
+                     long a leader may act with a lease of {} and a margin of {}",
                     format_duration(renew),
                     format_duration(timeout + BACK_OFF),
                     format_duration(lease.saturating_sub(margin)),

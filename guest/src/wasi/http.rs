@@ -42,7 +42,10 @@ fn answer(request: &IncomingRequest, method: &Method) -> (Answer, More) {
         Ok(route) => route,
         Err(Refusal::Path) => return (entry::refused(404, "there is nothing here"), None),
         Err(Refusal::Method(allowed)) => {
-            return (entry::refused(405, "not with this method"), Some(("allow", allowed)));
+            return (
+                entry::refused(405, "this path does not take that method"),
+                Some(("allow", allowed)),
+            );
         }
     };
     let host = Host::look();
@@ -80,7 +83,10 @@ fn tick(
     };
     let answer = match (access.admits(shown), access, invocation) {
         (Admission::Denied, ..) => {
-            let refusal = entry::refused(401, "show the token of this service");
+            let refusal = entry::refused(
+                401,
+                "the bearer token is missing or wrong: send the one of TENURE_TICK_TOKEN",
+            );
             return (refusal, Some(("www-authenticate", "Bearer")));
         }
         (_, Access::Closed(complaint), invocation) => {

@@ -167,7 +167,7 @@ fn read(response: &IncomingResponse, most: usize, deadline: &Pollable) -> Vec<u8
 /// words where it has some.
 fn failure(code: ErrorCode) -> Failure {
     const INVALID_REQUEST: &str = "the host takes the request for an invalid one";
-    const INVALID_ANSWER: &str = "the answer is no valid HTTP";
+    const INVALID_ANSWER: &str = "the answer is not valid HTTP";
     let of = |kind| Failure { kind, detail: String::new() };
     match code {
         ErrorCode::DnsError(payload) => {

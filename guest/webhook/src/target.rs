@@ -86,7 +86,7 @@ impl Target {
         let timeout = get(variable::TIMEOUT).map(|value| parse_duration(&value));
         const LIKE: &str = "write it like 30s or 1m";
         match timeout {
-            Some(None) => complain(variable::TIMEOUT, "is no duration", LIKE),
+            Some(None) => complain(variable::TIMEOUT, "is not a duration", LIKE),
             Some(Some(Duration::ZERO)) => complain(variable::TIMEOUT, "leaves no time", LIKE),
             _ => {}
         }
@@ -94,7 +94,7 @@ impl Target {
         let term_header = header.to_ascii_lowercase();
         const TRY: &str = "try tenure-term";
         if !is_token(&term_header) {
-            complain(variable::TERM_HEADER, "is no name of a header", TRY);
+            complain(variable::TERM_HEADER, "is not the name of a header", TRY);
         } else if RESERVED.contains(&term_header.as_str()) {
             complain(variable::TERM_HEADER, "names a header that has another meaning", TRY);
         }

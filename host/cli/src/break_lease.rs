@@ -51,7 +51,7 @@ pub(super) async fn break_lease(line: &CommandLine) -> ExitCode {
     match component.break_lease(period).await {
         Ok(Ok(left)) if left.is_zero() => say("The lease is broken; anybody can win it now.\n"),
         Ok(Ok(left)) => say(&format!(
-            "The lease is broken; it is held for {} still, then anybody can win it.\n",
+            "The lease is breaking; its holder keeps it for {} more, then anybody can win it.\n",
             format_duration(left)
         )),
         Ok(Err(problem)) => return not_done(&problem),
@@ -71,7 +71,7 @@ fn consequences(election: &str, seen: &Snapshot, period: Option<Duration>) -> St
             "The lease of {election} will not be renewed any more: {leader} loses it when its time has run out."
         ),
         Some(period) => format!(
-            "The lease of {election} is to end within {}: {leader} goes on until it notices, beside the next leader.",
+            "The lease of {election} is to end within {}: {leader} goes on until it notices, and may overlap with the next leader.",
             format_duration(period)
         ),
     }

@@ -69,7 +69,7 @@ fn summary(output: &Path, composed: &Composed) -> String {
         [] => "nothing".to_owned(),
         names => names.join(", "),
     };
-    row("handler", &format!("imports {reaches}; what of it is granted, its platform decides"));
+    row("handler", &format!("imports {reaches}; the platform decides what it is granted"));
     if composed.filtered {
         row(
             "filter",

@@ -10,7 +10,9 @@ use std::io::{IsTerminal, stdin};
 /// Nobody is there to ask, or the answer was not yes.
 pub(super) fn ask(what: &str) -> Result<(), String> {
     if !stdin().is_terminal() {
-        return Err(format!("{what} Nobody is there to agree. Say --yes"));
+        return Err(format!(
+            "{what} Nobody can agree, since standard input is not a terminal. Say --yes"
+        ));
     }
     complaint::print(format_args!("{what}\nGo on? [y/N] "));
     let mut answer = String::new();

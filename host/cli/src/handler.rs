@@ -58,7 +58,7 @@ pub(super) fn of_run(
             judge_all(configuration);
             let names: Vec<_> = several.iter().map(|(_, kind)| named(*kind)).collect();
             let problem =
-                format!("{} are given, and a leader has one work only", names.join(" and "));
+                format!("{} are given, but a leader runs only one of them", names.join(" and "));
             let sources = several.iter().filter_map(|(setting, kind)| match kind {
                 Kind::Command if configuration.given.is_by_option(setting) => {
                     Some("-- COMMAND".to_owned())
@@ -102,7 +102,7 @@ fn refuse(configuration: &mut Configuration, kind: Kind, settings: &[&'static Se
     let why = match kind {
         Kind::Component => "a component is stopped at once when its time is over",
         Kind::Webhook => "a webhook is one request, and its work is elsewhere",
-        Kind::Command => "a command reaches, sends and takes whatever this user may",
+        Kind::Command => "a command may do whatever this user may",
     };
     for setting in settings {
         // A variable may be set for others.
@@ -133,7 +133,7 @@ fn post(configuration: &mut Configuration) -> Option<Work> {
     if configuration.while_leading() {
         configuration.complain_of_use(
             &WHILE_LEADING,
-            "a call of a webhook is no work that lasts as long as the leadership",
+            "a webhook is one call for each turn, and does not last as long as the leadership",
             "give a timer like --every 1m, or a program after -- instead of the webhook",
         );
     }

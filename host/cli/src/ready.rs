@@ -25,7 +25,9 @@ pub(super) async fn wait(command: String, ready: watch::Sender<bool>, tell: impl
         let Some(why) = refusal(&command, PATIENCE).await else { break };
         // Once for each reason.
         if told.as_ref() != Some(&why) {
-            let detail = format!("not ready yet, and so out of the race: the command {why}");
+            let detail = format!(
+                "not ready yet, so this candidate stays out of the race: the command {why}"
+            );
             tell(Event::Note { detail });
             told = Some(why);
         }

@@ -150,7 +150,7 @@ fn ahead(snapshot: &Snapshot) -> Option<String> {
 /// What will happen, for whoever is to agree.
 fn consequences(slot: &str, seen: &Snapshot) -> String {
     let mut told = format!(
-        "The slot {slot} is to be forgotten. The present leader loses its lease for that, within a \
+        "The slot {slot} will be forgotten. For that, the present leader loses its lease within a \
          minute."
     );
     if let Some(Started { value, outcome: None, .. }) = &seen.started {

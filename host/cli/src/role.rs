@@ -45,7 +45,7 @@ pub(super) fn words(summary: &Summary) -> String {
         ("following", Some(leader)) => {
             format!("following {}, {}", printable(&leader.name), term(leader.term))
         }
-        ("following", None) => "following somebody".to_owned(),
+        ("following", None) => "following, the leader's name is not known".to_owned(),
         ("left", _) => "it has left the election".to_owned(),
         _ => "nobody is known to lead".to_owned(),
     }

@@ -68,9 +68,9 @@ pub(super) fn could_not_ask(election: &str, problem: &Problem, json: bool) -> Ex
     }
     let detail = printable(&problem.detail);
     fail(format_args!(
-        "{election} could not be looked at ({class}): {detail}\n\
+        "{election} could not be read ({class}): {detail}\n\
          here: {meaning}\n\
-         What each request meets, step by step: tenure doctor --election {election}"
+         To try each request, step by step: tenure doctor --election {election}"
     ))
 }
 

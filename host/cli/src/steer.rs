@@ -130,7 +130,7 @@ fn listener(text: &str) -> Result<Url, String> {
     let url = Url::parse(text.trim()).ok().filter(|url| {
         matches!(url.scheme(), "http" | "https") && url.username().is_empty() && url.has_host()
     });
-    let problem = || format!("\"{}\" is no http:// or https:// address", shown(text));
+    let problem = || format!("\"{}\" is not an http:// or https:// address", shown(text));
     let mut url = url.filter(|url| url.password().is_none()).ok_or_else(problem)?;
     url.set_query(None);
     url.set_fragment(None);
@@ -153,7 +153,7 @@ fn leaders_listener(seen: &Snapshot) -> Result<(Url, String), String> {
         )
     })?;
     let at = listener(address).map_err(|problem| {
-        format!("{name} leads, but its address does not help: {problem}; use --at")
+        format!("{name} leads, but the address that it put on record cannot be used: {problem}; give its listener with --at")
     });
     Ok((at?, leader.name.clone()))
 }
@@ -200,7 +200,9 @@ impl Operator {
             return Err(Stop::Refused(format!("{who} at {}: {why}{leader}", self.at)));
         }
         match verb {
-            Verb::Pause => Ok(format!("{who} is paused; resume it, or it stays out of the race.")),
+            Verb::Pause => {
+                Ok(format!("{who} is paused; it stays out of the race until `tenure resume`."))
+            }
             Verb::Resume => Ok(format!("{who} contends again.")),
             Verb::Resign => self.resigned(&who).await,
             Verb::Transfer(to) => self.transferred(&who, to).await,
@@ -263,7 +265,7 @@ impl Operator {
             }
         }
         Err(Stop::NotYet(match led {
-            true => format!("{who} was told to resign, but leads still; its log tells why"),
+            true => format!("{who} was told to resign, but still leads; its log says why"),
             false => format!("{who} resigned, but no other candidate is known to lead yet"),
         }))
     }
@@ -291,7 +293,7 @@ impl Operator {
             if began && leads && !waits {
                 // The same reason is told once a minute.
                 let why = seen["order_refused"].as_str().map_or_else(
-                    || format!("not handed over to {name}; its log tells why"),
+                    || format!("the leadership was not handed over to {name}; its log says why"),
                     printable,
                 );
                 return Err(Stop::Refused(format!("{who} goes on leading: {why}")));
@@ -333,7 +335,7 @@ impl Operator {
                  with --listen-host",
                 self.at
             )),
-            _ => Err(format!("{} is no listener of a candidate (HTTP {status})", self.at)),
+            _ => Err(format!("{} is not the listener of a candidate (HTTP {status})", self.at)),
         }
     }
 
@@ -361,7 +363,7 @@ impl Operator {
             Ok(body) => Ok((head, serde_json::from_slice(&body).unwrap_or_default())),
             Err(Unread::Failed(error)) => Err(unreached(error)),
             Err(Unread::TooLong) => Err(format!(
-                "{} answers with more than 64 KiB, so it is no listener of a candidate",
+                "{} answers with more than 64 KiB, so it is not the listener of a candidate",
                 self.at
             )),
         }

@@ -268,7 +268,8 @@ mod tests {
         assert_eq!(bulletin.next(&both, false, SECOND).as_deref(), Some("READY=1"));
         both[1].role = "following";
         let changed = bulletin.next(&both, true, SECOND).unwrap();
-        let status = format!("STATUS=a/a: {nobody} | b/b: following somebody");
+        let status =
+            format!("STATUS=a/a: {nobody} | b/b: following, the leader's name is not known");
         assert_eq!(changed, format!("STOPPING=1\n{status}"));
         assert_eq!(bulletin.next(&both, true, SECOND), None);
     }

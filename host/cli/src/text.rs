@@ -41,7 +41,7 @@ fn words(event: &Event) -> Option<(Style, &'static str, String)> {
     Some(match event {
         Event::Note { detail } => (DIM, "note", detail.clone()),
         Event::Following { leader, term } => {
-            let leader = leader.as_deref().unwrap_or("somebody");
+            let leader = leader.as_deref().unwrap_or("a leader whose name is not known");
             let term = term.map(|term| format!(", term {term}")).unwrap_or_default();
             (PLAIN, "following", format!("{leader}{term}"))
         }

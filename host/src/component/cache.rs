@@ -97,8 +97,8 @@ fn facts(directory: &Path) -> Result<(u32, u32), String> {
 fn refusal(directory: &Path, why: &str) -> String {
     let directory = directory.display();
     format!(
-        "compiled code is not cached: {directory} {why}, and who can write there could have any code \
-         run here; name a directory of this user's alone in TENURE_CACHE_DIR (chmod 700)"
+        "compiled code is not cached: {directory} {why}, and whoever can write there could run any \
+         code here; set TENURE_CACHE_DIR to a directory of this user's alone (chmod 700)"
     )
 }
 

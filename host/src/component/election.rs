@@ -83,7 +83,7 @@ struct Functions {
 fn unreachable_origin(error: &InvalidOrigin) -> CheckError {
     CheckError::Settings(vec![Complaint {
         setting: names::CONNECTION_STRING.to_owned(),
-        problem: format!("the endpoint {:?} is no host that can be reached", error.entry),
+        problem: format!("the endpoint {:?} does not name a host that can be reached", error.entry),
         advice: "check the endpoint's host name or address, and its port".to_owned(),
     }])
 }

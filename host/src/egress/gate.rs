@@ -217,8 +217,8 @@ impl Gate {
         let limit = self.budget.limit();
         let text = format!(
             "{what} found no room: the host holds at most {limit} for the requests, answers and \
-             handles of a turn; have fewer requests under way, or raise --memory-limit, which this is \
-             half of"
+             handles of a turn; have fewer requests under way, or raise --memory-limit: this limit is \
+             half of it"
         );
         (self.tell)(text.clone());
         text

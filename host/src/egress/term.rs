@@ -37,7 +37,7 @@ impl FromStr for TermHeader {
     ///
     /// # Errors
     ///
-    /// When it is no name of a header, or one that means something else in HTTP.
+    /// When it is not the name of a header, or one that means something else in HTTP.
     fn from_str(text: &str) -> Result<Self, InvalidTermHeader> {
         let name = HeaderName::from_str(text).map_err(|_| InvalidTermHeader::NoName)?;
         if RESERVED.contains(&name.as_str()) {

@@ -65,7 +65,7 @@ impl WebhookHandler {
         // Nothing is refused: the one URL is allowed.
         let (tell, budget) = (Arc::new(|_| {}), Budget::unlimited());
         let gate = Gate::of_turn(self.policy.clone(), &connections, tell, budget);
-        let request = request(&call).map_err(|_| call.failed(&other("the URL is none")))?;
+        let request = request(&call).map_err(|_| call.failed(&other("the URL is not valid")))?;
         let sent = timeout(call.timeout, gate.send(request, RequestOptions::default())).await;
         let answer = match sent {
             Ok(answer) => answer.map_err(failure),

@@ -187,7 +187,7 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
             Order::Resign | Order::HandOver(_) => {}
         }
         if order == Order::Resume && self.is_held() {
-            let detail = "no operator keeps it out of the race any more, but it is not ready yet";
+            let detail = "resumed, but not ready yet, so this candidate stays out of the race";
             self.tell(Event::Note { detail: detail.to_owned() });
         } else {
             self.orders.push_back(order.word());
@@ -203,10 +203,10 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
     pub(super) fn becomes_ready(&mut self) {
         self.ready = true;
         let detail = if self.paused {
-            "ready, but an operator keeps it out of the race"
+            "ready, but paused by an operator, so this candidate stays out of the race"
         } else {
             self.orders.push_back(Word::Resume);
-            "ready, and so in the race"
+            "ready, so this candidate contends from now on"
         };
         self.tell(Event::Note { detail: detail.to_owned() });
     }

@@ -141,10 +141,10 @@ impl Metrics {
         );
         registry.register("elections_won", "Leaderships that began", this.elected.clone());
         registry.register("stand_downs", "Leaderships that ended", this.stood_down.clone());
-        registry.register("requests", "Requests, and what came of them", this.requests.clone());
+        registry.register("requests", "Requests, by verb and result", this.requests.clone());
         registry.register(
             "renewal_seconds",
-            "How long the renewals of the lease took that were answered",
+            "How long the answered renewals of the lease took",
             this.renewals.clone(),
         );
         registry.register("turns", "Turns by their outcome", this.turns.clone());
@@ -156,7 +156,7 @@ impl Metrics {
         );
         registry.register(
             "slots_missed",
-            "Slots that had no turn and never will, as the leader found them that claimed the next one",
+            "Slots that had no turn and never will, counted by the leader that claimed the next one",
             this.missed.clone(),
         );
         registry.register(

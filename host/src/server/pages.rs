@@ -140,7 +140,7 @@ async fn readyz(State(faces): State<Faces>, uri: Uri) -> Response<Body> {
         leads |= matches!(face.board.role(now), Role::Leading { .. });
     }
     if has(&uri, "leader") && !leads {
-        return refuse("another candidate leads, or nobody");
+        return refuse("this candidate does not lead");
     }
     answer(StatusCode::OK, &json!({ "status": "ready", "leading": leads }))
 }

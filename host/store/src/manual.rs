@@ -16,7 +16,7 @@ pub fn help() -> String {
          It does not play: {missing}, Copy Blob, Put Blob From URL, append \
          blobs, the pages of page blobs, conditions on tags, versions, encryption keys, public access, and checksums \
          other than MD5.\n\n\
-         What is real and not played is refused with 501 NotImplemented; the message names it. \
+         What the service has and this store does not play is refused with 501 NotImplemented; the message names it. \
          docs/store.md lists all headers and parameters that are played."
     )
 }

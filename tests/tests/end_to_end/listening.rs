@@ -121,7 +121,8 @@ async fn a_leader_leads_on_whoever_connects_and_asks_nothing() {
 fn a_port_in_use_is_told_before_anything_is_sent() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
-    for (listen, words) in [(address.as_str(), "cannot be listened on"), ("8080", "no address")] {
+    for (listen, words) in [(address.as_str(), "cannot be listened on"), ("8080", "not an address")]
+    {
         let output = Command::new(PROGRAM)
             .args(["run", "--election", "jobs/report", "--every", "1h"])
             .args(["--handler", BEAT_HANDLER, "--listen", listen])

@@ -341,9 +341,9 @@ fn a_leader_has_one_work() {
 #[test]
 fn a_webhook_is_no_work_that_lasts() {
     let said = refused(&["--while-leading", "--webhook", &good()], &[]);
-    assert!(said.contains("--while-leading\n    a call of a webhook is no work"), "{said}");
+    assert!(said.contains("--while-leading\n    a webhook is one call for each turn"), "{said}");
     let said = refused(&["--webhook", &good()], &[("TENURE_WHILE_LEADING", "true")]);
-    assert!(said.contains("a call of a webhook is no work"), "{said}");
+    assert!(said.contains("a webhook is one call for each turn"), "{said}");
 }
 
 #[test]
@@ -376,7 +376,7 @@ fn what_is_wrong_is_told_all_at_once_and_without_the_url() {
     let said = refused(&[&["--webhook", &bad][..], &more].concat(), &[]);
     for problem in [
         "--webhook\n    has a user or password (a part before @)",
-        "--webhook-timeout soon\n    is no duration",
+        "--webhook-timeout soon\n    is not a duration",
         "--term-header host\n    names a header that has another meaning",
     ] {
         assert!(said.contains(problem), "{problem}: {said}");

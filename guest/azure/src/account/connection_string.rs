@@ -139,7 +139,7 @@ fn read_credential(pieces: &Pieces<'_>, problems: &mut Vec<Problem>) -> Option<C
         (Some(""), _) => ("AccountKey is empty", COPY_IT),
         (Some(text), _) => match Key::from_base64(text) {
             Some(key) => return Some(Credential::SharedKey(key, None)),
-            None => ("AccountKey is no base64, so a part of it is missing or changed", COPY_IT),
+            None => ("AccountKey is not base64, so a part of it is missing or changed", COPY_IT),
         },
         (None, Some(sas)) => match Sas::parse(sas) {
             Ok(sas) => return Some(Credential::Sas(sas)),
@@ -199,7 +199,7 @@ fn built_endpoint(
         let problem = if suffix.is_empty() {
             "EndpointSuffix is empty"
         } else {
-            "EndpointSuffix is no host name"
+            "EndpointSuffix is not a host name"
         };
         complain(
             problems,

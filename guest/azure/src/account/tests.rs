@@ -84,7 +84,7 @@ fn bad_connection_strings_get_every_complaint() {
         ("AccountName=acc", &["neither AccountKey"]),
         ("AccountKey=<key>", &["no AccountName"]),
         ("AccountName=acc;AccountKey=", &["AccountKey is empty"]),
-        ("AccountName=acc;AccountKey=<key>=", &["no base64"]),
+        ("AccountName=acc;AccountKey=<key>=", &["not base64"]),
         ("AccountName=acc;AccountKey=<key>;AccountKey=<key>", &["AccountKey twice"]),
         ("AccountName=acc;accountname=bcd;AccountKey=<key>;zzz", &["AccountName twice", "piece 4"]),
         ("AccountName=ab;AccountKey=<key>", &["AccountName is not"]),
@@ -92,13 +92,13 @@ fn bad_connection_strings_get_every_complaint() {
         ("AccountName=;AccountKey=<key>;BlobEndpoint=http://h", &["AccountName is not"]),
         ("AccountName=a/b;AccountKey=<key>;BlobEndpoint=http://h", &["AccountName is not"]),
         ("AccountName=acc;AccountKey=<key>;EndpointSuffix=", &["EndpointSuffix is empty"]),
-        ("AccountName=acc;AccountKey=<key>;EndpointSuffix=a/b", &["EndpointSuffix is no host"]),
+        ("AccountName=acc;AccountKey=<key>;EndpointSuffix=a/b", &["EndpointSuffix is not a host"]),
         ("AccountName=acc;AccountKey=<key>;EndpointSuffix=a:x", &["port"]),
         (
             "AccountName=acc;AccountKey=<key>;DefaultEndpointsProtocol=ftp;EndpointSuffix=",
             &["DefaultEndpointsProtocol", "EndpointSuffix is empty"],
         ),
-        ("AccountName=acc;AccountKey=<key>;BlobEndpoint=h", &["BlobEndpoint is no http"]),
+        ("AccountName=acc;AccountKey=<key>;BlobEndpoint=h", &["BlobEndpoint is not an http"]),
         ("AccountName=acc;AccountKey=<key>;BlobEndpoint=https://h/?sv=1", &["query"]),
         ("SharedAccessSignature=sv=1&sr=c&sp=rw&sig=<key>", &["no AccountName"]),
         ("AccountName=acc;SharedAccessSignature=sv=1&sig=<key>", &["neither sr nor ss", "read"]),
@@ -114,7 +114,7 @@ fn bad_connection_strings_get_every_complaint() {
         ("UseDevelopmentStorage=true;AccountName=acc;AccountKey=<key>", &["both", "both"]),
         (
             "UseDevelopmentStorage=true;DevelopmentStorageProxyUri=h",
-            &["DevelopmentStorageProxyUri is no http"],
+            &["DevelopmentStorageProxyUri is not an http"],
         ),
     ];
     for (text, complaints) in bad {

@@ -175,8 +175,8 @@ fn decide(hold: &mut Hold, context: &mut Context<'_>) {
             None => format!("the slot {}", slot.to_rfc3339()),
         };
         let detail = format!(
-            "{what} is abandoned after {attempt} attempts; see to why they went wrong. \
-             TENURE_MAX_ATTEMPTS sets the number"
+            "{what} is abandoned after attempt {attempt}, the last one allowed; find out why \
+             its attempts went wrong. TENURE_MAX_ATTEMPTS sets their number"
         );
         context.report_problem(ProblemClass::Work, detail);
     }
@@ -222,8 +222,8 @@ pub(super) fn answered(mut hold: Hold, answered: Answered<'_>, context: &mut Con
         }
         Progress::LeaseLost => return lose(&hold, &answered, context),
         Progress::Outdone => {
-            let detail = "the record was written over while this candidate held the lease; \
-                          somebody broke the lease or restored the blob";
+            let detail = "the record was overwritten while this candidate held the lease; somebody broke \
+                          the lease or restored the blob: find out who";
             context.report_problem(ProblemClass::LeaseLost, detail.into());
             return end(&hold, EndingReason::LeaseLost, context);
         }

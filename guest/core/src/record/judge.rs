@@ -72,7 +72,7 @@ impl Record {
         let ignored = (!ignored.is_empty()).then(|| {
             format!(
                 "the record of {election} holds what no candidate writes ({}); that is ignored. \
-                 See who else may write to the blob",
+                 Find out who else may write to the blob",
                 ignored.join(", ")
             )
         });
@@ -88,10 +88,10 @@ impl Record {
             return Ok(());
         }
         let detail = format!(
-            "the record of {election} has the term {}, more than ten years of seconds ahead of the \
-             service's clock, which no election reaches; {UNTOUCHED}. See who else may write to the \
-             blob, and delete it while no candidate runs: terms begin with the time then, so whatever \
-             keeps the highest term that it saw has to forget it",
+            "the record of {election} has the term {}, which no election reaches: it is more than ten \
+             years ahead of the service's clock, in seconds; {UNTOUCHED}. Find out who else may write \
+             to the blob, and delete it while no candidate runs. Terms then begin at the present time \
+             again, so every sink has to forget the highest term that it saw",
             self.term
         );
         Err(Unusable { detail, by_time: true })
@@ -108,14 +108,15 @@ impl Record {
         let detail = match Self::read(&written) {
             Ok(_) if size + ROOM <= MOST_BYTES => return Ok(()),
             Ok(_) => format!(
-                "the record of {election} leaves no room for what a leader writes: with fields of \
-                 others it has {size} bytes of {MOST_BYTES}, and {ROOM} are needed"
+                "the record of {election} leaves no room for what a leader writes: with the fields of \
+                 others it takes {size} of {MOST_BYTES} bytes, and {ROOM} have to stay free"
             ),
             Err(error) => format!(
-                "the record of {election} would be one that cannot be read again ({error:?})"
+                "the record of {election}, once written, could not be read again ({error:?})"
             ),
         };
-        let advice = "See who else may write to the blob, and delete it while no candidate runs";
+        let advice =
+            "Find out who else may write to the blob, and delete it while no candidate runs";
         Err(Unusable { detail: format!("{detail}; {UNTOUCHED}. {advice}"), by_time: false })
     }
 }

@@ -98,7 +98,7 @@ impl Reader<'_> {
         if found.is_none() {
             let names: Vec<_> = ORDER.iter().map(|(_, name, _)| *name).collect();
             let names = names.join(", ");
-            let problem = "is none of the kinds of credential";
+            let problem = "is not a kind of credential";
             self.complain(variable::CREDENTIAL, problem, &format!("choose one of: {names}"));
         }
         found.map(|(kind, ..)| *kind)
@@ -167,7 +167,7 @@ impl Reader<'_> {
         let given = self.given(variable::SERVICE_ENDPOINT);
         if let Some(name) = name.as_deref().filter(|name| given.is_none() && !is_account_name(name))
         {
-            let problem = " is no account's name: 3 to 24 lower-case letters and digits";
+            let problem = " is not an account's name: 3 to 24 lower-case letters and digits";
             let advice = "the portal shows it as the page's title";
             self.complain_of(variable::ACCOUNT, name, problem, advice);
             return None;
@@ -199,7 +199,7 @@ impl Reader<'_> {
         let Some(text) = self.secret(name) else { return self.missing(name) };
         let key = Key::from_base64(text.reveal());
         if key.is_none() {
-            let problem = "is no base64, so a part of it is missing or changed";
+            let problem = "is not base64, so a part of it is missing or changed";
             self.complain(name, problem, "copy it again from the account's page \"Access keys\"");
         }
         key
@@ -212,7 +212,7 @@ impl Reader<'_> {
         }
         let key = self.key(variable::SECOND_KEY);
         if account.is_some_and(|a| !matches!(a.credential(), Credential::SharedKey(..))) {
-            let problem = "is set, and no first key is used";
+            let problem = "is set, but the credential that is used is not an account key";
             self.complain(variable::SECOND_KEY, problem, "leave it out");
         }
         key
@@ -269,7 +269,7 @@ impl Reader<'_> {
             return self.missing(variable::AUTH_TOKEN);
         };
         if !is_token(token.reveal()) {
-            let problem = "has characters that no token has";
+            let problem = "has characters that cannot be in a token";
             let advice = "take the accessToken of: az account get-access-token --resource \
                           https://storage.azure.com";
             self.complain(variable::AUTH_TOKEN, problem, advice);
@@ -310,7 +310,7 @@ impl Reader<'_> {
     fn agree_on_endpoint(&mut self, setting: &'static str, origin: &str) {
         let Some(url) = self.given(variable::SERVICE_ENDPOINT) else { return };
         if Endpoint::parse(&url).is_ok_and(|endpoint| endpoint.origin != origin) {
-            let problem = format!("is another address than that in {setting}");
+            let problem = format!("names another address than {setting}");
             self.complain(variable::SERVICE_ENDPOINT, problem, "leave one of the two out");
         }
     }

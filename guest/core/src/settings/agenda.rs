@@ -136,7 +136,7 @@ impl Reader<'_> {
         }
         let zone = Zone::named(name);
         if zone.is_none() {
-            let problem = format!(" is no time zone of IANA's {ZONES_OF}");
+            let problem = format!(" is not a time zone of IANA's {ZONES_OF}");
             let advice = "write it like Europe/Berlin, or UTC";
             self.complain_of(variable::TIME_ZONE, name, &problem, advice);
         }
@@ -180,7 +180,7 @@ impl Reader<'_> {
             Some(other) => {
                 let advice = "choose at-most-once (a turn that went wrong is not repeated) or \
                               at-least-once (it is)";
-                let problem = " is no rule of delivery";
+                let problem = " is not a rule of delivery";
                 self.complain_of(variable::DELIVERY, other, problem, advice);
             }
         }
@@ -198,7 +198,7 @@ impl Reader<'_> {
             _ => {
                 let advice = "choose skip (they do not run), once (one turn for all of them), or \
                               all N (each, of more than N the newest; N from 1 to 1000)";
-                let problem = " is no rule for missed slots";
+                let problem = " is not a rule for missed slots";
                 self.complain_of(variable::MISSED, &value, problem, advice);
                 Missed::Once
             }

@@ -338,6 +338,6 @@ fn a_successor_that_could_not_be_asked_for_is_not_said_to_have_stayed_away() {
     let told: Vec<_> =
         world.problems.iter().filter(|(_, t, _)| t.detail.contains("not handed over")).collect();
     let [(_, problem, _)] = &told[..] else { panic!("{:?}", world.problems) };
-    assert!(problem.detail.contains("could not be asked"), "{problem:?}");
+    assert!(problem.detail.contains("could not be read in time"), "{problem:?}");
     assert!(!problem.detail.contains("announced itself"), "{problem:?}");
 }

@@ -31,9 +31,8 @@ Instead of --handler, any program can be the work; it is started anew for each t
 
 It sees this environment without AZURE_*, IDENTITY_*, MSI_* and TENURE_*, what --env adds, and \
 TENURE_TERM, TENURE_SLOT, TENURE_ATTEMPT, TENURE_VALUE (of --on-start) and TENURE_DEADLINE, the \
-time at which it is killed unless a renewal puts that off, as most do. Exit code 0 is success. It \
-and all that it started are told to end (SIGTERM) the stop time before the leadership ends, and \
-killed half a second before it; what it leaves running when it ends is killed too. A turn that \
+time at which it is killed unless a renewal puts that off, as most do. Exit code 0 is success. It and all that it started get SIGTERM one stop time before the leadership \
+ends, and SIGKILL half a second before it ends. What it leaves running when it ends is killed too. A turn that \
 was told to end counts as cut off, or timed out, whatever its exit code. Give the term to \
 whatever it writes to.
 
@@ -42,8 +41,8 @@ Or each turn is one POST to a URL, with the turn as JSON:
   tenure run --election jobs/report --every 1h --webhook https://example.com/tick
 
 Any 2xx is success; everything else, redirects too, is a failed turn, and nothing but --delivery \
-at-least-once repeats it. The headers tenure-term and idempotency-key tell the term, and the turn \
-across its attempts. When the leadership ends the connection is cut, but what the receiver has \
+at-least-once repeats it. The header tenure-term holds the term; idempotency-key is the same for all \
+attempts at a turn. When the leadership ends the connection is cut, but what the receiver has \
 begun goes on: nobody here can stop it. So it must refuse a term smaller than one that it has \
 seen. Names of this machine are allowed, for a sidecar at http://localhost:3000/.
 
@@ -53,18 +52,16 @@ Every option that names a variable can be set by it; the command line wins. The 
 and its credential come from the variables that Azure's own tools know, never from an argument: \
 AZURE_STORAGE_CONNECTION_STRING; or AZURE_STORAGE_ACCOUNT with AZURE_STORAGE_KEY, \
 AZURE_STORAGE_SAS_TOKEN, AZURE_STORAGE_AUTH_TOKEN, an application (AZURE_CLIENT_SECRET), or else \
-the identity of the workload or the machine. The first of these that is set is used, and the log \
-begins with which; TENURE_CREDENTIAL forces one. NAME_FILE instead of a secret's NAME names a \
-file that holds it, and is read again every few seconds.
+the identity of the workload or the machine. The first of these that is set is used, and the log names it in its first line; TENURE_CREDENTIAL forces one. \
+For a secret in a variable NAME, the variable NAME_FILE may name a file that \
+holds it; the file is read again every few seconds.
 
 On SIGTERM, SIGINT or SIGHUP it begins no new turn, lets the running one end within the grace or stops \
-it, releases the lease and ends; a second signal does not wait for that. On SIGUSR1 it writes to \
-standard error what it is at the moment. systemd is told when it is ready, what it is, and that \
-it still makes progress (Type=notify, WatchdogSec=).
+it, releases the lease and ends; a second signal does not wait for that. On SIGUSR1 it writes its role to standard error. It tells systemd when it is \
+ready, what its role is, and that it still makes progress (Type=notify, WatchdogSec=).
 
 Exit codes: 0 the candidate left; 1 a second signal ended it; 2 something was wrong with the \
-settings, and nothing was sent. Nothing else ends it: what goes wrong later is told, and tried \
-again.";
+settings, and nothing was sent. Nothing else ends it: what goes wrong later is reported, and retried.";
 
 pub(super) const STATUS_HELP: &str = "\
 Exit codes: 0 somebody leads; 1 nobody does; 2 it could not be found out.";
@@ -76,10 +73,11 @@ It ends with SIGINT (Ctrl-C) or SIGTERM, or when nobody reads any more. Exit cod
 ended; 2 something is wrong with the settings.";
 
 pub(super) const DOCTOR_HELP: &str = "\
-It connects to the storage account, and tries each request that a candidate sends on an empty \
-blob of its own beside the election's, BLOB.doctor-…, which it removes. A credential that may not \
-delete blobs leaves one of them, BLOB.doctor. A missing container is made, as a candidate would \
-make it. The election itself is looked at, and not touched: run it while candidates run.
+It connects to the storage account, and tries each request that a candidate \
+sends. It does so on an empty blob of its own beside the election's, \
+BLOB.doctor-…, and removes that. A credential that may not delete blobs leaves \
+one of them, BLOB.doctor. A missing container is created, as a candidate would \
+create it. The election itself is only read, so this may run beside candidates.
 
 Exit codes: 0 all is well, for an emulator too; 1 there are warnings; 2 something failed, or a setting is wrong; 130 \
 it was interrupted.";
@@ -91,7 +89,7 @@ Exit codes: 0 somebody led; 1 nobody ever did; 2 it could not be found out.";
 
 pub(super) const STEER_HELP: &str = "\
 The candidate must run with --listen and a control token; the same token is given here, by the \
-variable TENURE_CONTROL_TOKEN or --control-token-file. Without --at, it goes to the leader at the \
+variable TENURE_CONTROL_TOKEN or --control-token-file. Without --at, the order goes to the leader at the \
 address that it put on record (--address, an http:// or https:// URL of its listener).
 
 Exit codes: 0 it is done; 1 it was ordered, but did not come about in time; 2 it was not ordered, \
@@ -106,8 +104,8 @@ Exit codes: 0 it is done; 2 it was not ordered, and nothing has changed.";
 
 pub(super) const BREAK_HELP: &str = "\
 For a leader that nobody can reach any more. Without --period what is left of its lease runs out, \
-so that it has stopped by then: no two leaders overlap. With a shorter period it leads on until \
-its next renewal meets the broken lease, beside the next one.
+so that it has stopped by then: no two leaders overlap. With a shorter period it goes on until its next renewal meets the broken lease, \
+and may overlap with the next leader.
 
 Exit codes: 0 the lease is broken, or nobody held it; 1 it was not broken; 2 something was wrong \
 with the settings, or nobody was there to agree.";

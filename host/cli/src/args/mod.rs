@@ -18,8 +18,8 @@ use help::{
     STATUS_HELP, STEER_HELP, WATCH_HELP,
 };
 
-const ABOUT: &str = "Elects one leader among many with a lease on an Azure blob, and runs the \
-leader's work only there.";
+const ABOUT: &str = "Elects one leader among many candidates with a lease on an Azure blob, and \
+runs the work on the leader alone.";
 
 #[derive(Parser)]
 #[command(name = "tenure", version, about = ABOUT, after_help = EXAMPLES)]
@@ -40,7 +40,7 @@ pub(super) enum Command {
     /// Shows what changes: who leads, the lease, turns, problems
     #[command(after_help = WATCH_HELP)]
     Watch,
-    /// Tries all that an election needs from this machine, and says what is wrong and what to do
+    /// Tries from this machine all that an election needs, and says what is wrong and what to do
     #[command(after_help = DOCTOR_HELP)]
     Doctor,
     /// Shows who led, the newest first
@@ -68,9 +68,9 @@ pub(super) enum Command {
     Compose(ComposeArguments),
     /// Runs a blob store for trying things out, in memory
     Store(StoreArguments),
-    /// Writes what a shell needs to complete the options of this program
+    /// Writes the shell completions of this program
     Completions(CompletionsArguments),
-    /// Writes the pages for man
+    /// Writes the manual pages
     Man(ManArguments),
     /// Starts a command of the runner's, and ends it in time whatever becomes of the runner
     #[cfg(unix)]

@@ -42,8 +42,8 @@ pub(crate) struct StoreArguments {
 
 #[cfg(feature = "demo")]
 const DEMO_HELP: &str = "\
-Everything runs on this machine, on free ports of 127.0.0.1, and is gone afterwards. The page can \
-be looked at by whoever reaches it; its buttons take the token in the address that is printed.
+Everything runs on this machine, on free ports of 127.0.0.1, and is gone afterwards. Whoever \
+reaches the page can look at it; its buttons need the token in the address that is printed.
 
 Exit codes: 0 all went well, with --page until Ctrl-C; 1 turns overlapped, or something did not \
 happen; 2 it could not be started; 130 it was interrupted.";

@@ -15,7 +15,9 @@ impl Configuration {
     pub(crate) async fn listener(&mut self, setting: &Setting) -> Option<TcpListener> {
         let value = self.given.text(setting)?;
         let (problem, advice) = match value.trim().parse::<SocketAddr>() {
-            Err(_) => (format!("\"{}\" is no address with a port", shown(&value)), setting.advice),
+            Err(_) => {
+                (format!("\"{}\" is not an address with a port", shown(&value)), setting.advice)
+            }
             Ok(address) => match Server::bind(address).await {
                 Ok(listener) => return Some(listener),
                 Err(error) => (
@@ -37,8 +39,8 @@ impl Configuration {
     /// Complains of what is of no use where nothing listens.
     pub(crate) fn judge_unheard(&mut self) {
         for (setting, problem) in [
-            (&LISTEN_HOST, "nothing listens, so nobody asks by a name"),
-            (&CONTROL_TOKEN_FILE, "nothing listens, so nobody could use the token"),
+            (&LISTEN_HOST, "there is no listener that could be asked by a name"),
+            (&CONTROL_TOKEN_FILE, "there is no listener on which the token could be used"),
         ] {
             // A variable may be set for others.
             if self.given.is_written(setting) {
@@ -54,7 +56,7 @@ impl Configuration {
         for name in names.split(',').map(str::trim).filter(|_| !names.is_empty()) {
             let is_name = |c: char| c.is_alphanumeric() || matches!(c, '.' | '-' | '_');
             if name != "*" && (name.is_empty() || !name.chars().all(is_name)) {
-                let problem = format!("\"{}\" is no name of a host", shown(name));
+                let problem = format!("\"{}\" is not the name of a host", shown(name));
                 self.complain(&LISTEN_HOST, &problem, LISTEN_HOST.advice);
             }
             hosts.add(name);

@@ -106,8 +106,8 @@ fn explain(error: &std::io::Error) -> String {
     let advice = match tls {
         Some(rustls::Error::InvalidCertificate(bad)) => match bad {
             Bad::UnknownIssuer => {
-                "its certificate is of an authority that this machine does not trust; name that by \
-                 --ca-file, or look for a proxy that breaks TLS open"
+                "its certificate comes from an authority that this machine does not trust; give that \
+                 authority with --ca-file, or look for a proxy that intercepts TLS"
             }
             Bad::Expired | Bad::ExpiredContext { .. } => {
                 "its certificate has expired, unless this machine's clock is wrong"

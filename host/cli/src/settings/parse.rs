@@ -54,7 +54,7 @@ pub(super) fn parse(source: &Source, table: &[&'static Setting]) -> Content {
     let broken = !errors.is_empty();
     for error in errors {
         let at = error.span().unwrap_or_default().start;
-        let problem = format!("this is no TOML: {}", printable(error.message()));
+        let problem = format!("this is not TOML: {}", printable(error.message()));
         reader.complain(at, None, &problem, "mend it; https://toml.io shows how it is written");
     }
     let mut content = Content { broken, ..Content::default() };

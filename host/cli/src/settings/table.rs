@@ -244,14 +244,14 @@ pub(super) const HEADINGS: [&str; 10] =
 settings! {
     CONFIG = Setting {
         name: "config", variable: "TENURE_CONFIG", kind: Kind::File, scope: Scope::Elsewhere,
-        help: "A file that says what these options say, for one election or for several; see \
+        help: "A file with values for these options, for one election or for several; see \
                docs/configuration.md. The command line and variables win",
         heading: ELECTIONS, ..ROW
     };
     ELECTION = Setting {
         name: "election", variable: names::ELECTION, kind: Kind::Text("CONTAINER/BLOB"),
         commands: ALL, scope: Scope::One,
-        help: "The election: a container and a blob in it; a candidate makes both when they are missing",
+        help: "The election: a container and a blob in it; both are created when missing",
         more: "Each job needs a blob of its own; a blob that holds anything else is refused and left \
                untouched",
         heading: ELECTIONS, ..PASSED_ON
@@ -267,8 +267,8 @@ settings! {
     CRON = Setting {
         name: "cron", variable: names::CRON, kind: Kind::Text("EXPRESSION"),
         scope: Scope::One, choice: Some(Choice::Schedule),
-        help: "The times of the turns, instead of an interval: five fields, or six with the second first, \
-               like '0 9 * * MON-FRI'",
+        help: "The times of the turns, instead of an interval: five fields, like '0 9 * * MON-FRI', or six \
+               that begin with the second",
         more: "See [Schedules](#schedules)",
         heading: SCHEDULE, ..PASSED_ON
     };
@@ -289,7 +289,7 @@ settings! {
         name: "jitter", variable: names::JITTER, kind: Kind::Duration,
         range: Range::Durations(Duration::ZERO..=seconds(DAY)), default: "0s",
         help: "Spreads the turns of all elections over this long, so that not all work begins on the hour; \
-               the turns of one election all come equally late. Less than the interval",
+               all turns of one election come late by the same time. Less than the interval",
         heading: SCHEDULE, ..PASSED_ON
     };
     DELIVERY = Setting {
@@ -302,19 +302,19 @@ settings! {
     MAX_ATTEMPTS = Setting {
         name: "max-attempts", variable: names::MAX_ATTEMPTS, kind: Kind::Number,
         range: Range::Numbers(1..=100), default: "5",
-        help: "At-least-once: after so many turns a slot is abandoned",
+        help: "With at-least-once, how many turns a slot may have before it is abandoned",
         heading: SCHEDULE, ..PASSED_ON
     };
     MISSED = Setting {
         name: "missed", variable: names::MISSED, kind: Kind::Rule(&["skip", "once"]),
         range: Range::Words("skip, once or 'all N' with N up to 1000"), default: "once",
-        help: "What becomes of turns that nobody could run in time. skip: they do not run. once: one turn \
-               stands for all. 'all N': each runs, of more than N the newest",
+        help: "What happens to slots that nobody could run in time. skip: they have no turn. once: one turn \
+               stands for all. 'all N': each has its turn, but only the newest N",
         heading: SCHEDULE, ..PASSED_ON
     };
     ON_START = Setting {
         name: "on-start", variable: names::ON_START, range: Range::Bytes(128),
-        help: "A turn for this value, the release for example, once for ever and before all others",
+        help: "Runs one turn for this value, the release for example: once for ever, and before all other turns",
         heading: SCHEDULE, ..PASSED_ON
     };
     HANDLER = Setting {
@@ -325,8 +325,8 @@ settings! {
     WEBHOOK = Setting {
         name: "webhook", variable: webhook::URL, kind: Kind::Url, scope: Scope::One,
         choice: Some(Choice::Work),
-        help: "The work of the leader in the place of --handler: each turn is one POST to this URL, http:// \
-               or https://, with the turn as JSON. A secret in it is better put into the variable: other \
+        help: "The work of the leader, instead of --handler: each turn is one POST to this URL, http:// \
+               or https://, with the turn as JSON. If it holds a secret, set the variable instead: other \
                users can read arguments",
         more: "Without user and password. See [URLs](handlers.md#a-url). In `tenure.wasm` too",
         heading: WORK, ..ROW
@@ -334,7 +334,7 @@ settings! {
     WEBHOOK_TIMEOUT = Setting {
         name: "webhook-timeout", variable: webhook::TIMEOUT, kind: Kind::Duration,
         default: "as long as the turn", works: &[Work::Webhook],
-        help: "The longest that a call of --webhook may take: then it is a failed turn",
+        help: "The longest that a call of --webhook may take; one that takes longer is a failed turn",
         more: "In `tenure.wasm` never longer than the turn is valid",
         heading: WORK, ..ROW
     };
@@ -347,7 +347,7 @@ settings! {
     };
     COMMAND = Setting {
         name: "command", kind: Kind::Command, scope: Scope::One, choice: Some(Choice::Work),
-        help: "The work of the leader in the place of --handler: a program and its arguments. On Linux and \
+        help: "The work of the leader, instead of --handler: a program and its arguments. On Linux and \
                macOS",
         more: "See [Commands](handlers.md#a-command)",
         heading: WORK, ..ROW
@@ -408,21 +408,21 @@ settings! {
     MAX_FAILURES = Setting {
         name: "max-failures", variable: names::MAX_FAILURES, kind: Kind::Number,
         range: Range::Numbers(0..=1000), default: "3, with --while-leading 1",
-        help: "So many failed turns in a row end the leadership; 0: never. One that traps or takes too long \
-               does so at once",
+        help: "How many failed turns in a row end the leadership; 0: never. A turn that traps or takes too \
+               long ends it at once",
         heading: FAILURES, ..PASSED_ON
     };
     COOL_DOWN = Setting {
         name: "cool-down", variable: names::COOL_DOWN, kind: Kind::Duration,
         range: Range::Durations(seconds(1)..=seconds(HOUR)), default: "30s",
-        help: "How long this candidate then stays out of the race, so that another one takes over: half of \
+        help: "How long a candidate whose work failed stays out, so that another one takes over: half of \
                this to all of it, and twice as long each time until a turn succeeds, up to 16 times this or 1h",
         heading: FAILURES, ..PASSED_ON
     };
     GRACE = Setting {
         name: "grace", variable: "TENURE_GRACE", kind: Kind::Duration,
         range: Range::Durations(Duration::ZERO..=seconds(HOUR)),
-        default: "1s, of a command the stop time",
+        default: "1s, for a command the stop time",
         help: "How long a running turn may go on when this candidate is told to end; its lease is renewed \
                meanwhile",
         more: "The same before the leadership is given up; a transfer is cancelled when the turn lasts for \
@@ -440,33 +440,33 @@ settings! {
     MAX_TENURE = Setting {
         name: "max-tenure", variable: names::MAX_TENURE, kind: Kind::Duration,
         range: Range::Words("four leases to 366d"),
-        help: "After so long a leader resigns between two turns, and the others come first",
+        help: "How long a candidate may lead: then it resigns, between two turns, and the others come first",
         heading: LEADERS, ..PASSED_ON
     };
     WARM_UP = Setting {
         name: "warm-up", variable: names::WARM_UP, kind: Kind::Duration,
         range: Range::Durations(Duration::ZERO..=seconds(DAY)), default: "0s",
-        help: "How long a new process stays out of the race",
+        help: "How long a new process stays out before it contends",
         heading: LEADERS, ..PASSED_ON
     };
     READY_CMD = Setting {
         name: "ready-cmd", variable: "TENURE_READY_CMD", kind: Kind::Text("COMMAND"),
-        help: "A command that tells whether this process can work, by exit code 0: it stays out of the race \
-               until then, and asks again each second. Run by the shell",
+        help: "A command for the shell that ends with 0 when this process can work. Until then \
+               it is run again each second, and this candidate stays out of the race",
         heading: LEADERS, ..ROW
     };
     ADDRESS = Setting {
         name: "address", variable: names::ADDRESS, kind: Kind::Text("ADDRESS"), range: Range::Bytes(256),
-        default: "that of --listen, when it is one of this machine's in the network",
+        default: "that of --listen, if it is an address of this machine in the network",
         help: "Where this candidate can be reached while it leads; shown to people and followers",
         heading: ELECTIONS, ..PASSED_ON
     };
     LISTEN = Setting {
         name: "listen", variable: "TENURE_LISTEN", kind: Kind::Text("ADDRESS:PORT"),
         scope: Scope::Process,
-        help: "Shows over HTTP a page of the election (/), whether this candidate runs (/healthz), is ready \
-               (/readyz, and /readyz?leader on the leader alone), who leads (/leader), and figures \
-               (/metrics); to read, for whoever reaches it",
+        help: "Shows over HTTP, to whoever reaches it: a page of the election (/), whether \
+               this candidate runs (/healthz) and is ready (/readyz; /readyz?leader on the \
+               leader alone), who leads (/leader), and metrics (/metrics)",
         more: "See [Listening](operations.md#see-it)",
         advice: LISTENING,
         heading: SHOWN, ..ROW
@@ -474,17 +474,17 @@ settings! {
     LISTEN_HOST = Setting {
         name: "listen-host", variable: "TENURE_LISTEN_HOST", kind: Kind::Text("NAMES"),
         scope: Scope::Process,
-        help: "Names by which --listen may be asked, separated by commas, beside addresses, --address, this \
-               machine's name and names that the public DNS does not have, like those of services in a \
-               cluster; * for all",
+        help: "More names by which --listen may be asked, separated by commas; * for all. \
+               Always allowed are addresses, --address, this machine's name, and names that \
+               the public DNS does not have, like those in a cluster",
         advice: "give names without a port, like tenure.example.com, or *",
         heading: SHOWN, ..ROW
     };
     HEALTH_LISTEN = Setting {
         name: "health-listen", variable: "TENURE_HEALTH_LISTEN", kind: Kind::Text("ADDRESS:PORT"),
         scope: Scope::Process,
-        help: "Another address for probes: /healthz and /readyz, and nothing else, so that they are answered \
-               whoever asks at --listen",
+        help: "An address for probes alone, /healthz and /readyz, so that they are answered \
+               even when --listen has no room left",
         advice: LISTENING,
         heading: SHOWN, ..ROW
     };
@@ -506,8 +506,8 @@ settings! {
     ALLOW_HOST = Setting {
         name: "allow-host", kind: Kind::List("HOST"), works: &[Work::Component],
         range: Range::Words("HOST, HOST:PORT or SCHEME://HOST[:PORT]"),
-        help: "A host that the handler may send requests to. Addresses of this machine, its link and its \
-               platform only as addresses, not by name. Repeatable",
+        help: "A host that the handler may send requests to. This machine, its link and its platform have \
+               to be named by address. Repeatable",
         advice: "give a host as in example.com, https://example.com:8443 or [::1]:8080",
         heading: WORK, ..ROW
     };
@@ -523,8 +523,8 @@ settings! {
     MEMORY_LIMIT = Setting {
         name: "memory-limit", variable: "TENURE_MEMORY_LIMIT", kind: Kind::Size,
         range: Range::Sizes(1 << 20..=4 << 30), default: "256MiB", works: &[Work::Component],
-        help: "The memory that a turn may take; a handler that needs more traps. For its requests, answers \
-               and handles the host holds at most half as much beside it, or 16 MiB",
+        help: "The memory that a turn may take; a handler that needs more traps. Beside that, the host \
+               holds at most half as much, or 16 MiB, for its requests, answers and handles",
         more: "A quarter of that is for handles alone",
         advice: "give a number and a unit, like 64MiB or 1GiB",
         heading: WORK, ..ROW

@@ -74,7 +74,7 @@ fn role(snapshot: &Snapshot, own: &Own) -> String {
     let me = own.name.as_deref();
     match (leader(snapshot), snapshot.lease) {
         (Some(leader), _) if me == Some(&leader.name) => {
-            format!("the candidate {} of this machine's settings leads", leader.name)
+            format!("{} leads, which is the candidate of this machine's settings", leader.name)
         }
         (Some(leader), _) => format!(
             "nothing seen from here keeps {} from taking over when {} is gone",
@@ -102,27 +102,25 @@ fn role(snapshot: &Snapshot, own: &Own) -> String {
 pub(super) fn meaning(class: ProblemClass) -> &'static str {
     match class {
         ProblemClass::Refused => {
-            "a candidate with these settings is refused too: it is not leader, and cannot become it"
+            "a candidate with these settings is refused too: it does not lead, and cannot"
         }
-        ProblemClass::Configuration => {
-            "no candidate can lead with this blob as it is: it is not leader, and cannot become it"
-        }
-        ProblemClass::Clock => "a candidate on this machine is not leader until the clock is right",
+        ProblemClass::Configuration => "no candidate can lead with this blob as it is",
+        ProblemClass::Clock => "a candidate on this machine cannot lead until the clock is right",
         ProblemClass::Unreachable => {
-            "a candidate on this machine is not leader, because it cannot ask either; others may lead: \
+            "a candidate on this machine cannot lead, because it gets no answer either; others may lead: \
              ask from another machine"
         }
         ProblemClass::Unavailable => {
-            "no candidate can win while the service does not serve; who leads keeps the lease for some \
-             seconds more"
+            "no candidate can win while the service is unavailable; the present leader keeps its lease for \
+             some seconds more"
         }
         ProblemClass::Nonsense => {
-            "a candidate on this machine is not leader, because what answers it is not the Blob service"
+            "a candidate on this machine cannot lead, because what answers is not the Blob service"
         }
         ProblemClass::LeaseLost
         | ProblemClass::Schedule
         | ProblemClass::Work
-        | ProblemClass::Order => "a candidate with these settings is not leader",
+        | ProblemClass::Order => "a candidate with these settings does not lead",
     }
 }
 
@@ -188,7 +186,11 @@ mod tests {
                 &ada,
                 "nothing seen from here keeps ada from taking over when ben is gone",
             ),
-            (LeaseState::Breaking, &ben, "ben of this machine's settings leads"),
+            (
+                LeaseState::Breaking,
+                &ben,
+                "ben leads, which is the candidate of this machine's settings",
+            ),
             (LeaseState::Available, &ada, "no candidate runs, or none of them can win"),
             (LeaseState::Expired, &ada, "tenure doctor"),
             (LeaseState::Broken, &ada, "somebody broke the lease"),

@@ -143,7 +143,7 @@ fn who_is_not_ready_does_not_contend_even_in_its_first_step() {
         seen,
         [
             "0 step as new: pause",
-            "2 note ready, and so in the race",
+            "2 note ready, so this candidate contends from now on",
             "2 step: resume",
             "9 step: leave",
             "9 stopped",
@@ -160,7 +160,7 @@ fn the_pause_of_an_operator_outlasts_getting_ready() {
         [
             "1 ordered pause",
             "1 step: pause",
-            "2 note ready, but an operator keeps it out of the race",
+            "2 note ready, but paused by an operator, so this candidate stays out of the race",
             "3 ordered resume",
             "3 step: resume",
         ]
@@ -175,7 +175,7 @@ fn who_is_not_ready_stays_out_whatever_is_ordered_and_whatever_fails() {
         seen[1..],
         [
             "1 ordered resume",
-            "1 note no operator keeps it out of the race any more, but it is not ready yet",
+            "1 note resumed, but not ready yet, so this candidate stays out of the race",
             "2 ordered resign",
             "2 step: resign",
             "2 problem component",

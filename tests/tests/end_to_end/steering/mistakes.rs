@@ -21,7 +21,7 @@ async fn nothing_changes_by_mistake() {
     for (arguments, words) in [
         (vec!["pause"], "--at <URL>"),
         (vec!["resume", "--election", election], "--at <URL>"),
-        (vec!["resign", "--at", "localhost:1"], "no http:// or https:// address"),
+        (vec!["resign", "--at", "localhost:1"], "not an http:// or https:// address"),
         (vec!["resign", "--at", &gone], "cannot be reached"),
         (vec!["resign", "--at", &at, "--control-token-file", short], "fewer than 16"),
         (vec!["resign", "--at", &at, "--control-token-file", wrong], "missing or wrong"),
@@ -70,5 +70,5 @@ async fn a_candidate_without_a_token_takes_no_orders() {
         ])
         .await;
     assert_eq!(code(&told), 2, "{}", said(&told));
-    assert!(said(&told).contains("nothing listens"), "{}", said(&told));
+    assert!(said(&told).contains("there is no listener"), "{}", said(&told));
 }

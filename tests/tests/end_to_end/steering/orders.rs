@@ -77,7 +77,7 @@ async fn a_candidate_that_is_not_ready_stays_out() {
     let mut second = stage.start("ben", &[]);
     second.event("elected", SOON).await;
     std::fs::write(&flag, "").unwrap();
-    first.line("note", 0, SOON, notes("ready, and so in the race")).await;
+    first.line("note", 0, SOON, notes("ready, so this candidate contends from now on")).await;
     assert_eq!(first.count("elected"), 0, "{}", first.transcript());
     second.terminate(SOON).await.unwrap();
     first.event("elected", SOON).await;

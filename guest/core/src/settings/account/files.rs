@@ -52,7 +52,7 @@ impl Reader<'_> {
                 return Some(trimmed);
             }
             Err(Unreadable::NotGranted) => (
-                "cannot be read: this host gives no directory to the component that it is in",
+                "cannot be read: the host has not opened its directory to this component",
                 "let the host open it (wasmtime: --dir), or set the secret in a variable",
             ),
             Err(Unreadable::Missing) => (
@@ -60,7 +60,7 @@ impl Reader<'_> {
                 "check the path, the permissions, and that links do not lead out of its directory",
             ),
             Err(Unreadable::NoText) => {
-                ("is no text, or larger than 64 KiB", "let it hold the secret alone")
+                ("is not text, or is larger than 64 KiB", "let it hold the secret alone")
             }
         };
         self.complain(name, format!("the file {} {problem}", shown(&path)), advice);

@@ -23,7 +23,7 @@ impl Reader<'_> {
                 let header = self.given(variable::IDENTITY_HEADER);
                 let header = header.or_else(|| self.missing(variable::IDENTITY_HEADER));
                 if header.as_deref().is_some_and(|header| !is_token(header)) {
-                    let problem = "has characters that no header has";
+                    let problem = "has characters that cannot be in a header";
                     let advice = "take it as the platform sets it";
                     self.complain(variable::IDENTITY_HEADER, problem, advice);
                 }

@@ -67,7 +67,7 @@ const WEEKDAYS: Field = Field {
 };
 
 const FIELDS: &str = "five fields (minute, hour, day of the month, month, day of the week), six \
-                      with the second first, or @hourly, @daily, @weekly, @monthly, @yearly";
+                      that begin with the second, or @hourly, @daily, @weekly, @monthly, @yearly";
 
 const NICKNAMES: [(&str, &str); 7] = [
     ("@hourly", "0 * * * *"),
@@ -132,7 +132,7 @@ impl Cron {
             _ => {
                 let position =
                     fields.get(6).map_or(text.trim_end().chars().count() + 1, |f| f.position);
-                let problem = format!("there are {} fields", fields.len());
+                let problem = format!("the number of fields is {}", fields.len());
                 return Err(vec![CronError {
                     position,
                     piece: String::new(),
@@ -218,8 +218,9 @@ impl Field {
         let (range, step) = match item.cut('/') {
             Some((range, step)) => {
                 let number: Option<u32> = step.number().filter(|n| (1..=self.most).contains(n));
-                let number = number
-                    .ok_or_else(|| self.error(step, "has a step that is no number that fits"))?;
+                let number = number.ok_or_else(|| {
+                    self.error(step, "has a step that is not a number in its range")
+                })?;
                 allowed.interval = true;
                 (range, Some(number))
             }
@@ -258,7 +259,7 @@ impl Field {
             Some(_) => {
                 Err(self.error(piece, &format!("is not between {} and {}", self.least, self.most)))
             }
-            None if piece.text.is_empty() => Err(self.error(piece, "lacks something")),
+            None if piece.text.is_empty() => Err(self.error(piece, "is incomplete")),
             None => Err(self.error(piece, "cannot be read")),
         }
     }

@@ -151,18 +151,18 @@ fn a_change_of_half_an_hour_and_one_at_midnight() {
 #[test]
 fn complaints_say_where_and_what() {
     for (text, expected) in [
-        ("", vec![(1, "|there are 0 fields")]),
-        ("* * * *", vec![(8, "|there are 4 fields")]),
-        ("* * * * * * *", vec![(13, "|there are 7 fields")]),
-        ("@often", vec![(7, "|there are 1 fields")]),
+        ("", vec![(1, "|the number of fields is 0")]),
+        ("* * * *", vec![(8, "|the number of fields is 4")]),
+        ("* * * * * * *", vec![(13, "|the number of fields is 7")]),
+        ("@often", vec![(7, "|the number of fields is 1")]),
         ("61 * * * *", vec![(1, "61|the minute is not between 0 and 59")]),
-        ("* 8- * * *", vec![(5, "|the hour lacks something")]),
+        ("* 8- * * *", vec![(5, "|the hour is incomplete")]),
         (
             "* * 31-1 * *",
             vec![(5, "31-1|the day of the month has a range that ends before it begins")],
         ),
         ("* * * * MOM", vec![(9, "MOM|the day of the week cannot be read")]),
-        ("*/0 * * * *", vec![(3, "0|the minute has a step that is no number that fits")]),
+        ("*/0 * * * *", vec![(3, "0|the minute has a step that is not a number in its range")]),
         ("* * * * 1#6", vec![(11, "6|the day of the week names a week that is not 1 to 5 or L")]),
         ("? * * * *", vec![(1, "?|the minute cannot be read")]),
         ("0 0 30 2 *", vec![(5, "|no such day ever comes")]),

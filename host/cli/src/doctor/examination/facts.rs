@@ -105,8 +105,7 @@ impl Facts {
         let server = self.server.as_deref().filter(|server| server.starts_with(AZURITE));
         let told = match server {
             Some(server) => format!(
-                "this is an emulator ({server}): good for trying things out; it judges leases, dates and \
-                 rights otherwise than the service in places"
+                "this is an emulator ({server}): good for trying things out; in places it treats leases, dates and permissions differently from the service"
             ),
             None if account == EMULATOR => format!(
                 "the account is the emulators' own ({EMULATOR}), whose key everybody knows: good for \

@@ -173,7 +173,7 @@ fn a_service_that_does_not_keep_leases_apart_is_found_out() {
         Operation::Renew { .. } => Some(Ok((200, vec![("x-ms-lease-id", another.to_string())]))),
         _ => None,
     });
-    assert!(of(&theirs, "renew lease").detail.contains("another lease than ours"));
+    assert!(of(&theirs, "renew lease").detail.contains("a different lease"));
     assert_eq!(of(&theirs, "renew lease").verdict, Verdict::Failed);
 }
 

@@ -93,13 +93,13 @@ impl Examination<'_> {
         if answer.class == Class::Done || exists {
             self.findings.push(Finding::good(
                 operation.name(),
-                "the container was missing; it was made, as a candidate would make it, and stays",
+                "the container was missing; it was created, as a candidate would create it, and stays",
             ));
             return self.go(Stage::Create);
         }
         let container = self.settings.election.container();
         let detail = format!(
-            "{}; the container {container} is missing: make it, or use a credential that may",
+            "{}; the container {container} is missing: create it, or use a credential that may",
             self.explained(operation, answer)
         );
         self.findings.push(Finding::failed(operation.name(), detail));
@@ -183,8 +183,8 @@ impl Examination<'_> {
             }
             (Stage::WriteStale, Class::Done) => Finding::failed(
                 check,
-                "a write over something newer was taken: If-Match does not reach the service, or it does \
-                 not heed it; look for a proxy in between",
+                "a write over something newer was accepted: If-Match does not reach the service, \
+                 or the service ignores it; look for a proxy in between",
             ),
             // The answer to the first try was lost.
             (Stage::Release, Class::Conflict) | (Stage::Write, Class::ConditionNotMet) if again => {
@@ -192,7 +192,7 @@ impl Examination<'_> {
             }
             (_, Class::Done) if !wanted => Finding::failed(
                 check,
-                "the answer names another lease than ours: this service does not keep leases apart as \
+                "the answer names a different lease: this service does not keep leases apart as \
                  the Blob service does",
             ),
             (_, Class::Done) => Finding::good(check, "permitted"),
@@ -270,7 +270,7 @@ fn election(snapshot: &Snapshot, settings: &Settings) -> Vec<Finding> {
             }
             (None, true) => format!("{name}: somebody holds the lease, and is about to lead"),
             (None, false) => {
-                format!("{name}: nobody ever led; the first candidate makes what is missing")
+                format!("{name}: nobody has led yet; the first candidate creates what is missing")
             }
         },
     )];
@@ -300,7 +300,7 @@ fn lacking(operation: &Operation, answer: &Answer) -> String {
     let permission = operation.permission();
     let code = answer.code.as_deref().unwrap_or("");
     format!(
-        "not permitted ({} {code}): it needs {} of a SAS, or a role with the data action {} \
+        "not permitted ({} {code}): it needs a SAS with {}, or a role with the data action {} \
          (Storage Blob Data Contributor has it)",
         answer.status, permission.letters, permission.action
     )
