@@ -188,7 +188,7 @@ impl Wanted {
             breach(
                 setting,
                 format!(
-                    "a renewal every {} and two retries of {} each do not fit into {}, which is how \
+                    "a renewal every {} and two tries of {} each do not fit into {}, which is how \
                      long a leader may act with a lease of {} and a margin of {}",
                     format_duration(renew),
                     format_duration(timeout + BACK_OFF),

@@ -124,7 +124,11 @@ fn a_turn_that_began_and_was_cut_off_is_an_attempt() {
     for _ in 0..30 {
         assert_eq!(life.step(None).run, None);
     }
-    assert!(life.told.iter().any(|t| t.detail.contains("abandoned after 2")), "{:?}", life.told);
+    assert!(
+        life.told.iter().any(|t| t.detail.contains("abandoned after attempt 2")),
+        "{:?}",
+        life.told
+    );
 }
 
 #[test]

@@ -383,7 +383,7 @@ settings! {
     RENEW = Setting {
         name: "renew", variable: names::RENEW, kind: Kind::Duration, range: Range::From(seconds(1)),
         default: "4/15 of the lease, 4s of 15s",
-        help: "How often a leader renews; with two more tries it must fit between lease and margin",
+        help: "How often a leader renews; with two tries of a renewal it must fit between lease and margin",
         heading: TIMINGS, ..PASSED_ON
     };
     POLL = Setting {

@@ -55,7 +55,7 @@ fn an_order_that_another_one_replaces_is_answered_too() {
     scene.run(seconds(5));
     scene.hand_over("second");
     let [why] = told(&scene, "hand")[..] else { panic!("{:?}", scene.problems) };
-    assert!(why.contains("\"nobody\" is off") && why.contains("\"second\""), "{why}");
+    assert!(why.contains("\"nobody\" is cancelled") && why.contains("\"second\""), "{why}");
     scene.run(seconds(10));
     assert_eq!(scene.leader().as_deref(), Some("second"));
 }

@@ -59,11 +59,11 @@ fn is(question: &Question, check: &str) -> bool {
 fn each_permission_that_lacks_is_named_and_what_was_made_is_removed() {
     for (check, letters, goes_on) in [
         ("create blob", "c or w", false),
-        ("acquire lease", "w of a SAS", false),
-        ("write record", "w of a SAS", true),
+        ("acquire lease", "a SAS with w,", false),
+        ("write record", "a SAS with w,", true),
         ("renew lease", "containers/blobs/write", true),
-        ("change lease", "w of a SAS", true),
-        ("release lease", "w of a SAS", true),
+        ("change lease", "a SAS with w,", true),
+        ("release lease", "a SAS with w,", true),
         ("break lease", "w or d", true),
     ] {
         let mut service = Service::new();

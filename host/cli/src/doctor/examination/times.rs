@@ -73,7 +73,7 @@ fn advice(slowest: Duration, timings: &Timings) -> String {
     if Duration::from_secs(timeout) <= timings.longest_timeout() {
         return format!("set --request-timeout {timeout}s, or use an account in a region nearby");
     }
-    // A renewal after 4/15 of the lease, a margin of a fifth of it, and two more tries: 8/15 of it
+    // A renewal after 4/15 of the lease, a margin of a fifth of it, and two tries: 8/15 of it
     // are left for these.
     let lease = (15 * (2 * timeout.min(LONGEST_LEASE) + 1)).div_ceil(8).max(15);
     match lease {
