@@ -76,7 +76,7 @@ fn compose(workspace: &Path, socket: &Path) -> Result<(), String> {
         Some(path) => path,
         None => {
             let webhook = carry(workspace, &WEBHOOK, "TENURE_WEBHOOK")?;
-            let [socket, webhook, filter] = [socket, &webhook, &filter].map(|path| read(path));
+            let [socket, webhook, filter] = [socket, &webhook, &filter].map(read);
             let composed = graph::plug(&socket?, &webhook?, &filter?)?;
             written("tenure.wasm", &composed)?
         }

@@ -35,7 +35,7 @@ pub(super) fn known(table: &[&'static Setting]) -> Vec<&'static str> {
 pub(super) fn complaint(name: &str, known: &[&str]) -> Option<Complaint> {
     let letters = name.to_ascii_uppercase();
     let rest = letters.strip_prefix(PREFIX)?;
-    if known.iter().any(|known| *known == name) {
+    if known.contains(&name) {
         return None;
     }
     let most = if rest.len() <= 4 { 1 } else { 2 };

@@ -116,7 +116,7 @@ impl SimElector {
 
 /// Of what a candidate tells its people, the oracle hears whether it hands over.
 pub(super) fn heard<'t>(world: &World, who: Who, mut problems: impl Iterator<Item = &'t str>) {
-    const SAYS: [&str; 2] = ["cannot hand over", "not handed over"];
+    const SAYS: [&str; 2] = ["cannot hand over", "the leadership was not handed over"];
     if problems.any(|detail| SAYS.iter().any(|says| detail.starts_with(says))) {
         world.note(What::NotHandedOver(who));
     }

@@ -168,7 +168,7 @@ async fn a_sas_that_cannot_make_the_container_or_has_expired_fails() {
     assert_eq!(told.code, Some(2), "{}", told.text);
     let (verdict, detail) = told.of_check("create container");
     assert_eq!(verdict, "failed");
-    assert!(detail.contains("the container doctored is missing: make it"), "{detail}");
+    assert!(detail.contains("the container doctored is missing: create it"), "{detail}");
 
     let terms = Terms::new(
         Scope::Container(CONTAINER.to_owned()),

@@ -97,13 +97,17 @@ fn next_leads_within(history: &History, asked: &Asked, at: Millis) -> Millis {
     }
 }
 
-/// Whether the successor that announced itself with this id lives: one that was killed just before
-/// leaves the lease that it is given to run out.
+/// Whether the successor that announced itself with this id lives and remembers it: one that was killed just
+/// before, or lost its state, leaves the lease that it is given to run out.
 fn is_there(history: &History, to: Option<u128>, at: Millis) -> bool {
-    let successor = history.asked.iter().find(|asked| asked.announces && asked.lease == to);
-    let Some(successor) = successor.map(|asked| asked.who) else { return false };
-    !between(history, 0, at).iter().any(|entry| match entry.what {
-        What::Killed(gone) | What::Left(gone) => gone == successor,
+    let Some(number) = history.asked.iter().position(|asked| asked.announces && asked.lease == to)
+    else {
+        return false;
+    };
+    let successor = history.asked[number].who;
+    let since = history.entries.iter().skip_while(|entry| entry.what != What::Sent(number));
+    !since.take_while(|entry| entry.at <= at).any(|entry| match entry.what {
+        What::Killed(gone) | What::Left(gone) | What::Forgot(gone) => gone == successor,
         _ => false,
     })
 }

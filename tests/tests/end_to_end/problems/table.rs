@@ -102,8 +102,8 @@ pub const ASKED: &[Asked] = &[
     code(408, "", "unavailable", "timed out"),
     row(Cause::Code(&["acquire"], 503, "ServerBusy"), None, ("acquire lease", "throttling"), ("unavailable", "throttling")),
     // Something else answers.
-    row(Cause::Page(200), Some("no answer of the Blob service"), ("read blob", "no proxy answers in its place"), ("nonsense", "no answer of the Blob service")),
-    row(Cause::Page(302), Some("no answer of the Blob service"), ("read blob", "no answer of the Blob service"), ("nonsense", "no answer of the Blob service")),
+    row(Cause::Page(200), Some("not an answer of the Blob service"), ("read blob", "no proxy answers in its place"), ("nonsense", "not an answer of the Blob service")),
+    row(Cause::Page(302), Some("not an answer of the Blob service"), ("read blob", "not an answer of the Blob service"), ("nonsense", "not an answer of the Blob service")),
     row(Cause::Page(407), Some("a proxy asks for a login"), ("read blob", "a proxy asks for a login"), ("refused", "a proxy asks for a login")),
     row(Cause::AnotherLease(&["acquire"], 201), None, ("acquire lease", "a different lease"), ("nonsense", "a different lease")),
     // Nobody answers.
@@ -167,7 +167,7 @@ pub const HELD: &[Held] = &[
     held(Blow::Cause(Cause::Code(ALL, 429, "")), "unavailable", "throttling", "validity-ended"),
     held(Blow::Cause(Cause::Code(ALL, 503, "ServerBusy")), "unavailable", "throttling", "validity-ended"),
     held(Blow::Cause(Cause::Code(ALL, 500, "InternalError")), "unavailable", "the service failed", "validity-ended"),
-    held(Blow::Cause(Cause::Page(200)), "nonsense", "no answer of the Blob service", "validity-ended"),
+    held(Blow::Cause(Cause::Page(200)), "nonsense", "not an answer of the Blob service", "validity-ended"),
     held(Blow::Cause(Cause::Silence(ALL)), "unreachable", "did not answer in time", "validity-ended"),
     held(Blow::Cause(Cause::Reset), "unreachable", "closed the connection", "validity-ended"),
 ];
