@@ -16,7 +16,7 @@ use super::super::fault::Step;
 use super::super::history::{Asked, Entry, History, What, Who, Win};
 use super::super::plan::LONGEST_COOL_DOWN;
 use super::super::world::Millis;
-use super::calm::{between, slowly};
+use super::calm::slowly;
 use super::terms::lost_between;
 use super::{Violation, violation};
 
