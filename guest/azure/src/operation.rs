@@ -61,10 +61,13 @@ pub enum Operation {
         /// The id that holds the lease.
         lease: LeaseId,
     },
-    /// *Lease Blob*, break: ends anybody's lease. For operators only.
+    /// *Lease Blob*, break: ends anybody's lease. For operators, and for a follower of a leader whose promise
+    /// has ended (protocol.md §13).
     Break {
         /// Seconds (0 to 60) until it ends, never more than what is left; `None`: what is left.
         period: Option<u32>,
+        /// Only when the blob is still as it was seen.
+        if_match: Option<ETag>,
     },
     /// *Set Blob Metadata*: replaces the whole record (protocol.md §4.3 and §6).
     WriteMetadata {
@@ -307,10 +310,13 @@ impl Operation {
                 headers.add(ACTION, "release");
                 headers.add(LEASE, &lease.to_string());
             }
-            Operation::Break { period } => {
+            Operation::Break { period, if_match } => {
                 headers.add(ACTION, "break");
                 if let Some(period) = period {
                     headers.add("x-ms-lease-break-period", &period.to_string());
+                }
+                if let Some(ETag(etag)) = if_match {
+                    headers.add(IF_MATCH, etag);
                 }
             }
             Operation::WriteMetadata { lease, if_match: ETag(etag), metadata } => {

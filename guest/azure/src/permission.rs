@@ -54,7 +54,7 @@ mod tests {
             Operation::Renew { lease },
             Operation::Release { lease },
             Operation::Change { lease, to: lease },
-            Operation::Break { period: None },
+            Operation::Break { period: None, if_match: None },
             Operation::ReadSideBlob(SideBlob::Notice),
             Operation::ReadSideBlob(SideBlob::Successor),
             Operation::WriteSideBlob {

@@ -4,6 +4,9 @@
 //! They wait in one queue, with one rule: the first goes out that is due, may be sent, and has enough time
 //! before something else is due. A leader that does not hear of its newest renewal has no spare time. One
 //! that does is called for a background request at once, because the step that renews ends with that.
+//!
+//! A candidate that is to take over before a lease ends has no spare time at all: its requests go out beside
+//! the steps, one at a time, and the host tells of the answer (protocol.md §13).
 
 use core::time::Duration;
 
@@ -11,17 +14,19 @@ use chrono::{DateTime, Utc};
 
 use super::Moment;
 use super::announcement::Announcement;
+use super::beside::{InFlight, Of};
 use super::chance::Chance;
-use super::context::{Answered, Context, Outgoing, Todo};
+use super::context::{Answered, Beside, Context, Outgoing, Todo};
 use super::credential_state::{ASK, CredentialState, Fetched, LEAST_FETCH, LONGEST_FETCH};
 use super::handing_over;
 use super::notice::{self, LEAST_NOTICE, LONGEST_NOTICE, Notice};
 use super::phase::{Hold, Phase};
 use super::problem::{Problem, ProblemClass};
-use super::report::{Exchange, ExchangeResult};
+use super::report::{Exchange, ExchangeResult, Told};
 use super::settings::Settings;
 use tenure_azure::answer::Answer;
 use tenure_azure::credential::Pass;
+use tenure_azure::metadata::Metadata;
 use tenure_azure::name::SideBlob;
 use tenure_azure::operation::Operation;
 use tenure_base::prelude::*;
@@ -63,6 +68,75 @@ impl Waiting {
             }
         }
     }
+}
+
+/// A host that was told to send something has its answer, or none, so long after the time-out.
+const TOLD: Duration = Duration::from_secs(5);
+
+/// Sends the request that is due beside the steps, unless another one is under way.
+pub(super) fn beside(phase: &Phase, pass: Option<&Pass>, context: &mut Context<'_>) {
+    let now = context.now;
+    if context.state.beside.as_ref().is_some_and(|under_way| now < under_way.until) {
+        return;
+    }
+    let spare = Duration::MAX;
+    let Some(todo) =
+        queue(phase, context).into_iter().find_map(|waiting| waiting.send(spare, pass, context))
+    else {
+        return;
+    };
+    let (of, timeout, request) = match todo {
+        Todo::Fetch(fetch) => (Of::Token, fetch.timeout, Beside::Fetch(fetch)),
+        Todo::Send(ask) => {
+            let of = match &ask.operation {
+                Operation::WriteSideBlob { blob, .. } => Of::Writing(*blob),
+                Operation::ReadSideBlob(blob) => Of::Reading(*blob),
+                _ => return,
+            };
+            (of, ask.timeout, Beside::Send(ask))
+        }
+        Todo::Rest(_) => return,
+    };
+    context.state.beside = Some(InFlight { of, sent: now, until: now + timeout + TOLD });
+    context.effects.beside = Some(request);
+}
+
+/// When another one can go out, if one is under way.
+pub(super) fn under_way_until(context: &Context<'_>) -> Option<Moment> {
+    let under_way = context.state.beside.as_ref()?;
+    Some(under_way.until).filter(|until| *until > context.now)
+}
+
+/// Takes the answer to a request that went out beside the steps.
+pub(super) fn beside_answered(
+    told: Told,
+    mut phase: Phase,
+    context: &mut Context<'_>,
+    chance: &mut dyn Chance,
+) -> Phase {
+    let Some(InFlight { of, sent, .. }) = context.state.beside.take() else { return phase };
+    let Told { reply, at } = told;
+    let operation = match of {
+        Of::Token => {
+            let date = context.state.service.estimate(context.now).unwrap_or(at).to_date();
+            let reply = reply.map(|raw| (raw.status, raw.body));
+            fetched(sent, reply, date, context, chance);
+            return phase;
+        }
+        Of::Reading(blob) => Operation::ReadSideBlob(blob),
+        Of::Writing(blob) => {
+            Operation::WriteSideBlob { blob, over: None, metadata: Metadata::default() }
+        }
+    };
+    let (Of::Reading(blob) | Of::Writing(blob)) = of else { return phase };
+    let reply =
+        reply.map(|raw| Answer::read(&operation, raw.status, &raw.headers).with_body(&raw.body));
+    let answered = Answered { operation: &operation, reply: &reply, sent, chance };
+    let result = answered.class().map_or(ExchangeResult::Unanswered, ExchangeResult::of);
+    let took = context.now.saturating_sub(sent);
+    context.effects.exchanges.push(Exchange { what: operation.name(), result, took });
+    side_blob_answered(blob, &answered, &mut phase, context);
+    phase
 }
 
 /// The background request that goes out now.

@@ -19,7 +19,7 @@ use super::Moment;
 use super::acquiring;
 use super::background;
 use super::chance::Chance;
-use super::context::{Answered, Context, Effects, Outgoing, State, Todo};
+use super::context::{Answered, Beside, Context, Effects, Outgoing, State, Todo};
 use super::credential_state::{CredentialState, Fetched};
 use super::environment::Files;
 use super::events;
@@ -45,7 +45,7 @@ use tenure_azure::operation::Operation;
 use tenure_base::prelude::*;
 
 /// The version of the state; bytes of another one count as none.
-const VERSION: u8 = 14;
+const VERSION: u8 = 15;
 
 /// A clock that is further off than this explains a refused signature.
 const SKEW: TimeDelta = TimeDelta::minutes(5);
@@ -133,6 +133,10 @@ impl<'s> Step<'s> {
         let pass = context.state.credential_state.pass(credential, context.now);
         match (outgoing, pass) {
             (Some(outgoing), Some(pass)) => Some(outgoing.signed(pass)),
+            (_, pass) if context.settings.timings.failover.is_some() => {
+                background::beside(phase, pass.as_ref(), &mut self.context);
+                None
+            }
             (Some(_), None) => background::missing_token(phase, context),
             // A turn that was just claimed is to begin.
             (None, _) if context.effects.run.is_some() => None,
@@ -210,6 +214,11 @@ impl<'s> Step<'s> {
         self.context.now = now;
         let date = self.date(now, wall);
         background::fetched(sent, reply, date, &mut self.context, chance);
+    }
+
+    /// What to send beside the steps, which go on meanwhile. Its answer is an event of a later step.
+    pub fn beside(&mut self) -> Option<Beside> {
+        self.context.effects.beside.take()
     }
 
     /// How far the candidate was when the step ended, for an invocation that is one whole turn.

@@ -5,6 +5,7 @@ use core::time::Duration;
 
 use super::Moment;
 use super::announcement::QUICK;
+use super::beside::InFlight;
 use super::chance::{Chance, jittered};
 use super::credential_state::{CredentialState, Fetch};
 use super::damping::Handed;
@@ -46,6 +47,8 @@ pub(super) struct State {
     pub began: Began,
     /// To whom this candidate gave its lease last.
     pub handed: Handed,
+    /// What goes on beside the steps.
+    pub beside: Option<InFlight>,
 }
 
 /// What a step has done so far, beside moving from phase to phase.
@@ -58,6 +61,8 @@ pub(super) struct Effects {
     pub recorded: bool,
     pub problems: Vec<Problem>,
     pub exchanges: Vec<Exchange>,
+    /// To be sent beside the steps.
+    pub beside: Option<Beside>,
     /// Requests that were sent.
     pub requests: u32,
     /// The host is to hear at once of a leadership, or of more time for it.
@@ -123,6 +128,15 @@ pub enum Todo {
     Rest(Box<Report>),
 }
 
+/// A request that goes out beside the steps.
+#[derive(Clone, Debug)]
+pub enum Beside {
+    /// To the Blob service.
+    Send(Ask),
+    /// For a token.
+    Fetch(Fetch),
+}
+
 pub(super) type Reply = Result<Answer, Failure>;
 
 /// A request that was answered at the instant of the context, or failed.
@@ -161,9 +175,15 @@ impl Context<'_> {
         paused || self.now < out_until || self.state.health.is_out(self.now)
     }
 
-    /// Between two tries of a follower, or after one of its requests failed.
+    /// Between two tries of a follower, or after one of its requests failed. A follower that is to take over
+    /// before the lease ends looks as often as the leader beats, if it does.
     pub fn next_try(&self, chance: &mut dyn Chance) -> Moment {
-        let poll = self.settings.timings.poll;
+        let poll = match self.settings.timings.failover {
+            Some(failover) if self.state.follower.pulse.is_some() => {
+                return self.now + failover.beat();
+            }
+            _ => self.settings.timings.poll,
+        };
         let rarely =
             if mutant!(RarePolls) { 4 * self.settings.timings.lease } else { Duration::ZERO };
         self.now + jittered(poll, chance) + rarely

@@ -1,6 +1,7 @@
 //! What the host tells a candidate: how a turn ended, what an operator ordered, that the process ends.
 
 use super::announcement::LAST_WRITE;
+use super::background;
 use super::chance::Chance;
 use super::context::Context;
 use super::handing_over;
@@ -20,6 +21,9 @@ pub(super) fn take(
     context: &mut Context<'_>,
     chance: &mut dyn Chance,
 ) -> Phase {
+    if let Event::Answered(told) = event {
+        return background::beside_answered(told, phase, context, chance);
+    }
     let watch = match &mut phase {
         Phase::Watching(watch) => Some(watch),
         _ => None,
@@ -50,6 +54,7 @@ pub(super) fn take(
             resign(&phase, context);
         }
         Event::Resume => context.state.steering.paused = false,
+        Event::Answered(_) => {}
     }
     phase
 }

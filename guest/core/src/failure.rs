@@ -1,10 +1,11 @@
 //! A request that was not answered: why, and what to do about it.
 
 use super::problem::{Problem, ProblemClass};
+use serde::{Deserialize, Serialize};
 use tenure_base::prelude::*;
 
 /// Why there was no answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
     /// What kind.
     pub kind: FailureKind,
@@ -14,7 +15,7 @@ pub struct Failure {
 
 /// What kind of failure kept an answer away. None of them tells whether the
 /// service acted on the request, except [`FailureKind::Denied`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FailureKind {
     /// The time allowed passed.
     Timeout,

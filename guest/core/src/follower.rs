@@ -13,6 +13,7 @@ use super::chance::{Chance, lease_id};
 use super::history::Incumbent;
 use super::notice::{self, LEAST_NOTICE, LONGEST_NOTICE, Notice};
 use super::phase::Watch;
+use super::pulse::Pulse;
 use super::record::Record;
 use super::settings::Settings;
 use serde::{Deserialize, Serialize};
@@ -26,6 +27,8 @@ use tenure_azure::operation::{ETag, Operation};
 pub(super) struct Follower {
     /// The leader that was seen last; the inner none is a leader without a record.
     pub following: Option<Option<Incumbent>>,
+    /// The newest beat of a leader that beats.
+    pub pulse: Option<Pulse>,
     /// The leader named it as its successor.
     pub successor: Option<Successor>,
     /// The tag of its announcement, where the write was answered.
@@ -135,7 +138,9 @@ impl Follower {
 
     /// How long the requests about a side blob may take, if one is due.
     pub fn time_for_request(&self, settings: &Settings) -> Option<Duration> {
-        self.request.as_ref().map(|_| 2 * self.longest_request(settings) + LEAST_NOTICE)
+        // With fail-over before the end of the lease they go out beside the polls.
+        let request = self.request.as_ref().filter(|_| settings.timings.failover.is_none());
+        request.map(|_| 2 * self.longest_request(settings) + LEAST_NOTICE)
     }
 
     /// Whether a successor polls for its lease before it goes on to announce itself again. Where requests

@@ -1,5 +1,5 @@
-//! Leading: renewals, and the end of a leadership. protocol.md §5, §7.1. What a leader puts on record is
-//! in `recording`.
+//! Leading: renewals, beats, and the end of a leadership. protocol.md §5, §7.1, §13. What a leader puts on
+//! record is in `recording`.
 
 mod recording;
 
@@ -9,6 +9,7 @@ use core::time::Duration;
 
 use super::chance::Chance;
 use super::context::{Answered, Context, Outgoing};
+use super::failover::Failover;
 use super::handing_over;
 use super::health::Health;
 use super::pace::Pace;
@@ -29,14 +30,20 @@ const GAP: Duration = Duration::from_millis(250);
 /// A leader whose claims and outcomes do not get on record for so many leases steps down.
 const STALLED_LEASES: u32 = 2;
 
-/// Renews before anything else; then writes what is to be written; then claims.
+/// Renews before anything else; then writes what is to be written; then claims. A leader that beats writes
+/// first: its promise ends before its lease.
 pub(super) fn next(mut hold: Hold, context: &mut Context<'_>) -> (Phase, Option<Outgoing>) {
-    let left = hold.valid_until.saturating_sub(context.now);
+    let left = hold.left(context.now);
     if left.is_zero() {
         return (end(&hold, EndingReason::ValidityEnded, context), None);
     }
     if let Some(release) = handing_over::give_up(&mut hold, context) {
         return releasing::next(release, context);
+    }
+    if hold.beats.is_some()
+        && let Some(write) = recording::next(&mut hold, context)
+    {
+        return (Phase::Holding(hold), Some(write));
     }
     if hold.renew.next <= context.now {
         // Where renewals take so long that one is always due, no write would ever be tried.
@@ -44,7 +51,8 @@ pub(super) fn next(mut hold: Hold, context: &mut Context<'_>) -> (Phase, Option<
             hold.stalled.get_or_insert(context.now);
         }
         let operation = Operation::Renew { lease: hold.lease };
-        let timeout = context.settings.timings.request_timeout.min(left);
+        let longest = hold.beats.map_or(left, |_| Failover::beside(left));
+        let timeout = context.settings.timings.request_timeout.min(longest);
         return (Phase::Holding(hold), Some(Outgoing { operation, timeout }));
     }
     // The next try of a renewal that failed comes soon, and a turn would soon be cut off.
@@ -75,12 +83,15 @@ fn renewed(mut hold: Hold, answered: Answered<'_>, context: &mut Context<'_>) ->
                 // Too late: it does not resurrect the leadership.
                 return end(&hold, EndingReason::ValidityEnded, context);
             }
-            hold.valid_until = timings.valid_until(answered.sent, now);
+            hold.renewed(timings.valid_until(answered.sent, now));
+            if mutant!(RenewalExtendsPromise) {
+                hold.beaten(answered.sent, timings.failover);
+            }
             // Up to an eighth early, so that the answers come at all phases of a second:
             // their dates have whole seconds, and the service's clock is read from them.
             let early = answered.chance.bits() % nanos(timings.renew / 8);
             let next = answered.sent + timings.renew - Duration::from_nanos(early);
-            let gap = GAP.min(timings.beside_renewals(now, hold.valid_until));
+            let gap = GAP.min(timings.beside_renewals(now, hold.lease_until));
             hold.renew = Pace::at(next.max(now + gap));
             (context.effects.renewed, context.effects.report_now) = (true, true);
             unless_stalled(hold, context, answered.chance)

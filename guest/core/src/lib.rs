@@ -22,6 +22,7 @@ mod acquiring;
 mod agenda;
 mod announcement;
 mod background;
+mod beside;
 mod candidate;
 mod chance;
 mod context;
@@ -29,6 +30,7 @@ mod credential_state;
 mod damping;
 mod environment;
 mod events;
+mod failover;
 mod failure;
 mod failure_policy;
 mod follower;
@@ -47,6 +49,7 @@ mod pace;
 mod phase;
 mod postponed;
 mod problem;
+mod pulse;
 mod raising;
 mod record;
 mod releasing;
@@ -66,18 +69,20 @@ mod write;
 pub use agenda::{Agenda, Due, Missed, Task};
 pub use candidate::Step;
 pub use chance::{Chance, lease_id as fresh_lease_id};
-pub use context::{Ask, Todo};
+pub use context::{Ask, Beside, Todo};
 pub use credential_state::{CredentialState, Fetch, Fetched, LONGEST_FETCH};
 pub use environment::{Environment, Files, Unreadable};
+pub use failover::Failover;
 pub use failure::{Failure, FailureKind};
 pub use failure_policy::FailurePolicy;
 pub use history::{History, Incumbent};
 pub use one_turn::{Course, Next, OneTurn, Prospect, Turned};
 pub use own_time::OwnTime;
 pub use problem::{Problem, ProblemClass};
-pub use record::{Finished, LastSlot, Outcome, Record, RecordError, Started, Values};
+pub use record::{Beat, Finished, LastSlot, Outcome, Record, RecordError, Started, Values};
 pub use report::{
-    Ending, EndingReason, Event, Exchange, ExchangeResult, Leadership, Report, Role, Turn,
+    Ending, EndingReason, Event, Exchange, ExchangeResult, Leadership, RawAnswer, Report, Role,
+    Told, Turn,
 };
 pub use service_clock::{ServiceClock, Timestamp};
 pub use settings::{Complaint, Needs, Settings, variable};

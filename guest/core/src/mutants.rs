@@ -77,12 +77,30 @@ pub enum Mutant {
     StopsWhenRefused,
     /// A follower polls too rarely.
     RarePolls,
+    /// A follower breaks the lease whatever was written since it looked.
+    BreakWithoutCondition,
+    /// A beat is written without `If-Match`.
+    BeatWithoutCondition,
+    /// A follower counts the promise from when it asked, not from when it was answered.
+    PromiseFromLook,
+    /// A follower goes by what it would promise itself, not by the record.
+    OwnPromise,
+    /// A leader counts its promise from when a beat was answered, not from when it was sent.
+    PromiseFromAnswer,
+    /// A renewal of the lease extends the promise.
+    RenewalExtendsPromise,
+    /// A leader acts before its first write under the lease.
+    LeadsBeforeFirstWrite,
+    /// A follower that lost a race breaks the lease of the winner.
+    TimerNotRestarted,
+    /// A beat that was tried twice has the same number both times.
+    BeatNumberReused,
 }
 
 #[cfg(feature = "mutants")]
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 40] = [
         Self::ValidityFromAnswer,
         Self::ReleaseBeforeStop,
         Self::HandOverBeforeStop,
@@ -114,6 +132,15 @@ impl Mutant {
         Self::MissedForgotten,
         Self::StopsWhenRefused,
         Self::RarePolls,
+        Self::BreakWithoutCondition,
+        Self::BeatWithoutCondition,
+        Self::PromiseFromLook,
+        Self::OwnPromise,
+        Self::PromiseFromAnswer,
+        Self::RenewalExtendsPromise,
+        Self::LeadsBeforeFirstWrite,
+        Self::TimerNotRestarted,
+        Self::BeatNumberReused,
     ];
 }
 

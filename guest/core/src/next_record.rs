@@ -1,6 +1,6 @@
 //! With which record a candidate begins to lead. protocol.md §4.3.
 
-use super::record::{Finished, LastSlot, Outcome, Record};
+use super::record::{Beat, Finished, LastSlot, Outcome, Record};
 use super::report::Turn;
 use super::service_clock::Timestamp;
 use super::settings::Settings;
@@ -115,6 +115,7 @@ pub(super) fn next_record(
         changes: before.changes.saturating_add(1),
         priority: settings.priority,
         successor: None,
+        beat: settings.timings.failover.map(|f| Beat { number: 0, promise: f.promise() }),
         term: least.saturating_add(1),
         leader: settings.name.clone(),
         nonce,

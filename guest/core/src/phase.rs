@@ -4,6 +4,7 @@
 use core::time::Duration;
 
 use super::Moment;
+use super::failover::Failover;
 use super::pace::Pace;
 use super::record::Record;
 use super::write::Write;
@@ -106,7 +107,12 @@ pub(super) struct Raise {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Hold {
     pub lease: LeaseId,
+    /// Until when the leader acts: by its lease, and by its promise if it gave one.
     pub valid_until: Moment,
+    /// Until when it may act by its lease.
+    pub lease_until: Moment,
+    /// It promises to have stopped soon after each beat.
+    pub beats: Option<Beats>,
     /// When the lease was acquired.
     pub won: Moment,
     /// The lease was given to this candidate by the leader before.
@@ -133,7 +139,43 @@ pub(super) struct Hold {
     pub rest_until: Moment,
 }
 
+/// The beats of a leader. protocol.md §13.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) struct Beats {
+    /// The number of the newest try.
+    pub number: u64,
+    /// When the next one is due.
+    pub next: Moment,
+    /// Until when the leader acts by the newest one that is known to be on record.
+    pub until: Moment,
+}
+
 impl Hold {
+    /// How long the leader still acts at `now`.
+    pub fn left(&self, now: Moment) -> Duration {
+        self.valid_until.saturating_sub(now)
+    }
+
+    /// Acts by the lease until then.
+    pub fn renewed(&mut self, lease_until: Moment) {
+        self.lease_until = lease_until;
+        self.set_validity();
+    }
+
+    /// Acts by a beat that is on record and was `sent` then.
+    pub fn beaten(&mut self, sent: Moment, failover: Option<Failover>) {
+        if let (Some(beats), Some(failover)) = (&mut self.beats, failover) {
+            beats.next = sent + failover.beat();
+            beats.until = beats.until.max(sent + failover.acts());
+        }
+        self.set_validity();
+    }
+
+    fn set_validity(&mut self) {
+        let promised = self.beats.map_or(self.lease_until, |beats| beats.until);
+        self.valid_until = self.lease_until.min(promised);
+    }
+
     /// Whether the newest renewal was answered.
     pub fn is_renewed(&self) -> bool {
         self.renew.failures == 0

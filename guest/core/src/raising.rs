@@ -8,10 +8,10 @@ use super::context::{Answered, Context, Outgoing};
 use super::next_record::next_record;
 use super::notice::FIRST_READ;
 use super::pace::Pace;
-use super::phase::{Attempt, Hold, MOST_ROUNDS, Phase, Raise};
+use super::phase::{Attempt, Beats, Hold, MOST_ROUNDS, Phase, Raise};
 use super::problem::ProblemClass;
 use super::releasing::{self, give_back};
-use super::timings::{BACK_OFF, SECOND};
+use super::timings::{BACK_OFF, SECOND, Timings};
 use super::write::{Progress, Write};
 use crate::mutants::{self, mutant};
 use tenure_azure::lease_id::LeaseId;
@@ -51,7 +51,12 @@ pub(super) fn begin(
     let write = Write::new(record, etag, Pace::at(now + wait));
     let valid_until = settings.timings.valid_until(sent, now);
     let stays_out = Duration::ZERO;
-    Phase::Raising(Raise { lease, acquired: sent, valid_until, write, stays_out, handed })
+    let raise = Raise { lease, acquired: sent, valid_until, write, stays_out, handed };
+    if mutant!(LeadsBeforeFirstWrite) && raise.write.record.beat.is_some() {
+        let etag = raise.write.etag.clone();
+        return Phase::Holding(lead(raise, etag, sent, &settings.timings));
+    }
+    Phase::Raising(raise)
 }
 
 /// Writes the record, or reads what became of that.
@@ -78,14 +83,15 @@ pub(super) fn answered(
     answered: Answered<'_>,
     context: &mut Context<'_>,
 ) -> Phase {
-    match raise.write.answered(answered.answer()) {
-        Progress::Done(_) if context.now >= raise.valid_until => {
-            not_raised(raise.lease, context, answered.chance)
-        }
-        Progress::Done(etag) => {
+    match raise.write.answered(answered.answer(), answered.sent) {
+        Progress::Done(etag, sent) => {
+            let hold = lead(raise, etag, sent, &context.settings.timings);
+            if context.now >= hold.valid_until {
+                return not_raised(hold.lease, context, answered.chance);
+            }
             context.effects.report_now = true;
             context.state.health.raised();
-            Phase::Holding(lead(raise, etag, context.settings.timings.renew))
+            Phase::Holding(hold)
         }
         Progress::NotApplied(found, etag) => {
             raise.write.begin_again(found, etag, context.now);
@@ -107,17 +113,22 @@ pub(super) fn answered(
     }
 }
 
-/// protocol.md §4.4: leads, with the validity of the acquire.
-fn lead(raise: Raise, etag: ETag, renew: Duration) -> Hold {
+/// protocol.md §4.4: leads, with the validity of the acquire. The record was written by a request that was
+/// `sent` then: that is the first beat.
+fn lead(raise: Raise, etag: ETag, sent: Moment, timings: &Timings) -> Hold {
     let Raise { lease, acquired, valid_until, write, handed, .. } = raise;
-    Hold {
+    let beats =
+        write.record.beat.map(|beat| Beats { number: beat.number, next: sent, until: sent });
+    let mut hold = Hold {
         lease,
         valid_until,
+        lease_until: valid_until,
+        beats,
         won: acquired,
         handed,
         read_notice_at: acquired + FIRST_READ,
         read_announcement_at: acquired + FIRST_READ,
-        renew: Pace::at(acquired + renew),
+        renew: Pace::at(acquired + timings.renew),
         record: write.record,
         etag,
         outcome_unwritten: false,
@@ -126,7 +137,9 @@ fn lead(raise: Raise, etag: ETag, renew: Duration) -> Hold {
         stalled: None,
         resets_slot: false,
         rest_until: Moment::ZERO,
-    }
+    };
+    hold.beaten(sent, timings.failover);
+    hold
 }
 
 /// Gives back the lease of a term that cannot be raised: each time in a row the others come first for

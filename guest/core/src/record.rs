@@ -93,12 +93,23 @@ pub struct Record {
     pub priority: Option<u32>,
     /// To whom the leader wants to hand over.
     pub successor: Option<String>,
+    /// The newest beat of a leader that promises to have stopped soon after it.
+    pub beat: Option<Beat>,
     /// How many terms were won.
     pub changes: u64,
     /// The leaders before the newest.
     pub history: History,
     /// Fields of other versions, kept as they are.
     pub unknown: Metadata,
+}
+
+/// A sign of life: a write of the record. protocol.md §13.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Beat {
+    /// Of this write within its term; no two tries have the same.
+    pub number: u64,
+    /// So long after it the leader has certainly stopped, unless another one follows.
+    pub promise: Duration,
 }
 
 /// Why metadata is no record of ours. The blob is then left untouched.
@@ -173,6 +184,7 @@ impl Record {
             values: fields.optional(field::VALUES, Values::parse).unwrap_or_default(),
             priority: fields.priority(),
             successor: fields.successor(term),
+            beat: fields.beat(term),
             changes: fields.optional(field::CHANGES, |text| text.parse().ok()).unwrap_or(0),
             history,
             unknown: printable(fields.left),
@@ -231,6 +243,11 @@ impl Record {
         if let Some(successor) = &self.successor {
             put(field::SUCCESSOR, successor);
             put(field::SUCCESSOR_TERM, &self.term.to_string());
+        }
+        if let Some(Beat { number, promise }) = self.beat {
+            put(field::BEAT, &number.to_string());
+            put(field::PROMISE, &promise.as_millis().to_string());
+            put(field::PROMISE_TERM, &self.term.to_string());
         }
         if self.changes > 0 {
             put(field::CHANGES, &self.changes.to_string());
@@ -294,12 +311,17 @@ impl Record {
 
     /// Whether `self`, read from the blob, is what `written` was to put there.
     pub fn shows(&self, written: &Self) -> bool {
-        (self.nonce, self.term) == (written.nonce, written.term)
+        self.is_same_beat(written)
             && self.turns() == written.turns()
             && self.successor == written.successor
     }
 
-    /// The newest turns: what of the record changes within a term, beside the successor.
+    /// Whether both are of one term of one candidate, and of the same beat of it.
+    pub(super) fn is_same_beat(&self, other: &Self) -> bool {
+        (self.nonce, self.term, self.beat) == (other.nonce, other.term, other.beat)
+    }
+
+    /// The newest turns: what of the record changes within a term, beside beats and the successor.
     pub(super) fn turns(&self) -> (Option<LastSlot>, Option<Finished>, Option<&Started>) {
         (self.last, self.finished, self.started.as_ref())
     }

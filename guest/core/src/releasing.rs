@@ -34,7 +34,7 @@ pub(super) fn step_down(hold: &Hold, reason: EndingReason, context: &mut Context
     };
     Release {
         last_write: last_write(hold, context.now),
-        write_until: hold.valid_until,
+        write_until: hold.lease_until,
         ..release(hold.lease, context.now + pause, context)
     }
 }
@@ -42,7 +42,7 @@ pub(super) fn step_down(hold: &Hold, reason: EndingReason, context: &mut Context
 /// The write of an outcome that is not on the blob yet, while the service answers and no other write
 /// is in doubt.
 fn last_write(hold: &Hold, now: Moment) -> Option<Write> {
-    let doubt = hold.write.as_ref().is_some_and(|write| write.doubt);
+    let doubt = hold.write.as_ref().is_some_and(|write| write.doubt.is_some());
     (hold.outcome_unwritten && !doubt && hold.is_renewed())
         .then(|| Write::new(hold.record.clone(), hold.etag.clone(), Pace::at(now)))
 }

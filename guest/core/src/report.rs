@@ -1,8 +1,10 @@
 //! What the host tells a step, and what a step tells the host. The meaning of each
 //! item is that of its namesake in `wit/types.wit`.
 
+use core::fmt;
 use core::time::Duration;
 
+use super::failure::Failure;
 use super::history::Incumbent;
 use super::problem::Problem;
 use super::record::Outcome;
@@ -101,6 +103,34 @@ pub enum Event {
     Pause,
     /// Contend again.
     Resume,
+    /// The request that went out beside the steps was answered, or failed.
+    Answered(Told),
+}
+
+/// What came of a request that the host sent beside the steps.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Told {
+    /// The answer, or why there is none.
+    pub reply: Result<RawAnswer, Failure>,
+    /// When, by this machine's clock.
+    pub at: Timestamp,
+}
+
+/// An answer as it came. `Debug` does not print it: the body may be a token.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RawAnswer {
+    /// The status.
+    pub status: u16,
+    /// Names in any case.
+    pub headers: Vec<(String, Vec<u8>)>,
+    /// Its beginning.
+    pub body: Vec<u8>,
+}
+
+impl fmt::Debug for RawAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RawAnswer({})", self.status)
+    }
 }
 
 /// A request that a step sent, and what came of it.

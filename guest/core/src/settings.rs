@@ -41,6 +41,8 @@ pub mod variable {
     pub const POLL: &str = "TENURE_POLL";
     /// The longest that one request may take.
     pub const REQUEST_TIMEOUT: &str = "TENURE_REQUEST_TIMEOUT";
+    /// How soon a leader that died is replaced, where that is to be sooner than its lease ends.
+    pub const FAILOVER: &str = "TENURE_FAILOVER";
     /// `true`: one turn for each leadership, as long as it lasts, instead of a timer.
     pub const WHILE_LEADING: &str = "TENURE_WHILE_LEADING";
     /// A leader makes way for a candidate of higher priority.
@@ -370,9 +372,15 @@ impl<'e> Reader<'e> {
             renew: self.duration(variable::RENEW),
             poll: self.duration(variable::POLL),
             request_timeout: self.duration(variable::REQUEST_TIMEOUT),
+            failover: self.duration(variable::FAILOVER),
             incomplete: false,
         };
         wanted.incomplete = self.complaints.len() > complaints;
+        if wanted.failover.is_some() && self.lease.is_some() {
+            let problem = "an invocation that is one whole turn does not beat";
+            let advice = "leave it out, or let a host call the component in steps";
+            self.complain(variable::FAILOVER, String::from(problem), advice);
+        }
         wanted
             .judge()
             .map_err(|breaches| {
@@ -383,6 +391,7 @@ impl<'e> Reader<'e> {
                         Setting::Renew => variable::RENEW,
                         Setting::Poll => variable::POLL,
                         Setting::RequestTimeout => variable::REQUEST_TIMEOUT,
+                        Setting::Failover => variable::FAILOVER,
                     },
                     problem: breach.problem,
                     advice: breach.advice,

@@ -3,6 +3,7 @@
 use core::time::Duration;
 
 use super::Moment;
+use super::failover::{Failover, LONGEST_FAILOVER, SHORTEST_FAILOVER};
 use crate::mutants::mutant;
 use tenure_base::duration::format_duration;
 use tenure_base::prelude::*;
@@ -37,6 +38,8 @@ pub struct Timings {
     pub poll: Duration,
     /// The longest that one request may take.
     pub request_timeout: Duration,
+    /// How soon a leader that died is replaced, where that is to be sooner than its lease ends.
+    pub failover: Option<Failover>,
 }
 
 impl Timings {
@@ -92,6 +95,7 @@ pub(super) struct Wanted {
     pub renew: Option<Duration>,
     pub poll: Option<Duration>,
     pub request_timeout: Option<Duration>,
+    pub failover: Option<Duration>,
     /// One of them could not be read: how they go together is not judged then.
     pub incomplete: bool,
 }
@@ -111,6 +115,7 @@ pub(super) enum Setting {
     Renew,
     Poll,
     RequestTimeout,
+    Failover,
 }
 
 impl Wanted {
@@ -120,7 +125,22 @@ impl Wanted {
         let mut breach = |setting, problem: String, advice: String| {
             breaches.push(Breach { setting, problem, advice });
         };
-        let lease = self.lease.unwrap_or(SHORTEST_LEASE);
+        if let Some(failover) = self.failover
+            && !(SHORTEST_FAILOVER..=LONGEST_FAILOVER).contains(&failover)
+        {
+            breach(
+                Setting::Failover,
+                format!("{} is not between 1s and 10s", format_duration(failover)),
+                "choose 3s for a store in the same region, less only for one nearby, and leave it out \
+                 where the end of the lease is soon enough"
+                    .into(),
+            );
+        }
+        // Beats replace a leader sooner than its lease ends, which is for candidates without them.
+        let lease = self.lease.unwrap_or(match self.failover {
+            Some(_) => LONGEST_LEASE,
+            None => SHORTEST_LEASE,
+        });
         let lease_fits = (SHORTEST_LEASE..=LONGEST_LEASE).contains(&lease);
         if !lease_fits || lease.subsec_nanos() != 0 {
             breach(
@@ -200,7 +220,14 @@ impl Wanted {
             );
         }
         match breaches.is_empty() {
-            true => Ok(Timings { lease, margin, renew, poll, request_timeout: timeout }),
+            true => Ok(Timings {
+                lease,
+                margin,
+                renew,
+                poll,
+                request_timeout: timeout,
+                failover: self.failover.map(|within| Failover { within }),
+            }),
             false => Err(breaches),
         }
     }
@@ -223,6 +250,7 @@ mod tests {
             renew: Duration::from_secs(4),
             poll: Duration::from_secs(4),
             request_timeout: Duration::from_secs(3),
+            failover: None,
         };
         assert_eq!(timings, expected);
     }
@@ -254,6 +282,8 @@ mod tests {
             (Wanted { request_timeout: seconds(0.9), ..none }, Setting::RequestTimeout),
             (Wanted { request_timeout: seconds(4.0), ..none }, Setting::RequestTimeout),
             (Wanted { request_timeout: seconds(31.0), ..none }, Setting::RequestTimeout),
+            (Wanted { failover: seconds(0.9), ..none }, Setting::Failover),
+            (Wanted { failover: seconds(10.1), ..none }, Setting::Failover),
         ] {
             let breaches = wanted.judge().unwrap_err();
             assert!(breaches.iter().any(|b| b.setting == setting), "{wanted:?}: {breaches:?}");
@@ -264,9 +294,10 @@ mod tests {
             poll: seconds(0.0),
             renew: seconds(0.1),
             request_timeout: seconds(0.0),
+            failover: seconds(0.0),
             incomplete: false,
         };
-        assert_eq!(all.judge().unwrap_err().len(), 5);
+        assert_eq!(all.judge().unwrap_err().len(), 6);
     }
 
     #[test]
@@ -294,5 +325,11 @@ mod tests {
         assert_eq!(close.for_a_write(at(2_000), at(4_000), at(12_000)), at(3_000));
         assert_eq!(close.for_a_write(at(3_400), at(4_000), at(12_000)), at(1_600));
         assert_eq!(close.beside_renewals(at(6_000), at(12_000)), Duration::ZERO);
+    }
+
+    #[test]
+    fn with_failover_the_lease_is_long_unless_it_is_set() {
+        let with = Wanted { failover: seconds(3.0), ..Wanted::default() }.judge().unwrap();
+        assert_eq!((with.lease, with.renew), (Duration::from_secs(60), Duration::from_secs(16)));
     }
 }

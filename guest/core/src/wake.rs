@@ -80,7 +80,7 @@ fn of_leader(hold: &Hold, context: &Context<'_>) -> Moment {
     let works = context.state.turn.is_some() || context.state.steering.is_final();
     let due = holding::due(hold, context).filter(|_| !works);
     let work = match (&hold.write, due) {
-        _ if !hold.is_renewed() => None,
+        _ if !hold.is_renewed() && hold.beats.is_none() => None,
         (Some(write), _) => Some(write.pace.next),
         (None, _) if holding::wanted(hold, context).is_some() => Some(now),
         (None, Some(Due::In(wait))) => Some(now + wait),
@@ -89,7 +89,9 @@ fn of_leader(hold: &Hold, context: &Context<'_>) -> Moment {
     };
     let next = hold.renew.next.min(hold.valid_until);
     let gives_up = handing_over::due(hold, context);
-    [work, gives_up].into_iter().flatten().fold(next, Moment::min)
+    // One that is in doubt is tried again when its write is.
+    let beat = hold.beats.filter(|_| hold.write.is_none()).map(|beats| beats.next);
+    [work, gives_up, beat].into_iter().flatten().fold(next, Moment::min)
 }
 
 /// Background requests included: not before there can be a token, where everything waits for one; in good
@@ -97,14 +99,20 @@ fn of_leader(hold: &Hold, context: &Context<'_>) -> Moment {
 fn with_background(next: Moment, phase: &Phase, context: &Context<'_>) -> Moment {
     let (now, credential) = (context.now, context.settings.account.credential());
     let credentials = &context.state.credential_state;
+    let under_way = background::under_way_until(context).unwrap_or(now);
     let missing =
         credentials.due(credential).filter(|_| credentials.pass(credential, now).is_none());
+    let missing = missing.map(|due| due.max(under_way));
     match (phase, missing) {
         (Phase::Stopping { .. } | Phase::Left, _) => next,
         (Phase::Holding(hold), Some(due)) => in_time(next.max(due), hold.valid_until, now),
         (Phase::Raising(raise), Some(due)) => in_time(next.max(due), raise.valid_until, now),
         (Phase::Releasing(release), Some(due)) => next.max(due).min(release.until),
         (_, Some(due)) => next.max(due),
+        (Phase::Holding(_), None) if context.settings.timings.failover.is_some() => {
+            let waiting = background::queue(phase, context).into_iter();
+            waiting.map(|waiting| waiting.due.max(under_way)).fold(next, Moment::min)
+        }
         (Phase::Holding(hold), None) if hold.is_renewed() => {
             let fitting = background::queue(phase, context).into_iter().filter_map(|waiting| {
                 let due = waiting.due.max(now);

@@ -3,12 +3,14 @@
 
 mod inheriting;
 
+use super::Moment;
 use super::chance::{Chance, lease_id};
 use super::context::{Answered, Context, Outgoing};
 use super::next_record::next_record;
 use super::pace::Pace;
 use super::phase::{Attempt, MOST_ROUNDS, Missing, Phase, Watch};
 use super::problem::{Problem, ProblemClass};
+use super::pulse::Pulse;
 use super::raising::report_no_date;
 use super::record::{Judged, Record, Unusable};
 use super::timings::BACK_OFF;
@@ -19,22 +21,36 @@ use tenure_azure::operation::{ETag, Operation};
 /// Codes with which a blob that another candidate made answers a creation.
 const IT_EXISTS: [&str; 2] = ["BlobAlreadyExists", "LeaseIdMissing"];
 
-/// Polls, a successor by its own lease id, or makes what is missing.
+/// Polls, a successor by its own lease id, or makes what is missing; takes over from a leader whose promise
+/// ended.
 pub(super) fn next(watch: Watch, context: &Context<'_>) -> (Phase, Option<Outgoing>) {
+    let (now, follower) = (context.now, &context.state.follower);
+    let over = follower.pulse.as_ref().filter(|pulse| pulse.is_over(now));
     let operation = match watch.missing {
-        None => Operation::Read { lease: context.state.follower.poll_as(context.now) },
+        None => over.map_or(Operation::Read { lease: follower.poll_as(now) }, Pulse::take_over),
         Some(Missing::Blob) => Operation::CreateBlob,
         Some(Missing::Container) => Operation::CreateContainer,
     };
-    let timeout = context.settings.timings.request_timeout;
+    let timings = &context.settings.timings;
+    let timeout = match timings.failover {
+        // Where the service is slow, the next try has more time.
+        Some(failover) if follower.pulse.is_some() && watch.pace.failures == 0 => {
+            failover.look_timeout().min(timings.request_timeout)
+        }
+        _ => timings.request_timeout,
+    };
     let outgoing = (watch.pace.next <= context.now).then_some(Outgoing { operation, timeout });
     (Phase::Watching(watch), outgoing)
 }
 
 /// Takes the answer.
 pub(super) fn answered(watch: Watch, answered: Answered<'_>, context: &mut Context<'_>) -> Phase {
-    if let Operation::Read { lease: Some(lease) } = answered.operation {
-        return inheriting::answered(*lease, answered, context);
+    match answered.operation {
+        Operation::Read { lease: Some(lease) } => {
+            return inheriting::answered(*lease, answered, context);
+        }
+        Operation::Break { .. } => return broken(watch, answered, context),
+        _ => {}
     }
     if let Some(missing) = watch.missing {
         return created(missing, watch, answered, context);
@@ -45,7 +61,8 @@ pub(super) fn answered(watch: Watch, answered: Answered<'_>, context: &mut Conte
     };
     match (answer.class, &answer.properties, &answer.etag) {
         (Class::Done, Some(properties), Some(etag)) => {
-            read(watch, properties, etag, context, answered.chance)
+            let received = if mutant!(PromiseFromLook) { answered.sent } else { context.now };
+            read(watch, properties, (etag, received), context, answered.chance)
         }
         (Class::MissingBlob | Class::MissingContainer, ..) if context.stays_out() => {
             stay_out(context, answered.chance)
@@ -60,7 +77,7 @@ pub(super) fn answered(watch: Watch, answered: Answered<'_>, context: &mut Conte
 fn read(
     watch: Watch,
     properties: &Properties,
-    etag: &ETag,
+    (etag, received): (&ETag, Moment),
     context: &mut Context<'_>,
     chance: &mut dyn Chance,
 ) -> Phase {
@@ -81,6 +98,10 @@ fn read(
         }
         Err(problem) => return refuse(problem, context, chance),
     };
+    context.state.follower.pulse = match properties.lease {
+        LeaseState::Leased => pulse(record.as_ref(), etag, received, context, chance),
+        _ => None,
+    };
     let schedule = record.as_ref().and_then(|record| record.schedule.as_deref());
     let other_schedule = Problem::of_schedules(schedule, context.settings);
     let has_other_schedule = other_schedule.is_some();
@@ -96,6 +117,45 @@ fn read(
         LeaseState::Available | LeaseState::Expired | LeaseState::Broken => {
             contend(etag.clone(), record, watch.rounds, context, chance)
         }
+    }
+}
+
+/// The beat of a leader that this candidate may take over from, as it was seen in an answer that was
+/// `received` then.
+fn pulse(
+    record: Option<&Record>,
+    etag: &ETag,
+    received: Moment,
+    context: &mut Context<'_>,
+    chance: &mut dyn Chance,
+) -> Option<Pulse> {
+    let before = context.state.follower.pulse.take();
+    let record = record.filter(|_| !context.stays_out())?;
+    let pulse =
+        Pulse::seen(before, record, etag, received, context.settings.timings.failover, chance)?;
+    judge_next(Some(record.clone()), context).is_ok().then_some(pulse)
+}
+
+/// Takes the answer to a break: the lease is acquired if nothing was written since.
+fn broken(mut watch: Watch, answered: Answered<'_>, context: &mut Context<'_>) -> Phase {
+    let pulse = context.state.follower.pulse.take();
+    if mutant!(TimerNotRestarted) {
+        context.state.follower.pulse.clone_from(&pulse);
+    }
+    match (answered.class(), pulse) {
+        (Some(Class::Done), Some(pulse)) => {
+            let (etag, record) = pulse.into_parts();
+            contend(etag, Some(record), watch.rounds, context, answered.chance)
+        }
+        (Some(Class::Refused), _) => poll_later(watch, answered, context),
+        // It may be broken or not: a look tells.
+        (Some(Class::Unavailable | Class::Nonsense) | None, pulse) => {
+            context.state.follower.pulse = pulse;
+            watch.pace.failed(context.now, BACK_OFF, answered.chance);
+            Phase::Watching(watch)
+        }
+        // The leader beat again, or somebody else took over.
+        _ => poll_again(watch.rounds, context, answered.chance),
     }
 }
 
@@ -118,7 +178,12 @@ fn follow(
         follower.announce(record, stays_out, settings, now, chance);
     }
     follower.following = (!own).then(|| leader.as_ref().map(Record::incumbent));
-    Phase::Watching(Watch::at(context.next_poll(chance)))
+    let mut next = context.next_poll(chance);
+    if let Some(pulse) = &context.state.follower.pulse {
+        let at_the_end = settings.timings.failover.is_some() || pulse.is_over(now);
+        next = if at_the_end { next.min(pulse.ends().max(now)) } else { next };
+    }
+    Phase::Watching(Watch::at(next))
 }
 
 /// Nobody leads: this candidate wants to. A blob is not acquired when it could not begin to lead with its
@@ -226,7 +291,7 @@ fn poll_later(watch: Watch, answered: Answered<'_>, context: &mut Context<'_>) -
     let failures = pace.failures.saturating_add(1);
     pace = Pace { next: context.next_poll(answered.chance), failures };
     if mutant!(StopsWhenRefused) && answered.is_refused() {
-        pace.next = super::Moment::MAX;
+        pace.next = Moment::MAX;
     }
     Phase::Watching(Watch { missing: None, pace, rounds: 0 })
 }

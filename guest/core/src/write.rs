@@ -16,16 +16,16 @@ pub(super) struct Write {
     pub record: Record,
     /// The blob as it was when this write was decided.
     pub etag: ETag,
-    /// An earlier try may have succeeded unseen: read back before the next.
-    pub doubt: bool,
+    /// When the newest try was sent, if it may have succeeded unseen: read back before the next.
+    pub doubt: Option<Moment>,
     pub pace: Pace,
 }
 
 /// What an answer means for a write.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Progress {
-    /// It is on the blob, which has this tag now.
-    Done(ETag),
+    /// The newest try, which was sent then, is on the blob, which has this tag now.
+    Done(ETag, Moment),
     /// It is not on the blob, which holds this and has this tag: nothing of it is in doubt any more.
     NotApplied(Option<Box<Record>>, ETag),
     /// The outcome is unknown, or the service refuses: read back after a pause.
@@ -38,13 +38,13 @@ pub(super) enum Progress {
 
 impl Write {
     pub fn new(record: Record, etag: ETag, pace: Pace) -> Self {
-        Self { record, etag, doubt: false, pace }
+        Self { record, etag, doubt: None, pace }
     }
 
     /// The next request: a read while in doubt, else the write. The read carries the lease
     /// id, so that it succeeds only while the lease is ours.
     pub fn operation(&self, lease: LeaseId) -> Operation {
-        if self.doubt {
+        if self.doubt.is_some() {
             return Operation::Read { lease: Some(lease) };
         }
         Operation::WriteMetadata {
@@ -54,22 +54,22 @@ impl Write {
         }
     }
 
-    /// Takes the answer to that request; none when there was none.
-    pub fn answered(&mut self, answer: Option<&Answer>) -> Progress {
-        let Some(answer) = answer else { return self.in_doubt() };
-        match (answer.class, &answer.etag) {
-            (Class::Done, Some(etag)) if self.doubt => self.read_back(answer, etag),
-            (Class::Done, Some(etag)) => Progress::Done(etag.clone()),
-            (Class::LeaseMismatch | Class::MissingBlob | Class::MissingContainer, _) => {
+    /// Takes the answer to that request, which was `sent` then; none when there was none.
+    pub fn answered(&mut self, answer: Option<&Answer>, sent: Moment) -> Progress {
+        let Some(answer) = answer else { return self.in_doubt(sent) };
+        match (answer.class, &answer.etag, self.doubt) {
+            (Class::Done, Some(etag), Some(tried)) => self.read_back(answer, etag, tried),
+            (Class::Done, Some(etag), None) => Progress::Done(etag.clone(), sent),
+            (Class::LeaseMismatch | Class::MissingBlob | Class::MissingContainer, ..) => {
                 Progress::LeaseLost
             }
             // Not every conflict is about the lease: a policy may keep the blob as it is.
-            (Class::Conflict, _)
+            (Class::Conflict, ..)
                 if answer.code.as_ref().is_none_or(|code| code.starts_with("Lease")) =>
             {
                 Progress::LeaseLost
             }
-            _ => self.in_doubt(),
+            _ => self.in_doubt(sent),
         }
     }
 
@@ -77,20 +77,24 @@ impl Write {
     pub fn begin_again(&mut self, found: Option<Box<Record>>, etag: ETag, now: Moment) {
         self.record.unknown = found.map(|found| found.unknown).unwrap_or_default();
         self.etag = etag;
-        self.doubt = false;
+        self.doubt = None;
         self.pace.next = now;
+        if let Some(beat) = &mut self.record.beat {
+            // An earlier try may still be applied, and is not to be taken for the next one.
+            beat.number += 1;
+        }
     }
 
-    fn in_doubt(&mut self) -> Progress {
-        self.doubt = true;
+    fn in_doubt(&mut self, sent: Moment) -> Progress {
+        self.doubt.get_or_insert(sent);
         Progress::Again
     }
 
-    fn read_back(&mut self, answer: &Answer, etag: &ETag) -> Progress {
+    fn read_back(&mut self, answer: &Answer, etag: &ETag, tried: Moment) -> Progress {
         let metadata = answer.properties.as_ref().map(|properties| &properties.metadata);
-        let Some(metadata) = metadata else { return self.in_doubt() };
+        let Some(metadata) = metadata else { return self.in_doubt(tried) };
         match Record::read(metadata) {
-            Ok(Some(found)) if found.shows(&self.record) => Progress::Done(etag.clone()),
+            Ok(Some(found)) if found.shows(&self.record) => Progress::Done(etag.clone(), tried),
             Ok(Some(found)) if self.is_outdone_by(&found) => Progress::Outdone,
             // Foreign or garbled: somebody wrote over it, and is not to be written over.
             Err(_) => Progress::Outdone,

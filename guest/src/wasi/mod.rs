@@ -103,7 +103,7 @@ impl Guest for Component {
         // Rounded up: a fraction of a second must not become "at once".
         let seconds = period.map(|nanos| nanos.div_ceil(1_000_000_000).min(LONGEST_BREAK));
         let period = seconds.map(|seconds| u32::try_from(seconds).unwrap_or(60));
-        let operation = Operation::Break { period };
+        let operation = Operation::Break { period, if_match: None };
         let settings = usable_settings().map_err(wit::Problem::from)?;
         let clock = OwnClock::start();
         let mut credential_state = CredentialState::default();

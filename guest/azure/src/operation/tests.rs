@@ -31,8 +31,8 @@ fn all() -> Vec<Operation> {
         Operation::Renew { lease: id(A) },
         Operation::Change { lease: id(A), to: id(B) },
         Operation::Release { lease: id(A) },
-        Operation::Break { period: None },
-        Operation::Break { period: Some(0) },
+        Operation::Break { period: None, if_match: None },
+        Operation::Break { period: Some(0), if_match: None },
         Operation::WriteMetadata {
             lease: id(A),
             if_match: etag(),

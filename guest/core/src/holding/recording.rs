@@ -1,4 +1,4 @@
-//! What a leader puts on record: claims, outcomes, the name of its successor. protocol.md §5, §6.
+//! What a leader puts on record: claims, outcomes, the name of its successor, beats. protocol.md §5, §6, §13.
 //!
 //! What to write is decided anew before each try, so that a write which cannot be made ends with what
 //! wanted it: an order that was called off, a slot that passed. Only a try that may have been applied is
@@ -14,7 +14,7 @@ use super::super::one_turn::Prospect;
 use super::super::pace::Pace;
 use super::super::phase::{Claim, Hold, Phase};
 use super::super::problem::{Problem, ProblemClass};
-use super::super::record::{LastSlot, Outcome, Record, Started};
+use super::super::record::{Beat, LastSlot, Outcome, Record, Started};
 use super::super::report::{EndingReason, Turn};
 use super::super::service_clock::Timestamp;
 use super::super::slots::Delivery;
@@ -105,7 +105,8 @@ pub(crate) fn report_slot_ahead(hold: &Hold, context: &mut Context<'_>) {
 
 /// What is to be on record now; none: what is there. A slot that is due is claimed, the end of a turn
 /// recorded, but not while a turn runs; a successor is named at any time. Once a claim or an outcome
-/// did not get through, a leader tries until a write does, also when nothing else is to be written.
+/// did not get through, a leader tries until a write does, also when nothing else is to be written. A leader
+/// that beats writes at any rate when the next beat is due; whatever else is to be written rides on it.
 pub(crate) fn wanted(hold: &Hold, context: &Context<'_>) -> Option<Wanted> {
     let (steering, idle) = (&context.state.steering, context.state.turn.is_none());
     let successor = steering.hand_over().map(|order| order.to.clone());
@@ -126,10 +127,21 @@ pub(crate) fn wanted(hold: &Hold, context: &Context<'_>) -> Option<Wanted> {
         _ if idle && hold.resets_slot => {
             record.last = Some(context.settings.agenda.begin(slot_time(context)?));
         }
-        _ if complete || !names || hold.stalled.is_some() => {}
+        _ if complete || !names || hold.stalled.is_some() || is_beat_due(hold, context) => {}
         _ => return None,
     }
     Some(Wanted { record, claim, abandoned })
+}
+
+/// The next beat. No two tries have the same number: an earlier one may still be applied, and be read.
+fn next_beat(hold: &mut Hold, context: &Context<'_>, reused: bool) -> Option<Beat> {
+    let (beats, failover) = (hold.beats.as_mut()?, context.settings.timings.failover?);
+    beats.number += u64::from(!reused);
+    Some(Beat { number: beats.number, promise: failover.promise() })
+}
+
+fn is_beat_due(hold: &Hold, context: &Context<'_>) -> bool {
+    hold.beats.is_some_and(|beats| beats.next <= context.now)
 }
 
 /// Whether an outcome is to be written by itself: people look at it, and at-least-once
@@ -146,22 +158,27 @@ pub(super) fn next(hold: &mut Hold, context: &mut Context<'_>) -> Option<Outgoin
     decide(hold, context);
     let write = hold.write.as_ref().filter(|write| write.pace.next <= context.now)?;
     let (now, timings) = (context.now, &context.settings.timings);
-    let timeout = timings.for_a_write(now, hold.renew.next, hold.valid_until);
+    let timeout = match timings.failover {
+        Some(failover) => failover.timeout(hold.left(now)),
+        None => timings.for_a_write(now, hold.renew.next, hold.valid_until),
+    };
     let operation = write.operation(hold.lease);
-    let operation = mutants::unconditional(mutant!(ClaimWithoutCondition), operation);
+    let beats = mutant!(BeatWithoutCondition) && hold.beats.is_some();
+    let operation = mutants::unconditional(mutant!(ClaimWithoutCondition) || beats, operation);
     Some(Outgoing { operation, timeout })
 }
 
 /// Decides what to write, unless it has to be known first what became of the last try.
 fn decide(hold: &mut Hold, context: &mut Context<'_>) {
     let now = context.now;
-    if hold.write.as_ref().is_some_and(|write| write.doubt || write.pace.next > now) {
+    if hold.write.as_ref().is_some_and(|write| write.doubt.is_some() || write.pace.next > now) {
         return;
     }
     let wanted = wanted(hold, context);
     let pace = hold.write.take().map_or(Pace::at(now), |write| write.pace);
     hold.claiming = None;
-    let Some(Wanted { record, claim, abandoned }) = wanted else { return };
+    let Some(Wanted { mut record, claim, abandoned }) = wanted else { return };
+    record.beat = next_beat(hold, context, mutant!(BeatNumberReused) && pace.failures > 0);
     hold.claiming = claim;
     claim.inspect(|claim| context.state.began.put_forward(&record, claim.for_value));
     if let (true, Some(claim)) = (mutant!(ClaimNotAwaited), claim) {
@@ -186,9 +203,18 @@ fn decide(hold: &mut Hold, context: &mut Context<'_>) {
 pub(super) fn answered(mut hold: Hold, answered: Answered<'_>, context: &mut Context<'_>) -> Phase {
     let now = context.now;
     let Some(mut write) = hold.write.take() else { return Phase::Holding(hold) };
-    match write.answered(answered.answer()) {
-        Progress::Done(etag) => {
+    match write.answered(answered.answer(), answered.sent) {
+        Progress::Done(_, _) if now >= hold.valid_until => {
+            // Too late: it does not resurrect the leadership.
+            return end(&hold, EndingReason::ValidityEnded, context);
+        }
+        Progress::Done(etag, sent) => {
             hold.etag = etag;
+            let since = if mutant!(PromiseFromAnswer) { now } else { sent };
+            hold.beaten(since, context.settings.timings.failover);
+            if hold.beats.is_some() {
+                (context.effects.renewed, context.effects.report_now) = (true, true);
+            }
             hold.record = write.record;
             (hold.outcome_unwritten, hold.stalled) = (false, None);
             hold.resets_slot &= is_ahead(&hold.record, context);

@@ -1,10 +1,13 @@
 //! The fields of the record: their names, and how they are read.
 
+use core::time::Duration;
+
+use super::super::failover::Failover;
 use super::super::service_clock::Timestamp;
 use super::super::slots::Delivery;
 use super::super::text::{LONGEST_NAME, decoded, fit};
-use super::MOST_PRIORITY;
 use super::turns::{Outcome, Started};
+use super::{Beat, MOST_PRIORITY};
 use tenure_azure::metadata::Metadata;
 use tenure_base::prelude::*;
 
@@ -29,6 +32,9 @@ pub(super) const VALUES: &str = "tenurevalues";
 pub(super) const PRIORITY: &str = "tenurepriority";
 pub(super) const SUCCESSOR: &str = "tenuresuccessor";
 pub(super) const SUCCESSOR_TERM: &str = "tenuresuccessorterm";
+pub(super) const BEAT: &str = "tenurebeat";
+pub(super) const PROMISE: &str = "tenurepromise";
+pub(super) const PROMISE_TERM: &str = "tenurepromiseterm";
 pub(super) const CHANGES: &str = "tenurechanges";
 pub(super) const HISTORY: &str = "tenurehistory";
 
@@ -82,6 +88,21 @@ impl Fields {
     pub(super) fn successor(&mut self, term: u64) -> Option<String> {
         let named_in = self.optional(SUCCESSOR_TERM, |text| text.parse::<u64>().ok());
         self.fit(SUCCESSOR, LONGEST_NAME).filter(|_| named_in == Some(term))
+    }
+
+    /// The newest beat of the leader of this term. One of another term was kept by a version that does not
+    /// know beats; a promise that no settings give is none.
+    pub(super) fn beat(&mut self, term: u64) -> Option<Beat> {
+        let number = self.optional(BEAT, |text| text.parse::<u64>().ok());
+        let promise = self.optional(PROMISE, |text| text.parse::<u64>().ok());
+        let promised_in = self.optional(PROMISE_TERM, |text| text.parse::<u64>().ok());
+        let promise = promise.map(Duration::from_millis);
+        let (number, promise) = number.zip(promise).filter(|_| promised_in == Some(term))?;
+        if !Failover::may_promise(promise) {
+            self.ignored.push(PROMISE);
+            return None;
+        }
+        Some(Beat { number, promise })
     }
 
     pub(super) fn optional<T>(

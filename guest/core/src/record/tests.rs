@@ -30,6 +30,7 @@ fn record() -> Record {
         values: Values(vec![1, u64::MAX]),
         priority: Some(7),
         successor: Some("web 2".into()),
+        beat: Some(Beat { number: 8, promise: Duration::from_millis(2_100) }),
         changes: 41,
         history: History::parse("5 6 web 3\n4 5 ü").unwrap(),
         unknown: Metadata::from_iter([("tenurelater", "kept%20so")]),
@@ -57,9 +58,33 @@ fn records_of_earlier_versions_read_as_they_did() {
     let given_up = fields(include_str!("fixtures/format-1.txt"));
     assert_eq!(Record::read(&given_up), Err(RecordError::Older("1".into())));
     let before = fields(include_str!("fixtures/format-2.txt"));
-    assert_eq!(Record::read(&before), Ok(Some(record())));
+    let read = Record { beat: None, ..record() };
+    assert_eq!(Record::read(&before), Ok(Some(read.clone())));
     // What the version before wrote it finds again, whoever wrote the record since.
-    assert_eq!(record().write(), before);
+    assert_eq!(read.write(), before);
+}
+
+#[test]
+fn a_beat_counts_for_the_term_that_it_was_written_in() {
+    let written = record().write();
+    for (field, value) in [
+        ("tenurepromiseterm", Some("1795000000")),
+        ("tenurepromiseterm", None),
+        ("tenurepromise", None),
+        ("tenurebeat", None),
+        // No settings make a leader promise that.
+        ("tenurepromise", Some("699")),
+        ("tenurepromise", Some("7001")),
+    ] {
+        let mut changed = written.clone();
+        match value {
+            Some(value) => changed.insert(field.into(), value.into()),
+            None => {
+                changed.remove(field);
+            }
+        }
+        assert_eq!(Record::read(&changed).unwrap().unwrap().beat, None, "{field} {value:?}");
+    }
 }
 
 /// Every text as long as the settings let it be, and none of its bytes one that is kept as it is.

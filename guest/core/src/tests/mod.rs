@@ -1,6 +1,7 @@
 //! The candidate, driven by values: every answer is scripted, time only moves when told.
 
 mod attempts;
+mod beats;
 mod clocks;
 mod credentials;
 mod deliveries;
@@ -55,6 +56,8 @@ struct Candidate {
     settings: Settings,
     state: Option<Vec<u8>>,
     now: Moment,
+    /// When the newest step began.
+    began: Moment,
     chance: Counter,
     /// How far the machine's clock is ahead of the service's.
     wall_ahead: Duration,
@@ -103,6 +106,7 @@ impl Candidate {
             settings,
             state: None,
             now: seconds(100),
+            began: seconds(100),
             chance: Counter(7),
             wall_ahead: Duration::ZERO,
             slow: None,
@@ -119,6 +123,7 @@ impl Candidate {
         mut service: impl FnMut(&Operation, Moment) -> Reply,
     ) -> Report {
         self.asked.clear();
+        self.began = self.now;
         let state = self.state.take();
         let mut step =
             Step::begin(&self.settings, state.as_deref(), self.now, event, &mut self.chance);

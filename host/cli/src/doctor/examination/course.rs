@@ -255,7 +255,7 @@ impl<'s> Examination<'s> {
             Stage::Change => Operation::Change { lease: self.held, to: second },
             Stage::Release => Operation::Release { lease: self.held },
             Stage::AcquireAgain => acquire(first, None),
-            Stage::Break => Operation::Break { period: Some(0) },
+            Stage::Break => Operation::Break { period: Some(0), if_match: None },
             Stage::Removable | Stage::Done => Operation::Delete { lease: None },
             Stage::Delete => Operation::Delete { lease: self.is_leased.then_some(self.held) },
         }

@@ -1,0 +1,22 @@
+//! What goes on beside the steps. protocol.md §13.
+
+use super::Moment;
+use serde::{Deserialize, Serialize};
+use tenure_azure::name::SideBlob;
+
+/// A request that went out beside the steps, and is not answered yet.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct InFlight {
+    pub of: Of,
+    pub sent: Moment,
+    /// No answer comes after that.
+    pub until: Moment,
+}
+
+/// What it is about.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) enum Of {
+    Token,
+    Reading(SideBlob),
+    Writing(SideBlob),
+}

@@ -1,0 +1,86 @@
+//! The periods of fail-over before the lease ends. protocol.md §13.
+
+use core::time::Duration;
+
+pub(super) const SHORTEST_FAILOVER: Duration = Duration::from_secs(1);
+pub(super) const LONGEST_FAILOVER: Duration = Duration::from_secs(10);
+
+/// The least by which a leader that beats stops before its promise ends.
+const LEAST_PROMISE_MARGIN: Duration = Duration::from_millis(300);
+
+/// A request of a leader that beats, and a look of its followers, is given this long at least.
+const LEAST_BEAT_TIMEOUT: Duration = Duration::from_millis(300);
+
+/// The periods of fail-over before the lease ends, which all follow from its bound. protocol.md §13.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Failover {
+    /// The bound, 1–10 s.
+    pub within: Duration,
+}
+
+impl Failover {
+    /// From one beat to the next, and from one look of a follower to the next.
+    #[must_use]
+    pub fn beat(self) -> Duration {
+        self.within / 6
+    }
+
+    /// So long after its newest beat a leader has certainly stopped: what it promises on the record.
+    #[must_use]
+    pub fn promise(self) -> Duration {
+        let whole = (self.within * 7 / 10).as_millis();
+        Duration::from_millis(u64::try_from(whole).unwrap_or(u64::MAX))
+    }
+
+    /// Whether some settings make a leader promise that.
+    pub(super) fn may_promise(promise: Duration) -> bool {
+        let of = |within| Failover { within }.promise();
+        (of(SHORTEST_FAILOVER)..=of(LONGEST_FAILOVER)).contains(&promise)
+    }
+
+    /// How long a leader acts by a beat: the promise, less what clocks and preemption may be off.
+    #[must_use]
+    pub fn acts(self) -> Duration {
+        self.promise().saturating_sub(LEAST_PROMISE_MARGIN.max(self.within * 2 / 15))
+    }
+
+    /// How long a beat may take of the time that is `left`, so that another try is possible.
+    pub(super) fn timeout(self, left: Duration) -> Duration {
+        self.look_timeout().max(left / 2).min(left)
+    }
+
+    /// How long a look of a follower may take, at the first try.
+    pub(super) fn look_timeout(self) -> Duration {
+        self.beat().max(LEAST_BEAT_TIMEOUT)
+    }
+
+    /// How long any other request of a leader may take, so that the next beat has its time.
+    pub(super) fn beside(left: Duration) -> Duration {
+        left / 3
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failover_has_the_periods_of_the_protocol() {
+        let ms = Duration::from_millis;
+        for (within, beat, promise, acts) in [
+            (1_000, 166, 700, 400),
+            (2_000, 333, 1_400, 1_100),
+            (3_000, 500, 2_100, 1_700),
+            (10_000, 1_666, 7_000, 5_666),
+        ] {
+            let failover = Failover { within: ms(within) };
+            let whole = |span: Duration| span.as_millis();
+            assert_eq!(whole(failover.beat()), beat);
+            assert_eq!(whole(failover.promise()), promise);
+            assert_eq!(whole(failover.acts()), acts);
+            // Clocks that are off by a hundredth each, and the slack of preemption. protocol.md §13.
+            let margin = failover.promise() - failover.acts();
+            assert!(margin >= failover.promise() / 50 + ms(20));
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! The beats of the leader as a follower sees them, and when it takes over from a leader whose promise ended.
+//! protocol.md §13.
+//!
+//! A leader that beats promises to have stopped so long after its newest beat. The follower counts from when
+//! it received the first answer that showed that beat: the beat was sent before.
+
+use core::time::Duration;
+
+use super::Moment;
+use super::chance::Chance;
+use super::failover::Failover;
+use super::record::{Beat, Record};
+use super::service_clock::nanos;
+use crate::mutants::mutant;
+use serde::{Deserialize, Serialize};
+use tenure_azure::operation::{ETag, Operation};
+
+/// The newest beat that was seen.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Pulse {
+    etag: ETag,
+    record: Record,
+    promise: Duration,
+    /// When the newest answer that showed it was received.
+    confirmed: Moment,
+    /// When the leader has certainly stopped, and a little later by chance: of many followers one is first.
+    ends: Moment,
+}
+
+impl Pulse {
+    /// Takes an answer that was received `now` and showed this record; `before` is what was known.
+    pub fn seen(
+        before: Option<Self>,
+        record: &Record,
+        etag: &ETag,
+        now: Moment,
+        own: Option<Failover>,
+        chance: &mut dyn Chance,
+    ) -> Option<Self> {
+        let Beat { promise, .. } = record.beat?;
+        // Whatever this follower would promise itself.
+        let promise = match own {
+            Some(own) if mutant!(OwnPromise) => own.promise(),
+            _ => promise,
+        };
+        let same = before.filter(|b| b.etag == *etag && b.record.is_same_beat(record));
+        Some(match same {
+            Some(before) => Self { confirmed: now, ..before },
+            None => {
+                // Half the time between two beats: see `Failover`.
+                let spread = chance.bits() % nanos(promise / 8).max(1);
+                let ends = now + promise + Duration::from_nanos(spread);
+                Self { etag: etag.clone(), record: record.clone(), promise, confirmed: now, ends }
+            }
+        })
+    }
+
+    /// When to take over, if no other beat is seen until then.
+    pub fn ends(&self) -> Moment {
+        self.ends
+    }
+
+    /// Whether to take over now. The beat was seen lately: a leader that beats is not disturbed by a follower
+    /// that looks rarely.
+    pub fn is_over(&self, now: Moment) -> bool {
+        now >= self.ends && now < self.confirmed + self.promise / 2
+    }
+
+    /// Ends the lease, unless the leader beat again.
+    pub fn take_over(&self) -> Operation {
+        let if_match = (!mutant!(BreakWithoutCondition)).then(|| self.etag.clone());
+        Operation::Break { period: Some(0), if_match }
+    }
+
+    /// What the lease is acquired with then.
+    pub fn into_parts(self) -> (ETag, Record) {
+        (self.etag, self.record)
+    }
+}

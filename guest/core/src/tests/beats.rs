@@ -1,0 +1,341 @@
+//! Fail-over before the lease ends. protocol.md §13.
+
+use super::*;
+
+const WITHIN: (&str, &str) = (variable::FAILOVER, "3s");
+/// The periods of 3 s.
+const BEAT: Duration = Duration::from_millis(500);
+const PROMISE: Duration = Duration::from_millis(2_100);
+const ACTS: Duration = Duration::from_millis(1_700);
+
+fn beat_of(asked: &Asked) -> Beat {
+    written(asked).beat.unwrap()
+}
+
+fn valid_for(report: &Report) -> Duration {
+    match report.role {
+        Role::Leading(leadership) => leadership.valid_for,
+        ref other => panic!("{other:?}"),
+    }
+}
+
+/// Steps when the report said so, for that long. The beats that were written, and when they were sent.
+fn beats(candidate: &mut Candidate, long: Duration) -> Vec<(u64, Moment)> {
+    let (end, mut beats) = (candidate.now + long, Vec::new());
+    while candidate.now < end {
+        let report = candidate.step(None, available);
+        let writes = candidate.asked.iter().filter(|a| a.operation.name() == "write record");
+        beats.extend(writes.map(|asked| (beat_of(asked).number, asked.sent)));
+        wait(candidate, &report);
+    }
+    beats
+}
+
+/// Lets the time pass until the next step is due; the report counts from when its step began.
+fn wait(candidate: &mut Candidate, report: &Report) {
+    candidate.now = candidate.now.max(candidate.began + report.again_in);
+}
+
+/// A leader beats so often, on record and with a number of its own each time.
+#[test]
+fn a_leader_beats() {
+    let mut leader = Candidate::new(&[WITHIN]);
+    let report = leader.lead();
+    assert_eq!(leader.verbs(), ["read blob", "acquire lease", "write record"]);
+    let first = leader.asked.last().unwrap();
+    assert_eq!(beat_of(first), Beat { number: 0, promise: PROMISE });
+    // Counted from when the step began; the write was sent two answers later.
+    assert_eq!(valid_for(&report), ACTS + millis(20));
+    let beats = beats(&mut leader, seconds(10));
+    assert!(beats.len() >= 19, "{beats:?}");
+    for pair in beats.windows(2) {
+        let [(number, at), (next, then)] = [pair[0], pair[1]];
+        assert_eq!(next, number + 1);
+        assert!(then - at <= BEAT + millis(1), "{beats:?}");
+    }
+}
+
+/// What is to be on record rides on a beat, and a renewal of the lease extends no promise.
+#[test]
+fn claims_are_beats_and_renewals_are_not() {
+    let mut leader = Candidate::new(&[WITHIN, (variable::EVERY, "5s")]);
+    leader.lead();
+    let mut ran = 0;
+    for _ in 0..60 {
+        let report = leader.step(None, available);
+        let verbs = leader.verbs();
+        let writes = verbs.iter().filter(|verb| **verb == "write record").count();
+        assert!(writes <= 1, "{verbs:?}");
+        match verbs.as_slice() {
+            ["renew lease"] => assert!(valid_for(&report) < ACTS),
+            [.., "write record"] => assert_eq!(valid_for(&report), ACTS),
+            // Something goes out beside the steps.
+            [] => {}
+            other => panic!("{other:?}"),
+        }
+        ran += usize::from(report.run.is_some());
+        wait(&mut leader, &report);
+        if report.run.is_some() {
+            leader.step(Some(Event::TurnEnded(Outcome::Succeeded)), available);
+        }
+    }
+    assert!(ran >= 4, "{ran}");
+}
+
+/// A beat without an answer counts, from when it was sent, once a read shows it.
+#[test]
+fn a_beat_that_was_not_answered_counts_when_it_is_read() {
+    for applied in [true, false] {
+        let mut leader = Candidate::new(&[WITHIN]);
+        let report = leader.lead();
+        wait(&mut leader, &report);
+        let (sent, mut tried) = (leader.now, None);
+        let report = leader.step(None, |o, at| match o {
+            Operation::WriteMetadata { metadata, .. } if tried.is_none() => {
+                tried = Some(metadata.clone());
+                failure(FailureKind::Timeout)
+            }
+            Operation::Read { lease: Some(_) } => {
+                let before = Record { beat: None, ..read(tried.as_ref().unwrap()) };
+                let there = if applied { tried.clone().unwrap() } else { before.write() };
+                seen(o, at, "leased", &there)
+            }
+            _ => available(o, at),
+        });
+        let mut verbs = leader.verbs();
+        let until = match applied {
+            true => sent + ACTS,
+            false => {
+                // The next one has another number: the first may still be applied.
+                assert_eq!(verbs.pop(), Some("write record"));
+                let last = leader.asked.last().unwrap();
+                assert_eq!(beat_of(last).number, 2);
+                last.sent + ACTS
+            }
+        };
+        assert_eq!(verbs, ["write record", "read blob"]);
+        assert_eq!(sent + valid_for(&report), until, "{applied}");
+    }
+}
+
+fn read(metadata: &Metadata) -> Record {
+    Record::read(metadata).unwrap().unwrap()
+}
+
+/// Without an answer to any beat the leadership ends when the promise says so, though the lease goes on.
+#[test]
+fn a_leader_whose_beats_are_not_answered_stops() {
+    let mut leader = Candidate::new(&[WITHIN]);
+    leader.lead();
+    let first = leader.asked.last().unwrap().sent;
+    let report = loop {
+        let report = leader.step(None, |_, _| failure(FailureKind::Timeout));
+        if report.ending.is_some() {
+            break report;
+        }
+        wait(&mut leader, &report);
+    };
+    assert_eq!(report.ending.unwrap().reason, EndingReason::ValidityEnded);
+    assert!(leader.now >= first + ACTS, "{:?}", leader.now - first);
+    assert!(leader.now <= first + ACTS + millis(1), "{:?}", leader.now - first);
+}
+
+/// The record of another leader at this beat.
+fn of_leader(number: u64, promise: Duration) -> Metadata {
+    let beat = Some(Beat { number, promise });
+    Record { beat, ..read(&incumbent(9)) }.write()
+}
+
+/// Steps until the candidate has sent that, and no longer than `most`.
+fn until_asked(
+    candidate: &mut Candidate,
+    verb: &str,
+    most: Duration,
+    mut service: impl FnMut(&Operation, Moment) -> Reply,
+) -> Option<Asked> {
+    let end = candidate.now + most;
+    while candidate.now < end {
+        let report = candidate.step(None, &mut service);
+        if let Some(asked) = candidate.asked.iter().find(|a| a.operation.name() == verb) {
+            return Some(asked.clone());
+        }
+        wait(candidate, &report);
+    }
+    None
+}
+
+/// A follower takes over when the promise has ended, counted from the first answer that showed the beat, and
+/// under the condition that the leader did not beat again.
+#[test]
+fn a_follower_takes_over_when_the_promise_has_ended() {
+    let mut follower = Candidate::new(&[WITHIN]);
+    let dead = of_leader(4, PROMISE);
+    let mut received = None;
+    let broken = until_asked(&mut follower, "break lease", seconds(10), |o, at| match o {
+        Operation::Read { .. } => {
+            received.get_or_insert(at + millis(10));
+            seen(o, at, "leased", &dead)
+        }
+        _ => available(o, at),
+    });
+    let (broken, received) = (broken.unwrap(), received.unwrap());
+    let waited = broken.sent - received;
+    assert!((PROMISE..=PROMISE + BEAT / 2 + millis(20)).contains(&waited), "{waited:?}");
+    let etag = || Some(tenure_azure::operation::ETag("\"1\"".into()));
+    assert_eq!(broken.operation, Operation::Break { period: Some(0), if_match: etag() });
+    // In the same step: nobody else is to be first.
+    let [_, acquire, raise] = follower.asked.as_slice() else { panic!("{:?}", follower.asked) };
+    assert!(
+        matches!(&acquire.operation, Operation::Acquire { if_match, .. } if *if_match == etag())
+    );
+    let record = written(raise);
+    assert!(record.term > 9 && record.leader == "here");
+    assert_eq!(record.beat, Some(Beat { number: 0, promise: PROMISE }));
+}
+
+/// It goes by the promise on record, whatever it would promise itself.
+#[test]
+fn a_follower_waits_for_the_promise_of_the_leader() {
+    let longer = seconds(7);
+    let mut follower = Candidate::new(&[(variable::FAILOVER, "1s")]);
+    let dead = of_leader(4, longer);
+    let began = follower.now;
+    let broken = until_asked(&mut follower, "break lease", seconds(20), |o, at| match o {
+        Operation::Read { .. } => seen(o, at, "leased", &dead),
+        _ => available(o, at),
+    });
+    assert!(broken.unwrap().sent - began >= longer);
+}
+
+#[test]
+fn a_follower_leaves_a_leader_alone_that_beats_or_never_promised() {
+    for promises in [true, false] {
+        for settings in [vec![WITHIN], vec![]] {
+            let mut follower = Candidate::new(&settings);
+            let broken = until_asked(&mut follower, "break lease", seconds(60), |o, at| match o {
+                Operation::Read { .. } => {
+                    let number = u64::try_from(at.as_millis() / 500).unwrap();
+                    let record = match promises {
+                        true => of_leader(number, PROMISE),
+                        false => incumbent(9),
+                    };
+                    seen(o, at, "leased", &record)
+                }
+                _ => available(o, at),
+            });
+            assert!(broken.is_none(), "{promises} {settings:?}: {broken:?}");
+        }
+    }
+}
+
+/// One that looks rarely takes over too, after a look that shows that nothing was written.
+#[test]
+fn a_follower_that_looks_rarely_looks_before_it_takes_over() {
+    let mut follower = Candidate::new(&[]);
+    let dead = of_leader(4, PROMISE);
+    until_asked(&mut follower, "break lease", seconds(20), |o, at| match o {
+        Operation::Read { .. } => seen(o, at, "leased", &dead),
+        _ => available(o, at),
+    });
+    assert_eq!(follower.verbs()[..2], ["read blob", "break lease"]);
+}
+
+/// The leader beat while the break was on its way: the follower looks again, and counts anew.
+#[test]
+fn a_follower_that_comes_too_late_counts_anew() {
+    let mut follower = Candidate::new(&[WITHIN]);
+    let dead = of_leader(4, PROMISE);
+    let mut refused = None;
+    let broken = until_asked(&mut follower, "nothing", seconds(6), |o, at| match o {
+        Operation::Read { .. } => seen(o, at, "leased", &dead),
+        Operation::Break { .. } => {
+            let before = refused.replace(at);
+            // The second one comes after another promise, not at once.
+            assert!(before.is_none_or(|before| at - before >= PROMISE), "{before:?} {at:?}");
+            refusal(o, at, 412, "ConditionNotMet")
+        }
+        _ => panic!("{o:?}"),
+    });
+    assert!(broken.is_none() && refused.is_some());
+}
+
+/// One that stays out of the race does not end the leadership of another one.
+#[test]
+fn a_candidate_that_is_paused_takes_nothing_over() {
+    let mut follower = Candidate::new(&[WITHIN]);
+    let dead = of_leader(4, PROMISE);
+    follower.step(Some(Event::Pause), |o, at| seen(o, at, "leased", &dead));
+    let broken = until_asked(&mut follower, "break lease", seconds(30), |o, at| match o {
+        Operation::Read { .. } => seen(o, at, "leased", &dead),
+        _ => available(o, at),
+    });
+    assert!(broken.is_none());
+}
+
+/// Tokens are asked for beside the steps, which go on meanwhile.
+#[test]
+fn a_token_is_asked_for_beside_the_beats() {
+    let mut leader = Candidate::new(&[
+        WITHIN,
+        (variable::CONNECTION_STRING, ""),
+        (variable::ACCOUNT, "account"),
+        (variable::CREDENTIAL, "imds"),
+    ]);
+    let asks = |candidate: &mut Candidate, event| {
+        candidate.began = candidate.now;
+        let state = candidate.state.take();
+        let mut step = Step::begin(
+            &candidate.settings,
+            state.as_deref(),
+            candidate.now,
+            event,
+            &mut candidate.chance,
+        );
+        loop {
+            match step.next(candidate.now) {
+                Todo::Rest(report) => {
+                    candidate.state = Some(report.state.clone());
+                    return (step.beside(), *report);
+                }
+                Todo::Fetch(_) => panic!("no step waits for a token"),
+                Todo::Send(Ask { operation, .. }) => {
+                    let (sent, now) = (candidate.now, candidate.now + millis(10));
+                    candidate.now = now;
+                    let reply = available(&operation, sent);
+                    step.answered(sent, now, instant(now), reply, &mut candidate.chance);
+                }
+            }
+        }
+    };
+    let (beside, report) = asks(&mut leader, None);
+    assert!(matches!(beside, Some(Beside::Fetch(_))), "{beside:?}");
+    // Nothing else can be done before it is answered, and it is not asked for again.
+    assert!(report.again_in >= seconds(1), "{report:?}");
+    let body = r#"{"access_token":"secret","expires_in":"400","token_type":"Bearer"}"#;
+    let answer = |at: Moment| {
+        let raw = RawAnswer { status: 200, headers: Vec::new(), body: body.into() };
+        assert!(!format!("{raw:?}").contains("secret"));
+        Event::Answered(Told { reply: Ok(raw), at: Timestamp::from_date(instant(at)) })
+    };
+    leader.now += millis(300);
+    let (beside, report) = {
+        let event = answer(leader.now);
+        asks(&mut leader, Some(event))
+    };
+    assert!(beside.is_none());
+    assert!(matches!(report.role, Role::Leading(_)), "{report:?}");
+    // Renewed in good time, and no beat waits for it.
+    let mut asked = None;
+    for _ in 0..1000 {
+        let (beside, report) = asks(&mut leader, None);
+        assert!(matches!(report.role, Role::Leading(_)), "{report:?}");
+        if beside.is_some() {
+            asked.get_or_insert(leader.now);
+        }
+        if asked.is_some_and(|at| leader.now > at + seconds(3)) {
+            return;
+        }
+        wait(&mut leader, &report);
+    }
+    panic!("no token was asked for");
+}
