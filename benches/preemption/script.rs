@@ -137,6 +137,7 @@ impl Elector for Script {
             wind_down: false,
             successor: None,
             run: begins.then_some(turn),
+            background: None,
             problems: Vec::new(),
             exchanges: Vec::new(),
             again_in: Duration::from_secs(3600),

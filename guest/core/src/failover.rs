@@ -54,9 +54,11 @@ impl Failover {
         self.beat().max(LEAST_BEAT_TIMEOUT)
     }
 
-    /// How long any other request of a leader may take, so that the next beat has its time.
-    pub(super) fn beside(left: Duration) -> Duration {
-        left / 3
+    /// How long a renewal may take of the time that is `left`: so that two tries of a beat follow, or one where
+    /// the service was too slow for that.
+    pub(super) fn beside(self, left: Duration, was_slow: bool) -> Duration {
+        let one = if was_slow { left.saturating_sub(self.look_timeout()) } else { Duration::ZERO };
+        one.max(left / 3)
     }
 }
 

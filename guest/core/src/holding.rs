@@ -51,8 +51,9 @@ pub(super) fn next(mut hold: Hold, context: &mut Context<'_>) -> (Phase, Option<
             hold.stalled.get_or_insert(context.now);
         }
         let operation = Operation::Renew { lease: hold.lease };
-        let longest = hold.beats.map_or(left, |_| Failover::beside(left));
-        let timeout = context.settings.timings.request_timeout.min(longest);
+        let timings = &context.settings.timings;
+        let beside = |failover: Failover| failover.beside(left, !hold.is_renewed());
+        let timeout = timings.request_timeout.min(timings.failover.map_or(left, beside));
         return (Phase::Holding(hold), Some(Outgoing { operation, timeout }));
     }
     // The next try of a renewal that failed comes soon, and a turn would soon be cut off.

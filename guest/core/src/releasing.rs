@@ -43,7 +43,8 @@ pub(super) fn step_down(hold: &Hold, reason: EndingReason, context: &mut Context
 /// is in doubt.
 fn last_write(hold: &Hold, now: Moment) -> Option<Write> {
     let doubt = hold.write.as_ref().is_some_and(|write| write.doubt.is_some());
-    (hold.outcome_unwritten && !doubt && hold.is_renewed())
+    // To one that beats the store has answered lately.
+    (hold.outcome_unwritten && !doubt && (hold.is_renewed() || hold.beats.is_some()))
         .then(|| Write::new(hold.record.clone(), hold.etag.clone(), Pace::at(now)))
 }
 

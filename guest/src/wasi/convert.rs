@@ -1,9 +1,15 @@
 //! Between the values of the core and those of the WIT.
 
+use core::time::Duration;
+
 use super::bindings::tenure::election::types as wit;
+use super::clock;
+use tenure_azure::operation::Request;
+use tenure_base::prelude::*;
 use tenure_core::{
-    Complaint, EndingReason, Event, Exchange, ExchangeResult, Incumbent, LeaseState, Needs,
-    Outcome, Problem, ProblemClass, Report, Role, Settings, Snapshot, Turn, TurnId,
+    Complaint, EndingReason, Event, Exchange, ExchangeResult, Failure, FailureKind, Incumbent,
+    LeaseState, Needs, Outcome, Problem, ProblemClass, RawAnswer, Report, Role, Settings, Snapshot,
+    Timestamp, Told, Turn, TurnId,
 };
 use tenure_wasi::nanos;
 
@@ -33,7 +39,44 @@ impl From<wit::Event> for Event {
             wit::Event::HandOver(to) => Self::HandOver(to),
             wit::Event::Pause => Self::Pause,
             wit::Event::Resume => Self::Resume,
+            wit::Event::Answered(reply) => Self::Answered(Told {
+                reply: reply.map(Into::into).map_err(Into::into),
+                at: Timestamp::from_date(clock::wall()),
+            }),
         }
+    }
+}
+
+impl From<wit::Response> for RawAnswer {
+    fn from(response: wit::Response) -> Self {
+        let wit::Response { status, headers, body } = response;
+        Self { status, headers, body }
+    }
+}
+
+impl From<wit::Failure> for Failure {
+    fn from(failure: wit::Failure) -> Self {
+        let kind = match failure.kind {
+            wit::FailureKind::Timeout => FailureKind::Timeout,
+            wit::FailureKind::Name => FailureKind::Name,
+            wit::FailureKind::Connect => FailureKind::Connect,
+            wit::FailureKind::Reset => FailureKind::Reset,
+            wit::FailureKind::Tls => FailureKind::Tls,
+            wit::FailureKind::Denied => FailureKind::Denied,
+            wit::FailureKind::Other => FailureKind::Other,
+        };
+        Self { kind, detail: failure.detail }
+    }
+}
+
+/// A request as the host sends it.
+pub fn request(request: Request, timeout: Duration) -> wit::Request {
+    wit::Request {
+        method: request.method.as_str().into(),
+        url: request.origin + &request.path_and_query,
+        headers: request.headers,
+        body: request.body.reveal().into(),
+        timeout: nanos(timeout),
     }
 }
 
@@ -153,6 +196,7 @@ pub fn report(report: Report, settings: Option<&Settings>) -> wit::Report {
         wind_down: report.wind_down,
         successor: report.successor,
         run: report.run.zip(settings).map(|(run, settings)| turn(run, settings)),
+        background: None,
         problems: report.problems.into_iter().map(Into::into).collect(),
         exchanges: report.exchanges.into_iter().map(Into::into).collect(),
         again_in: nanos(report.again_in),

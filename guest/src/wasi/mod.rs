@@ -21,7 +21,7 @@ use tenure_azure::answer::Answer;
 use tenure_azure::credential::{Credential, Pass};
 use tenure_azure::operation::Operation;
 use tenure_core::{
-    Ask, Chance, Complaint, CredentialState, Failure, Fetch, Fetched, LONGEST_FETCH, Moment,
+    Ask, Beside, Chance, Complaint, CredentialState, Failure, Fetch, Fetched, LONGEST_FETCH, Moment,
     Problem, ProblemClass, Report, Settings, Snapshot, Step, Todo,
 };
 
@@ -89,7 +89,15 @@ impl Guest for Component {
         let mut step =
             Step::begin(&settings, state.as_deref(), clock.started(), event, &mut chance);
         step.complain(&complaints, clock.started());
-        convert::report(drive(&mut step, &settings, &|| clock.now()), Some(&settings))
+        let report = drive(&mut step, &settings, &|| clock.now());
+        let background = step.beside().map(|beside| match beside {
+            Beside::Fetch(Fetch { request, timeout }) => convert::request(request, timeout),
+            Beside::Send(ask) => {
+                let date = step.date(clock.now(), clock::wall());
+                convert::request(ask.request(&settings, date), ask.timeout)
+            }
+        });
+        wit::Report { background, ..convert::report(report, Some(&settings)) }
     }
 
     fn inspect() -> Result<wit::Snapshot, wit::Problem> {

@@ -9,9 +9,10 @@ use super::places::{Place, Urgency};
 use super::surroundings::{Carrier, Surroundings};
 use crate::clock::{Clock, Reading};
 use crate::contract::{
-    Complaint, Event, HANDLER_SETTINGS, LEADER_HANDLER, Needs, Problem, Report, Role, Snapshot,
-    State, types,
+    Background, Complaint, Event, Failure, FailureKind, HANDLER_SETTINGS, LEADER_HANDLER, Needs,
+    Problem, Report, Response, Role, Snapshot, State, types,
 };
+use crate::egress::direct::through;
 use crate::egress::{
     AllowList, Answers, Authorities, Budget, Clients, Gate, InvalidOrigin, Policy,
 };
@@ -19,6 +20,7 @@ use crate::settings::{Settings, names};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
+use tokio::time::timeout;
 use wasmtime::component::{
     Component, ComponentExportIndex, ComponentNamedList, InstancePre, Lift, Linker, Lower,
 };
@@ -284,10 +286,33 @@ impl ElectionComponent {
             wind_down: report.wind_down,
             successor: report.successor,
             run: report.run,
+            background: report.background.map(Background),
             problems: report.problems,
             exchanges: report.exchanges,
             again_in: Duration::from_nanos(report.again_in),
         })
+    }
+
+    /// Sends a request of a report, to where the component may send requests itself.
+    ///
+    /// # Errors
+    ///
+    /// Why there is no answer.
+    pub async fn send(&self, request: Background) -> Result<Response, Failure> {
+        let within = Duration::from_nanos(request.0.timeout);
+        let failed = |kind, detail: &dyn fmt::Display| Failure { kind, detail: detail.to_string() };
+        let request = request.into_http().map_err(|error| failed(FailureKind::Other, &error))?;
+        let answer = match (&self.surroundings, self.granted.get()) {
+            (Some(surroundings), _) => {
+                match timeout(within, surroundings.network.send(request)).await {
+                    Ok(answer) => answer.map_err(|failure| failure.into()),
+                    Err(_) => Err(failed(FailureKind::Timeout, &"")),
+                }
+            }
+            (None, Some(gate)) => through(gate, request, within).await.map_err(Into::into),
+            (None, None) => Err(failed(FailureKind::Denied, &"")),
+        }?;
+        Ok(answer.into())
     }
 
     /// How long the last step waited for its turn before it began. None: it has not begun.

@@ -1,5 +1,6 @@
 //! What the election component perceives of the world, where a simulation supplies it.
 
+use crate::contract::{Failure, FailureKind};
 use crate::future::BoxFuture;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
@@ -59,6 +60,17 @@ impl From<NetworkFailure> for Error {
             NetworkFailure::ConnectionReset => Self::ConnectionTerminated,
             NetworkFailure::UnknownHost => Self::DnsError { rcode: None, info_code: None },
         }
+    }
+}
+
+impl From<NetworkFailure> for Failure {
+    fn from(failure: NetworkFailure) -> Self {
+        let kind = match failure {
+            NetworkFailure::ConnectionRefused => FailureKind::Connect,
+            NetworkFailure::ConnectionReset => FailureKind::Reset,
+            NetworkFailure::UnknownHost => FailureKind::Name,
+        };
+        Self { kind, detail: String::new() }
     }
 }
 

@@ -6,6 +6,8 @@
 pub(crate) mod bindings;
 mod names;
 
+use bytes::Bytes;
+use http::{HeaderName, HeaderValue};
 use std::fmt;
 use std::time::Duration;
 use zeroize::Zeroize;
@@ -14,9 +16,9 @@ pub(crate) use bindings::types;
 pub(crate) use names::reason_name;
 pub use names::{class_name, rfc3339};
 pub use types::{
-    Complaint, Ending, EndingReason, Event, Exchange, ExchangeResult, Finished, Incumbent,
-    LastSlot, Leadership, LeaseState, Needs, Outcome, Problem, ProblemClass, Role, Snapshot,
-    Started, Turn,
+    Complaint, Ending, EndingReason, Event, Exchange, ExchangeResult, Failure, FailureKind, Finished,
+    Incumbent, LastSlot, Leadership, LeaseState, Needs, Outcome, Problem, ProblemClass, Request,
+    Response, Role, Snapshot, Started, Turn,
 };
 
 /// The interface by which a handler is called.
@@ -54,6 +56,60 @@ impl fmt::Debug for State {
     }
 }
 
+/// A request to send beside the steps, as it is. `Debug` does not print it: it holds a signature or a token.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Background(pub types::Request);
+
+impl fmt::Debug for Background {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Background({})", self.0.method)
+    }
+}
+
+impl Background {
+    /// As it goes on the wire.
+    ///
+    /// # Errors
+    /// It is no request.
+    pub fn into_http(self) -> http::Result<http::Request<Bytes>> {
+        let types::Request { method, url, headers, body, .. } = self.0;
+        let request = http::Request::builder().method(method.as_str()).uri(url);
+        headers
+            .into_iter()
+            .fold(request, |request, (name, value)| request.header(name, value))
+            .body(body.into())
+    }
+}
+
+impl From<http::Response<Bytes>> for Response {
+    fn from(response: http::Response<Bytes>) -> Self {
+        let header = |(name, value): (&HeaderName, &HeaderValue)| {
+            (name.to_string(), value.as_bytes().to_vec())
+        };
+        Self {
+            status: response.status().as_u16(),
+            headers: response.headers().iter().map(header).collect(),
+            body: response.into_body().into(),
+        }
+    }
+}
+
+impl From<tenure_core::Failure> for Failure {
+    fn from(failure: tenure_core::Failure) -> Self {
+        use tenure_core::FailureKind as Kind;
+        let kind = match failure.kind {
+            Kind::Timeout => FailureKind::Timeout,
+            Kind::Name => FailureKind::Name,
+            Kind::Connect => FailureKind::Connect,
+            Kind::Reset => FailureKind::Reset,
+            Kind::Tls => FailureKind::Tls,
+            Kind::Denied => FailureKind::Denied,
+            Kind::Other => FailureKind::Other,
+        };
+        Self { kind, detail: failure.detail }
+    }
+}
+
 /// The result of one step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
@@ -72,6 +128,8 @@ pub struct Report {
     pub successor: Option<String>,
     /// A turn to run now.
     pub run: Option<Turn>,
+    /// A request to send beside the steps.
+    pub background: Option<Background>,
     /// What went wrong.
     pub problems: Vec<Problem>,
     /// The requests that were sent.

@@ -31,11 +31,19 @@ pub async fn send(
         allow.allow(&origin).map_err(|error| other(error.to_string()))?;
     }
     let policy = Policy { allow, patience: within, answers: Answers::Collected(ANSWER) };
-    let gate = Gate::pooled(Arc::new(policy), clients.clone());
+    through(&Gate::pooled(Arc::new(policy), clients.clone()), request, within).await
+}
+
+/// Sends one request through a gate. All of it takes no longer than `within`.
+pub(crate) async fn through(
+    gate: &Gate,
+    request: http::Request<Bytes>,
+    within: Duration,
+) -> Result<http::Response<Bytes>, Failure> {
     let request =
         request.map(|body| Full::new(body).map_err(|never| match never {}).boxed_unsync());
     let exchange = async {
-        let (head, body) = gate.send(request, RequestOptions::default()).await?.into_parts();
+        let (head, body) = gate.clone().send(request, RequestOptions::default()).await?.into_parts();
         Ok::<_, Error>(http::Response::from_parts(head, body.collect().await?.to_bytes()))
     };
     match timeout(within, exchange).await {

@@ -7,7 +7,9 @@ use super::turn::{RunningTurn, STUBBORN};
 use super::{Elector, Runner, STEP_LIMIT, Step};
 use crate::clock::Clock;
 use crate::component::ComponentError;
-use crate::contract::{Event as Word, Outcome, ProblemClass, Report, Role, State, Turn};
+use crate::contract::{
+    Background, Event as Word, Failure, Outcome, ProblemClass, Report, Response, Role, State, Turn,
+};
 use crate::handler::TurnEnd;
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -135,6 +137,7 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
                 return None;
             }
             self.said_goodbye = true;
+            self.orders.clear();
             // Brings the end of the turn; a word of its own would have another turn claimed.
             let outcome = match self.word.take() {
                 Some(Word::TurnEnded(outcome)) => Some(outcome),
@@ -250,7 +253,20 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
         }
     }
 
-    pub(super) fn stepped(&mut self, taken_at: Duration, result: Result<Report, ComponentError>) {
+    /// Takes the answer to a request that went out beside the steps.
+    pub(super) fn answered(&mut self, answer: Result<Response, Failure>) {
+        // A candidate that began anew did not ask, and one that has nothing more to do than to leave asks anew.
+        if self.state.is_some() && !self.said_goodbye {
+            self.orders.push_front(Word::Answered(answer));
+        }
+    }
+
+    /// Takes the result of a step, and obeys it. The request to send beside the next ones.
+    pub(super) fn stepped(
+        &mut self,
+        taken_at: Duration,
+        result: Result<Report, ComponentError>,
+    ) -> Option<Background> {
         let events = self.runner.events.clone();
         let report = match result {
             Ok(report) => report,
@@ -263,7 +279,7 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
                 self.orders.clear();
                 self.orders.extend(self.is_held().then_some(Word::Pause));
                 self.next = self.now() + AFTER_FAILURE;
-                return;
+                return None;
             }
         };
         if report.ending.is_some() {
@@ -288,6 +304,7 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
         {
             turn.extend(taken_at + Duration::from_nanos(leadership.valid_for));
         }
+        report.background
     }
 
     fn start(&mut self, turn: Turn, taken_at: Duration) {

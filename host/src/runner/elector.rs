@@ -1,7 +1,7 @@
 //! Who decides for the runner.
 
 use crate::component::{ComponentError, ElectionComponent};
-use crate::contract::{Event, Report, State};
+use crate::contract::{Background, Event, Failure, FailureKind, Report, Response, State};
 use std::time::Duration;
 
 /// Decides and does what is due in an election: the election component, or what plays its part.
@@ -13,6 +13,12 @@ pub trait Elector: Send + Sync {
         elapsed: Duration,
         event: Option<Event>,
     ) -> impl Future<Output = Result<Report, ComponentError>> + Send;
+
+    /// Sends a request of a report beside the steps.
+    fn send(&self, _: Background) -> impl Future<Output = Result<Response, Failure>> + Send {
+        let detail = "this elector sends nothing beside its steps".to_owned();
+        std::future::ready(Err(Failure { kind: FailureKind::Denied, detail }))
+    }
 
     /// How long the newest step waited for others before it began. None: it has not begun, and may
     /// wait for as long as it takes. Only what comes after that can take too long.
@@ -29,6 +35,10 @@ impl Elector for ElectionComponent {
         event: Option<Event>,
     ) -> Result<Report, ComponentError> {
         ElectionComponent::step(self, state.as_ref(), elapsed, event).await
+    }
+
+    async fn send(&self, request: Background) -> Result<Response, Failure> {
+        ElectionComponent::send(self, request).await
     }
 
     fn waited(&self) -> Option<Duration> {

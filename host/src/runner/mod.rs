@@ -20,7 +20,7 @@ pub use order::Order;
 
 use crate::clock::Clock;
 use crate::component::ComponentError;
-use crate::contract::{Event as Word, Report, State};
+use crate::contract::{Event as Word, Failure, Report, Response, State};
 use crate::handler::{BoxFuture, Handler, TurnEnd};
 use candidate::Candidate;
 use std::pin::pin;
@@ -133,6 +133,8 @@ impl<E: Elector, C: Clock> Runner<E, C> {
         let mut leave = pin!(leave);
         let mut ready = pin!(becomes_true(self.ready.clone()));
         let mut step: Option<Step<'_>> = None;
+        // A request beside the steps.
+        let mut beside: Option<BoxFuture<'_, Result<Response, Failure>>> = None;
         loop {
             // Before anything else, whatever woke the loop.
             candidate.enforce();
@@ -150,6 +152,7 @@ impl<E: Elector, C: Clock> Runner<E, C> {
                 Some(order) = orders.recv() => Happened::Ordered(order),
                 end = seen_stopped(&mut candidate.turn) => Happened::TurnEnded(end),
                 result = finished(&mut step) => Happened::Stepped(Box::new(result)),
+                answer = answered(&mut beside) => Happened::Answered(answer),
                 () = self.clock.sleep_until(wake) => continue,
             };
             candidate.enforce();
@@ -161,7 +164,13 @@ impl<E: Elector, C: Clock> Runner<E, C> {
                 Happened::Stepped(result) => {
                     let taken_at =
                         step.take().map_or_else(|| self.clock.now(), |step| step.taken_at);
-                    candidate.stepped(taken_at, *result);
+                    if let Some(request) = candidate.stepped(taken_at, *result) {
+                        beside = Some(Box::pin(self.elector.send(request)));
+                    }
+                }
+                Happened::Answered(answer) => {
+                    beside = None;
+                    candidate.answered(answer);
                 }
             }
         }
@@ -206,6 +215,7 @@ enum Happened {
     Ordered(Order),
     TurnEnded(TurnEnd),
     Stepped(Box<Result<Report, ComponentError>>),
+    Answered(Result<Response, Failure>),
 }
 
 /// Never completes when nobody is left to say so.
@@ -218,6 +228,15 @@ async fn becomes_true(mut ready: watch::Receiver<bool>) {
 async fn finished(step: &mut Option<Step<'_>>) -> Result<Report, ComponentError> {
     match step {
         Some(step) => (&mut step.future).await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn answered(
+    beside: &mut Option<BoxFuture<'_, Result<Response, Failure>>>,
+) -> Result<Response, Failure> {
+    match beside {
+        Some(answer) => answer.await,
         None => std::future::pending().await,
     }
 }

@@ -100,6 +100,7 @@ fn reply(role: Role) -> Reply {
         wind_down: false,
         successor: None,
         run: None,
+        background: None,
         problems: Vec::new(),
         exchanges: Vec::new(),
         again_in: seconds(4),

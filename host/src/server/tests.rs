@@ -33,6 +33,7 @@ pub(super) fn report(role: Role, results: &[ExchangeResult]) -> Report {
         wind_down: false,
         successor: None,
         run: None,
+        background: None,
         problems: Vec::new(),
         exchanges: results.iter().map(exchange).collect(),
         again_in: seconds(4),

@@ -1,6 +1,8 @@
 //! Between the values of the core and those of the contract, as the component does it.
 
+use chrono::{DateTime, Utc};
 use tenure::contract as wit;
+use tenure_azure::operation as azure;
 use tenure_core as core;
 
 fn nanos(span: std::time::Duration) -> u64 {
@@ -9,7 +11,7 @@ fn nanos(span: std::time::Duration) -> u64 {
 
 /// What the host tells a step.
 #[must_use]
-pub fn event(event: wit::Event) -> core::Event {
+pub fn event(event: wit::Event, wall: DateTime<Utc>) -> core::Event {
     match event {
         wit::Event::Leave(of_turn) => core::Event::Leave(of_turn.map(outcome)),
         wit::Event::TurnEnded(of_turn) => core::Event::TurnEnded(outcome(of_turn)),
@@ -18,7 +20,41 @@ pub fn event(event: wit::Event) -> core::Event {
         wit::Event::HandOver(to) => core::Event::HandOver(to),
         wit::Event::Pause => core::Event::Pause,
         wit::Event::Resume => core::Event::Resume,
+        wit::Event::Answered(reply) => {
+            let reply = reply.map(raw).map_err(failure);
+            core::Event::Answered(core::Told { reply, at: core::Timestamp::from_date(wall) })
+        }
     }
+}
+
+fn raw(response: wit::Response) -> core::RawAnswer {
+    let wit::Response { status, headers, body } = response;
+    core::RawAnswer { status, headers, body }
+}
+
+fn failure(failure: wit::Failure) -> core::Failure {
+    let kind = match failure.kind {
+        wit::FailureKind::Timeout => core::FailureKind::Timeout,
+        wit::FailureKind::Name => core::FailureKind::Name,
+        wit::FailureKind::Connect => core::FailureKind::Connect,
+        wit::FailureKind::Reset => core::FailureKind::Reset,
+        wit::FailureKind::Tls => core::FailureKind::Tls,
+        wit::FailureKind::Denied => core::FailureKind::Denied,
+        wit::FailureKind::Other => core::FailureKind::Other,
+    };
+    core::Failure { kind, detail: failure.detail }
+}
+
+/// A request that goes out beside the steps.
+#[must_use]
+pub fn background(request: azure::Request, timeout: std::time::Duration) -> wit::Background {
+    wit::Background(wit::Request {
+        method: request.method.as_str().into(),
+        url: request.origin + &request.path_and_query,
+        headers: request.headers,
+        body: request.body.reveal().into(),
+        timeout: nanos(timeout),
+    })
 }
 
 fn outcome(outcome: wit::Outcome) -> core::Outcome {
@@ -65,6 +101,7 @@ pub fn report(report: core::Report) -> wit::Report {
             valid_for: nanos(turn.valid_for),
             time_limit: turn.time_limit.map(nanos),
         }),
+        background: None,
         problems: Vec::new(),
         exchanges: Vec::new(),
         again_in: report.again_in,

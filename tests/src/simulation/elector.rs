@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tenure::component::{ComponentError, ElectionComponent, Network, NetworkFailure, Surroundings};
-use tenure::contract::{EndingReason, Event, Report, Role, State};
+use tenure::contract::{Background, EndingReason, Event, Failure, Report, Response, Role, State};
 use tenure::handler::BoxFuture;
 use tenure::runner::Elector;
 use tenure::settings::Settings as HostSettings;
@@ -153,6 +153,13 @@ impl Elector for SimElector {
         }?;
         self.counts_tenure(&report);
         Ok(report)
+    }
+
+    async fn send(&self, request: Background) -> Result<Response, Failure> {
+        match &self.of {
+            Of::Native(native) => native.send(request.0).await,
+            Of::Component(component) => component.send(request).await,
+        }
     }
 }
 

@@ -25,6 +25,10 @@ pub enum Step {
     Release,
     /// protocol.md §7.2: the lease is given to a successor.
     HandOver,
+    /// protocol.md §13: a leader writes the record as a sign of life.
+    Beat,
+    /// protocol.md §13: a follower ends the lease of a leader whose promise has ended.
+    Break,
     /// About a side blob: a notice, or an announcement: no step of the protocol,
     /// and nothing may come of it.
     Notice,
@@ -32,7 +36,7 @@ pub enum Step {
 
 impl Step {
     /// Those of the protocol, in its order.
-    pub const PROTOCOL: [Self; 11] = [
+    pub const PROTOCOL: [Self; 13] = [
         Self::Look,
         Self::CreateContainer,
         Self::CreateBlob,
@@ -44,6 +48,8 @@ impl Step {
         Self::Outcome,
         Self::Release,
         Self::HandOver,
+        Self::Beat,
+        Self::Break,
     ];
 
     /// For tables.
@@ -61,6 +67,8 @@ impl Step {
             Self::Outcome => "outcome",
             Self::Release => "release",
             Self::HandOver => "hand over",
+            Self::Beat => "beat",
+            Self::Break => "break",
             Self::Notice => "notice",
         }
     }
@@ -168,12 +176,12 @@ impl Fault {
     #[must_use]
     pub fn fails(self, step: Step) -> bool {
         use Step::{
-            Acquire, Claim, CreateBlob, CreateContainer, HandOver, Look, Notice, Outcome, Raise,
-            ReadBack, Release, Renew,
+            Acquire, Beat, Break, Claim, CreateBlob, CreateContainer, HandOver, Look, Notice,
+            Outcome, Raise, ReadBack, Release, Renew,
         };
         match self {
-            Self::WritesFail => matches!(step, Raise | Claim | Outcome),
-            Self::LeasesFail => matches!(step, Acquire | Renew | Release | HandOver),
+            Self::WritesFail => matches!(step, Raise | Claim | Outcome | Beat),
+            Self::LeasesFail => matches!(step, Acquire | Renew | Release | HandOver | Break),
             Self::LooksFail => matches!(step, Look | ReadBack | CreateBlob | CreateContainer),
             Self::SideBlobsFail => step == Notice,
             _ => false,

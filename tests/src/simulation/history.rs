@@ -76,6 +76,16 @@ pub struct Periods {
     pub timeout: Millis,
     /// How long a new process stays out of the race.
     pub warm_up: Millis,
+    /// How soon it is replaced, or replaces others, where that is before a lease ends.
+    pub failover: Option<Millis>,
+}
+
+/// protocol.md §13: a leader that is to be replaced within so long promises to have stopped so long after a beat,
+/// and acts for less than that.
+#[must_use]
+pub fn promise_of(failover: Millis) -> (Millis, Millis) {
+    let promise = failover * 7 / 10;
+    (promise, promise - (failover * 2 / 15).max(300))
 }
 
 /// A request.
@@ -128,6 +138,10 @@ pub struct Written {
     pub later: bool,
     /// The successor that it names: the number in its name.
     pub successor: Option<usize>,
+    /// The number of the beat.
+    pub beat: u64,
+    /// So long after it the leader has stopped, in milliseconds; 0: it promises nothing.
+    pub promise: Millis,
 }
 
 /// Something that happened.

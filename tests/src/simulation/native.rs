@@ -10,8 +10,8 @@ use tenure::contract::{self as wit, State};
 use tenure_azure::secret::Secret;
 use tenure_azure::{Answer, Metadata, Operation};
 use tenure_core::{
-    Ask, Complaint, Environment, Event, Failure, FailureKind, OwnTime, Report, Settings, Step,
-    Todo, Unreadable,
+    Ask, Beside, Complaint, Environment, Event, Failure, FailureKind, OwnTime, Report, Settings,
+    Step, Todo, Unreadable,
 };
 use tenure_store::{Request, Response};
 use tokio::select;
@@ -28,7 +28,7 @@ use super::network;
 use super::plan::{Trait, Version};
 use super::service::LATER;
 use super::token;
-use super::variables::{self, SECRET, Variables};
+use super::variables::{self, IDENTITY, SECRET, Variables};
 use super::world::World;
 
 /// Reads settings from what a machine has.
@@ -120,11 +120,11 @@ impl Native {
     ) -> wit::Report {
         let spoilt = self.world.state().spoilt[self.machine];
         let bytes = state.as_ref().map(State::as_bytes);
-        let event = event.map(convert::event);
+        let event = event.map(|event| convert::event(event, self.wall()));
         let files = self.world.plan.traits.has(Trait::Files);
         if spoilt == Spoilt::default() && !files {
-            let mut step = self.begin(&self.settings, bytes, elapsed, event);
-            return self.told(self.drive(&self.settings, &mut step).await);
+            let step = self.begin(&self.settings, bytes, elapsed, event);
+            return self.told(&self.settings, step).await;
         }
         let given = Given { variables: &self.variables, spoilt };
         let (settings, complaints) = match Settings::read_on(given, bytes) {
@@ -137,13 +137,53 @@ impl Native {
         self.met(spoilt, !complaints.is_empty());
         let mut step = self.begin(&settings, bytes, elapsed, event);
         step.complain(&complaints, elapsed);
-        self.told(self.drive(&settings, &mut step).await)
+        self.told(&settings, step).await
     }
 
-    fn told(&self, report: Report) -> wit::Report {
+    async fn told(&self, settings: &Settings, mut step: Step<'_>) -> wit::Report {
+        let report = self.drive(settings, &mut step).await;
         let problems = report.problems.iter().map(|problem| problem.detail.as_str());
         heard(&self.world, self.who, problems);
-        convert::report(report)
+        let background = step.beside().map(|beside| match beside {
+            Beside::Fetch(fetch) => convert::background(fetch.request, fetch.timeout),
+            Beside::Send(mut ask) => {
+                self.of_version(&mut ask.operation);
+                let date = step.date(self.now(), self.wall());
+                convert::background(ask.request(settings, date), ask.timeout)
+            }
+        });
+        wit::Report { background, ..convert::report(report) }
+    }
+
+    /// Sends a request beside the steps.
+    pub(super) async fn send(&self, asked: wit::Request) -> Result<wit::Response, wit::Failure> {
+        let timeout = Duration::from_nanos(asked.timeout);
+        let failed = |kind| wit::Failure { kind, detail: String::new() };
+        if asked.url.starts_with(IDENTITY) {
+            let reply = token::fetch(&self.world, self.who, timeout).await;
+            let (status, body) = reply.map_err(|_| failed(wit::FailureKind::Timeout))?;
+            return Ok(wit::Response { status, headers: Vec::new(), body });
+        }
+        let path = asked.url.match_indices('/').nth(2).map_or(0, |(at, _)| at);
+        let request = Request {
+            method: asked.method,
+            target: asked.url[path..].into(),
+            headers: asked.headers,
+            body: Bytes::new(),
+        };
+        select! {
+            biased;
+            answer = network::send(&self.world, self.who, request) => match answer {
+                Ok(response) => Ok(wit::Response {
+                    status: response.status,
+                    headers: self.headers(response),
+                    body: Vec::new(),
+                }),
+                Err(Broken::Refused) => Err(failed(wit::FailureKind::Connect)),
+                Err(Broken::Reset) => Err(failed(wit::FailureKind::Reset)),
+            },
+            () = tokio::time::sleep(timeout) => Err(failed(wit::FailureKind::Timeout)),
+        }
     }
 
     /// Counts what a step met; `remembered`: it went on by what the file had said before.
@@ -255,6 +295,12 @@ impl Native {
     }
 
     fn read(&self, operation: &Operation, response: Response) -> Answer {
+        let status = response.status;
+        Answer::read(operation, status, &self.headers(response))
+    }
+
+    /// The headers as the version of this machine knows them.
+    fn headers(&self, response: Response) -> Vec<(String, Vec<u8>)> {
         let older = self.version() == Version::Older;
         let headers = response.headers.into_iter().map(|(name, value)| {
             let field = name.strip_prefix("x-ms-meta-").filter(|_| older);
@@ -262,12 +308,12 @@ impl Native {
             let hidden = unknown.map(|field| format!("x-ms-meta-{HIDDEN}{field}"));
             (hidden.unwrap_or(name), value.into_bytes())
         });
-        Answer::read(operation, response.status, &headers.collect::<Vec<_>>())
+        headers.collect()
     }
 }
 
 /// Fields that an older version does not know. It has them under other names.
-const UNKNOWN: [&str; 2] = ["tenuresuccessor", "tenurepriority"];
+const UNKNOWN: [&str; 4] = ["tenuresuccessor", "tenurepriority", "tenurebeat", "tenurepromise"];
 const HIDDEN: &str = "zz";
 
 /// An unknown field goes back as it came.

@@ -186,6 +186,10 @@ fn handle(world: &World, number: Number, request: &Request) -> Option<(Response,
     if matches!(answer.status, 200..=299) {
         let asked = &state.history.asked[number];
         let (who, step, lease) = (asked.who, asked.step, asked.lease);
+        if let (Some(lease), Some(write)) = (lease, &asked.write) {
+            let beat = write.beat;
+            state.wire.taken(lease, beat);
+        }
         match (step, lease, state.service.leader) {
             (Step::Raise, Some(lease), _) => {
                 state.service.leader = Some((who, lease));
@@ -193,6 +197,10 @@ fn handle(world: &World, number: Number, request: &Request) -> Option<(Response,
                 state.service.keep(request);
             }
             (Step::Claim | Step::Outcome, ..) => state.service.keep(request),
+            (Step::Break, ..) => {
+                state.service.leader = None;
+                state.coverage.saw(Trait::Failover);
+            }
             (Step::Release | Step::HandOver, Some(lease), Some((_, held))) if lease == held => {
                 state.service.leader = None;
             }

@@ -125,13 +125,16 @@ impl Plan {
         let traits = Traits::draw(native, &mut Dice::new(seed, 11));
         // Each schedule has one fault that it is about, so that no pair of fault and step is rare.
         let (fault, step) = pair(seed);
+        let beats = matches!(step, Step::Beat | Step::Break);
+        let traits = if beats { traits.and(Trait::Failover) } else { traits };
         let class = match fault.kind() {
             Kind::Outsider => Class::WithoutA3,
             _ if dice.once_in(6) => Class::WithoutA3,
             _ => Class::Sound,
         };
-        let machines = machines(traits, dice);
+        let mut machines = machines(traits, dice);
         let latency = latency(traits, &machines, dice);
+        machines.iter_mut().for_each(|machine| machine.beats_within(latency.most));
         let conditions: Vec<_> =
             (0..2).filter_map(|_| condition(traits, native, machines.len(), dice)).collect();
         let longest = machines.iter().map(|machine| machine.lease * SECOND).max().unwrap_or(0);

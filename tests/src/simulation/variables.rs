@@ -17,6 +17,9 @@ pub const KEY: [(&str, &str); 2] = [
 /// The file with the secret of a candidate that has it in one.
 pub const SECRET: &str = "/secrets/connection";
 
+/// Where a candidate asks for tokens that has none.
+pub const IDENTITY: &str = "http://127.0.0.1:1/token";
+
 /// The account of the emulator, by its name and address.
 const ACCOUNT: [(&str, &str); 2] = [
     ("AZURE_STORAGE_ACCOUNT", "devstoreaccount1"),
@@ -44,6 +47,9 @@ pub fn of(plan: &Plan, number: usize) -> Variables {
     let mut set = |name: &'static str, value: String| variables.push((name, value));
     set("TENURE_NAME", format!("m{}", machine.name));
     set("TENURE_COOL_DOWN", format!("{COOL_DOWN}s"));
+    if let Some(millis) = machine.failover {
+        set("TENURE_FAILOVER", format!("{millis}ms"));
+    }
     if let Some(seconds) = plan.turn_timeout {
         set("TENURE_TURN_TIMEOUT", format!("{seconds}s"));
     }
@@ -69,7 +75,7 @@ pub fn of(plan: &Plan, number: usize) -> Variables {
             &[("AZURE_STORAGE_CONNECTION_STRING_FILE", SECRET), KEY[0], ACCOUNT[0]]
         }
         () if plan.traits.has(Trait::Tokens) => &[
-            ("IDENTITY_ENDPOINT", "http://127.0.0.1:1/token"),
+            ("IDENTITY_ENDPOINT", IDENTITY),
             ("IDENTITY_HEADER", "within"),
             KEY[0],
             ACCOUNT[0],

@@ -27,6 +27,8 @@ struct Stage {
     claim: Claim,
     ended: Ended,
     step: Step,
+    /// The number of the newest beat that the store took, since what was to be written changed.
+    taken: Option<u64>,
 }
 
 impl Wire {
@@ -74,6 +76,8 @@ impl Wire {
                                 write.successor =
                                     value.strip_prefix('m').and_then(|number| number.parse().ok());
                             }
+                            "tenurebeat" => write.beat = value.parse().unwrap_or(0),
+                            "tenurepromise" => write.promise = value.parse().unwrap_or(0),
                             name => write.later |= (name, value.as_str()) == LATER,
                         }
                     }
@@ -109,11 +113,12 @@ impl Wire {
             (_, "renew", _) => Step::Renew,
             (_, "release", _) => Step::Release,
             (_, "change", _) => Step::HandOver,
+            (_, "break", _) => Step::Break,
             (_, _, Some(write)) => {
                 let ended = [format!("{finished} {outcome}"), of_value.into()];
                 let claim = ((write.slot, write.attempt), write.value);
                 let of_slot = write.finished == write.slot;
-                self.writes(lease.unwrap_or(0), claim, ended, of_slot)
+                self.writes(lease.unwrap_or(0), (claim, write.beat), ended, of_slot)
             }
             _ if puts_blob => Step::CreateBlob,
             _ => Step::CreateContainer,
@@ -136,10 +141,18 @@ impl Wire {
     /// The first write under a lease raises the term, one with another slot or attempt claims it, or one
     /// that takes up a turn that never began, and one that tells of another turn's end records an
     /// outcome. The same again is the same again. How the turn of an earlier slot ended goes with a claim:
-    /// also with one that was tried before, when that turn was not known yet.
-    fn writes(&mut self, lease: u128, claim: Claim, ended: Ended, of_slot: bool) -> Step {
+    /// also with one that was tried before, when that turn was not known yet. What only has another number
+    /// than what the store took is a beat.
+    fn writes(
+        &mut self,
+        lease: u128,
+        (claim, beat): (Claim, u64),
+        ended: Ended,
+        of_slot: bool,
+    ) -> Step {
         let Some(stage) = self.0.get_mut(&lease) else {
-            self.0.insert(lease, Stage { claim, ended, step: Step::Raise });
+            let (step, taken) = (Step::Raise, None);
+            self.0.insert(lease, Stage { claim, ended, step, taken });
             return Step::Raise;
         };
         // What never began may be claimed by the same number again.
@@ -149,9 +162,21 @@ impl Wire {
             (stage.claim, stage.step) = (claim, Step::Claim);
         } else if stage.ended != ended {
             stage.step = Step::Outcome;
+        } else if stage.taken.is_some_and(|taken| taken != beat) {
+            stage.step = Step::Beat;
+        }
+        if stage.step != Step::Beat && stage.taken.is_some_and(|taken| taken != beat) {
+            stage.taken = None;
         }
         stage.ended = ended;
         stage.step
+    }
+
+    /// The store took a write under that lease.
+    pub fn taken(&mut self, lease: u128, beat: u64) {
+        if let Some(stage) = self.0.get_mut(&lease) {
+            stage.taken = Some(beat);
+        }
     }
 }
 
@@ -170,6 +195,8 @@ const NOTHING: Written = Written {
     done: false,
     later: false,
     successor: None,
+    beat: 0,
+    promise: 0,
 };
 
 /// Where announcements are left.

@@ -46,6 +46,7 @@ impl Elector for Script {
             wind_down: false,
             successor: None,
             run: None,
+            background: None,
             problems: Vec::new(),
             exchanges: Vec::new(),
             again_in: if step < self.renewals { RENEW } else { LONG },

@@ -41,14 +41,23 @@ pub fn giving_back(history: &History) -> Vec<Violation> {
                         attempt.pending = true;
                         attempt.sent = *at;
                     }
-                    Step::Look | Step::CreateContainer | Step::CreateBlob | Step::Acquire => {
+                    Step::Look
+                    | Step::CreateContainer
+                    | Step::CreateBlob
+                    | Step::Break
+                    | Step::Acquire => {
                         violations.extend(kept(history, asked.who, *attempt, *at, "goes on with"));
                         let lease = asked.lease;
                         let pending = asked.step == Step::Acquire;
                         *attempt = Attempt { lease, pending, owed: false, sent: *at };
                     }
                     // It leads by that lease; or gives it back.
-                    Step::Renew | Step::Claim | Step::Outcome | Step::Release | Step::HandOver => {
+                    Step::Renew
+                    | Step::Claim
+                    | Step::Outcome
+                    | Step::Beat
+                    | Step::Release
+                    | Step::HandOver => {
                         *attempt = Attempt::default();
                     }
                     Step::Raise | Step::ReadBack | Step::Notice => {}

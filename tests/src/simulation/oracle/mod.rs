@@ -5,6 +5,7 @@
 //! worked. The clocks of candidates are known to it; what candidates believe is not.
 
 mod answers;
+mod beats;
 mod calm;
 mod dates;
 mod fields;
@@ -29,7 +30,7 @@ use super::world::Millis;
 /// Something that must not happen, and did.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// `I1` to `I8`, or the name of another rule.
+    /// `I1` to `I9`, or the name of another rule.
     pub invariant: &'static str,
     /// When.
     pub at: Millis,
@@ -56,6 +57,7 @@ pub fn judge(history: &History, class: Class) -> Vec<Violation> {
     violations.extend(liveness::i6(history));
     violations.extend(pace::i7(history));
     violations.extend(leases::i8(history));
+    violations.extend(beats::i9(history));
     violations.extend(fields::kept(history));
     violations.extend(progress::progress(history));
     violations.extend(giving_back::giving_back(history));

@@ -3,11 +3,12 @@
 //! A leader's validity is computed here from the wire: a lease and its margin, on the leader's
 //! own clock, from when the newest acquire or renewal was sent that the store carried out, that
 //! was answered with the leader's own lease id, and whose answer came while the validity before
-//! still lasted. An answer to a renewal that says that the lease is lost ends it. A lease that was
+//! still lasted. A leader that beats acts by its promise too, from when the newest write of the record was sent
+//! that the store took. An answer to a renewal that says that the lease is lost ends it. A lease that was
 //! never acquired gives none, however often it was renewed: its length is another candidate's.
 
 use super::super::fault::Step;
-use super::super::history::{Answer, Entry, History, Number, What, Who};
+use super::super::history::{Answer, Entry, History, Number, What, Who, promise_of};
 use super::super::world::Millis;
 use super::{Violation, violation};
 
@@ -19,6 +20,14 @@ const RESOLUTION: u64 = 1_020_000;
 struct Validity {
     lease: Option<u128>,
     until: u64,
+    /// By the promise, of one that beats.
+    promised: Option<u64>,
+}
+
+impl Validity {
+    fn until(self) -> u64 {
+        self.promised.map_or(self.until, |promised| self.until.min(promised))
+    }
 }
 
 /// Judges every span, and every request of a handler.
@@ -38,6 +47,14 @@ pub fn i3(history: &History) -> Vec<Violation> {
                     applied[number] = true;
                     if let (Step::Raise, Some(write)) = (asked.step, &asked.write) {
                         won[asked.who] = write.term;
+                        valid[asked.who].promised = None;
+                    }
+                    let life = &history.lives[asked.who];
+                    if let (Some(failover), Some(_)) = (life.periods.failover, &asked.write) {
+                        let (_, acts) = promise_of(failover);
+                        let until = life.rate.shows(sent[number]) + acts * 1_000_000;
+                        let promised = &mut valid[asked.who].promised;
+                        *promised = Some(promised.unwrap_or(0).max(until));
                     }
                 }
             }
@@ -54,7 +71,7 @@ pub fn i3(history: &History) -> Vec<Violation> {
                 }
             }
             What::Rests(who, term) | What::Acted(who, term) => {
-                let late = shows(who, *at).saturating_sub(valid[who].until);
+                let late = shows(who, *at).saturating_sub(valid[who].until());
                 let worked = *at > began[who] || matches!(what, What::Acted(..));
                 if worked && late > RESOLUTION {
                     let late = late / 1_000_000;
@@ -84,7 +101,7 @@ fn after(history: &History, valid: Validity, news: &Answered, applied: bool) -> 
     let until = life.rate.shows(sent) + span;
     let success = applied && matches!(answer.status, 200..=299) && answer.lease == asked.lease;
     match asked.step {
-        Step::Acquire if success => Validity { lease: asked.lease, until },
+        Step::Acquire if success => Validity { lease: asked.lease, until, ..valid },
         Step::Renew if asked.lease != valid.lease => valid,
         Step::Renew if success && now < valid.until => Validity { until, ..valid },
         Step::Renew if is_lost(answer, asked.lease) => {

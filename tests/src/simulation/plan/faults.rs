@@ -80,6 +80,7 @@ pub(super) fn ambush(fault: Fault, step: Step, dice: &mut Dice) -> Ambush {
     let most = match step {
         Step::Look => 30,
         Step::Renew | Step::Claim => 12,
+        Step::Beat => 60,
         Step::Acquire | Step::Raise => 3,
         _ => 0,
     };

@@ -20,6 +20,8 @@ pub struct Machine {
     pub poll: Millis,
     /// Margin, renewal and time-out, when they do not follow from the lease.
     pub timings: Option<[Millis; 3]>,
+    /// How soon it is replaced, or replaces others, in milliseconds, where that is before a lease ends.
+    pub failover: Option<Millis>,
     /// Whether it makes way, and for whom.
     pub priority: Option<u64>,
     /// How long a new process takes until it can work, in seconds.
@@ -55,6 +57,7 @@ impl Machine {
             lease,
             poll,
             timings: None,
+            failover: None,
             priority: None,
             warm_up: 0,
             other_schedule: false,
@@ -72,7 +75,14 @@ impl Machine {
         let follow = [(lease / 5).max(2_500), lease * 4 / 15, 3_000];
         let [margin, renew, timeout] = self.timings.unwrap_or(follow);
         let warm_up = self.warm_up * SECOND;
-        Periods { lease, margin, renew, poll: self.poll, timeout, warm_up }
+        Periods { lease, margin, renew, poll: self.poll, timeout, warm_up, failover: self.failover }
+    }
+
+    /// Beats that take so long on their way at most are in time.
+    pub(super) fn beats_within(&mut self, latency: Millis) {
+        let most = 12 * latency + 300;
+        let fits = [5 * SECOND, 10 * SECOND].into_iter().find(|failover| *failover >= most);
+        self.failover = self.failover.and_then(|own| if own >= most { Some(own) } else { fits });
     }
 
     /// A2: the slowest clock that this margin allows for, in nanoseconds of each millisecond. 2 s of the
@@ -138,8 +148,13 @@ pub(super) fn machines(traits: Traits, dice: &mut Dice) -> Vec<Machine> {
             _ if traits.has(Trait::Newer) && n == newer => Version::Newer,
             _ => Version::Own,
         };
+        if traits.has(Trait::Failover) {
+            machine.failover =
+                dice.pick(&[None, Some(1), Some(2), Some(3), Some(3), Some(5), Some(10)]);
+            machine.failover = machine.failover.map(|seconds| seconds * SECOND);
+        }
         if machine.version == Version::Older {
-            machine.priority = None;
+            (machine.priority, machine.failover) = (None, None);
         }
         machine.draw_clocks(dice);
     }

@@ -41,6 +41,7 @@ enum Fidelity {
 traits! {
     SlowService, 50, Both, "round trips up to the time-out";
     Timings, 150, Both, "other time-out, renewal and margin";
+    Failover, 300, Both, "fail-over before the lease ends";
     Priority, 120, Both, "priorities";
     Rotation, 80, Both, "a longest tenure";
     WarmUp, 100, Both, "warm-up";
@@ -80,6 +81,11 @@ impl Traits {
             }
         }
         traits
+    }
+
+    /// These, and another one.
+    pub(super) fn and(self, what: Trait) -> Self {
+        Self(self.0 | 1 << what as u32)
     }
 
     /// Whether a trait is among them.

@@ -1,0 +1,55 @@
+//! I9 (protocol.md §12): nobody leads under a lease before a write under it is on record, and no lease is broken
+//! whose holder still works.
+//!
+//! Beats end a leadership before its lease does. So it is judged where that can go wrong: when the store breaks a
+//! lease for a follower, and when a handler begins to work.
+
+use super::super::fault::Step;
+use super::super::history::{Entry, History, What};
+use super::{Violation, violation};
+
+/// Judges the beginnings of work, and the breaks.
+pub fn i9(history: &History) -> Vec<Violation> {
+    let lives = history.lives.len();
+    // The newest lease of each candidate, and whether the store took a write under it.
+    let mut lease: Vec<Option<u128>> = vec![None; lives];
+    let mut wrote = vec![false; lives];
+    // The lease by which the newest term was raised, and who works.
+    let mut holder = None;
+    let mut works: Vec<Option<u64>> = vec![None; lives];
+    let mut violations = Vec::new();
+    for Entry { at, what } in &history.entries {
+        match *what {
+            What::Handled(..) => {
+                let Some(asked) = history.carried_out(*what) else { continue };
+                let who = asked.who;
+                match (asked.step, &asked.write) {
+                    (Step::Acquire, _) if lease[who] != asked.lease => {
+                        (lease[who], wrote[who]) = (asked.lease, false);
+                    }
+                    (_, Some(_)) if asked.lease == lease[who] => {
+                        (wrote[who], holder) = (true, Some(who));
+                    }
+                    (Step::Break, _) => {
+                        let working = holder.take().filter(|leader| works[*leader].is_some());
+                        if let Some(leader) = working {
+                            let what = format!("c{who} breaks the lease of c{leader}, which works");
+                            violations.push(violation("I9", *at, what));
+                        }
+                    }
+                    _ => {}
+                }
+            }
+            What::Works(who, term) => {
+                works[who] = Some(term);
+                if !wrote[who] {
+                    let what = format!("c{who} works under a lease that it wrote nothing under");
+                    violations.push(violation("I9", *at, what));
+                }
+            }
+            What::Rests(who, _) | What::Killed(who) => works[who] = None,
+            _ => {}
+        }
+    }
+    violations
+}
