@@ -17,27 +17,53 @@ pub trait Clock: Clone + Send + Sync + 'static {
     /// Completes as soon as [`now`](Clock::now) is at least `at`.
     fn sleep_until(&self, at: Duration) -> impl Future<Output = ()> + Send;
 
+    /// By how much [`now`](Clock::now) may have run ahead of the time that passed, all in all.
+    fn ahead(&self) -> Duration {
+        Duration::ZERO
+    }
+
     /// This clock for those who only read it.
     fn reading(&self) -> Reading {
-        let clock = self.clone();
-        Reading(Arc::new(move || clock.now()))
+        let (now, ahead) = (self.clone(), self.clone());
+        Reading { now: Arc::new(move || now.now()), ahead: Arc::new(move || ahead.ahead()) }
     }
 }
 
+type Read = Arc<dyn Fn() -> Duration + Send + Sync>;
+
 /// The reading half of a [`Clock`], whatever its type.
 #[derive(Clone)]
-pub struct Reading(Arc<dyn Fn() -> Duration + Send + Sync>);
+pub struct Reading {
+    now: Read,
+    ahead: Read,
+}
 
 impl Reading {
     /// A clock of a test's own.
     #[cfg(test)]
     pub(crate) fn of(now: impl Fn() -> Duration + Send + Sync + 'static) -> Self {
-        Self(Arc::new(now))
+        Self { now: Arc::new(now), ahead: Arc::new(|| Duration::ZERO) }
     }
 
     /// The time that has passed since the origin of the clock.
     pub fn now(&self) -> Duration {
-        (self.0)()
+        (self.now)()
+    }
+
+    /// As [`Clock::ahead`].
+    pub fn ahead(&self) -> Duration {
+        (self.ahead)()
+    }
+
+    /// This clock as one that never runs ahead. Within a step, where only differences count, that is right for
+    /// leaders and followers: every span of a leader counts from before it asked.
+    pub(crate) fn steady(&self) -> Self {
+        let clock = self.clone();
+        let now = move || {
+            let now = clock.now();
+            now.saturating_sub(clock.ahead())
+        };
+        Self { now: Arc::new(now), ahead: Arc::new(|| Duration::ZERO) }
     }
 }
 
@@ -50,7 +76,8 @@ impl fmt::Debug for Reading {
 /// The clock of the machine, counted from the creation of this value.
 ///
 /// `CLOCK_BOOTTIME` on Linux. Elsewhere whichever of the monotonic and the wall clock moved further
-/// since the last reading: one of them usually counts while the machine is suspended.
+/// since the last reading: one of them usually counts while the machine is suspended. By how much the other one
+/// fell behind is known too, for what must not come too soon.
 #[derive(Clone, Debug)]
 pub struct BootClock(system::System);
 
@@ -70,6 +97,10 @@ impl Default for BootClock {
 impl Clock for BootClock {
     fn now(&self) -> Duration {
         self.0.now()
+    }
+
+    fn ahead(&self) -> Duration {
+        self.0.ahead()
     }
 
     async fn sleep_until(&self, at: Duration) {
@@ -102,6 +133,10 @@ mod system {
 
         pub(super) fn now(&self) -> Duration {
             boottime().saturating_sub(self.origin)
+        }
+
+        pub(super) fn ahead(&self) -> Duration {
+            Duration::ZERO
         }
 
         pub(super) async fn sleep(&self, at: Duration) {
@@ -162,6 +197,10 @@ mod system {
         pub(super) fn now(&self) -> Duration {
             let mut time = self.time.lock().unwrap_or_else(PoisonError::into_inner);
             time.read(self.origin.elapsed(), Utc::now())
+        }
+
+        pub(super) fn ahead(&self) -> Duration {
+            self.time.lock().unwrap_or_else(PoisonError::into_inner).ahead()
         }
 
         pub(super) async fn sleep(&self, at: Duration) {

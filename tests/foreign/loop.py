@@ -44,9 +44,9 @@ def main(file, turns):
     state, event, left_to_run = None, None, turns
     while True:
         # On Linux this clock stands still while the machine is suspended; a host that may be
-        # suspended takes CLOCK_BOOTTIME.
+        # suspended takes CLOCK_BOOTTIME. It does not run ahead.
         taken_at = time.monotonic_ns()
-        report = election.call(ELECTION, "step", state, taken_at, event)
+        report = election.call(ELECTION, "step", state, taken_at, 0, event)
         state, event = report.state, None
         for problem in report.problems:
             tell("problem", detail=problem.detail)

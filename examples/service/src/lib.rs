@@ -44,7 +44,7 @@ mod service {
             loop {
                 let taken_at = Instant::now();
                 let elapsed = nanoseconds(taken_at - start);
-                let report = election::step(state.as_deref(), elapsed, event.as_ref());
+                let report = election::step(state.as_deref(), elapsed, 0, event.as_ref());
                 event = None;
                 for problem in report.problems {
                     eprintln!("{:?}: {}", problem.class, problem.detail);

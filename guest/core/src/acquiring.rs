@@ -49,7 +49,7 @@ pub(super) fn answered(
         // Somebody else was faster.
         Some(Class::Conflict | Class::LeaseMismatch) => {
             report_unless(&RACE_LOST, &answered, context);
-            Phase::Watching(Watch::at(context.next_try(answered.chance)))
+            Phase::Watching(Watch::at(context.next_after_race(answered.chance)))
         }
         Some(Class::ConditionNotMet | Class::MissingBlob | Class::MissingContainer) => {
             poll_again(attempt.rounds, context, answered.chance)

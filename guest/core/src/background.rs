@@ -118,7 +118,7 @@ pub(super) fn beside_answered(
     let Told { reply, at } = told;
     let operation = match of {
         Of::Token => {
-            let date = context.state.service.estimate(context.now).unwrap_or(at).to_date();
+            let date = context.service_estimate().unwrap_or(at).to_date();
             let reply = reply.map(|raw| (raw.status, raw.body));
             fetched(sent, reply, date, context, chance);
             return phase;

@@ -15,6 +15,8 @@
 //! What the host tells moves a candidate too (`events`). When a phase has nothing to send, there may be time
 //! for a request in the `background`. `wake` says when the next step is due.
 
+use core::time::Duration;
+
 use super::Moment;
 use super::acquiring;
 use super::background;
@@ -77,7 +79,8 @@ impl<'s> Step<'s> {
         });
         state.files = settings.files.clone();
         let (started, now, effects) = (elapsed, elapsed, Effects::default());
-        let mut context = Context { settings, state, started, now, effects };
+        let ahead = Duration::ZERO;
+        let mut context = Context { settings, state, started, now, ahead, effects };
         for event in events.into_iter().chain(event) {
             phase = events::take(event, phase, &mut context, chance);
         }
@@ -105,6 +108,11 @@ impl<'s> Step<'s> {
             );
             self.context.report_problem(ProblemClass::Configuration, detail);
         }
+    }
+
+    /// The time of this step may have run ahead by so much: a follower counts without that.
+    pub fn runs_ahead(&mut self, by: Duration) {
+        self.context.ahead = by;
     }
 
     /// What to do at `now`.
@@ -164,7 +172,7 @@ impl<'s> Step<'s> {
     /// clock of this machine (`wall`) does no harm.
     pub fn date(&self, now: Moment, wall: DateTime<Utc>) -> DateTime<Utc> {
         memory::clock(self.context.state.nonce, now, wall);
-        self.context.state.service.estimate(now).map_or(wall, Timestamp::to_date)
+        self.context.state.service.estimate(self.context.slow(now)).map_or(wall, Timestamp::to_date)
     }
 
     /// Takes the answer to the request that [`Step::next`] asked for. `sent` was read before
@@ -274,9 +282,9 @@ impl<'s> Step<'s> {
 fn repeats(answered: &Answered<'_>, wall: DateTime<Utc>, context: &mut Context<'_>) -> bool {
     let (now, settings) = (context.now, context.settings);
     let Some(answer) = answered.answer() else { return false };
-    let signed_by_wall = context.state.service.estimate(now).is_none();
+    let signed_by_wall = context.service_estimate().is_none();
     if let Some(date) = answer.date {
-        context.state.service.learn(date, now);
+        context.state.service.learn(date, context.slow(now));
     }
     // With the service's time then.
     if signed_by_wall && skew_explains(answer, wall, context) {

@@ -17,7 +17,7 @@ use super::next_record::Began;
 use super::orders::Steering;
 use super::problem::{Problem, ProblemClass, Reported};
 use super::report::{Ending, Exchange, Report, Turn};
-use super::service_clock::ServiceClock;
+use super::service_clock::{ServiceClock, Timestamp};
 use super::settings::Settings;
 use crate::mutants::mutant;
 use chrono::{DateTime, Utc};
@@ -78,6 +78,8 @@ pub(super) struct Context<'s> {
     pub started: Moment,
     /// The instant at which is decided.
     pub now: Moment,
+    /// By how much it may have run ahead.
+    pub ahead: Duration,
     pub effects: Effects,
 }
 
@@ -169,6 +171,21 @@ impl<'a> Answered<'a> {
 }
 
 impl Context<'_> {
+    /// An instant by the clock that never runs ahead: what must not come too soon is counted by it.
+    pub fn slow(&self, instant: Moment) -> Moment {
+        instant.saturating_sub(self.ahead)
+    }
+
+    /// The service's time, as far as it is certain.
+    pub fn service_time(&self) -> Option<Timestamp> {
+        self.state.service.now(self.slow(self.now))
+    }
+
+    /// What the service's time most likely is.
+    pub fn service_estimate(&self) -> Option<Timestamp> {
+        self.state.service.estimate(self.slow(self.now))
+    }
+
     /// Whether this candidate leaves the lease to the others.
     pub fn stays_out(&self) -> bool {
         let Steering { paused, out_until, .. } = self.state.steering;
@@ -187,6 +204,12 @@ impl Context<'_> {
         let rarely =
             if mutant!(RarePolls) { 4 * self.settings.timings.lease } else { Duration::ZERO };
         self.now + jittered(poll, chance) + rarely
+    }
+
+    /// After a race that another candidate won, which may beat.
+    pub fn next_after_race(&self, chance: &mut dyn Chance) -> Moment {
+        let next = self.next_try(chance);
+        self.settings.timings.failover.map_or(next, |f| next.min(self.now + f.beat()))
     }
 
     /// When a follower polls again.

@@ -188,9 +188,7 @@ fn is_to_wait(candidate: &str, hold: &mut Hold, context: &mut Context<'_>) -> bo
     let max_tenure = context.settings.max_tenure;
     let short = damping::short_leaderships(&hold.record, candidate, max_tenure);
     let short = context.state.handed.with(candidate, short.filter(|_| !kept));
-    let Some((ShortLeaderships { count, until }, time)) =
-        short.zip(context.state.service.now(context.now))
-    else {
+    let Some((ShortLeaderships { count, until }, time)) = short.zip(context.service_time()) else {
         return false;
     };
     let left = until.since(time);

@@ -93,6 +93,8 @@ pub enum Mutant {
     LeadsBeforeFirstWrite,
     /// A follower that lost a race breaks the lease of the winner.
     TimerNotRestarted,
+    /// A follower counts the promise by the clock that may run ahead.
+    PromiseByTheFasterClock,
     /// A beat that was tried twice has the same number both times.
     BeatNumberReused,
 }
@@ -100,7 +102,7 @@ pub enum Mutant {
 #[cfg(feature = "mutants")]
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 40] = [
+    pub const ALL: [Self; 41] = [
         Self::ValidityFromAnswer,
         Self::ReleaseBeforeStop,
         Self::HandOverBeforeStop,
@@ -140,6 +142,7 @@ impl Mutant {
         Self::RenewalExtendsPromise,
         Self::LeadsBeforeFirstWrite,
         Self::TimerNotRestarted,
+        Self::PromiseByTheFasterClock,
         Self::BeatNumberReused,
     ];
 }

@@ -17,6 +17,8 @@ use chrono::{DateTime, Utc};
 #[derive(Clone, Copy, Debug)]
 pub struct OwnTime {
     passed: Moment,
+    /// By the clock that moved less each time.
+    least: Moment,
     monotonic: Duration,
     wall: DateTime<Utc>,
 }
@@ -25,15 +27,22 @@ impl OwnTime {
     /// Begins now, with what both clocks show.
     #[must_use]
     pub fn begin(monotonic: Duration, wall: DateTime<Utc>) -> Self {
-        Self { passed: Moment::ZERO, monotonic, wall }
+        Self { passed: Moment::ZERO, least: Moment::ZERO, monotonic, wall }
     }
 
     /// The time since then, at least.
     pub fn read(&mut self, monotonic: Duration, wall: DateTime<Utc>) -> Moment {
         let by_wall = wall.signed_duration_since(self.wall).to_std().unwrap_or_default();
-        let step = monotonic.saturating_sub(self.monotonic).max(by_wall);
-        *self = Self { passed: self.passed + step, monotonic, wall };
+        let by_monotonic = monotonic.saturating_sub(self.monotonic);
+        let passed = self.passed + by_monotonic.max(by_wall);
+        *self = Self { passed, least: self.least + by_monotonic.min(by_wall), monotonic, wall };
         self.passed
+    }
+
+    /// By how much that time may have run ahead.
+    #[must_use]
+    pub fn ahead(&self) -> Duration {
+        self.passed.saturating_sub(self.least)
     }
 }
 
@@ -60,6 +69,8 @@ mod tests {
         assert_eq!(time.read(seconds(9), at(3_662)), seconds(3_662));
         assert_eq!(time.read(seconds(10), at(63)), seconds(3_663));
         assert_eq!(time.read(seconds(610), at(663)), seconds(4_263));
+        // 60 s asleep, an hour forward, and what passed while the clock was set back.
+        assert_eq!(time.ahead(), seconds(60 + 3_600 + 1));
     }
 
     proptest! {

@@ -2,7 +2,8 @@
 //! protocol.md §13.
 //!
 //! A leader that beats promises to have stopped so long after its newest beat. The follower counts from when
-//! it received the first answer that showed that beat: the beat was sent before.
+//! it received the first answer that showed that beat: the beat was sent before. All instants here are by the
+//! clock that never runs ahead.
 
 use core::time::Duration;
 

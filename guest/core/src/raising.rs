@@ -25,8 +25,8 @@ pub(super) fn begin(
     chance: &mut dyn Chance,
 ) -> Phase {
     let (now, settings) = (context.now, context.settings);
-    let Some(since) = context.state.service.now(now) else {
-        if attempt.rounds < MOST_ROUNDS && context.state.service.estimate(now).is_some() {
+    let Some(since) = context.service_time() else {
+        if attempt.rounds < MOST_ROUNDS && context.service_estimate().is_some() {
             // No two dates agree so far, so no term can be raised. The same request again brings
             // another one.
             attempt.rounds += 1;
@@ -153,7 +153,7 @@ fn not_raised(lease: LeaseId, context: &mut Context<'_>, chance: &mut dyn Chance
 /// Without the service's time there is no term.
 #[inline(never)]
 pub(super) fn report_no_date(context: &mut Context<'_>) {
-    let (class, detail) = match context.state.service.estimate(context.now) {
+    let (class, detail) = match context.service_estimate() {
         None => (
             ProblemClass::Nonsense,
             "the service's answers carry no date, so no term can be raised; see whether a proxy \

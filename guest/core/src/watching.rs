@@ -25,7 +25,8 @@ const IT_EXISTS: [&str; 2] = ["BlobAlreadyExists", "LeaseIdMissing"];
 /// ended.
 pub(super) fn next(watch: Watch, context: &Context<'_>) -> (Phase, Option<Outgoing>) {
     let (now, follower) = (context.now, &context.state.follower);
-    let over = follower.pulse.as_ref().filter(|pulse| pulse.is_over(now));
+    let slow = slow(now, context);
+    let over = follower.pulse.as_ref().filter(|pulse| pulse.is_over(slow));
     let operation = match watch.missing {
         None => over.map_or(Operation::Read { lease: follower.poll_as(now) }, Pulse::take_over),
         Some(Missing::Blob) => Operation::CreateBlob,
@@ -81,7 +82,7 @@ fn read(
     context: &mut Context<'_>,
     chance: &mut dyn Chance,
 ) -> Phase {
-    let time = context.state.service.estimate(context.now);
+    let time = context.service_estimate();
     let record = match Record::judge(&context.settings.election, properties, time) {
         Ok(Judged { record, ignored }) => {
             // What no candidate writes counts as missing.
@@ -92,7 +93,7 @@ fn read(
         }
         // Of two dates that differ, the next one shows which is wrong.
         Err(Unusable { by_time: true, .. })
-            if context.state.service.now(context.now).is_none() && watch.rounds < MOST_ROUNDS =>
+            if context.service_time().is_none() && watch.rounds < MOST_ROUNDS =>
         {
             return poll_again(watch.rounds, context, chance);
         }
@@ -118,6 +119,11 @@ fn read(
             contend(etag.clone(), record, watch.rounds, context, chance)
         }
     }
+}
+
+/// By which clock the promise of a leader is counted.
+fn slow(instant: Moment, context: &Context<'_>) -> Moment {
+    if mutant!(PromiseByTheFasterClock) { instant } else { context.slow(instant) }
 }
 
 /// The beat of a leader that this candidate may take over from, as it was seen in an answer that was
@@ -180,8 +186,10 @@ fn follow(
     follower.following = (!own).then(|| leader.as_ref().map(Record::incumbent));
     let mut next = context.next_poll(chance);
     if let Some(pulse) = &context.state.follower.pulse {
-        let at_the_end = settings.timings.failover.is_some() || pulse.is_over(now);
-        next = if at_the_end { next.min(pulse.ends().max(now)) } else { next };
+        let slow = slow(now, context);
+        let at_the_end = settings.timings.failover.is_some() || pulse.is_over(slow);
+        let end = now + pulse.ends().saturating_sub(slow);
+        next = if at_the_end { next.min(end) } else { next };
     }
     Phase::Watching(Watch::at(next))
 }
@@ -212,7 +220,7 @@ fn contend(
 /// Whether this candidate could lead with what its record would be.
 fn judge_next(record: Option<Record>, context: &Context<'_>) -> Result<(), Unusable> {
     let (settings, state) = (context.settings, &context.state);
-    let since = state.service.estimate(context.now).unwrap_or_default();
+    let since = context.service_estimate().unwrap_or_default();
     next_record(settings, state.nonce, &state.began, record, since).judge_next(&settings.election)
 }
 

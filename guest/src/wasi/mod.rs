@@ -21,8 +21,8 @@ use tenure_azure::answer::Answer;
 use tenure_azure::credential::{Credential, Pass};
 use tenure_azure::operation::Operation;
 use tenure_core::{
-    Ask, Beside, Chance, Complaint, CredentialState, Failure, Fetch, Fetched, LONGEST_FETCH, Moment,
-    Problem, ProblemClass, Report, Settings, Snapshot, Step, Todo,
+    Ask, Beside, Chance, Complaint, CredentialState, Failure, Fetch, Fetched, LONGEST_FETCH,
+    Moment, Problem, ProblemClass, Report, Settings, Snapshot, Step, Todo,
 };
 
 /// What the macro makes of `wit/`.
@@ -75,6 +75,7 @@ impl Guest for Component {
     fn step(
         state: Option<wit::State>,
         elapsed: wit::Duration,
+        ahead: wit::Duration,
         event: Option<wit::Event>,
     ) -> wit::Report {
         let clock = StepClock::start(Duration::from_nanos(elapsed));
@@ -89,6 +90,7 @@ impl Guest for Component {
         let mut step =
             Step::begin(&settings, state.as_deref(), clock.started(), event, &mut chance);
         step.complain(&complaints, clock.started());
+        step.runs_ahead(Duration::from_nanos(ahead));
         let report = drive(&mut step, &settings, &|| clock.now());
         let background = step.beside().map(|beside| match beside {
             Beside::Fetch(Fetch { request, timeout }) => convert::request(request, timeout),

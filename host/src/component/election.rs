@@ -261,7 +261,8 @@ impl ElectionComponent {
             // a step that waited and judged it in one that did not, and would then not wait out
             // what has to be waited out.
             late = self.clock.now().saturating_sub(asked);
-            (state, nanoseconds(elapsed.saturating_add(late)), event)
+            let elapsed = nanoseconds(elapsed.saturating_add(late));
+            (state, elapsed, nanoseconds(self.clock.ahead()), event)
         };
         let result = self.call_at(place, &self.functions.step, arguments).await;
         let mut report: types::Report = match result {
@@ -416,7 +417,7 @@ impl ElectionComponent {
                 files: self.files.get().map_or(&[], Vec::as_slice),
                 stdout: None,
                 stderr: Output::new(move |line| said.add(&line)),
-                clock: self.clock.clone(),
+                clock: self.clock.steady(),
                 gate,
                 memory: MEMORY,
                 budget: Budget::unlimited(),

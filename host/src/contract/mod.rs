@@ -16,9 +16,9 @@ pub(crate) use bindings::types;
 pub(crate) use names::reason_name;
 pub use names::{class_name, rfc3339};
 pub use types::{
-    Complaint, Ending, EndingReason, Event, Exchange, ExchangeResult, Failure, FailureKind, Finished,
-    Incumbent, LastSlot, Leadership, LeaseState, Needs, Outcome, Problem, ProblemClass, Request,
-    Response, Role, Snapshot, Started, Turn,
+    Complaint, Ending, EndingReason, Event, Exchange, ExchangeResult, Failure, FailureKind,
+    Finished, Incumbent, LastSlot, Leadership, LeaseState, Needs, Outcome, Problem, ProblemClass,
+    Request, Response, Role, Snapshot, Started, Turn,
 };
 
 /// The interface by which a handler is called.

@@ -43,7 +43,8 @@ pub(crate) async fn through(
     let request =
         request.map(|body| Full::new(body).map_err(|never| match never {}).boxed_unsync());
     let exchange = async {
-        let (head, body) = gate.clone().send(request, RequestOptions::default()).await?.into_parts();
+        let (head, body) =
+            gate.clone().send(request, RequestOptions::default()).await?.into_parts();
         Ok::<_, Error>(http::Response::from_parts(head, body.collect().await?.to_bytes()))
     };
     match timeout(within, exchange).await {

@@ -36,15 +36,23 @@ impl Rate {
 pub struct SimClock {
     pub(super) world: Arc<World>,
     pub(super) rate: Rate,
+    pub(super) machine: usize,
 }
 
 impl Clock for SimClock {
     fn now(&self) -> Duration {
-        Duration::from_nanos(self.rate.shows(self.world.now()))
+        Duration::from_nanos(self.rate.shows(self.world.now())) + self.ahead()
+    }
+
+    fn ahead(&self) -> Duration {
+        Duration::from_millis(self.world.state().ahead[self.machine])
     }
 
     async fn sleep_until(&self, at: Duration) {
-        let at = u64::try_from(at.as_nanos()).unwrap_or(u64::MAX);
-        self.world.until(self.rate.reaches(at)).await;
+        while self.now() < at {
+            let at = at.saturating_sub(self.ahead());
+            let at = u64::try_from(at.as_nanos()).unwrap_or(u64::MAX);
+            self.world.until(self.rate.reaches(at)).await;
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! The pure core, driven as the component drives it.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -42,6 +43,8 @@ pub struct Native {
     who: Who,
     machine: usize,
     clock: SimClock,
+    /// By how much the clock had run ahead when the newest step began, in milliseconds.
+    ahead: AtomicU64,
     /// Its own time, where no host measures time for it.
     own: Option<Mutex<OwnTime>>,
     dice: Mutex<Dice>,
@@ -94,6 +97,7 @@ impl Native {
             who,
             machine,
             clock: clock.clone(),
+            ahead: AtomicU64::default(),
             own: None,
             dice: Mutex::new(Dice::new(world.seed, OF_CANDIDATES + who as u64)),
         }
@@ -107,7 +111,9 @@ impl Native {
 
     /// The time, as its host tells it, or as it measures it itself.
     pub(super) fn now(&self) -> Duration {
-        let now = self.clock.now();
+        // Within a step it does not run ahead: see `Reading::steady`.
+        let ahead = Duration::from_millis(self.ahead.load(Ordering::Relaxed));
+        let now = self.clock.now() + ahead - self.clock.ahead();
         let Some(own) = &self.own else { return now };
         own.lock().unwrap_or_else(PoisonError::into_inner).read(now, self.wall())
     }
@@ -119,11 +125,14 @@ impl Native {
         event: Option<wit::Event>,
     ) -> wit::Report {
         let spoilt = self.world.state().spoilt[self.machine];
+        let ahead = self.clock.ahead();
+        self.ahead.store(u64::try_from(ahead.as_millis()).unwrap_or(0), Ordering::Relaxed);
         let bytes = state.as_ref().map(State::as_bytes);
         let event = event.map(|event| convert::event(event, self.wall()));
         let files = self.world.plan.traits.has(Trait::Files);
         if spoilt == Spoilt::default() && !files {
-            let step = self.begin(&self.settings, bytes, elapsed, event);
+            let mut step = self.begin(&self.settings, bytes, elapsed, event);
+            step.runs_ahead(ahead);
             return self.told(&self.settings, step).await;
         }
         let given = Given { variables: &self.variables, spoilt };
@@ -137,6 +146,7 @@ impl Native {
         self.met(spoilt, !complaints.is_empty());
         let mut step = self.begin(&settings, bytes, elapsed, event);
         step.complain(&complaints, elapsed);
+        step.runs_ahead(ahead);
         self.told(&settings, step).await
     }
 

@@ -39,6 +39,7 @@ impl Wire {
         let (side_blob, mut successor) = (side_blob(&request.target), None);
         let is_side_blob = side_blob.is_some();
         let (mut puts_blob, mut finished, mut outcome, mut of_value) = (false, "", "", "");
+        let mut promised_in = 0;
         for (name, value) in &request.headers {
             match name.as_str() {
                 "x-ms-lease-id" => lease = guid(value),
@@ -77,12 +78,19 @@ impl Wire {
                                     value.strip_prefix('m').and_then(|number| number.parse().ok());
                             }
                             "tenurebeat" => write.beat = value.parse().unwrap_or(0),
+                            "tenurepromiseterm" => promised_in = value.parse().unwrap_or(0),
                             "tenurepromise" => write.promise = value.parse().unwrap_or(0),
                             name => write.later |= (name, value.as_str()) == LATER,
                         }
                     }
                 }
             }
+        }
+        if let Some(write) = &mut write
+            && write.term != promised_in
+        {
+            // Of another leader, carried on by a version that does not know it.
+            write.promise = 0;
         }
         if let Some(side_blob) = side_blob {
             let of_announcements = side_blob == SUCCESSOR;

@@ -45,6 +45,8 @@ pub struct State {
     pub running: Vec<Option<Who>>,
     /// How far each machine's wall clock is off.
     pub wall_off: Vec<i64>,
+    /// By how much the clock of each machine ran ahead.
+    pub ahead: Vec<Millis>,
     /// Faults that wait for a step.
     pub ambushes: Vec<Ambush>,
     /// Where no request gets through, until when; all together, and each machine.
@@ -106,6 +108,7 @@ impl World {
             processes: Vec::new(),
             running: vec![None; machines],
             wall_off: plan.machines.iter().map(|machine| machine.wall_off).collect(),
+            ahead: vec![0; plan.machines.len()],
             ambushes: plan.ambushes.clone(),
             partitions: vec![Outage::default(); machines + 1],
             restart: 0,
@@ -168,7 +171,7 @@ impl World {
             }
         }
         state.history.entries.push(Entry { at: now, what: What::Started(who) });
-        (who, SimClock { world: self.clone(), rate })
+        (who, SimClock { world: self.clone(), rate, machine })
     }
 
     /// What a machine's wall clock shows, in milliseconds since 1970.

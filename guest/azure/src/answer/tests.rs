@@ -247,7 +247,8 @@ fn when_a_blob_was_written_is_read_or_left() {
 
 #[test]
 fn lease_time_and_code_are_read_or_left() {
-    let answer = read(&Operation::Break { period: None, if_match: None }, 202, &[("x-ms-lease-time", "15")]);
+    let answer =
+        read(&Operation::Break { period: None, if_match: None }, 202, &[("x-ms-lease-time", "15")]);
     assert_eq!((answer.class, answer.lease_time), (Class::Done, Some(15)));
     let answer =
         read(&renew(), 500, &[("x-ms-lease-time", "-1"), ("x-ms-error-code", "<b>no code</b>")]);

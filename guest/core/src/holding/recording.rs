@@ -68,7 +68,7 @@ fn put_claim(record: &mut Record, task: Task, delivery: Delivery) -> Claim {
 
 /// The time by which slots are counted: the service's.
 fn slot_time(context: &Context<'_>) -> Option<Timestamp> {
-    let time = context.state.service.now(context.now);
+    let time = context.service_time();
     mutants::memory::slot_time(context.state.nonce, context.now, time)
 }
 

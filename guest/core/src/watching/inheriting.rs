@@ -49,7 +49,7 @@ fn inherit(
     context: &mut Context<'_>,
     chance: &mut dyn Chance,
 ) -> Phase {
-    let time = context.state.service.now(context.now);
+    let time = context.service_time();
     let judged = Record::judge(&context.settings.election, seen, time);
     let judged = judged.and_then(|j| judge_next(j.record.clone(), context).map(|()| j.record));
     context.state.follower.forget_request();

@@ -5,6 +5,8 @@
 //!
 //! - Crash: `L + 2 s + D + poll + 4 round trips`, where D is how late a request was carried out
 //!   that the leader had sent before.
+//! - Crash of a leader that beats, where somebody lives who takes over before a lease ends: the promise on
+//!   record and an eighth of it, one look, D as above, and six round trips.
 //! - Release: `poll + 4 round trips` from when the store took it. No D: a request that comes late
 //!   finds the record changed.
 //! - Change to a successor: the same. The successor stands there, and asks for its lease twice a
@@ -35,18 +37,23 @@ pub fn i6(history: &History) -> Vec<Violation> {
     let wins = history.wins();
     let mut violations = Vec::new();
     for (index, entry) in history.entries.iter().enumerate() {
-        let loss = match entry.what {
-            What::Killed(who) => crash(history, &wins, index, who),
-            What::Handled(..) => release(history, &wins, index),
-            _ => None,
+        let losses = match entry.what {
+            What::Killed(who) => {
+                let crash = crash(history, &wins, index, who);
+                let beats = crash.as_ref().and_then(|crash| beats(history, &wins, index, crash));
+                [crash, beats]
+            }
+            What::Handled(..) => [release(history, &wins, index), None],
+            _ => [None, None],
         };
-        let Some(loss) = loss else { continue };
-        let end = loss.at + loss.most;
-        let won = wins.iter().any(|win| win.entry > index && win.at <= end);
-        if !won && over(history) >= end && is_undisturbed(history, &loss, end) {
-            let Loss { at, who, most, how, .. } = loss;
-            let what = format!("nobody leads {most} ms after c{who} {how} at {at} ms");
-            violations.push(violation("I6", end, what));
+        for loss in losses.into_iter().flatten() {
+            let end = loss.at + loss.most;
+            let won = wins.iter().any(|win| win.entry > index && win.at <= end);
+            if !won && over(history) >= end && is_undisturbed(history, &loss, end) {
+                let Loss { at, who, most, how, .. } = loss;
+                let what = format!("nobody leads {most} ms after c{who} {how} at {at} ms");
+                violations.push(violation("I6", end, what));
+            }
         }
     }
     violations.extend(nobody_after_the_calm(history, &wins));
@@ -58,6 +65,8 @@ struct Loss {
     who: Who,
     most: Millis,
     how: &'static str,
+    /// Only one can be so quick that takes over before a lease ends.
+    by_promise: bool,
 }
 
 /// Who raised the newest term before an entry.
@@ -82,7 +91,20 @@ fn crash(history: &History, wins: &[Win], index: usize, who: Who) -> Option<Loss
     let d = late.max().unwrap_or(0);
     let lease = history.lives[who].periods.lease;
     let most = lease + LATE + d + takes_over(history);
-    Some(Loss { at, who, most, how: "was killed" })
+    Some(Loss { at, who, most, how: "was killed", by_promise: false })
+}
+
+/// How soon somebody leads after a leader that beats was killed, by its promise on record.
+fn beats(history: &History, wins: &[Win], index: usize, crash: &Loss) -> Option<Loss> {
+    let who = crash.who;
+    // Before, the others look as rarely as at one that does not beat.
+    leader_at(wins, index).filter(|win| win.at + takes_over(history) <= crash.at)?;
+    let late = crash.most - history.lives[who].periods.lease - LATE - takes_over(history);
+    let written = history.writes().take_while(|(entry, ..)| *entry < index).last()?;
+    let promise = Some(written.3.promise).filter(|promise| *promise > 0 && written.2.who == who)?;
+    let look = history.lives.iter().filter_map(|life| life.periods.failover).max()? / 6;
+    let most = slowly(promise * 9 / 8 + look) + late + 12 * history.latency;
+    Some(Loss { most, how: "was killed that beat", by_promise: true, ..*crash })
 }
 
 /// How soon somebody leads after a lease was released or changed.
@@ -135,7 +157,7 @@ fn release(history: &History, wins: &[Win], index: usize) -> Option<Loss> {
         return None;
     }
     let most = next_leads_within(history, asked, entry.at);
-    Some(Loss { at: entry.at, who: asked.who, most, how })
+    Some(Loss { at: entry.at, who: asked.who, most, how, by_promise: false })
 }
 
 /// A poll, on a clock that is 1 % slow, and four round trips.
@@ -157,7 +179,12 @@ fn is_undisturbed(history: &History, loss: &Loss, end: Millis) -> bool {
         }
         _ => false,
     });
-    let takes_over = |who| lives(history, who, from, end) && !rests(history, who, loss.at, end);
+    let takes_over = |who: Who| {
+        let quick = history.lives[who].periods.failover.is_some();
+        (quick || !loss.by_promise)
+            && lives(history, who, from, end)
+            && !rests(history, who, loss.at, end)
+    };
     !disturbed && (0..history.lives.len()).any(|who| who != loss.who && takes_over(who))
 }
 

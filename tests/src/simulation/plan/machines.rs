@@ -22,6 +22,8 @@ pub struct Machine {
     pub timings: Option<[Millis; 3]>,
     /// How soon it is replaced, or replaces others, in milliseconds, where that is before a lease ends.
     pub failover: Option<Millis>,
+    /// Its clock goes forward with the wall clock, and knows by how much.
+    pub hasty: bool,
     /// Whether it makes way, and for whom.
     pub priority: Option<u64>,
     /// How long a new process takes until it can work, in seconds.
@@ -58,6 +60,7 @@ impl Machine {
             poll,
             timings: None,
             failover: None,
+            hasty: false,
             priority: None,
             warm_up: 0,
             other_schedule: false,
@@ -152,6 +155,7 @@ pub(super) fn machines(traits: Traits, dice: &mut Dice) -> Vec<Machine> {
             machine.failover =
                 dice.pick(&[None, Some(1), Some(2), Some(3), Some(3), Some(5), Some(10)]);
             machine.failover = machine.failover.map(|seconds| seconds * SECOND);
+            machine.hasty = dice.once_in(4);
         }
         if machine.version == Version::Older {
             (machine.priority, machine.failover) = (None, None);
