@@ -5,8 +5,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 #[cfg(feature = "compose")]
-#[path = "src/compose/graph.rs"]
-mod graph;
+use wac_graph::CompositionGraph;
+
+#[cfg(feature = "compose")]
+#[path = "src/compose/order.rs"]
+mod order;
 #[path = "src/compose/strip.rs"]
 mod strip;
 #[path = "build/wasm.rs"]
@@ -24,9 +27,6 @@ const SOCKET: Source = Source { package: "tenure-guest", given: "TENURE_COMPONEN
 /// Stands between a handler and its environment.
 #[cfg(feature = "compose")]
 const FILTER: Source = Source { package: "tenure-filter", given: "TENURE_FILTER_WASM" };
-/// The handler that posts each turn to a URL.
-#[cfg(feature = "compose")]
-const WEBHOOK: Source = Source { package: "tenure-webhook", given: "TENURE_WEBHOOK_WASM" };
 const EXAMPLE: Source = Source { package: "tenure-example-report", given: "TENURE_EXAMPLE_WASM" };
 
 fn main() {
@@ -59,7 +59,7 @@ fn build() -> Result<(), String> {
             .iter()
             .for_each(|name| wasm::publish(&socket, name));
         #[cfg(feature = "compose")]
-        compose(&workspace, &socket)?;
+        compose(&workspace)?;
     }
     if cfg!(feature = "example") {
         let example = carry(&workspace, &EXAMPLE, "TENURE_EXAMPLE_HANDLER")?;
@@ -68,17 +68,15 @@ fn build() -> Result<(), String> {
     Ok(())
 }
 
-/// Makes `tenure.wasm` as `tenure compose` makes a component of the socket and a user's handler.
+/// What `tenure compose` needs beside the socket; and `tenure.wasm`, which is the election component without a socket.
 #[cfg(feature = "compose")]
-fn compose(workspace: &Path, socket: &Path) -> Result<(), String> {
-    let filter = carry(workspace, &FILTER, "TENURE_FILTER")?;
+fn compose(workspace: &Path) -> Result<(), String> {
+    carry(workspace, &FILTER, "TENURE_FILTER")?;
     let universal = match wasm::given("TENURE_UNIVERSAL_WASM")? {
         Some(path) => path,
         None => {
-            let webhook = carry(workspace, &WEBHOOK, "TENURE_WEBHOOK")?;
-            let [socket, webhook, filter] = [socket, &webhook, &filter].map(read);
-            let composed = graph::plug(&socket?, &webhook?, &filter?)?;
-            written("tenure.wasm", &composed)?
+            let built = made(workspace, SOCKET.package, &["webhook"])?;
+            written("tenure.wasm", &in_order(&built)?)?
         }
     };
     println!("cargo::rustc-env=TENURE_UNIVERSAL={}", universal.display());
@@ -86,24 +84,33 @@ fn compose(workspace: &Path, socket: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// A component that the library finds by the variable `known`: a ready one, or built, without the names of its
-/// parts.
+/// The component with its exports in order: the linker's is another one.
+#[cfg(feature = "compose")]
+fn in_order(component: &[u8]) -> Result<Vec<u8>, String> {
+    let mut graph = CompositionGraph::new();
+    let component = order::register(&mut graph, "tenure:platform", component)?;
+    let instance = graph.instantiate(component);
+    order::ordered(graph, instance)
+}
+
+/// A component that the library finds by the variable `known`: a ready one, or built.
 fn carry(workspace: &Path, source: &Source, known: &str) -> Result<PathBuf, String> {
     let path = match wasm::given(source.given)? {
         Some(path) => path,
         None => {
-            let built = wasm::build(workspace, source.package)?;
-            let stripped = strip::without_names(&read(&built)?)
-                .ok_or_else(|| format!("{} is no component", built.display()))?;
-            written(&format!("{}.wasm", source.package), &stripped)?
+            let built = made(workspace, source.package, &[])?;
+            written(&format!("{}.wasm", source.package), &built)?
         }
     };
     println!("cargo::rustc-env={known}={}", path.display());
     Ok(path)
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, String> {
-    fs::read(path).map_err(|error| format!("{}: {error}", path.display()))
+/// A component of this workspace, without the names of its parts.
+fn made(workspace: &Path, package: &str, features: &[&str]) -> Result<Vec<u8>, String> {
+    let path = wasm::build(workspace, package, features)?;
+    let built = fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+    strip::without_names(&built).ok_or_else(|| format!("{} is no component", path.display()))
 }
 
 /// A file of this build.

@@ -35,7 +35,7 @@ fn build() -> Result<(), String> {
     for [package, given, known] in HANDLERS {
         let path = match wasm::given(given)? {
             Some(path) => path,
-            None => wasm::build(&workspace, package)?,
+            None => wasm::build(&workspace, package, &[])?,
         };
         println!("cargo::rustc-env={known}={}", path.display());
     }

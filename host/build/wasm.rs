@@ -12,30 +12,37 @@ use std::process::{Command, Output};
 const TARGET: &str = "wasm32-wasip2";
 const PROFILE: &str = "wasm";
 
-/// Builds the library of a package, and returns a copy of its `.wasm` file that stays as it is. All packages
-/// share what they depend on.
+/// Builds the library of a package with these features. Returns a copy of its `.wasm` file that stays as it is. All
+/// packages share what they depend on.
 ///
 /// Ends the build script when the compiler refuses it: its words are the error then.
-pub fn build(workspace: &Path, package: &str) -> Result<PathBuf, String> {
+pub fn build(workspace: &Path, package: &str, features: &[&str]) -> Result<PathBuf, String> {
     ensure_target()?;
     let out = out_dir()?;
     let target_dir = outer(&out, 4)?.join("wasm");
-    run_cargo(workspace, package, &target_dir)?;
+    run_cargo(workspace, package, features, &target_dir)?;
     let library = format!("{}.wasm", package.replace('-', "_"));
     let built = target_dir.join(TARGET).join(PROFILE).join(library);
-    let kept = out.join(format!("{package}.built.wasm"));
+    let name = [&[package], features].concat().join("-");
+    let kept = out.join(format!("{name}.built.wasm"));
     fs::copy(&built, &kept).map_err(|error| format!("{}: {error}", built.display()))?;
     Ok(kept)
 }
 
 /// One package at a time, so that none gets features that another one asks for: the election
 /// component is built without the standard library.
-fn run_cargo(workspace: &Path, package: &str, target_dir: &Path) -> Result<(), String> {
+fn run_cargo(
+    workspace: &Path,
+    package: &str,
+    features: &[&str],
+    target_dir: &Path,
+) -> Result<(), String> {
     let mut cargo = Command::new(variable("CARGO")?);
     cargo.arg("rustc").arg("--manifest-path").arg(workspace.join("Cargo.toml"));
     // Without the crate type cargo would build the native half of the library too, and
     // silently leave out the link-time optimisation.
-    cargo.args(["--package", package, "--lib", "--crate-type", "cdylib"]);
+    cargo.args(["--package", package, "--features", &features.join(",")]);
+    cargo.args(["--lib", "--crate-type", "cdylib"]);
     cargo.args(["--target", TARGET, "--profile", PROFILE]);
     cargo.arg("--target-dir").arg(target_dir);
     if workspace.join("Cargo.lock").exists() {

@@ -1,6 +1,5 @@
 //! Stands between a handler and its environment in a composed component, where election and
-//! handler share one: the handler sees no credential of the election. For a handler that does not judge settings of
-//! its own it answers the election that nothing is wrong.
+//! handler share one: the handler sees no credential of the election.
 //!
 //! Kept back are the variables that begin with one of [`KEPT_BACK`], except those that begin with one
 //! of [`PASSED`]. This is the one place where the two lists are.
@@ -36,25 +35,18 @@ mod component {
     mod bindings {
         #![allow(missing_docs, clippy::all)]
         wit_bindgen::generate!({
-            path: ["../../wit", "wit"],
-            world: "tenure:filter/filter",
+            path: "wit",
+            world: "filter",
             generate_all,
         });
         export!(Filter with_types_in self);
         use super::Filter;
     }
 
-    use bindings::exports::tenure::election::handler_settings::{self, Complaint};
     use bindings::exports::wasi::cli::environment::Guest;
     use bindings::wasi::cli::environment;
 
     struct Filter;
-
-    impl handler_settings::Guest for Filter {
-        fn check() -> Result<(), Vec<Complaint>> {
-            Ok(())
-        }
-    }
 
     impl Guest for Filter {
         fn get_environment() -> Vec<(String, String)> {

@@ -4,7 +4,8 @@ use wasip2::clocks::monotonic_clock::subscribe_duration;
 
 use super::clock::OwnClock;
 use super::host::Host;
-use super::{HostChance, drive, look, work};
+use super::work::Work;
+use super::{HostChance, drive, look};
 use tenure_base::prelude::*;
 use tenure_core::{Complaint, CredentialState, Next, OneTurn, Settings, Step, Turned};
 use tenure_wasi::nanos;
@@ -12,18 +13,18 @@ use tenure_wasi::nanos;
 /// What an invocation was told: enough for a turn.
 pub struct Invocation {
     pub settings: Settings,
+    work: Work,
 }
 
 impl Invocation {
     /// Judges all settings, those of the work too, and sends nothing: no slot is claimed for work that
     /// cannot be done. Every complaint at once.
     pub fn read(host: &Host) -> Result<Self, Vec<Complaint>> {
-        let of_work = work::complaints();
-        match Settings::one_shot(host) {
-            Ok(settings) if of_work.is_empty() => Ok(Self { settings }),
-            settings => {
+        match (Settings::one_shot(host), Work::read(host)) {
+            (Ok(settings), Ok(work)) => Ok(Self { settings, work }),
+            (settings, work) => {
                 let mut complaints = settings.err().unwrap_or_default();
-                complaints.extend(of_work);
+                complaints.extend(work.err().unwrap_or_default());
                 Err(complaints)
             }
         }
@@ -55,7 +56,7 @@ impl Invocation {
                 }
                 Next::Wait(until) => subscribe_duration(nanos(until.saturating_sub(now))).block(),
                 Next::Run(run) => {
-                    let result = work::run(run, settings);
+                    let result = self.work.run(run, settings);
                     turn.ran(result, clock.now());
                 }
                 Next::Done(turned) => return *turned,

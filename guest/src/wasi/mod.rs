@@ -1,4 +1,5 @@
-//! The component: the WIT world `socket`, on standard WASI 0.2 and nothing else.
+//! The component: the WIT world `socket` on standard WASI 0.2 and nothing else, or with the feature `webhook` the
+//! world `platform`.
 //!
 //! Everything here only moves bytes and time. What to send and what an answer means is
 //! decided in [`tenure_core`] and [`tenure_azure`]; what a platform is answered, in
@@ -11,6 +12,8 @@ mod cron;
 mod host;
 mod http;
 mod invocation;
+#[cfg_attr(feature = "webhook", path = "work/webhook.rs")]
+#[cfg_attr(not(feature = "webhook"), path = "work/handler.rs")]
 mod work;
 
 use core::time::Duration;
@@ -28,7 +31,10 @@ use tenure_core::{
 /// What the macro makes of `wit/`.
 mod bindings {
     #![allow(unsafe_code, missing_docs, clippy::all)]
+    #[cfg(not(feature = "webhook"))]
     wit_bindgen::generate!({ path: "../wit", world: "socket", generate_all });
+    #[cfg(feature = "webhook")]
+    wit_bindgen::generate!({ path: "../wit", world: "platform", generate_all });
     export!(Component with_types_in self);
     use super::Component;
 }
@@ -47,7 +53,7 @@ const MOST_TRIES: u32 = 3;
 
 struct Component;
 
-// The order of the exports is made when a handler is plugged in: here it is the linker's.
+// The order of the exports is made later (`host/src/compose/order.rs`): here it is the linker's.
 wasip2::cli::command::export!(Component);
 wasip2::http::proxy::export!(Component);
 

@@ -1,7 +1,6 @@
-//! A leader handler that posts each turn to `TENURE_HANDLER_URL`, as JSON.
+//! The work of a leader as a URL: each turn is posted to `TENURE_HANDLER_URL`, as JSON.
 //!
-//! As a component it is a handler like any other: plugged into the socket it makes `tenure.wasm`. `tenure run
-//! --webhook` follows the same rules natively; what is sent and what an answer means is pure.
+//! What is sent and what an answer means is pure. `tenure.wasm` and `tenure run --webhook` send it.
 //!
 //! | variable | meaning |
 //! |---|---|
@@ -9,8 +8,8 @@
 //! | `TENURE_HANDLER_TIMEOUT` | the longest that the call may take; in one invocation never longer than the turn is valid |
 //! | `TENURE_TERM_HEADER` | the header that carries the term; default `tenure-term` |
 //!
-//! They are judged with all other settings, before anything is sent (`handler-settings` in the WIT): a slot
-//! that was claimed for work that cannot be done would be spent.
+//! They are judged with all other settings, before anything is sent: a slot that was claimed for work that cannot be
+//! done would be spent.
 //!
 //! An answer of the class 2xx is a turn that succeeded; any other, or none, is one that failed. A
 //! turn is one call: only the rule of delivery repeats it, as another attempt. The header
@@ -22,8 +21,6 @@
 #![cfg_attr(target_family = "wasm", no_std)]
 
 mod call;
-#[cfg(target_family = "wasm")]
-mod component;
 mod target;
 
 pub use call::{Call, election_value, wanted};

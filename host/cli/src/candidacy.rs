@@ -20,6 +20,9 @@ use tokio::task::JoinSet;
 /// So many orders of operators may wait.
 const ORDERS: usize = 8;
 
+/// How the order begins that ends the process.
+pub(super) const LEAVE: &str = "leave; ";
+
 /// A candidate that contends as soon as it is told to.
 pub(super) struct Candidacy {
     elector: ElectionComponent,
@@ -144,7 +147,7 @@ impl Contender {
         let leave = async {
             leave.await;
             let grace = format_duration(grace.unwrap_or(runner::GRACE));
-            let order = format!("leave; a turn that runs may go on for {grace}");
+            let order = format!("{LEAVE}a turn that runs may go on for {grace}");
             log.event(&Event::Ordered { order });
         };
         runner.run_with(leave, orders).await;

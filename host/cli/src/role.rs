@@ -59,7 +59,7 @@ fn text(summary: &Summary) -> String {
     row("election", &summary.election);
     row("candidate", &summary.candidate);
     let left = summary.valid_for_ms.map(Duration::from_millis);
-    let left = left.map(|left| format!(", valid for {:.1} s", left.as_secs_f64()));
+    let left = left.map(|left| format!(", to be renewed within {:.1} s", left.as_secs_f64()));
     row("role", &(words(summary) + &left.unwrap_or_default()));
     row("last turn", &summary.turn.as_ref().map_or_else(|| "none yet".to_owned(), turn));
     let problem = summary.problem.as_ref().map(|told| format!("{}: {}", told.class, told.detail));
@@ -129,7 +129,7 @@ mod tests {
             text(&summary),
             "election   jobs/a\n\
              candidate  ada\n\
-             role       leading, term 7, valid for 11.2 s\n\
+             role       leading, term 7, to be renewed within 11.2 s\n\
              last turn  2026-11-20T08:36:55Z succeeded after 12 ms\n\
              problem    none\n"
         );

@@ -1,5 +1,6 @@
 //! Events as lines for people.
 
+use super::candidacy::LEAVE;
 use super::complaint::printable;
 use anstyle::{AnsiColor, Style};
 use chrono::{DateTime, TimeZone};
@@ -46,7 +47,7 @@ fn words(event: &Event) -> Option<(Style, &'static str, String)> {
             (PLAIN, "following", format!("{leader}{term}"))
         }
         Event::Elected { term, valid_for } => {
-            (GREEN, "elected", format!("term {term}, valid for {}", time(*valid_for)))
+            (GREEN, "elected", format!("term {term}, to be renewed within {}", time(*valid_for)))
         }
         Event::Renewed { .. } => return None,
         Event::TurnStarted { turn } => {
@@ -74,7 +75,11 @@ fn words(event: &Event) -> Option<(Style, &'static str, String)> {
         Event::StoodDown { term, reason } => {
             (YELLOW, "stood down", format!("term {term}, {reason}"))
         }
-        Event::Ordered { order } => (YELLOW, "ordered", order.clone()),
+        // The end of the process is no operator's order to one election.
+        Event::Ordered { order } => match order.strip_prefix(LEAVE) {
+            Some(rest) => (YELLOW, "stopping", rest.to_owned()),
+            None => (YELLOW, "ordered", order.clone()),
+        },
         Event::Problem { class, detail } => (RED, "problem", format!("{class}: {detail}")),
         Event::Handler { line, stream: Stream::Stdout } => (DIM, "handler", line.clone()),
         Event::Handler { line, stream: Stream::Stderr } => (DIM, "handler", format!("! {line}")),
@@ -103,9 +108,20 @@ mod tests {
     #[test]
     fn lines_are_aligned_and_end_with_their_text() {
         let elected = Event::Elected { term: 7, valid_for: Duration::from_secs(12) };
-        assert_eq!(plain(&elected).unwrap(), "00:00:00.000  elected     term 7, valid for 12.0 s");
+        let line = "00:00:00.000  elected     term 7, to be renewed within 12.0 s";
+        assert_eq!(plain(&elected).unwrap(), line);
         assert_eq!(plain(&Event::Stopped).unwrap(), "00:00:00.000  stopped");
         assert_eq!(plain(&Event::Renewed { term: 7, valid_for: Duration::from_secs(12) }), None);
+    }
+
+    #[test]
+    fn an_order_is_an_operators_and_the_end_is_not() {
+        let ordered = |order: String| plain(&Event::Ordered { order }).unwrap();
+        assert_eq!(ordered("resign".into()), "00:00:00.000  ordered     resign");
+        assert_eq!(
+            ordered(format!("{LEAVE}a turn that runs may go on for 10s")),
+            "00:00:00.000  stopping    a turn that runs may go on for 10s"
+        );
     }
 
     #[test]

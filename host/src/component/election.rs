@@ -9,8 +9,8 @@ use super::places::{Place, Urgency};
 use super::surroundings::{Carrier, Surroundings};
 use crate::clock::{Clock, Reading};
 use crate::contract::{
-    Background, Complaint, Event, Failure, FailureKind, HANDLER_SETTINGS, LEADER_HANDLER, Needs,
-    Problem, Report, Response, Role, Snapshot, State, types,
+    Background, Complaint, Event, Failure, FailureKind, LEADER_HANDLER, Needs, Problem, Report,
+    Response, Role, Snapshot, State, types,
 };
 use crate::egress::direct::through;
 use crate::egress::{
@@ -111,18 +111,10 @@ fn count_from_earlier(report: &mut types::Report, by: Duration) {
 /// here: a handler runs in a store of its own, where it can be stopped.
 fn without_handler(linker: &mut Linker<Context>) -> wasmtime::Result<()> {
     type Ended = (Result<(), String>,);
-    type Checked = (Result<(), Vec<Complaint>>,);
-    const REFUSED: &str = "the election component may not run a handler here";
     linker.instance(LEADER_HANDLER)?.func_wrap(
         "on-tick",
         |_: StoreContextMut<'_, Context>, _: (types::Turn,)| -> wasmtime::Result<Ended> {
-            Err(wasmtime::format_err!(REFUSED))
-        },
-    )?;
-    linker.instance(HANDLER_SETTINGS)?.func_wrap(
-        "check",
-        |_: StoreContextMut<'_, Context>, (): ()| -> wasmtime::Result<Checked> {
-            Err(wasmtime::format_err!(REFUSED))
+            Err(wasmtime::format_err!("the election component may not run a handler here"))
         },
     )
 }

@@ -10,6 +10,7 @@
 //! released but runs out, within 60 s unless `TENURE_LEASE` says otherwise.
 
 mod graph;
+mod order;
 #[cfg(test)]
 mod strip;
 
@@ -18,8 +19,8 @@ use wac_graph::types::{Package, Types};
 use crate::component::ELECTION_COMPONENT;
 pub use graph::LEADER_HANDLER;
 
-/// The socket with the webhook plugged in, which posts each turn to `TENURE_HANDLER_URL`: it runs anywhere
-/// as it is. It is what [`compose`] makes of the two.
+/// The election component that posts each turn to `TENURE_HANDLER_URL`: the WIT world `platform`. It runs anywhere as
+/// it is.
 pub const UNIVERSAL_COMPONENT: &[u8] = include_bytes!(env!("TENURE_UNIVERSAL"));
 
 /// Stands between a handler and its environment.
@@ -73,12 +74,12 @@ pub fn compose(handler: &[u8]) -> Result<Composed, ComposeError> {
         return Err(ComposeError::NotWasm);
     }
     let (reaches, exports) = world(handler).map_err(ComposeError::Invalid)?;
-    if !exports.iter().any(|name| graph::same(name, LEADER_HANDLER)) {
+    if !exports.iter().any(|name| order::same(name, LEADER_HANDLER)) {
         return Err(ComposeError::NoHandler(exports));
     }
     let bytes = graph::plug(ELECTION_COMPONENT, handler, FILTER).map_err(ComposeError::Misfit)?;
     let (_, exports) = world(&bytes).map_err(ComposeError::Misfit)?;
-    let filtered = reaches.iter().any(|name| graph::same(name, graph::ENVIRONMENT));
+    let filtered = reaches.iter().any(|name| order::same(name, graph::ENVIRONMENT));
     Ok(Composed { bytes, exports, reaches, filtered })
 }
 

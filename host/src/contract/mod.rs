@@ -24,9 +24,6 @@ pub use types::{
 /// The interface by which a handler is called.
 pub(crate) const LEADER_HANDLER: &str = "tenure:election/leader-handler@0.1.0";
 
-/// The interface by which a handler is asked for complaints about its settings.
-pub(crate) const HANDLER_SETTINGS: &str = "tenure:election/handler-settings@0.1.0";
-
 /// All that a candidate remembers between two steps. A secret: it holds the lease id, tokens, and what secret
 /// files said. Overwritten when it is dropped.
 #[derive(Clone, PartialEq, Eq)]

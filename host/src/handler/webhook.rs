@@ -1,7 +1,6 @@
 //! A URL as a handler: each turn is one POST, sent from here.
 //!
-//! What is sent and what an answer means is decided in [`tenure_webhook`], which is the handler in
-//! `tenure.wasm`. The call has the connections of its turn, which end with it: when the leadership does,
+//! What is sent and what an answer means is decided in [`tenure_webhook`], for `tenure.wasm` too. The call has the connections of its turn, which end with it: when the leadership does,
 //! nothing more is written. What it set going behind the URL goes on all the same; there only the term
 //! protects.
 
