@@ -9,7 +9,7 @@ use tenure_core::{Complaint, Timestamp, TurnId};
 /// What the macro makes of `wit/`.
 mod bindings {
     #![allow(unsafe_code, missing_docs, clippy::all)]
-    wit_bindgen::generate!({ path: "../../wit", world: "leader-with-settings" });
+    wit_bindgen::generate!({ path: "wit", world: "leader-with-settings" });
     export!(Webhook with_types_in self);
     use super::Webhook;
 }
