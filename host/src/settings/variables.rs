@@ -1,4 +1,4 @@
-//! The settings of a candidate, as the election component reads them: environment variables.
+//! Settings as the election component reads them: environment variables.
 
 use std::fmt;
 use std::time::Duration;
@@ -15,30 +15,47 @@ pub mod names {
     /// How the names of all settings begin, those of the credentials too, which are the component's
     /// business alone.
     pub const PREFIXES: [&str; 3] = ["TENURE_", "AZURE_", "IDENTITY_"];
+
+    /// Whether a setting says with what requests are authorised: all that platforms and the SDKs of Azure set, and
+    /// some of ours.
+    pub(in crate::settings) fn is_of_a_credential(name: &str) -> bool {
+        !name.starts_with("TENURE_") || [CREDENTIAL, SECOND_KEY, SECOND_KEY_FILE].contains(&name)
+    }
 }
 
 /// The environment of the election component, and nothing but that: it holds the storage
 /// credential. `Debug` shows names only; the values are overwritten when it is dropped.
+///
+/// For programs that are configured from outside, by a deployment; others write
+/// [`Settings`](super::Settings), which become these.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub struct Settings(Vec<(String, String)>);
+pub struct Variables(Vec<(String, String)>);
 
-impl Settings {
-    /// No settings.
+impl Variables {
+    /// None.
     pub fn new() -> Self {
         Self::default()
     }
 
     /// The settings among the variables of this process. Blank ones count as not set.
     pub fn from_env() -> Self {
-        let mut settings = Self::new();
+        let mut variables = Self::new();
         for (name, value) in std::env::vars_os() {
             let (Ok(name), Ok(value)) = (name.into_string(), value.into_string()) else { continue };
             let ours = names::PREFIXES.iter().any(|prefix| name.starts_with(prefix));
             if ours && !value.trim().is_empty() {
-                settings.set(&name, value);
+                variables.set(&name, value);
             }
         }
-        settings
+        variables
+    }
+
+    /// Those that say with what requests are authorised.
+    pub(super) fn of_credentials(mut self) -> Self {
+        let others = |name: &&String| !names::is_of_a_credential(name);
+        let others: Vec<_> = self.0.iter().map(|(name, _)| name).filter(others).cloned().collect();
+        others.iter().for_each(|name| self.remove(name));
+        self
     }
 
     /// Sets `name` (see [`names`]) to `value`.
@@ -56,7 +73,7 @@ impl Settings {
         self.0.retain(|(known, _)| known != name);
     }
 
-    /// As [`set`](Settings::set), for building settings in one expression.
+    /// As [`set`](Variables::set), for building them in one expression.
     #[must_use]
     pub fn with(mut self, name: &str, value: impl Into<String>) -> Self {
         self.set(name, value);
@@ -107,7 +124,7 @@ impl Settings {
     }
 }
 
-impl Drop for Settings {
+impl Drop for Variables {
     fn drop(&mut self) {
         for (_, value) in &mut self.0 {
             value.zeroize();
@@ -115,7 +132,7 @@ impl Drop for Settings {
     }
 }
 
-impl fmt::Debug for Settings {
+impl fmt::Debug for Variables {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set().entries(self.0.iter().map(|(name, _)| name)).finish()
     }
@@ -138,17 +155,17 @@ mod tests {
 
     #[test]
     fn nothing_is_printed_but_names() {
-        let settings = Settings::new().with(names::CONNECTION_STRING, "AccountKey=c2VjcmV0");
-        assert_eq!(format!("{settings:?}"), r#"{"AZURE_STORAGE_CONNECTION_STRING"}"#);
+        let variables = Variables::new().with(names::CONNECTION_STRING, "AccountKey=c2VjcmV0");
+        assert_eq!(format!("{variables:?}"), r#"{"AZURE_STORAGE_CONNECTION_STRING"}"#);
     }
 
     #[test]
     fn the_newest_value_counts() {
-        let settings = Settings::new().with(names::LEASE, "15s").with(names::LEASE, "30s");
-        assert_eq!(settings.get(names::LEASE), Some("30s"));
-        assert_eq!(settings.environment().len(), 1);
-        let mut settings = settings;
-        settings.remove(names::LEASE);
-        assert_eq!(settings, Settings::new());
+        let variables = Variables::new().with(names::LEASE, "15s").with(names::LEASE, "30s");
+        assert_eq!(variables.get(names::LEASE), Some("30s"));
+        assert_eq!(variables.environment().len(), 1);
+        let mut variables = variables;
+        variables.remove(names::LEASE);
+        assert_eq!(variables, Variables::new());
     }
 }

@@ -7,8 +7,8 @@
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
-use tenure::program::webhook::variable as webhook;
 use tenure::settings::names;
+use tenure_webhook::variable as webhook;
 
 /// One setting.
 pub(crate) struct Setting {

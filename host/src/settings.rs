@@ -1,0 +1,231 @@
+//! What a candidate is told: the election, its credential, its schedule and its timings.
+//!
+//! A program writes [`Settings`]. They become [`Variables`], by the names that a deployment uses, since that is what
+//! the election component reads and judges: [`check`](crate::component::ElectionComponent::check) says all that is
+//! wrong with them at once. A [complaint](crate::contract::Complaint) names the variable: `TENURE_LEASE` is
+//! [`lease`](Settings::lease).
+
+mod variables;
+
+pub use tenure_core::{Delivery, Missed, Secret};
+pub use variables::{Periods, Variables, names};
+
+use std::path::PathBuf;
+use std::time::Duration;
+use tenure_core::format_duration;
+
+/// The settings of one candidate, by the names of the program's options. Where there is an `Option`, none means the
+/// default. `docs/configuration.md` says more about each.
+///
+/// ```
+/// use std::time::Duration;
+/// use tenure::settings::{Credential, Schedule, Settings};
+///
+/// let mut settings = Settings::new("jobs/nightly-report", Credential::Environment);
+/// settings.name = Some("replica-1".to_owned());
+/// settings.schedule = Some(Schedule::Every(Duration::from_secs(3600)));
+/// settings.lease = Some(Duration::from_secs(20));
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Settings {
+    /// The election, as `CONTAINER/BLOB`. Both are created when they are missing. Each job needs a blob of its own.
+    pub election: String,
+    /// What the requests to the storage account are authorised with.
+    pub credential: Credential,
+    /// How others see this candidate, in at most 128 bytes. It need not be unique.
+    pub name: Option<String>,
+    /// Where this candidate can be reached while it leads, in at most 256 bytes. It is shown to people and followers.
+    pub address: Option<String>,
+    /// When the work runs. Without one there are no turns but that of [`on_start`](Settings::on_start).
+    pub schedule: Option<Schedule>,
+    /// Over how long the turns of all elections are spread, up to a day and less than the interval. All turns of one
+    /// election come late by the same part of it.
+    pub jitter: Duration,
+    /// Whether a turn that went wrong is repeated; up to 100 attempts.
+    pub delivery: Delivery,
+    /// What becomes of slots that nobody could run in time; of all, up to the newest 1000.
+    pub missed: Missed,
+    /// A value, of at most 128 bytes, that has one turn for ever, before all others: a release, for example.
+    pub on_start: Option<String>,
+    /// How long a lease lasts without a renewal: 15 s to 60 s, in whole seconds; by default 15 s.
+    pub lease: Option<Duration>,
+    /// How long before the end of the lease the work is stopped: at least 2.5 s; by default a fifth of the lease.
+    pub margin: Option<Duration>,
+    /// How often a leader renews: at least 1 s, by default 4/15 of the lease. Two tries of a renewal must fit
+    /// between the lease and the margin.
+    pub renew: Option<Duration>,
+    /// The longest that a follower waits between two polls: 500 ms to a minute, by default 4 s. The shortest is half
+    /// of it.
+    pub poll: Option<Duration>,
+    /// The longest that one request may take: 1 s to 30 s, by default 3 s.
+    pub request_timeout: Option<Duration>,
+    /// The longest that a turn may take: 100 ms to a day, by default as long as the leadership. A turn that takes
+    /// longer is stopped, and ends the leadership.
+    pub turn_timeout: Option<Duration>,
+    /// How many failed turns in a row end the leadership, up to 1000; 0: never. By default 3, and 1 while leading.
+    pub max_failures: Option<u32>,
+    /// How long a candidate whose work failed stays out at first: 1 s to an hour, by default 30 s.
+    pub cool_down: Option<Duration>,
+    /// Who should lead: up to 1000. A leader hands over to a candidate of higher priority, if both have one.
+    pub priority: Option<u32>,
+    /// After so long a leader resigns: four leases to 366 days; by default never.
+    pub max_tenure: Option<Duration>,
+    /// How long a new process stays out before it contends: up to a day, by default not at all.
+    pub warm_up: Option<Duration>,
+}
+
+/// When the work runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Schedule {
+    /// A turn for each interval of 1 s to 366 days, aligned to the epoch: an hour is each full hour, UTC.
+    Every(Duration),
+    /// A turn at each of these times.
+    Cron {
+        /// Five fields, like `0 9 * * MON-FRI`, or six that begin with the second.
+        expression: String,
+        /// By its IANA name, like `Europe/Berlin`; none is UTC.
+        time_zone: Option<String>,
+    },
+    /// No timer: one turn begins with the leadership, and may last as long. When it ends, so does the leadership.
+    WhileLeading,
+}
+
+/// What the requests to the storage account are authorised with.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Credential {
+    /// What the environment of this process says, as for the program `tenure`: `docs/security.md` lists the
+    /// variables, some of which platforms set. Its other variables are not read.
+    Environment,
+    /// A connection string with a key or a shared access signature, or `UseDevelopmentStorage=true`.
+    ConnectionString(Secret),
+    /// A file that holds one. It is read again in each step, so that the key can be replaced.
+    ConnectionStringFile(PathBuf),
+}
+
+impl Settings {
+    /// A candidate of that election, with defaults for everything else.
+    pub fn new(election: impl Into<String>, credential: Credential) -> Self {
+        Self {
+            election: election.into(),
+            credential,
+            name: None,
+            address: None,
+            schedule: None,
+            jitter: Duration::ZERO,
+            delivery: Delivery::default(),
+            missed: Missed::Once,
+            on_start: None,
+            lease: None,
+            margin: None,
+            renew: None,
+            poll: None,
+            request_timeout: None,
+            turn_timeout: None,
+            max_failures: None,
+            cool_down: None,
+            priority: None,
+            max_tenure: None,
+            warm_up: None,
+        }
+    }
+}
+
+impl From<Settings> for Variables {
+    fn from(settings: Settings) -> Self {
+        // Named one by one, so that none is forgotten.
+        let Settings {
+            election,
+            credential,
+            name,
+            address,
+            schedule,
+            jitter,
+            delivery,
+            missed,
+            on_start,
+            lease,
+            margin,
+            renew,
+            poll,
+            request_timeout,
+            turn_timeout,
+            max_failures,
+            cool_down,
+            priority,
+            max_tenure,
+            warm_up,
+        } = settings;
+        let (mut every, mut cron, mut time_zone, mut while_leading) = (None, None, None, None);
+        match schedule {
+            Some(Schedule::Every(interval)) => every = Some(interval),
+            Some(Schedule::Cron { expression, time_zone: zone }) => {
+                (cron, time_zone) = (Some(expression), zone);
+            }
+            Some(Schedule::WhileLeading) => while_leading = Some("true".to_owned()),
+            None => {}
+        }
+        let max_attempts = match delivery {
+            Delivery::AtMostOnce => None,
+            Delivery::AtLeastOnce { max_attempts } => Some(max_attempts),
+        };
+        let missed = match missed {
+            Missed::Once => None,
+            Missed::Skip => Some("skip".to_owned()),
+            Missed::All(most) => Some(format!("all {most}")),
+        };
+        let duration = |value: Option<Duration>| value.map(format_duration);
+        let number = |value: Option<u32>| value.map(|number| number.to_string());
+        let mut variables = credential.variables();
+        for (name, value) in [
+            (names::ELECTION, Some(election)),
+            (names::NAME, name),
+            (names::ADDRESS, address),
+            (names::EVERY, duration(every)),
+            (names::CRON, cron),
+            (names::TIME_ZONE, time_zone),
+            (names::WHILE_LEADING, while_leading),
+            (names::JITTER, duration(Some(jitter).filter(|jitter| !jitter.is_zero()))),
+            (names::DELIVERY, max_attempts.map(|_| "at-least-once".to_owned())),
+            (names::MAX_ATTEMPTS, number(max_attempts)),
+            (names::MISSED, missed),
+            (names::ON_START, on_start),
+            (names::LEASE, duration(lease)),
+            (names::MARGIN, duration(margin)),
+            (names::RENEW, duration(renew)),
+            (names::POLL, duration(poll)),
+            (names::REQUEST_TIMEOUT, duration(request_timeout)),
+            (names::TURN_TIMEOUT, duration(turn_timeout)),
+            (names::MAX_FAILURES, number(max_failures)),
+            (names::COOL_DOWN, duration(cool_down)),
+            (names::PRIORITY, number(priority)),
+            (names::MAX_TENURE, duration(max_tenure)),
+            (names::WARM_UP, duration(warm_up)),
+        ] {
+            if let Some(value) = value {
+                variables.set(name, value);
+            }
+        }
+        variables
+    }
+}
+
+impl Credential {
+    fn variables(self) -> Variables {
+        match self {
+            Self::Environment => Variables::from_env().of_credentials(),
+            Self::ConnectionString(text) => {
+                Variables::new().with(names::CONNECTION_STRING, text.reveal())
+            }
+            Self::ConnectionStringFile(path) => {
+                let path = std::path::absolute(&path).unwrap_or(path);
+                Variables::new().with(names::CONNECTION_STRING_FILE, path.to_string_lossy())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
