@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 use tenure::clock::BootClock;
 use tenure::component::{ElectionComponent, Engine};
 use tenure::contract::{Report, Role, State};
-use tenure::settings::{Settings, names};
+use tenure::settings::{Variables, names};
 
 /// More steps than any candidate needs to win a free lease.
 const STEPS: usize = 20;
@@ -23,7 +23,7 @@ pub struct Hosted {
 impl Hosted {
     /// Contends, and wins.
     pub async fn leading(connection_string: &str, election: &str) -> Result<Self> {
-        let settings = Settings::new()
+        let settings = Variables::new()
             .with(names::ELECTION, election)
             .with(names::NAME, "bench")
             .with(names::CONNECTION_STRING, connection_string);

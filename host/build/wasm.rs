@@ -106,8 +106,12 @@ pub fn publish(from: &Path, name: &str) {
 
 /// The root of the workspace: both `host` and `tests` are directly below it.
 pub fn workspace() -> Result<PathBuf, String> {
-    let package = PathBuf::from(variable("CARGO_MANIFEST_DIR")?);
-    package.parent().map(Path::to_path_buf).ok_or_else(|| "the package has no parent".to_owned())
+    package()?.parent().map(Path::to_path_buf).ok_or_else(|| "the package has no parent".to_owned())
+}
+
+/// The folder of the package whose build script this is.
+pub fn package() -> Result<PathBuf, String> {
+    variable("CARGO_MANIFEST_DIR").map(PathBuf::from)
 }
 
 /// Tells cargo what the components are made of.

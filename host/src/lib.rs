@@ -10,12 +10,13 @@
 //!
 //! ```no_run
 //! use std::sync::Arc;
+//! use std::time::Duration;
 //! use tenure::clock::BootClock;
 //! use tenure::component::{ElectionComponent, Engine};
 //! use tenure::egress::AllowList;
 //! use tenure::handler::{self, ComponentHandler, Options};
 //! use tenure::runner::{Event, Runner};
-//! use tenure::settings::{Settings, names};
+//! use tenure::settings::{Credential, Schedule, Settings};
 //!
 //! #[tokio::main]
 //! async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -24,11 +25,10 @@
 //!     // One clock for the runner and the components. It counts while the machine sleeps.
 //!     let clock = BootClock::new();
 //!
-//!     // The candidate: variables of the environment, and what the program knows better.
-//!     let settings = Settings::from_env()
-//!         .with(names::ELECTION, "jobs/nightly-report")
-//!         .with(names::NAME, "replica-1")
-//!         .with(names::EVERY, "1h");
+//!     // The candidate. Its credential is in the environment: a platform sets it there.
+//!     let mut settings = Settings::new("jobs/nightly-report", Credential::Environment);
+//!     settings.name = Some("replica-1".to_owned());
+//!     settings.schedule = Some(Schedule::Every(Duration::from_secs(3600)));
 //!     let elector = ElectionComponent::new(&engine, settings, &clock)?;
 //!     // All complaints about the settings at once, before anything is sent.
 //!     elector.check().await?;

@@ -2,19 +2,15 @@
 //! meant for anybody else, and all of it may change.
 
 pub use crate::handler::secrets::is_ours;
+/// Posts each turn to a URL, by the rules of `tenure-webhook`.
+pub use crate::handler::webhook::WebhookHandler;
 
 /// Any program as the work, and its supervisor.
 #[cfg(unix)]
 pub mod command {
     pub use crate::handler::command::{
-        CommandHandler, KILL_SLACK, NotRunnable, Program, STOP_TIME, Settings, supervise,
+        CommandHandler, KILL_SLACK, Program, STOP_TIME, Settings, supervise,
     };
-}
-
-/// Turns that are posted to a URL.
-pub mod webhook {
-    pub use crate::handler::webhook::WebhookHandler;
-    pub use tenure_webhook::{Target, variable};
 }
 
 /// The clients of the election component, requests over them, and whom they trust.

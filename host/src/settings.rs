@@ -1,154 +1,237 @@
-//! The settings of a candidate, as the election component reads them: environment variables.
+//! What a candidate is told: the election, its credential, its schedule and its timings.
+//!
+//! A program writes [`Settings`]. They become [`Variables`], by the names that a deployment uses, since that is what
+//! the election component reads and judges: [`check`](crate::component::ElectionComponent::check) says all that is
+//! wrong with them at once. A [complaint](crate::contract::Complaint) names the variable: `TENURE_LEASE` is
+//! [`lease`](Settings::lease).
 
-use std::fmt;
+mod variables;
+
+pub use tenure_core::{Delivery, Missed, Secret};
+pub use variables::{Periods, Variables, names};
+
+use std::path::PathBuf;
 use std::time::Duration;
-use zeroize::Zeroize;
+use tenure_core::format_duration;
 
-/// The names of the settings. The component judges the values, and knows the defaults.
-pub mod names {
-    #[doc(inline)]
-    pub use tenure_core::variable::*;
-
-    /// The token by which operators steer a candidate. The host reads it, and not the component.
-    pub const CONTROL_TOKEN: &str = "TENURE_CONTROL_TOKEN";
-
-    /// How the names of all settings begin, those of the credentials too, which are the component's
-    /// business alone.
-    pub const PREFIXES: [&str; 3] = ["TENURE_", "AZURE_", "IDENTITY_"];
+/// The settings of one candidate, by the names of the program's options. Where there is an `Option`, none means the
+/// default. `docs/configuration.md` says more about each.
+///
+/// ```
+/// use std::time::Duration;
+/// use tenure::settings::{Credential, Schedule, Settings};
+///
+/// let mut settings = Settings::new("jobs/nightly-report", Credential::Environment);
+/// settings.name = Some("replica-1".to_owned());
+/// settings.schedule = Some(Schedule::Every(Duration::from_secs(3600)));
+/// settings.lease = Some(Duration::from_secs(20));
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Settings {
+    /// The election, as `CONTAINER/BLOB`. Both are created when they are missing. Each job needs a blob of its own.
+    pub election: String,
+    /// What the requests to the storage account are authorised with.
+    pub credential: Credential,
+    /// How others see this candidate, in at most 128 bytes. It need not be unique.
+    pub name: Option<String>,
+    /// Where this candidate can be reached while it leads, in at most 256 bytes. It is shown to people and followers.
+    pub address: Option<String>,
+    /// When the work runs. Without one there are no turns but that of [`on_start`](Settings::on_start).
+    pub schedule: Option<Schedule>,
+    /// Over how long the turns of all elections are spread, up to a day and less than the interval. All turns of one
+    /// election come late by the same part of it.
+    pub jitter: Duration,
+    /// Whether a turn that went wrong is repeated; up to 100 attempts.
+    pub delivery: Delivery,
+    /// What becomes of slots that nobody could run in time; of all, up to the newest 1000.
+    pub missed: Missed,
+    /// A value, of at most 128 bytes, that has one turn for ever, before all others: a release, for example.
+    pub on_start: Option<String>,
+    /// How long a lease lasts without a renewal: 15 s to 60 s, in whole seconds; by default 15 s.
+    pub lease: Option<Duration>,
+    /// How long before the end of the lease the work is stopped: at least 2.5 s; by default a fifth of the lease.
+    pub margin: Option<Duration>,
+    /// How often a leader renews: at least 1 s, by default 4/15 of the lease. Two tries of a renewal must fit
+    /// between the lease and the margin.
+    pub renew: Option<Duration>,
+    /// The longest that a follower waits between two polls: 500 ms to a minute, by default 4 s. The shortest is half
+    /// of it.
+    pub poll: Option<Duration>,
+    /// How soon a leader that died is replaced: 1 s to 10 s, by default when its lease ends. Leader and followers
+    /// send a request every sixth of it.
+    pub failover: Option<Duration>,
+    /// The longest that one request may take: 1 s to 30 s, by default 3 s.
+    pub request_timeout: Option<Duration>,
+    /// The longest that a turn may take: 100 ms to a day, by default as long as the leadership. A turn that takes
+    /// longer is stopped, and ends the leadership.
+    pub turn_timeout: Option<Duration>,
+    /// How many failed turns in a row end the leadership, up to 1000; 0: never. By default 3, and 1 while leading.
+    pub max_failures: Option<u32>,
+    /// How long a candidate whose work failed stays out at first: 1 s to an hour, by default 30 s.
+    pub cool_down: Option<Duration>,
+    /// Who should lead: up to 1000. A leader hands over to a candidate of higher priority, if both have one.
+    pub priority: Option<u32>,
+    /// After so long a leader resigns: four leases to 366 days; by default never.
+    pub max_tenure: Option<Duration>,
+    /// How long a new process stays out before it contends: up to a day, by default not at all.
+    pub warm_up: Option<Duration>,
 }
 
-/// The environment of the election component, and nothing but that: it holds the storage
-/// credential. `Debug` shows names only; the values are overwritten when it is dropped.
-#[derive(Clone, Default, PartialEq, Eq)]
-pub struct Settings(Vec<(String, String)>);
+/// When the work runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Schedule {
+    /// A turn for each interval of 1 s to 366 days, aligned to the epoch: an hour is each full hour, UTC.
+    Every(Duration),
+    /// A turn at each of these times.
+    Cron {
+        /// Five fields, like `0 9 * * MON-FRI`, or six that begin with the second.
+        expression: String,
+        /// By its IANA name, like `Europe/Berlin`; none is UTC.
+        time_zone: Option<String>,
+    },
+    /// No timer: one turn begins with the leadership, and may last as long. When it ends, so does the leadership.
+    WhileLeading,
+}
+
+/// What the requests to the storage account are authorised with.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Credential {
+    /// What the environment of this process says, as for the program `tenure`: `docs/security.md` lists the
+    /// variables, some of which platforms set. Its other variables are not read.
+    Environment,
+    /// A connection string with a key or a shared access signature, or `UseDevelopmentStorage=true`.
+    ConnectionString(Secret),
+    /// A file that holds one. It is read again in each step, so that the key can be replaced.
+    ConnectionStringFile(PathBuf),
+}
 
 impl Settings {
-    /// No settings.
-    pub fn new() -> Self {
-        Self::default()
+    /// A candidate of that election, with defaults for everything else.
+    pub fn new(election: impl Into<String>, credential: Credential) -> Self {
+        Self {
+            election: election.into(),
+            credential,
+            name: None,
+            address: None,
+            schedule: None,
+            jitter: Duration::ZERO,
+            delivery: Delivery::default(),
+            missed: Missed::Once,
+            on_start: None,
+            lease: None,
+            margin: None,
+            renew: None,
+            poll: None,
+            failover: None,
+            request_timeout: None,
+            turn_timeout: None,
+            max_failures: None,
+            cool_down: None,
+            priority: None,
+            max_tenure: None,
+            warm_up: None,
+        }
     }
+}
 
-    /// The settings among the variables of this process. Blank ones count as not set.
-    pub fn from_env() -> Self {
-        let mut settings = Self::new();
-        for (name, value) in std::env::vars_os() {
-            let (Ok(name), Ok(value)) = (name.into_string(), value.into_string()) else { continue };
-            let ours = names::PREFIXES.iter().any(|prefix| name.starts_with(prefix));
-            if ours && !value.trim().is_empty() {
-                settings.set(&name, value);
+impl From<Settings> for Variables {
+    fn from(settings: Settings) -> Self {
+        // Named one by one, so that none is forgotten.
+        let Settings {
+            election,
+            credential,
+            name,
+            address,
+            schedule,
+            jitter,
+            delivery,
+            missed,
+            on_start,
+            lease,
+            margin,
+            renew,
+            poll,
+            failover,
+            request_timeout,
+            turn_timeout,
+            max_failures,
+            cool_down,
+            priority,
+            max_tenure,
+            warm_up,
+        } = settings;
+        let (mut every, mut cron, mut time_zone, mut while_leading) = (None, None, None, None);
+        match schedule {
+            Some(Schedule::Every(interval)) => every = Some(interval),
+            Some(Schedule::Cron { expression, time_zone: zone }) => {
+                (cron, time_zone) = (Some(expression), zone);
+            }
+            Some(Schedule::WhileLeading) => while_leading = Some("true".to_owned()),
+            None => {}
+        }
+        let max_attempts = match delivery {
+            Delivery::AtMostOnce => None,
+            Delivery::AtLeastOnce { max_attempts } => Some(max_attempts),
+        };
+        let missed = match missed {
+            Missed::Once => None,
+            Missed::Skip => Some("skip".to_owned()),
+            Missed::All(most) => Some(format!("all {most}")),
+        };
+        let duration = |value: Option<Duration>| value.map(format_duration);
+        let number = |value: Option<u32>| value.map(|number| number.to_string());
+        let mut variables = credential.variables();
+        for (name, value) in [
+            (names::ELECTION, Some(election)),
+            (names::NAME, name),
+            (names::ADDRESS, address),
+            (names::EVERY, duration(every)),
+            (names::CRON, cron),
+            (names::TIME_ZONE, time_zone),
+            (names::WHILE_LEADING, while_leading),
+            (names::JITTER, duration(Some(jitter).filter(|jitter| !jitter.is_zero()))),
+            (names::DELIVERY, max_attempts.map(|_| "at-least-once".to_owned())),
+            (names::MAX_ATTEMPTS, number(max_attempts)),
+            (names::MISSED, missed),
+            (names::ON_START, on_start),
+            (names::LEASE, duration(lease)),
+            (names::MARGIN, duration(margin)),
+            (names::RENEW, duration(renew)),
+            (names::POLL, duration(poll)),
+            (names::FAILOVER, duration(failover)),
+            (names::REQUEST_TIMEOUT, duration(request_timeout)),
+            (names::TURN_TIMEOUT, duration(turn_timeout)),
+            (names::MAX_FAILURES, number(max_failures)),
+            (names::COOL_DOWN, duration(cool_down)),
+            (names::PRIORITY, number(priority)),
+            (names::MAX_TENURE, duration(max_tenure)),
+            (names::WARM_UP, duration(warm_up)),
+        ] {
+            if let Some(value) = value {
+                variables.set(name, value);
             }
         }
-        settings
-    }
-
-    /// Sets `name` (see [`names`]) to `value`.
-    pub fn set(&mut self, name: &str, value: impl Into<String>) -> &mut Self {
-        self.remove(name);
-        self.0.push((name.to_owned(), value.into()));
-        self
-    }
-
-    /// Leaves `name` out.
-    pub fn remove(&mut self, name: &str) {
-        for (_, value) in self.0.iter_mut().filter(|(known, _)| known == name) {
-            value.zeroize();
-        }
-        self.0.retain(|(known, _)| known != name);
-    }
-
-    /// As [`set`](Settings::set), for building settings in one expression.
-    #[must_use]
-    pub fn with(mut self, name: &str, value: impl Into<String>) -> Self {
-        self.set(name, value);
-        self
-    }
-
-    /// The value of `name`.
-    pub fn get(&self, name: &str) -> Option<&str> {
-        self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
-    }
-
-    /// The periods that a candidate with these settings keeps; none where one of them is wrong.
-    pub fn periods(&self) -> Option<Periods> {
-        let read = self.read(&[
-            names::LEASE,
-            names::MARGIN,
-            names::RENEW,
-            names::POLL,
-            names::REQUEST_TIMEOUT,
-            names::TURN_TIMEOUT,
-        ])?;
-        Some(Periods {
-            validity: read.timings.lease.saturating_sub(read.timings.margin),
-            renew: read.timings.renew,
-            turn_timeout: read.failure_policy.turn_timeout,
-        })
-    }
-
-    /// The timer as the record of a leader with these settings has it; none without one, or where
-    /// it is wrong.
-    pub fn schedule(&self) -> Option<String> {
-        self.read(&[names::EVERY, names::CRON, names::TIME_ZONE])?.agenda.description()
-    }
-
-    /// Some of the settings as the component reads them; none where one of these is wrong.
-    fn read(&self, some: &[&str]) -> Option<tenure_core::Settings> {
-        let variable = |name: &str| match name {
-            names::ELECTION => Some("any/any".to_owned()),
-            names::CONNECTION_STRING => Some("UseDevelopmentStorage=true".to_owned()),
-            name if some.contains(&name) => self.get(name).map(str::to_owned),
-            _ => None,
-        };
-        tenure_core::Settings::read(variable).ok()
-    }
-
-    pub(crate) fn environment(&self) -> &[(String, String)] {
-        &self.0
+        variables
     }
 }
 
-impl Drop for Settings {
-    fn drop(&mut self) {
-        for (_, value) in &mut self.0 {
-            value.zeroize();
+impl Credential {
+    fn variables(self) -> Variables {
+        match self {
+            Self::Environment => Variables::from_env().of_credentials(),
+            Self::ConnectionString(text) => {
+                Variables::new().with(names::CONNECTION_STRING, text.reveal())
+            }
+            Self::ConnectionStringFile(path) => {
+                let path = std::path::absolute(&path).unwrap_or(path);
+                Variables::new().with(names::CONNECTION_STRING_FILE, path.to_string_lossy())
+            }
         }
     }
-}
-
-impl fmt::Debug for Settings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.0.iter().map(|(name, _)| name)).finish()
-    }
-}
-
-/// How long a leader may act, and its work may take.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Periods {
-    /// How long a leadership lasts without a renewal: the lease less the margin.
-    pub validity: Duration,
-    /// From one renewal to the next.
-    pub renew: Duration,
-    /// The longest that a turn may take.
-    pub turn_timeout: Option<Duration>,
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn nothing_is_printed_but_names() {
-        let settings = Settings::new().with(names::CONNECTION_STRING, "AccountKey=c2VjcmV0");
-        assert_eq!(format!("{settings:?}"), r#"{"AZURE_STORAGE_CONNECTION_STRING"}"#);
-    }
-
-    #[test]
-    fn the_newest_value_counts() {
-        let settings = Settings::new().with(names::LEASE, "15s").with(names::LEASE, "30s");
-        assert_eq!(settings.get(names::LEASE), Some("30s"));
-        assert_eq!(settings.environment().len(), 1);
-        let mut settings = settings;
-        settings.remove(names::LEASE);
-        assert_eq!(settings, Settings::new());
-    }
-}
+mod tests;

@@ -4,7 +4,6 @@ use super::identity::Identity;
 use super::sas::Sas;
 use super::secret::Secret;
 use super::shared_key::Key;
-use serde::{Deserialize, Serialize};
 
 /// What the holder of an account, or of a part of it, has. `Debug` prints nothing secret.
 #[derive(Clone, Debug)]
@@ -22,7 +21,7 @@ pub enum Credential {
 }
 
 /// What a candidate has in hand at a moment: which of its keys, or which token.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Pass {
     /// What the settings say.
     Own,

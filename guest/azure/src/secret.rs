@@ -4,11 +4,16 @@ use core::fmt;
 
 use zeroize::Zeroize;
 
-use serde::{Deserialize, Serialize};
 use tenure_base::prelude::*;
 
-/// A secret. `Debug` prints nothing of it; its memory is overwritten when it is dropped.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// A secret. `Debug` prints nothing of it; its memory is overwritten when it is dropped. It cannot be
+/// serialised, but by a field that asks for it: see [`revealed`].
+///
+/// ```compile_fail,E0277
+/// let secret = tenure_azure::secret::Secret::from("key");
+/// let text = serde_json::to_string(&secret);
+/// ```
+#[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
 impl Secret {
@@ -41,5 +46,29 @@ impl Drop for Secret {
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Secret(..)")
+    }
+}
+
+/// `#[serde(with = "tenure_azure::secret::revealed")]`: for what a candidate keeps from one step to the next, which
+/// is as secret as this.
+pub mod revealed {
+    use super::Secret;
+    use serde::{Deserialize, Deserializer, Serializer};
+    use tenure_base::prelude::*;
+
+    /// Writes the text.
+    ///
+    /// # Errors
+    /// Those of the serializer.
+    pub fn serialize<S: Serializer>(secret: &Secret, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(secret.reveal())
+    }
+
+    /// Reads it.
+    ///
+    /// # Errors
+    /// Those of the deserializer.
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Secret, D::Error> {
+        String::deserialize(from).map(Secret::from)
     }
 }

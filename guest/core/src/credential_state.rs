@@ -62,6 +62,7 @@ pub struct CredentialState {
 /// A token.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Held {
+    #[serde(with = "tenure_azure::secret::revealed")]
     secret: Secret,
     since: Moment,
     renew_at: Moment,

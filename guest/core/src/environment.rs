@@ -40,11 +40,18 @@ impl<F: Fn(&str) -> Option<String>> Environment for F {
 
 /// What files said, by their paths.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Files(Vec<(String, Secret)>);
+pub struct Files(Vec<File>);
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct File {
+    path: String,
+    #[serde(with = "tenure_azure::secret::revealed")]
+    text: Secret,
+}
 
 impl Files {
     pub(super) fn add(&mut self, path: String, text: Secret) {
-        self.0.push((path, text));
+        self.0.push(File { path, text });
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -52,7 +59,7 @@ impl Files {
     }
 
     pub(super) fn get(&self, path: &str) -> Option<&Secret> {
-        self.0.iter().find(|(known, _)| known == path).map(|(_, text)| text)
+        self.0.iter().find(|file| file.path == path).map(|file| &file.text)
     }
 }
 

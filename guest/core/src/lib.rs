@@ -91,6 +91,9 @@ pub use snapshot::{LeaseState, Snapshot, broken};
 pub use timings::Timings;
 pub use turn_id::TurnId;
 
+pub use tenure_azure::secret::Secret;
+pub use tenure_base::duration::format_duration;
+
 /// An instant of a candidate: the time since the origin of its `elapsed`.
 pub type Moment = core::time::Duration;
 

@@ -12,8 +12,9 @@ use tenure::clock::BootClock;
 use tenure::component::Engine;
 use tenure::contract;
 use tenure::handler::{ComponentHandler, Handler, LineSink, MEMORY_LIMIT as USUAL_MEMORY, Options};
-use tenure::program::webhook::{Target, WebhookHandler};
+use tenure::program::WebhookHandler;
 use tenure::runner::Event;
+use tenure_webhook::Target;
 
 const ADVICE: &str = "name a component that exports tenure:election/leader-handler, or give a \
                       URL with --webhook, or a program and its arguments after --";

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use tenure::clock::BootClock;
 use tenure::component::{ComponentError, ElectionComponent, Engine};
 use tenure::server::{Board, Hosts, Server};
-use tenure::settings::{Settings, names};
+use tenure::settings::{Variables, names};
 use tokio::select;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
@@ -160,7 +160,7 @@ fn component(
     clock: &BootClock,
     configurations: &[Configuration],
 ) -> Result<ElectionComponent, ComponentError> {
-    let component = ElectionComponent::new(engine, Settings::new(), clock)?;
+    let component = ElectionComponent::new(engine, Variables::new(), clock)?;
     // Those who trust the same servers share their connections too.
     let authorities = configurations.first().map(|first| first.authorities.clone());
     Ok(component.trusting(authorities.unwrap_or_default()))

@@ -8,7 +8,7 @@
 /// The world of a leader handler. Shares the types of the other.
 pub(crate) mod leader {
     wasmtime::component::bindgen!({
-        path: "../wit",
+        path: "wit",
         world: "tenure:election/leader",
         imports: { default: async },
         exports: { default: async },

@@ -16,7 +16,7 @@ use crate::egress::direct::through;
 use crate::egress::{
     AllowList, Answers, Authorities, Budget, Clients, Gate, InvalidOrigin, Policy,
 };
-use crate::settings::{Settings, names};
+use crate::settings::{Variables, names};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -54,7 +54,7 @@ pub struct ElectionComponent {
     engine: Engine,
     instance: InstancePre<Context>,
     functions: Functions,
-    settings: Settings,
+    settings: Variables,
     clock: Reading,
     clients: Arc<Clients>,
     surroundings: Option<Surroundings>,
@@ -128,7 +128,7 @@ impl ElectionComponent {
     #[cfg(feature = "component")]
     pub fn new(
         engine: &Engine,
-        settings: Settings,
+        settings: impl Into<Variables>,
         clock: &impl Clock,
     ) -> Result<Self, ComponentError> {
         Self::with_binary(engine, ELECTION_COMPONENT, settings, clock)
@@ -143,7 +143,7 @@ impl ElectionComponent {
     pub fn with_binary(
         engine: &Engine,
         binary: &[u8],
-        settings: Settings,
+        settings: impl Into<Variables>,
         clock: &impl Clock,
     ) -> Result<Self, ComponentError> {
         let engine = &engine.brief();
@@ -156,7 +156,7 @@ impl ElectionComponent {
             engine: engine.clone(),
             instance,
             functions,
-            settings,
+            settings: settings.into(),
             clock: clock.reading(),
             clients: Arc::default(),
             surroundings: None,
@@ -169,12 +169,12 @@ impl ElectionComponent {
     /// Another candidate, with settings and a clock of its own, on the same compiled component. It
     /// trusts the same servers, and they share their connections.
     #[must_use]
-    pub fn for_candidate(&self, settings: Settings, clock: &impl Clock) -> Self {
+    pub fn for_candidate(&self, settings: impl Into<Variables>, clock: &impl Clock) -> Self {
         Self {
             engine: self.engine.clone(),
             instance: self.instance.clone(),
             functions: self.functions.clone(),
-            settings,
+            settings: settings.into(),
             clock: clock.reading(),
             clients: self.clients.clone(),
             surroundings: None,

@@ -7,7 +7,7 @@ use crate::clock::virtual_time::VirtualClock;
 use crate::clock::{BootClock, Clock};
 use crate::contract::{Event, LeaseState, Role, State};
 use crate::future::BoxFuture;
-use crate::settings::{Settings, names};
+use crate::settings::{Variables, names};
 use bytes::Bytes;
 use chrono::DateTime;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tenure_store::{Account, Now, Request, Service, Store};
 
-fn component(settings: Settings) -> (ElectionComponent, BootClock) {
+fn component(settings: Variables) -> (ElectionComponent, BootClock) {
     let clock = BootClock::new();
     let engine = Engine::new().unwrap();
     (ElectionComponent::new(&engine, settings, &clock).unwrap(), clock)
@@ -26,8 +26,8 @@ async fn store() -> Store {
     Store::start(([127, 0, 0, 1], 0).into(), service).await.unwrap()
 }
 
-fn settings(store: &Store) -> Settings {
-    Settings::new()
+fn settings(store: &Store) -> Variables {
+    Variables::new()
         .with(names::ELECTION, "tests/component")
         .with(names::NAME, "a")
         .with(names::EVERY, "1h")
@@ -36,7 +36,7 @@ fn settings(store: &Store) -> Settings {
 
 #[tokio::test]
 async fn all_complaints_come_at_once_and_without_a_secret() {
-    let settings = Settings::new()
+    let settings = Variables::new()
         .with(names::LEASE, "5s")
         .with(names::CONNECTION_STRING, "AccountName=a;AccountKey=c2VjcmV0;Secret");
     let (component, _) = component(settings);
@@ -131,7 +131,7 @@ fn surroundings(network: impl Network + 'static, seed: u64) -> Surroundings {
 fn first_state(engine: &Engine, seed: u64) -> State {
     VirtualClock::run(async |clock| {
         let network = Wireless(Mutex::new(Service::new(vec![Account::emulator()], 1)));
-        let settings = Settings::new()
+        let settings = Variables::new()
             .with(names::ELECTION, "tests/component")
             .with(names::EVERY, "1h")
             .with(names::CONNECTION_STRING, "UseDevelopmentStorage=true");
@@ -156,7 +156,7 @@ async fn an_event_of_a_step_that_could_not_be_made_comes_first_in_the_next_one()
     let (store, folder) = (store().await, tempfile::tempdir().unwrap());
     let file = folder.path().join("connection");
     let write = |text: &str| std::fs::write(&file, text).unwrap();
-    let settings = Settings::new()
+    let settings = Variables::new()
         .with(names::ELECTION, "tests/component")
         .with(names::CONNECTION_STRING_FILE, file.to_str().unwrap());
     let (component, clock) = component(settings);

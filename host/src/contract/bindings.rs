@@ -2,7 +2,7 @@
 #![allow(missing_docs, clippy::all, reason = "generated from wit/, which is documented there")]
 
 wasmtime::component::bindgen!({
-    path: "../wit",
+    path: "wit",
     inline: "
         package tenure:host;
         world values { import tenure:election/types@0.1.0; }

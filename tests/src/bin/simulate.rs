@@ -9,7 +9,7 @@ use std::thread;
 
 use clap::Parser;
 use tenure::component::{ElectionComponent, Engine};
-use tenure::settings::Settings;
+use tenure::settings::Variables;
 use tenure_core::mutants::Mutant;
 use tenure_tests::simulation::campaign::{self, Totals};
 use tenure_tests::simulation::fault::Fault;
@@ -123,7 +123,7 @@ fn mutant(name: &str) -> Result<Mutant, String> {
 fn component() -> Fidelity {
     let engine = Engine::new().expect("an engine").uninterrupted();
     let clock = tenure::clock::BootClock::new();
-    let component = ElectionComponent::new(&engine, Settings::new(), &clock);
+    let component = ElectionComponent::new(&engine, Variables::new(), &clock);
     Fidelity::Component(Arc::new(component.expect("the component that this was built with")))
 }
 

@@ -9,7 +9,7 @@ use tenure::component::{ComponentError, ElectionComponent, Network, NetworkFailu
 use tenure::contract::{Background, EndingReason, Event, Failure, Report, Response, Role, State};
 use tenure::handler::BoxFuture;
 use tenure::runner::Elector;
-use tenure::settings::Settings as HostSettings;
+use tenure::settings::Variables;
 use tenure_core::Settings;
 use tenure_store::Request;
 use tokio::select;
@@ -65,7 +65,7 @@ impl SimElector {
                 Of::Native(Box::new(native))
             }
             Fidelity::Component(component) => {
-                let mut settings = HostSettings::new();
+                let mut settings = Variables::new();
                 for (name, value) in variables::of(&world.plan, machine) {
                     settings.set(name, value);
                 }

@@ -15,7 +15,7 @@ use tenure::component::{ElectionComponent, Engine};
 use tenure::egress::AllowList;
 use tenure::handler::{ComponentHandler, Options};
 use tenure::runner::Runner;
-use tenure::settings::Settings;
+use tenure::settings::Variables;
 use tenure_tests::examples::Language;
 use tenure_tests::foreign::{self, Server, Waiting};
 use tenure_tests::{Candidate, Reports, SERVICE, Store, examples, tools};
@@ -297,7 +297,7 @@ async fn our_own_runner_takes_the_same_file() {
     let settings = scene
         .settings()
         .into_iter()
-        .fold(Settings::new(), |settings, (name, value)| settings.with(name, value));
+        .fold(Variables::new(), |settings, (name, value)| settings.with(name, value));
     let elector = ElectionComponent::with_binary(&engine, &file, settings, &clock).unwrap();
     elector.check().await.unwrap();
     let url = scene.reports.url();

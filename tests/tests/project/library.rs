@@ -1,17 +1,43 @@
-//! The library is for other programs: it brings nothing that only the program `tenure` needs, and a component of
-//! bounded size.
+//! The library is for other programs: it brings nothing that only the program `tenure` needs, a component of
+//! bounded size, and all that is needed to build it elsewhere.
 
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
 use std::process::Command;
+
+/// What cargo says of this workspace.
+fn cargo(arguments: &[&str]) -> String {
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(arguments).args(["--locked", "--offline"]);
+    let output = cargo.current_dir(env!("CARGO_MANIFEST_DIR")).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
 
 /// What the library depends on without features, direct or not, by name.
 fn dependencies() -> Vec<String> {
-    let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["tree", "--locked", "--offline", "--package", "tenure", "--no-default-features"]);
-    cargo.args(["--edges", "normal", "--prefix", "none", "--format", "{p}"]);
-    let output = cargo.current_dir(env!("CARGO_MANIFEST_DIR")).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let text = String::from_utf8(output.stdout).unwrap();
+    let text = cargo(&[
+        "tree",
+        "--package=tenure",
+        "--no-default-features",
+        "--edges=normal",
+        "--prefix=none",
+        "--format={p}",
+    ]);
     text.lines().filter_map(|line| Some(line.split(' ').next()?.to_owned())).collect()
+}
+
+/// The manifests of the crates that are published.
+fn published() -> Vec<Value> {
+    let metadata = cargo(&["metadata", "--no-deps", "--format-version=1"]);
+    let metadata: Value = serde_json::from_str(&metadata).unwrap();
+    let packages = metadata["packages"].as_array().unwrap();
+    packages.iter().filter(|package| package["publish"].is_null()).cloned().collect()
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
 }
 
 #[test]
@@ -52,4 +78,62 @@ fn the_components_stay_small() {
         webhook <= MOST_WEBHOOK,
         "the webhook has {webhook} bytes, and may have {MOST_WEBHOOK}"
     );
+}
+
+/// What a registry asks for, and what people look for there.
+#[test]
+fn manifests_of_published_crates_are_complete() {
+    let packages = published();
+    let is_published = |name: &Value| packages.iter().any(|package| package["name"] == *name);
+    assert!(is_published(&"tenure".into()) && is_published(&"tenure-cli".into()));
+    for package in &packages {
+        let name = &package["name"];
+        for field in ["description", "license", "repository", "rust_version"] {
+            assert!(
+                package[field].as_str().is_some_and(|text| !text.is_empty()),
+                "{name}: {field}"
+            );
+        }
+        for field in ["keywords", "categories"] {
+            let words = package[field].as_array().unwrap();
+            assert!((1..=5).contains(&words.len()), "{name}: {field}");
+            assert!(words.iter().all(|word| word.as_str().unwrap().len() <= 30), "{name}: {field}");
+        }
+        for needed in package["dependencies"].as_array().unwrap() {
+            if !needed["path"].is_null() && needed["kind"] != "dev" {
+                assert!(is_published(&needed["name"]), "{name} needs {}", needed["name"]);
+                assert_ne!(needed["req"], "*", "{name} needs {}", needed["name"]);
+            }
+        }
+    }
+}
+
+/// Bindings are made of `wit/`, and the library's build script makes components of crates that are not
+/// published. `.ci/release/package` builds the program from the packages; this only looks into them.
+#[test]
+fn packages_hold_the_contract_and_the_components() {
+    let contract: Vec<String> = ["wit", "wit/deps/spin-cron"]
+        .iter()
+        .flat_map(|folder| {
+            let files = fs::read_dir(root().join(folder)).unwrap().map(Result::unwrap);
+            let files = files.filter(|file| file.file_type().unwrap().is_file());
+            files.map(move |file| format!("{folder}/{}", file.file_name().to_str().unwrap()))
+        })
+        .collect();
+    assert!(contract.iter().any(|file| file == "wit/types.wit"), "{contract:?}");
+    let files = cargo(&["package", "--list", "--allow-dirty", "--package=tenure"]);
+    for file in &contract {
+        assert!(files.lines().any(|line| line == file), "{file}");
+    }
+    let read = |path: &str| fs::read_to_string(root().join(path)).unwrap();
+    assert!(read("host/Cargo.toml").contains("\"/components/*.wasm\""));
+    let (build, script) = (read("host/build.rs"), read(".ci/release/package"));
+    let components = build.split("package: \"").skip(1).map(|rest| rest.split('"').next().unwrap());
+    let components: Vec<_> = components.collect();
+    assert_eq!(components.len(), 3);
+    let carried = script.lines().find_map(|line| line.strip_prefix("for component in ")).unwrap();
+    // And `tenure.wasm`, which is the first of them with a feature.
+    for component in components.into_iter().chain(["tenure"]) {
+        assert!(carried.split([' ', ';']).any(|word| word == component), "{component}");
+    }
 }

@@ -8,7 +8,7 @@ use std::thread::available_parallelism;
 
 use tenure::clock::BootClock;
 use tenure::component::{ElectionComponent, Engine};
-use tenure::settings::Settings;
+use tenure::settings::Variables;
 use tenure_core::Delivery;
 use tenure_tests::simulation::campaign::{self, Totals};
 use tenure_tests::simulation::fault::{Kind, Step};
@@ -23,7 +23,7 @@ fn native() -> Options {
 
 fn component() -> Options {
     let engine = Engine::new().unwrap().uninterrupted();
-    let component = ElectionComponent::new(&engine, Settings::new(), &BootClock::new());
+    let component = ElectionComponent::new(&engine, Variables::new(), &BootClock::new());
     Fidelity::Component(Arc::new(component.unwrap())).into()
 }
 

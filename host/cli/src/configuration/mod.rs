@@ -18,7 +18,7 @@ use super::{exposed, variables};
 use std::path::Path;
 use std::process;
 use tenure::egress::Authorities;
-use tenure::settings::{Settings, names};
+use tenure::settings::{Variables, names};
 
 /// Settings of turns, which make sense together with a timer only.
 const TURNS: [&Setting; 5] = [&TIME_ZONE, &JITTER, &DELIVERY, &MAX_ATTEMPTS, &MISSED];
@@ -30,7 +30,7 @@ const TIMERS: [&Setting; 4] = [&EVERY, &CRON, &ON_START, &WHILE_LEADING];
 pub(super) struct Configuration {
     pub given: Given,
     /// For the election component.
-    pub settings: Settings,
+    pub settings: Variables,
     pub complaints: Vec<Complaint>,
     /// Trusted beside the platform's.
     pub authorities: Authorities,
@@ -89,7 +89,7 @@ impl Configuration {
 
     fn of(given: Given) -> Self {
         let mut this = Self {
-            settings: Settings::from_env(),
+            settings: Variables::from_env(),
             complaints: Vec::new(),
             authorities: Authorities::default(),
             given,

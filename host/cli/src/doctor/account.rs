@@ -12,7 +12,7 @@ use tenure::clock::{BootClock, Clock as _};
 use tenure::contract::Complaint;
 use tenure::egress::Authorities;
 use tenure::program::http::{Clients, send};
-use tenure::settings::Settings;
+use tenure::settings::Variables;
 use tenure_azure::answer::Answer;
 use tenure_azure::operation::Request;
 use tenure_azure::secret::Secret;
@@ -34,7 +34,7 @@ impl Account {
     ///
     /// All complaints about the settings.
     pub(super) fn new(
-        settings: &Settings,
+        settings: &Variables,
         authorities: Authorities,
     ) -> Result<Self, Vec<Complaint>> {
         let settings = tenure_core::Settings::read(&Here(settings));
@@ -114,7 +114,7 @@ fn told(complaint: tenure_core::Complaint) -> Complaint {
 }
 
 /// Settings and the files that they name, as this process finds them.
-struct Here<'s>(&'s Settings);
+struct Here<'s>(&'s Variables);
 
 impl Environment for &Here<'_> {
     fn variable(&self, name: &str) -> Option<String> {

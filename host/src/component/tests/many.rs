@@ -8,7 +8,7 @@ use crate::contract::{EndingReason, Problem, Report, Role, Snapshot};
 use crate::future::BoxFuture;
 use crate::handler::from_fn;
 use crate::runner::{Event, Reason, Runner};
-use crate::settings::{Settings, names};
+use crate::settings::{Variables, names};
 use bytes::Bytes;
 use futures_util::FutureExt as _;
 use std::collections::BTreeMap;
@@ -44,8 +44,8 @@ fn wireless() -> Wireless {
     Wireless(Mutex::new(Service::new(vec![Account::emulator()], 1)))
 }
 
-fn of_election(name: &str) -> Settings {
-    Settings::new()
+fn of_election(name: &str) -> Variables {
+    Variables::new()
         .with(names::CONNECTION_STRING, "UseDevelopmentStorage=true")
         .with(names::ELECTION, format!("tests/{name}"))
         .with(names::EVERY, "1h")

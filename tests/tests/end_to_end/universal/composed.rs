@@ -7,7 +7,7 @@ use tenure::clock::BootClock;
 use tenure::component::{ElectionComponent, Engine};
 use tenure::compose::{UNIVERSAL_COMPONENT, compose};
 use tenure::contract::{Event, Role};
-use tenure::settings::{Settings, names};
+use tenure::settings::{Variables, names};
 use tenure_tests::UNRULY_HANDLER;
 
 use super::world::{BEARER, World, get, tick};
@@ -57,7 +57,7 @@ async fn after_a_trap_the_slot_stays_claimed_and_the_lease_runs_out() {
 async fn the_runner_takes_a_composed_component_too() {
     let world = World::new(&[]).await;
     let engine = Engine::with_cache(None).unwrap();
-    let settings = Settings::from_env()
+    let settings = Variables::from_env()
         .with(names::CONNECTION_STRING, world.store.connection_string())
         .with(names::ELECTION, "leases/runner")
         .with(names::EVERY, "1h");

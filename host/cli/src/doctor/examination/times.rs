@@ -106,6 +106,7 @@ mod tests {
         renew: Duration::from_secs(4),
         poll: Duration::from_secs(4),
         request_timeout: Duration::from_secs(3),
+        failover: None,
     };
 
     fn told(millis: &[u64], timings: &Timings) -> Finding {

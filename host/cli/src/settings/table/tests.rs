@@ -170,3 +170,41 @@ fn ranges_are_told_in_words() {
     }
     assert_eq!(GRACE.allowed().unwrap(), "between 0s and 1h");
 }
+
+/// The settings of the component that have options, as a program writes them that embeds the library.
+#[test]
+fn the_library_has_a_value_for_each_of_them() {
+    use tenure::settings::{Credential, Delivery, Missed, Schedule, Settings, Variables};
+    let period = Duration::from_secs(60);
+    let mut all = Settings::new("jobs/report", Credential::ConnectionStringFile("file".into()));
+    all.schedule = Some(Schedule::Every(period));
+    all.jitter = period;
+    all.delivery = Delivery::AtLeastOnce { max_attempts: 2 };
+    all.missed = Missed::Skip;
+    (all.priority, all.max_failures) = (Some(1), Some(1));
+    for text in [&mut all.name, &mut all.address, &mut all.on_start] {
+        *text = Some("text".to_owned());
+    }
+    for duration in [
+        &mut all.lease,
+        &mut all.margin,
+        &mut all.renew,
+        &mut all.poll,
+        &mut all.request_timeout,
+        &mut all.turn_timeout,
+        &mut all.cool_down,
+        &mut all.max_tenure,
+        &mut all.warm_up,
+    ] {
+        *duration = Some(period);
+    }
+    let (mut cron, mut leading) = (all.clone(), all.clone());
+    let (expression, time_zone) = ("0 9 * * *".to_owned(), Some("UTC".to_owned()));
+    cron.schedule = Some(Schedule::Cron { expression, time_zone });
+    leading.schedule = Some(Schedule::WhileLeading);
+    let written = [all, cron, leading].map(Variables::from);
+    for setting in of_component() {
+        let said = written.iter().any(|variables| variables.get(setting.variable).is_some());
+        assert!(said, "{}", setting.name);
+    }
+}

@@ -1,0 +1,134 @@
+//! Typed settings are what the component reads.
+
+use super::*;
+use tenure_core::{Cron, Schedule as Timer, Zone};
+
+const AZURITE: &str = "UseDevelopmentStorage=true";
+
+fn settings() -> Settings {
+    Settings::new("jobs/report", Credential::ConnectionString(AZURITE.into()))
+}
+
+fn read(settings: &Settings) -> Result<tenure_core::Settings, Vec<tenure_core::Complaint>> {
+    let variables = Variables::from(settings.clone());
+    tenure_core::Settings::read(|name: &str| variables.get(name).map(str::to_owned))
+}
+
+/// All that a timer can have.
+fn full() -> Settings {
+    let seconds = |seconds| Some(Duration::from_secs(seconds));
+    Settings {
+        name: Some("replica-1".to_owned()),
+        address: Some("http://replica-1".to_owned()),
+        schedule: Some(Schedule::Every(Duration::from_secs(90))),
+        jitter: Duration::from_millis(1_500),
+        delivery: Delivery::AtLeastOnce { max_attempts: 7 },
+        missed: Missed::All(9),
+        on_start: Some("release 3".to_owned()),
+        lease: seconds(30),
+        margin: seconds(5),
+        renew: Some(Duration::from_millis(4_500)),
+        poll: seconds(2),
+        failover: seconds(3),
+        request_timeout: seconds(4),
+        turn_timeout: seconds(3_600),
+        max_failures: Some(0),
+        cool_down: seconds(60),
+        priority: Some(10),
+        max_tenure: seconds(86_400),
+        warm_up: seconds(10),
+        ..settings()
+    }
+}
+
+#[test]
+fn the_component_reads_what_was_written() {
+    let read = read(&full()).unwrap();
+    assert_eq!(read.election.to_string(), "jobs/report");
+    assert_eq!(
+        (read.name.as_str(), read.address.as_deref()),
+        ("replica-1", Some("http://replica-1"))
+    );
+    let timings = read.timings;
+    let periods = [timings.lease, timings.margin, timings.renew, timings.poll];
+    assert_eq!(periods.map(|period| period.as_millis()), [30_000, 5_000, 4_500, 2_000]);
+    assert_eq!(timings.failover.map(|failover| failover.within), Some(Duration::from_secs(3)));
+    assert_eq!(timings.request_timeout, Duration::from_secs(4));
+    let agenda = read.agenda;
+    assert_eq!(agenda.schedule, Timer::every(Duration::from_secs(90)).ok());
+    assert_eq!(agenda.delivery, Delivery::AtLeastOnce { max_attempts: 7 });
+    assert_eq!(agenda.missed, Missed::All(9));
+    assert_eq!(agenda.on_start.as_deref(), Some("release 3"));
+    assert_eq!(read.failure_policy.turn_timeout, Some(Duration::from_secs(3_600)));
+    assert_eq!((read.priority, read.warm_up), (Some(10), Duration::from_secs(10)));
+    assert_eq!(read.max_tenure, Some(Duration::from_secs(86_400)));
+}
+
+#[test]
+fn defaults_are_those_of_the_component() {
+    let bare = |name: &str| match name {
+        names::ELECTION => Some("jobs/report".to_owned()),
+        names::CONNECTION_STRING => Some(AZURITE.to_owned()),
+        _ => None,
+    };
+    let bare = tenure_core::Settings::read(bare).unwrap();
+    assert_eq!(format!("{:?}", read(&settings()).unwrap()), format!("{bare:?}"));
+}
+
+#[test]
+fn other_schedules_are_read_too() {
+    let scheduled = |schedule| {
+        let settings = Settings { schedule: Some(schedule), ..settings() };
+        read(&settings).unwrap().agenda.schedule.unwrap()
+    };
+    let cron = Box::new(Cron::parse("0 9 * * MON").unwrap());
+    let berlin = Zone::named("Europe/Berlin").unwrap();
+    let zoned = |zone: &str| Schedule::Cron {
+        expression: "0 9 * * MON".to_owned(),
+        time_zone: Some(zone.to_owned()),
+    };
+    assert_eq!(scheduled(zoned("Europe/Berlin")), Timer::Cron(cron, berlin));
+    assert_eq!(scheduled(Schedule::WhileLeading), Timer::WhileLeading);
+}
+
+#[test]
+fn all_complaints_come_at_once() {
+    let settings = Settings {
+        lease: Some(Duration::from_secs(5)),
+        priority: Some(2_000),
+        schedule: Some(Schedule::Every(Duration::ZERO)),
+        ..Settings::new("report", Credential::ConnectionString(AZURITE.into()))
+    };
+    let mut wrong: Vec<_> = read(&settings).unwrap_err().iter().map(|c| c.setting).collect();
+    wrong.sort_unstable();
+    assert_eq!(wrong, [names::ELECTION, names::EVERY, names::LEASE, names::PRIORITY]);
+}
+
+#[test]
+fn of_the_environment_only_the_credential_is_taken() {
+    let variables = Variables::new()
+        .with(names::ACCOUNT, "acme")
+        .with(names::IDENTITY_ENDPOINT, "http://127.0.0.1/token")
+        .with(names::SECOND_KEY, "c2VjcmV0")
+        .with(names::CREDENTIAL, "imds")
+        .with(names::LEASE, "60s")
+        .with(names::ELECTION, "jobs/other");
+    let left = variables.of_credentials();
+    assert_eq!(left.environment().len(), 4);
+    assert_eq!((left.get(names::LEASE), left.get(names::ELECTION)), (None, None));
+}
+
+#[test]
+fn no_secret_is_printed() {
+    let credential = Credential::ConnectionString("AccountKey=c2VjcmV0".into());
+    let settings = Settings::new("jobs/report", credential);
+    assert!(!format!("{settings:?}").contains("c2VjcmV0"), "{settings:?}");
+}
+
+#[test]
+fn a_file_is_named_wherever_the_program_is() {
+    let credential = Credential::ConnectionStringFile("secrets/storage".into());
+    let variables = Variables::from(Settings::new("jobs/report", credential));
+    let path = PathBuf::from(variables.get(names::CONNECTION_STRING_FILE).unwrap());
+    assert!(path.is_absolute() && path.ends_with("secrets/storage"), "{}", path.display());
+}

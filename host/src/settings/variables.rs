@@ -1,0 +1,172 @@
+//! Settings as the election component reads them: environment variables.
+
+use std::fmt;
+use std::time::Duration;
+use zeroize::Zeroize;
+
+/// The names of the settings. The component judges the values, and knows the defaults.
+pub mod names {
+    #[doc(inline)]
+    pub use tenure_core::variable::*;
+
+    /// The token by which operators steer a candidate. The host reads it, and not the component.
+    pub const CONTROL_TOKEN: &str = "TENURE_CONTROL_TOKEN";
+
+    /// How the names of all settings begin, those of the credentials too, which are the component's
+    /// business alone.
+    pub const PREFIXES: [&str; 3] = ["TENURE_", "AZURE_", "IDENTITY_"];
+
+    /// Whether a setting says with what requests are authorised: all that platforms and the SDKs of Azure set, and
+    /// some of ours.
+    pub(in crate::settings) fn is_of_a_credential(name: &str) -> bool {
+        !name.starts_with("TENURE_") || [CREDENTIAL, SECOND_KEY, SECOND_KEY_FILE].contains(&name)
+    }
+}
+
+/// The environment of the election component, and nothing but that: it holds the storage
+/// credential. `Debug` shows names only; the values are overwritten when it is dropped.
+///
+/// For programs that are configured from outside, by a deployment; others write
+/// [`Settings`](super::Settings), which become these.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Variables(Vec<(String, String)>);
+
+impl Variables {
+    /// None.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The settings among the variables of this process. Blank ones count as not set.
+    pub fn from_env() -> Self {
+        let mut variables = Self::new();
+        for (name, value) in std::env::vars_os() {
+            let (Ok(name), Ok(value)) = (name.into_string(), value.into_string()) else { continue };
+            let ours = names::PREFIXES.iter().any(|prefix| name.starts_with(prefix));
+            if ours && !value.trim().is_empty() {
+                variables.set(&name, value);
+            }
+        }
+        variables
+    }
+
+    /// Those that say with what requests are authorised.
+    pub(super) fn of_credentials(mut self) -> Self {
+        let others = |name: &&String| !names::is_of_a_credential(name);
+        let others: Vec<_> = self.0.iter().map(|(name, _)| name).filter(others).cloned().collect();
+        others.iter().for_each(|name| self.remove(name));
+        self
+    }
+
+    /// Sets `name` (see [`names`]) to `value`.
+    pub fn set(&mut self, name: &str, value: impl Into<String>) -> &mut Self {
+        self.remove(name);
+        self.0.push((name.to_owned(), value.into()));
+        self
+    }
+
+    /// Leaves `name` out.
+    pub fn remove(&mut self, name: &str) {
+        for (_, value) in self.0.iter_mut().filter(|(known, _)| known == name) {
+            value.zeroize();
+        }
+        self.0.retain(|(known, _)| known != name);
+    }
+
+    /// As [`set`](Variables::set), for building them in one expression.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: impl Into<String>) -> Self {
+        self.set(name, value);
+        self
+    }
+
+    /// The value of `name`.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    /// The periods that a candidate with these settings keeps; none where one of them is wrong.
+    pub fn periods(&self) -> Option<Periods> {
+        let read = self.read(&[
+            names::LEASE,
+            names::MARGIN,
+            names::RENEW,
+            names::POLL,
+            names::FAILOVER,
+            names::REQUEST_TIMEOUT,
+            names::TURN_TIMEOUT,
+        ])?;
+        Some(Periods {
+            validity: read.timings.lease.saturating_sub(read.timings.margin),
+            renew: read.timings.renew,
+            turn_timeout: read.failure_policy.turn_timeout,
+        })
+    }
+
+    /// The timer as the record of a leader with these settings has it; none without one, or where
+    /// it is wrong.
+    pub fn schedule(&self) -> Option<String> {
+        self.read(&[names::EVERY, names::CRON, names::TIME_ZONE])?.agenda.description()
+    }
+
+    /// Some of the settings as the component reads them; none where one of these is wrong.
+    fn read(&self, some: &[&str]) -> Option<tenure_core::Settings> {
+        let variable = |name: &str| match name {
+            names::ELECTION => Some("any/any".to_owned()),
+            names::CONNECTION_STRING => Some("UseDevelopmentStorage=true".to_owned()),
+            name if some.contains(&name) => self.get(name).map(str::to_owned),
+            _ => None,
+        };
+        tenure_core::Settings::read(variable).ok()
+    }
+
+    pub(crate) fn environment(&self) -> &[(String, String)] {
+        &self.0
+    }
+}
+
+impl Drop for Variables {
+    fn drop(&mut self) {
+        for (_, value) in &mut self.0 {
+            value.zeroize();
+        }
+    }
+}
+
+impl fmt::Debug for Variables {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.iter().map(|(name, _)| name)).finish()
+    }
+}
+
+/// How long a leader may act, and its work may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Periods {
+    /// How long a leadership lasts without a renewal: the lease less the margin.
+    pub validity: Duration,
+    /// From one renewal to the next.
+    pub renew: Duration,
+    /// The longest that a turn may take.
+    pub turn_timeout: Option<Duration>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_printed_but_names() {
+        let variables = Variables::new().with(names::CONNECTION_STRING, "AccountKey=c2VjcmV0");
+        assert_eq!(format!("{variables:?}"), r#"{"AZURE_STORAGE_CONNECTION_STRING"}"#);
+    }
+
+    #[test]
+    fn the_newest_value_counts() {
+        let variables = Variables::new().with(names::LEASE, "15s").with(names::LEASE, "30s");
+        assert_eq!(variables.get(names::LEASE), Some("30s"));
+        assert_eq!(variables.environment().len(), 1);
+        let mut variables = variables;
+        variables.remove(names::LEASE);
+        assert_eq!(variables, Variables::new());
+    }
+}
