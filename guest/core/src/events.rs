@@ -20,6 +20,10 @@ pub(super) fn take(
     context: &mut Context<'_>,
     chance: &mut dyn Chance,
 ) -> Phase {
+    if event == Event::Hint && !mutant!(HintDropsRequest) {
+        hinted(&mut phase, context);
+        return phase;
+    }
     let watch = match &mut phase {
         Phase::Watching(watch) => Some(watch),
         _ => None,
@@ -50,8 +54,24 @@ pub(super) fn take(
             resign(&phase, context);
         }
         Event::Resume => context.state.steering.paused = false,
+        Event::Hint => hinted(&mut phase, context),
     }
     phase
+}
+
+/// A follower that may contend polls sooner: protocol.md §4.5. What it has to tell the leader waits no longer
+/// for that than a poll takes.
+fn hinted(phase: &mut Phase, context: &mut Context<'_>) {
+    let (now, contends) = (context.now, !context.stays_out());
+    let term = context.state.follower.known_term();
+    if let Phase::Watching(watch) = phase
+        && watch.missing.is_none()
+        && contends
+        && !mutant!(HintIgnored)
+        && context.state.hints.heard(term, now)
+    {
+        watch.pace.next = watch.pace.next.min(now);
+    }
 }
 
 /// Gives up a leadership, or one that is about to be won.

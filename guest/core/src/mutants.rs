@@ -77,12 +77,18 @@ pub enum Mutant {
     StopsWhenRefused,
     /// A follower polls too rarely.
     RarePolls,
+    /// Every hint brings polls forward.
+    HintsWithoutLimit,
+    /// A hint makes a follower forget what it has to tell the leader.
+    HintDropsRequest,
+    /// A hint changes nothing.
+    HintIgnored,
 }
 
 #[cfg(feature = "mutants")]
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 34] = [
         Self::ValidityFromAnswer,
         Self::ReleaseBeforeStop,
         Self::HandOverBeforeStop,
@@ -114,6 +120,9 @@ impl Mutant {
         Self::MissedForgotten,
         Self::StopsWhenRefused,
         Self::RarePolls,
+        Self::HintsWithoutLimit,
+        Self::HintDropsRequest,
+        Self::HintIgnored,
     ];
 }
 

@@ -101,6 +101,8 @@ pub enum Event {
     Pause,
     /// Contend again.
     Resume,
+    /// The leader may have changed, as somebody says.
+    Hint,
 }
 
 /// A request that a step sent, and what came of it.

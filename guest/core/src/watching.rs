@@ -4,7 +4,7 @@
 mod inheriting;
 
 use super::chance::{Chance, lease_id};
-use super::context::{Answered, Context, Outgoing};
+use super::context::{Answered, Context, Outgoing, State};
 use super::next_record::next_record;
 use super::pace::Pace;
 use super::phase::{Attempt, MOST_ROUNDS, Missing, Phase, Watch};
@@ -31,8 +31,28 @@ pub(super) fn next(watch: Watch, context: &Context<'_>) -> (Phase, Option<Outgoi
     (Phase::Watching(watch), outgoing)
 }
 
-/// Takes the answer.
+/// Takes the answer. After a hint the next poll may come soon.
 pub(super) fn answered(watch: Watch, answered: Answered<'_>, context: &mut Context<'_>) -> Phase {
+    let (sent, polled) = (answered.sent, matches!(answered.operation, Operation::Read { .. }));
+    let mut phase = judged(watch, answered, context);
+    let State { follower, hints, .. } = &mut context.state;
+    match &mut phase {
+        Phase::Watching(watch) if polled && watch.missing.is_none() => {
+            let next = hints.polled(sent, follower.known_term(), context.now);
+            match next {
+                // What is to be told to the leader needs the time until the next poll.
+                Some(_) if follower.has_request() => hints.settle(),
+                Some(next) => watch.pace.next = watch.pace.next.min(next),
+                None => {}
+            }
+        }
+        Phase::Watching(_) => {}
+        _ => hints.settle(),
+    }
+    phase
+}
+
+fn judged(watch: Watch, answered: Answered<'_>, context: &mut Context<'_>) -> Phase {
     if let Operation::Read { lease: Some(lease) } = answered.operation {
         return inheriting::answered(*lease, answered, context);
     }

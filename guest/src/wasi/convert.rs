@@ -33,6 +33,7 @@ impl From<wit::Event> for Event {
             wit::Event::HandOver(to) => Self::HandOver(to),
             wit::Event::Pause => Self::Pause,
             wit::Event::Resume => Self::Resume,
+            wit::Event::Hint => Self::Hint,
         }
     }
 }

@@ -158,6 +158,7 @@ impl Elector for Script {
             Some(Word::HandOver(to)) => format!("step{known}: hand over to {to}"),
             Some(Word::Pause) => format!("step{known}: pause"),
             Some(Word::Resume) => format!("step{known}: resume"),
+            Some(Word::Hint) => format!("step{known}: hint"),
         });
         let next = self.replies.lock().unwrap().pop_front();
         let next = next.unwrap_or_else(|| {

@@ -18,6 +18,7 @@ pub fn event(event: wit::Event) -> core::Event {
         wit::Event::HandOver(to) => core::Event::HandOver(to),
         wit::Event::Pause => core::Event::Pause,
         wit::Event::Resume => core::Event::Resume,
+        wit::Event::Hint => core::Event::Hint,
     }
 }
 
