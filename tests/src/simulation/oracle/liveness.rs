@@ -117,16 +117,19 @@ fn hint_ignored(history: &History, wins: &[Win], index: usize, loss: &Loss) -> O
         return None;
     }
     let within = HEEDED + 16 * history.latency;
-    let (who, at) = history.entries[index..].iter().find_map(|entry| match entry.what {
-        What::Hinted(who) if !given || successor == Some(who) => Some((who, entry.at)),
+    let soon = history.entries[index..].iter().take_while(|entry| entry.at <= loss.at + HEEDED);
+    let (place, who, at) = (index..).zip(soon).find_map(|(place, entry)| match entry.what {
+        What::Hinted(who) if who != loss.who && (!given || successor == Some(who)) => {
+            Some((place, who, entry.at))
+        }
         _ => None,
     })?;
     let end = at + within;
-    let first = history.entries.partition_point(|entry| entry.at + MINUTE < at);
-    let earlier = history.entries[first..index].iter();
+    let earlier = history.entries[..place].iter().rev();
+    let earlier = earlier.take_while(|entry| entry.at + MINUTE >= at);
     let earlier = earlier.filter(|entry| entry.what == What::Hinted(who)).count();
     // Each hint may have brought five polls forward, and ten in a minute are all.
-    let free = earlier <= 1 && who != loss.who;
+    let free = earlier <= 1;
     let able = lives(history, who, loss.at.saturating_sub(BEFORE), end)
         && !rests(history, who, loss.at, end);
     let won = wins.iter().any(|win| win.entry > index && win.at <= end);
