@@ -16,7 +16,7 @@ use crate::handler::{BoxFuture, Handler, TurnEnd};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Notify, mpsc, watch};
 
 const SECOND: u64 = 1_000_000_000;
 

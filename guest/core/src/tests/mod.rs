@@ -7,6 +7,7 @@ mod deliveries;
 mod failure_policy;
 mod files;
 mod handing_over;
+mod hints;
 mod holding;
 mod hostile;
 mod leaving;
