@@ -468,7 +468,8 @@ settings! {
         scope: Scope::Process,
         help: "Shows over HTTP, to whoever reaches it: a page of the election (/), whether \
                this candidate runs (/healthz) and is ready (/readyz; /readyz?leader on the \
-               leader alone), who leads (/leader, and as it goes on /watch), and metrics (/metrics)",
+               leader alone), who leads (/leader), the same as it goes on (/watch), and metrics \
+               (/metrics)",
         more: "See [Listening](operations.md#see-it)",
         advice: LISTENING,
         heading: SHOWN, ..ROW
