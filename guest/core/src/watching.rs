@@ -35,18 +35,19 @@ pub(super) fn next(watch: Watch, context: &Context<'_>) -> (Phase, Option<Outgoi
 pub(super) fn answered(watch: Watch, answered: Answered<'_>, context: &mut Context<'_>) -> Phase {
     let (sent, polled) = (answered.sent, matches!(answered.operation, Operation::Read { .. }));
     let mut phase = judged(watch, answered, context);
+    if !polled {
+        return phase;
+    }
+    // It counts, whatever came of it.
     let State { follower, hints, .. } = &mut context.state;
-    match &mut phase {
-        Phase::Watching(watch) if polled && watch.missing.is_none() => {
-            let next = hints.polled(sent, follower.known_term(), context.now);
-            match next {
-                // What is to be told to the leader needs the time until the next poll.
-                Some(_) if follower.has_request() => hints.settle(),
-                Some(next) => watch.pace.next = watch.pace.next.min(next),
-                None => {}
-            }
+    let next = hints.polled(sent, follower.known_term(), context.now);
+    match (&mut phase, next) {
+        // What is to be told to the leader needs the time until the next poll.
+        (Phase::Watching(watch), Some(next))
+            if watch.missing.is_none() && !follower.has_request() =>
+        {
+            watch.pace.next = watch.pace.next.min(next);
         }
-        Phase::Watching(_) => {}
         _ => hints.settle(),
     }
     phase

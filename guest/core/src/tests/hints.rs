@@ -66,6 +66,33 @@ fn many_hints_cost_ten_polls_a_minute_and_ordinary_ones_go_on() {
     assert!((10..=10 + 30).contains(&polls), "{polls}");
 }
 
+/// Each of these ends a poll otherwise than by following.
+#[test]
+fn hinted_polls_count_whatever_comes_of_them() {
+    let deleted = |o: &Operation, at| match o {
+        Operation::CreateContainer => refusal(o, at, 409, "ContainerBeingDeleted"),
+        _ => refusal(o, at, 404, "ContainerNotFound"),
+    };
+    let lost = |o: &Operation, at| match o {
+        Operation::Acquire { .. } => refusal(o, at, 409, "LeaseAlreadyPresent"),
+        _ => available(o, at),
+    };
+    let busy = |o: &Operation, at| refusal(o, at, 503, "ServerBusy");
+    let services: [fn(&Operation, Moment) -> Reply; 3] = [deleted, lost, busy];
+    for service in services {
+        let mut candidate = follower();
+        let end = candidate.now + seconds(30);
+        let mut polls = 0;
+        while candidate.now < end {
+            candidate.step(Some(Event::Hint), service);
+            polls += candidate.verbs().iter().filter(|verb| **verb == "read blob").count();
+            candidate.now += millis(5);
+        }
+        // An ordinary poll each 2 s at most, and one more where it was not answered.
+        assert!((10..=10 + 2 * 15).contains(&polls), "{polls}");
+    }
+}
+
 #[test]
 fn who_leads_or_stays_out_takes_no_hint() {
     let mut leader = Candidate::new(&[]);
