@@ -20,15 +20,14 @@ pub(super) fn take(
     context: &mut Context<'_>,
     chance: &mut dyn Chance,
 ) -> Phase {
-    if event == Event::Hint && !mutant!(HintDropsRequest) {
-        hinted(&mut phase, context);
-        return phase;
-    }
     let watch = match &mut phase {
         Phase::Watching(watch) => Some(watch),
         _ => None,
     };
-    context.state.follower.drop_request(watch, context.settings, context.now);
+    // A hint gives no cause for that, and there may be very many of them.
+    if event != Event::Hint {
+        context.state.follower.drop_request(watch, context.settings, context.now);
+    }
     match event {
         Event::TurnEnded(outcome) => return turn_ended(outcome, phase, context, chance),
         Event::Leave(outcome) => return leave(outcome, phase, context),

@@ -79,8 +79,6 @@ pub enum Mutant {
     RarePolls,
     /// Every hint brings polls forward.
     HintsWithoutLimit,
-    /// A hint makes a follower forget what it has to tell the leader.
-    HintDropsRequest,
     /// A hint changes nothing.
     HintIgnored,
 }
@@ -88,7 +86,7 @@ pub enum Mutant {
 #[cfg(feature = "mutants")]
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 34] = [
+    pub const ALL: [Self; 33] = [
         Self::ValidityFromAnswer,
         Self::ReleaseBeforeStop,
         Self::HandOverBeforeStop,
@@ -121,7 +119,6 @@ impl Mutant {
         Self::StopsWhenRefused,
         Self::RarePolls,
         Self::HintsWithoutLimit,
-        Self::HintDropsRequest,
         Self::HintIgnored,
     ];
 }

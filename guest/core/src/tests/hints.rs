@@ -94,6 +94,28 @@ fn hinted_polls_count_whatever_comes_of_them() {
 }
 
 #[test]
+fn many_hints_do_not_keep_a_successor_from_announcing_itself() {
+    let mut candidate = follower();
+    for _ in 0..20 {
+        candidate.step(Some(Event::Hint), led);
+    }
+    let mut record = Record::read(&incumbent(5)).unwrap().unwrap();
+    record.successor = Some("here".into());
+    let named = record.write();
+    // The step ends before the announcement.
+    candidate.now += seconds(4);
+    candidate.slow = Some(("read blob", millis(1_200)));
+    let mut service = |o: &Operation, at: Moment| match o {
+        Operation::Read { .. } => seen(o, at, "leased", &named),
+        _ => available(o, at),
+    };
+    candidate.step(None, &mut service);
+    assert_eq!(candidate.verbs(), ["read blob"]);
+    candidate.step(Some(Event::Hint), &mut service);
+    assert_eq!(candidate.verbs(), ["read announcement", "announce"]);
+}
+
+#[test]
 fn who_leads_or_stays_out_takes_no_hint() {
     let mut leader = Candidate::new(&[]);
     leader.lead();
