@@ -28,4 +28,5 @@ pub mod server {
     pub use crate::server::pages::answer;
     pub use crate::server::proof::{Intent, authorization, nonce_of};
     pub use crate::server::summary::{LastTurn, Summary};
+    pub use crate::server::watch::{causes, endpoint, listener};
 }

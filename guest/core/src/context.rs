@@ -13,6 +13,7 @@ use super::environment::Files;
 use super::failure::Failure;
 use super::follower::Follower;
 use super::health::Health;
+use super::hints::Hints;
 use super::next_record::Began;
 use super::orders::Steering;
 use super::problem::{Problem, ProblemClass, Reported};
@@ -39,6 +40,7 @@ pub(super) struct State {
     pub health: Health,
     pub steering: Steering,
     pub follower: Follower,
+    pub hints: Hints,
     pub reported: Reported,
     pub credential_state: CredentialState,
     /// What the files of the settings said when they were last good.

@@ -28,7 +28,10 @@ pub(super) fn take(
         Phase::Watching(watch) => Some(watch),
         _ => None,
     };
-    context.state.follower.drop_request(watch, context.settings, context.now);
+    // A hint gives no cause for that, and there may be very many of them.
+    if event != Event::Hint {
+        context.state.follower.drop_request(watch, context.settings, context.now);
+    }
     match event {
         Event::TurnEnded(outcome) => return turn_ended(outcome, phase, context, chance),
         Event::Leave(outcome) => return leave(outcome, phase, context),
@@ -55,8 +58,24 @@ pub(super) fn take(
         }
         Event::Resume => context.state.steering.paused = false,
         Event::Answered(_) => {}
+        Event::Hint => hinted(&mut phase, context),
     }
     phase
+}
+
+/// A follower that may contend polls sooner: protocol.md §4.5. What it has to tell the leader waits no longer
+/// for that than a poll takes.
+fn hinted(phase: &mut Phase, context: &mut Context<'_>) {
+    let (now, contends) = (context.now, !context.stays_out());
+    let term = context.state.follower.known_term();
+    if let Phase::Watching(watch) = phase
+        && watch.missing.is_none()
+        && contends
+        && !mutant!(HintIgnored)
+        && context.state.hints.heard(term, now)
+    {
+        watch.pace.next = watch.pace.next.min(now);
+    }
 }
 
 /// Gives up a leadership, or one that is about to be won.

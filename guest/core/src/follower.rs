@@ -132,6 +132,11 @@ impl Follower {
         }
     }
 
+    /// The term of the leader that was seen last.
+    pub fn known_term(&self) -> Option<u64> {
+        Some(self.following.as_ref()?.as_ref()?.term)
+    }
+
     pub fn has_request(&self) -> bool {
         self.request.is_some()
     }

@@ -56,7 +56,8 @@ pub(super) fn order(to: String, hold: Option<&Hold>, context: &mut Context<'_>) 
     // The record may name that one already.
     let named = hold.is_some_and(|hold| hold.names(Some(&to)));
     let (successor, fresh_until, read_at) = (None, Moment::ZERO, context.now);
-    let order = HandOver { to, successor, fresh_until, named, asked: false, read_at, until };
+    let asked = false;
+    let order = HandOver { to, successor, fresh_until, named, asked, read_at, reads: 0, until };
     context.state.steering.giving_up = Some(GivingUp::HandOver(order));
 }
 

@@ -36,6 +36,7 @@ mod failure_policy;
 mod follower;
 mod handing_over;
 mod health;
+mod hints;
 mod history;
 mod holding;
 #[cfg_attr(not(feature = "mutants"), doc(hidden))]

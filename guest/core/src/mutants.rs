@@ -97,12 +97,16 @@ pub enum Mutant {
     PromiseByTheFasterClock,
     /// A beat that was tried twice has the same number both times.
     BeatNumberReused,
+    /// Every hint brings polls forward.
+    HintsWithoutLimit,
+    /// A hint changes nothing.
+    HintIgnored,
 }
 
 #[cfg(feature = "mutants")]
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 41] = [
+    pub const ALL: [Self; 43] = [
         Self::ValidityFromAnswer,
         Self::ReleaseBeforeStop,
         Self::HandOverBeforeStop,
@@ -144,6 +148,8 @@ impl Mutant {
         Self::TimerNotRestarted,
         Self::PromiseByTheFasterClock,
         Self::BeatNumberReused,
+        Self::HintsWithoutLimit,
+        Self::HintIgnored,
     ];
 }
 

@@ -10,6 +10,10 @@ use serde::{Deserialize, Serialize};
 use tenure_azure::lease_id::LeaseId;
 use tenure_base::prelude::*;
 
+/// How soon the announcement is read again that was not there the first time; then twice as long each time,
+/// up to [`QUICK`].
+const FIRST_READ: Duration = Duration::from_millis(25);
+
 /// What was asked of a candidate.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Steering {
@@ -46,6 +50,8 @@ pub(super) struct HandOver {
     pub asked: bool,
     /// The announcement is not read before.
     pub read_at: Moment,
+    /// How often it was read. The first reads come soon: the successor may hear at once that it is named.
+    pub reads: u32,
     /// Then it has failed.
     pub until: Moment,
 }
@@ -79,10 +85,12 @@ impl HandOver {
         took: Duration,
         now: Moment,
     ) {
-        self.read_at = now + QUICK;
+        self.read_at = now + QUICK.min(FIRST_READ.saturating_mul(1 << self.reads.min(8)));
         self.asked = here.is_some();
+        self.reads = self.reads.saturating_add(1);
         let Some(successor) = here else { return };
         if successor.is_some() {
+            self.read_at = now + QUICK;
             if self.fresh_until == Moment::ZERO {
                 self.until = now + LEADER_WAITS;
             }

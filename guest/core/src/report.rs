@@ -103,6 +103,8 @@ pub enum Event {
     Pause,
     /// Contend again.
     Resume,
+    /// The leader may have changed, as somebody says.
+    Hint,
     /// The request that went out beside the steps was answered, or failed.
     Answered(Told),
 }

@@ -5,7 +5,7 @@ mod inheriting;
 
 use super::Moment;
 use super::chance::{Chance, lease_id};
-use super::context::{Answered, Context, Outgoing};
+use super::context::{Answered, Context, Outgoing, State};
 use super::next_record::next_record;
 use super::pace::Pace;
 use super::phase::{Attempt, MOST_ROUNDS, Missing, Phase, Watch};
@@ -44,8 +44,29 @@ pub(super) fn next(watch: Watch, context: &Context<'_>) -> (Phase, Option<Outgoi
     (Phase::Watching(watch), outgoing)
 }
 
-/// Takes the answer.
+/// Takes the answer. After a hint the next poll may come soon.
 pub(super) fn answered(watch: Watch, answered: Answered<'_>, context: &mut Context<'_>) -> Phase {
+    let (sent, polled) = (answered.sent, matches!(answered.operation, Operation::Read { .. }));
+    let mut phase = judged(watch, answered, context);
+    if !polled {
+        return phase;
+    }
+    // It counts, whatever came of it.
+    let State { follower, hints, .. } = &mut context.state;
+    let next = hints.polled(sent, follower.known_term(), context.now);
+    match (&mut phase, next) {
+        // What is to be told to the leader needs the time until the next poll.
+        (Phase::Watching(watch), Some(next))
+            if watch.missing.is_none() && !follower.has_request() =>
+        {
+            watch.pace.next = watch.pace.next.min(next);
+        }
+        _ => hints.settle(),
+    }
+    phase
+}
+
+fn judged(watch: Watch, answered: Answered<'_>, context: &mut Context<'_>) -> Phase {
     match answered.operation {
         Operation::Read { lease: Some(lease) } => {
             return inheriting::answered(*lease, answered, context);

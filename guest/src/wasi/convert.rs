@@ -43,6 +43,7 @@ impl From<wit::Event> for Event {
                 reply: reply.map(Into::into).map_err(Into::into),
                 at: Timestamp::from_date(clock::wall()),
             }),
+            wit::Event::Hint => Self::Hint,
         }
     }
 }

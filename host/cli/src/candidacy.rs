@@ -11,7 +11,7 @@ use std::time::Duration;
 use tenure::clock::{BootClock, Clock as _};
 use tenure::component::{CheckError, ElectionComponent, Engine};
 use tenure::runner::{self, Event, Order, Runner};
-use tenure::server::{Board, Control, ControlToken};
+use tenure::server::{Board, Control, ControlToken, Watcher};
 use tenure::settings::names;
 use tenure_base::duration::format_duration;
 use tokio::sync::{Notify, mpsc, watch};
@@ -33,6 +33,8 @@ pub(super) struct Candidacy {
     notes: Vec<String>,
     log: Log,
     vocabulary: Vocabulary,
+    /// It has an address, so that it may watch those of others.
+    has_address: bool,
     pub board: Arc<Board>,
     order: mpsc::Sender<Order>,
     orders: mpsc::Receiver<Order>,
@@ -42,8 +44,8 @@ pub(super) struct Candidacy {
 pub(super) struct Contender {
     runner: Runner<ElectionComponent, BootClock>,
     orders: mpsc::Receiver<Order>,
-    /// Asks whether this process can work.
-    readiness: JoinSet<()>,
+    /// Asks whether this process can work, and watches the leader.
+    beside: JoinSet<()>,
     /// Unless it is the usual one.
     grace: Option<Duration>,
     log: Log,
@@ -76,6 +78,7 @@ impl Candidacy {
             Err(CheckError::Component(error)) => return Err(error.to_string()),
         }
         let board = Arc::new(board(configuration, clock));
+        let has_address = configuration.settings.get(names::ADDRESS).is_some();
         notes.extend(configuration.exposed());
         let (order, orders) = mpsc::channel(ORDERS);
         let vocabulary = configuration.given.vocabulary();
@@ -87,6 +90,7 @@ impl Candidacy {
             notes,
             log,
             vocabulary,
+            has_address,
             board,
             order,
             orders,
@@ -105,12 +109,18 @@ impl Candidacy {
         }
     }
 
-    /// Gets ready to contend. `changed` hears of everything that becomes different.
-    pub(super) fn contender(self, clock: BootClock, changed: &Arc<Notify>) -> Contender {
+    /// Gets ready to contend. `changed` hears of everything that becomes different. `watcher` watches the leader,
+    /// if this candidate has an address itself.
+    pub(super) fn contender(
+        self,
+        clock: BootClock,
+        changed: &Arc<Notify>,
+        watcher: &Arc<Watcher>,
+    ) -> Contender {
         let vocabulary = self.vocabulary;
         let (log, noted, own_log) = (self.log.clone(), self.log.clone(), self.log);
         let (reading, told_at) = (clock.reading(), clock.reading());
-        let (stepped, happened) = (self.board.clone(), self.board);
+        let (stepped, happened) = (self.board.clone(), self.board.clone());
         let (reported, told) = (changed.clone(), changed.clone());
         let mut runner = Runner::new(self.elector, self.work.handler, clock)
             .on_report(move |report, taken_at| {
@@ -129,14 +139,21 @@ impl Candidacy {
         if let Some(grace) = grace {
             runner = runner.grace(grace);
         }
-        let mut readiness = JoinSet::new();
+        let mut beside = JoinSet::new();
+        if self.has_address {
+            let hints = Arc::new(Notify::new());
+            runner = runner.with_hints(hints.clone());
+            let (watcher, board, log) = (watcher.clone(), self.board, noted.clone());
+            let tell = move |detail| log.event(&Event::Note { detail });
+            beside.spawn(async move { watcher.run(board, hints, tell).await });
+        }
         if let Some(command) = self.ready_cmd {
             let ready = watch::Sender::new(false);
             runner = runner.when_ready(ready.subscribe());
             let asking = ready::wait(command, ready, move |event| noted.event(&event));
-            readiness.spawn(asking);
+            beside.spawn(asking);
         }
-        Contender { runner, orders: self.orders, readiness, grace, log: own_log }
+        Contender { runner, orders: self.orders, beside, grace, log: own_log }
     }
 }
 
@@ -155,7 +172,7 @@ impl Contender {
 
     /// Lets go of the log.
     pub(super) async fn end(mut self) {
-        self.readiness.shutdown().await;
+        self.beside.shutdown().await;
     }
 }
 

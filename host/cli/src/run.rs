@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tenure::clock::BootClock;
 use tenure::component::{ComponentError, ElectionComponent, Engine};
-use tenure::server::{Board, Hosts, Server};
+use tenure::server::{Board, Hosts, Server, Watcher};
 use tenure::settings::{Variables, names};
 use tokio::select;
 use tokio::sync::{Notify, watch};
@@ -75,6 +75,10 @@ pub(super) async fn run(line: &CommandLine) -> ExitCode {
     configurations.iter().filter_map(Configuration::host_on_record).for_each(|h| hosts.add(&h));
     let mut also: Vec<String> = engine.uncached().map(str::to_owned).into_iter().collect();
     also.extend(configurations.first().and_then(Configuration::exposed_token));
+    let watcher = Watcher::new(
+        configurations.first().map(|first| first.authorities.clone()).unwrap_or_default(),
+    );
+    let watcher = Arc::new(watcher);
     let mut candidacies = Vec::new();
     for (mut configuration, log) in configurations.into_iter().zip(logs) {
         configuration.default_address(listener.as_ref());
@@ -110,7 +114,7 @@ pub(super) async fn run(line: &CommandLine) -> ExitCode {
     let mut contenders = Vec::new();
     for candidacy in candidacies {
         candidacy.begin(&std::mem::take(&mut also));
-        contenders.push(candidacy.contender(clock.clone(), &changed));
+        contenders.push(candidacy.contender(clock.clone(), &changed, &watcher));
     }
     let asked = watch::Sender::new(false);
     let insisted = async {

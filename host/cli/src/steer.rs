@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use tenure::clock::BootClock;
 use tenure::contract::{LeaseState, Snapshot};
 use tenure::program::http::{Clients, Unread, whole};
-use tenure::program::server::{Intent, authorization, nonce_of};
+use tenure::program::server::{self, Intent, authorization, causes, endpoint, nonce_of};
 use tenure::server::ControlToken;
 use tenure::settings::names;
 
@@ -125,16 +125,10 @@ fn token(configuration: &mut Configuration) -> Option<ControlToken> {
     Some(token)
 }
 
-/// The address of a listener, without a path; else what is wrong with it.
+/// The address of a listener; else what is wrong with it.
 fn listener(text: &str) -> Result<Url, String> {
-    let url = Url::parse(text.trim()).ok().filter(|url| {
-        matches!(url.scheme(), "http" | "https") && url.username().is_empty() && url.has_host()
-    });
     let problem = || format!("\"{}\" is not an http:// or https:// address", shown(text));
-    let mut url = url.filter(|url| url.password().is_none()).ok_or_else(problem)?;
-    url.set_query(None);
-    url.set_fragment(None);
-    Ok(url)
+    server::listener(text).ok_or_else(problem)
 }
 
 /// Where the leader takes orders, and its name, as they are on record.
@@ -306,13 +300,7 @@ impl Operator {
     }
 
     fn url(&self, path: &str) -> Url {
-        let mut url = self.at.clone();
-        let base = url.path().trim_end_matches('/').to_owned();
-        url.set_path(&format!("{base}/{path}"));
-        if let Some(election) = &self.election {
-            url.query_pairs_mut().append_pair("election", election);
-        }
-        url
+        endpoint(&self.at, path, self.election.as_deref())
     }
 
     async fn look(&self) -> Result<Value, String> {
@@ -375,10 +363,4 @@ fn elsewhere(leader: &Value) -> String {
     let Some(name) = leader["name"].as_str() else { return String::new() };
     let at = leader["address"].as_str().map(|at| format!(" at {}", printable(at)));
     format!("; {} leads{}", printable(name), at.unwrap_or_default())
-}
-
-/// An error with all that led to it, in one line.
-fn causes(error: &dyn std::error::Error) -> String {
-    let chain = std::iter::successors(Some(error), |error| error.source());
-    chain.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }

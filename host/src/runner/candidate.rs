@@ -29,6 +29,8 @@ pub(super) struct Candidate<'a, E, C> {
     word: Option<Word>,
     /// To be told after that, one in each step.
     orders: VecDeque<Word>,
+    /// Somebody said that the leader may have changed. Told last of all, once however often it was said.
+    hinted: bool,
     /// An operator had it pause.
     paused: bool,
     /// Its process can work.
@@ -53,6 +55,7 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
             word: None,
             // With the first step, so that it does not contend meanwhile.
             orders: (!ready).then_some(Word::Pause).into_iter().collect(),
+            hinted: false,
             paused: false,
             ready,
             turn: None,
@@ -148,7 +151,10 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
         // One that begins anew, after a failure, is told when it is its time.
         let told = due || self.state.is_some();
         let word = match self.word.take() {
-            None if told => self.orders.pop_front(),
+            None if told => {
+                let hint = || std::mem::take(&mut self.hinted).then_some(Word::Hint);
+                self.orders.pop_front().or_else(hint)
+            }
             word => word,
         };
         (due || word.is_some()).then(|| self.runner.step(self.state.clone(), word))
@@ -195,6 +201,10 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
         } else {
             self.orders.push_back(order.word());
         }
+    }
+
+    pub(super) fn hinted(&mut self) {
+        self.hinted = true;
     }
 
     /// Whether it waits for its process.

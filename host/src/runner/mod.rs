@@ -27,7 +27,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::select;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Notify, mpsc, watch};
 use turn::RunningTurn;
 
 /// How long a turn may go on when the candidate leaves, unless it is told otherwise.
@@ -46,6 +46,7 @@ pub struct Runner<E, C> {
     clock: C,
     grace: Duration,
     ready: watch::Receiver<bool>,
+    hints: Arc<Notify>,
     events: Arc<dyn Fn(Event) + Send + Sync>,
     reports: Arc<Observer>,
 }
@@ -59,6 +60,7 @@ impl<E: Elector, C: Clock> Runner<E, C> {
             clock,
             grace: GRACE,
             ready: watch::Sender::new(true).subscribe(),
+            hints: Arc::default(),
             events: Arc::new(|_| {}),
             reports: Arc::new(|_, _| {}),
         }
@@ -77,6 +79,14 @@ impl<E: Elector, C: Clock> Runner<E, C> {
     #[must_use]
     pub fn when_ready(mut self, ready: watch::Receiver<bool>) -> Self {
         self.ready = ready;
+        self
+    }
+
+    /// Has a follower poll soon after each notification of `hints`: somebody says that the leader may have
+    /// changed. However many there are, few polls come of them.
+    #[must_use]
+    pub fn with_hints(mut self, hints: Arc<Notify>) -> Self {
+        self.hints = hints;
         self
     }
 
@@ -153,6 +163,7 @@ impl<E: Elector, C: Clock> Runner<E, C> {
                 end = seen_stopped(&mut candidate.turn) => Happened::TurnEnded(end),
                 result = finished(&mut step) => Happened::Stepped(Box::new(result)),
                 answer = answered(&mut beside) => Happened::Answered(answer),
+                () = self.hints.notified() => Happened::Hinted,
                 () = self.clock.sleep_until(wake) => continue,
             };
             candidate.enforce();
@@ -160,6 +171,7 @@ impl<E: Elector, C: Clock> Runner<E, C> {
                 Happened::Leave => candidate.leave(),
                 Happened::Ready => candidate.becomes_ready(),
                 Happened::Ordered(order) => candidate.ordered(order),
+                Happened::Hinted => candidate.hinted(),
                 Happened::TurnEnded(end) => candidate.turn_ended(end),
                 Happened::Stepped(result) => {
                     let taken_at =
@@ -213,6 +225,7 @@ enum Happened {
     Leave,
     Ready,
     Ordered(Order),
+    Hinted,
     TurnEnded(TurnEnd),
     Stepped(Box<Result<Report, ComponentError>>),
     Answered(Result<Response, Failure>),

@@ -16,7 +16,7 @@ use crate::handler::{BoxFuture, Handler, TurnEnd};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Notify, mpsc, watch};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -160,6 +160,7 @@ impl Elector for Script {
             Some(Word::Pause) => format!("step{known}: pause"),
             Some(Word::Resume) => format!("step{known}: resume"),
             Some(Word::Answered(answer)) => format!("step{known}: answered {}", answer.is_ok()),
+            Some(Word::Hint) => format!("step{known}: hint"),
         });
         let next = self.replies.lock().unwrap().pop_front();
         let next = next.unwrap_or_else(|| {

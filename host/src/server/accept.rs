@@ -93,6 +93,8 @@ pub(super) async fn accept(listener: TcpListener, app: Router, limits: Limits) {
 async fn attend(stream: TcpStream, app: Router, usage: Arc<Use>, limits: Limits) {
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(limits.patience);
+    // Each event is a small write, and is to go at once.
+    let _ = stream.set_nodelay(true);
     let stream = TokioIo::new(Connection::new(stream, limits.patience, usage.clone()));
     let service = answering(app, limits.patience, usage.clone());
     let mut connection = pin!(http.serve_connection(stream, service));

@@ -4,13 +4,15 @@
 use super::metrics::Metrics;
 use super::summary::LastTurn;
 use super::timeline::Timeline;
+use super::watch::Ended;
 use crate::contract::{
-    self, ExchangeResult, Incumbent, Problem, ProblemClass, Report, class_name, rfc3339,
+    self, ExchangeResult, Incumbent, Problem, ProblemClass, Report, class_name, reason_name,
+    rfc3339,
 };
 use crate::handler::TurnEnd;
 use crate::runner::Event;
 use chrono::{DateTime, SecondsFormat, Utc};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -24,6 +26,9 @@ const PROBLEMS: usize = 20;
 
 /// A loop that was not heard of for so long stands still: longer than the longest step.
 const STILL: Duration = Duration::from_secs(150);
+
+/// What a lease is given up by.
+const GIVES_UP: [&str; 2] = ["release lease", "change lease"];
 
 /// So many requests in a row that came to nothing: the first may have met a connection that had died.
 const FAILURES: u32 = 2;
@@ -54,6 +59,8 @@ pub(super) struct State {
     pub(super) whole: Duration,
     /// To whom it hands over.
     successor: Option<String>,
+    /// Its newest leadership, when that is over.
+    ended: Option<Ended>,
     /// Why nothing came of the last order.
     refused_order: Option<String>,
     /// An operator keeps it out of the race.
@@ -88,7 +95,7 @@ pub(super) enum Role {
 }
 
 /// Who leads.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Leader {
     /// How candidates name it.
     pub name: String,
@@ -212,8 +219,20 @@ impl Board {
             None if report.successor.is_some() => state.refused_order = None,
             None => {}
         }
+        if let Some(ending) = &report.ending {
+            state.ended(ending.term, reason_name(ending.reason));
+        }
+        let gave_up = report.exchanges.iter().any(|exchange| {
+            let answered =
+                matches!(exchange.result, ExchangeResult::Done | ExchangeResult::Declined);
+            answered && GIVES_UP.contains(&exchange.what.as_str())
+        });
+        if let Some(ended) = state.ended.as_mut().filter(|_| gave_up) {
+            ended.released = true;
+        }
         state.role = match &report.role {
             contract::Role::Leading(leadership) => {
+                state.ended = None;
                 let (term, valid_for) =
                     (leadership.term, Duration::from_nanos(leadership.valid_for));
                 let same = matches!(state.role, Role::Leading { term: known, .. } if known == term);
@@ -277,7 +296,8 @@ impl Board {
             state.history.pop_front();
         }
         state.history.push_back(Change { at, seen, event: name, leader, term, reason });
-        if name == "stood-down" {
+        if let Event::StoodDown { term, reason } = event {
+            state.ended(*term, reason.name());
             state.role = Role::Undecided;
             state.timeline.stands(seen, &self.candidate, &state.role);
         }
@@ -338,6 +358,21 @@ impl Board {
         self.state().successor.clone()
     }
 
+    /// Its newest leadership, when that is over.
+    pub(super) fn ended(&self) -> Option<Ended> {
+        self.state().ended.clone()
+    }
+
+    /// Name, term and address of the leader that it follows, if that one gave an address.
+    pub(super) fn followed(&self) -> Option<(String, u64, String)> {
+        match &self.state().role {
+            Role::Following(Some(Leader { name, term, address: Some(address), .. })) => {
+                Some((name.clone(), *term, address.clone()))
+            }
+            _ => None,
+        }
+    }
+
     /// Why nothing came of the last order.
     pub(super) fn refused_order(&self) -> Option<String> {
         self.state().refused_order.clone()
@@ -360,6 +395,13 @@ impl Board {
 }
 
 impl State {
+    /// A leadership is over. It may be told twice.
+    fn ended(&mut self, term: u64, reason: &str) {
+        if self.ended.as_ref().is_none_or(|ended| ended.term != term) {
+            self.ended = Some(Ended { term, reason: reason.to_owned(), released: false });
+        }
+    }
+
     /// Takes note of turns and problems.
     fn remember(&mut self, event: &Event, now: Duration) {
         let problem = match event {

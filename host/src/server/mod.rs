@@ -8,12 +8,13 @@
 //! | `GET /readyz?leader` | 200 on the leader alone, so that a load balancer finds it |
 //! | `GET /leader` | who leads, as JSON |
 //! | `GET /leader?redirect` | 307 to the address that the leader gave (`--address`); 503 when there is none |
+//! | `GET /watch` | the same and more as it goes on, as server-sent events ([`watch`]); followers read it |
 //! | `GET /history` | the newest changes that this candidate saw, as JSON |
 //! | `GET /metrics` | figures in the text format of Prometheus |
 //!
 //! With several elections in one process, `/healthz` and `/readyz` are about all of them, and so is
-//! `/metrics`, by the label `election`; `?election=container/blob` chooses one, and `/leader`, `/history` and
-//! `/readyz?leader` ask for that. One that is not in the process is 404 everywhere.
+//! `/metrics`, by the label `election`; `?election=container/blob` chooses one, and `/leader`, `/watch`, `/history`
+//! and `/readyz?leader` ask for that. One that is not in the process is 404 everywhere.
 //!
 //! Whoever reaches the listener may read all of it, if they ask by an address or by one of its names
 //! ([`Hosts`]); probes may use any name. It holds no secret. It takes 128 connections at a time, 64 of one
@@ -35,10 +36,12 @@ pub(crate) mod summary;
 #[cfg(test)]
 mod tests;
 mod timeline;
+pub(crate) mod watch;
 
 pub use board::Board;
 pub use control::{Control, ControlToken};
 pub use hosts::Hosts;
+pub use watch::Watcher;
 
 use crate::clock::Clock;
 use axum::Router;
@@ -96,7 +99,8 @@ impl Server {
             (board.election.clone(), show::source(board.clone(), clock.reading()))
         };
         let sources = candidates.iter().map(|(board, _)| source(board)).collect();
-        let pages = pages::router(pages::faces(candidates, &clock.reading())?);
+        let faces = pages::faces(candidates, &clock.reading())?;
+        let pages = pages::router(faces.clone()).merge(watch::router(faces));
         let app = pages::with_refusals(pages.merge(page::router(sources)));
         Self::start(listener, hosts::only_by(hosts, app))
     }

@@ -42,7 +42,7 @@ impl FromRequestParts<Faces> for Face {
     }
 }
 
-fn choose<'f>(faces: &'f [Face], uri: &Uri) -> Result<&'f Face, Box<Response<Body>>> {
+pub(super) fn choose<'f>(faces: &'f [Face], uri: &Uri) -> Result<&'f Face, Box<Response<Body>>> {
     let named = value(uri, "election");
     let found = match (&named, faces) {
         (None, [only]) => Some(only),
@@ -230,7 +230,7 @@ async fn metrics(State(faces): State<Faces>, uri: Uri) -> Response<Body> {
 
 async fn nothing() -> Response<Body> {
     let told = json!({
-        "error": "there is nothing here; try /, /healthz, /readyz, /leader, /history or /metrics"
+        "error": "there is nothing here; try /, /healthz, /readyz, /leader, /watch, /history or /metrics"
     });
     answer(StatusCode::NOT_FOUND, &told)
 }

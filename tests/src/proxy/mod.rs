@@ -36,10 +36,18 @@ impl Proxy {
     /// # Errors
     /// It cannot listen.
     pub async fn start(to: SocketAddr) -> Result<Self> {
-        Self::start_with(to, Arc::new(|_| {})).await
+        Self::start_with(to, |_| {}).await
     }
 
-    async fn start_with(to: SocketAddr, witness: Witness) -> Result<Self> {
+    /// The same. `witness` is called with the bytes of requests, whatever then becomes of them.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub async fn start_with(
+        to: SocketAddr,
+        witness: impl Fn(&[u8]) + Send + Sync + 'static,
+    ) -> Result<Self> {
+        let witness: Witness = Arc::new(witness);
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
         let mode = watch::Sender::new(Mode::Pass);
@@ -69,9 +77,15 @@ impl Proxy {
         let origin = account.origin();
         let host = origin.strip_prefix("http://").context("only plain HTTP can be proxied")?;
         let to = host.parse().context("no address with a port")?;
-        let proxy = Self::start_with(to, Arc::new(witness)).await?;
+        let proxy = Self::start_with(to, witness).await?;
         let through = connection_string.replace(origin, &format!("http://{}", proxy.address));
         Ok((proxy, through))
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
     }
 
     /// From now on it does this, with connections that exist too.

@@ -174,7 +174,7 @@ async fn a_witness_sees_requests_that_never_arrive_and_no_answers() {
         told.send_modify(|all| all.push_str(std::str::from_utf8(bytes).unwrap()));
     };
     let to = listener.local_addr().unwrap();
-    let proxy = Proxy::start_with(to, Arc::new(witness)).await.unwrap();
+    let proxy = Proxy::start_with(to, witness).await.unwrap();
     let mut client = client(&proxy).await;
     say(&mut client, "one").await;
     let (mut server, _) = listener.accept().await.unwrap();

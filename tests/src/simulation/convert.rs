@@ -24,6 +24,7 @@ pub fn event(event: wit::Event, wall: DateTime<Utc>) -> core::Event {
             let reply = reply.map(raw).map_err(failure);
             core::Event::Answered(core::Told { reply, at: core::Timestamp::from_date(wall) })
         }
+        wit::Event::Hint => core::Event::Hint,
     }
 }
 

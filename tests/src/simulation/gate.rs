@@ -1,9 +1,10 @@
 //! What others can do to a process: pause it, kill it, ask it to leave.
 
+use std::sync::Arc;
 use std::task::Waker;
 
 use tenure::runner::Order;
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 
 use super::fault::Step;
 use super::history::{What, Who};
@@ -24,6 +25,8 @@ pub struct Process {
     pub step_fails: bool,
     /// Takes orders of operators.
     pub orders: Option<mpsc::Sender<Order>>,
+    /// Takes hints.
+    pub hints: Arc<Notify>,
     /// Where it was last.
     pub step: Step,
     /// Requests that it waits for.
@@ -65,6 +68,7 @@ impl Process {
             leaving: false,
             step_fails: false,
             orders: None,
+            hints: Arc::default(),
             step: Step::Look,
             waiting: 0,
             turn: None,
@@ -128,6 +132,7 @@ impl State {
         let process = &mut self.processes[who];
         process.over = true;
         process.wake();
+        self.news.notify_one();
     }
 
     /// The process is asked to leave the election.

@@ -171,6 +171,8 @@ pub enum What {
     ToldToHandOver(Who, usize, Option<usize>),
     /// It tells that it does not.
     NotHandedOver(Who),
+    /// A process heard that the leader may have changed.
+    Hinted(Who),
     /// A process has left.
     Left(Who),
     /// A step of it failed, and all that it knew is lost: its process begins anew.

@@ -10,8 +10,22 @@ use tenure_core::mutants::Mutant;
 use super::{Fidelity, Options};
 
 /// The invariants of the protocol, and the rules of progress: each of them some seeded bug must break.
-pub const INVARIANTS: [&str; 12] =
-    ["I1", "I2", "I3", "I4", "I5", "I6", "I7", "I8", "claim", "outcome", "give back", "hand over"];
+pub const INVARIANTS: [&str; 14] = [
+    "I1",
+    "I2",
+    "I3",
+    "I4",
+    "I5",
+    "I6",
+    "I7",
+    "I8",
+    "claim",
+    "outcome",
+    "give back",
+    "hand over",
+    "hint",
+    "hints",
+];
 
 /// Invariants that a bug breaks, but seldom before another one.
 const LATER: [(Mutant, &str); 2] = [(Mutant::WorkNotStopped, "I1"), (Mutant::RarePolls, "I6")];

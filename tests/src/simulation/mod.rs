@@ -23,6 +23,7 @@ pub mod fault;
 mod finale;
 pub mod gate;
 pub mod handler;
+pub mod hints;
 pub mod history;
 mod hostile;
 pub mod hunt;
@@ -177,6 +178,7 @@ async fn play(world: &Arc<World>, fidelity: &Fidelity) {
         tokio::spawn(process::machine(world.clone(), machine, fidelity.clone()));
     }
     tokio::spawn(strike::timed(world.clone()));
+    tokio::spawn(hints::tell(world.clone()));
     world.until(world.plan.finale).await;
     finale::play(world).await;
 }

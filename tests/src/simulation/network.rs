@@ -203,6 +203,7 @@ fn handle(world: &World, number: Number, request: &Request) -> Option<(Response,
             }
             (Step::Release | Step::HandOver, Some(lease), Some((_, held))) if lease == held => {
                 state.service.leader = None;
+                state.news.notify_one();
             }
             (Step::Notice, ..) if has(request, "x-ms-meta-tenurepriority") => {
                 state.coverage.saw(Trait::Priority);

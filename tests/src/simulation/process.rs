@@ -39,7 +39,8 @@ async fn contend(world: &Arc<World>, machine: usize, fidelity: &Fidelity) {
     let elector = SimElector::new(world, who, machine, &clock, fidelity);
     let desk = Desk::new(world.clone(), who, clock.clone());
     let grace = Duration::from_millis(world.plan.grace);
-    let runner = Runner::new(elector, desk, clock).grace(grace);
+    let hints = world.state().processes[who].hints.clone();
+    let runner = Runner::new(elector, desk, clock).grace(grace).with_hints(hints);
     let told = async |world: &World| {
         std::future::poll_fn(|_| match world.state().processes[who].leaving {
             true => Poll::Ready(()),

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
 
+use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
 use super::clock::{Rate, SimClock};
@@ -71,6 +72,8 @@ pub struct State {
     pub ended_early: Option<Millis>,
     /// What was sent under which lease.
     pub wire: Wire,
+    /// Notified when a lease was given up, or a process was killed.
+    pub news: Arc<Notify>,
     /// Nobody is started again.
     pub closing: bool,
 }
@@ -121,6 +124,7 @@ impl World {
             coverage: Coverage::default(),
             ended_early: None,
             wire: Wire::default(),
+            news: Arc::default(),
             closing: false,
         };
         Arc::new(Self { began: Instant::now(), plan, seed, state: Mutex::new(state) })

@@ -32,6 +32,8 @@ mod steering;
 mod universal;
 mod unruly_processes;
 #[cfg(unix)]
+mod watching;
+#[cfg(unix)]
 mod webhook;
 
 /// `tenure`, as it is installed.

@@ -8,6 +8,7 @@ mod deliveries;
 mod failure_policy;
 mod files;
 mod handing_over;
+mod hints;
 mod holding;
 mod hostile;
 mod leaving;

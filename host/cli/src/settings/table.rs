@@ -465,7 +465,9 @@ settings! {
     ADDRESS = Setting {
         name: "address", variable: names::ADDRESS, kind: Kind::Text("ADDRESS"), range: Range::Bytes(256),
         default: "that of --listen, if it is an address of this machine in the network",
-        help: "Where this candidate can be reached while it leads; shown to people and followers",
+        help: "Where this candidate can be reached while it leads; shown to people. Followers that have an address \
+               too watch that of the leader, so that they hear at once when it leads no longer",
+        more: "See [Hand-over](operations.md#hand-over-in-milliseconds)",
         heading: ELECTIONS, ..PASSED_ON
     };
     LISTEN = Setting {
@@ -473,7 +475,8 @@ settings! {
         scope: Scope::Process,
         help: "Shows over HTTP, to whoever reaches it: a page of the election (/), whether \
                this candidate runs (/healthz) and is ready (/readyz; /readyz?leader on the \
-               leader alone), who leads (/leader), and metrics (/metrics)",
+               leader alone), who leads (/leader), the same as it goes on (/watch), and metrics \
+               (/metrics)",
         more: "See [Listening](operations.md#see-it)",
         advice: LISTENING,
         heading: SHOWN, ..ROW

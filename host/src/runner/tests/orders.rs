@@ -185,3 +185,35 @@ fn who_is_not_ready_stays_out_whatever_is_ordered_and_whatever_fails() {
         ]
     );
 }
+
+#[test]
+fn many_hints_are_told_as_one_and_after_every_order() {
+    let slow = |reply: Reply| Reply { takes: seconds(2), ..reply };
+    let following = || reply(Role::Following(None)).again_in(100);
+    let replies = Mutex::new([slow(following()), following(), following()].into());
+    let seen = VirtualClock::run(async |clock| {
+        let log = Log { clock: clock.clone(), lines: Arc::default() };
+        let elector = Script { replies, log: log.clone() };
+        let work = Work { lasts: seconds(1), log: log.clone() };
+        let hints = Arc::new(Notify::new());
+        let runner = Runner::new(elector, work, clock.clone()).with_hints(hints.clone());
+        let (order, mut orders) = mpsc::channel(8);
+        let hinting = async {
+            for at in [1, 1, 1] {
+                clock.sleep_until(seconds(at)).await;
+                hints.notify_one();
+            }
+            order.send(Order::Pause).await.unwrap();
+            clock.sleep_until(seconds(5)).await;
+            hints.notify_one();
+        };
+        let leave = clock.sleep_until(seconds(9));
+        tokio::join!(runner.run_with(leave, &mut orders), hinting);
+        log.read()
+    });
+    let steps: Vec<_> = seen.iter().filter(|line| line.contains("step")).collect();
+    assert_eq!(
+        steps,
+        ["0 step as new", "2 step: pause", "2 step: hint", "5 step: hint", "9 step: leave"]
+    );
+}

@@ -12,6 +12,8 @@
 //! - Change to a successor: the same. The successor stands there, and asks for its lease twice a
 //!   second. Where round trips are long: seven of them and two such pauses. It may have asked just
 //!   before, announces itself again (three requests), asks again, acquires and raises the term.
+//! - Release, or change to a successor that lives, and somebody who may take over hears of it by a hint
+//!   (§4.5): a second and eight round trips from then. It may be in the middle of a step.
 //! - After the calm somebody leads, and everybody who lives then has its turn in the finale.
 
 use super::super::fault::Step;
@@ -28,6 +30,12 @@ const BEFORE: Millis = 10_000;
 
 /// The time-out that this assumes.
 const TIMEOUT: Millis = 3_000;
+
+/// How soon a hint leads to a leader, beside the time on the way.
+const HEEDED: Millis = 1_000;
+
+/// In which hints bring few polls forward, on a clock that is 1 % slow.
+const MINUTE: Millis = 61_000;
 
 /// A1: how late the service may end a lease.
 const LATE: Millis = 2_000;
@@ -53,6 +61,8 @@ pub fn i6(history: &History) -> Vec<Violation> {
                 let Loss { at, who, most, how, .. } = loss;
                 let what = format!("nobody leads {most} ms after c{who} {how} at {at} ms");
                 violations.push(violation("I6", end, what));
+            } else if !matches!(entry.what, What::Killed(_)) {
+                violations.extend(hint_ignored(history, &wins, index, &loss));
             }
         }
     }
@@ -119,13 +129,49 @@ fn next_leads_within(history: &History, asked: &Asked, at: Millis) -> Millis {
     }
 }
 
+/// A lease was given up, somebody who may take over heard of it, and there is no leader soon.
+fn hint_ignored(history: &History, wins: &[Win], index: usize, loss: &Loss) -> Option<Violation> {
+    let What::Handled(number, _) = history.entries[index].what else { return None };
+    let asked = &history.asked[number];
+    let given = asked.step == Step::HandOver;
+    let successor = announced_by(history, asked.to).map(|number| history.asked[number].who);
+    if given && !is_there(history, asked.to, loss.at) {
+        return None;
+    }
+    let within = HEEDED + 16 * history.latency;
+    let soon = history.entries[index..].iter().take_while(|entry| entry.at <= loss.at + HEEDED);
+    let (place, who, at) = (index..).zip(soon).find_map(|(place, entry)| match entry.what {
+        What::Hinted(who) if who != loss.who && (!given || successor == Some(who)) => {
+            Some((place, who, entry.at))
+        }
+        _ => None,
+    })?;
+    let end = at + within;
+    let earlier = history.entries[..place].iter().rev();
+    let earlier = earlier.take_while(|entry| entry.at + MINUTE >= at);
+    let earlier = earlier.filter(|entry| entry.what == What::Hinted(who)).count();
+    // Each hint may have brought five polls forward, and ten in a minute are all.
+    let free = earlier <= 1;
+    let able = lives(history, who, loss.at.saturating_sub(BEFORE), end)
+        && !rests(history, who, loss.at, end);
+    let won = wins.iter().any(|win| win.entry > index && win.at <= end);
+    let ignored = free && able && !won && over(history) >= end;
+    (ignored && is_undisturbed(history, loss, end)).then(|| {
+        let what =
+            format!("nobody leads {within} ms after c{who} heard that c{} {}", loss.who, loss.how);
+        violation("hint", end, what)
+    })
+}
+
+/// The announcement of a successor with this lease id.
+fn announced_by(history: &History, to: Option<u128>) -> Option<usize> {
+    history.asked.iter().position(|asked| asked.announces && asked.lease == to)
+}
+
 /// Whether the successor that announced itself with this id lives and remembers it: one that was killed just
 /// before, or lost its state, leaves the lease that it is given to run out.
 fn is_there(history: &History, to: Option<u128>, at: Millis) -> bool {
-    let Some(number) = history.asked.iter().position(|asked| asked.announces && asked.lease == to)
-    else {
-        return false;
-    };
+    let Some(number) = announced_by(history, to) else { return false };
     let successor = history.asked[number].who;
     let since = history.entries.iter().skip_while(|entry| entry.what != What::Sent(number));
     !since.take_while(|entry| entry.at <= at).any(|entry| match entry.what {

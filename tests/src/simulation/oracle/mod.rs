@@ -11,6 +11,7 @@ mod dates;
 mod fields;
 mod giving_back;
 mod handing_over;
+mod hints;
 mod leases;
 mod liveness;
 mod overlap;
@@ -62,6 +63,7 @@ pub fn judge(history: &History, class: Class) -> Vec<Violation> {
     violations.extend(progress::progress(history));
     violations.extend(giving_back::giving_back(history));
     violations.extend(handing_over::handing_over(history));
+    violations.extend(hints::hints(history));
     violations.sort_by_key(|violation| violation.at);
     violations
 }

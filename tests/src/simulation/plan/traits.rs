@@ -54,6 +54,7 @@ traits! {
     Files, 120, Native, "secrets in files";
     Newer, 120, Native, "a version with another field";
     Older, 80, Native, "a version that knows no successors";
+    Hints, 600, Both, "hints, true and false";
 }
 
 /// Of two that exclude each other, the first one stays.

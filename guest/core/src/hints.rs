@@ -1,0 +1,144 @@
+//! When a follower polls because of a hint: news from the leader's listener that the leader may have
+//! changed. protocol.md §4.5.
+//!
+//! Whoever answers at the address on record may send hints, true ones or not. So a hint is no fact: it
+//! brings polls forward, a few at a time and few in a minute, and decides nothing.
+
+use core::time::Duration;
+
+use super::Moment;
+use crate::mutants::mutant;
+use serde::{Deserialize, Serialize};
+use tenure_base::prelude::*;
+
+/// The pauses between the polls that one hint brings forward; the first goes out at once. The news may be
+/// there before the store shows it.
+const PAUSES: [Duration; 4] = [
+    Duration::from_millis(50),
+    Duration::from_millis(100),
+    Duration::from_millis(200),
+    Duration::from_millis(400),
+];
+
+/// So many polls are brought forward in a minute.
+const MOST: usize = 10;
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// What a candidate remembers of hints.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Hints {
+    /// When the polls of the last minute were sent that hints had brought forward, the oldest first.
+    sent: Vec<Moment>,
+    /// What the newest hint led to, as long as it lasts.
+    series: Option<Series>,
+}
+
+/// The polls that one hint brings forward.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct Series {
+    /// The term that was known before.
+    term: Option<u64>,
+    polls: usize,
+}
+
+impl Hints {
+    /// Takes a hint of one who knows that term. True: to be followed at once.
+    pub fn heard(&mut self, term: Option<u64>, now: Moment) -> bool {
+        let allowed = self.may_poll(now);
+        if allowed {
+            self.series = Some(Series { term, polls: 0 });
+        }
+        allowed
+    }
+
+    /// A poll that was sent then has shown this term. When to poll next because of a hint; none when
+    /// there is no reason to: the news is known, or the hint came to nothing.
+    pub fn polled(&mut self, sent: Moment, term: Option<u64>, now: Moment) -> Option<Moment> {
+        let Series { term: before, polls } = self.series.take()?;
+        self.sent.retain(|earlier| sent < *earlier + MINUTE);
+        self.sent.push(sent);
+        let next = now + *PAUSES.get(polls)?;
+        let goes_on = term == before && self.may_poll(next);
+        goes_on.then(|| {
+            self.series = Some(Series { term, polls: polls + 1 });
+            next
+        })
+    }
+
+    /// What hints were about is over.
+    pub fn settle(&mut self) {
+        self.series = None;
+    }
+
+    fn may_poll(&self, at: Moment) -> bool {
+        let lately = self.sent.iter().filter(|sent| at < **sent + MINUTE).count();
+        lately < MOST || mutant!(HintsWithoutLimit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn millis(millis: u64) -> Moment {
+        Moment::from_millis(millis)
+    }
+
+    #[test]
+    fn one_hint_brings_five_polls_forward_and_no_more() {
+        let mut hints = Hints::default();
+        assert!(hints.heard(Some(7), millis(1_000)));
+        let mut at = millis(1_000);
+        for pause in [50, 100, 200, 400] {
+            let next = hints.polled(at, Some(7), at + millis(3));
+            assert_eq!(next, Some(at + millis(3 + pause)));
+            at += millis(3 + pause);
+        }
+        assert_eq!(hints.polled(at, Some(7), at), None);
+        assert_eq!(hints.polled(at, Some(7), at), None, "an ordinary poll");
+        assert_eq!(hints.sent.len(), 5);
+    }
+
+    #[test]
+    fn news_ends_the_series() {
+        for (before, after) in [(Some(7), Some(8)), (Some(7), None), (None, Some(1))] {
+            let mut hints = Hints::default();
+            assert!(hints.heard(before, millis(0)));
+            assert_eq!(hints.polled(millis(0), after, millis(1)), None);
+            assert_eq!(hints.polled(millis(0), before, millis(1)), None);
+        }
+    }
+
+    #[test]
+    fn whoever_sends_many_hints_is_heard_ten_times_a_minute() {
+        let mut hints = Hints::default();
+        let (mut polls, mut next) = (Vec::new(), None);
+        for at in (0..180_000).map(millis) {
+            if hints.heard(Some(7), at) || next.is_some_and(|next| next <= at) {
+                polls.push(at);
+                next = hints.polled(at, Some(7), at);
+            }
+            assert!(hints.sent.len() <= MOST);
+        }
+        assert_eq!(polls.len(), 3 * MOST);
+        for minute in polls.windows(MOST + 1) {
+            assert!(minute[MOST] >= minute[0] + MINUTE, "{minute:?}");
+        }
+    }
+
+    #[test]
+    fn a_series_keeps_to_the_limit_too() {
+        let mut hints = Hints::default();
+        for n in 0..7 {
+            assert!(hints.heard(Some(7), millis(n)));
+            hints.polled(millis(n), None, millis(n));
+        }
+        assert!(hints.heard(Some(7), millis(10)));
+        let next = hints.polled(millis(10), Some(7), millis(10)).unwrap();
+        let next = hints.polled(next, Some(7), next).unwrap();
+        assert_eq!(hints.polled(next, Some(7), next), None, "the tenth was the last");
+        assert!(!hints.heard(Some(7), millis(59_999)));
+        assert!(hints.heard(Some(7), millis(60_000)));
+    }
+}

@@ -1,0 +1,129 @@
+//! Hints: protocol.md §4.5.
+
+use super::*;
+
+/// A look at a blob that somebody else holds.
+fn led(operation: &Operation, at: Moment) -> Reply {
+    seen(operation, at, "leased", &incumbent(5))
+}
+
+/// A candidate that follows, between two polls.
+fn follower() -> Candidate {
+    let mut candidate = Candidate::new(&[]);
+    let report = candidate.step(None, led);
+    assert!(matches!(report.role, Role::Following(Some(_))), "{report:?}");
+    candidate.now += millis(700);
+    candidate
+}
+
+#[test]
+fn a_true_hint_leads_to_a_leadership_at_once() {
+    let mut candidate = follower();
+    let report = candidate.step(Some(Event::Hint), available);
+    assert!(matches!(report.role, Role::Leading(_)), "{report:?}");
+    assert_eq!(candidate.verbs()[..3], ["read blob", "acquire lease", "write record"]);
+}
+
+#[test]
+fn a_false_hint_brings_five_polls_forward() {
+    let mut candidate = follower();
+    let mut event = Some(Event::Hint);
+    let mut waits = Vec::new();
+    for _ in 0..5 {
+        let began = candidate.now;
+        let report = candidate.step(event.take(), led);
+        assert_eq!(candidate.verbs(), ["read blob"]);
+        waits.push(report.again_in);
+        candidate.now = began + report.again_in;
+    }
+    // From the answer, which takes 10 ms.
+    assert_eq!(waits[..4], [60, 110, 210, 410].map(millis));
+    assert!(waits[4] >= seconds(2), "{waits:?}");
+}
+
+#[test]
+fn a_hint_ends_with_another_leader() {
+    let mut candidate = follower();
+    let report = candidate.step(Some(Event::Hint), |o, at| seen(o, at, "leased", &incumbent(6)));
+    assert!(report.again_in >= seconds(2), "{report:?}");
+}
+
+#[test]
+fn many_hints_cost_ten_polls_a_minute_and_ordinary_ones_go_on() {
+    let mut candidate = follower();
+    let (mut polls, mut next) = (0, candidate.now);
+    let end = candidate.now + seconds(60);
+    while candidate.now < end {
+        let began = candidate.now;
+        let due = began >= next;
+        let report = candidate.step(Some(Event::Hint), led);
+        polls += candidate.asked.len();
+        assert!(!due || !candidate.asked.is_empty(), "an ordinary poll is left out");
+        next = began + report.again_in;
+        candidate.now += millis(5);
+    }
+    // An ordinary poll each 2 s at most.
+    assert!((10..=10 + 30).contains(&polls), "{polls}");
+}
+
+/// Each of these ends a poll otherwise than by following.
+#[test]
+fn hinted_polls_count_whatever_comes_of_them() {
+    let deleted = |o: &Operation, at| match o {
+        Operation::CreateContainer => refusal(o, at, 409, "ContainerBeingDeleted"),
+        _ => refusal(o, at, 404, "ContainerNotFound"),
+    };
+    let lost = |o: &Operation, at| match o {
+        Operation::Acquire { .. } => refusal(o, at, 409, "LeaseAlreadyPresent"),
+        _ => available(o, at),
+    };
+    let busy = |o: &Operation, at| refusal(o, at, 503, "ServerBusy");
+    let services: [fn(&Operation, Moment) -> Reply; 3] = [deleted, lost, busy];
+    for service in services {
+        let mut candidate = follower();
+        let end = candidate.now + seconds(30);
+        let mut polls = 0;
+        while candidate.now < end {
+            candidate.step(Some(Event::Hint), service);
+            polls += candidate.verbs().iter().filter(|verb| **verb == "read blob").count();
+            candidate.now += millis(5);
+        }
+        // An ordinary poll each 2 s at most, and one more where it was not answered.
+        assert!((10..=10 + 2 * 15).contains(&polls), "{polls}");
+    }
+}
+
+#[test]
+fn many_hints_do_not_keep_a_successor_from_announcing_itself() {
+    let mut candidate = follower();
+    for _ in 0..20 {
+        candidate.step(Some(Event::Hint), led);
+    }
+    let mut record = Record::read(&incumbent(5)).unwrap().unwrap();
+    record.successor = Some("here".into());
+    let named = record.write();
+    // The step ends before the announcement.
+    candidate.now += seconds(4);
+    candidate.slow = Some(("read blob", millis(1_200)));
+    let mut service = |o: &Operation, at: Moment| match o {
+        Operation::Read { .. } => seen(o, at, "leased", &named),
+        _ => available(o, at),
+    };
+    candidate.step(None, &mut service);
+    assert_eq!(candidate.verbs(), ["read blob"]);
+    candidate.step(Some(Event::Hint), &mut service);
+    assert_eq!(candidate.verbs(), ["read announcement", "announce"]);
+}
+
+#[test]
+fn who_leads_or_stays_out_takes_no_hint() {
+    let mut leader = Candidate::new(&[]);
+    leader.lead();
+    leader.step(Some(Event::Hint), available);
+    assert_eq!(leader.verbs(), [""; 0]);
+
+    let mut paused = follower();
+    paused.step(Some(Event::Pause), led);
+    paused.step(Some(Event::Hint), available);
+    assert_eq!(paused.verbs(), [""; 0]);
+}

@@ -1,0 +1,327 @@
+//! How a follower watches the leader: at the address that the leader put on record it reads the news, and
+//! polls soon when they say that something has changed, or break off.
+//!
+//! Whoever may write the record chooses that address, and whoever answers there says what they like. So
+//! nothing is sent but the question, no answer is shown, and news are no more than hints (protocol.md §4.5).
+//! A candidate that cannot watch is told of once, and polls as before.
+
+use super::super::board::Board;
+use super::stream::SILENCE;
+use super::{News, VERSION};
+use crate::egress::{Authorities, Clients};
+use http::StatusCode;
+use http::header::{ACCEPT, CONTENT_TYPE};
+use reqwest::Url;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::select;
+use tokio::sync::{Notify, Semaphore, watch};
+use tokio::time::{Instant, sleep, timeout};
+
+/// So many leaders are watched at a time, where a process has many elections. The others are polled.
+const PLACES: usize = 32;
+
+/// The longest until a stream begins.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A candidate that was silent for so long is gone.
+const LOST: Duration = Duration::from_secs(3 * SILENCE.as_secs());
+
+/// Before it is asked again; doubling each time, up to the other.
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5 * 60);
+
+/// A stream that lasted for so long was well.
+const WELL: Duration = Duration::from_secs(30);
+
+/// So many bytes may come at once, and so many in each second after that. A candidate sends some hundred at
+/// each renewal.
+const MOST_BYTES: u64 = 64 * 1024;
+const BYTES_A_SECOND: u64 = 4 * 1024;
+
+/// No candidate's line is longer.
+const LONGEST_LINE: usize = 16 * 1024;
+
+/// Of no candidate's stream are so many changes told.
+const MOST_CHANGES: u32 = 16;
+
+/// So many addresses are remembered that could not be watched.
+const REMEMBERED: usize = 64;
+
+/// Watches leaders, for the candidates of a process.
+pub struct Watcher {
+    clients: Clients,
+    places: Semaphore,
+}
+
+/// A leader that can be watched, as the record tells of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Followed {
+    name: String,
+    term: u64,
+    address: String,
+}
+
+/// How a stream ended.
+enum End {
+    /// There was none, or none of a candidate's; why.
+    Refused(String),
+    /// It broke off.
+    Lost,
+    /// The other side ended it in good order.
+    Over,
+}
+
+impl Watcher {
+    /// Trusts servers that `authorities` vouch for, beside those that the platform trusts.
+    #[must_use]
+    pub fn new(authorities: Authorities) -> Self {
+        let clients = Clients::for_component(authorities);
+        Self { clients, places: Semaphore::new(PLACES) }
+    }
+
+    /// Watches whoever the candidate of `board` follows, and notifies `hints` of news. Says by `tell` of an
+    /// address that cannot be watched, once. Goes on until it is dropped.
+    pub async fn run(&self, board: Arc<Board>, hints: Arc<Notify>, tell: impl Fn(String)) {
+        let mut changed = board.changes();
+        let mut told = BTreeSet::new();
+        loop {
+            changed.mark_unchanged();
+            let Some(leader) = followed(&board) else {
+                if changed.changed().await.is_err() {
+                    return;
+                }
+                continue;
+            };
+            let once = |why: String| {
+                if told.len() == REMEMBERED {
+                    told.clear();
+                }
+                if told.insert(leader.address.clone()) {
+                    let Followed { name, address, .. } = &leader;
+                    tell(format!(
+                        "{name} cannot be watched at {address}, the address on record: {why}. What happens \
+                         there is found out by polling, as without an address"
+                    ));
+                }
+            };
+            select! {
+                () = self.watch(&leader, &board, &hints, once) => {}
+                () = replaced(&leader, &board, &mut changed) => {}
+            }
+        }
+    }
+
+    /// Watches one leader, again and again.
+    async fn watch(
+        &self,
+        leader: &Followed,
+        board: &Board,
+        hints: &Notify,
+        mut tell: impl FnMut(String),
+    ) {
+        let Some(at) = listener(&leader.address) else {
+            // It is for people, who can read it.
+            return std::future::pending().await;
+        };
+        let url = endpoint(&at, "watch", Some(&board.election));
+        let (mut pause, mut watched) = (FIRST_PAUSE, false);
+        loop {
+            // Never closed.
+            let Ok(place) = self.places.acquire().await else { return };
+            let began = Instant::now();
+            match self.listen(url.clone(), leader, board, hints).await {
+                Ok(End::Refused(why)) | Err(why) if !watched => tell(why),
+                Ok(End::Refused(_)) | Err(_) => {}
+                Ok(End::Lost) => {
+                    watched = true;
+                    hints.notify_one();
+                }
+                Ok(End::Over) => watched = true,
+            }
+            drop(place);
+            if began.elapsed() >= WELL {
+                pause = FIRST_PAUSE;
+            }
+            sleep(pause).await;
+            pause = (2 * pause).min(LONGEST_PAUSE);
+        }
+    }
+
+    async fn listen(
+        &self,
+        url: Url,
+        leader: &Followed,
+        board: &Board,
+        hints: &Notify,
+    ) -> Result<End, String> {
+        let client = self.clients.get(url.scheme())?;
+        let request = client.get(url).header(ACCEPT, "text/event-stream").send();
+        let asked = timeout(PATIENCE, request).await;
+        let asked = asked.map_err(|_| format!("no answer within {PATIENCE:?}"))?;
+        let mut response = asked.map_err(|error| causes(&error.without_url()))?;
+        let kind = response.headers().get(CONTENT_TYPE);
+        let streams = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"));
+        if response.status() != StatusCode::OK || !streams {
+            let status = response.status().as_u16();
+            return Ok(End::Refused(format!("no stream of a candidate (HTTP {status})")));
+        }
+        let mut reader = Reader::new(leader, board);
+        let began = Instant::now();
+        loop {
+            match timeout(LOST, response.chunk()).await {
+                Ok(Ok(Some(bytes))) => match reader.read(&bytes, began.elapsed()) {
+                    Ok(true) => hints.notify_one(),
+                    Ok(false) => {}
+                    Err(why) => return Ok(End::Refused(why.to_owned())),
+                },
+                _ if !reader.has_read => {
+                    return Ok(End::Refused("the stream told nothing".to_owned()));
+                }
+                Ok(Ok(None)) => return Ok(End::Over),
+                Ok(Err(_)) | Err(_) => return Ok(End::Lost),
+            }
+        }
+    }
+}
+
+/// Whom the candidate follows, if that one gave an address.
+fn followed(board: &Board) -> Option<Followed> {
+    let (name, term, address) = board.followed()?;
+    Some(Followed { name, term, address })
+}
+
+/// Completes when the candidate does not follow that leader any more.
+async fn replaced(leader: &Followed, board: &Board, changed: &mut watch::Receiver<()>) {
+    while followed(board).as_ref() == Some(leader) {
+        if changed.changed().await.is_err() {
+            return std::future::pending().await;
+        }
+    }
+}
+
+/// What matters to a follower in the news of its leader.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Sign {
+    /// It leads under the term that is known.
+    leads: bool,
+    /// It hands over to this follower.
+    hands_over: bool,
+    /// The lease of that term is free, or another's.
+    released: bool,
+}
+
+/// Nothing has changed.
+const QUIET: Sign = Sign { leads: true, hands_over: false, released: false };
+
+/// Reads one stream, whoever wrote it.
+struct Reader<'a> {
+    leader: &'a Followed,
+    election: &'a str,
+    own_name: &'a str,
+    line: Vec<u8>,
+    bytes: u64,
+    changes: u32,
+    last: Sign,
+    has_read: bool,
+}
+
+impl<'a> Reader<'a> {
+    fn new(leader: &'a Followed, board: &'a Board) -> Self {
+        Self {
+            leader,
+            election: &board.election,
+            own_name: &board.candidate,
+            line: Vec::new(),
+            bytes: 0,
+            changes: 0,
+            last: QUIET,
+            has_read: false,
+        }
+    }
+
+    /// Takes bytes, so long after the stream began. True: there is reason to poll. An error: no candidate
+    /// writes that.
+    fn read(&mut self, bytes: &[u8], elapsed: Duration) -> Result<bool, &'static str> {
+        self.bytes = self.bytes.saturating_add(bytes.len() as u64);
+        if self.bytes > MOST_BYTES + BYTES_A_SECOND * elapsed.as_secs() {
+            return Err("the stream is longer than any candidate's");
+        }
+        let mut news = false;
+        for byte in bytes {
+            match byte {
+                b'\n' => {
+                    let line = std::mem::take(&mut self.line);
+                    news |= self.take(&line)?;
+                }
+                _ if self.line.len() == LONGEST_LINE => {
+                    return Err("a line is longer than any candidate's");
+                }
+                byte => self.line.push(*byte),
+            }
+        }
+        Ok(news)
+    }
+
+    /// Takes a line: comments, empty lines and all fields but `data` tell nothing.
+    fn take(&mut self, line: &[u8]) -> Result<bool, &'static str> {
+        let Some(data) = line.strip_prefix(b"data:") else { return Ok(false) };
+        let news: News =
+            serde_json::from_slice(data).map_err(|_| "the stream is not that of a candidate")?;
+        if news.version != VERSION {
+            return Err("the stream is of another version");
+        }
+        if news.candidate != self.leader.name || news.election != self.election {
+            return Err("another candidate answers there");
+        }
+        self.has_read = true;
+        let term = self.leader.term;
+        let sign = Sign {
+            leads: news.leading && news.leader.is_some_and(|leader| leader.term == term),
+            hands_over: news.handing_over_to.is_some_and(|to| to == self.own_name),
+            released: news.ended.is_some_and(|ended| ended.term == term && ended.released),
+        };
+        let changed = sign != std::mem::replace(&mut self.last, sign);
+        self.changes += u32::from(changed);
+        if self.changes > MOST_CHANGES {
+            return Err("the stream tells more changes than any candidate's");
+        }
+        Ok(changed && sign != QUIET)
+    }
+}
+
+/// The address of a listener, as the record tells it or an operator; none if it is not one that can be asked.
+#[must_use]
+pub fn listener(text: &str) -> Option<Url> {
+    let mut url = Url::parse(text.trim()).ok().filter(|url| {
+        matches!(url.scheme(), "http" | "https") && url.username().is_empty() && url.has_host()
+    })?;
+    if url.password().is_some() {
+        return None;
+    }
+    url.set_query(None);
+    url.set_fragment(None);
+    Some(url)
+}
+
+/// Where the listener at that address answers about an election.
+#[must_use]
+pub fn endpoint(at: &Url, path: &str, election: Option<&str>) -> Url {
+    let mut url = at.clone();
+    let base = url.path().trim_end_matches('/').to_owned();
+    url.set_path(&format!("{base}/{path}"));
+    if let Some(election) = election {
+        url.query_pairs_mut().append_pair("election", election);
+    }
+    url
+}
+
+/// An error with all that led to it, in one line.
+pub fn causes(error: &dyn std::error::Error) -> String {
+    let chain = std::iter::successors(Some(error), |error| error.source());
+    chain.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}
+
+#[cfg(test)]
+mod tests;

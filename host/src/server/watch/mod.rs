@@ -1,0 +1,81 @@
+//! Watching a candidate: what it tells at `GET /watch` as it goes on, and how a follower makes use of that.
+//!
+//! The answer is a stream of server-sent events without end. Each is one JSON object that says all that is
+//! true now, so that none has to be remembered; the first comes at once. A reader that is slow gets the
+//! newest and misses those between.
+//!
+//! | field | meaning |
+//! |---|---|
+//! | `version` | 1. Fields may be added; one that changes its meaning raises the number |
+//! | `election`, `candidate` | whose news it is |
+//! | `leading` | whether this candidate leads |
+//! | `leader` | `name`, `term` and, where it gave one, `address` of who leads as far as this candidate knows; else null |
+//! | `valid_for_ms` | how long this leader may act without another renewal, from when this was sent; null for a follower. Each renewal is told |
+//! | `handing_over_to` | the successor that this leader was told to hand over to; else null |
+//! | `ended` | `term` and `reason` of this candidate's newest leadership, when that is over, and in `released` whether its lease was given back or handed on; else null |
+//!
+//! A comment comes when there was nothing else for ten seconds. The stream ends after an hour, for the
+//! reader to ask again; one that breaks off in the middle tells that the process is gone, or cannot be
+//! reached.
+
+mod client;
+mod stream;
+
+pub use client::{Watcher, causes, endpoint, listener};
+pub(super) use stream::router;
+
+use super::board::{Board, Leader, Role};
+use crate::runner::milliseconds;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// The version of [`News`].
+const VERSION: u32 = 1;
+
+/// All that is told in one event.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct News {
+    version: u32,
+    election: String,
+    candidate: String,
+    leading: bool,
+    leader: Option<Leader>,
+    valid_for_ms: Option<u64>,
+    handing_over_to: Option<String>,
+    ended: Option<Ended>,
+}
+
+/// The newest leadership of a candidate, when that is over.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Ended {
+    pub term: u64,
+    pub reason: String,
+    /// The store answered that its lease is free, or another's.
+    pub released: bool,
+}
+
+impl News {
+    /// What is true at `now`, and up to when a leader may act.
+    fn of(board: &Board, now: Duration) -> (Self, Option<Duration>) {
+        let (leading, leader, until) = match board.role(now) {
+            Role::Leading { term, until } => {
+                let name = board.candidate.clone();
+                let own = Leader { name, term, address: None, since: None };
+                (true, Some(own), Some(until))
+            }
+            Role::Following(leader) => (false, leader, None),
+            Role::Undecided | Role::Left => (false, None, None),
+        };
+        let news = Self {
+            version: VERSION,
+            election: board.election.clone(),
+            candidate: board.candidate.clone(),
+            leading,
+            leader,
+            valid_for_ms: until.map(|until| milliseconds(until.saturating_sub(now))),
+            handing_over_to: board.successor(),
+            ended: board.ended(),
+        };
+        (news, until)
+    }
+}

@@ -1,0 +1,225 @@
+//! How long an election is without a leader when one leads no longer in good order: at SIGTERM, and when it is
+//! told to hand over. Two candidates with addresses, which watch each other; all timings are the defaults.
+//!
+//! ```text
+//! cargo run -p tenure-tests --release --bin handover -- --rounds 100 [--store embedded]
+//! ```
+//!
+//! At rest it counts the requests of both candidates for as long as it is told to.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use clap::{Parser, ValueEnum};
+use rustix::process::Signal;
+use tenure_tests::measure::{Spread, Table, load};
+use tenure_tests::{Access, BEAT_HANDLER, Candidate, Group, Line, Proxy, Sink, Store};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::sleep;
+
+const GIVE_UP: Duration = Duration::from_secs(60);
+
+const TOKEN: &str = "a-token-for-this-measurement";
+
+#[derive(Parser)]
+#[command(about = "Measures how long a hand-over leaves an election without a leader")]
+struct Arguments {
+    /// Rounds of each kind
+    #[arg(long, default_value_t = 100)]
+    rounds: usize,
+    /// For how many seconds the requests at rest are counted
+    #[arg(long, default_value_t = 60)]
+    rest: u64,
+    /// The store
+    #[arg(long, value_enum, default_value_t)]
+    store: Kind,
+}
+
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum Kind {
+    #[default]
+    Azurite,
+    Embedded,
+}
+
+fn main() -> Result<ExitCode> {
+    // The candidates are this program too: it is the only one that is surely built.
+    if std::env::args().nth(1).is_some_and(|first| first == "run") {
+        return Ok(tenure_cli::main());
+    }
+    let arguments = Arguments::parse();
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    runtime.block_on(measure(&arguments))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn measure(arguments: &Arguments) -> Result<()> {
+    let store = match arguments.store {
+        Kind::Azurite => Store::azurite().await?,
+        Kind::Embedded => Store::embedded().await?,
+    };
+    let program = std::env::current_exe()?;
+    let program = program.to_str().context("the program has a strange name")?;
+    let (before, sink) = (load(), Sink::start().await?);
+    let mut group = Group::new(program, &store, &sink);
+    // Turns are not measured here.
+    group.timer = ["--every", "1h"];
+    group.turn_ms = 1;
+    group.warm_up().await?;
+    let mut pair = Pair::start(group).await?;
+    let counted = pair.requests();
+    sleep(Duration::from_secs(arguments.rest)).await;
+    let at_rest = [0, 1].map(|n| pair.requests()[n] - counted[n]);
+    let (mut stops, mut transfers) = (Vec::new(), Vec::new());
+    for _ in 0..arguments.rounds {
+        stops.push(pair.stop().await?);
+        transfers.push(pair.transfer().await?);
+    }
+    println!(
+        "{:?}, {} rounds, load {before} before, {} after\n",
+        arguments.store,
+        arguments.rounds,
+        load()
+    );
+    let mut table = Table::new(&["", "n", "min", "p50", "p90", "p99", "max"]);
+    for (name, rounds) in [("SIGTERM", &stops), ("transfer", &transfers)] {
+        for (what, of) in [("without a leader", 0), ("from the order on", 1)] {
+            let spread: Spread = rounds.iter().map(|round: &[Duration; 2]| round[of]).collect();
+            let cells = [0.0, 0.5, 0.9, 0.99, 1.0]
+                .map(|share| format!("{:.1} ms", 1e3 * spread.quantile(share).as_secs_f64()));
+            let head = [format!("{name}, {what}"), spread.len().to_string()];
+            table.row(head.into_iter().chain(cells));
+        }
+    }
+    println!("{table}");
+    let minutes = arguments.rest as f64 / 60.0;
+    let [leader, follower] = at_rest.map(|count| count as f64 / minutes);
+    println!("at rest: leader {leader:.1}, follower {follower:.1} requests a minute");
+    Ok(())
+}
+
+/// A leader and a follower.
+struct Pair {
+    group: Group,
+    seats: [Seat; 2],
+    leader: usize,
+    term: u64,
+}
+
+/// A place for one candidate after the other.
+struct Seat {
+    name: &'static str,
+    listen: String,
+    access: Access,
+    requests: Arc<AtomicUsize>,
+    _proxy: Proxy,
+    candidate: Candidate,
+    /// How many lines of its log are old.
+    read: usize,
+}
+
+impl Seat {
+    async fn start(name: &'static str, group: &Group) -> Result<Self> {
+        let listen = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string();
+        let requests = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&requests);
+        let witness = move |bytes: &[u8]| {
+            let count = bytes.windows(9).filter(|window| *window == b" HTTP/1.1").count();
+            counted.fetch_add(count, Ordering::Relaxed);
+        };
+        let (proxy, through) = Proxy::of_store_with(&group.connection_string, witness).await?;
+        let access = Access::with(through);
+        let candidate = begin(name, &listen, group, &access)?;
+        Ok(Self { name, listen, access, requests, _proxy: proxy, candidate, read: 0 })
+    }
+
+    async fn event(&mut self, name: &str, after: u64) -> Result<Line> {
+        let is_it = |line: &Line| line.name() == name && line.term() > after;
+        let line = self.candidate.line_within(self.read, GIVE_UP, is_it).await;
+        line.with_context(|| format!("no {name}:\n{}", self.candidate.transcript()))
+    }
+}
+
+fn begin(name: &str, listen: &str, group: &Group, access: &Access) -> Result<Candidate> {
+    let address = format!("http://{listen}");
+    let token = format!("{TOKEN}\n");
+    let file = std::env::temp_dir().join(format!("tenure-handover-{}", std::process::id()));
+    std::fs::write(&file, token)?;
+    let file = file.to_str().context("a strange folder")?;
+    let more = ["--listen", listen, "--address", &address, "--control-token-file", file];
+    group.start_with(name, access, BEAT_HANDLER.as_ref(), &more)
+}
+
+impl Pair {
+    async fn start(group: Group) -> Result<Self> {
+        let mut leader = Seat::start("ada", &group).await?;
+        let term = leader.event("elected", 0).await?.term();
+        let mut follower = Seat::start("ben", &group).await?;
+        follower.event("following", term - 1).await?;
+        let pair = Self { group, seats: [leader, follower], leader: 0, term };
+        sleep(Duration::from_secs(1)).await;
+        Ok(pair)
+    }
+
+    fn requests(&self) -> [usize; 2] {
+        [0, 1].map(|n| self.seats[n].requests.load(Ordering::Relaxed))
+    }
+
+    /// SIGTERM. How long nobody led, and how long until the next leader.
+    async fn stop(&mut self) -> Result<[Duration; 2]> {
+        let old = self.leader;
+        let began = Instant::now();
+        self.seats[old].candidate.signal(Signal::TERM)?;
+        let times = self.succeeded(began).await?;
+        let Seat { name, listen, access, candidate, read, .. } = &mut self.seats[old];
+        candidate.end(GIVE_UP).await?;
+        *candidate = begin(name, listen, &self.group, access)?;
+        *read = 0;
+        self.settle().await?;
+        Ok(times)
+    }
+
+    /// An order to hand over. The same.
+    async fn transfer(&mut self) -> Result<[Duration; 2]> {
+        let to = self.seats[1 - self.leader].name;
+        let listen = &self.seats[self.leader].listen;
+        let began = Instant::now();
+        let mut stream = TcpStream::connect(listen).await?;
+        let request = format!(
+            "POST /transfer?to={to} HTTP/1.1\r\nhost: {listen}\r\nauthorization: Bearer {TOKEN}\r\n\
+             connection: close\r\n\r\n"
+        );
+        stream.write_all(request.as_bytes()).await?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await?;
+        ensure!(answer.starts_with("HTTP/1.1 202"), "{answer}");
+        let times = self.succeeded(began).await?;
+        self.settle().await?;
+        Ok(times)
+    }
+
+    async fn succeeded(&mut self, began: Instant) -> Result<[Duration; 2]> {
+        let (old, new) = (self.leader, 1 - self.leader);
+        let elected = self.seats[new].event("elected", self.term).await?;
+        let stood_down = self.seats[old].event("stood-down", self.term - 1).await?;
+        (self.leader, self.term) = (new, elected.term());
+        Ok([elected.at.saturating_duration_since(stood_down.at), elected.at - began])
+    }
+
+    /// The other one follows, and had time to watch the leader. It may begin anywhere between two polls.
+    async fn settle(&mut self) -> Result<()> {
+        let (follower, term) = (1 - self.leader, self.term);
+        self.seats[follower].event("following", term - 1).await?;
+        for seat in &mut self.seats {
+            seat.read = seat.candidate.lines().len();
+        }
+        let random = u128::from_le_bytes(*uuid::Uuid::new_v4().as_bytes());
+        sleep(Duration::from_millis(500 + u64::try_from(random % 1_500)?)).await;
+        Ok(())
+    }
+}

@@ -1,0 +1,65 @@
+//! Hints: that the leader may have changed, as somebody says. protocol.md §4.5.
+//!
+//! Some come when it is so, soon after a lease was given up or a process was killed. Others come for no
+//! reason, alone or many at once. They excuse nothing: the oracle judges a schedule as if there were none,
+//! and judges beside that how often candidates poll because of them.
+
+use std::sync::Arc;
+
+use tokio::select;
+
+use super::dice::Dice;
+use super::history::What;
+use super::plan::Trait;
+use super::world::{Millis, World};
+
+/// How many hints come for no reason, and how many milliseconds lie between them.
+const LIES: [(u32, Millis); 5] = [(1, 0), (1, 0), (3, 400), (12, 90), (150, 7)];
+
+/// Sends hints until the schedule ends.
+pub async fn tell(world: Arc<World>) {
+    if !world.plan.traits.has(Trait::Hints) {
+        return;
+    }
+    let mut dice = Dice::new(world.seed, 12);
+    let news = world.state().news.clone();
+    loop {
+        let lie = world.now() + dice.between(2_000, 60_000);
+        select! {
+            biased;
+            () = news.notified() => the_truth(&world, &mut dice).await,
+            () = world.until(lie) => lies(&world, &mut dice).await,
+        }
+    }
+}
+
+/// Most of those who run hear of it.
+async fn the_truth(world: &World, dice: &mut Dice) {
+    world.until(world.now() + dice.between(0, 40)).await;
+    for machine in 0..world.plan.machines.len() {
+        if !dice.once_in(4) {
+            hint(world, machine);
+        }
+    }
+}
+
+async fn lies(world: &World, dice: &mut Dice) {
+    let machines = world.plan.machines.len() as u64;
+    let machine = usize::try_from(dice.bits() % machines).unwrap_or(0);
+    let (number, pause) = dice.pick(&LIES);
+    for _ in 0..number {
+        hint(world, machine);
+        world.until(world.now() + pause).await;
+    }
+}
+
+fn hint(world: &World, machine: usize) {
+    let now = world.now();
+    let mut state = world.state();
+    let Some(who) = state.running[machine].filter(|who| !state.processes[*who].over) else {
+        return;
+    };
+    state.coverage.saw(Trait::Hints);
+    state.processes[who].hints.notify_one();
+    state.note(now, What::Hinted(who));
+}

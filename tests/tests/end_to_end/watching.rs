@@ -1,0 +1,197 @@
+//! Followers watch the leader: they take over long before their next poll, and whoever lies to them costs a few
+//! requests.
+
+use crate::PROGRAM;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tenure_tests::{Access, BEAT_HANDLER, Candidate, Group, Proxy, Sink, Store};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+/// For what has no bound of its own, on a busy machine.
+const SOON: Duration = Duration::from_secs(90);
+
+/// Followers poll so rarely, and wait for half of it at least.
+const POLL: [&str; 2] = ["--poll", "60s"];
+const LEAST: Duration = Duration::from_secs(30);
+
+const TOKEN: &str = "a-token-of-operators-0123456789";
+
+struct Stage {
+    store: Store,
+    _sink: Sink,
+    group: Group,
+    token: tempfile::NamedTempFile,
+}
+
+impl Stage {
+    async fn new() -> Self {
+        let (store, sink) = (Store::embedded().await.unwrap(), Sink::start().await.unwrap());
+        let mut group = Group::new(PROGRAM, &store, &sink);
+        group.timer = ["--every", "1h"];
+        group.turn_ms = 1;
+        group.warm_up().await.unwrap();
+        let token = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(token.path(), TOKEN).unwrap();
+        Self { store, _sink: sink, group, token }
+    }
+
+    /// A candidate that listens there and has this address on record while it leads.
+    fn start(&self, name: &str, listen: &str, address: &str) -> Candidate {
+        let token = self.token.path().to_str().unwrap();
+        let own = ["--listen", listen, "--address", address, "--control-token-file", token];
+        self.group.start(name, &[&own[..], &POLL].concat()).unwrap()
+    }
+
+    /// A leader and a follower that watches it.
+    async fn watched(&self) -> Watched {
+        let listen = free();
+        let (asked, mut asks) = watch::channel(false);
+        let witness = move |bytes: &[u8]| {
+            let asks = bytes.windows(11).any(|window| window == b"GET /watch?");
+            asked.send_if_modified(|asked| asks && !std::mem::replace(asked, true));
+        };
+        let proxy = Proxy::start_with(listen.parse().unwrap(), witness).await.unwrap();
+        let leader = self.start("ada", &listen, &format!("http://{}", proxy.address()));
+        leader.event("elected", SOON).await;
+        let follower = self.start("ben", &free(), "http://127.0.0.1:1");
+        let polled = follower.event("following", SOON).await.at;
+        timeout(SOON, asks.wait_for(|asked| *asked)).await.unwrap().unwrap();
+        // By now that is answered too.
+        assert_eq!(send(&listen, "GET /leader").await, "200");
+        Watched { leader, follower, listen, next_poll: polled + LEAST, _proxy: proxy }
+    }
+}
+
+struct Watched {
+    leader: Candidate,
+    follower: Candidate,
+    listen: String,
+    /// Not before.
+    next_poll: std::time::Instant,
+    _proxy: Proxy,
+}
+
+/// An address on this machine that nobody has.
+fn free() -> String {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
+}
+
+/// The status of the answer.
+async fn send(to: &str, what: &str) -> String {
+    let mut stream = tokio::net::TcpStream::connect(to).await.unwrap();
+    let request = format!(
+        "{what} HTTP/1.1\r\nhost: {to}\r\nauthorization: Bearer {TOKEN}\r\nconnection: close\r\n\r\n"
+    );
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    answer.split(' ').nth(1).unwrap().to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_that_ends_is_replaced_before_the_next_poll() {
+    let stage = Stage::new().await;
+    let mut watched = stage.watched().await;
+    watched.leader.terminate(SOON).await.unwrap();
+    let elected = watched.follower.event("elected", SOON).await.at;
+    assert!(elected < watched.next_poll, "{}", watched.follower.transcript());
+    assert_eq!(watched.follower.count("problem"), 0, "{}", watched.follower.transcript());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_successor_hears_that_it_is_named_and_that_it_leads() {
+    let stage = Stage::new().await;
+    let watched = stage.watched().await;
+    assert_eq!(send(&watched.listen, "POST /transfer?to=ben").await, "202");
+    let elected = watched.follower.event("elected", SOON).await.at;
+    assert!(elected < watched.next_poll, "{}", watched.follower.transcript());
+    let stood_down = watched.leader.event("stood-down", SOON).await;
+    assert_eq!(stood_down.event["reason"], "handed-over");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_peer_that_lies_costs_few_requests() {
+    let stage = Stage::new().await;
+    let peer = Peer::start(stage.group.election.clone()).await;
+    let leader = stage.start("ada", "127.0.0.1:0", &peer.address);
+    leader.event("elected", SOON).await;
+    let polls = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&polls);
+    let witness = move |bytes: &[u8]| {
+        let count = bytes.windows(6).filter(|window| *window == b"HEAD /").count();
+        counted.fetch_add(count, Ordering::Relaxed);
+    };
+    let through = Proxy::of_store_with(&stage.store.connection_string(), witness).await.unwrap();
+    let (_proxy, through) = through;
+    let own = ["--address", "http://127.0.0.1:1"];
+    let follower = stage.group.start_with(
+        "ben",
+        &Access::with(through),
+        Path::new(BEAT_HANDLER),
+        &[&own[..], &POLL].concat(),
+    );
+    let follower = follower.unwrap();
+    let following = follower.event("following", SOON).await.at;
+    // It comes again after it was lied to, each time later.
+    timeout(SOON, peer.asked.clone().wait_for(|asked| *asked == 4)).await.unwrap().unwrap();
+    let polls = polls.load(Ordering::Relaxed);
+    assert!(following.elapsed() < LEAST, "it took too long to tell");
+    assert!((3..=11).contains(&polls), "{polls} polls\n{}", follower.transcript());
+    assert_eq!((follower.count("elected"), leader.count("stood-down")), (0, 0));
+    assert_eq!(follower.count("problem"), 0, "{}", follower.transcript());
+    let requests = peer.heard.lock().unwrap().to_ascii_lowercase();
+    for secret in ["authorization", "cookie", "token", "sig="] {
+        assert!(!requests.contains(secret), "{requests}");
+    }
+}
+
+/// Plays the listener of the leader, and tells in each line the contrary of the last, for as long as it is read.
+struct Peer {
+    address: String,
+    /// How often it was asked.
+    asked: watch::Receiver<usize>,
+    heard: Arc<std::sync::Mutex<String>>,
+    _serving: JoinSet<()>,
+}
+
+impl Peer {
+    async fn start(election: String) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        let (asking, asked) = watch::channel(0);
+        let heard = Arc::<std::sync::Mutex<String>>::default();
+        let (kept, mut serving) = (Arc::clone(&heard), JoinSet::new());
+        serving.spawn(async move {
+            loop {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                let mut bytes = vec![0; 4096];
+                let length = stream.read(&mut bytes).await.unwrap();
+                kept.lock().unwrap().push_str(&String::from_utf8_lossy(&bytes[..length]));
+                asking.send_modify(|asked| *asked += 1);
+                let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
+                let mut open = stream.write_all(head.as_bytes()).await.is_ok();
+                let mut leading = true;
+                while open {
+                    let told = serde_json::json!({
+                        "version": 1, "election": election, "candidate": "ada", "leading": leading,
+                        "leader": null, "valid_for_ms": null,
+                        "handing_over_to": if leading { Some("ben") } else { None }, "ended": null,
+                    });
+                    let line = format!("data: {told}\n\n");
+                    open = stream.write_all(line.as_bytes()).await.is_ok();
+                    leading = !leading;
+                    // Each of them may be a hint of its own.
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
+            }
+        });
+        Self { address, asked, heard, _serving: serving }
+    }
+}
