@@ -36,6 +36,8 @@ pub struct Answer {
     pub lease_time: Option<u32>,
     /// What was seen; only of a read that is done.
     pub properties: Option<Properties>,
+    /// `x-ms-version-id`: the account keeps every version of a blob.
+    pub versioned: bool,
     /// Why a request was refused, in the service's words, when its answer says more than a code.
     pub detail: Option<String>,
 }
@@ -128,6 +130,7 @@ impl Answer {
                 .and(headers.get("date"))
                 .and_then(http_date::parse),
             modified: headers.get("last-modified").and_then(http_date::parse),
+            versioned: headers.get("x-ms-version-id").is_some(),
             lease_time: headers.get("x-ms-lease-time").and_then(|seconds| seconds.parse().ok()),
             code,
             etag,

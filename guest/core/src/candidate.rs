@@ -199,6 +199,7 @@ impl<'s> Step<'s> {
         if repeats(&answered, wall, context) {
             return;
         }
+        context.sees_versions(&answered);
         self.phase = match core::mem::replace(&mut self.phase, Phase::Left) {
             Phase::Watching(watch) => watching::answered(watch, answered, context),
             Phase::Acquiring(attempt) => acquiring::answered(attempt, answered, context),

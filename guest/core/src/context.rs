@@ -10,6 +10,7 @@ use super::chance::{Chance, jittered};
 use super::credential_state::{CredentialState, Fetch};
 use super::damping::Handed;
 use super::environment::Files;
+use super::failover::Failover;
 use super::failure::Failure;
 use super::follower::Follower;
 use super::health::Health;
@@ -26,6 +27,7 @@ use serde::{Deserialize, Serialize};
 use tenure_azure::answer::{Answer, Class};
 use tenure_azure::credential::Pass;
 use tenure_azure::operation::{Operation, Request};
+use tenure_base::duration::format_duration;
 use tenure_base::prelude::*;
 
 /// All that a candidate remembers between two steps, beside its phase.
@@ -49,6 +51,8 @@ pub(super) struct State {
     pub began: Began,
     /// To whom this candidate gave its lease last.
     pub handed: Handed,
+    /// The account keeps every version of a blob, and would keep every beat.
+    pub versioned: bool,
     /// What goes on beside the steps.
     pub beside: Option<InFlight>,
 }
@@ -183,6 +187,31 @@ impl Context<'_> {
         self.state.service.now(self.slow(self.now))
     }
 
+    /// Whether this candidate beats when it leads, and how it looks at those who do.
+    pub fn failover(&self) -> Option<Failover> {
+        self.settings.timings.failover.filter(|_| !self.state.versioned)
+    }
+
+    /// Takes note of whether the account keeps every version of a blob.
+    pub fn sees_versions(&mut self, answered: &Answered<'_>) {
+        let of_record = matches!(
+            answered.operation,
+            Operation::Read { .. } | Operation::WriteMetadata { .. } | Operation::CreateBlob
+        );
+        let done = answered.answer().filter(|answer| answer.class == Class::Done && of_record);
+        let (Some(answer), Some(failover)) = (done, self.settings.timings.failover) else { return };
+        self.state.versioned = answer.versioned;
+        if answer.versioned {
+            let within = format_duration(failover.within);
+            let detail = format!(
+                "the account keeps every version of a blob, and fail-over in {within} would make one with each \
+                 write, 6 in that time; so it is off, and a leader that dies is replaced when its lease ends. \
+                 Turn blob versioning off for this account, or use another one, or leave TENURE_FAILOVER out"
+            );
+            self.report_problem(ProblemClass::Configuration, detail);
+        }
+    }
+
     /// What the service's time most likely is.
     pub fn service_estimate(&self) -> Option<Timestamp> {
         self.state.service.estimate(self.slow(self.now))
@@ -197,7 +226,7 @@ impl Context<'_> {
     /// Between two tries of a follower, or after one of its requests failed. A follower that is to take over
     /// before the lease ends looks as often as the leader beats, if it does.
     pub fn next_try(&self, chance: &mut dyn Chance) -> Moment {
-        let poll = match self.settings.timings.failover {
+        let poll = match self.failover() {
             Some(failover) if self.state.follower.pulse.is_some() => {
                 return self.now + failover.beat();
             }
@@ -211,7 +240,7 @@ impl Context<'_> {
     /// After a race that another candidate won, which may beat.
     pub fn next_after_race(&self, chance: &mut dyn Chance) -> Moment {
         let next = self.next_try(chance);
-        self.settings.timings.failover.map_or(next, |f| next.min(self.now + f.beat()))
+        self.failover().map_or(next, |f| next.min(self.now + f.beat()))
     }
 
     /// When a follower polls again.

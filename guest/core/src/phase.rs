@@ -171,6 +171,14 @@ impl Hold {
         self.set_validity();
     }
 
+    /// Its promise was taken back.
+    pub fn goes_by_lease(&mut self, really: bool) {
+        if really {
+            self.beats = None;
+            self.set_validity();
+        }
+    }
+
     fn set_validity(&mut self) {
         let promised = self.beats.map_or(self.lease_until, |beats| beats.until);
         self.valid_until = self.lease_until.min(promised);

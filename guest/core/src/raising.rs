@@ -47,7 +47,9 @@ pub(super) fn begin(
     let wait = if waits { SECOND } else { Duration::ZERO };
     let own = before.as_ref().is_some_and(|record| record.nonce == context.state.nonce);
     context.state.handed.has_lease(own, since);
-    let record = next_record(settings, context.state.nonce, &context.state.began, before, since);
+    let mut record =
+        next_record(settings, context.state.nonce, &context.state.began, before, since);
+    record.beat = record.beat.filter(|_| context.failover().is_some());
     let write = Write::new(record, etag, Pace::at(now + wait));
     let valid_until = settings.timings.valid_until(sent, now);
     let stays_out = Duration::ZERO;

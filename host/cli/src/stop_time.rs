@@ -1,30 +1,48 @@
 //! Whether a leadership has room for the time in which a command is to end.
 
 use std::time::Duration;
-use tenure::program::command::KILL_SLACK;
+use tenure::program::command::{KILL_SLACK, STOP_TIME};
 use tenure::settings::Periods;
 use tenure_base::duration::format_duration;
 
 /// A command that is given less can as well be killed.
-const SHORTEST: Duration = Duration::from_secs(1);
+const SHORTEST: Duration = Duration::from_millis(100);
+
+/// Where a leadership may end soon after each beat, a command is told to end as early as that leaves room for.
+pub(super) fn with_failover(periods: Periods) -> Option<Duration> {
+    periods.failover.then(|| STOP_TIME.min(room(periods)).max(SHORTEST))
+}
+
+/// A renewal in time comes before the command would be told to end, by a little at least.
+fn room(periods: Periods) -> Duration {
+    periods.validity.saturating_sub(periods.renew + KILL_SLACK)
+}
 
 /// What is wrong with `time`, and what to do about it; none when all is well.
 pub(super) fn judge(time: Duration, periods: Periods) -> Option<(String, String)> {
-    let Periods { validity, renew, turn_timeout } = periods;
-    // A renewal in time comes before the command would be told to end, by a little at least.
-    let room = validity.saturating_sub(renew + KILL_SLACK);
+    let Periods { validity, renew, failover, turn_timeout } = periods;
+    let room = room(periods);
     if time > room {
+        let (without, otherwise) = match failover {
+            true => ("a beat, and beats every", "a longer --failover"),
+            false => (
+                "a renewal, and renews every",
+                "a longer lease, a shorter margin, or renew more often",
+            ),
+        };
         let problem = format!(
-            "a stop time of {} does not fit: a leader may act for {} without a renewal, and renews every {}",
+            "a stop time of {} does not fit: a leader may act for {} without {without} {}",
             format_duration(time),
             format_duration(validity),
             format_duration(renew),
         );
         let advice = match room < SHORTEST {
-            true => "choose a longer lease, a shorter margin, or renew more often".to_owned(),
+            true => format!("choose {otherwise}"),
             false => format!(
-                "choose {} or less, a longer lease, a shorter margin, or renew more often",
-                format_duration(Duration::from_secs(room.as_secs()))
+                "choose {} or less, {otherwise}",
+                format_duration(Duration::from_millis(
+                    u64::try_from(room.as_millis()).unwrap_or(u64::MAX) / 100 * 100
+                ))
             ),
         };
         return Some((problem, advice));
@@ -45,6 +63,7 @@ mod tests {
     const DEFAULT: Periods = Periods {
         validity: Duration::from_secs(12),
         renew: Duration::from_secs(4),
+        failover: false,
         turn_timeout: None,
     };
 
@@ -59,9 +78,32 @@ mod tests {
         }
         let (problem, advice) = judge(Duration::from_millis(7_501), DEFAULT).unwrap();
         assert!(problem.contains("renews every 4s"), "{problem}");
-        assert!(advice.starts_with("choose 7s or less"), "{advice}");
+        assert!(advice.starts_with("choose 7500ms or less"), "{advice}");
         let tight = Periods { renew: Duration::from_secs(11), ..DEFAULT };
         assert!(judge(Duration::from_secs(1), tight).unwrap().1.starts_with("choose a longer"));
+    }
+
+    #[test]
+    fn with_failover_a_command_is_told_as_early_as_there_is_room_for() {
+        let ms = Duration::from_millis;
+        let of = |validity, renew| Periods {
+            validity: ms(validity),
+            renew: ms(renew),
+            failover: true,
+            turn_timeout: None,
+        };
+        for (periods, time) in
+            [(of(5_666, 1_666), 3_000), (of(1_700, 500), 700), (of(1_100, 333), 267)]
+        {
+            assert_eq!(with_failover(periods), Some(ms(time)));
+            assert_eq!(judge(ms(time), periods), None);
+        }
+        // 1 s: nothing can be stopped in time.
+        let short = with_failover(of(400, 166)).unwrap();
+        let (problem, advice) = judge(short, of(400, 166)).unwrap();
+        assert!(problem.contains("for 400ms without a beat"), "{problem}");
+        assert_eq!(advice, "choose a longer --failover");
+        assert_eq!(with_failover(DEFAULT), None);
     }
 
     #[test]

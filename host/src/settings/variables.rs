@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::time::Duration;
+use tenure_core::Failover;
 use zeroize::Zeroize;
 
 /// The names of the settings. The component judges the values, and knows the defaults.
@@ -96,9 +97,12 @@ impl Variables {
             names::REQUEST_TIMEOUT,
             names::TURN_TIMEOUT,
         ])?;
+        let (timings, failover) = (read.timings, read.timings.failover);
+        let by_lease = timings.lease.saturating_sub(timings.margin);
         Some(Periods {
-            validity: read.timings.lease.saturating_sub(read.timings.margin),
-            renew: read.timings.renew,
+            validity: failover.map_or(by_lease, |failover| by_lease.min(failover.acts())),
+            renew: failover.map_or(timings.renew, Failover::beat),
+            failover: failover.is_some(),
             turn_timeout: read.failure_policy.turn_timeout,
         })
     }
@@ -142,10 +146,12 @@ impl fmt::Debug for Variables {
 /// How long a leader may act, and its work may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Periods {
-    /// How long a leadership lasts without a renewal: the lease less the margin.
+    /// How long a leadership lasts without a renewal, the lease less the margin; or without a beat.
     pub validity: Duration,
-    /// From one renewal to the next.
+    /// From one renewal, or one beat, to the next.
     pub renew: Duration,
+    /// It beats.
+    pub failover: bool,
     /// The longest that a turn may take.
     pub turn_timeout: Option<Duration>,
 }

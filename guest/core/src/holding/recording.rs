@@ -135,13 +135,14 @@ pub(crate) fn wanted(hold: &Hold, context: &Context<'_>) -> Option<Wanted> {
 
 /// The next beat. No two tries have the same number: an earlier one may still be applied, and be read.
 fn next_beat(hold: &mut Hold, context: &Context<'_>, reused: bool) -> Option<Beat> {
-    let (beats, failover) = (hold.beats.as_mut()?, context.settings.timings.failover?);
+    let (beats, failover) = (hold.beats.as_mut()?, context.failover()?);
     beats.number += u64::from(!reused);
     Some(Beat { number: beats.number, promise: failover.promise() })
 }
 
+/// One that may not beat any more takes its promise back.
 fn is_beat_due(hold: &Hold, context: &Context<'_>) -> bool {
-    hold.beats.is_some_and(|beats| beats.next <= context.now)
+    hold.beats.is_some_and(|beats| beats.next <= context.now || context.failover().is_none())
 }
 
 /// Whether an outcome is to be written by itself: people look at it, and at-least-once
@@ -159,7 +160,7 @@ pub(super) fn next(hold: &mut Hold, context: &mut Context<'_>) -> Option<Outgoin
     let write = hold.write.as_ref().filter(|write| write.pace.next <= context.now)?;
     let (now, timings) = (context.now, &context.settings.timings);
     let timeout = match timings.failover {
-        Some(failover) => failover.timeout(hold.left(now)),
+        Some(failover) => failover.timeout(hold.left(now)).min(timings.request_timeout),
         None => timings.for_a_write(now, hold.renew.next, hold.valid_until),
     };
     let operation = write.operation(hold.lease);
@@ -216,6 +217,7 @@ pub(super) fn answered(mut hold: Hold, answered: Answered<'_>, context: &mut Con
                 (context.effects.renewed, context.effects.report_now) = (true, true);
             }
             hold.record = write.record;
+            hold.goes_by_lease(hold.record.beat.is_none());
             (hold.outcome_unwritten, hold.stalled) = (false, None);
             hold.resets_slot &= is_ahead(&hold.record, context);
             if let Some(order) = context.state.steering.hand_over_mut() {

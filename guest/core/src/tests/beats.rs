@@ -339,3 +339,36 @@ fn a_token_is_asked_for_beside_the_beats() {
     }
     panic!("no token was asked for");
 }
+
+/// Where the account keeps every version of a blob, fail-over is off, and that is told: a promise that was given
+/// is taken back before anything is done without it.
+#[test]
+fn an_account_with_versions_has_no_beats() {
+    let versioned = |o: &Operation, at| {
+        let mut answer = available(o, at)?;
+        answer.versioned = true;
+        Ok(answer)
+    };
+    // Known before it leads.
+    let mut leader = Candidate::new(&[WITHIN]);
+    let report = leader.step(None, versioned);
+    assert!(matches!(report.role, Role::Leading(_)));
+    assert_eq!(written(leader.asked.last().unwrap()).beat, None);
+    let told = &report.problems[0];
+    assert_eq!(told.class, ProblemClass::Configuration);
+    assert!(told.detail.contains("every version"), "{told:?}");
+    assert!(valid_for(&report) > seconds(40));
+    // Turned on while it leads.
+    let mut leader = Candidate::new(&[WITHIN]);
+    leader.lead();
+    let mut last = None;
+    for _ in 0..4 {
+        let report = leader.step(None, versioned);
+        let writes = leader.asked.iter().filter(|a| a.operation.name() == "write record");
+        last = writes.last().map(|asked| (written(asked).beat, valid_for(&report))).or(last);
+        wait(&mut leader, &report);
+    }
+    let (beat, valid_for) = last.unwrap();
+    assert_eq!(beat, None);
+    assert!(valid_for > seconds(30), "{valid_for:?}");
+}

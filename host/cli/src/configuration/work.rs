@@ -14,8 +14,8 @@ use tenure::egress::{AllowList, InvalidTermHeader, TermHeader};
 use tenure::program::command;
 
 impl Configuration {
-    /// How long before the end of the leadership a command is told to end; none when it was not
-    /// said, or is wrong. What goes without saying is judged too.
+    /// How long before the end of the leadership a command is told to end; none when it is as ever, or
+    /// wrong. What goes without saying is judged too.
     #[cfg(unix)]
     pub(crate) fn stop_time(&mut self) -> Option<Duration> {
         let said = self.duration(&STOP_TIME);
@@ -23,6 +23,7 @@ impl Configuration {
             return None;
         }
         let periods = self.settings.periods()?;
+        let said = said.or(stop_time::with_failover(periods));
         let breach = stop_time::judge(said.unwrap_or(command::STOP_TIME), periods);
         if let Some((problem, advice)) = &breach {
             self.complain(&STOP_TIME, problem, advice);

@@ -354,7 +354,8 @@ settings! {
     };
     STOP_TIME = Setting {
         name: "stop-time", variable: "TENURE_STOP_TIME", kind: Kind::Duration,
-        range: Range::From(seconds(1)), default: "3s", works: &[Work::Command],
+        range: Range::From(Duration::from_millis(100)), default: "3s, with --failover what there is room for",
+        works: &[Work::Command],
         help: "How long before the end of the leadership a command is told to end; the lease must have room \
                for it beside the margin and a renewal",
         more: "And for half a second more",

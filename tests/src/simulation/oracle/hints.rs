@@ -71,8 +71,10 @@ fn polled(polls: &mut Polls, who: Who, at: Millis, history: &History) -> Option<
     while polls.at.front().is_some_and(|first| first + MINUTE <= at) {
         polls.at.pop_front();
     }
-    // Each waits for half of the poll interval at least.
-    let shortest = (history.lives[who].periods.poll / 2).max(1) * 98 / 100;
+    // Each waits for half of the poll interval at least, or looks as often as leaders beat.
+    let periods = history.lives[who].periods;
+    let look = periods.failover.map_or(periods.poll / 2, |failover| failover / 6);
+    let shortest = look.min(periods.poll / 2).max(1) * 98 / 100;
     let most = MINUTE.div_ceil(shortest) + 1 + MOST;
     let number = polls.at.len() as u64;
     (number > most).then(|| {
