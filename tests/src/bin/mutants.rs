@@ -17,6 +17,10 @@ struct Flags {
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     seeds: u64,
 
+    /// Only bugs with this in their names
+    #[arg(long, default_value = "")]
+    only: String,
+
     /// Threads; as many as there are processors, unless said otherwise
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=256))]
     threads: Option<u16>,
@@ -27,12 +31,12 @@ fn main() -> ExitCode {
     let processors = thread::available_parallelism().map_or(1, NonZeroUsize::get);
     let threads = flags.threads.map_or(processors, usize::from);
     let began = Instant::now();
-    let found = hunt::hunt(flags.seeds, threads);
+    let found = hunt::hunt(flags.seeds, threads, &flags.only);
     println!("{:<27} {:>7}  rules that it breaks there", "seeded bug", "seeds");
     for quarry in &found {
         println!("{quarry}");
     }
-    let unbroken = hunt::unbroken(&found);
+    let unbroken = if flags.only.is_empty() { hunt::unbroken(&found) } else { Vec::new() };
     if !unbroken.is_empty() {
         println!("broken by none: {}", unbroken.join(" "));
     }

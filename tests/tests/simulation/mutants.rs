@@ -11,7 +11,7 @@ const MOST: u64 = 10_000;
 #[test]
 fn every_seeded_bug_is_found_and_every_invariant_is_checked() {
     let processors = thread::available_parallelism().map_or(1, NonZeroUsize::get);
-    let found = hunt::hunt(MOST, processors);
+    let found = hunt::hunt(MOST, processors, "");
     for quarry in &found {
         println!("{quarry}");
     }

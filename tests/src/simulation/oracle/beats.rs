@@ -2,10 +2,12 @@
 //! whose holder still works.
 //!
 //! Beats end a leadership before its lease does. So it is judged where that can go wrong: when the store breaks a
-//! lease for a follower, and when a handler begins to work.
+//! lease for a follower, and when a handler begins to work. And who lost a race waits for a whole promise before it
+//! breaks another lease: the winner has to have the time for its first write.
 
 use super::super::fault::Step;
-use super::super::history::{Entry, History, What};
+use super::super::history::{Answer, Entry, History, What};
+use super::super::world::Millis;
 use super::{Violation, violation};
 
 /// Judges the beginnings of work, and the breaks.
@@ -17,12 +19,18 @@ pub fn i9(history: &History) -> Vec<Violation> {
     // The lease by which the newest term was raised, and who works.
     let mut holder = None;
     let mut works: Vec<Option<u64>> = vec![None; lives];
+    // The newest promise on record, and when each candidate lost a race.
+    let mut promise = 0;
+    let mut lost: Vec<Option<Millis>> = vec![None; lives];
     let mut violations = Vec::new();
     for Entry { at, what } in &history.entries {
         match *what {
             What::Handled(..) => {
                 let Some(asked) = history.carried_out(*what) else { continue };
                 let who = asked.who;
+                if let Some(write) = &asked.write {
+                    promise = write.promise;
+                }
                 match (asked.step, &asked.write) {
                     (Step::Acquire, _) if lease[who] != asked.lease => {
                         (lease[who], wrote[who]) = (asked.lease, false);
@@ -38,6 +46,20 @@ pub fn i9(history: &History) -> Vec<Violation> {
                         }
                     }
                     _ => {}
+                }
+            }
+            What::Answered(number, Answer { status: 409 | 412, .. })
+                if matches!(history.asked[number].step, Step::Acquire | Step::Break) =>
+            {
+                lost[history.asked[number].who] = Some(*at);
+            }
+            What::Sent(number) if history.asked[number].step == Step::Break => {
+                let who = history.asked[number].who;
+                // On a clock that is 1 % fast.
+                let waits = promise - promise / 50;
+                if lost[who].is_some_and(|lost| *at < lost + waits) {
+                    let what = format!("c{who} breaks a lease soon after it lost a race");
+                    violations.push(violation("I9", *at, what));
                 }
             }
             What::Works(who, term) => {
