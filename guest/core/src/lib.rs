@@ -36,6 +36,7 @@ mod handing_over;
 mod health;
 mod history;
 mod holding;
+mod last_will;
 #[cfg_attr(not(feature = "mutants"), doc(hidden))]
 pub mod mutants;
 mod next_record;
@@ -72,6 +73,7 @@ pub use environment::{Environment, Files, Unreadable};
 pub use failure::{Failure, FailureKind};
 pub use failure_policy::FailurePolicy;
 pub use history::{History, Incumbent};
+pub use last_will::LastWill;
 pub use one_turn::{Course, Next, OneTurn, Prospect, Turned};
 pub use own_time::OwnTime;
 pub use problem::{Problem, ProblemClass};

@@ -1,9 +1,10 @@
 //! Between the values of the core and those of the WIT.
 
 use super::bindings::tenure::election::types as wit;
+use tenure_azure::operation::Request;
 use tenure_core::{
-    Complaint, EndingReason, Event, Exchange, ExchangeResult, Incumbent, LeaseState, Needs,
-    Outcome, Problem, ProblemClass, Report, Role, Settings, Snapshot, Turn, TurnId,
+    Complaint, EndingReason, Event, Exchange, ExchangeResult, Incumbent, LastWill, LeaseState,
+    Needs, Outcome, Problem, ProblemClass, Report, Role, Settings, Snapshot, Turn, TurnId,
 };
 use tenure_wasi::nanos;
 
@@ -125,7 +126,8 @@ impl From<Exchange> for wit::Exchange {
     }
 }
 
-/// What a step of a candidate with these settings came to. Without settings it has no turn run.
+/// What a step of a candidate with these settings came to, without a last will. Without settings it has
+/// no turn run.
 pub fn report(report: Report, settings: Option<&Settings>) -> wit::Report {
     wit::Report {
         state: report.state,
@@ -150,12 +152,21 @@ pub fn report(report: Report, settings: Option<&Settings>) -> wit::Report {
             },
         }),
         renewed: report.renewed,
+        last_will: None,
         wind_down: report.wind_down,
         successor: report.successor,
         run: report.run.zip(settings).map(|(run, settings)| turn(run, settings)),
         problems: report.problems.into_iter().map(Into::into).collect(),
         exchanges: report.exchanges.into_iter().map(Into::into).collect(),
         again_in: nanos(report.again_in),
+    }
+}
+
+impl From<LastWill> for wit::LastWill {
+    fn from(LastWill { request, valid_for }: LastWill) -> Self {
+        let Request { method, origin, path_and_query, headers, .. } = request;
+        let (method, url) = (method.as_str().into(), origin + &path_and_query);
+        Self { method, url, headers, valid_for: nanos(valid_for) }
     }
 }
 

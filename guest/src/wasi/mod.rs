@@ -21,8 +21,8 @@ use tenure_azure::answer::Answer;
 use tenure_azure::credential::{Credential, Pass};
 use tenure_azure::operation::Operation;
 use tenure_core::{
-    Ask, Chance, Complaint, CredentialState, Failure, Fetch, Fetched, LONGEST_FETCH, Moment,
-    Problem, ProblemClass, Report, Settings, Snapshot, Step, Todo,
+    Ask, Chance, Complaint, CredentialState, Failure, Fetch, Fetched, LONGEST_FETCH, LastWill,
+    Moment, Problem, ProblemClass, Report, Settings, Snapshot, Step, Todo,
 };
 
 /// What the macro makes of `wit/`.
@@ -79,7 +79,8 @@ impl Guest for Component {
     ) -> wit::Report {
         let clock = StepClock::start(Duration::from_nanos(elapsed));
         let event = event.map(Into::into);
-        let (settings, complaints) = match Settings::read_on(&Host::look(), state.as_deref()) {
+        let host = Host::look();
+        let (settings, complaints) = match Settings::read_on(&host, state.as_deref()) {
             Ok(read) => read,
             Err(complaints) => {
                 return convert::report(Report::undone(state.as_deref(), event, &complaints), None);
@@ -89,7 +90,13 @@ impl Guest for Component {
         let mut step =
             Step::begin(&settings, state.as_deref(), clock.started(), event, &mut chance);
         step.complain(&complaints, clock.started());
-        convert::report(drive(&mut step, &settings, &|| clock.now()), Some(&settings))
+        let report = drive(&mut step, &settings, &|| clock.now());
+        let wanted = host.get(LastWill::VARIABLE).is_some_and(|value| value == "true");
+        let last_will = if wanted { step.last_will(clock.now(), clock::wall()) } else { None };
+        wit::Report {
+            last_will: last_will.map(Into::into),
+            ..convert::report(report, Some(&settings))
+        }
     }
 
     fn inspect() -> Result<wit::Snapshot, wit::Problem> {
