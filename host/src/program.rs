@@ -11,6 +11,14 @@ pub mod command {
     };
 }
 
+/// What a supervisor knows of its child, and the clock that both of them read.
+#[cfg(unix)]
+pub mod supervisor {
+    pub use crate::clock::shared::{now, sleep_until};
+    pub use crate::family::{Ended, Family};
+    pub use crate::handler::command::{signal_name, this_program};
+}
+
 /// Turns that are posted to a URL.
 pub mod webhook {
     pub use crate::handler::webhook::WebhookHandler;

@@ -1,75 +1,85 @@
-//! A command and all that it starts, as its parent sees it.
+//! A process and all that it starts, as its supervisor sees it.
 //!
-//! The command leads a process group of its own, and what it starts is in it unless it leaves. On
-//! Linux the supervisor also adopts whatever loses its parent (it is a *subreaper*), so that it sees
-//! the end of all of them, of those that left the group too; elsewhere only the group is seen.
+//! A supervisor is a process of this program, and the parent of another one. There are two: that of `tenure
+//! run`, whose child runs the election, and that of each turn of a command, whose child is the command.
+//! Neither says that its child is gone before it has seen the end of everything that this has started.
+//!
+//! On Linux a supervisor adopts whatever loses its parent (it is a *subreaper*), so that it sees the end
+//! of all of them, of those that left the child's process group too; elsewhere only that group is seen.
 
-use super::children::children_of;
-use super::messages::Ended;
+mod children;
+
+pub(crate) use children::children_of;
+
 use rustix::io::Errno;
 use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, WaitOptions, WaitStatus, kill_process, kill_process_group,
     test_kill_process_group, wait, waitid,
 };
-use std::ffi::OsString;
+use serde::{Deserialize, Serialize};
 use std::io;
-use std::os::unix::process::CommandExt as _;
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
-/// A program, and what it is started with.
-#[derive(Clone, Debug)]
-pub struct Program {
-    /// The file.
-    pub file: PathBuf,
-    /// What it is called, for itself.
-    pub name: OsString,
-    /// Its arguments.
-    pub arguments: Vec<OsString>,
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ended {
+    /// By itself, with this code.
+    Exit(i32),
+    /// By this signal.
+    Signal(i32),
 }
 
-/// A running command and its descendants.
-pub(super) struct Family {
+/// A running process and its descendants.
+#[derive(Debug)]
+pub struct Family {
     leader: Pid,
     /// How the leader ended. Its number is not its own any more then, only its group's.
     ended: Option<Ended>,
 }
 
 impl Family {
-    /// Starts a program in this process's environment, with standard output and standard error of
-    /// this process and nothing to read.
+    /// Starts a process whose supervisor this process is. It should lead a process group of its own where
+    /// it may start others that this system does not tell of.
+    ///
+    /// # Errors
+    ///
+    /// When it could not be started.
     #[allow(clippy::zombie_processes, reason = "reaped together with all its descendants")]
-    pub(super) fn start(program: &Program) -> io::Result<Self> {
+    pub fn start(command: &mut Command) -> io::Result<Self> {
         adopt_orphans();
-        let child = Command::new(&program.file)
-            .arg0(&program.name)
-            .args(&program.arguments)
-            .stdin(Stdio::null())
-            .process_group(0)
-            .spawn()?;
+        let child = command.spawn()?;
         let id = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         let leader = id.ok_or_else(|| io::Error::other("it has no process id"))?;
         Ok(Self { leader, ended: None })
     }
 
-    /// The id of its process group.
-    pub(super) fn group(&self) -> i32 {
+    /// The id of its process group, where it leads one.
+    pub(crate) fn group(&self) -> i32 {
         self.leader.as_raw_nonzero().get()
     }
 
-    /// How the command itself ended, if it has.
-    pub(super) fn ended(&self) -> Option<Ended> {
+    /// How the process itself ended, if it has.
+    pub fn ended(&self) -> Option<Ended> {
         self.ended
     }
 
     /// Asks all of the group to end. Who is stopped must go on, or it does not hear that.
-    pub(super) fn tell(&self) {
+    pub(crate) fn tell(&self) {
         self.send(Signal::TERM);
         self.send(Signal::CONT);
     }
 
+    /// Hands a signal on to the process alone, unless it has ended.
+    pub fn signal(&self, number: i32) {
+        // Taken from a handler: one that this system has.
+        if let (None, Some(signal)) = (self.ended, Signal::from_named_raw(number)) {
+            let _ = kill_process(self.leader, signal);
+        }
+    }
+
     /// Kills all of the group at once. None of it can start anything that survives this.
-    pub(super) fn kill(&self) {
+    pub(crate) fn kill(&self) {
         self.send(Signal::KILL);
     }
 
@@ -80,9 +90,8 @@ impl Family {
         }
     }
 
-    /// Whether nothing of it runs any more. What the command leaves behind when it ends is killed
-    /// here: its turn is over.
-    pub(super) fn is_gone(&mut self) -> bool {
+    /// Whether nothing of it runs any more. What the process leaves behind when it ends is killed here.
+    pub fn is_gone(&mut self) -> bool {
         if self.ended.is_none() {
             // Looked at before it is reaped: until then the number of the group is nobody else's.
             let over = self.leader_is_over();
@@ -137,11 +146,12 @@ fn adopt_orphans() {
 #[cfg(not(target_os = "linux"))]
 fn adopt_orphans() {}
 
-/// Kills those who left the group. Their own children are adopted and killed when they are next
-/// looked for: the end of a child is a reason to look.
+/// Kills those who left the group, each with the group that it leads, if it leads one. Their own children
+/// are adopted and killed when they are next looked for: the end of a child is a reason to look.
 fn kill_adopted() {
     for child in children_of(rustix::process::getpid()) {
         // A child that nobody reaped keeps its number.
+        let _ = kill_process_group(child, Signal::KILL);
         let _ = kill_process(child, Signal::KILL);
     }
 }
@@ -149,6 +159,8 @@ fn kill_adopted() {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::process::CommandExt as _;
+    use std::process::Stdio;
 
     #[test]
     fn a_number_that_may_be_anothers_is_sent_nothing() {
@@ -157,6 +169,7 @@ mod tests {
         let family = Family { leader, ended: Some(Ended::Exit(0)) };
         family.tell();
         family.kill();
+        family.signal(Signal::KILL.as_raw());
         // It ends by itself, at the end of its input.
         drop(other.stdin.take());
         assert!(other.wait().unwrap().success());
