@@ -109,13 +109,13 @@ impl Candidacy {
         }
     }
 
-    /// Gets ready to contend. `changed` hears of everything that becomes different, and `executor`, under a
-    /// number, of last wills.
+    /// Gets ready to contend. `changed` hears of everything that becomes different, and the supervisor, by
+    /// the number that it knows the candidate by, of last wills.
     pub(super) fn contender(
         self,
         clock: BootClock,
         changed: &Arc<Notify>,
-        executor: Option<(Arc<Link>, usize)>,
+        supervisor: Option<(Arc<Link>, usize)>,
     ) -> Contender {
         let vocabulary = self.vocabulary;
         let (log, noted, own_log) = (self.log.clone(), self.log.clone(), self.log);
@@ -126,7 +126,7 @@ impl Candidacy {
         let mut runner = Runner::new(self.elector, self.work.handler, clock)
             .on_report(move |report, taken_at| {
                 let now = reading.now();
-                if let Some((link, number)) = &executor {
+                if let Some((link, number)) = &supervisor {
                     let ago = now.saturating_sub(taken_at);
                     link.stepped(*number, report, ago, ca_file.as_ref());
                 }

@@ -128,8 +128,8 @@ pub(super) async fn run(line: &CommandLine, supervised: Result<Supervised, Strin
     let link = link.ok();
     for (number, candidacy) in candidacies.into_iter().enumerate() {
         candidacy.begin(&std::mem::take(&mut also));
-        let executor = link.clone().map(|link| (link, number));
-        contenders.push(candidacy.contender(clock.clone(), &changed, executor));
+        let supervisor = link.clone().map(|link| (link, number));
+        contenders.push(candidacy.contender(clock.clone(), &changed, supervisor));
     }
     let supervisor = supervised.as_ref().ok().map(Supervised::supervisor).zip(link.as_deref());
     let asked = watch::Sender::new(false);

@@ -14,15 +14,14 @@
 //! Nobody leads without a supervisor that was there once: where that is killed, so is the runner. Where none can be
 //! started the elections run in the process that was started, and the log says that there is no last will.
 
-mod estate;
 mod link;
 mod message;
+mod wills;
 
 pub(super) use link::{Link, Supervised};
 
 use super::signals::takes_hangup;
 use super::systemd::ServiceManager;
-use estate::Estate;
 use std::ffi::{OsStr, OsString};
 use std::future::poll_fn;
 use std::io;
@@ -31,13 +30,14 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{Command, ExitCode};
 use std::task::Poll;
 use std::time::Duration;
-use tenure::program::supervisor::{Ended, Family, now, this_program};
+use tenure::program::supervisor::{Ended, Family, adopt_orphans, now, this_program};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::net::unix::pipe::Receiver;
 use tokio::runtime::Builder;
 use tokio::select;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{sleep, timeout};
+use wills::Wills;
 
 /// The first argument of a runner that has a supervisor: its process id, and the runner's end of the pipe.
 const SUPERVISED: &str = "--supervised-by=";
@@ -85,6 +85,8 @@ fn supervise(words: &[OsString]) -> io::Result<ExitCode> {
     Builder::new_current_thread().enable_all().build()?.block_on(async {
         let mut signals = Signals::new()?;
         let mut deaths = signal(SignalKind::child())?;
+        // Else nobody could tell whether its work is over.
+        adopt_orphans()?;
         let (messages, runners_end) = io::pipe()?;
         let messages = Receiver::from_owned_fd(OwnedFd::from(messages))?;
         // It is inherited. The runner closes it to all that it starts itself.
@@ -96,7 +98,7 @@ fn supervise(words: &[OsString]) -> io::Result<ExitCode> {
         let mut family = Family::start(&mut runner)?;
         drop(runners_end);
 
-        let (mut estate, manager) = (Estate::default(), ServiceManager::from_env());
+        let (mut wills, manager) = (Wills::default(), ServiceManager::from_env());
         let mut messages = BufReader::new(messages).lines();
         let (mut open, mut give_up) = (true, None);
         let gone = loop {
@@ -106,14 +108,14 @@ fn supervise(words: &[OsString]) -> io::Result<ExitCode> {
             let ending = family.ended().is_some();
             if ending && !open {
                 let give_up = *give_up.get_or_insert(now() + PATIENCE);
-                if now() >= estate.until().max(give_up) {
+                if now() >= wills.until().max(give_up) {
                     break false;
                 }
             }
             select! {
                 biased;
                 line = messages.next_line(), if open => match line {
-                    Ok(Some(line)) => estate.take(&line, manager.as_ref()),
+                    Ok(Some(line)) => wills.take(&line, manager.as_ref()),
                     _ => open = false,
                 },
                 number = signals.next() => family.signal(number),
@@ -123,7 +125,7 @@ fn supervise(words: &[OsString]) -> io::Result<ExitCode> {
         };
         // What it wrote last. Its end of the pipe is closed, since it is dead.
         while let Ok(Ok(Some(line))) = timeout(PATIENCE, messages.next_line()).await {
-            estate.take(&line, manager.as_ref());
+            wills.take(&line, manager.as_ref());
         }
         let ended = family.ended().unwrap_or(Ended::Exit(0));
         if ended != Ended::Exit(0) {
@@ -131,7 +133,7 @@ fn supervise(words: &[OsString]) -> io::Result<ExitCode> {
                 signals.next().await;
                 sleep(HURRY).await;
             };
-            estate.settle(ended, gone, hurry).await;
+            wills.settle(ended, gone, hurry).await;
         }
         Ok(code(ended))
     })

@@ -13,8 +13,8 @@ pub(crate) use children::children_of;
 
 use rustix::io::Errno;
 use rustix::process::{
-    Pid, Signal, WaitId, WaitIdOptions, WaitOptions, WaitStatus, kill_process, kill_process_group,
-    test_kill_process_group, wait, waitid,
+    Pid, Signal, WaitId, WaitIdOptions, WaitOptions, WaitStatus, getpid, kill_process,
+    kill_process_group, test_kill_process_group, wait, waitid,
 };
 use serde::{Deserialize, Serialize};
 use std::io;
@@ -36,22 +36,24 @@ pub struct Family {
     leader: Pid,
     /// How the leader ended. Its number is not its own any more then, only its group's.
     ended: Option<Ended>,
+    /// Children of this process that were there before: whoever executed it had started them.
+    strangers: Vec<Pid>,
 }
 
 impl Family {
-    /// Starts a process whose supervisor this process is. It should lead a process group of its own where
-    /// it may start others that this system does not tell of.
+    /// Starts a process whose supervisor this process is; it should [adopt orphans](adopt_orphans). The process
+    /// should lead a process group of its own where it may start others that the system does not tell of.
     ///
     /// # Errors
     ///
     /// When it could not be started.
     #[allow(clippy::zombie_processes, reason = "reaped together with all its descendants")]
     pub fn start(command: &mut Command) -> io::Result<Self> {
-        adopt_orphans();
+        let strangers = children_of(getpid());
         let child = command.spawn()?;
         let id = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         let leader = id.ok_or_else(|| io::Error::other("it has no process id"))?;
-        Ok(Self { leader, ended: None })
+        Ok(Self { leader, ended: None, strangers })
     }
 
     /// The id of its process group, where it leads one.
@@ -107,9 +109,21 @@ impl Family {
                 let _ = kill_process_group(self.leader, Signal::KILL);
             }
         }
-        kill_adopted();
+        // One that died meanwhile is a child of this process, or has left its own to it, until it is reaped.
+        let adopted = self.adopted();
+        adopted.iter().for_each(|child| kill(*child));
         let childless = self.reap();
-        childless && test_kill_process_group(self.leader) == Err(Errno::SRCH)
+        // Who was there before keeps this process from being without children, and was told by the system, so
+        // that what it says now can be relied on. Elsewhere nobody is adopted.
+        let told = !self.strangers.is_empty() || cfg!(not(target_os = "linux"));
+        let alone = childless || (told && adopted.is_empty());
+        alone && test_kill_process_group(self.leader) == Err(Errno::SRCH)
+    }
+
+    /// Those who lost their parent, and left the group.
+    fn adopted(&self) -> Vec<Pid> {
+        let children = children_of(getpid()).into_iter();
+        children.filter(|child| !self.strangers.contains(child)).collect()
     }
 
     fn leader_is_over(&self) -> bool {
@@ -117,12 +131,14 @@ impl Family {
         matches!(waitid(WaitId::Pid(self.leader), look), Ok(Some(_)))
     }
 
-    /// Takes note of all who ended; true when no child is left, own or adopted.
+    /// Takes note of all who ended; true when no child is left at all.
     fn reap(&mut self) -> bool {
         loop {
             match wait(WaitOptions::NOHANG) {
                 Ok(Some((id, status))) if id == self.leader => self.ended = Some(end_of(status)),
-                Ok(Some(_)) | Err(Errno::INTR) => {}
+                // Its number may be another's from here on.
+                Ok(Some((id, _))) => self.strangers.retain(|stranger| *stranger != id),
+                Err(Errno::INTR) => {}
                 Ok(None) => return false,
                 Err(_) => return true,
             }
@@ -137,23 +153,25 @@ fn end_of(status: WaitStatus) -> Ended {
     }
 }
 
-#[cfg(target_os = "linux")]
-fn adopt_orphans() {
-    // Any id but none means yes. Without it only those that leave the group are not seen.
-    let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
+/// From here on this process is the next parent of all descendants that lose theirs, where the system has
+/// that.
+///
+/// # Errors
+///
+/// When the system refuses it: who leaves a process group is not seen then.
+pub fn adopt_orphans() -> io::Result<()> {
+    // Any id but none means yes.
+    #[cfg(target_os = "linux")]
+    rustix::process::set_child_subreaper(Some(getpid()))?;
+    Ok(())
 }
 
-#[cfg(not(target_os = "linux"))]
-fn adopt_orphans() {}
-
-/// Kills those who left the group, each with the group that it leads, if it leads one. Their own children
-/// are adopted and killed when they are next looked for: the end of a child is a reason to look.
-fn kill_adopted() {
-    for child in children_of(rustix::process::getpid()) {
-        // A child that nobody reaped keeps its number.
-        let _ = kill_process_group(child, Signal::KILL);
-        let _ = kill_process(child, Signal::KILL);
-    }
+/// Kills one who left the group, with the group that it leads, if it leads one. Its own children are adopted
+/// and killed when they are next looked for: the end of a child is a reason to look.
+fn kill(child: Pid) {
+    // A child that nobody reaped keeps its number.
+    let _ = kill_process_group(child, Signal::KILL);
+    let _ = kill_process(child, Signal::KILL);
 }
 
 #[cfg(test)]
@@ -166,7 +184,8 @@ mod tests {
     fn a_number_that_may_be_anothers_is_sent_nothing() {
         let mut other = Command::new("cat").stdin(Stdio::piped()).process_group(0).spawn().unwrap();
         let leader = Pid::from_raw(other.id().try_into().unwrap()).unwrap();
-        let family = Family { leader, ended: Some(Ended::Exit(0)) };
+        let (ended, strangers) = (Some(Ended::Exit(0)), Vec::new());
+        let family = Family { leader, ended, strangers };
         family.tell();
         family.kill();
         family.signal(Signal::KILL.as_raw());

@@ -107,7 +107,7 @@ struct Waiting {
     lines: VecDeque<String>,
     wills: BTreeMap<usize, Option<Will>>,
     /// Whose will the supervisor has, or is about to be told.
-    testators: BTreeSet<usize>,
+    holders: BTreeSet<usize>,
 }
 
 impl Waiting {
@@ -133,7 +133,7 @@ impl Link {
         let mut waiting = self.waiting();
         let will = match (&report.role, &report.last_will) {
             (Role::Leading(leadership), Some(will)) => {
-                waiting.testators.insert(of);
+                waiting.holders.insert(of);
                 Some(Will {
                     term: leadership.term,
                     method: will.method.clone(),
@@ -145,7 +145,7 @@ impl Link {
             }
             // The one from before holds.
             (Role::Leading(_), None) => return,
-            _ if waiting.testators.remove(&of) => None,
+            _ if waiting.holders.remove(&of) => None,
             _ => return,
         };
         waiting.wills.insert(of, will);

@@ -13,7 +13,7 @@ use super::Program;
 use super::messages::{self, Gone, Report};
 use super::plan::{Act, due};
 use crate::clock::shared;
-use crate::family::Family;
+use crate::family::{Family, adopt_orphans};
 use std::io;
 use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream as StdUnixStream;
@@ -52,6 +52,8 @@ pub async fn supervise(program: &Program, stop_time: Duration) -> io::Result<()>
         runner.tell(&Report::Gone(Gone { ended: None, told: true })).await;
         return Ok(());
     }
+    // Without it only those that leave the group are not seen.
+    let _ = adopt_orphans();
     let mut family = match Family::start(&mut command(program)) {
         Ok(family) => family,
         Err(error) => {

@@ -1,4 +1,4 @@
-//! What a runner leaves behind, and what becomes of it.
+//! The last wills that a runner left with its supervisor, and what becomes of them when it is dead.
 
 use super::message::{Message, Will};
 use crate::complaint;
@@ -30,12 +30,12 @@ const AT_A_TIME: usize = 32;
 
 /// All that the supervisor was told.
 #[derive(Default)]
-pub(super) struct Estate {
-    log: Option<LogTold>,
+pub(super) struct Wills {
+    log: Option<LogSettings>,
     wills: BTreeMap<usize, Will>,
 }
 
-struct LogTold {
+struct LogSettings {
     format: Format,
     candidates: Vec<String>,
     elections: Vec<String>,
@@ -56,12 +56,12 @@ enum Fate {
     Unsent(String),
 }
 
-impl Estate {
+impl Wills {
     pub(super) fn take(&mut self, line: &str, manager: Option<&ServiceManager>) {
         match Message::read(line) {
             Some(Message::Log { json, candidates, elections }) => {
                 let format = if json { Format::Json } else { Format::Text };
-                self.log = Some(LogTold { format, candidates, elections });
+                self.log = Some(LogSettings { format, candidates, elections });
             }
             Some(Message::Will { of, will: Some(will) }) => drop(self.wills.insert(of, will)),
             Some(Message::Will { of, will: None }) => drop(self.wills.remove(&of)),
@@ -92,13 +92,13 @@ impl Estate {
             return;
         }
         let subject = format!("the process that ran the election {how}");
-        let Some(LogTold { format, candidates, elections }) = self.log else {
+        let Some(LogSettings { format, candidates, elections }) = self.log else {
             complaint::print(format_args!("tenure: {subject}\n"));
             return;
         };
         let terms: BTreeMap<_, _> = self.wills.iter().map(|(of, will)| (*of, will.term)).collect();
         let mut fates = match gone {
-            true => carry_out(self.wills, hurry).await,
+            true => send_all(self.wills, hurry).await,
             false => BTreeMap::new(),
         };
         let Ok((log, written)) = Log::start(format) else { return };
@@ -125,8 +125,8 @@ impl Estate {
     }
 }
 
-/// What became of each will when all were carried out, or `hurry` completed.
-async fn carry_out(
+/// What became of each will when all were answered, or `hurry` completed.
+async fn send_all(
     wills: BTreeMap<usize, Will>,
     hurry: impl Future<Output = ()>,
 ) -> BTreeMap<usize, Fate> {
@@ -137,7 +137,7 @@ async fn carry_out(
         sending.spawn(async move {
             // Never closed.
             let _place = places.acquire_owned().await;
-            (of, will.carry_out().await)
+            (of, will.send().await)
         });
     }
     let all = async {
@@ -154,7 +154,7 @@ async fn carry_out(
 
 impl Will {
     /// Sends it, again and again until it is answered or of no use any more.
-    async fn carry_out(self) -> Fate {
+    async fn send(self) -> Fate {
         let mut request = http::Request::builder().method(self.method.as_str()).uri(&self.url);
         for (name, value) in &self.headers {
             request = request.header(name, value);
