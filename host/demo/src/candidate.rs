@@ -75,9 +75,6 @@ impl Setup {
         }
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.kill_on_drop(true);
-        // With the process that supervises it, so that both stand still, or are killed, at once.
-        #[cfg(unix)]
-        command.process_group(0);
         command
     }
 
@@ -147,7 +144,8 @@ async fn next<R: tokio::io::AsyncRead + Unpin>(
 
 fn obey(child: &mut Child, order: Order) -> io::Result<()> {
     match order {
-        Order::Kill => send(child, Signal::Kill),
+        // What it supervises dies with it.
+        Order::Kill => child.start_kill(),
         Order::Stop => send(child, Signal::Terminate),
         Order::Freeze => send(child, Signal::Stop),
         Order::Thaw => send(child, Signal::Continue),
@@ -157,7 +155,6 @@ fn obey(child: &mut Child, order: Order) -> io::Result<()> {
 /// What is sent to a candidate, by a name that every system has.
 #[derive(Clone, Copy)]
 enum Signal {
-    Kill,
     Terminate,
     Stop,
     Continue,
@@ -165,27 +162,25 @@ enum Signal {
 
 #[cfg(unix)]
 fn send(child: &Child, signal: Signal) -> io::Result<()> {
-    use rustix::process::{Pid, Signal as Number, kill_process, kill_process_group};
+    use rustix::process::{Pid, Signal as Number, kill_process};
+    use tenure::program::supervisor::children_of;
     let number = match signal {
-        Signal::Kill => Number::KILL,
         Signal::Terminate => Number::TERM,
         Signal::Stop => Number::STOP,
         Signal::Continue => Number::CONT,
     };
     // It has no number any more once its end was seen.
     let pid = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
-    let send = |pid| match signal {
-        // What is to be told is told by the one to the other.
-        Signal::Terminate => kill_process(pid, number),
-        _ => kill_process_group(pid, number),
-    };
-    pid.map_or(Ok(()), |pid| Ok(send(pid)?))
+    let Some(pid) = pid else { return Ok(()) };
+    kill_process(pid, number)?;
+    // It hands on what it hears. That it stands still, nobody hears.
+    if !matches!(signal, Signal::Terminate) {
+        children_of(pid).into_iter().try_for_each(|runner| kill_process(runner, number))?;
+    }
+    Ok(())
 }
 
 #[cfg(not(unix))]
-fn send(child: &mut Child, signal: Signal) -> io::Result<()> {
-    match signal {
-        Signal::Kill => child.start_kill(),
-        _ => Err(io::ErrorKind::Unsupported.into()),
-    }
+fn send(_: &Child, _: Signal) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
 }

@@ -9,7 +9,7 @@
 
 mod children;
 
-pub(crate) use children::children_of;
+pub use children::children_of;
 
 use rustix::io::Errno;
 use rustix::process::{
