@@ -134,6 +134,7 @@ impl Elector for Script {
             },
             ending: None,
             renewed: false,
+            last_will: None,
             wind_down: false,
             successor: None,
             run: begins.then_some(turn),

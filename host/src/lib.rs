@@ -90,6 +90,8 @@ pub mod compose;
 pub mod contract;
 mod deadline;
 pub mod egress;
+#[cfg(unix)]
+mod family;
 mod future;
 pub mod handler;
 mod lines;

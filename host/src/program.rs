@@ -13,6 +13,14 @@ pub mod command {
     };
 }
 
+/// What a supervisor knows of its child, and the clock that both of them read.
+#[cfg(unix)]
+pub mod supervisor {
+    pub use crate::clock::shared::{now, sleep_until};
+    pub use crate::family::{Ended, Family, adopt_orphans, children_of};
+    pub use crate::handler::command::{signal_name, this_program};
+}
+
 /// The clients of the election component, requests over them, and whom they trust.
 pub mod http {
     pub use crate::egress::client::{Clients, Unread, whole};

@@ -318,24 +318,29 @@ impl Candidate {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// The most memory that it ever had, in bytes.
+    /// The most memory that its runner ever had, in bytes.
     ///
     /// # Errors
     /// It does not run any more, or this system does not tell.
     pub fn peak_memory(&self) -> Result<u64> {
-        let id = self.child.id().context("it has ended")?;
+        let id = self.runner()?.as_raw_nonzero();
         let status = std::fs::read_to_string(format!("/proc/{id}/status"))?;
         let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
         let kibibytes: u64 = peak.context("no peak")?.trim().trim_end_matches(" kB").parse()?;
         Ok(kibibytes * 1024)
     }
 
-    /// Kills it, so that it can do nothing more.
+    /// Kills all of it, so that it can do nothing more: the supervisor, and the runner with it.
     ///
     /// # Errors
     /// It cannot be killed.
     pub async fn kill(&mut self) -> Result<()> {
-        Ok(self.child.kill().await?)
+        let runner = self.runner().ok();
+        self.child.kill().await?;
+        while runner.is_some_and(is_alive) {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        Ok(())
     }
 
     /// Asks it to stop (SIGTERM), and waits for its end.
@@ -360,7 +365,26 @@ impl Candidate {
         Ok(status)
     }
 
-    /// The number of its process.
+    /// The number of the process that runs its election: it is the child of the one that was started,
+    /// unless that has none.
+    ///
+    /// # Errors
+    /// It does not run any more.
+    pub fn runner(&self) -> Result<Pid> {
+        let id = self.id()?;
+        let told = format!("--supervised-by={}:", id.as_raw_nonzero());
+        let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+        let mut ids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        let runner = ids.find(|id: &i32| {
+            let line = std::fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
+            line.split(|byte| *byte == 0)
+                .nth(2)
+                .is_some_and(|word| word.starts_with(told.as_bytes()))
+        });
+        Ok(runner.and_then(Pid::from_raw).unwrap_or(id))
+    }
+
+    /// The number of the process that was started.
     ///
     /// # Errors
     /// It does not run any more.
@@ -369,13 +393,27 @@ impl Candidate {
         Pid::from_raw(i32::try_from(id)?).context("no process id")
     }
 
-    /// Sends a signal.
+    /// Sends a signal to the process that was started. One that stops, or has go on, is sent to its runner
+    /// too.
     ///
     /// # Errors
     /// It does not run any more.
     pub fn signal(&self, signal: Signal) -> Result<()> {
-        Ok(kill_process(self.id()?, signal)?)
+        let (id, runner) = (self.id()?, self.runner()?);
+        kill_process(id, signal)?;
+        if [Signal::STOP, Signal::CONT].contains(&signal) && runner != id {
+            kill_process(runner, signal)?;
+        }
+        Ok(())
     }
+}
+
+/// Whether a process runs, or would when it is let: who is dead and not reaped yet does not.
+#[must_use]
+pub fn is_alive(id: Pid) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", id.as_raw_nonzero()));
+    let state = stat.ok().and_then(|stat| stat.rsplit_once(')')?.1.trim_start().chars().next());
+    state.is_some_and(|state| !"ZX".contains(state))
 }
 
 /// The first of several futures; the others are dropped.

@@ -28,6 +28,7 @@ use super::events;
 use super::failure::Failure;
 use super::handing_over::winds_down;
 use super::holding;
+use super::last_will::LastWill;
 use super::one_turn::Prospect;
 use super::orders::Steering;
 use super::phase::{Phase, Watch};
@@ -238,6 +239,14 @@ impl<'s> Step<'s> {
             Phase::Left => Prospect::Left { recorded: self.context.effects.recorded },
             _ => Prospect::UnderWay,
         }
+    }
+
+    /// The last will of a leader whose leadership began in this step, or whose lease was renewed in it. To
+    /// be asked for when the step has come to its report. protocol.md §7.3.
+    pub fn last_will(&self, now: Moment, wall: DateTime<Utc>) -> Option<LastWill> {
+        let (Phase::Holding(hold), context) = (&self.phase, &self.context) else { return None };
+        context.effects.report_now.then_some(())?;
+        LastWill::of(hold, self.date(now, wall), now, context)
     }
 
     fn report(&mut self) -> Report {

@@ -82,6 +82,12 @@ impl CredentialState {
         }
     }
 
+    /// Until when the token in hand is good; none where none is needed.
+    pub fn until(&self, credential: &Credential, now: Moment) -> Option<Moment> {
+        let Credential::Identity(_) = credential else { return None };
+        Some(self.token.as_ref().map_or(now, |held| held.until))
+    }
+
     /// When a token is to be asked for; none when none is needed.
     pub fn due(&self, credential: &Credential) -> Option<Moment> {
         let Credential::Identity(_) = credential else { return None };

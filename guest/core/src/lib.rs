@@ -39,6 +39,7 @@ mod health;
 mod hints;
 mod history;
 mod holding;
+mod last_will;
 #[cfg_attr(not(feature = "mutants"), doc(hidden))]
 pub mod mutants;
 mod next_record;
@@ -77,6 +78,7 @@ pub use failover::Failover;
 pub use failure::{Failure, FailureKind};
 pub use failure_policy::FailurePolicy;
 pub use history::{History, Incumbent};
+pub use last_will::LastWill;
 pub use one_turn::{Course, Next, OneTurn, Prospect, Turned};
 pub use own_time::OwnTime;
 pub use problem::{Problem, ProblemClass};

@@ -8,8 +8,8 @@ use tenure_azure::operation::Request;
 use tenure_base::prelude::*;
 use tenure_core::{
     Complaint, EndingReason, Event, Exchange, ExchangeResult, Failure, FailureKind, Incumbent,
-    LeaseState, Needs, Outcome, Problem, ProblemClass, RawAnswer, Report, Role, Settings, Snapshot,
-    Timestamp, Told, Turn, TurnId,
+    LastWill, LeaseState, Needs, Outcome, Problem, ProblemClass, RawAnswer, Report, Role, Settings,
+    Snapshot, Timestamp, Told, Turn, TurnId,
 };
 use tenure_wasi::nanos;
 
@@ -169,7 +169,8 @@ impl From<Exchange> for wit::Exchange {
     }
 }
 
-/// What a step of a candidate with these settings came to. Without settings it has no turn run.
+/// What a step of a candidate with these settings came to, without a last will. Without settings it has
+/// no turn run.
 pub fn report(report: Report, settings: Option<&Settings>) -> wit::Report {
     wit::Report {
         state: report.state,
@@ -194,6 +195,7 @@ pub fn report(report: Report, settings: Option<&Settings>) -> wit::Report {
             },
         }),
         renewed: report.renewed,
+        last_will: None,
         wind_down: report.wind_down,
         successor: report.successor,
         run: report.run.zip(settings).map(|(run, settings)| turn(run, settings)),
@@ -201,6 +203,14 @@ pub fn report(report: Report, settings: Option<&Settings>) -> wit::Report {
         problems: report.problems.into_iter().map(Into::into).collect(),
         exchanges: report.exchanges.into_iter().map(Into::into).collect(),
         again_in: nanos(report.again_in),
+    }
+}
+
+impl From<LastWill> for wit::LastWill {
+    fn from(LastWill { request, valid_for }: LastWill) -> Self {
+        let Request { method, origin, path_and_query, headers, .. } = request;
+        let (method, url) = (method.as_str().into(), origin + &path_and_query);
+        Self { method, url, headers, valid_for: nanos(valid_for) }
     }
 }
 

@@ -25,7 +25,7 @@ use tenure_azure::credential::{Credential, Pass};
 use tenure_azure::operation::Operation;
 use tenure_core::{
     Ask, Beside, Chance, Complaint, CredentialState, Failure, Fetch, Fetched, LONGEST_FETCH,
-    Moment, Problem, ProblemClass, Report, Settings, Snapshot, Step, Todo,
+    LastWill, Moment, Problem, ProblemClass, Report, Settings, Snapshot, Step, Todo,
 };
 
 /// What the macro makes of `wit/`.
@@ -86,7 +86,8 @@ impl Guest for Component {
     ) -> wit::Report {
         let clock = StepClock::start(Duration::from_nanos(elapsed));
         let event = event.map(Into::into);
-        let (settings, complaints) = match Settings::read_on(&Host::look(), state.as_deref()) {
+        let host = Host::look();
+        let (settings, complaints) = match Settings::read_on(&host, state.as_deref()) {
             Ok(read) => read,
             Err(complaints) => {
                 return convert::report(Report::undone(state.as_deref(), event, &complaints), None);
@@ -105,7 +106,13 @@ impl Guest for Component {
                 convert::request(ask.request(&settings, date), ask.timeout)
             }
         });
-        wit::Report { background, ..convert::report(report, Some(&settings)) }
+        let wanted = host.get(LastWill::VARIABLE).is_some_and(|value| value == "true");
+        let last_will = if wanted { step.last_will(clock.now(), clock::wall()) } else { None };
+        wit::Report {
+            background,
+            last_will: last_will.map(Into::into),
+            ..convert::report(report, Some(&settings))
+        }
     }
 
     fn inspect() -> Result<wit::Snapshot, wit::Problem> {

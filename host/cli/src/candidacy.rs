@@ -5,7 +5,9 @@ use super::handler::{self, Work};
 use super::log::Log;
 use super::ready;
 use super::settings::Vocabulary;
-use super::settings::table::{GRACE, READY_CMD};
+use super::settings::table::{CA_FILE, GRACE, READY_CMD};
+use super::supervisor::Link;
+use std::ffi::OsString;
 use std::sync::Arc;
 use std::time::Duration;
 use tenure::clock::{BootClock, Clock as _};
@@ -29,6 +31,8 @@ pub(super) struct Candidacy {
     work: Work,
     grace: Option<Duration>,
     ready_cmd: Option<String>,
+    /// Whom a supervisor trusts that sends the last will.
+    ca_file: Option<OsString>,
     /// What people should know at the start.
     notes: Vec<String>,
     log: Log,
@@ -68,6 +72,8 @@ impl Candidacy {
         let work = handler::of_run(engine, clock, configuration, &log);
         let grace = configuration.duration(&GRACE);
         let ready_cmd = configuration.given.text(&READY_CMD);
+        let ca_file = configuration.given.get(&CA_FILE).filter(|value| !value.is_blank());
+        let ca_file = ca_file.map(|value| value.path().into_os_string());
         let settings = configuration.settings.clone();
         let elector = component.for_candidate(settings, clock);
         let elector = elector.trusting(configuration.authorities.clone());
@@ -87,6 +93,7 @@ impl Candidacy {
             work,
             grace,
             ready_cmd,
+            ca_file,
             notes,
             log,
             vocabulary,
@@ -109,22 +116,30 @@ impl Candidacy {
         }
     }
 
-    /// Gets ready to contend. `changed` hears of everything that becomes different. `watcher` watches the leader,
-    /// if this candidate has an address itself.
+    /// Gets ready to contend. `changed` hears of everything that becomes different, and the supervisor, by
+    /// the number that it knows the candidate by, of last wills. `watcher` watches the leader, if this candidate
+    /// has an address itself.
     pub(super) fn contender(
         self,
         clock: BootClock,
         changed: &Arc<Notify>,
         watcher: &Arc<Watcher>,
+        supervisor: Option<(Arc<Link>, usize)>,
     ) -> Contender {
         let vocabulary = self.vocabulary;
         let (log, noted, own_log) = (self.log.clone(), self.log.clone(), self.log);
         let (reading, told_at) = (clock.reading(), clock.reading());
+        let ca_file = self.ca_file;
         let (stepped, happened) = (self.board.clone(), self.board.clone());
         let (reported, told) = (changed.clone(), changed.clone());
         let mut runner = Runner::new(self.elector, self.work.handler, clock)
             .on_report(move |report, taken_at| {
-                stepped.stepped(report, taken_at, reading.now());
+                let now = reading.now();
+                if let Some((link, number)) = &supervisor {
+                    let ago = now.saturating_sub(taken_at);
+                    link.stepped(*number, report, ago, ca_file.as_ref());
+                }
+                stepped.stepped(report, taken_at, now);
                 reported.notify_one();
             })
             .on_event(move |mut event| {

@@ -32,6 +32,8 @@ mod stop_time;
 mod store;
 #[cfg(unix)]
 mod supervise;
+#[cfg_attr(not(unix), path = "supervisor/none.rs")]
+mod supervisor;
 mod systemd;
 mod terminal;
 mod text;
@@ -46,6 +48,7 @@ use std::io::{self, Write as _};
 use std::process::ExitCode;
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
+use supervisor::Part;
 use tenure::component::Engine;
 use tokio::runtime::{Builder, Runtime};
 
@@ -65,17 +68,24 @@ pub fn main() -> ExitCode {
 }
 
 fn obey() -> ExitCode {
+    let mut words: Vec<_> = std::env::args_os().collect();
+    // First of all, while this process is small.
+    let supervised = match Part::of(&mut words) {
+        Part::Supervisor(code) => return code,
+        Part::Runner(supervised) => supervised,
+        Part::Other => Err(String::new()),
+    };
     // Whoever started this may have left files and sockets open, which are nothing to the commands
     // that are started here.
     #[cfg(unix)]
     close_fds::set_fds_cloexec(3, &[]);
-    let given = args::program(TABLE).try_get_matches();
+    let given = args::program(TABLE).try_get_matches_from(words);
     let given = given.unwrap_or_else(|error| args::advised(error).exit());
     let command = Arguments::from_arg_matches(&given).unwrap_or_else(|error| error.exit()).command;
     let line = given.subcommand().map(|(name, options)| CommandLine::of(TABLE, name, options));
     let line = &line.unwrap_or_default();
     match command {
-        Command::Run => with_runtime(2, |runtime| runtime.block_on(run::run(line))),
+        Command::Run => with_runtime(2, |runtime| runtime.block_on(run::run(line, supervised))),
         Command::Status => with_runtime(1, |runtime| runtime.block_on(status::status(line))),
         Command::Watch => with_runtime(1, |runtime| runtime.block_on(watch::watch(line))),
         Command::History => with_runtime(1, |runtime| runtime.block_on(history::history(line))),

@@ -5,9 +5,10 @@ use super::complaint;
 use super::configuration::Configuration;
 use super::descriptors;
 use super::log::{Format, Log};
-use super::settings::table::{HEALTH_LISTEN, LISTEN, LOG};
+use super::settings::table::{COMMAND, HEALTH_LISTEN, LISTEN, LOG};
 use super::settings::{CommandLine, Elections};
 use super::signals::{Signals, StatusSignal};
+use super::supervisor::Supervised;
 use super::systemd;
 use super::{UNUSABLE, fail, role};
 use std::process::ExitCode;
@@ -27,7 +28,8 @@ const IMPATIENT: u8 = 1;
 /// Signals that follow the first within this time mean the same.
 const REPEATED: Duration = Duration::from_secs(1);
 
-pub(super) async fn run(line: &CommandLine) -> ExitCode {
+/// Runs the elections in this process, which has a supervisor, or the reason why it has none.
+pub(super) async fn run(line: &CommandLine, supervised: Result<Supervised, String>) -> ExitCode {
     // Before anything is sent: a signal in between must not leave a lease behind.
     let (mut signals, mut status) = match (Signals::new(), StatusSignal::new()) {
         (Ok(signals), Ok(status)) => (signals, status),
@@ -54,8 +56,20 @@ pub(super) async fn run(line: &CommandLine) -> ExitCode {
         Ok(started) => started,
         Err(error) => return fail(format_args!("the log cannot be written: {error}")),
     };
-    let logs = logs(&log, &configurations);
+    let (candidates, which) = names_of(&configurations);
+    let logs = log.shared(&candidates, &which);
     drop(log);
+    let link = supervised.as_ref().map_err(Clone::clone);
+    let link = link.and_then(|supervised| supervised.link(format, candidates, which));
+    let no_will = match &link {
+        Ok(_) => unseen(&configurations),
+        Err(why) => Some(why.clone()),
+    };
+    if no_will.is_none() {
+        for configuration in &mut configurations {
+            configuration.settings.set(names::LAST_WILL, "true");
+        }
+    }
     let short = descriptors::make_room(count);
     let component = match component(&engine, &clock, &configurations) {
         Ok(component) => component,
@@ -110,12 +124,18 @@ pub(super) async fn run(line: &CommandLine) -> ExitCode {
     also.extend(at(&server, "listening"));
     also.extend(at(&probes, "answering probes"));
     also.extend(short);
+    also.extend(no_will.map(|why| {
+        format!("no last will: {why}; if this process dies as leader, its lease runs out by itself")
+    }));
     let changed = Arc::new(Notify::new());
     let mut contenders = Vec::new();
-    for candidacy in candidacies {
+    let link = link.ok();
+    for (number, candidacy) in candidacies.into_iter().enumerate() {
         candidacy.begin(&std::mem::take(&mut also));
-        contenders.push(candidacy.contender(clock.clone(), &changed, &watcher));
+        let supervisor = link.clone().map(|link| (link, number));
+        contenders.push(candidacy.contender(clock.clone(), &changed, &watcher, supervisor));
     }
+    let supervisor = supervised.as_ref().ok().map(Supervised::supervisor).zip(link.as_deref());
     let asked = watch::Sender::new(false);
     let insisted = async {
         signals.next().await;
@@ -140,7 +160,7 @@ pub(super) async fn run(line: &CommandLine) -> ExitCode {
         () = all(&mut candidates) => ExitCode::SUCCESS,
         () = insisted => ExitCode::from(IMPATIENT),
         () = role::on_signal(&mut status, &boards, &clock, format) => ExitCode::SUCCESS,
-        () = systemd::keep_informed(&boards, &clock, &changed, &asked) => ExitCode::SUCCESS,
+        () = systemd::keep_informed(&boards, &clock, &changed, &asked, supervisor) => ExitCode::SUCCESS,
     };
     drop((server, probes));
     // The last clones of the log go with them.
@@ -175,11 +195,20 @@ fn refuse(elections: &Elections) -> ExitCode {
     ExitCode::from(UNUSABLE)
 }
 
-/// A log for each candidate. Where there are several, their lines say which.
-fn logs(log: &Log, configurations: &[Configuration]) -> Vec<Log> {
+/// Why the supervisor could not know that all work is over.
+fn unseen(configurations: &[Configuration]) -> Option<String> {
+    let commands = configurations.iter().any(|c| c.given.is_on(&COMMAND));
+    (commands && !cfg!(target_os = "linux")).then(|| {
+        "on this system nobody sees the end of what a command has started once this process is dead"
+            .to_owned()
+    })
+}
+
+/// The names of the candidates and, where there are several, of their elections: lines of the log say
+/// which then.
+fn names_of(configurations: &[Configuration]) -> (Vec<String>, Vec<String>) {
     let setting = |c: &Configuration, name| c.settings.get(name).unwrap_or_default().to_owned();
     let elections = configurations.iter().map(|c| setting(c, names::ELECTION));
     let elections: Vec<_> = elections.filter(|_| configurations.len() > 1).collect();
-    let candidates = configurations.iter().map(|c| setting(c, names::NAME));
-    log.shared(&candidates.collect::<Vec<_>>(), &elections)
+    (configurations.iter().map(|c| setting(c, names::NAME)).collect(), elections)
 }

@@ -50,7 +50,7 @@ async fn hung_up(signal: &mut Option<tokio::signal::unix::Signal>) {
 
 /// Whether SIGHUP is taken: unless whoever started the program had it ignored.
 #[cfg(unix)]
-fn takes_hangup() -> bool {
+pub(super) fn takes_hangup() -> bool {
     let status = std::fs::read_to_string("/proc/self/status");
     let is_ignored = status.ok().and_then(|status| names_hangup(&status));
     // Only Linux tells without unsafe code. Elsewhere: `nohup` leaves the terminal to neither of them.

@@ -7,10 +7,13 @@
 //! | `WATCHDOG=1` | at half of `WATCHDOG_USEC`, as long as no loop stands still (the rule of `/healthz`) |
 //! | `STOPPING=1` | a signal came, and the elections are being left |
 //!
-//! See sd_notify(3) and sd_watchdog_enabled(3). On other systems nobody is told anything.
+//! It listens to the process that it started alone, which is the supervisor: so that tells it. See sd_notify(3)
+//! and sd_watchdog_enabled(3). On other systems nobody is told anything.
 
 use super::complaint::printable;
 use super::role;
+use super::supervisor::Link;
+pub(super) use socket::{ServiceManager, watchdog};
 use std::sync::Arc;
 use std::time::Duration;
 use tenure::clock::{BootClock, Clock as _};
@@ -22,24 +25,30 @@ use tokio::sync::{Notify, watch};
 /// The longest status, in characters.
 const LONGEST: usize = 400;
 
-/// Tells whoever started this process what `boards` say, each time that `changed` is notified. Never
-/// ends.
+/// Has whoever started the supervisor told what `boards` say, or told it by this process where it has none,
+/// each time that `changed` is notified. Never ends.
 pub(super) async fn keep_informed(
     boards: &[Arc<Board>],
     clock: &BootClock,
     changed: &Notify,
     leaving: &watch::Sender<bool>,
+    supervisor: Option<(u32, &Link)>,
 ) {
-    let Some(manager) = socket::ServiceManager::from_env() else {
+    let Some(manager) = ServiceManager::from_env() else {
         return std::future::pending().await;
     };
+    let main = supervisor.map_or_else(std::process::id, |(supervisor, _)| supervisor);
+    let tell = |message: &str| match supervisor {
+        Some((_, link)) => link.notify(message),
+        None => manager.tell(message),
+    };
     let mut bulletin =
-        Bulletin { feed: manager.watchdog.map(|limit| limit / 2), ..Bulletin::default() };
+        Bulletin { feed: watchdog(main).map(|limit| limit / 2), ..Bulletin::default() };
     loop {
         let now = clock.now();
         let summaries: Vec<_> = boards.iter().map(|board| board.summary(now)).collect();
         if let Some(message) = bulletin.next(&summaries, *leaving.borrow(), now) {
-            manager.tell(&message);
+            tell(&message);
         }
         let wake = bulletin.wake_at(now);
         select! {
@@ -130,28 +139,22 @@ mod socket {
     use std::os::unix::net::{SocketAddr, UnixDatagram};
     use std::time::Duration;
 
-    /// Who started this process, and waits for its messages.
-    pub(super) struct ServiceManager {
+    /// Who started this program, and waits for its messages.
+    pub(crate) struct ServiceManager {
         socket: UnixDatagram,
         address: SocketAddr,
-        /// How long it waits for a sign of life.
-        pub(super) watchdog: Option<Duration>,
     }
 
     impl ServiceManager {
-        pub(super) fn from_env() -> Option<Self> {
-            let variable = |name| std::env::var_os(name);
-            let address = address(&variable("NOTIFY_SOCKET")?)?;
+        pub(crate) fn from_env() -> Option<Self> {
+            let address = address(&std::env::var_os("NOTIFY_SOCKET")?)?;
             let socket = UnixDatagram::unbound().ok()?;
             // One that does not read must not hold up the candidates.
             socket.set_nonblocking(true).ok()?;
-            let text = |name| variable(name).and_then(|value: OsString| value.into_string().ok());
-            let watchdog =
-                watchdog(text("WATCHDOG_USEC").as_deref(), text("WATCHDOG_PID").as_deref());
-            Some(Self { socket, address, watchdog })
+            Some(Self { socket, address })
         }
 
-        pub(super) fn tell(&self, message: &str) {
+        pub(crate) fn tell(&self, message: &str) {
             // Nobody reading it does not concern the election.
             let _ = self.socket.send_to_addr(message.as_bytes(), &self.address);
         }
@@ -166,9 +169,16 @@ mod socket {
         }
     }
 
-    /// How long it waits for this process, which must be the one that is meant.
-    fn watchdog(microseconds: Option<&str>, process: Option<&str>) -> Option<Duration> {
-        let process = process.map(|process| process.parse() == Ok(std::process::id()));
+    /// How long it waits for a sign of life of the process of that number, which must be the one that is
+    /// meant.
+    pub(crate) fn watchdog(main: u32) -> Option<Duration> {
+        let variable = |name| std::env::var_os(name).map(OsString::into_string)?.ok();
+        let (limit, process) = (variable("WATCHDOG_USEC"), variable("WATCHDOG_PID"));
+        limit_for(main, limit.as_deref(), process.as_deref())
+    }
+
+    fn limit_for(main: u32, microseconds: Option<&str>, process: Option<&str>) -> Option<Duration> {
+        let process = process.map(|process| process.parse() == Ok(main));
         let limit = Duration::from_micros(microseconds?.parse().ok()?);
         (process.unwrap_or(true) && !limit.is_zero()).then_some(limit)
     }
@@ -179,17 +189,16 @@ mod socket {
 
         #[test]
         fn only_the_process_that_is_meant_is_watched() {
-            let own = std::process::id().to_string();
             let second = Some(Duration::from_secs(1));
-            assert_eq!(watchdog(Some("1000000"), None), second);
-            assert_eq!(watchdog(Some("1000000"), Some(&own)), second);
+            assert_eq!(limit_for(4711, Some("1000000"), None), second);
+            assert_eq!(limit_for(4711, Some("1000000"), Some("4711")), second);
             for (limit, process) in [
                 (Some("1000000"), Some("1")),
                 (Some("0"), None),
                 (Some("soon"), None),
-                (None, Some(own.as_str())),
+                (None, Some("4711")),
             ] {
-                assert_eq!(watchdog(limit, process), None, "{limit:?} {process:?}");
+                assert_eq!(limit_for(4711, limit, process), None, "{limit:?} {process:?}");
             }
         }
 
@@ -206,7 +215,7 @@ mod socket {
             for (name, listener) in listeners {
                 let socket = UnixDatagram::unbound().unwrap();
                 let address = address(&name).unwrap();
-                let manager = ServiceManager { socket, address, watchdog: None };
+                let manager = ServiceManager { socket, address };
                 manager.tell("READY=1");
                 listener.set_nonblocking(true).unwrap();
                 let mut buffer = [0; 64];
@@ -223,16 +232,18 @@ mod socket {
     use std::time::Duration;
 
     /// Nobody.
-    pub(super) struct ServiceManager {
-        pub(super) watchdog: Option<Duration>,
-    }
+    pub(crate) struct ServiceManager;
 
     impl ServiceManager {
-        pub(super) fn from_env() -> Option<Self> {
+        pub(crate) fn from_env() -> Option<Self> {
             None
         }
 
-        pub(super) fn tell(&self, _: &str) {}
+        pub(crate) fn tell(&self, _: &str) {}
+    }
+
+    pub(crate) fn watchdog(_: u32) -> Option<Duration> {
+        None
     }
 }
 

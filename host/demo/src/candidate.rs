@@ -144,6 +144,7 @@ async fn next<R: tokio::io::AsyncRead + Unpin>(
 
 fn obey(child: &mut Child, order: Order) -> io::Result<()> {
     match order {
+        // What it supervises dies with it.
         Order::Kill => child.start_kill(),
         Order::Stop => send(child, Signal::Terminate),
         Order::Freeze => send(child, Signal::Stop),
@@ -162,6 +163,7 @@ enum Signal {
 #[cfg(unix)]
 fn send(child: &Child, signal: Signal) -> io::Result<()> {
     use rustix::process::{Pid, Signal as Number, kill_process};
+    use tenure::program::supervisor::children_of;
     let number = match signal {
         Signal::Terminate => Number::TERM,
         Signal::Stop => Number::STOP,
@@ -169,7 +171,13 @@ fn send(child: &Child, signal: Signal) -> io::Result<()> {
     };
     // It has no number any more once its end was seen.
     let pid = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
-    pid.map_or(Ok(()), |pid| Ok(kill_process(pid, number)?))
+    let Some(pid) = pid else { return Ok(()) };
+    kill_process(pid, number)?;
+    // It hands on what it hears. That it stands still, nobody hears.
+    if !matches!(signal, Signal::Terminate) {
+        children_of(pid).into_iter().try_for_each(|runner| kill_process(runner, number))?;
+    }
+    Ok(())
 }
 
 #[cfg(not(unix))]

@@ -12,14 +12,14 @@ const CLOCK: ClockId = ClockId::Monotonic;
 
 /// The time since an instant that is the same one in every process until the machine is started
 /// anew.
-pub(crate) fn now() -> Duration {
+pub fn now() -> Duration {
     let time = clock_gettime(CLOCK);
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
     Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
 /// Completes as soon as [`now`] is at least `at`; at once when the machine wakes up after that.
-pub(crate) async fn sleep_until(at: Duration) {
+pub async fn sleep_until(at: Duration) {
     let clock = BootClock::new();
     loop {
         let left = at.saturating_sub(now());

@@ -9,8 +9,8 @@ use super::places::{Place, Urgency};
 use super::surroundings::{Carrier, Surroundings};
 use crate::clock::{Clock, Reading};
 use crate::contract::{
-    Background, Complaint, Event, Failure, FailureKind, LEADER_HANDLER, Needs, Problem, Report,
-    Response, Role, Snapshot, State, types,
+    Background, Complaint, Event, Failure, FailureKind, LEADER_HANDLER, LastWill, Needs, Problem,
+    Report, Response, Role, Snapshot, State, types,
 };
 use crate::egress::direct::through;
 use crate::egress::{
@@ -103,6 +103,9 @@ fn count_from_earlier(report: &mut types::Report, by: Duration) {
     }
     if let Some(turn) = &mut report.run {
         later(&mut turn.valid_for);
+    }
+    if let Some(will) = &mut report.last_will {
+        later(&mut will.valid_for);
     }
     later(&mut report.again_in);
 }
@@ -276,6 +279,12 @@ impl ElectionComponent {
             role: report.role,
             ending: report.ending,
             renewed: report.renewed,
+            last_will: report.last_will.map(|will| LastWill {
+                method: will.method,
+                url: will.url,
+                headers: will.headers,
+                valid_for: Duration::from_nanos(will.valid_for),
+            }),
             wind_down: report.wind_down,
             successor: report.successor,
             run: report.run,

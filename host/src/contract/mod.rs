@@ -107,6 +107,33 @@ impl From<tenure_core::Failure> for Failure {
     }
 }
 
+/// The request that releases the lease which a leader holds, signed already. A secret: it holds a signature
+/// or a token. Overwritten when it is dropped.
+#[derive(Clone, PartialEq, Eq)]
+pub struct LastWill {
+    /// The method.
+    pub method: String,
+    /// The whole address.
+    pub url: String,
+    /// Names and values of all headers but `host`. There is no body.
+    pub headers: Vec<(String, String)>,
+    /// How long it can be of use, counted from the instant of the step.
+    pub valid_for: Duration,
+}
+
+impl Drop for LastWill {
+    fn drop(&mut self) {
+        self.url.zeroize();
+        self.headers.iter_mut().for_each(|(_, value)| value.zeroize());
+    }
+}
+
+impl fmt::Debug for LastWill {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "LastWill(for {:?})", self.valid_for)
+    }
+}
+
 /// The result of one step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
@@ -118,6 +145,10 @@ pub struct Report {
     pub ending: Option<Ending>,
     /// Whether the lease was renewed in this step.
     pub renewed: bool,
+    /// With which somebody else can release the lease once this process is dead, where that was asked for
+    /// (`names::LAST_WILL`): in the step in which the leadership began, and in those in which the lease
+    /// was renewed.
+    pub last_will: Option<LastWill>,
     /// Whether the turn that runs is to come to its end, since the leadership is about to be given
     /// up: within a grace, and stopped then.
     pub wind_down: bool,

@@ -108,6 +108,8 @@ pub enum Class {
     Component,
     /// The log of the program `tenure` could not be written. Shown as `log`.
     Log,
+    /// The process in which the program `tenure` ran the election has ended. Shown as `process`.
+    Process,
 }
 
 impl Event {
@@ -136,6 +138,7 @@ impl Class {
             Self::Election(class) => class_name(class),
             Self::Component => "component",
             Self::Log => "log",
+            Self::Process => "process",
         }
     }
 }

@@ -97,6 +97,7 @@ fn reply(role: Role) -> Reply {
         role,
         ending: None,
         renewed: false,
+        last_will: None,
         wind_down: false,
         successor: None,
         run: None,

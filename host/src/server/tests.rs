@@ -30,6 +30,7 @@ pub(super) fn report(role: Role, results: &[ExchangeResult]) -> Report {
         role,
         ending: None,
         renewed: false,
+        last_will: None,
         wind_down: false,
         successor: None,
         run: None,

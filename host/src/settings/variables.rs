@@ -10,6 +10,9 @@ pub mod names {
     #[doc(inline)]
     pub use tenure_core::variable::*;
 
+    /// Set to `true`, reports hold the leader's last will. For programs, not for people.
+    pub const LAST_WILL: &str = tenure_core::LastWill::VARIABLE;
+
     /// The token by which operators steer a candidate. The host reads it, and not the component.
     pub const CONTROL_TOKEN: &str = "TENURE_CONTROL_TOKEN";
 

@@ -90,7 +90,7 @@ async fn hold(arguments: &Arguments) -> Result<ExitCode> {
         sleep(Duration::from_secs(1)).await;
     }
     let all_led = began.elapsed();
-    let id = process.id()?;
+    let id = process.runner()?;
     let (from, processor) = (process.lines().len(), processor_time(id)?);
     sleep(Duration::from_secs(arguments.seconds)).await;
     let course = Course {

@@ -87,6 +87,7 @@ pub fn report(report: core::Report) -> wit::Report {
             },
         }),
         renewed: report.renewed,
+        last_will: None,
         wind_down: report.wind_down,
         successor: report.successor,
         run: report.run.map(|turn| wit::Turn {

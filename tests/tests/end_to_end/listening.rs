@@ -97,7 +97,7 @@ async fn a_leader_leads_on_whoever_connects_and_asks_nothing() {
     let mut leader = group.start("ada", &LISTEN).unwrap();
     leader.event("elected", SOON).await;
     let few = Rlimit { current: Some(200), maximum: Some(200) };
-    prlimit(Some(leader.id().unwrap()), Resource::Nofile, few).unwrap();
+    prlimit(Some(leader.runner().unwrap()), Resource::Nofile, few).unwrap();
     let url = address(&leader).await;
     let host = url.trim_start_matches("http://").to_owned();
     let host = host.trim_end_matches('/');

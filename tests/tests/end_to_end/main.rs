@@ -14,6 +14,8 @@ mod foreign_hosts;
 mod https;
 mod identity;
 mod languages;
+#[cfg(target_os = "linux")]
+mod last_will;
 mod leaks;
 mod listening;
 mod onlookers;

@@ -43,6 +43,7 @@ impl Elector for Script {
             role: Role::Left,
             ending: None,
             renewed: step > 0,
+            last_will: None,
             wind_down: false,
             successor: None,
             run: None,

@@ -11,6 +11,7 @@ mod handing_over;
 mod hints;
 mod holding;
 mod hostile;
+mod last_wills;
 mod leaving;
 mod notices;
 mod one_turn;
@@ -65,6 +66,8 @@ struct Candidate {
     /// Requests of this name are answered after so long: the process was frozen.
     slow: Option<(&'static str, Duration)>,
     asked: Vec<Asked>,
+    /// The last will that came with the newest report.
+    will: Option<LastWill>,
     /// Answers requests for tokens.
     identity: Box<dyn Fn(Moment) -> Fetched>,
     /// When tokens were asked for, and how long each request may take.
@@ -112,6 +115,7 @@ impl Candidate {
             wall_ahead: Duration::ZERO,
             slow: None,
             asked: Vec::new(),
+            will: None,
             identity: Box::new(|_| panic!("no token is needed")),
             fetches: Vec::new(),
         }
@@ -132,6 +136,7 @@ impl Candidate {
             match step.next(self.now) {
                 Todo::Rest(report) => {
                     self.state = Some(report.state.clone());
+                    self.will = step.last_will(self.now, instant(self.now + self.wall_ahead));
                     return *report;
                 }
                 Todo::Fetch(fetch) => {

@@ -60,6 +60,12 @@ On SIGTERM, SIGINT or SIGHUP it begins no new turn, lets the running one end wit
 it, releases the lease and ends; a second signal does not wait for that. On SIGUSR1 it writes its role to standard error. It tells systemd when it is \
 ready, what its role is, and that it still makes progress (Type=notify, WatchdogSec=).
 
+The process that is started is a small supervisor; its child, the same program, runs the election. When \
+that one dies, the supervisor kills what is left of its work, sees the end of it, releases the lease by \
+the leader's last will, and ends with the same exit code, or 128 and the number of the signal. Killed \
+itself (kill -9), it takes the child with it, and the lease runs out. Where there is no last will (on \
+Windows; on macOS with a command as the work), the log says why.
+
 Exit codes: 0 the candidate left; 1 a second signal ended it; 2 something was wrong with the \
 settings, and nothing was sent. Nothing else ends it: what goes wrong later is reported, and retried.";
 

@@ -5,6 +5,7 @@
 //! that lay in the socket while the machine slept would give the work time that it does not have.
 //! The end of the stream, however it comes about, means: kill.
 
+use crate::family::Ended;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -27,16 +28,6 @@ pub(super) struct Gone {
     pub ended: Option<Ended>,
     /// Whether it was told to end, or killed, because its time was nearly over.
     pub told: bool,
-}
-
-/// How a process ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(super) enum Ended {
-    /// By itself, with this code.
-    Exit(i32),
-    /// By this signal.
-    Signal(i32),
 }
 
 impl Report {

@@ -14,18 +14,16 @@
 //! A supervisor that is killed is missed at once, since the socket ends then too: the runner kills the
 //! group, and the turn has trapped. What has left the group is not found any more.
 //!
-//! Only when both are killed in the same moment, and the command is not, nobody ends it. The kernel
-//! could (`PR_SET_PDEATHSIG`), but that is asked for between fork and exec: by unsafe code, or by one
-//! more program in between, with a way of its own to tell what cannot be started. And it would reach
-//! the command alone, not what that has started. Who kills so kills a whole cgroup, as systemd and
-//! container engines do.
+//! When both are killed in the same moment, and the command is not, the supervisor of the runner ends it, on
+//! Linux; where there is none, or it is killed too, nobody does. The kernel could (`PR_SET_PDEATHSIG`), but
+//! that is asked for between fork and exec: by unsafe code, or by one more program in between, with a way of
+//! its own to tell what cannot be started. And it would reach the command alone, not what that has started.
+//! Who kills so kills a whole cgroup, as systemd and container engines do.
 //!
 //! What the command leaves running when it ends is killed too: the turn is over when nothing of it
 //! runs any more.
 
-mod children;
 mod environment;
-mod family;
 mod messages;
 mod outcome;
 mod plan;
@@ -33,9 +31,10 @@ mod resolve;
 mod run;
 mod supervisor;
 
-pub use family::Program;
+pub use outcome::signal_name;
 pub use plan::{KILL_SLACK, STOP_TIME};
 pub use resolve::NotRunnable;
+pub use run::this_program;
 pub use supervisor::supervise;
 
 use super::lines::{HandlerLines, LineSink, Stream};
@@ -50,9 +49,21 @@ use outcome::{Fate, turn_end};
 use run::Run;
 use std::ffi::OsString;
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::{oneshot, watch};
+
+/// A program, and what it is started with.
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// The file.
+    pub file: PathBuf,
+    /// What it is called, for itself.
+    pub name: OsString,
+    /// Its arguments.
+    pub arguments: Vec<OsString>,
+}
 
 /// What a command is given, beside its turns.
 pub struct Settings {

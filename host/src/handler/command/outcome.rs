@@ -2,7 +2,8 @@
 
 use super::super::TurnEnd;
 use super::super::trap::shortened;
-use super::messages::{Ended, Gone};
+use super::messages::Gone;
+use crate::family::Ended;
 
 /// What became of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,13 +38,13 @@ pub(super) fn turn_end(fate: Fate, last_words: &str, over: TurnEnd) -> TurnEnd {
             failed(format!("exit code {code}"))
         }
         Fate::Gone(Gone { ended: Some(Ended::Signal(number)), .. }) => {
-            failed(format!("killed by {}", signal(number)))
+            failed(format!("killed by {}", signal_name(number)))
         }
     }
 }
 
 /// A signal as people call it.
-fn signal(number: i32) -> String {
+pub fn signal_name(number: i32) -> String {
     use rustix::process::Signal;
     let names = [
         (Signal::HUP, "SIGHUP"),

@@ -1,12 +1,12 @@
 //! The runner's side of one run of a command: what it tells the supervisor, and what it hears.
 
-use super::children::children_of;
-use super::family::Program;
+use super::Program;
 use super::messages::{self, Gone, Report};
 use super::outcome::Fate;
 use super::plan::KILL_SLACK;
 use crate::clock::{BootClock, Clock as _, shared};
 use crate::deadline::Deadline;
+use crate::family::children_of;
 use crate::lines::Lines;
 use rustix::io::Errno;
 use rustix::process::{
@@ -237,7 +237,11 @@ fn start(
 }
 
 /// The file that this process runs, even when another one has been put in its place since.
-fn this_program() -> io::Result<PathBuf> {
+///
+/// # Errors
+///
+/// When the system does not tell.
+pub fn this_program() -> io::Result<PathBuf> {
     match cfg!(target_os = "linux") {
         true => Ok("/proc/self/exe".into()),
         false => std::env::current_exe(),

@@ -9,13 +9,16 @@
 //! the command sends to its own reaches it; what is sent to each process of a service does, and is
 //! ignored.
 
-use super::family::{Family, Program};
+use super::Program;
 use super::messages::{self, Gone, Report};
 use super::plan::{Act, due};
 use crate::clock::shared;
+use crate::family::{Family, adopt_orphans};
 use std::io;
 use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream as StdUnixStream;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::net::UnixStream;
@@ -49,7 +52,9 @@ pub async fn supervise(program: &Program, stop_time: Duration) -> io::Result<()>
         runner.tell(&Report::Gone(Gone { ended: None, told: true })).await;
         return Ok(());
     }
-    let mut family = match Family::start(program) {
+    // Without it only those that leave the group are not seen.
+    let _ = adopt_orphans();
+    let mut family = match Family::start(&mut command(program)) {
         Ok(family) => family,
         Err(error) => {
             runner.tell(&Report::NotStarted(error.to_string())).await;
@@ -98,6 +103,14 @@ pub async fn supervise(program: &Program, stop_time: Duration) -> io::Result<()>
     }
     runner.tell(&Report::Gone(Gone { ended: family.ended(), told })).await;
     Ok(())
+}
+
+/// In this process's environment, with standard output and standard error of this process and nothing to
+/// read.
+fn command(program: &Program) -> Command {
+    let mut command = Command::new(&program.file);
+    command.arg0(&program.name).args(&program.arguments).stdin(Stdio::null()).process_group(0);
+    command
 }
 
 /// The other end of the socket.

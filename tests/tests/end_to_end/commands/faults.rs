@@ -35,6 +35,26 @@ async fn work_dies_with_a_leader_that_is_killed() {
         let killed = Instant::now();
         round.old.kill().await.unwrap();
         round.is_succeeded().await;
+        assert_eq!(round.releases(), 0, "with its supervisor: {round}");
+        round.ended_in_time();
+        let after = round.last_beat_after(killed);
+        round.tell(&format!("the last beat came {after} ms after the kill"));
+        round
+    })
+    .await;
+}
+
+/// Its supervisor lives, and has its last will.
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn work_is_dead_before_the_lease_of_a_runner_that_is_killed_is_released() {
+    rounds(async |mut round: Round| {
+        let killed = Instant::now();
+        rustix::process::kill_process(round.old.runner().unwrap(), Signal::KILL).unwrap();
+        let status = round.old.end(SOON).await.unwrap();
+        assert_eq!(status.code(), Some(128 + 9), "{round}");
+        assert_eq!(round.releases(), 1, "{round}");
+        round.is_succeeded().await;
         round.ended_in_time();
         let after = round.last_beat_after(killed);
         round.tell(&format!("the last beat came {after} ms after the kill"));
@@ -80,8 +100,8 @@ async fn work_that_was_frozen_with_its_leader_dies_when_it_wakes() {
     use crate::commands::processes::{dead, supervisor};
     use rustix::process::kill_process;
     rounds(async |mut round: Round| {
-        let (runner, supervisor) = (round.old.id().unwrap(), supervisor(&round.old));
-        let all = [round.family(), &[supervisor, runner]].concat();
+        let (runner, supervisor) = (round.old.runner().unwrap(), supervisor(&round.old));
+        let all = [round.family(), &[supervisor, runner, round.old.id().unwrap()]].concat();
         for pid in all.iter().rev() {
             kill_process(*pid, Signal::STOP).unwrap();
         }

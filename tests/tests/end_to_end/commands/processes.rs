@@ -13,10 +13,10 @@ pub fn is_alive(pid: Pid) -> bool {
     alive
 }
 
-/// The only child of a candidate.
+/// The only child of a candidate's runner.
 #[cfg(target_os = "linux")]
 pub fn supervisor(candidate: &Candidate) -> Pid {
-    let runner = candidate.id().unwrap().as_raw_nonzero().get();
+    let runner = candidate.runner().unwrap().as_raw_nonzero().get();
     let processes = std::fs::read_dir("/proc").unwrap();
     let mut ids = processes.filter_map(|entry| entry.unwrap().file_name().to_str()?.parse().ok());
     let child = ids.find(|id| fields(*id).is_some_and(|(_, parent)| parent == runner));

@@ -163,6 +163,7 @@ mod peers {
             role: Role::Following(Some(incumbent)),
             ending: None,
             renewed: false,
+            last_will: None,
             wind_down: false,
             successor: None,
             run: None,

@@ -5,7 +5,7 @@ use rustix::process::Pid;
 /// The children of `parent`, those included that ended and were not reaped. None where the system does
 /// not tell: it is asked on Linux only.
 #[cfg(target_os = "linux")]
-pub(super) fn children_of(parent: Pid) -> Vec<Pid> {
+pub fn children_of(parent: Pid) -> Vec<Pid> {
     let Ok(processes) = std::fs::read_dir("/proc") else { return Vec::new() };
     let child = |process: std::fs::DirEntry| {
         let id = process.file_name().to_str()?.parse().ok().and_then(Pid::from_raw)?;
@@ -16,7 +16,7 @@ pub(super) fn children_of(parent: Pid) -> Vec<Pid> {
 }
 
 #[cfg(not(target_os = "linux"))]
-pub(super) fn children_of(_: Pid) -> Vec<Pid> {
+pub fn children_of(_: Pid) -> Vec<Pid> {
     Vec::new()
 }
 

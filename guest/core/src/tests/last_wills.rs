@@ -1,0 +1,101 @@
+//! protocol.md §7.3.
+
+use super::*;
+use tenure_azure::operation::Method;
+
+const NO_STRING: (&str, &str) = (variable::CONNECTION_STRING, "");
+
+fn header(will: &LastWill, name: &str) -> Option<String> {
+    let mut headers = will.request.headers.iter();
+    headers.find(|(known, _)| known == name).map(|(_, value)| value.clone())
+}
+
+fn acquired(candidate: &Candidate) -> String {
+    let acquire = |asked: &Asked| match asked.operation {
+        Operation::Acquire { lease, .. } => Some(lease.to_string()),
+        _ => None,
+    };
+    candidate.asked.iter().find_map(acquire).unwrap()
+}
+
+#[test]
+fn a_leader_leaves_one_with_its_leadership_and_with_each_renewal_and_nobody_else_does() {
+    let mut candidate = Candidate::new(&[]);
+    candidate.step(None, |o, at| seen(o, at, "leased", &incumbent(9)));
+    assert_eq!(candidate.will, None, "it follows");
+    candidate.now += seconds(4);
+    let began = candidate.now;
+    candidate.lead();
+    let lease = acquired(&candidate);
+    let will = candidate.will.clone().unwrap();
+    assert_eq!(will.request.method, Method::Put);
+    assert!(will.request.path_and_query.contains("comp=lease"), "{will:?}");
+    assert_eq!(header(&will, "x-ms-lease-action").as_deref(), Some("release"));
+    assert_eq!(header(&will, "x-ms-lease-id"), Some(lease.clone()));
+    assert!(header(&will, "authorization").unwrap().starts_with("SharedKey "));
+    let sent = candidate.asked.iter().find(|a| a.operation.name() == "acquire lease");
+    assert_eq!(began + will.valid_for, sent.unwrap().sent + seconds(15), "the lease has run out");
+
+    candidate.now += seconds(1);
+    let report = candidate.step(None, available);
+    assert!(matches!(report.role, Role::Leading(_)) && candidate.will.is_none(), "{report:?}");
+    candidate.now += seconds(3);
+    let began = candidate.now;
+    assert!(candidate.step(None, available).renewed);
+    let will = candidate.will.clone().unwrap();
+    assert_eq!(header(&will, "x-ms-lease-id"), Some(lease));
+    assert_eq!(began + will.valid_for, candidate.asked[0].sent + seconds(15));
+
+    candidate.now += seconds(4);
+    candidate.step(None, |o, at| refusal(o, at, 503, "ServerBusy"));
+    assert_eq!(candidate.will, None, "the one before holds");
+    candidate.step(Some(Event::Leave(None)), available);
+    assert_eq!(candidate.will, None);
+}
+
+#[test]
+fn a_lease_without_a_term_leaves_none() {
+    let mut candidate = Candidate::new(&[]);
+    candidate.step(None, |o, at| match o {
+        Operation::WriteMetadata { .. } => refusal(o, at, 503, "ServerBusy"),
+        _ => available(o, at),
+    });
+    assert!(candidate.verbs().contains(&"acquire lease"), "{:?}", candidate.verbs());
+    assert_eq!(candidate.will, None);
+}
+
+#[test]
+fn it_ends_with_what_authorises_it() {
+    // Seven seconds after the candidate's first step.
+    let end = instant(seconds(107)).format("%Y-%m-%dT%H:%M:%SZ").to_string();
+    let sas = format!("sv=2022-11-02&sr=c&sp=rcw&se={end}&sig=c2ln");
+    let account = (variable::ACCOUNT, "tenure");
+    let mut candidate = Candidate::new(&[NO_STRING, account, (variable::SAS_TOKEN, &sas)]);
+    let began = candidate.now;
+    candidate.lead();
+    let will = candidate.will.clone().unwrap();
+    let until = began + will.valid_for;
+    // The service's time is read from dates without parts of a second.
+    assert!((seconds(107)..seconds(109)).contains(&until), "{until:?}");
+    assert!(will.request.path_and_query.contains("sig=c2ln"));
+    assert!(!format!("{will:?}").contains("c2ln"), "{will:?}");
+
+    let mut candidate = Candidate::new(&[NO_STRING, account]);
+    let token = br#"{"access_token":"c2VjcmV0","expires_in":8}"#;
+    candidate.identity = Box::new(|_| Ok((200, token.to_vec())));
+    candidate.lead();
+    let will = candidate.will.clone().unwrap();
+    assert_eq!(header(&will, "authorization").as_deref(), Some("Bearer c2VjcmV0"));
+    assert_eq!(will.valid_for, seconds(8));
+    assert!(!format!("{will:?}").contains("c2VjcmV0"), "{will:?}");
+}
+
+#[test]
+fn one_that_has_expired_already_is_none() {
+    let end = instant(seconds(90)).format("%Y-%m-%dT%H:%M:%SZ").to_string();
+    let sas = format!("sv=2022-11-02&sr=c&sp=rcw&se={end}&sig=c2ln");
+    let account = (variable::ACCOUNT, "tenure");
+    let mut candidate = Candidate::new(&[NO_STRING, account, (variable::SAS_TOKEN, &sas)]);
+    candidate.lead();
+    assert_eq!(candidate.will, None);
+}

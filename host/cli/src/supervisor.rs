@@ -1,0 +1,209 @@
+//! The supervisor of `tenure run`: the process that people start, see and signal.
+//!
+//! ```text
+//! supervisor ── runner ── supervisor of a turn ── command ── whatever it starts
+//!     └───pipe────┘
+//! ```
+//!
+//! The runner, which runs the elections, is its child: the same program with the same arguments, environment
+//! and streams. The supervisor hands signals on to it, and ends with its exit code. It has no engine, and
+//! reads no setting and no credential. With each renewal the runner tells it the last will of the
+//! leader: the release of the lease, signed already. When the runner is gone by anything but exit code 0, the
+//! supervisor kills what is left of its work, sees the end of it, and sends the wills. protocol.md §7.3.
+//!
+//! Nobody leads without a supervisor that was there once: where that is killed, so is the runner. Where none can be
+//! started the elections run in the process that was started, and the log says that there is no last will.
+
+mod link;
+mod message;
+mod wills;
+
+pub(super) use link::{Link, Supervised};
+
+use super::signals::takes_hangup;
+use super::systemd::ServiceManager;
+use std::ffi::{OsStr, OsString};
+use std::future::poll_fn;
+use std::io;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::process::CommandExt as _;
+use std::process::{Command, ExitCode};
+use std::task::Poll;
+use std::time::Duration;
+use tenure::program::supervisor::{Ended, Family, adopt_orphans, now, this_program};
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::net::unix::pipe::Receiver;
+use tokio::runtime::Builder;
+use tokio::select;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::time::{sleep, timeout};
+use wills::Wills;
+
+/// The first argument of a runner that has a supervisor: its process id, and the runner's end of the pipe.
+const SUPERVISED: &str = "--supervised-by=";
+
+/// How often it is looked whether all is gone whose end is not told.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// How long the end of work is waited for that nobody has a last will for.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A signal that comes while wills are sent leaves them so much time.
+const HURRY: Duration = Duration::from_secs(1);
+
+/// How this process came about, by its arguments; the runner's own are taken out of them.
+pub(super) enum Part {
+    /// It runs no election.
+    Other,
+    /// It was to run elections, and is their supervisor: all is over.
+    Supervisor(ExitCode),
+    /// It runs elections, and has a supervisor, or why it has none.
+    Runner(Result<Supervised, String>),
+}
+
+impl Part {
+    /// Of the process with these arguments. As the supervisor it returns when the runner has ended.
+    pub(super) fn of(words: &mut Vec<OsString>) -> Self {
+        if words.get(1).is_none_or(|command| command != "run") {
+            return Self::Other;
+        }
+        let first = words.get(2).and_then(|word| word.to_str());
+        if let Some(told) = first.and_then(|word| word.strip_prefix(SUPERVISED)) {
+            let supervised = Supervised::read(told);
+            words.remove(2);
+            return Self::Runner(supervised);
+        }
+        match supervise(words) {
+            Ok(code) => Self::Supervisor(code),
+            Err(error) => Self::Runner(Err(format!("it could not be supervised: {error}"))),
+        }
+    }
+}
+
+/// Fails before the runner is started, and never afterwards.
+fn supervise(words: &[OsString]) -> io::Result<ExitCode> {
+    Builder::new_current_thread().enable_all().build()?.block_on(async {
+        let mut signals = Signals::new()?;
+        let mut deaths = signal(SignalKind::child())?;
+        // Else nobody could tell whether its work is over.
+        adopt_orphans()?;
+        let (messages, runners_end) = io::pipe()?;
+        let messages = Receiver::from_owned_fd(OwnedFd::from(messages))?;
+        // It is inherited. The runner closes it to all that it starts itself.
+        rustix::io::fcntl_setfd(&runners_end, rustix::io::FdFlags::empty())?;
+        let supervised = format!("{SUPERVISED}{}:{}", std::process::id(), runners_end.as_raw_fd());
+        let name = words.first().map_or(OsStr::new("tenure"), OsString::as_os_str);
+        let mut runner = Command::new(this_program()?);
+        runner.arg0(name).arg("run").arg(supervised).args(words.iter().skip(2));
+        let mut family = Family::start(&mut runner)?;
+        drop(runners_end);
+
+        let (mut wills, manager) = (Wills::default(), ServiceManager::from_env());
+        let mut messages = BufReader::new(messages).lines();
+        let (mut open, mut give_up) = (true, None);
+        let gone = loop {
+            if family.is_gone() {
+                break true;
+            }
+            let ending = family.ended().is_some();
+            if ending && !open {
+                let give_up = *give_up.get_or_insert(now() + PATIENCE);
+                if now() >= wills.until().max(give_up) {
+                    break false;
+                }
+            }
+            select! {
+                biased;
+                line = messages.next_line(), if open => match line {
+                    Ok(Some(line)) => wills.take(&line, manager.as_ref()),
+                    _ => open = false,
+                },
+                number = signals.next() => family.signal(number),
+                _ = deaths.recv() => {}
+                () = sleep(LOOK), if ending => {}
+            }
+        };
+        // What it wrote last. Its end of the pipe is closed, since it is dead.
+        while let Ok(Ok(Some(line))) = timeout(PATIENCE, messages.next_line()).await {
+            wills.take(&line, manager.as_ref());
+        }
+        let ended = family.ended().unwrap_or(Ended::Exit(0));
+        if ended != Ended::Exit(0) {
+            let hurry = async {
+                signals.next().await;
+                sleep(HURRY).await;
+            };
+            wills.settle(ended, gone, hurry).await;
+        }
+        Ok(code(ended))
+    })
+}
+
+/// The child's own; of one that was killed what shells make of it.
+fn code(ended: Ended) -> ExitCode {
+    let code = match ended {
+        Ended::Exit(code) => code,
+        Ended::Signal(number) => 128 + number,
+    };
+    ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX))
+}
+
+/// What is handed on to the runner. A terminal sends to both of them: the runner takes what comes twice within
+/// a second for once.
+struct Signals(Vec<(SignalKind, Signal)>);
+
+impl Signals {
+    fn new() -> io::Result<Self> {
+        // With the last one systemd ends what shows no sign of life any more.
+        let abort = SignalKind::from_raw(rustix::process::Signal::ABORT.as_raw());
+        let kinds = [
+            SignalKind::terminate(),
+            SignalKind::interrupt(),
+            SignalKind::quit(),
+            SignalKind::user_defined1(),
+            abort,
+        ];
+        // One that is ignored here is ignored in the runner too.
+        let hangup = takes_hangup().then(SignalKind::hangup);
+        let kinds = kinds.into_iter().chain(hangup);
+        kinds.map(|kind| Ok((kind, signal(kind)?))).collect::<io::Result<_>>().map(Self)
+    }
+
+    /// The number of the next one.
+    async fn next(&mut self) -> i32 {
+        let next = |context: &mut std::task::Context<'_>| {
+            let come = self.0.iter_mut().find_map(|(kind, signal)| {
+                signal.poll_recv(context).is_ready().then_some(kind.as_raw_value())
+            });
+            come.map_or(Poll::Pending, Poll::Ready)
+        };
+        poll_fn(next).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_supervisor_adds_is_no_argument_of_the_runner() {
+        let words = |text: &str| text.split(' ').map(OsString::from).collect::<Vec<_>>();
+        let mut given = words("tenure status --supervised-by=1:9");
+        assert!(matches!(Part::of(&mut given), Part::Other));
+        assert_eq!(given.len(), 3);
+        for wrong in ["x", "1:x", "0:3", ":"] {
+            let mut given = words(&format!("tenure run --supervised-by={wrong} --every 5s"));
+            assert!(matches!(Part::of(&mut given), Part::Runner(Err(_))), "{wrong}");
+            assert_eq!(given, words("tenure run --every 5s"));
+        }
+    }
+
+    #[test]
+    fn the_exit_code_is_the_runners() {
+        for (ended, expected) in
+            [(Ended::Exit(0), 0), (Ended::Exit(101), 101), (Ended::Signal(9), 137)]
+        {
+            assert_eq!(code(ended), ExitCode::from(expected));
+        }
+    }
+}

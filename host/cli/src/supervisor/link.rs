@@ -1,0 +1,276 @@
+//! The runner's end: what its supervisor is to know is told here, and nobody ever waits for that.
+
+use super::message::{Message, Will};
+use crate::log::Format;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, getpid, getppid, kill_process};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+use tenure::contract::{Report, Role};
+use tenure::program::supervisor::now;
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::unix::pipe::{OpenOptions, Sender};
+use tokio::sync::Notify;
+
+/// So many lines for the service manager may wait.
+const NOTIFICATIONS: usize = 64;
+
+/// A runner that has a supervisor, from its first moment on.
+#[derive(Debug)]
+pub(crate) struct Supervised {
+    supervisor: Pid,
+    /// The runner's end of the pipe, by which it can be opened anew.
+    pipe: String,
+}
+
+impl Supervised {
+    /// By what the supervisor said. From here on this process does not outlive it.
+    pub(super) fn read(told: &str) -> Result<Self, String> {
+        let parsed = told.split_once(':').and_then(|(supervisor, pipe)| {
+            Some((Pid::from_raw(supervisor.parse().ok()?)?, pipe.parse::<u32>().ok()?))
+        });
+        let (supervisor, pipe) = parsed.ok_or("it was not told by whom it is supervised")?;
+        let folder = if cfg!(target_os = "linux") { "/proc/self/fd" } else { "/dev/fd" };
+        let this = Self { supervisor, pipe: format!("{folder}/{pipe}") };
+        this.die_with_it().map_err(|error| format!("its supervisor cannot be reached: {error}"))?;
+        Ok(this)
+    }
+
+    /// The work dies with this process, as it would if it had been killed itself; the lease runs out.
+    fn die_with_it(&self) -> io::Result<()> {
+        let pipe = File::options().write(true).open(&self.pipe)?;
+        thread::Builder::new().name("tenure-parent".to_owned()).spawn(move || {
+            wait_for_hang_up(&pipe);
+            die();
+        })?;
+        // Also when it stands still.
+        #[cfg(target_os = "linux")]
+        rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+        if getppid() != Some(self.supervisor) {
+            die();
+        }
+        Ok(())
+    }
+
+    /// The number of the process that a service manager knows.
+    pub(crate) fn supervisor(&self) -> u32 {
+        self.supervisor.as_raw_nonzero().get().unsigned_abs()
+    }
+
+    /// Tells the supervisor how to write the log, and of whom.
+    pub(crate) fn link(
+        &self,
+        format: Format,
+        candidates: Vec<String>,
+        elections: Vec<String>,
+    ) -> Result<Arc<Link>, String> {
+        let pipe = OpenOptions::new().open_sender(&self.pipe);
+        let pipe = pipe.map_err(|error| format!("its supervisor cannot be reached: {error}"))?;
+        let link = Arc::new(Link::default());
+        let json = format == Format::Json;
+        link.waiting().lines.push_back(Message::Log { json, candidates, elections }.line());
+        tokio::spawn(link.clone().deliver(pipe));
+        Ok(link)
+    }
+}
+
+/// Until nobody has the other end of the pipe any more.
+fn wait_for_hang_up(pipe: &File) {
+    loop {
+        match poll(&mut [PollFd::new(pipe, PollFlags::empty())], None) {
+            Err(Errno::INTR | Errno::AGAIN) => {}
+            _ => return,
+        }
+    }
+}
+
+fn die() {
+    let _ = kill_process(getpid(), Signal::KILL);
+}
+
+/// The way to the supervisor. What waits to be told is bounded: of the wills of a candidate only the newest is
+/// kept.
+#[derive(Default)]
+pub(crate) struct Link {
+    waiting: Mutex<Waiting>,
+    news: Notify,
+}
+
+#[derive(Default)]
+struct Waiting {
+    lines: VecDeque<String>,
+    wills: BTreeMap<usize, Option<Will>>,
+    /// Whose will the supervisor has, or is about to be told.
+    holders: BTreeSet<usize>,
+}
+
+impl Waiting {
+    fn next(&mut self) -> Option<String> {
+        let will = || self.wills.pop_first().map(|(of, will)| Message::Will { of, will }.line());
+        self.lines.pop_front().or_else(will)
+    }
+}
+
+impl Link {
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes what the report of a step, `ago`, says of the last will of the candidate of that number.
+    pub(crate) fn stepped(
+        &self,
+        of: usize,
+        report: &Report,
+        ago: Duration,
+        ca_file: Option<&OsString>,
+    ) {
+        let mut waiting = self.waiting();
+        let will = match (&report.role, &report.last_will) {
+            (Role::Leading(leadership), Some(will)) => {
+                waiting.holders.insert(of);
+                Some(Will {
+                    term: leadership.term,
+                    method: will.method.clone(),
+                    url: will.url.clone(),
+                    headers: will.headers.clone(),
+                    until: now() + will.valid_for.saturating_sub(ago),
+                    ca_file: ca_file.cloned(),
+                })
+            }
+            // The one from before holds.
+            (Role::Leading(_), None) => return,
+            _ if waiting.holders.remove(&of) => None,
+            _ => return,
+        };
+        waiting.wills.insert(of, will);
+        drop(waiting);
+        self.news.notify_one();
+    }
+
+    /// Has the supervisor tell the service manager something.
+    pub(crate) fn notify(&self, message: &str) {
+        let mut waiting = self.waiting();
+        // Nobody reads: what is told now is newer.
+        if waiting.lines.len() == NOTIFICATIONS {
+            waiting.lines.remove(1);
+        }
+        waiting.lines.push_back(Message::Notify(message.to_owned()).line());
+        drop(waiting);
+        self.news.notify_one();
+    }
+
+    async fn deliver(self: Arc<Self>, mut pipe: Sender) {
+        loop {
+            let next = self.waiting().next();
+            match next {
+                Some(line) => {
+                    if pipe.write_all(line.as_bytes()).await.is_err() {
+                        return;
+                    }
+                }
+                None => self.news.notified().await,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tenure::contract::{LastWill, Leadership, State};
+
+    const TERM: u64 = 7;
+
+    fn report(role: Role, url: Option<&str>) -> Report {
+        let last_will = url.map(|url| LastWill {
+            method: "PUT".into(),
+            url: url.into(),
+            headers: Vec::new(),
+            valid_for: Duration::from_secs(15),
+        });
+        Report {
+            state: State::new(Vec::new()),
+            role,
+            ending: None,
+            renewed: false,
+            last_will,
+            wind_down: false,
+            successor: None,
+            run: None,
+            problems: Vec::new(),
+            exchanges: Vec::new(),
+            again_in: Duration::ZERO,
+        }
+    }
+
+    fn leading() -> Role {
+        Role::Leading(Leadership { term: TERM, valid_for: 0 })
+    }
+
+    /// What the supervisor is told next of whom: the address in the will.
+    fn next(link: &Link) -> Option<(usize, Option<String>)> {
+        let line = link.waiting().next()?;
+        match Message::read(line.trim_end()) {
+            Some(Message::Will { of, will }) => Some((of, will.map(|will| will.url))),
+            _ => panic!("no will"),
+        }
+    }
+
+    #[test]
+    fn the_newest_will_is_told_until_the_leadership_is_over() {
+        let (link, ago) = (Link::default(), Duration::from_secs(1));
+        let step = |of, role, url| link.stepped(of, &report(role, url), ago, None);
+        step(0, Role::Undecided, None);
+        assert_eq!(next(&link), None, "nobody leads");
+        step(0, leading(), Some("http://one"));
+        step(1, leading(), Some("http://other"));
+        step(0, leading(), Some("http://two"));
+        assert_eq!(next(&link), Some((0, Some("http://two".into()))));
+        assert_eq!(next(&link), Some((1, Some("http://other".into()))));
+        step(0, leading(), None);
+        assert_eq!(next(&link), None, "it holds");
+        step(0, Role::Undecided, None);
+        step(0, Role::Left, None);
+        assert_eq!(next(&link), Some((0, None)));
+        assert_eq!(next(&link), None);
+    }
+
+    #[test]
+    fn a_will_counts_from_its_step() {
+        let link = Link::default();
+        let before = now();
+        link.stepped(0, &report(leading(), Some("http://a")), Duration::from_secs(5), None);
+        let Some(Some(will)) = link.waiting().wills.remove(&0) else { panic!("no will") };
+        let left = will.until - before;
+        assert!(left >= Duration::from_secs(10) && left < Duration::from_secs(15), "{left:?}");
+    }
+
+    #[test]
+    fn a_supervisor_that_reads_nothing_costs_little() {
+        let link = Link::default();
+        link.waiting().lines.push_back("first".into());
+        for number in 0..1_000 {
+            link.notify(&number.to_string());
+        }
+        let waiting = link.waiting();
+        assert_eq!(waiting.lines.len(), NOTIFICATIONS);
+        assert_eq!(waiting.lines[0], "first");
+        assert!(waiting.lines[NOTIFICATIONS - 1].contains("999"));
+    }
+
+    #[test]
+    fn the_end_of_the_supervisor_is_heard() {
+        let (theirs, ours) = io::pipe().unwrap();
+        let ours = File::from(std::os::fd::OwnedFd::from(ours));
+        let waiting = thread::spawn(move || wait_for_hang_up(&ours));
+        assert!(!waiting.is_finished());
+        drop(theirs);
+        waiting.join().unwrap();
+    }
+}

@@ -1,0 +1,74 @@
+//! What a runner tells its supervisor, line by line over a pipe.
+
+use serde::{Deserialize, Serialize};
+use std::ffi::OsString;
+use std::time::Duration;
+
+/// One line. What it holds is secret, so that it has no `Debug`.
+#[derive(Serialize, Deserialize)]
+pub(super) enum Message {
+    /// The first one: whose log is written, and how.
+    Log {
+        json: bool,
+        /// Their names, and, where there are several, their elections.
+        candidates: Vec<String>,
+        elections: Vec<String>,
+    },
+    /// The last will of a candidate; none: the one from before is void.
+    Will { of: usize, will: Option<Will> },
+    /// For the service manager, which listens to the supervisor alone.
+    Notify(String),
+}
+
+/// The release of a lease.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Will {
+    pub term: u64,
+    pub method: String,
+    pub url: String,
+    pub headers: Vec<(String, String)>,
+    /// Until when it can be of use, on the clock that both processes read.
+    pub until: Duration,
+    /// Whom to trust beside those whom the platform trusts.
+    pub ca_file: Option<OsString>,
+}
+
+impl Message {
+    /// One line, with its end.
+    pub(super) fn line(&self) -> String {
+        let mut line = serde_json::to_string(self).unwrap_or_default();
+        line.push('\n');
+        line
+    }
+
+    /// None of what is no message: the runner may die while it writes one.
+    pub(super) fn read(line: &str) -> Option<Self> {
+        serde_json::from_str(line).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_told_is_understood() {
+        let will = Will {
+            term: 7,
+            method: "PUT".into(),
+            url: "http://127.0.0.1/a?b\n".into(),
+            headers: vec![("x-ms-lease-action".into(), "release".into())],
+            until: Duration::new(5, 17),
+            ca_file: Some("ca.pem".into()),
+        };
+        for told in [Some(will), None] {
+            let line = Message::Will { of: 1, will: told.clone() }.line();
+            assert_eq!(line.lines().count(), 1, "{line}");
+            let Some(Message::Will { of: 1, will }) = Message::read(line.trim_end()) else {
+                panic!("{line}")
+            };
+            assert!(will == told, "{line}");
+            assert!(Message::read(&line[..line.len() / 2]).is_none());
+        }
+    }
+}

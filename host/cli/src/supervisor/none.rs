@@ -1,0 +1,56 @@
+//! On this system nobody supervises `tenure run`: there is no signal to hand on, and no sure way to see the
+//! end of all that a process has started.
+
+use super::log::Format;
+use std::convert::Infallible;
+use std::ffi::OsString;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+use tenure::contract::Report;
+
+pub(super) enum Part {
+    Other,
+    #[allow(dead_code, reason = "as on systems that have one")]
+    Supervisor(ExitCode),
+    Runner(Result<Supervised, String>),
+}
+
+impl Part {
+    pub(super) fn of(words: &mut Vec<OsString>) -> Self {
+        match words.get(1).is_some_and(|command| command == "run") {
+            true => Self::Runner(Err("this system has no supervisor for it".to_owned())),
+            false => Self::Other,
+        }
+    }
+}
+
+/// Nobody.
+pub(crate) struct Supervised(Infallible);
+
+impl Supervised {
+    pub(crate) fn supervisor(&self) -> u32 {
+        match self.0 {}
+    }
+
+    pub(crate) fn link(
+        &self,
+        _: Format,
+        _: Vec<String>,
+        _: Vec<String>,
+    ) -> Result<Arc<Link>, String> {
+        match self.0 {}
+    }
+}
+
+pub(crate) struct Link(Infallible);
+
+impl Link {
+    pub(crate) fn stepped(&self, _: usize, _: &Report, _: Duration, _: Option<&OsString>) {
+        match self.0 {}
+    }
+
+    pub(crate) fn notify(&self, _: &str) {
+        match self.0 {}
+    }
+}

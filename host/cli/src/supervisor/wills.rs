@@ -1,0 +1,227 @@
+//! The last wills that a runner left with its supervisor, and what becomes of them when it is dead.
+
+use super::message::{Message, Will};
+use crate::complaint;
+use crate::log::{Format, Log};
+use crate::systemd::ServiceManager;
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use std::fs;
+use std::sync::Arc;
+use std::time::Duration;
+use tenure::egress::Authorities;
+use tenure::program::http::{Clients, send};
+use tenure::program::supervisor::{Ended, now, signal_name};
+use tenure::runner::{Class, Event};
+use tokio::select;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+/// The longest that one try may take.
+const TRY: Duration = Duration::from_secs(3);
+
+/// Between two tries, doubling to the longest.
+const PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// So many wills are sent at a time.
+const AT_A_TIME: usize = 32;
+
+/// All that the supervisor was told.
+#[derive(Default)]
+pub(super) struct Wills {
+    log: Option<LogSettings>,
+    wills: BTreeMap<usize, Will>,
+}
+
+struct LogSettings {
+    format: Format,
+    candidates: Vec<String>,
+    elections: Vec<String>,
+}
+
+/// What became of a will.
+enum Fate {
+    Released,
+    /// The service knows another holder, or none.
+    NotHeld,
+    /// The service would not do it, with this status.
+    Refused(u16),
+    /// No answer was one, for this reason.
+    Unanswered(String),
+    /// It came too late to be sent.
+    Expired,
+    /// It was not sent for another reason.
+    Unsent(String),
+}
+
+impl Wills {
+    pub(super) fn take(&mut self, line: &str, manager: Option<&ServiceManager>) {
+        match Message::read(line) {
+            Some(Message::Log { json, candidates, elections }) => {
+                let format = if json { Format::Json } else { Format::Text };
+                self.log = Some(LogSettings { format, candidates, elections });
+            }
+            Some(Message::Will { of, will: Some(will) }) => drop(self.wills.insert(of, will)),
+            Some(Message::Will { of, will: None }) => drop(self.wills.remove(&of)),
+            Some(Message::Notify(message)) => {
+                if let Some(manager) = manager {
+                    manager.tell(&message);
+                }
+            }
+            None => {}
+        }
+    }
+
+    /// Until when one of the wills can be of use.
+    pub(super) fn until(&self) -> Duration {
+        self.wills.values().map(|will| will.until).max().unwrap_or_default()
+    }
+
+    /// The runner ended so, and its work is `gone` or not. Releases what can be released, until `hurry`
+    /// completes, and tells of it.
+    pub(super) async fn settle(self, ended: Ended, gone: bool, hurry: impl Future<Output = ()>) {
+        let how = match ended {
+            Ended::Exit(code) => format!("ended with exit code {code}"),
+            Ended::Signal(number) => format!("was killed by {}", signal_name(number)),
+        };
+        let killed = matches!(ended, Ended::Signal(_));
+        if self.wills.is_empty() && !killed {
+            // It has said itself why it ended.
+            return;
+        }
+        let subject = format!("the process that ran the election {how}");
+        let Some(LogSettings { format, candidates, elections }) = self.log else {
+            complaint::print(format_args!("tenure: {subject}\n"));
+            return;
+        };
+        let terms: BTreeMap<_, _> = self.wills.iter().map(|(of, will)| (*of, will.term)).collect();
+        let mut fates = match gone {
+            true => send_all(self.wills, hurry).await,
+            false => BTreeMap::new(),
+        };
+        let Ok((log, written)) = Log::start(format) else { return };
+        for (of, log) in log.shared(&candidates, &elections).into_iter().enumerate() {
+            let rest = match (terms.get(&of), fates.remove(&of)) {
+                (None, _) => "it held no lease".to_owned(),
+                (Some(term), Some(fate)) => {
+                    format!("nothing of its work runs any more, and {}", fate.words(*term))
+                }
+                (Some(term), None) if !gone => format!(
+                    "something of its work still runs, so that its lease (term {term}) is not released; it \
+                     runs out by itself"
+                ),
+                (Some(term), None) => format!(
+                    "its lease (term {term}) was not released before this process was told to end; it runs \
+                     out by itself"
+                ),
+            };
+            let detail = format!("{subject}; {rest}");
+            log.event(&Event::Problem { class: Class::Process, detail });
+        }
+        drop(log);
+        written.wait();
+    }
+}
+
+/// What became of each will when all were answered, or `hurry` completed.
+async fn send_all(
+    wills: BTreeMap<usize, Will>,
+    hurry: impl Future<Output = ()>,
+) -> BTreeMap<usize, Fate> {
+    let (mut fates, mut sending) = (BTreeMap::new(), JoinSet::new());
+    let places = Arc::new(Semaphore::new(AT_A_TIME));
+    for (of, will) in wills {
+        let places = places.clone();
+        sending.spawn(async move {
+            // Never closed.
+            let _place = places.acquire_owned().await;
+            (of, will.send().await)
+        });
+    }
+    let all = async {
+        while let Some(sent) = sending.join_next().await {
+            fates.extend(sent.ok());
+        }
+    };
+    select! {
+        () = all => {}
+        () = hurry => {}
+    }
+    fates
+}
+
+impl Will {
+    /// Sends it, again and again until it is answered or of no use any more.
+    async fn send(self) -> Fate {
+        let mut request = http::Request::builder().method(self.method.as_str()).uri(&self.url);
+        for (name, value) in &self.headers {
+            request = request.header(name, value);
+        }
+        let Ok(request) = request.body(Bytes::new()) else {
+            return Fate::Unsent("it is no request".to_owned());
+        };
+        let clients = match self.authorities() {
+            Ok(authorities) => Arc::new(Clients::for_component(authorities)),
+            Err(why) => return Fate::Unsent(why),
+        };
+        let origin = match (request.uri().scheme(), request.uri().authority()) {
+            (Some(scheme), Some(authority)) => format!("{scheme}://{authority}"),
+            _ => String::new(),
+        };
+        let (mut pause, mut unanswered) = (PAUSE, None);
+        loop {
+            let left = self.until.saturating_sub(now());
+            if left.is_zero() {
+                return unanswered.map_or(Fate::Expired, Fate::Unanswered);
+            }
+            unanswered = match send(&clients, request.clone(), TRY.min(left)).await {
+                Ok(answer) => match answer.status().as_u16() {
+                    200 => return Fate::Released,
+                    // It was released before, or has run out and is another's.
+                    404 | 409 | 412 => return Fate::NotHeld,
+                    status @ (408 | 429 | 500..) => {
+                        Some(format!("the service answered with status {status}"))
+                    }
+                    status => return Fate::Refused(status),
+                },
+                Err(failure) => Some(failure.problem("release lease", &origin).detail),
+            };
+            sleep(pause.min(left)).await;
+            pause = LONGEST_PAUSE.min(2 * pause);
+        }
+    }
+
+    fn authorities(&self) -> Result<Authorities, String> {
+        let Some(file) = &self.ca_file else { return Ok(Authorities::default()) };
+        let read = fs::read(file).map_err(|error| error.to_string());
+        let read = read.and_then(|pem| Authorities::from_pem(&pem).map_err(|e| e.to_string()));
+        read.map_err(|why| format!("the file of --ca-file cannot be used any more: {why}"))
+    }
+}
+
+impl Fate {
+    fn words(self, term: u64) -> String {
+        match self {
+            Self::Released => {
+                format!("its lease (term {term}) was released, so that another candidate can lead")
+            }
+            Self::NotHeld => format!("its lease (term {term}) was not held any more"),
+            Self::Refused(status) => format!(
+                "the service refused to release its lease (term {term}) with status {status}; it runs out \
+                 by itself"
+            ),
+            Self::Unanswered(why) => {
+                format!("its lease (term {term}) could not be released before it ran out: {why}")
+            }
+            Self::Expired => format!(
+                "its last will (term {term}) was not sent: the lease has run out by itself, or what \
+                 authorised the release has expired"
+            ),
+            Self::Unsent(why) => format!(
+                "its last will (term {term}) was not sent, since {why}; the lease runs out by itself"
+            ),
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! A process and all that it starts, as its supervisor sees it.
+//!
+//! A supervisor is a process of this program, and the parent of another one. There are two: that of `tenure
+//! run`, whose child runs the election, and that of each turn of a command, whose child is the command.
+//! Neither says that its child is gone before it has seen the end of everything that this has started.
+//!
+//! On Linux a supervisor adopts whatever loses its parent (it is a *subreaper*), so that it sees the end
+//! of all of them, of those that left the child's process group too; elsewhere only that group is seen.
+
+mod children;
+
+pub use children::children_of;
+
+use rustix::io::Errno;
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, WaitOptions, WaitStatus, getpid, kill_process,
+    kill_process_group, test_kill_process_group, wait, waitid,
+};
+use serde::{Deserialize, Serialize};
+use std::io;
+use std::process::Command;
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ended {
+    /// By itself, with this code.
+    Exit(i32),
+    /// By this signal.
+    Signal(i32),
+}
+
+/// A running process and its descendants.
+#[derive(Debug)]
+pub struct Family {
+    leader: Pid,
+    /// How the leader ended. Its number is not its own any more then, only its group's.
+    ended: Option<Ended>,
+    /// Children of this process that were there before: whoever executed it had started them.
+    strangers: Vec<Pid>,
+}
+
+impl Family {
+    /// Starts a process whose supervisor this process is; it should [adopt orphans](adopt_orphans). The process
+    /// should lead a process group of its own where it may start others that the system does not tell of.
+    ///
+    /// # Errors
+    ///
+    /// When it could not be started.
+    #[allow(clippy::zombie_processes, reason = "reaped together with all its descendants")]
+    pub fn start(command: &mut Command) -> io::Result<Self> {
+        let strangers = children_of(getpid());
+        let child = command.spawn()?;
+        let id = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+        let leader = id.ok_or_else(|| io::Error::other("it has no process id"))?;
+        Ok(Self { leader, ended: None, strangers })
+    }
+
+    /// The id of its process group, where it leads one.
+    pub(crate) fn group(&self) -> i32 {
+        self.leader.as_raw_nonzero().get()
+    }
+
+    /// How the process itself ended, if it has.
+    pub fn ended(&self) -> Option<Ended> {
+        self.ended
+    }
+
+    /// Asks all of the group to end. Who is stopped must go on, or it does not hear that.
+    pub(crate) fn tell(&self) {
+        self.send(Signal::TERM);
+        self.send(Signal::CONT);
+    }
+
+    /// Hands a signal on to the process alone, unless it has ended.
+    pub fn signal(&self, number: i32) {
+        // Taken from a handler: one that this system has.
+        if let (None, Some(signal)) = (self.ended, Signal::from_named_raw(number)) {
+            let _ = kill_process(self.leader, signal);
+        }
+    }
+
+    /// Kills all of the group at once. None of it can start anything that survives this.
+    pub(crate) fn kill(&self) {
+        self.send(Signal::KILL);
+    }
+
+    /// Once the leader was reaped its group was killed, and the number may be another's.
+    fn send(&self, signal: Signal) {
+        if self.ended.is_none() {
+            let _ = kill_process_group(self.leader, signal);
+        }
+    }
+
+    /// Whether nothing of it runs any more. What the process leaves behind when it ends is killed here.
+    pub fn is_gone(&mut self) -> bool {
+        if self.ended.is_none() {
+            // Looked at before it is reaped: until then the number of the group is nobody else's.
+            let over = self.leader_is_over();
+            if over {
+                self.kill();
+            }
+            self.reap();
+            if self.ended.is_none() {
+                return false;
+            }
+            if !over {
+                // It ended in between. What is left of its group, if anything, keeps the number.
+                let _ = kill_process_group(self.leader, Signal::KILL);
+            }
+        }
+        // One that died meanwhile is a child of this process, or has left its own to it, until it is reaped.
+        let adopted = self.adopted();
+        adopted.iter().for_each(|child| kill(*child));
+        let childless = self.reap();
+        // Who was there before keeps this process from being without children, and was told by the system, so
+        // that what it says now can be relied on. Elsewhere nobody is adopted.
+        let told = !self.strangers.is_empty() || cfg!(not(target_os = "linux"));
+        let alone = childless || (told && adopted.is_empty());
+        alone && test_kill_process_group(self.leader) == Err(Errno::SRCH)
+    }
+
+    /// Those who lost their parent, and left the group.
+    fn adopted(&self) -> Vec<Pid> {
+        let children = children_of(getpid()).into_iter();
+        children.filter(|child| !self.strangers.contains(child)).collect()
+    }
+
+    fn leader_is_over(&self) -> bool {
+        let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        matches!(waitid(WaitId::Pid(self.leader), look), Ok(Some(_)))
+    }
+
+    /// Takes note of all who ended; true when no child is left at all.
+    fn reap(&mut self) -> bool {
+        loop {
+            match wait(WaitOptions::NOHANG) {
+                Ok(Some((id, status))) if id == self.leader => self.ended = Some(end_of(status)),
+                // Its number may be another's from here on.
+                Ok(Some((id, _))) => self.strangers.retain(|stranger| *stranger != id),
+                Err(Errno::INTR) => {}
+                Ok(None) => return false,
+                Err(_) => return true,
+            }
+        }
+    }
+}
+
+fn end_of(status: WaitStatus) -> Ended {
+    match (status.exit_status(), status.terminating_signal()) {
+        (Some(code), _) => Ended::Exit(code),
+        (None, signal) => Ended::Signal(signal.unwrap_or_default()),
+    }
+}
+
+/// From here on this process is the next parent of all descendants that lose theirs, where the system has
+/// that.
+///
+/// # Errors
+///
+/// When the system refuses it: who leaves a process group is not seen then.
+pub fn adopt_orphans() -> io::Result<()> {
+    // Any id but none means yes.
+    #[cfg(target_os = "linux")]
+    rustix::process::set_child_subreaper(Some(getpid()))?;
+    Ok(())
+}
+
+/// Kills one who left the group, with the group that it leads, if it leads one. Its own children are adopted
+/// and killed when they are next looked for: the end of a child is a reason to look.
+fn kill(child: Pid) {
+    // A child that nobody reaped keeps its number.
+    let _ = kill_process_group(child, Signal::KILL);
+    let _ = kill_process(child, Signal::KILL);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::process::CommandExt as _;
+    use std::process::Stdio;
+
+    #[test]
+    fn a_number_that_may_be_anothers_is_sent_nothing() {
+        let mut other = Command::new("cat").stdin(Stdio::piped()).process_group(0).spawn().unwrap();
+        let leader = Pid::from_raw(other.id().try_into().unwrap()).unwrap();
+        let (ended, strangers) = (Some(Ended::Exit(0)), Vec::new());
+        let family = Family { leader, ended, strangers };
+        family.tell();
+        family.kill();
+        family.signal(Signal::KILL.as_raw());
+        // It ends by itself, at the end of its input.
+        drop(other.stdin.take());
+        assert!(other.wait().unwrap().success());
+    }
+}
