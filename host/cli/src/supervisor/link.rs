@@ -203,6 +203,7 @@ mod tests {
             wind_down: false,
             successor: None,
             run: None,
+            background: None,
             problems: Vec::new(),
             exchanges: Vec::new(),
             again_in: Duration::ZERO,
