@@ -56,15 +56,19 @@ impl Pulse {
         })
     }
 
-    /// When to take over, if no other beat is seen until then.
-    pub fn ends(&self) -> Moment {
-        self.ends
+    /// When to take over without another look; none where one has to come first.
+    pub fn ends(&self) -> Option<Moment> {
+        Some(self.ends).filter(|ends| *ends < self.fresh_until())
     }
 
     /// Whether to take over now. The beat was seen lately: a leader that beats is not disturbed by a follower
     /// that looks rarely.
     pub fn is_over(&self, now: Moment) -> bool {
-        now >= self.ends && now < self.confirmed + self.promise / 2
+        now >= self.ends && now < self.fresh_until()
+    }
+
+    fn fresh_until(&self) -> Moment {
+        self.confirmed + self.promise / 2
     }
 
     /// Ends the lease, unless the leader beat again.

@@ -209,8 +209,8 @@ fn follow(
     if let Some(pulse) = &context.state.follower.pulse {
         let slow = slow(now, context);
         let at_the_end = settings.timings.failover.is_some() || pulse.is_over(slow);
-        let end = now + pulse.ends().saturating_sub(slow);
-        next = if at_the_end { next.min(end) } else { next };
+        let end = pulse.ends().filter(|_| at_the_end);
+        next = end.map_or(next, |end| next.min(now + end.saturating_sub(slow)));
     }
     Phase::Watching(Watch::at(next))
 }

@@ -54,6 +54,7 @@ fn inherit(
     let judged = judged.and_then(|j| judge_next(j.record.clone(), context).map(|()| j.record));
     context.state.follower.forget_request();
     context.state.follower.successor = None;
+    context.state.follower.pulse = None;
     let record = match judged {
         // It was paused meanwhile.
         _ if context.stays_out() => return Phase::Releasing(give_back(lease, context)),

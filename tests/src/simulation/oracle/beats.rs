@@ -19,9 +19,9 @@ pub fn i9(history: &History) -> Vec<Violation> {
     // The lease by which the newest term was raised, and who works.
     let mut holder = None;
     let mut works: Vec<Option<u64>> = vec![None; lives];
-    // The newest promise on record, and when each candidate lost a race.
+    // The newest promise on record; when each candidate lost a race, and the shortest promise since then.
     let mut promise = 0;
-    let mut lost: Vec<Option<Millis>> = vec![None; lives];
+    let mut lost: Vec<Option<(Millis, Millis)>> = vec![None; lives];
     let mut violations = Vec::new();
     for Entry { at, what } in &history.entries {
         match *what {
@@ -30,6 +30,7 @@ pub fn i9(history: &History) -> Vec<Violation> {
                 let who = asked.who;
                 if let Some(write) = &asked.write {
                     promise = write.promise;
+                    lost.iter_mut().flatten().for_each(|lost| lost.1 = lost.1.min(promise));
                 }
                 match (asked.step, &asked.write) {
                     (Step::Acquire, _) if lease[who] != asked.lease => {
@@ -51,13 +52,13 @@ pub fn i9(history: &History) -> Vec<Violation> {
             What::Answered(number, Answer { status: 409 | 412, .. })
                 if matches!(history.asked[number].step, Step::Acquire | Step::Break) =>
             {
-                lost[history.asked[number].who] = Some(*at);
+                lost[history.asked[number].who] = Some((*at, promise));
             }
             What::Sent(number) if history.asked[number].step == Step::Break => {
                 let who = history.asked[number].who;
                 // On a clock that is 1 % fast.
-                let waits = promise - promise / 50;
-                if lost[who].is_some_and(|lost| *at < lost + waits) {
+                let soon = |(lost, promise)| *at < lost + promise - promise / 50;
+                if lost[who].is_some_and(soon) {
                     let what = format!("c{who} breaks a lease soon after it lost a race");
                     violations.push(violation("I9", *at, what));
                 }

@@ -6,7 +6,7 @@
 //! - Crash: `L + 2 s + D + poll + 4 round trips`, where D is how late a request was carried out
 //!   that the leader had sent before.
 //! - Crash of a leader that beats, where somebody lives who takes over before a lease ends: the promise on
-//!   record and an eighth of it, one look, D as above, and six round trips.
+//!   record and an eighth of it, two looks, D as above, and six round trips.
 //! - Release: `poll + 4 round trips` from when the store took it. No D: a request that comes late
 //!   finds the record changed.
 //! - Change to a successor: the same. The successor stands there, and asks for its lease twice a
@@ -113,7 +113,7 @@ fn beats(history: &History, wins: &[Win], index: usize, crash: &Loss) -> Option<
     let written = history.writes().take_while(|(entry, ..)| *entry < index).last()?;
     let promise = Some(written.3.promise).filter(|promise| *promise > 0 && written.2.who == who)?;
     let look = history.lives.iter().filter_map(|life| life.periods.failover).max()? / 6;
-    let most = slowly(promise * 9 / 8 + look) + late + 12 * history.latency;
+    let most = slowly(promise * 9 / 8 + 2 * look) + late + 12 * history.latency;
     Some(Loss { most, how: "was killed that beat", by_promise: true, ..*crash })
 }
 
