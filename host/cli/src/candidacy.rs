@@ -86,6 +86,7 @@ impl Candidacy {
         let board = Arc::new(board(configuration, clock));
         let has_address = configuration.settings.get(names::ADDRESS).is_some();
         notes.extend(configuration.exposed());
+        notes.extend(fail_over(configuration));
         let (order, orders) = mpsc::channel(ORDERS);
         let vocabulary = configuration.given.vocabulary();
         Ok(work.map(|work| Self {
@@ -189,6 +190,18 @@ impl Contender {
     pub(super) async fn end(mut self) {
         self.beside.shutdown().await;
     }
+}
+
+/// How soon a leader that dies is replaced, where it is sooner than its lease ends.
+fn fail_over(configuration: &Configuration) -> Option<String> {
+    let within = configuration.settings.get(names::FAILOVER)?;
+    let periods = configuration.settings.periods()?;
+    Some(format!(
+        "a leader whose machine dies is replaced within {within}: it puts a sign of life on record every {}, and \
+         stops {} after the newest one",
+        format_duration(periods.renew),
+        format_duration(periods.validity),
+    ))
 }
 
 /// What this candidate shows of itself.

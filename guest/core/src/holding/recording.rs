@@ -213,9 +213,8 @@ pub(super) fn answered(mut hold: Hold, answered: Answered<'_>, context: &mut Con
             hold.etag = etag;
             let since = if mutant!(PromiseFromAnswer) { now } else { sent };
             hold.beaten(since, context.settings.timings.failover);
-            if hold.beats.is_some() {
-                (context.effects.renewed, context.effects.report_now) = (true, true);
-            }
+            // The host is to hear at once that a leader that beats may act for longer.
+            context.effects.report_now |= hold.beats.is_some();
             hold.record = write.record;
             hold.goes_by_lease(hold.record.beat.is_none());
             (hold.outcome_unwritten, hold.stalled) = (false, None);

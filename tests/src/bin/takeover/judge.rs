@@ -15,20 +15,31 @@ use crate::round::{Fault, Round};
 const BROKEN_OVERLAP: Duration = Duration::from_secs(7);
 
 /// The longest that each may take.
-const BOUNDS: [(Fault, &str, Option<Duration>); 3] = [
-    (Fault::Crash, "crash (SIGKILL)", Some(Duration::from_secs(20))),
-    (Fault::Stop, "graceful (SIGTERM)", Some(Duration::from_secs(5))),
-    (Fault::Deletion, "blob deleted", None),
-];
+type Bounds = [(Fault, &'static str, Option<Duration>); 3];
 
 /// What the rounds gave.
-#[derive(Default)]
 pub struct Judge {
+    bounds: Bounds,
     rounds: Vec<Round>,
     failed: Vec<Error>,
 }
 
 impl Judge {
+    /// For the default timings, or for fail-over within so long.
+    pub fn of(failover: Option<Duration>) -> Self {
+        let crash = failover.unwrap_or(Duration::from_secs(20));
+        let last = match failover {
+            Some(_) => (Fault::Freeze, "freeze (SIGSTOP)", failover),
+            None => (Fault::Deletion, "blob deleted", None),
+        };
+        let bounds = [
+            (Fault::Crash, "crash (SIGKILL)", Some(crash)),
+            (Fault::Stop, "graceful (SIGTERM)", Some(Duration::from_secs(5))),
+            last,
+        ];
+        Self { bounds, rounds: Vec::new(), failed: Vec::new() }
+    }
+
     /// Takes a round, or the reason why there is none.
     pub fn add(&mut self, round: Result<Round>) {
         match round {
@@ -41,7 +52,7 @@ impl Judge {
     pub fn broken(&self) -> Vec<String> {
         let mut broken: Vec<_> =
             self.failed.iter().map(|error| format!("a round failed: {error:#}")).collect();
-        for (fault, name, bound) in BOUNDS {
+        for (fault, name, bound) in self.bounds {
             let max = self.takeovers(fault).max();
             if let Some(bound) = bound.filter(|&bound| max > bound) {
                 broken.push(format!("{name}: {max:?}, more than {bound:?}"));
@@ -65,7 +76,8 @@ impl Judge {
 
     /// All of it.
     pub fn to_json(&self, store: &str) -> Value {
-        let takeovers: BTreeMap<_, _> = BOUNDS
+        let takeovers: BTreeMap<_, _> = self
+            .bounds
             .iter()
             .map(|&(fault, name, bound)| {
                 let spread = self.takeovers(fault).to_json();
@@ -108,10 +120,10 @@ impl fmt::Display for Judge {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = |duration: Duration| format!("{:.2} s", duration.as_secs_f64());
         let mut table =
-            Table::new(&["fault to next elected", "n", "min", "p50", "p90", "max", "bound"]);
-        for (fault, name, bound) in BOUNDS {
+            Table::new(&["fault to next elected", "n", "min", "p50", "p90", "p99", "max", "bound"]);
+        for (fault, name, bound) in self.bounds {
             let spread = self.takeovers(fault);
-            let cells = [0.0, 0.5, 0.9, 1.0].map(|share| seconds(spread.quantile(share)));
+            let cells = [0.0, 0.5, 0.9, 0.99, 1.0].map(|share| seconds(spread.quantile(share)));
             let bound = bound.map_or_else(|| "–".to_owned(), seconds);
             let ends = ([name.to_owned(), spread.len().to_string()], [bound]);
             table.row(ends.0.into_iter().chain(cells).chain(ends.1));

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use rustix::process::Signal;
 use tenure_tests::candidate::Line;
 use tenure_tests::{Candidate, Group, Sink};
 use tokio::time::{sleep, timeout};
@@ -18,6 +19,8 @@ const RENEW: Duration = Duration::from_secs(4);
 pub enum Fault {
     /// SIGKILL.
     Crash,
+    /// SIGSTOP of all its processes.
+    Freeze,
     /// SIGTERM.
     Stop,
     /// Somebody broke the lease and deleted the blob: assumption A3 does not hold.
@@ -42,8 +45,8 @@ pub struct Round {
 }
 
 /// The leader is killed; the next one is stopped.
-pub async fn crash_and_stop(group: Group, sink: Sink) -> Result<Round> {
-    let mut scene = Scene::set(group, sink).await?;
+pub async fn crash_and_stop(group: Group, sink: Sink, failover: Option<Duration>) -> Result<Round> {
+    let mut scene = Scene::set(group, sink, failover).await?;
     let crash = scene.fault(Fault::Crash).await?;
     scene.fill_up()?;
     scene.work().await?;
@@ -54,7 +57,7 @@ pub async fn crash_and_stop(group: Group, sink: Sink) -> Result<Round> {
 
 /// The blob is deleted under the leader, which learns of it with its next renewal.
 pub async fn deletion(group: Group, sink: Sink) -> Result<Round> {
-    let mut scene = Scene::set(group, sink).await?;
+    let mut scene = Scene::set(group, sink, None).await?;
     let deposed = scene.leader;
     let deletion = scene.fault(Fault::Deletion).await?;
     scene.work().await?;
@@ -63,7 +66,22 @@ pub async fn deletion(group: Group, sink: Sink) -> Result<Round> {
     Ok(scene.end(vec![deletion], true))
 }
 
+/// The leader stands still, and goes on when another one leads.
+pub async fn freeze(group: Group, sink: Sink, failover: Option<Duration>) -> Result<Round> {
+    let mut scene = Scene::set(group, sink, failover).await?;
+    let frozen = scene.leader;
+    let freeze = scene.fault(Fault::Freeze).await?;
+    scene.work().await?;
+    scene.candidates[frozen].signal(Signal::CONT)?;
+    let stood_down = scene.candidates[frozen].event("stood-down", 2 * GIVE_UP);
+    timeout(GIVE_UP, stood_down).await.context("the frozen leader does not stand down")?;
+    scene.work().await?;
+    Ok(scene.end(vec![freeze], false))
+}
+
 struct Scene {
+    /// What candidates are told beside the defaults.
+    more: Vec<String>,
     group: Group,
     sink: Sink,
     candidates: [Candidate; 3],
@@ -73,13 +91,19 @@ struct Scene {
     term: u64,
 }
 
+fn start(group: &Group, name: &str, more: &[String]) -> Result<Candidate> {
+    group.start(name, &more.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
 impl Scene {
     /// Three candidates, one of which leads and works.
-    async fn set(group: Group, sink: Sink) -> Result<Self> {
-        let start = |name: &str| group.start(name, &[]);
+    async fn set(group: Group, sink: Sink, failover: Option<Duration>) -> Result<Self> {
+        let more = failover.map(|within| format!("--failover={}s", within.as_secs()));
+        let more: Vec<_> = more.into_iter().collect();
+        let start = |name: &str| start(&group, name, &more);
         let candidates = [start("ada")?, start("ben")?, start("cyd")?];
         let (gone, leader, term) = (Vec::new(), 0, 0);
-        let mut scene = Self { group, sink, candidates, gone, leader, term };
+        let mut scene = Self { more, group, sink, candidates, gone, leader, term };
         scene.elected().await?;
         scene.work().await?;
         Ok(scene)
@@ -121,9 +145,8 @@ impl Scene {
         let began = Instant::now();
         match fault {
             Fault::Crash => self.candidates[self.leader].kill().await?,
-            Fault::Stop => {
-                self.candidates[self.leader].signal(rustix::process::Signal::TERM)?;
-            }
+            Fault::Freeze => self.candidates[self.leader].signal(Signal::STOP)?,
+            Fault::Stop => self.candidates[self.leader].signal(Signal::TERM)?,
             Fault::Deletion => {
                 let outsider = self.group.outsider();
                 let lease = outsider.seize().await?;
@@ -137,7 +160,7 @@ impl Scene {
     fn fill_up(&mut self) -> Result<()> {
         for candidate in &mut self.candidates {
             if !candidate.is_alive() {
-                let next = self.group.start(&format!("{}-again", candidate.name), &[])?;
+                let next = start(&self.group, &format!("{}-again", candidate.name), &self.more)?;
                 let gone = std::mem::replace(candidate, next);
                 self.gone.extend(gone.lines());
             }
