@@ -22,14 +22,13 @@ impl Failover {
     /// From one beat to the next, and from one look of a follower to the next.
     #[must_use]
     pub fn beat(self) -> Duration {
-        self.within / 6
+        whole_millis(self.within / 6)
     }
 
     /// So long after its newest beat a leader has certainly stopped: what it promises on the record.
     #[must_use]
     pub fn promise(self) -> Duration {
-        let whole = (self.within * 7 / 10).as_millis();
-        Duration::from_millis(u64::try_from(whole).unwrap_or(u64::MAX))
+        whole_millis(self.within * 7 / 10)
     }
 
     /// Whether some settings make a leader promise that.
@@ -41,7 +40,8 @@ impl Failover {
     /// How long a leader acts by a beat: the promise, less what clocks and preemption may be off.
     #[must_use]
     pub fn acts(self) -> Duration {
-        self.promise().saturating_sub(LEAST_PROMISE_MARGIN.max(self.within * 2 / 15))
+        let margin = LEAST_PROMISE_MARGIN.max(self.within * 2 / 15);
+        whole_millis(self.promise().saturating_sub(margin))
     }
 
     /// How long a beat may take of the time that is `left`, so that another try is possible.
@@ -60,6 +60,11 @@ impl Failover {
         let one = if was_slow { left.saturating_sub(self.look_timeout()) } else { Duration::ZERO };
         one.max(left / 3)
     }
+}
+
+/// As people read it, and as it stands on record.
+fn whole_millis(span: Duration) -> Duration {
+    Duration::from_millis(u64::try_from(span.as_millis()).unwrap_or(u64::MAX))
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ use tenure::contract;
 use tenure::handler::{ComponentHandler, Handler, LineSink, MEMORY_LIMIT as USUAL_MEMORY, Options};
 use tenure::program::WebhookHandler;
 use tenure::runner::Event;
+use tenure::settings::names;
 use tenure_webhook::Target;
 
 const ADVICE: &str = "name a component that exports tenure:election/leader-handler, or give a \
@@ -57,9 +58,9 @@ pub(super) fn of_run(
         several => {
             // What else is wrong is told all the same.
             judge_all(configuration);
-            let names: Vec<_> = several.iter().map(|(_, kind)| named(*kind)).collect();
+            let kinds: Vec<_> = several.iter().map(|(_, kind)| named(*kind)).collect();
             let problem =
-                format!("{} are given, but a leader runs only one of them", names.join(" and "));
+                format!("{} are given, but a leader runs only one of them", kinds.join(" and "));
             let sources = several.iter().filter_map(|(setting, kind)| match kind {
                 Kind::Command if configuration.given.is_by_option(setting) => {
                     Some("-- COMMAND".to_owned())
@@ -208,12 +209,15 @@ fn command(clock: &BootClock, configuration: &mut Configuration, output: LineSin
     use tenure::program::command::{CommandHandler, STOP_TIME, Settings};
     let env = configuration.handler_env();
     let stop_time = configuration.stop_time().unwrap_or(STOP_TIME);
+    // A leader that leaves in good order beats meanwhile, and the command has the time that it always has.
+    let beats = configuration.settings.get(names::FAILOVER).is_some();
+    let grace = if beats { stop_time.max(STOP_TIME) } else { stop_time };
     let settings = Settings { env, stop_time, output };
     let words = configuration.given.words(&COMMAND).map(|(_, word)| word.text.clone());
     let words: Vec<_> = words.collect();
     match CommandHandler::new(&words, settings, clock) {
         // It is told to end at once then, and has the time for it that it always has.
-        Ok(handler) => Some(Work { handler: Box::new(handler), grace: Some(stop_time) }),
+        Ok(handler) => Some(Work { handler: Box::new(handler), grace: Some(grace) }),
         Err(error) => {
             let advice = "give a program by its path, or by a name that is on the PATH";
             configuration.complain(&COMMAND, &error.to_string(), advice);

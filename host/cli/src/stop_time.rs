@@ -38,12 +38,12 @@ pub(super) fn judge(time: Duration, periods: Periods) -> Option<(String, String)
         );
         let advice = match room < SHORTEST {
             true => format!("choose {otherwise}"),
-            false => format!(
-                "choose {} or less, {otherwise}",
-                format_duration(Duration::from_millis(
-                    u64::try_from(room.as_millis()).unwrap_or(u64::MAX) / 100 * 100
-                ))
-            ),
+            false => {
+                let whole = if room < Duration::from_secs(1) { 100 } else { 1_000 };
+                let millis = u64::try_from(room.as_millis()).unwrap_or(u64::MAX) / whole * whole;
+                let most = format_duration(Duration::from_millis(millis));
+                format!("choose {most} or less, {otherwise}")
+            }
         };
         return Some((problem, advice));
     }
@@ -78,9 +78,12 @@ mod tests {
         }
         let (problem, advice) = judge(Duration::from_millis(7_501), DEFAULT).unwrap();
         assert!(problem.contains("renews every 4s"), "{problem}");
-        assert!(advice.starts_with("choose 7500ms or less"), "{advice}");
+        assert!(advice.starts_with("choose 7s or less"), "{advice}");
         let tight = Periods { renew: Duration::from_secs(11), ..DEFAULT };
-        assert!(judge(Duration::from_secs(1), tight).unwrap().1.starts_with("choose a longer"));
+        let advice = |periods| judge(Duration::from_secs(1), periods).unwrap().1;
+        assert!(advice(tight).starts_with("choose 500ms or less"));
+        let tighter = Periods { renew: Duration::from_millis(11_450), ..DEFAULT };
+        assert!(advice(tighter).starts_with("choose a longer"));
     }
 
     #[test]

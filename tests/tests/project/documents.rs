@@ -95,7 +95,7 @@ fn every_invariant_has_its_judge() {
     let text = fs::read_to_string(root().join("docs/protocol.md")).unwrap();
     let invariants: Vec<_> =
         text.lines().filter_map(|line| line.strip_prefix("| I")?.split(' ').next()).collect();
-    assert_eq!(invariants.len(), 8);
+    assert_eq!(invariants.len(), 9);
     let mut judges = Vec::new();
     sources(&root().join("tests/src/simulation/oracle"), &mut judges);
     let heads: Vec<_> = judges.iter().map(|path| fs::read_to_string(path).unwrap()).collect();

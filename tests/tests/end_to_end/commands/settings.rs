@@ -71,7 +71,7 @@ fn a_stop_time_must_fit_into_the_lease() {
     };
     assert!(flag("20s", &[]).contains("--stop-time 20s\n    a stop time of 20s does not fit"));
     assert!(flag("7s", &["--renew", "4600ms"]).contains("does not fit"));
-    assert!(flag("10ms", &[]).contains("is not at least 1s"));
+    assert!(flag("10ms", &[]).contains("is not at least 100ms"));
     assert!(flag("soon", &[]).contains("is not a duration"));
     assert!(flag("3s", &["--turn-timeout", "2s"]).contains("when it begins"));
     let said = refused(&["--", "true"], &[("TENURE_STOP_TIME", "8s")]);
