@@ -43,9 +43,13 @@ pub(super) fn step_down(hold: &Hold, reason: EndingReason, context: &mut Context
 /// is in doubt.
 fn last_write(hold: &Hold, now: Moment) -> Option<Write> {
     let doubt = hold.write.as_ref().is_some_and(|write| write.doubt.is_some());
+    let mut record = hold.record.clone();
+    if let (Some(beat), Some(beats)) = (&mut record.beat, hold.beats) {
+        beat.number = beats.number + 1;
+    }
     // To one that beats the store has answered lately.
     (hold.outcome_unwritten && !doubt && (hold.is_renewed() || hold.beats.is_some()))
-        .then(|| Write::new(hold.record.clone(), hold.etag.clone(), Pace::at(now)))
+        .then(|| Write::new(record, hold.etag.clone(), Pace::at(now)))
 }
 
 /// The work of a leadership that ended was seen stopped: its lease is released now, unless it is lost.

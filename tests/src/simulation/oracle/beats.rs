@@ -3,7 +3,10 @@
 //!
 //! Beats end a leadership before its lease does. So it is judged where that can go wrong: when the store breaks a
 //! lease for a follower, and when a handler begins to work. And who lost a race waits for a whole promise before it
-//! breaks another lease: the winner has to have the time for its first write.
+//! breaks another lease: the winner has to have the time for its first write. No two tries of a leader that beats
+//! have the same number: a late one would be taken for another one.
+
+use std::collections::BTreeSet;
 
 use super::super::fault::Step;
 use super::super::history::{Answer, Entry, History, What};
@@ -22,6 +25,7 @@ pub fn i9(history: &History) -> Vec<Violation> {
     // The newest promise on record; when each candidate lost a race, and the shortest promise since then.
     let mut promise = 0;
     let mut lost: Vec<Option<(Millis, Millis)>> = vec![None; lives];
+    let mut numbers = BTreeSet::new();
     let mut violations = Vec::new();
     for Entry { at, what } in &history.entries {
         match *what {
@@ -60,6 +64,16 @@ pub fn i9(history: &History) -> Vec<Violation> {
                 let soon = |(lost, promise)| *at < lost + promise - promise / 50;
                 if lost[who].is_some_and(soon) {
                     let what = format!("c{who} breaks a lease soon after it lost a race");
+                    violations.push(violation("I9", *at, what));
+                }
+            }
+            What::Sent(number) => {
+                let asked = &history.asked[number];
+                let beats = asked.write.as_ref().filter(|write| write.promise > 0);
+                if let Some((write, lease)) = beats.zip(asked.lease)
+                    && !numbers.insert((lease, write.beat))
+                {
+                    let what = format!("c{} beats twice with the number {}", asked.who, write.beat);
                     violations.push(violation("I9", *at, what));
                 }
             }
