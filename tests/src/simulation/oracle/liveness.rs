@@ -112,6 +112,8 @@ fn beats(history: &History, wins: &[Win], index: usize, crash: &Loss) -> Option<
     let late = crash.most - history.lives[who].periods.lease - LATE - takes_over(history);
     let written = history.writes().take_while(|(entry, ..)| *entry < index).last()?;
     let promise = Some(written.3.promise).filter(|promise| *promise > 0 && written.2.who == who)?;
+    // One that lost its lease before beats no more, and a lease that somebody breaks runs out.
+    Some(()).filter(|()| written.1.at + promise >= crash.at)?;
     let look = history.lives.iter().filter_map(|life| life.periods.failover).max()? / 6;
     let most = slowly(promise * 9 / 8 + 2 * look) + late + 12 * history.latency;
     Some(Loss { most, how: "was killed that beat", by_promise: true, ..*crash })
