@@ -5,7 +5,6 @@ use core::time::Duration;
 use super::bindings::tenure::election::types as wit;
 use super::clock;
 use tenure_azure::operation::Request;
-use tenure_base::prelude::*;
 use tenure_core::{
     Complaint, EndingReason, Event, Exchange, ExchangeResult, Failure, FailureKind, Incumbent,
     LastWill, LeaseState, Needs, Outcome, Problem, ProblemClass, RawAnswer, Report, Role, Settings,

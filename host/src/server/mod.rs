@@ -8,7 +8,7 @@
 //! | `GET /readyz?leader` | 200 on the leader alone, so that a load balancer finds it |
 //! | `GET /leader` | who leads, as JSON |
 //! | `GET /leader?redirect` | 307 to the address that the leader gave (`--address`); 503 when there is none |
-//! | `GET /watch` | the same and more as it goes on, as server-sent events ([`watch`]); followers read it |
+//! | `GET /watch` | the same and more as it goes on, as server-sent events; followers read it |
 //! | `GET /history` | the newest changes that this candidate saw, as JSON |
 //! | `GET /metrics` | figures in the text format of Prometheus |
 //!

@@ -364,8 +364,8 @@ fn an_account_with_versions_has_no_beats() {
     let mut last = None;
     for _ in 0..4 {
         let report = leader.step(None, versioned);
-        let writes = leader.asked.iter().filter(|a| a.operation.name() == "write record");
-        last = writes.last().map(|asked| (written(asked).beat, valid_for(&report))).or(last);
+        let mut writes = leader.asked.iter().rev().filter(|a| a.operation.name() == "write record");
+        last = writes.next().map(|asked| (written(asked).beat, valid_for(&report))).or(last);
         wait(&mut leader, &report);
     }
     let (beat, valid_for) = last.unwrap();
