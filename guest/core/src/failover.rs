@@ -46,7 +46,7 @@ impl Failover {
 
     /// How long a beat may take of the time that is `left`, so that another try is possible.
     pub(super) fn timeout(self, left: Duration) -> Duration {
-        self.look_timeout().max(left / 2).min(left)
+        whole_millis(self.look_timeout().max(left / 2)).min(left)
     }
 
     /// How long a look of a follower may take, at the first try.
@@ -58,7 +58,7 @@ impl Failover {
     /// the service was too slow for that.
     pub(super) fn beside(self, left: Duration, was_slow: bool) -> Duration {
         let one = if was_slow { left.saturating_sub(self.look_timeout()) } else { Duration::ZERO };
-        one.max(left / 3)
+        whole_millis(one.max(left / 3))
     }
 }
 

@@ -11,9 +11,9 @@ use tenure::component::{ElectionComponent, Engine};
 use tenure::settings::Variables;
 use tenure_core::Delivery;
 use tenure_tests::simulation::campaign::{self, Totals};
-use tenure_tests::simulation::fault::{Kind, Step};
+use tenure_tests::simulation::fault::{Fault, Kind, Step};
 use tenure_tests::simulation::history::{Entry, History, What};
-use tenure_tests::simulation::plan::{Plan, Rules, SLOTS};
+use tenure_tests::simulation::plan::{Plan, Rules, SLOTS, Trait};
 use tenure_tests::simulation::trace::trace;
 use tenure_tests::simulation::{self, About, Fidelity, Options, Slots, last_run};
 
@@ -82,26 +82,32 @@ fn a_seed_is_the_same_schedule_of_the_component() {
 
 /// Request by request, to the millisecond. Where two things happen in one millisecond, they may
 /// come in another order, since the component takes more rounds of the executor; what follows may
-/// then differ, too. Nothing else may be the first difference.
+/// then differ, too. Nothing else may be the first difference. Hints, and requests beside the steps, often
+/// come in one millisecond with something else; without them a third of the schedules are the same to the end.
 #[test]
 fn the_component_does_what_the_core_does() {
     let component = component();
     let (mut compared, mut same) = (0, 0);
     for seed in 0..48 {
-        if Plan::of(seed, true).is_native() {
+        let plan = Plan::of(seed, true);
+        if plan.is_native() {
             continue;
         }
+        let alone = ![Trait::Hints, Trait::Failover].into_iter().any(|what| plan.traits.has(what));
         let core = simulation::run(seed, &native()).history;
         let shipped = simulation::run(seed, &component).history;
-        compared += 1;
+        compared += u32::from(alone);
         match parting(&core, &shipped) {
-            None => same += 1,
+            None => same += u32::from(alone),
             Some((core, shipped)) => {
                 let at = [core[0].at, shipped[0].at];
                 let several = core.len() > 1 && shipped.len() > 1;
                 let wakes = core.iter().chain(&shipped).any(|e| matches!(e.what, What::Resumed(_)));
                 let told = at[0] == at[1] && several;
-                assert!(told || wakes, "seed {seed}:\n{core:?}\n{shipped:?}");
+                // It may fail in the very instant in which it ends; else the next step does.
+                let fails = |e: &Entry| matches!(e.what, What::Struck(Fault::StepFails, ..));
+                let fails = core.iter().chain(&shipped).any(fails);
+                assert!(told || wakes || fails, "seed {seed}:\n{core:?}\n{shipped:?}");
             }
         }
     }
