@@ -3,7 +3,7 @@
 //!
 //! Beats end a leadership before its lease does. So it is judged where that can go wrong: when the store breaks a
 //! lease for a follower, and when a handler begins to work. And who lost a race waits for a whole promise before it
-//! breaks another lease: the winner has to have the time for its first write. No two tries of a leader that beats
+//! breaks another lease, and so does everybody after the answer that showed a beat first: the winner has to have the time for its first write. No two tries of a leader that beats
 //! have the same number: a late one would be taken for another one.
 
 use std::collections::BTreeSet;
@@ -26,14 +26,20 @@ pub fn i9(history: &History) -> Vec<Violation> {
     let mut promise = 0;
     let mut lost: Vec<Option<(Millis, Millis)>> = vec![None; lives];
     let mut numbers = BTreeSet::new();
+    // The writes that the store took; for each look, how many there were and the promise; and of each candidate, how many the
+    // newest answer showed, since when, and that promise.
+    let (mut writes, mut looks) = (0, vec![None; history.asked.len()]);
+    let mut shown: Vec<(u64, Millis, Millis)> = vec![(0, 0, 0); lives];
     let mut violations = Vec::new();
     for Entry { at, what } in &history.entries {
         match *what {
-            What::Handled(..) => {
+            What::Handled(number, _) => {
+                looks[number] = Some((writes, promise));
                 let Some(asked) = history.carried_out(*what) else { continue };
                 let who = asked.who;
                 if let Some(write) = &asked.write {
                     promise = write.promise;
+                    writes += 1;
                     lost.iter_mut().flatten().for_each(|lost| lost.1 = lost.1.min(promise));
                 }
                 match (asked.step, &asked.write) {
@@ -53,6 +59,17 @@ pub fn i9(history: &History) -> Vec<Violation> {
                     _ => {}
                 }
             }
+            What::Answered(number, Answer { status: 200, .. })
+                if history.asked[number].step == Step::Look =>
+            {
+                let shown = &mut shown[history.asked[number].who];
+                // Some answers are not the store's.
+                if let Some((writes, promise)) = looks[number]
+                    && shown.0 != writes
+                {
+                    *shown = (writes, *at, promise);
+                }
+            }
             What::Answered(number, Answer { status: 409 | 412, .. })
                 if matches!(history.asked[number].step, Step::Acquire | Step::Break) =>
             {
@@ -62,6 +79,11 @@ pub fn i9(history: &History) -> Vec<Violation> {
                 let who = history.asked[number].who;
                 // On a clock that is 1 % fast.
                 let soon = |(lost, promise)| *at < lost + promise - promise / 50;
+                let (_, since, promise) = shown[who];
+                if soon((since, promise)) {
+                    let what = format!("c{who} breaks a lease before the promise has ended");
+                    violations.push(violation("I9", *at, what));
+                }
                 if lost[who].is_some_and(soon) {
                     let what = format!("c{who} breaks a lease soon after it lost a race");
                     violations.push(violation("I9", *at, what));
