@@ -224,12 +224,12 @@ impl Context<'_> {
     }
 
     /// Between two tries of a follower, or after one of its requests failed. A follower that is to take over
-    /// before the lease ends looks as often as the leader beats, if it does.
+    /// before the lease ends looks as often as the leader beats, if it does, or has no record yet to do so.
     pub fn next_try(&self, chance: &mut dyn Chance) -> Moment {
+        let Follower { pulse, following, .. } = &self.state.follower;
+        let may_beat = pulse.is_some() || *following == Some(None);
         let poll = match self.failover() {
-            Some(failover) if self.state.follower.pulse.is_some() => {
-                return self.now + failover.beat();
-            }
+            Some(failover) if may_beat => return self.now + failover.beat(),
             _ => self.settings.timings.poll,
         };
         let rarely =

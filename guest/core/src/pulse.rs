@@ -48,8 +48,8 @@ impl Pulse {
         Some(match same {
             Some(before) => Self { confirmed: now, ..before },
             None => {
-                // Half the time between two beats: see `Failover`.
-                let spread = chance.bits() % nanos(promise / 8).max(1);
+                // A quarter of the time between two beats: see `Failover`.
+                let spread = chance.bits() % nanos(promise / 16).max(1);
                 let ends = now + promise + Duration::from_nanos(spread);
                 Self { etag: etag.clone(), record: record.clone(), promise, confirmed: now, ends }
             }

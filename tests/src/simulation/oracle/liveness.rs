@@ -115,7 +115,7 @@ fn beats(history: &History, wins: &[Win], index: usize, crash: &Loss) -> Option<
     // One that lost its lease before beats no more, and a lease that somebody breaks runs out.
     Some(()).filter(|()| written.1.at + promise >= crash.at)?;
     let look = history.lives.iter().filter_map(|life| life.periods.failover).max()? / 6;
-    let most = slowly(promise * 9 / 8 + 2 * look) + late + 12 * history.latency;
+    let most = slowly(promise * 17 / 16 + 2 * look) + late + 12 * history.latency;
     Some(Loss { most, how: "was killed that beat", by_promise: true, ..*crash })
 }
 
