@@ -330,6 +330,25 @@ impl Candidate {
         Ok(kibibytes * 1024)
     }
 
+    /// The processor time that its supervisor and its runner used so far.
+    ///
+    /// # Errors
+    /// It does not run any more, or this system does not tell.
+    pub fn processor_time(&self) -> Result<Duration> {
+        let (id, runner) = (self.id()?, self.runner()?);
+        let processes = [Some(id), (runner != id).then_some(runner)];
+        let mut ticks = 0;
+        for process in processes.into_iter().flatten() {
+            let stat = std::fs::read_to_string(format!("/proc/{process}/stat"))?;
+            // The name of the program, in brackets, may hold anything; utime and stime are the 12th and 13th after it.
+            let (_, numbers) = stat.rsplit_once(')').context("no name in it")?;
+            for number in numbers.split_whitespace().skip(11).take(2) {
+                ticks += number.parse::<u64>()?;
+            }
+        }
+        Ok(Duration::from_secs_f64(ticks as f64 / rustix::param::clock_ticks_per_second() as f64))
+    }
+
     /// Kills all of it, so that it can do nothing more: the supervisor, and the runner with it.
     ///
     /// # Errors

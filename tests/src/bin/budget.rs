@@ -1,5 +1,5 @@
-//! How many requests a candidate costs, counted at the store: a leader and a follower, with a
-//! short and a long timer and the default timings.
+//! What a candidate costs: its requests, counted at the store, and its processor time. A leader and a
+//! follower each, with a short and a long timer, and with fail-over before the lease ends.
 //!
 //! ```text
 //! cargo run -p tenure-tests --release --bin budget -- [--seconds 300] [--json]
@@ -22,11 +22,12 @@ use tokio::time::{sleep, timeout};
 
 const SOON: Duration = Duration::from_secs(30);
 
-/// The timers. Turns are short, so that every slot has one.
-const TIMERS: [&str; 2] = ["5s", "1m"];
+/// The timers, and what candidates are told beside them. Turns are short, so that every slot has one.
+const ELECTIONS: [(&str, &[&str]); 4] =
+    [("5s", &[]), ("1m", &[]), ("1m", &["--failover", "10s"]), ("1m", &["--failover", "3s"])];
 
 #[derive(Parser)]
-#[command(about = "Counts the requests of a leader and of a follower")]
+#[command(about = "Counts the requests and the processor time of a leader and of a follower")]
 struct Arguments {
     /// How long to count: a multiple of five minutes, so that every timer, and the leader's looks for
     /// a notice, have their share
@@ -53,25 +54,29 @@ async fn count(arguments: &Arguments) -> Result<()> {
     let (before, sink) = (load(), Sink::start().await?);
     let mut store = CountingStore::new();
     let mut roles = Vec::new();
-    for every in TIMERS {
+    for (number, (every, more)) in ELECTIONS.into_iter().enumerate() {
         let group = Group {
             program: std::env::current_exe()?,
             connection_string: String::new(),
             access: Access::default(),
-            election: format!("budget-{every}/leader"),
+            election: format!("budget-{number}/leader"),
             sink: sink.host(),
             timer: ["--every", every],
             turn_ms: 500,
         };
-        let leader = store.join(&group, &format!("leader, --every {every}")).await?;
+        let settings = [&["--every", every], more].concat().join(" ");
+        let leader = store.join(&group, &format!("leader, {settings}"), more).await?;
         wait_for(&leader, "elected").await?;
-        let follower = store.join(&group, &format!("follower, --every {every}")).await?;
+        let follower = store.join(&group, &format!("follower, {settings}"), more).await?;
         wait_for(&follower, "following").await?;
         roles.extend([leader, follower]);
     }
     let winning = store.requests(Duration::ZERO)?;
     let from = store.origin.elapsed();
+    let times = || roles.iter().map(Candidate::processor_time).collect::<Result<Vec<_>>>();
+    let used = times()?;
     sleep(Duration::from_secs(arguments.seconds)).await;
+    let used: Vec<_> = times()?.iter().zip(used).map(|(now, before)| *now - before).collect();
     let holding = store.requests(from)?;
     for candidate in &roles {
         let calm = candidate.count("stood-down") == 0 && candidate.count("problem") == 0;
@@ -82,12 +87,18 @@ async fn count(arguments: &Arguments) -> Result<()> {
     let per_hour = |verbs: &BTreeMap<Verb, u64>| -> BTreeMap<&str, f64> {
         verbs.iter().map(|(verb, count)| (verb.name(), *count as f64 * hour)).collect()
     };
+    let per_minute = |used: Duration| used.mul_f64(60.0 / arguments.seconds as f64);
     if arguments.json {
-        let roles = roles.iter().map(|role| &role.name).zip(&holding).zip(&winning);
+        let roles = roles.iter().map(|role| &role.name).zip(&holding).zip(&winning).zip(&used);
         let roles: BTreeMap<_, _> = roles
-            .map(|((name, holding), winning)| {
+            .map(|(((name, holding), winning), used)| {
                 let first: u64 = winning.values().sum();
-                (name, json!({ "per_hour": per_hour(holding), "first_seconds": first }))
+                let seconds = per_minute(*used).as_secs_f64();
+                let cost = json!({
+                    "per_hour": per_hour(holding), "first_seconds": first,
+                    "processor_seconds_per_minute": seconds,
+                });
+                (name, cost)
             })
             .collect();
         println!("{}", json!({ "seconds": arguments.seconds, "candidates": roles }));
@@ -97,13 +108,14 @@ async fn count(arguments: &Arguments) -> Result<()> {
     let verbs: std::collections::BTreeSet<Verb> = verbs.into_iter().collect();
     let mut headings = vec!["requests per hour"];
     headings.extend(verbs.iter().map(|verb| verb.name()));
-    headings.push("all");
+    headings.extend(["all", "processor time per minute"]);
     let mut table = Table::new(&headings);
-    for (role, counts) in roles.iter().zip(&holding) {
+    for ((role, counts), used) in roles.iter().zip(&holding).zip(used) {
         let hourly = per_hour(counts);
         let cells = verbs.iter().map(|verb| hourly.get(verb.name()).copied().unwrap_or(0.0));
         let cells = cells.chain([hourly.values().sum()]).map(|count| format!("{count:.0}"));
-        table.row([role.name.clone()].into_iter().chain(cells));
+        let used = format!("{} ms", per_minute(used).as_millis());
+        table.row([role.name.clone()].into_iter().chain(cells).chain([used]));
     }
     println!("Counted for {} s at the embedded store\n\n{table}", arguments.seconds);
     for (role, counts) in roles.iter().zip(&winning) {
@@ -138,7 +150,7 @@ impl CountingStore {
     }
 
     /// Starts a candidate behind a door of its own.
-    async fn join(&mut self, group: &Group, name: &str) -> Result<Candidate> {
+    async fn join(&mut self, group: &Group, name: &str, more: &[&str]) -> Result<Candidate> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
         let (door, doors, origin) = (self.count, Arc::clone(&self.doors), self.origin);
@@ -150,7 +162,7 @@ impl CountingStore {
         let service = Arc::clone(&self.service);
         tokio::spawn(serve_by(clock, listener, service, std::future::pending()));
         let access = Access::with(Account::emulator().connection_string(address));
-        group.start_with(name, &access, Path::new(BEAT_HANDLER), &[])
+        group.start_with(name, &access, Path::new(BEAT_HANDLER), more)
     }
 
     /// Counts by door what came since `from`.
