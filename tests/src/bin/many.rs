@@ -91,7 +91,7 @@ async fn hold(arguments: &Arguments) -> Result<ExitCode> {
     }
     let all_led = began.elapsed();
     let id = process.runner()?;
-    let (from, processor) = (process.lines().len(), processor_time(id)?);
+    let (from, processor) = (process.lines().len(), process.processor_time()?);
     sleep(Duration::from_secs(arguments.seconds)).await;
     let course = Course {
         elections: arguments.elections,
@@ -99,7 +99,7 @@ async fn hold(arguments: &Arguments) -> Result<ExitCode> {
         counts: counts(&process.lines()[from..]),
         led: led(&process.lines()).len(),
         lost_at_the_start: counts(&process.lines()[..from]).lost,
-        processor: (processor_time(id)? - processor).as_secs_f64() / arguments.seconds as f64,
+        processor: (process.processor_time()? - processor).as_secs_f64() / arguments.seconds as f64,
         memory: process.peak_memory()?,
         descriptors: std::fs::read_dir(of_process(id, "fd"))?.count(),
         threads: std::fs::read_dir(of_process(id, "task"))?.count(),
@@ -229,15 +229,4 @@ impl Course {
 
 fn of_process(id: Pid, what: &str) -> impl AsRef<Path> {
     format!("/proc/{}/{what}", id.as_raw_nonzero())
-}
-
-/// The time that processors have spent on a process.
-fn processor_time(id: Pid) -> Result<Duration> {
-    let stat = std::fs::read_to_string(of_process(id, "stat"))?;
-    // The name, in brackets, may hold blanks.
-    let (_, fields) = stat.rsplit_once(')').context("no stat")?;
-    let ticks = fields.split_whitespace().skip(11).take(2).map(str::parse::<u64>);
-    let ticks: u64 = ticks.sum::<Result<_, _>>()?;
-    // Linux counts hundredths of a second for programs, whatever it counts in itself.
-    Ok(Duration::from_millis(10 * ticks))
 }

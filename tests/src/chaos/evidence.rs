@@ -1,9 +1,10 @@
 //! What a round showed: the sink's beats, held against what the candidates said of themselves.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
+use tenure_core::Failover;
 
 use crate::Beat;
 use crate::candidate::Line;
@@ -43,22 +44,46 @@ pub struct Evidence {
     pub unexplained: usize,
 }
 
+/// What the candidates of one seat told, one after the other.
+#[derive(Clone, Debug)]
+pub(super) struct Told {
+    pub lines: Vec<Line>,
+    pub failover: Option<Failover>,
+    /// When they sent writes of metadata, in their order.
+    pub writes: Vec<DateTime<Utc>>,
+}
+
+impl Told {
+    /// Until when their leader may have worked that did so `then`, and said it is valid until `end`. One that
+    /// beats acts by its newest write; whether that was answered is not known here.
+    fn may_work_until(&self, then: DateTime<Utc>, end: DateTime<Utc>) -> DateTime<Utc> {
+        let Some(failover) = self.failover else { return end };
+        let newest = self.writes.iter().take_while(|write| **write <= then).last();
+        newest.map_or(DateTime::<Utc>::MIN_UTC, |newest| *newest + failover.acts())
+    }
+}
+
 impl Evidence {
-    pub(super) fn of(takeovers: Vec<(Case, Duration)>, beats: &[Beat], lines: &[Line]) -> Self {
-        let validity = validity(lines);
+    pub(super) fn of(takeovers: Vec<(Case, Duration)>, beats: &[Beat], told: &[Told]) -> Self {
+        let ends: Vec<_> = told.iter().map(|told| (told, validity(&told.lines))).collect();
         let late = beats.iter().filter_map(|beat| {
-            let end = validity.get(&beat.term)?;
-            (beat.wall - *end).to_std().ok().filter(|late| !late.is_zero())
+            let of = |(told, ends): &(&Told, BTreeMap<_, _>)| {
+                ends.get(&beat.term).map(|end| told.may_work_until(beat.wall, *end))
+            };
+            let late = beat.wall - ends.iter().filter_map(of).max()?;
+            late.to_std().ok().filter(|late| !late.is_zero())
         });
-        let won = lines.iter().filter(|line| line.name() == "elected").count();
+        let terms: BTreeSet<_> = ends.iter().flat_map(|(_, ends)| ends.keys()).copied().collect();
+        let lines = told.iter().flat_map(|told| &told.lines);
+        let won = lines.filter(|line| line.name() == "elected").count();
         Self {
             takeovers,
-            terms: validity.len(),
-            won_twice: won - validity.len(),
+            terms: terms.len(),
+            won_twice: won - terms.len(),
             beats: beats.len(),
             stale: stale(beats),
             late: late.collect(),
-            unexplained: beats.iter().filter(|beat| !validity.contains_key(&beat.term)).count(),
+            unexplained: beats.iter().filter(|beat| !terms.contains(&beat.term)).count(),
         }
     }
 }
@@ -106,6 +131,20 @@ mod tests {
         arrivals.iter().map(beat).collect()
     }
 
+    fn by_lease(lines: &[Line]) -> Told {
+        Told { lines: lines.to_vec(), failover: None, writes: Vec::new() }
+    }
+
+    #[test]
+    fn a_leader_that_beats_is_held_against_its_newest_write() {
+        let failover = Some(Failover { within: Duration::from_secs(3) });
+        let lines = vec![line("elected", 100, 7, 1_700)];
+        let told = Told { lines, failover, writes: [0, 500, 9_000].map(at).to_vec() };
+        let beats = beats(&[(110, 7), (2_150, 7), (2_200, 7), (2_215, 7), (9_001, 7)]);
+        let evidence = Evidence::of(Vec::new(), &beats, &[told]);
+        assert_eq!(evidence.late, [Duration::from_millis(15)]);
+    }
+
     #[test]
     fn beats_are_held_against_the_latest_validity_of_their_term() {
         let lines = [
@@ -116,7 +155,7 @@ mod tests {
         ];
         let beats =
             beats(&[(10, 7), (15_999, 7), (16_020, 7), (18_000, 9), (18_030, 8), (18_100, 7)]);
-        let evidence = Evidence::of(Vec::new(), &beats, &lines);
+        let evidence = Evidence::of(Vec::new(), &beats, &[by_lease(&lines)]);
         let milliseconds =
             |all: &[Duration]| all.iter().map(Duration::as_millis).collect::<Vec<_>>();
         assert_eq!(milliseconds(&evidence.late), [21, 5, 2_101]);
@@ -128,6 +167,8 @@ mod tests {
     #[test]
     fn a_term_that_two_win_is_seen() {
         let lines = [line("elected", 0, 7, 12_000), line("elected", 20_000, 7, 12_000)];
-        assert_eq!(Evidence::of(Vec::new(), &[], &lines).won_twice, 1);
+        assert_eq!(Evidence::of(Vec::new(), &[], &[by_lease(&lines)]).won_twice, 1);
+        let told = lines.map(|line| by_lease(&[line]));
+        assert_eq!(Evidence::of(Vec::new(), &[], &told).won_twice, 1);
     }
 }

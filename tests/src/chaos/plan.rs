@@ -4,18 +4,43 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use tenure_core::Failover;
+
 use crate::Mode;
 use crate::simulation::dice::Dice;
 
 /// One round: an election, and what befalls it.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// How many candidates contend, 3 to 5.
-    pub candidates: usize,
+    /// Those who contend, 3 to 5: how soon each replaces a leader that died, if not when the lease ends.
+    pub candidates: Vec<Option<Failover>>,
     /// Whether a turn never ends by itself, or most turns end before the next is due.
     pub endless_turns: bool,
     /// One after the other; after each, somebody leads again.
     pub faults: Vec<Fault>,
+}
+
+/// How soon candidates replace a leader that died.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mix {
+    /// All of them when the lease ends.
+    #[default]
+    ByLease,
+    /// All of them within the same time.
+    Same(Failover),
+    /// Each draws one of these, of which one is the end of the lease.
+    Mixed,
+}
+
+impl Mix {
+    fn draw(self, dice: &mut Dice) -> Option<Failover> {
+        let within = |seconds| Failover { within: Duration::from_secs(seconds) };
+        match self {
+            Self::ByLease => None,
+            Self::Same(failover) => Some(failover),
+            Self::Mixed => dice.pick(&[None, Some(within(2)), Some(within(3)), Some(within(10))]),
+        }
+    }
 }
 
 /// Something that goes wrong, and ends.
@@ -63,7 +88,7 @@ const LASTS: RangeInclusive<u64> = 16_000..=22_000;
 impl Plan {
     /// A freeze, a partition and a third fault, in any order.
     #[must_use]
-    pub fn draw(seed: u64, candidates: RangeInclusive<usize>) -> Self {
+    pub fn draw(seed: u64, candidates: RangeInclusive<usize>, mix: Mix) -> Self {
         let mut dice = Dice::new(seed, 0);
         let more = u64::try_from(candidates.end() - candidates.start()).unwrap();
         let more = usize::try_from(dice.between(0, more)).unwrap();
@@ -74,7 +99,9 @@ impl Plan {
         if dice.once_in(2) {
             faults.reverse();
         }
-        Self { candidates, endless_turns: dice.once_in(2), faults }
+        let (endless_turns, mut theirs) = (dice.once_in(2), Dice::new(seed, 1));
+        let candidates = (0..candidates).map(|_| mix.draw(&mut theirs)).collect();
+        Self { candidates, endless_turns, faults }
     }
 }
 
@@ -148,7 +175,14 @@ impl Fault {
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let turns = if self.endless_turns { "endless turns" } else { "short turns" };
-        write!(f, "{} candidates, {turns}", self.candidates)?;
+        write!(f, "{} candidates, {turns}", self.candidates.len())?;
+        if self.candidates.iter().any(Option::is_some) {
+            let within = self.candidates.iter().map(|failover| match failover {
+                Some(failover) => format!("{:?}", failover.within),
+                None => "lease".to_owned(),
+            });
+            write!(f, ", fail-over {}", within.collect::<Vec<_>>().join("/"))?;
+        }
         self.faults.iter().try_for_each(|fault| write!(f, "; {fault}"))
     }
 }
@@ -173,14 +207,18 @@ mod tests {
     #[test]
     fn every_round_has_a_freeze_and_a_partition_and_all_kinds_are_drawn() {
         let mut seen = std::collections::BTreeSet::new();
+        let mut failovers = std::collections::BTreeSet::new();
         for seed in 0..200 {
-            let plan = Plan::draw(seed, 3..=5);
-            assert!((3..=5).contains(&plan.candidates) && plan.faults.len() == 3, "{plan}");
+            let plan = Plan::draw(seed, 3..=5, Mix::ByLease);
+            assert!((3..=5).contains(&plan.candidates.len()) && plan.faults.len() == 3, "{plan}");
             let freezes = |fault: &Fault| matches!(fault.blow, Some(Blow::Freeze(_)));
             let partitions = |fault: &Fault| fault.cut.is_some() && fault.blow.is_none();
             assert!(plan.faults.iter().any(freezes), "{plan}");
             assert!(plan.faults.iter().any(partitions), "{plan}");
-            assert_eq!(plan.to_string(), Plan::draw(seed, 3..=5).to_string());
+            assert_eq!(plan.to_string(), Plan::draw(seed, 3..=5, Mix::ByLease).to_string());
+            let mixed = Plan::draw(seed, 3..=5, Mix::Mixed);
+            assert_eq!(mixed.candidates.len(), plan.candidates.len());
+            failovers.extend(mixed.candidates.iter().map(|f| f.map(|failover| failover.within)));
             for fault in &plan.faults {
                 let lasting = freezes(fault) || partitions(fault);
                 assert!(!lasting || fault.lasts > Duration::from_secs(15), "{plan}");
@@ -195,6 +233,7 @@ mod tests {
                 seen.insert((mode, blow));
             }
         }
+        assert_eq!(failovers.len(), 4, "{failovers:?}");
         let expected = [("Leader black", None), ("All drop", None), ("Follower half-open", None)];
         for (mode, blow) in expected {
             assert!(seen.contains(&(Some(mode.to_owned()), blow)), "{mode}: {seen:?}");

@@ -24,8 +24,8 @@ pub async fn round(setting: &Setting, kind: Kind, plan: &Plan) -> Result<Evidenc
             round.suffer(fault).await?;
         }
         let Round { scene, takeovers } = round;
-        let (beats, lines) = scene.end().await?;
-        Ok(Evidence::of(takeovers, &beats, &lines))
+        let (beats, told) = scene.end().await?;
+        Ok(Evidence::of(takeovers, &beats, &told))
     };
     timeout(ROUND, round).await?
 }

@@ -2,15 +2,20 @@
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use chrono::{DateTime, Utc};
 use rustix::process::Signal;
+use tenure_core::Failover;
 use tokio::process::Command;
 use tokio::time::timeout;
 
+use super::evidence::Told;
 use super::plan::{Plan, Whom};
 use crate::candidate::{Line, first};
+use crate::proxy::writes_metadata;
 use crate::sink::Beat;
 use crate::{Access, BEAT_HANDLER, Candidate, Group, Mode, Proxy, Sink, Store};
 
@@ -63,18 +68,33 @@ impl Setting {
             turn_ms: if plan.endless_turns { 3_600_000 } else { 900 },
         };
         let mut seats = Vec::new();
-        for index in 0..plan.candidates {
-            let (proxy, through) = Proxy::of_store(&self.connection_string).await?;
-            let candidate = start(kind, &group, &through, &format!("c{index}"))?;
-            seats.push(Seat { proxy, through, candidate });
+        for (index, &failover) in plan.candidates.iter().enumerate() {
+            let writes = Arc::new(Mutex::new(Vec::new()));
+            let seen = Arc::clone(&writes);
+            let witness = move |bytes: &[u8]| {
+                if writes_metadata(bytes) {
+                    seen.lock().unwrap().push(Utc::now());
+                }
+            };
+            let (proxy, through) = Proxy::of_store_with(&self.connection_string, witness).await?;
+            let candidate = start(kind, &group, &through, &format!("c{index}"), failover)?;
+            seats.push(Seat { proxy, through, failover, writes, candidate, gone: Vec::new() });
         }
-        Ok(Scene { kind, group, sink, seats, gone: Vec::new() })
+        Ok(Scene { kind, group, sink, seats, gone: 0 })
     }
 }
 
-fn start(kind: Kind, group: &Group, through: &str, name: &str) -> Result<Candidate> {
+fn start(
+    kind: Kind,
+    group: &Group,
+    through: &str,
+    name: &str,
+    failover: Option<Failover>,
+) -> Result<Candidate> {
     if kind == Kind::Tenure {
-        return group.start_with(name, &Access::with(through), Path::new(BEAT_HANDLER), &[]);
+        let failover = failover.map(|failover| format!("--failover={:?}", failover.within));
+        let more: Vec<_> = failover.as_deref().into_iter().collect();
+        return group.start_with(name, &Access::with(through), Path::new(BEAT_HANDLER), &more);
     }
     let mut command = Command::new(&group.program);
     command
@@ -83,11 +103,15 @@ fn start(kind: Kind, group: &Group, through: &str, name: &str) -> Result<Candida
     Candidate::spawn(name, command)
 }
 
-/// A candidate behind its proxy.
+/// A place for one candidate after the other, behind a proxy.
 struct Seat {
     proxy: Proxy,
     through: String,
+    failover: Option<Failover>,
+    /// When it sent writes of metadata.
+    writes: Arc<Mutex<Vec<DateTime<Utc>>>>,
     candidate: Candidate,
+    gone: Vec<Candidate>,
 }
 
 pub(super) struct Scene {
@@ -95,7 +119,8 @@ pub(super) struct Scene {
     group: Group,
     sink: Sink,
     seats: Vec<Seat>,
-    gone: Vec<Candidate>,
+    /// How many candidates were replaced.
+    gone: usize,
 }
 
 impl Scene {
@@ -157,9 +182,10 @@ impl Scene {
     /// Puts a new process in the place of one that ends or has ended.
     pub(super) fn replace(&mut self, index: usize) -> Result<()> {
         let seat = &mut self.seats[index];
-        let name = format!("c{index}-{}", self.gone.len());
-        let next = start(self.kind, &self.group, &seat.through, &name)?;
-        self.gone.push(std::mem::replace(&mut seat.candidate, next));
+        let name = format!("c{index}-{}", self.gone);
+        let next = start(self.kind, &self.group, &seat.through, &name, seat.failover)?;
+        seat.gone.push(std::mem::replace(&mut seat.candidate, next));
+        self.gone += 1;
         Ok(())
     }
 
@@ -170,7 +196,7 @@ impl Scene {
 
     /// Waits for the end of those that were asked to leave.
     pub(super) async fn wait_for_leavers(&mut self) -> Result<()> {
-        for candidate in &mut self.gone {
+        for candidate in self.seats.iter_mut().flat_map(|seat| &mut seat.gone) {
             let ended = candidate.end(LEAVES_WITHIN).await;
             if self.kind == Kind::Baseline && ended.is_err() {
                 candidate.kill().await?;
@@ -188,18 +214,23 @@ impl Scene {
         Ok(())
     }
 
-    /// Ends everything. All beats, and all that was ever told.
-    pub(super) async fn end(mut self) -> Result<(Vec<Beat>, Vec<Line>)> {
+    /// Ends everything. All beats, and all that each seat ever told.
+    pub(super) async fn end(mut self) -> Result<(Vec<Beat>, Vec<Told>)> {
         for seat in &mut self.seats {
             let candidate = &mut seat.candidate;
             ensure!(candidate.is_alive(), "it ended by itself\n{}", candidate.transcript());
             candidate.kill().await?;
         }
-        let mut lines = Vec::new();
-        for candidate in self.gone.iter().chain(self.seats.iter().map(|seat| &seat.candidate)) {
-            lines.extend(timeout(GIVE_UP, candidate.all_lines()).await?);
+        let mut told = Vec::new();
+        for seat in &self.seats {
+            let mut lines = Vec::new();
+            for candidate in seat.gone.iter().chain([&seat.candidate]) {
+                lines.extend(timeout(GIVE_UP, candidate.all_lines()).await?);
+            }
+            let writes = seat.writes.lock().unwrap().clone();
+            told.push(Told { lines, failover: seat.failover, writes });
         }
-        Ok((self.sink.beats(), lines))
+        Ok((self.sink.beats(), told))
     }
 
     /// When the first beat of a term above `term` came.

@@ -18,6 +18,7 @@ use tokio::task::{JoinHandle, JoinSet};
 
 use connection::connect;
 pub use mode::Mode;
+pub(crate) use mode::writes_metadata;
 
 /// Sees what a client sends, before anything becomes of it.
 pub(crate) type Witness = Arc<dyn Fn(&[u8]) + Send + Sync>;

@@ -46,7 +46,7 @@ pub(super) enum Fate {
 }
 
 /// The start of a request that writes metadata: its first line has that in its query.
-fn writes_metadata(bytes: &[u8]) -> bool {
+pub(crate) fn writes_metadata(bytes: &[u8]) -> bool {
     let line = bytes.split(|byte| *byte == b'\r').next().unwrap_or_default();
     let in_query = b"comp=metadata".as_slice();
     line.starts_with(b"PUT ") && line.windows(in_query.len()).any(|part| part == in_query)

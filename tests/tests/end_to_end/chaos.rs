@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
+use tenure_core::Failover;
 use tenure_tests::chaos::{Blow, Case, Fault, Kind, Plan, Setting, Whom, round};
 use tenure_tests::{Mode, Store};
 use tokio::task::JoinSet;
@@ -27,7 +28,13 @@ fn plan(cut: Option<Mode>, blow: Option<Blow>, endless_turns: bool) -> Plan {
         _ => LASTS,
     };
     let fault = Fault { cut, blow, after: Duration::ZERO, lasts };
-    Plan { candidates: 3, endless_turns, faults: vec![fault] }
+    Plan { candidates: vec![None; 3], endless_turns, faults: vec![fault] }
+}
+
+/// The same with candidates of which two replace a leader within 3 s and 2 s.
+fn before_the_lease_ends(blow: Option<Blow>, cut: Option<Mode>) -> Plan {
+    let within = |seconds| Failover { within: Duration::from_secs(seconds) };
+    Plan { candidates: vec![Some(within(3)), Some(within(2)), None], ..plan(cut, blow, true) }
 }
 
 async fn nothing_arrives_that_should_not(store: Result<Store>) -> Result<()> {
@@ -38,6 +45,8 @@ async fn nothing_arrives_that_should_not(store: Result<Store>) -> Result<()> {
         (plan(None, Some(Blow::Freeze(Whom::Leader)), true), vec![Case::Freeze]),
         (plan(Some(Mode::BlackHole), None, true), vec![Case::CutOff]),
         (plan(None, Some(Blow::Storm(vec![0, 2, 1])), true), vec![Case::Stop; 3]),
+        (before_the_lease_ends(Some(Blow::Freeze(Whom::Leader)), None), vec![Case::Freeze]),
+        (before_the_lease_ends(None, Some(Mode::BlackHole)), vec![Case::CutOff]),
     ];
     let mut rounds = JoinSet::new();
     for (plan, cases) in plans {

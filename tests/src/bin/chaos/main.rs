@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! cargo run -p tenure-tests --release --bin chaos -- --rounds 100 [--store embedded] \
-//!     [--candidates 3..5] [--seed S] [--beside N] [--baseline [ROUNDS]] [--json]
+//!     [--candidates 3..5] [--failover 3s|mixed] [--seed S] [--beside N] [--baseline [ROUNDS]] [--json]
 //! ```
 //!
 //! Round N of seed S is round 1 of seed S + N - 1. Ends with 1 when tenure broke a bound or a
@@ -14,12 +14,14 @@ mod judge;
 
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::{Parser, ValueEnum, value_parser};
+use tenure_core::Failover;
 use tenure_tests::Store;
 use tenure_tests::baseline::Baseline;
-use tenure_tests::chaos::{Kind, Plan, Setting, round};
+use tenure_tests::chaos::{Kind, Mix, Plan, Setting, round};
 use tenure_tests::measure::load;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -35,6 +37,9 @@ struct Arguments {
     /// How many candidates contend in each round; drawn from 3 to 5 when it is not given
     #[arg(long, value_parser = value_parser!(u8).range(3..=5))]
     candidates: Option<u8>,
+    /// Candidates replace a leader that died within so long; "mixed": each draws the end of the lease, 2s, 3s or 10s
+    #[arg(long, value_parser = mix, default_value = "lease")]
+    failover: Mix,
     /// What everything that happens is drawn from
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -58,6 +63,19 @@ enum Place {
     #[default]
     Azurite,
     Embedded,
+}
+
+fn mix(text: &str) -> Result<Mix, String> {
+    match text {
+        "lease" => Ok(Mix::ByLease),
+        "mixed" => Ok(Mix::Mixed),
+        _ => {
+            let seconds = text.strip_suffix('s').and_then(|seconds| seconds.parse().ok());
+            let seconds = seconds.filter(|seconds| (1..=10).contains(seconds));
+            let failover = |seconds| Mix::Same(Failover { within: Duration::from_secs(seconds) });
+            seconds.map(failover).ok_or_else(|| "write it like 3s, or lease, or mixed".into())
+        }
+    }
 }
 
 /// One process of the baseline. The connection string comes from the environment.
@@ -113,7 +131,7 @@ async fn chaos(arguments: &Arguments) -> Result<ExitCode> {
     let mut running = JoinSet::new();
     for (kind, number) in tenure.chain(baseline) {
         let seed = arguments.seed.wrapping_add(number);
-        let plan = Plan::draw(seed, candidates.clone());
+        let plan = Plan::draw(seed, candidates.clone(), arguments.failover);
         let (setting, places) = (setting.clone(), Arc::clone(&places));
         running.spawn(async move {
             let _place = places.acquire().await;

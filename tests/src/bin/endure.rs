@@ -1,0 +1,121 @@
+//! Whether a leadership that beats lasts: elections with fail-over before the lease ends, on a busy machine
+//! and at a store that answers late.
+//!
+//! ```text
+//! cargo run -p tenure-tests --release --bin endure -- --minutes 60 [--failover 3s] [--busy 2]
+//! ```
+//!
+//! Ends with 1 when a request of an old term arrived after one of a newer. A leadership that is lost is counted
+//! and shown: a store that answers too late may end one.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::{ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use clap::{Parser, value_parser};
+use tenure_tests::measure::load;
+use tenure_tests::simulation::dice::Dice;
+use tenure_tests::{Access, BEAT_HANDLER, Candidate, Group, Mode, Proxy, Sink, Store};
+use tokio::process::Command;
+use tokio::time::{sleep, timeout};
+
+/// By how much answers are late, in milliseconds.
+const LATE: (u64, u64) = (100, 400);
+
+/// How long one lateness is kept.
+const KEPT: Duration = Duration::from_millis(20);
+
+#[derive(Parser)]
+#[command(about = "Counts the leaderships that a late store and a busy machine end")]
+struct Arguments {
+    /// For how long
+    #[arg(long, default_value_t = 60, value_parser = value_parser!(u64).range(1..=1440))]
+    minutes: u64,
+    /// Candidates replace a leader that died within so long
+    #[arg(long, default_value = "3s")]
+    failover: String,
+    /// Processes that compute beside
+    #[arg(long, default_value_t = 2, value_parser = value_parser!(u8).range(0..=16))]
+    busy: u8,
+    /// What the lateness is drawn from
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+fn main() -> Result<ExitCode> {
+    // The candidates, and what computes, are this program too: it is the only one that is surely built.
+    match std::env::args().nth(1).as_deref() {
+        Some("run") => return Ok(tenure_cli::main()),
+        Some("compute") => loop {
+            std::hint::black_box(0);
+        },
+        _ => {}
+    }
+    let arguments = Arguments::parse();
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    runtime.block_on(endure(&arguments))
+}
+
+async fn endure(arguments: &Arguments) -> Result<ExitCode> {
+    let (store, sink) = (Store::azurite().await?, Sink::start().await?);
+    let program = std::env::current_exe()?;
+    let mut group = Group::new(program.to_str().context("a strange name")?, &store, &sink);
+    // All the time, but for the pause to the next slot.
+    group.turn_ms = 1_900;
+    group.warm_up().await?;
+    let mut seats = Vec::new();
+    for (number, name) in ["ada", "ben", "cyd"].into_iter().enumerate() {
+        let (proxy, through) = Proxy::of_store(&store.connection_string()).await?;
+        let mut dice = Dice::new(arguments.seed, u64::try_from(number)?);
+        let late = tokio::spawn(async move {
+            loop {
+                let late = Duration::from_millis(dice.between(LATE.0, LATE.1));
+                proxy.set(Mode::LateAnswers(late));
+                sleep(KEPT).await;
+            }
+        });
+        let more = ["--failover", &arguments.failover];
+        let access = Access::with(&through);
+        seats.push((group.start_with(name, &access, Path::new(BEAT_HANDLER), &more)?, late));
+    }
+    timeout(Duration::from_secs(60), sink.beat_where(|_| true)).await.context("nobody leads")?;
+
+    let busy: Vec<_> = (0..arguments.busy)
+        .map(|_| {
+            Command::new(&program).arg("compute").stdin(Stdio::null()).kill_on_drop(true).spawn()
+        })
+        .collect::<Result<_, _>>()?;
+    let began = Instant::now();
+    sleep(Duration::from_secs(60 * arguments.minutes)).await;
+    let lasted = began.elapsed();
+    drop(busy);
+
+    let candidates: Vec<&Candidate> = seats.iter().map(|(candidate, _)| candidate).collect();
+    let lines: Vec<_> = candidates.iter().flat_map(|candidate| candidate.lines()).collect();
+    let of = |name: &str| lines.iter().filter(|line| line.name() == name).collect::<Vec<_>>();
+    let mut problems = BTreeMap::<_, usize>::new();
+    for problem in of("problem") {
+        *problems.entry(problem.event["class"].to_string()).or_default() += 1;
+    }
+    let (lost, stale, beats) = (of("stood-down"), sink.overlap(), sink.beats().len());
+    println!(
+        "{:.0} minutes, fail-over within {}, answers {} to {} ms late, {} processes that compute",
+        lasted.as_secs_f64() / 60.0,
+        arguments.failover,
+        LATE.0,
+        LATE.1,
+        arguments.busy,
+    );
+    println!(
+        "terms {}, leaderships lost {}, problems {problems:?}",
+        of("elected").len(),
+        lost.len()
+    );
+    println!("requests of the work {beats}, of an old term {} for {:?}", stale.1, stale.0);
+    lost.iter().for_each(|line| println!("{}", line.event));
+    println!("load of the machine: {}", load());
+    Ok(if stale.1 == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
