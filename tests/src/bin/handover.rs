@@ -1,5 +1,5 @@
-//! How long an election is without a leader when one leads no longer in good order: at SIGTERM, and when it is
-//! told to hand over. Two candidates with addresses, which watch each other; all timings are the defaults.
+//! How long an election is without a leader when nothing but a process ends: at SIGTERM, when the leader is told
+//! to hand over, and at SIGKILL of the process that leads, whose supervisor lives. Two candidates with addresses, which watch each other; all timings are the defaults.
 //!
 //! ```text
 //! cargo run -p tenure-tests --release --bin handover -- --rounds 100 [--store embedded]
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use clap::{Parser, ValueEnum};
-use rustix::process::Signal;
+use rustix::process::{Signal, kill_process};
 use tenure_tests::measure::{Spread, Table, load};
 use tenure_tests::{Access, BEAT_HANDLER, Candidate, Group, Line, Proxy, Sink, Store};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -75,10 +75,11 @@ async fn measure(arguments: &Arguments) -> Result<()> {
     let counted = pair.requests();
     sleep(Duration::from_secs(arguments.rest)).await;
     let at_rest = [0, 1].map(|n| pair.requests()[n] - counted[n]);
-    let (mut stops, mut transfers) = (Vec::new(), Vec::new());
+    let (mut stops, mut transfers, mut kills) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..arguments.rounds {
         stops.push(pair.stop().await?);
         transfers.push(pair.transfer().await?);
+        kills.push(pair.kill().await?);
     }
     println!(
         "{:?}, {} rounds, load {before} before, {} after\n",
@@ -87,15 +88,19 @@ async fn measure(arguments: &Arguments) -> Result<()> {
         load()
     );
     let mut table = Table::new(&["", "n", "min", "p50", "p90", "p99", "max"]);
+    let mut row = |name: String, times: &mut dyn Iterator<Item = Duration>| {
+        let spread: Spread = times.collect();
+        let cells = [0.0, 0.5, 0.9, 0.99, 1.0]
+            .map(|share| format!("{:.1} ms", 1e3 * spread.quantile(share).as_secs_f64()));
+        table.row([name, spread.len().to_string()].into_iter().chain(cells));
+    };
     for (name, rounds) in [("SIGTERM", &stops), ("transfer", &transfers)] {
         for (what, of) in [("without a leader", 0), ("from the order on", 1)] {
-            let spread: Spread = rounds.iter().map(|round: &[Duration; 2]| round[of]).collect();
-            let cells = [0.0, 0.5, 0.9, 0.99, 1.0]
-                .map(|share| format!("{:.1} ms", 1e3 * spread.quantile(share).as_secs_f64()));
-            let head = [format!("{name}, {what}"), spread.len().to_string()];
-            table.row(head.into_iter().chain(cells));
+            let mut times = rounds.iter().map(|round: &[Duration; 2]| round[of]);
+            row(format!("{name}, {what}"), &mut times);
         }
     }
+    row("SIGKILL, from then on".to_owned(), &mut kills.into_iter());
     println!("{table}");
     let minutes = arguments.rest as f64 / 60.0;
     let [leader, follower] = at_rest.map(|count| count as f64 / minutes);
@@ -176,12 +181,28 @@ impl Pair {
         let began = Instant::now();
         self.seats[old].candidate.signal(Signal::TERM)?;
         let times = self.succeeded(began).await?;
-        let Seat { name, listen, access, candidate, read, .. } = &mut self.seats[old];
+        self.replace(old).await?;
+        Ok(times)
+    }
+
+    /// SIGKILL of the process that leads. How long until the next leader.
+    async fn kill(&mut self) -> Result<Duration> {
+        let old = self.leader;
+        let runner = self.seats[old].candidate.runner()?;
+        let began = Instant::now();
+        kill_process(runner, Signal::KILL)?;
+        let elected = self.elected().await?;
+        self.replace(old).await?;
+        Ok(elected.at - began)
+    }
+
+    /// Waits for the end of a candidate that leaves, and puts another one in its place.
+    async fn replace(&mut self, seat: usize) -> Result<()> {
+        let Seat { name, listen, access, candidate, read, .. } = &mut self.seats[seat];
         candidate.end(GIVE_UP).await?;
         *candidate = begin(name, listen, &self.group, access)?;
         *read = 0;
-        self.settle().await?;
-        Ok(times)
+        self.settle().await
     }
 
     /// An order to hand over. The same.
@@ -204,11 +225,18 @@ impl Pair {
     }
 
     async fn succeeded(&mut self, began: Instant) -> Result<[Duration; 2]> {
-        let (old, new) = (self.leader, 1 - self.leader);
-        let elected = self.seats[new].event("elected", self.term).await?;
-        let stood_down = self.seats[old].event("stood-down", self.term - 1).await?;
-        (self.leader, self.term) = (new, elected.term());
+        let (old, term) = (self.leader, self.term);
+        let elected = self.elected().await?;
+        let stood_down = self.seats[old].event("stood-down", term - 1).await?;
         Ok([elected.at.saturating_duration_since(stood_down.at), elected.at - began])
+    }
+
+    /// The other one leads.
+    async fn elected(&mut self) -> Result<Line> {
+        let new = 1 - self.leader;
+        let elected = self.seats[new].event("elected", self.term).await?;
+        (self.leader, self.term) = (new, elected.term());
+        Ok(elected)
     }
 
     /// The other one follows, and had time to watch the leader. It may begin anywhere between two polls.
