@@ -250,6 +250,8 @@ pub(super) fn side_blob_answered(
             context.report(answer.and_then(Notice::fresh).and_then(|n| n.problem(settings)));
         }
         (SideBlob::Successor, Phase::Watching(watch)) => {
+            let written = matches!(answered.operation, Operation::WriteSideBlob { .. });
+            let answer = (written, answer);
             follower.announcement_answered(answer, (took, slow), watch, settings, now);
         }
         (SideBlob::Notice, Phase::Watching(_)) => {

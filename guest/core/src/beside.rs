@@ -14,7 +14,7 @@ pub(super) struct InFlight {
 }
 
 /// What it is about.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Of {
     Token,
     Reading(SideBlob),

@@ -48,10 +48,25 @@ use tenure_azure::operation::Operation;
 use tenure_base::prelude::*;
 
 /// The version of the state; bytes of another one count as none.
-const VERSION: u8 = 15;
+const VERSION: u8 = 16;
 
 /// A clock that is further off than this explains a refused signature.
 const SKEW: TimeDelta = TimeDelta::minutes(5);
+
+/// The time at which a step begins.
+#[derive(Clone, Copy, Debug)]
+pub struct Begins {
+    /// `elapsed` of the step.
+    pub at: Moment,
+    /// By how much that may have run ahead: what must not come too soon is counted without it.
+    pub ahead: Duration,
+}
+
+impl From<Moment> for Begins {
+    fn from(at: Moment) -> Self {
+        Self { at, ahead: Duration::ZERO }
+    }
+}
 
 /// One call from the host.
 #[derive(Clone, Debug)]
@@ -63,15 +78,15 @@ pub struct Step<'s> {
 }
 
 impl<'s> Step<'s> {
-    /// Begins a step at `elapsed`. Without state that can be read, it is the first of a
-    /// new candidate.
+    /// Begins a step. Without state that can be read, it is the first of a new candidate.
     pub fn begin(
         settings: &'s Settings,
         state: Option<&[u8]>,
-        elapsed: Moment,
+        begins: impl Into<Begins>,
         event: Option<Event>,
         chance: &mut dyn Chance,
     ) -> Self {
+        let Begins { at: elapsed, ahead } = begins.into();
         let Postponed { events, state } = state.map(Postponed::read).unwrap_or_default();
         let (mut phase, mut state) = recall(&state).unwrap_or_else(|| {
             let steering = Steering::new(elapsed + settings.warm_up);
@@ -80,7 +95,6 @@ impl<'s> Step<'s> {
         });
         state.files = settings.files.clone();
         let (started, now, effects) = (elapsed, elapsed, Effects::default());
-        let ahead = Duration::ZERO;
         let mut context = Context { settings, state, started, now, ahead, effects };
         for event in events.into_iter().chain(event) {
             phase = events::take(event, phase, &mut context, chance);
@@ -109,11 +123,6 @@ impl<'s> Step<'s> {
             );
             self.context.report_problem(ProblemClass::Configuration, detail);
         }
-    }
-
-    /// The time of this step may have run ahead by so much: a follower counts without that.
-    pub fn runs_ahead(&mut self, by: Duration) {
-        self.context.ahead = by;
     }
 
     /// What to do at `now`.
@@ -245,7 +254,7 @@ impl<'s> Step<'s> {
     /// be asked for when the step has come to its report. protocol.md §7.3.
     pub fn last_will(&self, now: Moment, wall: DateTime<Utc>) -> Option<LastWill> {
         let (Phase::Holding(hold), context) = (&self.phase, &self.context) else { return None };
-        context.effects.report_now.then_some(())?;
+        context.effects.last_will.then_some(())?;
         LastWill::of(hold, self.date(now, wall), now, context)
     }
 

@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use super::Moment;
 use super::announcement::QUICK;
-use super::beside::InFlight;
+use super::beside::{InFlight, Of};
 use super::chance::{Chance, jittered};
 use super::credential_state::{CredentialState, Fetch};
 use super::damping::Handed;
@@ -73,6 +73,8 @@ pub(super) struct Effects {
     pub requests: u32,
     /// The host is to hear at once of a leadership, or of more time for it.
     pub report_now: bool,
+    /// The lease was acquired for a leadership, or renewed.
+    pub last_will: bool,
 }
 
 /// The surroundings of a phase.
@@ -190,6 +192,12 @@ impl Context<'_> {
     /// Whether this candidate beats when it leads, and how it looks at those who do.
     pub fn failover(&self) -> Option<Failover> {
         self.settings.timings.failover.filter(|_| !self.state.versioned)
+    }
+
+    /// Whether a request about a side blob is under way beside the steps.
+    pub fn tells_beside(&self) -> bool {
+        let under_way = self.state.beside.as_ref().filter(|under_way| self.now < under_way.until);
+        under_way.is_some_and(|under_way| under_way.of != Of::Token)
     }
 
     /// Takes note of whether the account keeps every version of a blob.

@@ -57,7 +57,7 @@ impl Failover {
     /// How long a renewal may take of the time that is `left`: so that two tries of a beat follow, or one where
     /// the service was too slow for that.
     pub(super) fn beside(self, left: Duration, was_slow: bool) -> Duration {
-        let one = if was_slow { left.saturating_sub(self.look_timeout()) } else { Duration::ZERO };
+        let one = if was_slow { left.saturating_sub(self.beat()) } else { Duration::ZERO };
         whole_millis(one.max(left / 3))
     }
 }

@@ -54,6 +54,8 @@ pub(super) struct Successor {
     until: Moment,
     /// When to poll as any follower does.
     plain: Moment,
+    /// When to announce itself again.
+    again: Moment,
 }
 
 /// A request about a side blob.
@@ -82,10 +84,11 @@ impl Follower {
     }
 
     /// Announces itself when the leader named this candidate as its successor, or has a lower priority.
+    /// Nothing more than one request is under way at a time.
     pub fn announce(
         &mut self,
         record: &Record,
-        stays_out: bool,
+        (stays_out, under_way): (bool, bool),
         settings: &Settings,
         now: Moment,
         chance: &mut dyn Chance,
@@ -95,20 +98,22 @@ impl Follower {
         let term = record.term;
         self.successor = self.successor.filter(|successor| successor.term == term);
         if named && self.successor.is_none() {
-            let (lease, until, plain) = (lease_id(chance), Moment::ZERO, Moment::ZERO);
-            self.successor = Some(Successor { lease, term, named, until, plain });
+            let (lease, [until, plain, again]) = (lease_id(chance), [Moment::ZERO; 3]);
+            self.successor = Some(Successor { lease, term, named, until, plain, again });
         }
         if let Some(successor) = &mut self.successor {
             successor.named = named;
         }
+        let named = self.successor.is_some_and(|s| s.named && s.again <= now);
         let lower = record.priority.zip(settings.priority).is_some_and(|(its, our)| its < our);
         let wants = able && lower && record.successor.is_none() && self.announce_at <= now;
+        if under_way || !(named || wants) {
+            return;
+        }
         if wants {
             self.announce_at = now + PRIORITY_EVERY;
         }
-        if named || wants {
-            self.request = Some(SideRequest::Read(SideBlob::Successor));
-        }
+        self.request = Some(SideRequest::Read(SideBlob::Successor));
     }
 
     /// When a follower polls again, `next` without anything else: not before there was time for its
@@ -123,13 +128,21 @@ impl Follower {
         if let Some(time) = self.time_for_request(settings) {
             return if self.polls_in_between(slow, now) { now } else { next.max(now + time) };
         }
+        let (quick, plain) = self.quick();
         match &mut self.successor {
             Some(successor) if now < successor.until => {
-                successor.plain = now + ANEW;
-                now + QUICK
+                successor.plain = now + plain;
+                now + quick
             }
             _ => next,
         }
+    }
+
+    /// How often a successor polls for its lease, and how often as any follower. Before the promise of a leader
+    /// that beats has ended, it finds out that the lease is its own, or that the leader is dead.
+    pub fn quick(&self) -> (Duration, Duration) {
+        let quick = self.pulse.as_ref().map_or(QUICK, |pulse| QUICK.min(pulse.promise() / 8));
+        (quick, if self.pulse.is_some() { 2 * quick } else { ANEW })
     }
 
     /// The term of the leader that was seen last.
@@ -249,16 +262,16 @@ impl Follower {
         }
     }
 
-    /// Takes the answer to a request about its announcement, which `took` so long and was perhaps `slow`.
+    /// Takes the answer to a request about its announcement, which was read or `written`. It `took` so long and
+    /// was perhaps `slow`.
     pub fn announcement_answered(
         &mut self,
-        answer: Option<&Answer>,
+        (written, answer): (bool, Option<&Answer>),
         (took, slow): (Duration, bool),
         watch: &mut Watch,
         settings: &Settings,
         now: Moment,
     ) {
-        let written = matches!(self.request, Some(SideRequest::Write { .. }));
         self.request_answered(answer, took, settings, now);
         if self.request.is_some() && self.polls_in_between(slow, now) {
             watch.pace.next = now;
@@ -267,18 +280,19 @@ impl Follower {
             // No later than that of any follower.
             watch.pace.next = watch.pace.next.min(now + settings.timings.poll / 2);
         }
+        let (quick, plain) = self.quick();
         let Some(successor) = &mut self.successor else { return };
         let unknown = answer.is_none_or(|answer| {
             matches!(answer.class, Class::Done | Class::Unavailable | Class::Nonsense)
         });
         if written && successor.named && unknown {
             // A write that was not answered may be there too.
-            successor.until = now + SUCCESSOR_POLLS;
+            (successor.until, successor.again) = (now + SUCCESSOR_POLLS, now + ANEW);
             self.announced = answer.and_then(|answer| answer.etag.clone());
         }
         if self.request.is_none() && now < successor.until {
-            successor.plain = now + ANEW;
-            watch.pace.next = now + QUICK;
+            successor.plain = now + plain;
+            watch.pace.next = now + quick;
         }
     }
 

@@ -94,7 +94,8 @@ fn renewed(mut hold: Hold, answered: Answered<'_>, context: &mut Context<'_>) ->
             let next = answered.sent + timings.renew - Duration::from_nanos(early);
             let gap = GAP.min(timings.beside_renewals(now, hold.lease_until));
             hold.renew = Pace::at(next.max(now + gap));
-            (context.effects.renewed, context.effects.report_now) = (true, true);
+            let effects = &mut context.effects;
+            (effects.renewed, effects.report_now, effects.last_will) = (true, true, true);
             unless_stalled(hold, context, answered.chance)
         }
         // Azurite renews whoever holds the lease, whatever the id that was sent.

@@ -69,7 +69,7 @@ mod watching;
 mod write;
 
 pub use agenda::{Agenda, Due, Missed, Task};
-pub use candidate::Step;
+pub use candidate::{Begins, Step};
 pub use chance::{Chance, lease_id as fresh_lease_id};
 pub use context::{Ask, Beside, Todo};
 pub use credential_state::{CredentialState, Fetch, Fetched, LONGEST_FETCH};

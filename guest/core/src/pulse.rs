@@ -56,6 +56,16 @@ impl Pulse {
         })
     }
 
+    /// What the leader promises.
+    pub fn promise(&self) -> Duration {
+        self.promise
+    }
+
+    /// Before it is ended, another look has to show this beat.
+    pub fn doubted(self) -> Self {
+        Self { confirmed: Moment::ZERO, ..self }
+    }
+
     /// When to take over without another look; none where one has to come first.
     pub fn ends(&self) -> Option<Moment> {
         Some(self.ends).filter(|ends| *ends < self.fresh_until())

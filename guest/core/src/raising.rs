@@ -91,7 +91,7 @@ pub(super) fn answered(
             if context.now >= hold.valid_until {
                 return not_raised(hold.lease, context, answered.chance);
             }
-            context.effects.report_now = true;
+            (context.effects.report_now, context.effects.last_will) = (true, true);
             context.state.health.raised();
             Phase::Holding(hold)
         }

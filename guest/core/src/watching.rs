@@ -26,7 +26,8 @@ const IT_EXISTS: [&str; 2] = ["BlobAlreadyExists", "LeaseIdMissing"];
 pub(super) fn next(watch: Watch, context: &Context<'_>) -> (Phase, Option<Outgoing>) {
     let (now, follower) = (context.now, &context.state.follower);
     let slow = slow(now, context);
-    let over = follower.pulse.as_ref().filter(|pulse| pulse.is_over(slow));
+    let contends = !context.stays_out();
+    let over = follower.pulse.as_ref().filter(|pulse| contends && pulse.is_over(slow));
     let operation = match watch.missing {
         None => over.map_or(Operation::Read { lease: follower.poll_as(now) }, Pulse::take_over),
         Some(Missing::Blob) => Operation::CreateBlob,
@@ -77,7 +78,9 @@ fn judged(watch: Watch, answered: Answered<'_>, context: &mut Context<'_>) -> Ph
     if let Some(missing) = watch.missing {
         return created(missing, watch, answered, context);
     }
-    context.state.follower.forget_request();
+    if !context.tells_beside() {
+        context.state.follower.forget_request();
+    }
     let Some(answer) = answered.answer() else {
         return poll_later(watch, answered, context);
     };
@@ -158,8 +161,8 @@ fn pulse(
 ) -> Option<Pulse> {
     let before = context.state.follower.pulse.take();
     let record = record.filter(|_| !context.stays_out())?;
-    let pulse =
-        Pulse::seen(before, record, etag, received, context.settings.timings.failover, chance)?;
+    let (received, own) = (slow(received, context), context.settings.timings.failover);
+    let pulse = Pulse::seen(before, record, etag, received, own, chance)?;
     judge_next(Some(record.clone()), context).is_ok().then_some(pulse)
 }
 
@@ -177,7 +180,7 @@ fn broken(mut watch: Watch, answered: Answered<'_>, context: &mut Context<'_>) -
         (Some(Class::Refused), _) => poll_later(watch, answered, context),
         // It may be broken or not: a look tells.
         (Some(Class::Unavailable | Class::Nonsense) | None, pulse) => {
-            context.state.follower.pulse = pulse;
+            context.state.follower.pulse = pulse.map(Pulse::doubted);
             watch.pace.failed(context.now, BACK_OFF, answered.chance);
             Phase::Watching(watch)
         }
@@ -194,15 +197,16 @@ fn follow(
     chance: &mut dyn Chance,
 ) -> Phase {
     let (now, settings, stays_out) = (context.now, context.settings, context.stays_out());
+    let under_way = context.tells_beside();
     let follower = &mut context.state.follower;
-    if has_other_schedule {
+    if has_other_schedule && !under_way {
         follower.leave_notice(settings, now);
     }
     // A lease of our own that could not be released is nobody's.
     let own = record.as_ref().is_some_and(|record| record.nonce == context.state.nonce);
     let leader = record.filter(|_| !own);
     if let Some(record) = &leader {
-        follower.announce(record, stays_out, settings, now, chance);
+        follower.announce(record, (stays_out, under_way), settings, now, chance);
     }
     follower.following = (!own).then(|| leader.as_ref().map(Record::incumbent));
     let mut next = context.next_poll(chance);

@@ -24,8 +24,8 @@ use tenure_azure::answer::Answer;
 use tenure_azure::credential::{Credential, Pass};
 use tenure_azure::operation::Operation;
 use tenure_core::{
-    Ask, Beside, Chance, Complaint, CredentialState, Failure, Fetch, Fetched, LONGEST_FETCH,
-    LastWill, Moment, Problem, ProblemClass, Report, Settings, Snapshot, Step, Todo,
+    Ask, Begins, Beside, Chance, Complaint, CredentialState, Failure, Fetch, Fetched,
+    LONGEST_FETCH, LastWill, Moment, Problem, ProblemClass, Report, Settings, Snapshot, Step, Todo,
 };
 
 /// What the macro makes of `wit/`.
@@ -94,10 +94,9 @@ impl Guest for Component {
             }
         };
         let mut chance = HostChance;
-        let mut step =
-            Step::begin(&settings, state.as_deref(), clock.started(), event, &mut chance);
+        let begins = Begins { at: clock.started(), ahead: Duration::from_nanos(ahead) };
+        let mut step = Step::begin(&settings, state.as_deref(), begins, event, &mut chance);
         step.complain(&complaints, clock.started());
-        step.runs_ahead(Duration::from_nanos(ahead));
         let report = drive(&mut step, &settings, &|| clock.now());
         let background = step.beside().map(|beside| match beside {
             Beside::Fetch(Fetch { request, timeout }) => convert::request(request, timeout),

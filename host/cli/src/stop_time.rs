@@ -8,9 +8,17 @@ use tenure_base::duration::format_duration;
 /// A command that is given less can as well be killed.
 const SHORTEST: Duration = Duration::from_millis(100);
 
-/// Where a leadership may end soon after each beat, a command is told to end as early as that leaves room for.
+/// With that a command may end in good order.
+const ENOUGH: Duration = Duration::from_millis(700);
+
+/// Where a leadership may end soon after each beat, a command is told to end as early as that leaves room for; but
+/// not before a beat that was not answered has been tried again, where there is enough time after that.
 pub(super) fn with_failover(periods: Periods) -> Option<Duration> {
-    periods.failover.then(|| STOP_TIME.min(room(periods)).max(SHORTEST))
+    let Periods { validity, renew, failover, .. } = periods;
+    // A beat is given half of what is left when it is due.
+    let tried_again = renew + validity.saturating_sub(renew) / 2 + Duration::from_millis(100);
+    let after = validity.saturating_sub(tried_again).max(ENOUGH);
+    failover.then(|| STOP_TIME.min(room(periods)).min(after).max(SHORTEST))
 }
 
 /// A renewal in time comes before the command would be told to end, by a little at least.
@@ -96,7 +104,7 @@ mod tests {
             turn_timeout: None,
         };
         for (periods, time) in
-            [(of(5_666, 1_666), 3_000), (of(1_700, 500), 700), (of(1_100, 333), 267)]
+            [(of(5_666, 1_666), 1_900), (of(1_700, 500), 700), (of(1_100, 333), 267)]
         {
             assert_eq!(with_failover(periods), Some(ms(time)));
             assert_eq!(judge(ms(time), periods), None);

@@ -177,7 +177,8 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
     pub(super) fn leave(&mut self) {
         let now = self.now();
         self.leaving = Some(now);
-        self.orders.clear();
+        // What went out beside the steps stays answered.
+        self.orders.retain(|word| matches!(word, Word::Answered(_)));
         if let Some(turn) = &mut self.turn {
             turn.give_grace(now + self.runner.grace);
         }

@@ -11,8 +11,8 @@ use tenure::contract::{self as wit, State};
 use tenure_azure::secret::Secret;
 use tenure_azure::{Answer, Metadata, Operation};
 use tenure_core::{
-    Ask, Beside, Complaint, Environment, Event, Failure, FailureKind, OwnTime, Report, Settings,
-    Step, Todo, Unreadable,
+    Ask, Begins, Beside, Complaint, Environment, Event, Failure, FailureKind, OwnTime, Report,
+    Settings, Step, Todo, Unreadable,
 };
 use tenure_store::{Request, Response};
 use tokio::select;
@@ -127,12 +127,12 @@ impl Native {
         let spoilt = self.world.state().spoilt[self.machine];
         let ahead = self.clock.ahead();
         self.ahead.store(u64::try_from(ahead.as_millis()).unwrap_or(0), Ordering::Relaxed);
+        let begins = Begins { at: elapsed, ahead };
         let bytes = state.as_ref().map(State::as_bytes);
         let event = event.map(|event| convert::event(event, self.wall()));
         let files = self.world.plan.traits.has(Trait::Files);
         if spoilt == Spoilt::default() && !files {
-            let mut step = self.begin(&self.settings, bytes, elapsed, event);
-            step.runs_ahead(ahead);
+            let step = self.begin(&self.settings, bytes, begins, event);
             return self.told(&self.settings, step).await;
         }
         let given = Given { variables: &self.variables, spoilt };
@@ -144,9 +144,8 @@ impl Native {
             }
         };
         self.met(spoilt, !complaints.is_empty());
-        let mut step = self.begin(&settings, bytes, elapsed, event);
+        let mut step = self.begin(&settings, bytes, begins, event);
         step.complain(&complaints, elapsed);
-        step.runs_ahead(ahead);
         self.told(&settings, step).await
     }
 
@@ -215,10 +214,10 @@ impl Native {
         &self,
         settings: &'s Settings,
         state: Option<&[u8]>,
-        elapsed: Duration,
+        begins: impl Into<Begins>,
         event: Option<Event>,
     ) -> Step<'s> {
-        Step::begin(settings, state, elapsed, event, &mut *self.dice())
+        Step::begin(settings, state, begins, event, &mut *self.dice())
     }
 
     /// Does what a step asks for, until it has its report.

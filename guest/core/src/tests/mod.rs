@@ -6,6 +6,7 @@ mod clocks;
 mod credentials;
 mod deliveries;
 mod failure_policy;
+mod far_away;
 mod files;
 mod handing_over;
 mod hints;

@@ -1,6 +1,5 @@
 //! How a successor polls for its lease, and acquires it anew once it was given it. protocol.md §7.2.
 
-use super::super::announcement::QUICK;
 use super::super::chance::Chance;
 use super::super::context::{Answered, Context};
 use super::super::pace::Pace;
@@ -31,7 +30,8 @@ pub(super) fn answered(lease: LeaseId, answered: Answered<'_>, context: &mut Con
     let (now, follower) = (context.now, &mut context.state.follower);
     let next = if waits || answered.is_unknown() {
         // The leader has it still; or nobody can tell now.
-        follower.time_for_request(context.settings).map_or(now + QUICK, |time| now + time)
+        let (quick, _) = follower.quick();
+        follower.time_for_request(context.settings).map_or(now + quick, |time| now + time)
     } else {
         // The next poll finds out what it is.
         follower.polls_plainly(now);

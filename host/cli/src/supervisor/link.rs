@@ -44,17 +44,17 @@ impl Supervised {
 
     /// The work dies with this process, as it would if it had been killed itself; the lease runs out.
     fn die_with_it(&self) -> io::Result<()> {
-        let pipe = File::options().write(true).open(&self.pipe)?;
-        thread::Builder::new().name("tenure-parent".to_owned()).spawn(move || {
-            wait_for_hang_up(&pipe);
-            die();
-        })?;
-        // Also when it stands still.
+        // Also when it stands still, and where no pipe can be opened.
         #[cfg(target_os = "linux")]
         rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
         if getppid() != Some(self.supervisor) {
             die();
         }
+        let pipe = File::options().write(true).open(&self.pipe)?;
+        thread::Builder::new().name("tenure-parent".to_owned()).spawn(move || {
+            wait_for_hang_up(&pipe);
+            die();
+        })?;
         Ok(())
     }
 

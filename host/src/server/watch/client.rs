@@ -36,9 +36,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5 * 60);
 const WELL: Duration = Duration::from_secs(30);
 
 /// So many bytes may come at once, and so many in each second after that. A candidate sends some hundred at
-/// each renewal.
+/// each renewal, or beat: up to six in a second.
 const MOST_BYTES: u64 = 64 * 1024;
-const BYTES_A_SECOND: u64 = 4 * 1024;
+const BYTES_A_SECOND: u64 = 16 * 1024;
 
 /// No candidate's line is longer.
 const LONGEST_LINE: usize = 16 * 1024;

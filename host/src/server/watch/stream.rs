@@ -18,8 +18,9 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{Instant, sleep, sleep_until};
 
-/// So many may watch the candidates of a process at a time.
-const PLACES: usize = 64;
+/// So many may watch the candidates of a process at a time: beside the viewers of the page, and all from one
+/// address, they leave room for other questions from there.
+const PLACES: usize = 24;
 
 /// A comment comes when there was nothing else for so long.
 pub(super) const SILENCE: Duration = Duration::from_secs(10);
