@@ -56,6 +56,11 @@ impl Pulse {
         })
     }
 
+    /// What the leader promises, by the record.
+    pub fn promise(&self) -> Duration {
+        self.promise
+    }
+
     /// When to take over without another look; none where one has to come first.
     pub fn ends(&self) -> Option<Moment> {
         Some(self.ends).filter(|ends| *ends < self.fresh_until())

@@ -312,5 +312,14 @@ fn the_demo_ends_by_itself_and_nothing_overlapped() {
     let count = overlapping.and_then(|line| line.split_whitespace().nth(2));
     assert_eq!(count, Some("0"), "{said}");
     assert!(said.contains("SIGKILL"), "{said}");
+    // How soon another one led, and why.
+    for (what, why) in [
+        ("machine died, take-over", "s  its promise had to end"),
+        ("process died, take-over", "s  its last will was sent"),
+        ("stopped, take-over", "s  it released the lease"),
+    ] {
+        let row = said.lines().find(|line| line.trim_start().starts_with(what));
+        assert!(row.is_some_and(|row| row.ends_with(why)), "{what}: {said}");
+    }
     assert!(!said.contains('\u{1b}'), "no control codes in a pipe: {said:?}");
 }
