@@ -14,7 +14,7 @@ const STOPPED: Style = AnsiColor::Yellow.on_default().bold();
 pub(super) const DIM: Style = Style::new().dimmed();
 
 /// A demo takes no longer, as a rule: so much should be seen at once.
-const SEEN: Duration = Duration::from_secs(38);
+const SEEN: Duration = Duration::from_secs(30);
 
 /// The interval of turns. Cells are a part of it, so that turns are drawn at equal distances.
 const EVERY: Duration = Duration::from_secs(2);
@@ -207,7 +207,7 @@ mod tests {
             assert!(EVERY.as_nanos() - scale.cell.as_nanos() * parts < 10, "{columns}");
         }
         assert_eq!(Scale::new(ONE_SECOND, ms(0)).cell, ms(1_000));
-        assert_eq!(Scale::new(80, ms(0)).cell, ms(500));
+        assert_eq!(Scale::new(80, ms(0)).cell, ms(400));
     }
 
     #[test]

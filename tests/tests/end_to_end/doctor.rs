@@ -261,7 +261,9 @@ async fn an_account_that_is_no_place_for_fail_over_is_told() {
     let known = with_container(&front).await;
     // Its signature does not cover the condition, as that of the key does.
     let access = sas(&known, "rcwd");
-    for (failover, verdict, code) in [(&[][..], "warning", 1), (&["--failover", "3s"][..], "failed", 2)] {
+    for (failover, verdict, code) in
+        [(&[][..], "warning", 1), (&["--failover", "3s"][..], "failed", 2)]
+    {
         let told = async || {
             let more: Vec<_> = [failover, &["--json"]].concat();
             let output = command(&access, &more).output();

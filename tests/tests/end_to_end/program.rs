@@ -297,7 +297,10 @@ async fn status_tells_who_leads_by_its_exit_code_too() {
     assert!(told["last_slot"]["slot"].is_string(), "{told}");
     // How soon it would be replaced: its lease has to run out.
     assert_eq!(told["fail_over"]["promise_ms"], serde_json::Value::Null, "{told}");
-    assert!(told["fail_over"]["detail"].to_string().contains("--failover 3s shortens that"), "{told}");
+    assert!(
+        told["fail_over"]["detail"].to_string().contains("--failover 3s shortens that"),
+        "{told}"
+    );
 
     // The next leader promises more than its lease does.
     assert!(candidate.terminate(SOON).await.unwrap().success(), "{}", candidate.transcript());
