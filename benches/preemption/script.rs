@@ -137,6 +137,7 @@ impl Elector for Script {
             last_will: None,
             wind_down: false,
             successor: None,
+            promise: None,
             run: begins.then_some(turn),
             background: None,
             problems: Vec::new(),

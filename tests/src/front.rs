@@ -1,4 +1,4 @@
-//! The embedded store behind a front that answers some requests in its place: with every refusal and
+//! The embedded store behind a front that answers some requests in its place, or changes them: with every refusal and
 //! nonsense that a service, or something on the way to it, can give.
 
 use std::future::pending;
@@ -19,7 +19,7 @@ use tokio::task::JoinHandle;
 /// Bytes of a request's body. Requests here have none.
 const MOST: usize = 64 * 1024;
 
-/// What becomes of a request that the store does not get.
+/// What becomes of a request that the store does not get, or not as it was sent.
 #[derive(Clone, Debug)]
 pub enum Instead {
     /// The service answers with this status and code, and does nothing.
@@ -30,6 +30,10 @@ pub enum Instead {
     Page(u16),
     /// Nobody answers.
     Nothing,
+    /// The store answers, of an account that keeps every version of a blob.
+    Versioned,
+    /// Something on the way drops `If-Match`. The signature of a key would show that, a SAS does not.
+    Unconditional,
 }
 
 type Rule = Arc<dyn Fn(&Request) -> Option<Instead> + Send + Sync>;
@@ -122,11 +126,14 @@ async fn answer(
 ) -> Answered<Body> {
     let (head, body) = request.into_parts();
     let body = to_bytes(body, MOST).await.unwrap_or_default();
-    let request = Request::from_http(&head, body);
+    let mut request = Request::from_http(&head, body);
     let rule = Arc::clone(&shared.rule.lock().unwrap());
     let instead = rule(&request);
     if matches!(instead, Some(Instead::Nothing)) {
         return pending().await;
+    }
+    if matches!(instead, Some(Instead::Unconditional)) {
+        request.headers.retain(|(name, _)| !name.eq_ignore_ascii_case("if-match"));
     }
     let mut now = system_clock();
     now.wall += *shared.ahead.lock().unwrap();
@@ -144,7 +151,13 @@ async fn answer(
         ..Response::default()
     };
     let answer = match instead {
-        None => honest(),
+        None | Some(Instead::Unconditional) => honest(),
+        Some(Instead::Versioned) => {
+            let mut answer = honest();
+            let version = tenure_azure::http_date::format(now.wall);
+            answer.headers.push(("x-ms-version-id".to_owned(), version));
+            answer
+        }
         Some(Instead::Nothing) => return pending().await,
         Some(Instead::Code(status, code)) => {
             fixed(status, &[("x-ms-error-code", code), ("x-ms-request-id", "front")])

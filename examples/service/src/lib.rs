@@ -3,6 +3,8 @@
 //!
 //! Unlike `tenure run` it cannot renew the lease while the handler works, nor stop it: each turn must
 //! be over within the lease less the margin. Choose the lease for that (`TENURE_LEASE`, up to 60 s).
+//! It sends no `report.background` either, and does not say that it does (`TENURE_BACKGROUND`): so the election
+//! refuses `TENURE_FAILOVER` here.
 #![cfg_attr(
     target_family = "wasm",
     allow(unsafe_code, missing_docs, reason = "generated bindings")

@@ -33,6 +33,7 @@ use super::one_turn::Prospect;
 use super::orders::Steering;
 use super::phase::{Phase, Watch};
 use super::problem::ProblemClass;
+use super::pulse::Pulse;
 use super::raising;
 use super::releasing;
 use super::report::{Event, Exchange, ExchangeResult, Leadership, Report, Role};
@@ -288,6 +289,10 @@ impl<'s> Step<'s> {
             renewed: context.effects.renewed,
             wind_down: winds_down(phase.hold(), context),
             successor: context.state.steering.hand_over().map(|order| order.to.clone()),
+            promise: match phase {
+                Phase::Holding(hold) => hold.record.beat.map(|beat| beat.promise),
+                _ => context.state.follower.pulse.as_ref().map(Pulse::promise),
+            },
             run: context.effects.run.take(),
             problems: core::mem::take(&mut context.effects.problems),
             exchanges: core::mem::take(&mut context.effects.exchanges),

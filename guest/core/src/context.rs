@@ -20,7 +20,7 @@ use super::orders::Steering;
 use super::problem::{Problem, ProblemClass, Reported};
 use super::report::{Ending, Exchange, Report, Turn};
 use super::service_clock::{ServiceClock, Timestamp};
-use super::settings::Settings;
+use super::settings::{Complaint, Settings, variable};
 use crate::mutants::mutant;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
@@ -145,6 +145,24 @@ pub enum Beside {
     Send(Ask),
     /// For a token.
     Fetch(Fetch),
+}
+
+impl Beside {
+    /// The variable by which a host says that it sends them: `true`. It is no setting: people do not set it.
+    pub const VARIABLE: &str = "TENURE_BACKGROUND";
+
+    /// What is wrong with settings that need a host which sends them, on one that does not say so.
+    #[must_use]
+    pub fn complaint(settings: &Settings, said: Option<&str>) -> Option<Complaint> {
+        settings.timings.failover.filter(|_| said != Some("true"))?;
+        Some(Complaint {
+            setting: variable::FAILOVER,
+            problem: "this host does not send requests beside the steps of the election, which fail-over before the \
+                      lease ends needs"
+                .into(),
+            advice: "leave it out, or use a host that does, as tenure run is".into(),
+        })
+    }
 }
 
 pub(super) type Reply = Result<Answer, Failure>;

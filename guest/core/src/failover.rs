@@ -31,6 +31,12 @@ impl Failover {
         whole_millis(self.within * 7 / 10)
     }
 
+    /// The bound with which a leader promises that.
+    #[must_use]
+    pub fn of_promise(promise: Duration) -> Self {
+        Self { within: promise * 10 / 7 }
+    }
+
     /// Whether some settings make a leader promise that.
     pub(super) fn may_promise(promise: Duration) -> bool {
         let of = |within| Failover { within }.promise();
@@ -50,7 +56,8 @@ impl Failover {
     }
 
     /// How long a look of a follower may take, at the first try.
-    pub(super) fn look_timeout(self) -> Duration {
+    #[must_use]
+    pub fn look_timeout(self) -> Duration {
         self.beat().max(LEAST_BEAT_TIMEOUT)
     }
 
@@ -85,6 +92,7 @@ mod tests {
             assert_eq!(whole(failover.beat()), beat);
             assert_eq!(whole(failover.promise()), promise);
             assert_eq!(whole(failover.acts()), acts);
+            assert_eq!(Failover::of_promise(failover.promise()), failover);
             // Clocks that are off by a hundredth each, and the slack of preemption. protocol.md §13.
             let margin = failover.promise() - failover.acts();
             assert!(margin >= failover.promise() / 50 + ms(20));

@@ -66,6 +66,7 @@ impl Report {
             renewed: false,
             wind_down: false,
             successor: None,
+            promise: None,
             run: None,
             problems: vec![Problem { class: ProblemClass::Configuration, detail }],
             exchanges: Vec::new(),

@@ -56,7 +56,7 @@ impl Pulse {
         })
     }
 
-    /// What the leader promises.
+    /// What the leader promises, by the record.
     pub fn promise(&self) -> Duration {
         self.promise
     }

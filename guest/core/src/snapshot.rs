@@ -56,6 +56,8 @@ pub struct Snapshot {
     pub changes: u64,
     /// To whom the leader wants to hand over.
     pub successor: Option<String>,
+    /// What the newest leader promises: to have stopped so long after its newest sign of life.
+    pub promise: Option<Duration>,
     /// When the service answered.
     pub asked_at: Timestamp,
 }
@@ -100,6 +102,7 @@ impl Snapshot {
             history: record.as_ref().map(Record::earlier).unwrap_or_default(),
             changes: record.as_ref().map_or(0, |record| record.changes),
             successor: record.as_ref().and_then(|record| record.successor.clone()),
+            promise: record.as_ref().and_then(|record| record.beat).map(|beat| beat.promise),
             started: record.and_then(|record| record.started),
             asked_at,
         })

@@ -237,6 +237,7 @@ mod tests {
             history: Vec::new(),
             changes: 0,
             successor: None,
+            promise: None,
             asked_at: SEVEN,
         };
         let there = json!({

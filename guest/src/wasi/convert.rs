@@ -197,6 +197,7 @@ pub fn report(report: Report, settings: Option<&Settings>) -> wit::Report {
         last_will: None,
         wind_down: report.wind_down,
         successor: report.successor,
+        promise: report.promise.map(nanos),
         run: report.run.zip(settings).map(|(run, settings)| turn(run, settings)),
         background: None,
         problems: report.problems.into_iter().map(Into::into).collect(),
@@ -244,6 +245,7 @@ impl From<Snapshot> for wit::Snapshot {
             history: snapshot.history.into_iter().map(Into::into).collect(),
             changes: snapshot.changes,
             successor: snapshot.successor,
+            promise: snapshot.promise.map(nanos),
             asked_at: snapshot.asked_at.0,
         }
     }

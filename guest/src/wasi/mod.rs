@@ -72,7 +72,14 @@ impl Guest for Component {
     }
 
     fn check() -> Result<wit::Needs, Vec<wit::Complaint>> {
-        match Settings::read(&Host::look()) {
+        let host = Host::look();
+        let judged = Settings::read(&host).and_then(|settings| {
+            match Beside::complaint(&settings, host.get(Beside::VARIABLE).as_deref()) {
+                Some(complaint) => Err(vec![complaint]),
+                None => Ok(settings),
+            }
+        });
+        match judged {
             Ok(settings) => Ok(settings.needs(clock::wall()).into()),
             Err(complaints) => Err(complaints.into_iter().map(Into::into).collect()),
         }

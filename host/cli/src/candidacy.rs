@@ -14,7 +14,7 @@ use tenure::clock::{BootClock, Clock as _};
 use tenure::component::{CheckError, ElectionComponent, Engine};
 use tenure::runner::{self, Event, Order, Runner};
 use tenure::server::{Board, Control, ControlToken, Watcher};
-use tenure::settings::names;
+use tenure::settings::{FailOver, names};
 use tenure_base::duration::format_duration;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinSet;
@@ -83,10 +83,11 @@ impl Candidacy {
             Err(CheckError::Settings(complaints)) => configuration.add(complaints),
             Err(CheckError::Component(error)) => return Err(error.to_string()),
         }
-        let board = Arc::new(board(configuration, clock));
+        let fail_over = configuration.settings.fail_over();
+        let board = Arc::new(board(configuration, fail_over, clock));
         let has_address = configuration.settings.get(names::ADDRESS).is_some();
         notes.extend(configuration.exposed());
-        notes.extend(fail_over(configuration));
+        notes.extend(fail_over.map(|told| told_of(told, configuration)));
         let (order, orders) = mpsc::channel(ORDERS);
         let vocabulary = configuration.given.vocabulary();
         Ok(work.map(|work| Self {
@@ -192,20 +193,25 @@ impl Contender {
     }
 }
 
-/// How soon a leader that dies is replaced, where it is sooner than its lease ends.
-fn fail_over(configuration: &Configuration) -> Option<String> {
-    let within = configuration.settings.get(names::FAILOVER)?;
-    let periods = configuration.settings.periods()?;
-    Some(format!(
-        "a leader whose machine dies is replaced within {within}: it puts a sign of life on record every {}, and \
-         stops {} after the newest one",
-        format_duration(periods.renew),
-        format_duration(periods.validity),
-    ))
+/// How soon this candidate is replaced if it dies as leader, and why.
+fn told_of(fail_over: FailOver, configuration: &Configuration) -> String {
+    let periods = configuration.settings.periods().filter(|_| fail_over.promise.is_some());
+    let beats = periods.map(|periods| {
+        format!(
+            ". As leader it puts a sign of life on record every {}, and stops {} after the newest one",
+            format_duration(periods.renew),
+            format_duration(periods.validity),
+        )
+    });
+    format!("{fail_over}{}", beats.unwrap_or_default())
 }
 
 /// What this candidate shows of itself.
-fn board(configuration: &Configuration, clock: &BootClock) -> Board {
+fn board(configuration: &Configuration, fail_over: Option<FailOver>, clock: &BootClock) -> Board {
     let setting = |name| configuration.settings.get(name).unwrap_or_default();
-    Board::new(setting(names::ELECTION), setting(names::NAME), clock.now())
+    let board = Board::new(setting(names::ELECTION), setting(names::NAME), clock.now());
+    match fail_over {
+        Some(fail_over) => board.with_fail_over(fail_over),
+        None => board,
+    }
 }

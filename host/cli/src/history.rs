@@ -108,6 +108,7 @@ mod tests {
             history: leaders.iter().skip(1).cloned().collect(),
             changes,
             successor: None,
+            promise: None,
             asked_at: 100 * SECOND,
         }
     }

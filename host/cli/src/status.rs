@@ -18,7 +18,7 @@ use tenure::contract::{
     Finished, Incumbent, LastSlot, LeaseState, Outcome, Problem, Snapshot, Started, class_name,
     rfc3339,
 };
-use tenure::settings::names;
+use tenure::settings::{FailOver, names};
 use tenure_base::duration::format_duration;
 
 /// Nobody leads.
@@ -34,15 +34,25 @@ pub(super) async fn status(line: &CommandLine) -> ExitCode {
         schedule: configuration.settings.schedule(),
     };
     let remarks = here::remarks(&snapshot, &own, within);
+    let by_settings = configuration.settings.fail_over();
+    let fail_over = by_settings.and_then(|by_settings| fail_over(&snapshot, by_settings));
     let text = match configuration.given.is_on(&JSON) {
         true => {
             let mut object = as_json(&election, &snapshot);
+            object["fail_over"] = json!(fail_over.as_ref().map(|fail_over| json!({
+                "machine_ms": milliseconds(fail_over.machine()),
+                "promise_ms": fail_over.promise.map(milliseconds),
+                "detail": fail_over.to_string(),
+            })));
             object["here"] = json!(remarks);
             json_text(&object)
         }
         false => {
             let width = columns(std::io::stdout());
-            as_text(&election, &snapshot, width) + &here::rows(&remarks, width)
+            let fail_over = fail_over.map(|told| row("fail-over", &told.to_string(), width));
+            as_text(&election, &snapshot, width)
+                + &fail_over.unwrap_or_default()
+                + &here::rows(&remarks, width)
         }
     };
     print(&text);
@@ -78,6 +88,22 @@ pub(super) fn could_not_ask(election: &str, problem: &Problem, json: bool) -> Ex
 pub(super) fn leader(snapshot: &Snapshot) -> Option<&Incumbent> {
     let held = matches!(snapshot.lease, LeaseState::Leased | LeaseState::Breaking);
     snapshot.incumbent.as_ref().filter(|_| held)
+}
+
+/// How soon somebody else leads when the leader dies: by the record, and where that says nothing by the settings
+/// here. A supervisor leaves no trace on record: that of `tenure run` is taken for granted.
+fn fail_over(snapshot: &Snapshot, by_settings: FailOver) -> Option<FailOver> {
+    let leader = leader(snapshot)?;
+    Some(FailOver {
+        promise: snapshot.promise.map(Duration::from_nanos),
+        supervised: true,
+        watched: leader.address.is_some(),
+        ..by_settings
+    })
+}
+
+fn milliseconds(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn as_json(election: &str, snapshot: &Snapshot) -> Value {
@@ -245,6 +271,7 @@ mod tests {
             history: Vec::new(),
             changes: 0,
             successor: None,
+            promise: None,
             asked_at: 65 * SECOND,
         }
     }
@@ -284,6 +311,40 @@ mod tests {
         );
         let nobody = as_text("c/b", &snapshot(LeaseState::Expired), None);
         assert!(nobody.contains("nobody; the last one was a, term 7\n"), "{nobody}");
+    }
+
+    #[test]
+    fn how_soon_the_leader_is_replaced_is_told_while_there_is_one() {
+        let by_settings = FailOver {
+            promise: Some(Duration::from_millis(700)),
+            lease: Duration::from_secs(20),
+            poll: Duration::from_secs(4),
+            supervised: false,
+            watched: true,
+        };
+        let told =
+            |snapshot: &Snapshot| fail_over(snapshot, by_settings).map(|told| told.to_string());
+        let mut snapshot = snapshot(LeaseState::Leased);
+        let by_lease = told(&snapshot).unwrap();
+        assert!(
+            by_lease.contains(
+                "when its lease has run out, within about 26s (--failover 3s shortens that)"
+            ),
+            "{by_lease}"
+        );
+        assert!(
+            by_lease.ends_with("a process that dies under its supervisor, within 4s"),
+            "{by_lease}"
+        );
+        snapshot.promise = Some(2_100_000_000);
+        snapshot.incumbent.as_mut().unwrap().address = Some("http://a".to_owned());
+        let promised = told(&snapshot).unwrap();
+        assert_eq!(
+            promised,
+            "a machine that dies is replaced within about 3s; a process that dies under its supervisor, at once"
+        );
+        snapshot.lease = LeaseState::Expired;
+        assert_eq!(told(&snapshot), None);
     }
 
     #[test]

@@ -19,19 +19,23 @@ pub(super) struct Setup {
     pub election: &'static str,
     /// How each of them reaches the store.
     pub connection_strings: Vec<String>,
-    /// With it each of them listens, and obeys whoever has it.
+    /// Where the others reach each of them.
+    pub addresses: Vec<SocketAddr>,
+    /// With it each of them obeys whoever has it.
     pub control_token: Option<String>,
     pub sink: SocketAddr,
     /// Durations as for the command line.
-    pub lease: &'static str,
+    pub failover: &'static str,
     pub every: &'static str,
 }
 
 /// What can be done to a candidate.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Order {
-    /// SIGKILL: it learns nothing of it.
+    /// SIGKILL of all its processes, as when its machine dies: nobody learns anything of it.
     Kill,
+    /// SIGKILL of the process that runs the election. Its supervisor sees that.
+    KillProcess,
     /// SIGTERM: it leaves in good order.
     Stop,
     /// SIGSTOP: it stands still, and does not know it.
@@ -56,7 +60,11 @@ impl Setup {
     fn command(&self, who: usize, name: &str) -> Command {
         let mut command = Command::new(&self.program);
         command.args(["run", "--election", self.election, "--log", "json", "--name", name]);
-        command.args(["--every", self.every, "--lease", self.lease]);
+        command.args(["--every", self.every, "--failover", self.failover]);
+        command.args(["--listen", "127.0.0.1:0"]);
+        if let Some(address) = self.addresses.get(who) {
+            command.arg("--address").arg(format!("http://{address}"));
+        }
         command.arg("--handler").arg(&self.handler);
         command.arg("--env").arg(format!("REPORT_URL=http://{}/turns", self.sink));
         command.arg("--allow-host").arg(self.sink.to_string());
@@ -71,7 +79,7 @@ impl Setup {
             command.env(names::CONNECTION_STRING, connection_string);
         }
         if let Some(token) = &self.control_token {
-            command.args(["--listen", "127.0.0.1:0"]).env(names::CONTROL_TOKEN, token);
+            command.env(names::CONTROL_TOKEN, token);
         }
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.kill_on_drop(true);
@@ -146,6 +154,7 @@ fn obey(child: &mut Child, order: Order) -> io::Result<()> {
     match order {
         // What it supervises dies with it.
         Order::Kill => child.start_kill(),
+        Order::KillProcess => send(child, Signal::Kill),
         Order::Stop => send(child, Signal::Terminate),
         Order::Freeze => send(child, Signal::Stop),
         Order::Thaw => send(child, Signal::Continue),
@@ -155,6 +164,8 @@ fn obey(child: &mut Child, order: Order) -> io::Result<()> {
 /// What is sent to a candidate, by a name that every system has.
 #[derive(Clone, Copy)]
 enum Signal {
+    /// To the child's child alone.
+    Kill,
     Terminate,
     Stop,
     Continue,
@@ -165,6 +176,7 @@ fn send(child: &Child, signal: Signal) -> io::Result<()> {
     use rustix::process::{Pid, Signal as Number, kill_process};
     use tenure::program::supervisor::children_of;
     let number = match signal {
+        Signal::Kill => Number::KILL,
         Signal::Terminate => Number::TERM,
         Signal::Stop => Number::STOP,
         Signal::Continue => Number::CONT,
@@ -172,7 +184,9 @@ fn send(child: &Child, signal: Signal) -> io::Result<()> {
     // It has no number any more once its end was seen.
     let pid = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
     let Some(pid) = pid else { return Ok(()) };
-    kill_process(pid, number)?;
+    if !matches!(signal, Signal::Kill) {
+        kill_process(pid, number)?;
+    }
     // It hands on what it hears. That it stands still, nobody hears.
     if !matches!(signal, Signal::Terminate) {
         children_of(pid).into_iter().try_for_each(|runner| kill_process(runner, number))?;

@@ -190,23 +190,26 @@ mod tests {
         let (_changes, changed) = watch::channel(());
         let mut app = router(control(sender), Source::new(View::default, changed));
 
-        let (status, body) = post(&mut app, "/candidates/ben/kill", "wrong").await;
+        let (status, body) = post(&mut app, "/candidates/ben/kill-process", "wrong").await;
         assert_eq!(status, 403);
         assert!(body.starts_with("{\"error\":"), "{body}");
-        assert_eq!(post(&mut app, "/candidates/cleo/kill", TOKEN).await.0, 404);
+        assert_eq!(post(&mut app, "/candidates/cleo/kill-process", TOKEN).await.0, 404);
         assert_eq!(post(&mut app, "/candidates/ben/hug", TOKEN).await.0, 404);
         assert!(wishes.try_recv().is_err(), "nobody heard of these");
 
         let hears = tokio::spawn(async move {
             for result in [Ok(()), Err("it is gone".to_owned())] {
                 let Wish { who, act, answer } = wishes.recv().await.unwrap();
-                assert_eq!((who, act), (1, Act::Kill));
+                assert_eq!((who, act), (1, Act::KillProcess));
                 answer.send(result).unwrap();
             }
             wishes
         });
-        let path = "/candidates/ben/kill";
-        assert_eq!(post(&mut app, path, TOKEN).await, (200, "{\"done\":\"kill\"}\n".to_owned()));
+        let path = "/candidates/ben/kill-process";
+        assert_eq!(
+            post(&mut app, path, TOKEN).await,
+            (200, "{\"done\":\"kill-process\"}\n".to_owned())
+        );
         assert_eq!(
             post(&mut app, path, TOKEN).await,
             (409, "{\"error\":\"it is gone\"}\n".to_owned())

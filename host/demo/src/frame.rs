@@ -92,9 +92,9 @@ fn indented(line: Line) -> Line {
 fn sentence(story: &Story, now: Duration, width: usize) -> Vec<Line> {
     let last = story.notes.iter().rfind(|note| note.kind == Kind::Headline);
     let mut text = last.map(|note| note.text.clone()).unwrap_or_default();
-    match story.lease_left(now) {
-        Some(Duration::ZERO) => text.push_str(" It has: the next one to look takes over."),
-        Some(left) => text.push_str(&format!(" It lasts {} s more.", left.as_secs() + 1)),
+    match story.promise_left(now) {
+        Some(Duration::ZERO) => text.push_str(" It is: the next one to look takes over."),
+        Some(left) => text.push_str(&format!(" It lasts {:.1} s more.", left.as_secs_f64())),
         None => {}
     }
     let clock = format!("{:>4} s  ", now.as_secs());
@@ -136,24 +136,24 @@ mod tests {
         story.runs(2_000, 0, 1000);
         story.begins(4_000, 0, 1000);
         story.kill(ms(5_000), 0);
-        let lines = moving(&story, ms(7_000), (80, 24), &UNICODE).unwrap();
+        let lines = moving(&story, ms(6_000), (80, 24), &UNICODE).unwrap();
         assert_eq!(
             text(&lines),
             [
                 "",
-                "  anna   killed   ━━━●━━●✗░░░",
-                "  ben    follows  ···········",
-                "  cleo   follows  ···········",
-                "                  0              10 s           20 s           30 s",
+                "  anna   killed   ━━━━●━━━●━✗░░",
+                "  ben    follows  ·············",
+                "  cleo   follows  ·············",
+                "                  0                   10 s                20 s",
                 "  term            1000",
                 "",
-                "  ━ leads   ● turn   · follows   ✗ killed   ░ its lease still runs   ■ stopped",
+                "  ━ leads   ● turn   · follows   ✗ killed   ░ others wait   ■ stopped",
                 "",
-                "   7 s  anna is killed in the middle of a turn (SIGKILL). Nobody may take over",
-                "        before its lease has run out. It lasts 9 s more.",
+                "   6 s  The machine of anna dies in the middle of a turn (SIGKILL to all of",
+                "        it). The others wait until its promise is over. It lasts 1.1 s more.",
             ]
         );
-        let still = still(&story, ms(7_000), (80, 24), &UNICODE).unwrap();
+        let still = still(&story, ms(6_000), (80, 24), &UNICODE).unwrap();
         assert_eq!(text(&still), text(&lines[..6]));
     }
 

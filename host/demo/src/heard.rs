@@ -40,7 +40,6 @@ pub(super) enum Event {
     },
     Renewed {
         term: u64,
-        valid_for_ms: u64,
     },
     TurnStarted {
         term: u64,

@@ -1,4 +1,5 @@
-//! The way of one candidate to the store, which can be cut as a network does it: without a word.
+//! A way of one candidate, to the store or from the others to itself, which can be cut as a network does it: without
+//! a word.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -14,22 +15,28 @@ use tokio::time::{Instant, sleep};
 /// After a connection could not be accepted.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// One way to the store, at an address of its own.
+/// One way, with an address of its own.
 pub(super) struct Link {
     address: SocketAddr,
+    to: To,
     cut: watch::Sender<bool>,
     requests: Requests,
 }
 
 impl Link {
-    /// Leads to the store at `to`, in a task of `tasks`.
-    pub(super) async fn start(to: SocketAddr, tasks: &mut JoinSet<()>) -> io::Result<Self> {
+    /// Leads to where [`lead_to`](Self::lead_to) says, in a task of `tasks`. Until then nobody is there.
+    pub(super) async fn start(tasks: &mut JoinSet<()>) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
         let cut = watch::Sender::new(false);
-        let requests = Requests::new();
-        tasks.spawn(serve(listener, to, cut.subscribe(), requests.clone()));
-        Ok(Self { address, cut, requests })
+        let (to, requests) = (To::default(), Requests::new());
+        tasks.spawn(serve(listener, to.clone(), cut.subscribe(), requests.clone()));
+        Ok(Self { address, to, cut, requests })
+    }
+
+    /// From the next connection on.
+    pub(super) fn lead_to(&self, to: SocketAddr) {
+        *self.to.lock().unwrap_or_else(PoisonError::into_inner) = Some(to);
     }
 
     pub(super) fn address(&self) -> SocketAddr {
@@ -41,12 +48,15 @@ impl Link {
         self.cut.send_replace(cut);
     }
 
-    /// Requests that the store got in the last minute.
+    /// Requests that went this way in the last minute.
     pub(super) fn requests_per_minute(&self) -> usize {
         let now = self.requests.origin.elapsed();
         self.requests.rate().per_minute(now)
     }
 }
+
+/// Where it leads.
+type To = Arc<Mutex<Option<SocketAddr>>>;
 
 #[derive(Clone)]
 struct Requests {
@@ -64,17 +74,15 @@ impl Requests {
     }
 }
 
-async fn serve(
-    listener: TcpListener,
-    to: SocketAddr,
-    cut: watch::Receiver<bool>,
-    requests: Requests,
-) {
+async fn serve(listener: TcpListener, to: To, cut: watch::Receiver<bool>, requests: Requests) {
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {
-                Ok((client, _)) => drop(connections.spawn(carry(client, to, cut.clone(), requests.clone()))),
+                Ok((client, _)) => {
+                    let to = *to.lock().unwrap_or_else(PoisonError::into_inner);
+                    connections.spawn(carry(client, to, cut.clone(), requests.clone()));
+                }
                 Err(_) => sleep(PAUSE).await,
             },
             Some(_) = connections.join_next() => {}
@@ -85,7 +93,7 @@ async fn serve(
 /// A connection, for its whole life.
 async fn carry(
     mut client: TcpStream,
-    to: SocketAddr,
+    to: Option<SocketAddr>,
     mut cut: watch::Receiver<bool>,
     requests: Requests,
 ) {
@@ -104,12 +112,16 @@ async fn carry(
 }
 
 /// Passes everything on, both ways, until one side has ended.
-async fn pass(client: &mut TcpStream, to: SocketAddr, requests: &Requests) -> io::Result<()> {
-    let mut store = TcpStream::connect(to).await?;
+async fn pass(
+    client: &mut TcpStream,
+    to: Option<SocketAddr>,
+    requests: &Requests,
+) -> io::Result<()> {
+    let mut server = TcpStream::connect(to.ok_or(io::ErrorKind::NotFound)?).await?;
     client.set_nodelay(true)?;
-    store.set_nodelay(true)?;
+    server.set_nodelay(true)?;
     let (mut from_client, mut to_client) = client.split();
-    let (mut from_store, mut to_store) = store.split();
+    let (mut from_server, mut to_server) = server.split();
     let up = async {
         let (mut heads, mut buffer) = (Heads::default(), [0; 4096]);
         loop {
@@ -119,12 +131,12 @@ async fn pass(client: &mut TcpStream, to: SocketAddr, requests: &Requests) -> io
             };
             let heads = heads.ended_in(read);
             requests.rate().add(requests.origin.elapsed(), heads);
-            to_store.write_all(read).await?;
+            to_server.write_all(read).await?;
         }
     };
     tokio::select! {
         ended = up => ended,
-        ended = copy(&mut from_store, &mut to_client) => ended.map(drop),
+        ended = copy(&mut from_server, &mut to_client) => ended.map(drop),
     }
 }
 
@@ -193,7 +205,11 @@ mod tests {
     async fn a_cut_is_silent_and_what_was_sent_meanwhile_is_lost() {
         let mut tasks = JoinSet::new();
         let to = echo(&mut tasks).await;
-        let link = Link::start(to, &mut tasks).await.unwrap();
+        let link = Link::start(&mut tasks).await.unwrap();
+        let mut nobody = TcpStream::connect(link.address()).await.unwrap();
+        let gone = hear(&mut nobody, 1).await.unwrap_err();
+        assert_eq!(gone.kind(), io::ErrorKind::UnexpectedEof, "nobody is there yet");
+        link.lead_to(to);
         let mut old = TcpStream::connect(link.address()).await.unwrap();
         say(&mut old, "GET / HTTP/1.1\r\n\r\n").await;
         assert_eq!(hear(&mut old, 18).await.unwrap(), "GET / HTTP/1.1\r\n\r\n");

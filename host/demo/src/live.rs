@@ -10,7 +10,7 @@ use super::stage::Stage;
 use super::steer::Act;
 use super::story::Story;
 use super::view::{Beside, view};
-use super::{End, Interrupt, LEASE, Options, candidate::Order, summary};
+use super::{End, Interrupt, Options, candidate::Order, stage, summary};
 use chrono::Utc;
 use rustls::crypto::ring::default_provider;
 use std::collections::BTreeSet;
@@ -26,11 +26,8 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval};
 
-/// A leader's validity right after a renewal: the lease without its margin.
-const VALIDITY: Duration = Duration::from_secs(12);
-
-/// Between two looks of the judge.
-const JUDGED: Duration = Duration::from_secs(1);
+/// Between two looks of the judge. The page is told after each: as often as leaders give a sign of life.
+const JUDGED: Duration = Duration::from_millis(500);
 
 /// What is older is judged, and forgotten: more than the page shows.
 const MEMORY: Duration = Duration::from_secs(2 * WINDOW.as_secs());
@@ -67,12 +64,14 @@ impl Live {
         let (page_token, token) = (random()?, random()?);
         let mut links = Vec::new();
         for _ in names {
-            links.push(Link::start(stage.store.address(), tasks).await?);
+            let link = Link::start(tasks).await?;
+            link.lead_to(stage.store.address());
+            links.push(link);
         }
         stage.setup.control_token = Some(token.reveal().to_owned());
         stage.setup.lead_through(stage.store.address(), links.iter().map(Link::address));
 
-        let story = Story::new(Utc::now(), names, LEASE);
+        let story = Story::new(Utc::now(), names, stage::fail_over()?);
         let scene = Arc::new(Mutex::new(Scene { story, links, guilty: BTreeSet::new() }));
         let changed = watch::Sender::new(());
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
@@ -110,7 +109,7 @@ impl Live {
             tokio::select! {
                 biased;
                 () = &mut interrupt => break,
-                Some(heard) = self.stage.heard.recv() => lock(&self.scene).story.hear(heard),
+                Some(heard) = self.stage.hear() => lock(&self.scene).story.hear(heard),
                 Some(wish) = self.wishes.recv() => self.grant(wish, tasks),
                 _ = judged.tick() => self.judge(tasks),
             }
@@ -151,9 +150,13 @@ impl Live {
     fn act(&mut self, who: usize, act: Act, now: Duration) {
         let mut scene = lock(&self.scene);
         match act {
-            Act::Kill => {
+            Act::KillMachine => {
                 scene.story.kill(now, who);
                 self.stage.order(who, Order::Kill);
+            }
+            Act::KillProcess => {
+                scene.story.kill_process(now, who);
+                self.stage.order(who, Order::KillProcess);
             }
             Act::Freeze => {
                 scene.story.freeze(now, who);
@@ -165,10 +168,12 @@ impl Live {
             }
             Act::Partition => {
                 scene.story.partition(now, who);
+                self.stage.cut(who, true);
                 scene.cut(who, true);
             }
             Act::Heal => {
                 scene.story.heal(now, who);
+                self.stage.cut(who, false);
                 scene.cut(who, false);
             }
             Act::Start | Act::Resign => {}
@@ -222,7 +227,6 @@ impl Scene {
         let requests: Vec<_> = self.links.iter().map(Link::requests_per_minute).collect();
         let beside = Beside {
             election: super::stage::ELECTION,
-            validity: VALIDITY,
             overlapping: self.guilty.len(),
             requests_per_minute: &requests,
         };

@@ -9,12 +9,12 @@ use std::time::Duration;
 const LEADS: Style = AnsiColor::Green.on_default().bold();
 const TURN: Style = Style::new().bold();
 const KILLED: Style = AnsiColor::Red.on_default().bold();
-const LEASE: Style = AnsiColor::Red.on_default();
+const PROMISE: Style = AnsiColor::Red.on_default();
 const STOPPED: Style = AnsiColor::Yellow.on_default().bold();
 pub(super) const DIM: Style = Style::new().dimmed();
 
 /// A demo takes no longer, as a rule: so much should be seen at once.
-const SEEN: Duration = Duration::from_secs(38);
+const SEEN: Duration = Duration::from_secs(30);
 
 /// The interval of turns. Cells are a part of it, so that turns are drawn at equal distances.
 const EVERY: Duration = Duration::from_secs(2);
@@ -24,19 +24,31 @@ pub(super) struct Signs {
     pub leads: char,
     pub turn: char,
     pub follows: char,
-    pub lease: char,
+    pub promise: char,
     pub killed: char,
     pub stopped: char,
     pub cut: &'static str,
 }
 
-pub(super) const UNICODE: Signs =
-    Signs {
-        leads: '━', turn: '●', follows: '·', lease: '░', killed: '✗', stopped: '■', cut: "…"
-    };
+pub(super) const UNICODE: Signs = Signs {
+    leads: '━',
+    turn: '●',
+    follows: '·',
+    promise: '░',
+    killed: '✗',
+    stopped: '■',
+    cut: "…",
+};
 
-pub(super) const ASCII: Signs =
-    Signs { leads: '=', turn: 'o', follows: '.', lease: '~', killed: 'X', stopped: '#', cut: ".." };
+pub(super) const ASCII: Signs = Signs {
+    leads: '=',
+    turn: 'o',
+    follows: '.',
+    promise: '~',
+    killed: 'X',
+    stopped: '#',
+    cut: "..",
+};
 
 /// How time is mapped to columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,15 +105,16 @@ fn cell(story: &Story, who: usize, from: Duration, to: Duration, signs: &Signs) 
     match lane.state_before(to) {
         Some(State::Leads) => (LEADS, signs.leads),
         Some(State::Follows) => (DIM, signs.follows),
-        Some(State::Killed) if holds_lease(story, who, from) => (LEASE, signs.lease),
+        Some(State::Killed) if keeps_out(story, who, from) => (PROMISE, signs.promise),
         _ => (PLAIN, ' '),
     }
 }
 
-/// Whether the lease of a candidate that was killed still kept the others out.
-fn holds_lease(story: &Story, who: usize, at: Duration) -> bool {
+/// Whether the promise of a candidate that was killed still kept the others out.
+fn keeps_out(story: &Story, who: usize, at: Duration) -> bool {
     let so_far = story.leaderships.iter().rfind(|leadership| leadership.since <= at);
-    so_far.is_some_and(|last| last.who == who && at < last.lease_until)
+    let until = so_far.filter(|last| last.who == who);
+    until.and_then(|last| last.waits_until(story.promise())).is_some_and(|until| at < until)
 }
 
 /// Marks each ten seconds.
@@ -154,7 +167,7 @@ pub(super) fn legend(columns: usize, signs: &Signs) -> Vec<Line> {
         (TURN, signs.turn, "turn"),
         (DIM, signs.follows, "follows"),
         (KILLED, signs.killed, "killed"),
-        (LEASE, signs.lease, "its lease still runs"),
+        (PROMISE, signs.promise, "others wait"),
         (STOPPED, signs.stopped, "stopped"),
     ];
     let mut lines = vec![Line::default()];
@@ -194,7 +207,7 @@ mod tests {
             assert!(EVERY.as_nanos() - scale.cell.as_nanos() * parts < 10, "{columns}");
         }
         assert_eq!(Scale::new(ONE_SECOND, ms(0)).cell, ms(1_000));
-        assert_eq!(Scale::new(80, ms(0)).cell, ms(500));
+        assert_eq!(Scale::new(80, ms(0)).cell, ms(400));
     }
 
     #[test]
@@ -216,17 +229,20 @@ mod tests {
         assert_eq!(drawn(&story, 0, 4_200), "━━●━●");
         story.kill(ms(5_300), 0);
         story.dies(5_310, 0);
-        assert_eq!(drawn(&story, 0, 9_000), "━━●━●✗░░░░");
-        assert_eq!(drawn(&story, 1, 9_000), "··········");
-        // The lease of 0.2 s has run out, and nobody has looked yet.
-        assert_eq!(drawn(&story, 0, 17_000), "━━●━●✗░░░░░░░░░░");
-        story.elects(17_000, 1, 1017);
-        assert_eq!(drawn(&story, 1, 18_000), "·················━━");
-        story.start(ms(17_100), 0);
-        story.follows(18_000, 0, "ben");
-        assert_eq!(drawn(&story, 0, 19_000), "━━●━●✗░░░░░░░░░░  ··");
-        let scale = Scale::new(ONE_SECOND, ms(19_000));
-        assert_eq!(terms(&story, scale, &UNICODE).render(false), "1000             1017");
+        assert_eq!(drawn(&story, 0, 7_000), "━━●━●✗░░");
+        assert_eq!(drawn(&story, 1, 7_000), "········");
+        // Its promise is over, and nobody has looked yet.
+        assert_eq!(drawn(&story, 0, 8_000), "━━●━●✗░░");
+        story.elects(8_000, 1, 1008);
+        assert_eq!(drawn(&story, 1, 9_000), "········━━");
+        story.start(ms(8_100), 0);
+        story.follows(9_000, 0, "ben");
+        assert_eq!(drawn(&story, 0, 10_000), "━━●━●✗░░ ··");
+        let scale = Scale::new(ONE_SECOND, ms(10_000));
+        assert_eq!(terms(&story, scale, &UNICODE).render(false), "1000    1008");
+        // For a process whose supervisor lives nobody waits.
+        story.kill_process(ms(10_500), 1);
+        assert_eq!(drawn(&story, 1, 13_000), "········━━✗");
     }
 
     #[test]

@@ -4,11 +4,11 @@ use super::lane::{Lane, State};
 use super::story::{Story, Turn};
 use std::time::Duration;
 
-/// Turns that each leader runs before something is done to it.
+/// The turn in the middle of which a leader is killed.
 const TURNS: usize = 3;
 
-/// Turns of the last leader.
-const LAST_TURNS: usize = 2;
+/// Turns of each other leader.
+const LATER_TURNS: usize = 2;
 
 /// How far a turn is when its leader is killed: at work, with the sink.
 const MIDDLE: Duration = Duration::from_millis(300);
@@ -18,6 +18,7 @@ const MIDDLE: Duration = Duration::from_millis(300);
 pub(super) enum Action {
     Start(usize),
     Kill(usize),
+    KillProcess(usize),
     Stop(usize),
     /// Announce the end.
     Finish,
@@ -31,15 +32,24 @@ pub(super) enum Plot {
     #[default]
     Opening,
     /// That leader was killed: another one must take over.
-    Crash(usize),
+    Death(usize, Of),
     /// That candidate is started again; the new leader works.
-    Recovery(usize),
+    Recovery(usize, Of),
     /// That leader was asked to stop: another one must take over.
     HandOver(usize),
     /// All are asked to stop, the leader last: nobody else is to be elected now.
     Ending,
     /// All are gone.
     Over,
+}
+
+/// What died.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Of {
+    /// All processes of a candidate.
+    Machine,
+    /// The one that runs the election, and not its supervisor.
+    Process,
 }
 
 impl Plot {
@@ -56,29 +66,34 @@ impl Plot {
                     return Some(Action::Start(who));
                 }
                 let leader = leader.filter(|_| story.lanes.iter().all(settled))?;
-                let mut turns = turns(story, leader);
-                let last = turns.next_back()?;
-                let in_the_middle = last.ended.is_none() && now >= last.began + MIDDLE;
-                (in_the_middle && turns.count() + 1 >= TURNS).then(|| {
-                    *self = Self::Crash(leader);
+                in_the_middle_of(story, leader, TURNS, now).then(|| {
+                    *self = Self::Death(leader, Of::Machine);
                     Action::Kill(leader)
                 })
             }
-            Self::Crash(victim) => {
+            Self::Death(victim, of) => {
                 let gone = story.lanes.get(victim).is_some_and(|lane| lane.ended);
                 (gone && leader.is_some()).then(|| {
-                    *self = Self::Recovery(victim);
+                    *self = Self::Recovery(victim, of);
                     Action::Start(victim)
                 })
             }
-            Self::Recovery(victim) => {
+            Self::Recovery(victim, of) => {
                 let back = story.lanes.get(victim).is_some_and(|lane| lane.is_in());
-                let leader = leader.filter(|who| back && rests_after(story, *who, TURNS))?;
+                let leader = leader.filter(|_| back)?;
+                // Where nobody leaves a last will, the death of a process is that of a machine.
+                if of == Of::Machine && story.fail_over.supervised {
+                    return in_the_middle_of(story, leader, TURNS, now).then(|| {
+                        *self = Self::Death(leader, Of::Process);
+                        Action::KillProcess(leader)
+                    });
+                }
+                Some(leader).filter(|who| rests_after(story, *who, LATER_TURNS))?;
                 *self = Self::HandOver(leader);
                 Some(Action::Stop(leader))
             }
             Self::HandOver(_) => {
-                leader.filter(|who| rests_after(story, *who, LAST_TURNS))?;
+                leader.filter(|who| rests_after(story, *who, LATER_TURNS))?;
                 *self = Self::Ending;
                 Some(Action::Finish)
             }
@@ -104,9 +119,10 @@ impl Plot {
     pub(super) fn waits_for(&self, story: &Story) -> String {
         match *self {
             Self::Opening => format!("a leader and its first {TURNS} turns"),
-            Self::Crash(who) => format!("somebody to take over from {}", story.name(who)),
-            Self::Recovery(who) => {
-                format!("{} to come back, and for {TURNS} turns of the new leader", story.name(who))
+            Self::Death(who, _) => format!("somebody to take over from {}", story.name(who)),
+            Self::Recovery(who, _) => {
+                let name = story.name(who);
+                format!("{name} to come back, and for {TURNS} turns of the new leader")
             }
             Self::HandOver(who) => {
                 format!("somebody to take over from {}, and for its turns", story.name(who))
@@ -127,6 +143,13 @@ fn turns(story: &Story, leader: usize) -> impl DoubleEndedIterator<Item = &Turn>
     let term =
         story.leaderships.iter().rfind(|leadership| leadership.who == leader).map(|t| t.term);
     story.turns.iter().filter(move |turn| turn.who == leader && Some(turn.term) == term)
+}
+
+/// Whether the leader is at work on its turn of that number, or a later one.
+fn in_the_middle_of(story: &Story, leader: usize, number: usize, now: Duration) -> bool {
+    let last = turns(story, leader).next_back();
+    let at_work = last.is_some_and(|last| last.ended.is_none() && now >= last.began + MIDDLE);
+    at_work && turns(story, leader).count() >= number
 }
 
 /// Whether the leader has run so many turns, and runs none now.
@@ -159,14 +182,25 @@ mod tests {
         assert_eq!(plot.next(&story, ms(6_500)), None, "its end is not seen yet");
         story.dies(6_500, 0);
         assert_eq!(plot.next(&story, ms(6_500)), None, "nobody leads yet");
-        story.elects(20_000, 1, 1020);
-        assert_eq!(plot.next(&story, ms(20_000)), Some(Action::Start(0)));
-        story.start(ms(20_000), 0);
-        for at in [20_000, 22_000, 24_000] {
+        story.elects(8_600, 2, 1008);
+        assert_eq!(plot.next(&story, ms(8_600)), Some(Action::Start(0)));
+        story.start(ms(8_600), 0);
+        story.runs(9_000, 2, 1008);
+        story.runs(10_000, 2, 1008);
+        story.begins(12_000, 2, 1008);
+        assert_eq!(plot.next(&story, ms(12_400)), None, "the other one is not back yet");
+        story.follows(12_400, 0, "cleo");
+        assert_eq!(plot.next(&story, ms(12_400)), Some(Action::KillProcess(2)));
+        story.kill_process(ms(12_400), 2);
+        story.dies(12_450, 2);
+        story.elects(12_500, 1, 1020);
+        assert_eq!(plot.next(&story, ms(12_500)), Some(Action::Start(2)));
+        story.start(ms(12_500), 2);
+        for at in [20_000, 22_000] {
             story.runs(at, 1, 1020);
         }
         assert_eq!(plot.next(&story, ms(25_000)), None, "the other one is not back yet");
-        story.follows(25_000, 0, "ben");
+        story.follows(25_000, 2, "ben");
         story.begins(26_000, 1, 1020);
         assert_eq!(plot.next(&story, ms(26_000)), None, "it is at work");
         story.ends(26_600, 1, 1020, 26_000, "succeeded");
@@ -204,6 +238,23 @@ mod tests {
         story.begins(8_000, 0, 1000);
         assert_eq!(plot.next(&story, ms(8_299)), None);
         assert_eq!(plot.next(&story, ms(8_300)), Some(Action::Kill(0)));
+    }
+
+    #[test]
+    fn without_supervisors_no_process_dies_alone() {
+        let mut plot = Plot::Recovery(0, Of::Machine);
+        let mut story = started();
+        story.fail_over.supervised = false;
+        story.kill(ms(500), 0);
+        story.dies(510, 0);
+        story.elects(3_000, 1, 1003);
+        story.start(ms(3_000), 0);
+        story.follows(3_500, 0, "ben");
+        story.runs(4_000, 1, 1003);
+        story.begins(6_000, 1, 1003);
+        assert_eq!(plot.next(&story, ms(6_400)), None);
+        story.ends(6_600, 1, 1003, 6_000, "succeeded");
+        assert_eq!(plot.next(&story, ms(6_600)), Some(Action::Stop(1)));
     }
 
     #[test]

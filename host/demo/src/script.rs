@@ -4,6 +4,7 @@ use super::heard::{Event, Heard, What};
 use super::story::Story;
 use chrono::DateTime;
 use std::time::Duration;
+use tenure::settings::FailOver;
 
 pub(super) fn ms(milliseconds: u64) -> Duration {
     Duration::from_millis(milliseconds)
@@ -11,7 +12,14 @@ pub(super) fn ms(milliseconds: u64) -> Duration {
 
 /// Three candidates, none of them started.
 pub(super) fn story() -> Story {
-    Story::new(DateTime::UNIX_EPOCH, &["anna", "ben", "cleo"], Duration::from_secs(15))
+    let fail_over = FailOver {
+        promise: Some(ms(2_100)),
+        lease: ms(60_000),
+        poll: ms(4_000),
+        supervised: true,
+        watched: true,
+    };
+    Story::new(DateTime::UNIX_EPOCH, &["anna", "ben", "cleo"], fail_over)
 }
 
 /// All started; anna leads from 0.2 s on with term 1000, the others follow.
@@ -34,11 +42,7 @@ impl Story {
     }
 
     pub(super) fn elects(&mut self, at: u64, who: usize, term: u64) {
-        self.tells(at, who, What::Event(Event::Elected { term, valid_for_ms: 12_000 }));
-    }
-
-    pub(super) fn renews(&mut self, at: u64, who: usize, term: u64) {
-        self.tells(at, who, What::Event(Event::Renewed { term, valid_for_ms: 12_000 }));
+        self.tells(at, who, What::Event(Event::Elected { term, valid_for_ms: 1_700 }));
     }
 
     pub(super) fn follows(&mut self, at: u64, who: usize, leader: &str) {

@@ -1,12 +1,14 @@
 //! What every demo has: a store, a sink, and candidates that can be started and given orders.
 
 use super::candidate::{Order, Setup};
-use super::heard::Heard;
+use super::heard::{Event, Heard, What};
+use super::link::Link;
 use super::sink::Sink;
 use std::io::{self, Write as _};
 use std::net::{Ipv4Addr, SocketAddr};
 use tempfile::NamedTempFile;
 use tenure::handler::EXAMPLE_HANDLER;
+use tenure::settings::{FailOver, Variables, names};
 use tenure_store::{self as store, Store};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -14,12 +16,29 @@ use tokio::task::JoinSet;
 /// What the candidates contend for.
 pub(super) const ELECTION: &str = "demo/report";
 
+/// How soon a leader is replaced whose machine dies.
+pub(super) const FAILOVER: &str = "3s";
+
+/// Where a candidate listens, if that is what it says.
+pub(super) fn listens(detail: &str) -> Option<&str> {
+    detail.strip_prefix("listening on http://")
+}
+
+/// How soon a leader is replaced, with these settings.
+pub(super) fn fail_over() -> io::Result<FailOver> {
+    let mut settings = Variables::new().with(names::FAILOVER, FAILOVER);
+    settings.set(names::ADDRESS, "http://127.0.0.1").set(names::LAST_WILL, cfg!(unix).to_string());
+    settings.fail_over().ok_or_else(|| io::Error::other("the periods of the demo do not fit"))
+}
+
 pub(super) struct Stage {
     pub setup: Setup,
     pub store: Store,
     pub sink: Sink,
     pub heard: mpsc::UnboundedReceiver<Heard>,
     pub listener: mpsc::UnboundedSender<Heard>,
+    /// The ways to the candidates. Their addresses stay, whatever port a process listens on.
+    pub faces: Vec<Link>,
     orders: Vec<Option<mpsc::UnboundedSender<Order>>>,
     /// It lives as long as the candidates.
     _handler: NamedTempFile,
@@ -35,19 +54,36 @@ impl Stage {
             tempfile::Builder::new().prefix("tenure-demo-").suffix(".wasm").tempfile()?;
         handler.write_all(EXAMPLE_HANDLER)?;
         handler.flush()?;
+        let mut faces = Vec::new();
+        for _ in 0..candidates {
+            faces.push(Link::start(tasks).await?);
+        }
         let setup = Setup {
             program: std::env::current_exe()?,
             handler: handler.path().to_owned(),
             connection_strings: vec![store.connection_string(); candidates],
+            addresses: faces.iter().map(Link::address).collect(),
             control_token: None,
             election: ELECTION,
             sink: address,
-            lease: "15s",
+            failover: FAILOVER,
             every: "2s",
         };
         let (listener, heard) = mpsc::unbounded_channel();
         let orders = vec![None; candidates];
-        Ok(Self { setup, store, sink, heard, listener, orders, _handler: handler })
+        Ok(Self { setup, store, sink, heard, listener, faces, orders, _handler: handler })
+    }
+
+    /// What a candidate said or did next.
+    pub(super) async fn hear(&mut self) -> Option<Heard> {
+        let heard = self.heard.recv().await?;
+        if let What::Event(Event::Note { detail }) = &heard.what
+            && let Some(address) = listens(detail).and_then(|address| address.parse().ok())
+            && let Some(face) = self.faces.get(heard.who)
+        {
+            face.lead_to(address);
+        }
+        Some(heard)
     }
 
     /// Starts the candidate `name`.
@@ -68,6 +104,13 @@ impl Stage {
         if let Some(Some(orders)) = self.orders.get(who) {
             // It may have ended by itself, which is heard of.
             let _ = orders.send(order);
+        }
+    }
+
+    /// Cuts the way from the others to a candidate, or heals it.
+    pub(super) fn cut(&self, who: usize, cut: bool) {
+        if let Some(face) = self.faces.get(who) {
+            face.set_cut(cut);
         }
     }
 }

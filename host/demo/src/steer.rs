@@ -6,8 +6,10 @@ use std::time::Duration;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Act {
-    /// SIGKILL.
-    Kill,
+    /// SIGKILL of all its processes: nobody is left who could tell.
+    KillMachine,
+    /// SIGKILL of the process that runs the election, and not of its supervisor.
+    KillProcess,
     /// A new process of that name.
     Start,
     /// SIGSTOP: the process stands still and does not know it.
@@ -22,8 +24,9 @@ pub(super) enum Act {
 }
 
 impl Act {
-    const ALL: [(Self, &'static str); 7] = [
-        (Self::Kill, "kill"),
+    const ALL: [(Self, &'static str); 8] = [
+        (Self::KillMachine, "kill-machine"),
+        (Self::KillProcess, "kill-process"),
         (Self::Start, "start"),
         (Self::Freeze, "freeze"),
         (Self::Thaw, "thaw"),
@@ -49,7 +52,9 @@ impl Story {
         let frozen = lane.is_frozen();
         let leads = self.holder(now) == Some(who);
         let all = [
-            (Act::Kill, runs),
+            (Act::KillMachine, runs),
+            // A supervisor that is frozen sees nothing.
+            (Act::KillProcess, runs && !frozen && self.fail_over.supervised),
             (Act::Start, lane.ended),
             (Act::Freeze, runs && !frozen),
             (Act::Thaw, runs && frozen),
@@ -80,20 +85,24 @@ mod tests {
         for (act, word) in Act::ALL {
             assert_eq!((Act::read(word), act.word()), (Some(act), word));
         }
-        assert_eq!(Act::read("Kill"), None);
+        assert_eq!(Act::read("Kill-process"), None);
     }
 
     #[test]
     fn what_is_possible_depends_on_what_is() {
         let mut story = started();
-        assert_eq!(words(&story, 0, 1_000), "kill freeze partition", "where it listens is unknown");
+        let follower = "kill-machine kill-process freeze partition";
+        assert_eq!(words(&story, 0, 1_000), follower, "where it listens is unknown");
         story.lanes[0].listens = Some("127.0.0.1:1".to_owned());
-        assert_eq!(words(&story, 0, 1_000), "kill freeze partition resign");
-        assert_eq!(words(&story, 1, 1_000), "kill freeze partition");
+        assert_eq!(words(&story, 0, 1_000), format!("{follower} resign"));
+        assert_eq!(words(&story, 1, 1_000), follower);
+        story.fail_over.supervised = false;
+        assert_eq!(words(&story, 1, 1_000), "kill-machine freeze partition");
+        story.fail_over.supervised = true;
         story.freeze(ms(1_000), 0);
-        assert_eq!(words(&story, 0, 1_000), "kill thaw partition");
+        assert_eq!(words(&story, 0, 1_000), "kill-machine thaw partition");
         story.partition(ms(1_100), 0);
-        assert_eq!(words(&story, 0, 1_100), "kill thaw heal");
+        assert_eq!(words(&story, 0, 1_100), "kill-machine thaw heal");
         story.kill(ms(1_200), 0);
         assert_eq!(words(&story, 0, 1_200), "heal", "its end is not seen yet");
         story.dies(1_210, 0);

@@ -7,14 +7,16 @@ mod tests;
 use super::heard::{Event, Heard, What};
 use super::lane::{Hindrance, Lane, State};
 use super::note::{Kind, Note};
+use super::stage::listens;
 use chrono::{DateTime, Utc};
 use std::time::Duration;
+use tenure::settings::FailOver;
 
 /// All times count from the start of the demo.
 #[derive(Debug)]
 pub(super) struct Story {
     origin: DateTime<Utc>,
-    pub lease: Duration,
+    pub fail_over: FailOver,
     pub lanes: Vec<Lane>,
     pub turns: Vec<Turn>,
     pub leaderships: Vec<Leadership>,
@@ -61,18 +63,39 @@ pub(super) struct Leadership {
     pub who: usize,
     pub term: u64,
     pub since: Duration,
-    /// Until when the leader may act without another renewal.
-    pub valid_until: Duration,
-    /// Until when the lease lasts without another renewal.
-    pub lease_until: Duration,
+    /// How long the leader may act after a sign of life.
+    pub acts: Duration,
+    /// The newest sign of life that it can have given; none while it gives them.
+    pub last_sign: Option<Duration>,
+    /// From whom it took over, and how soon.
+    pub took_over: Option<TakeOver>,
     /// When, and how in words.
     pub ended: Option<(Duration, String)>,
 }
 
+impl Leadership {
+    /// Until when the leader may act, as far as is known at `now`.
+    pub(super) fn valid_until(&self, now: Duration) -> Duration {
+        self.last_sign.unwrap_or(now) + self.acts
+    }
+
+    /// Until when a leader that has not given the lease back keeps the others out, with such a promise.
+    pub(super) fn waits_until(&self, promise: Duration) -> Option<Duration> {
+        let how = self.ended.as_ref().map_or("", |(_, how)| how);
+        let given_back = matches!(how, "stopped" | "left" | "resigned" | PROCESS_DIED);
+        self.last_sign.filter(|_| !given_back).map(|sign| sign + promise)
+    }
+}
+
+/// How the term of a leader ended whose supervisor released its lease.
+const PROCESS_DIED: &str = "its process died";
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cause {
-    /// The leader was killed.
-    Crash,
+    /// All processes of the leader were killed.
+    Machine,
+    /// The process that led was killed, and not its supervisor.
+    Process,
     /// The leader was asked to leave.
     Stop,
     /// The leader was frozen.
@@ -83,18 +106,40 @@ pub(super) enum Cause {
     Resign,
 }
 
+impl Cause {
+    /// As in "ben takes over 2.1 s after …".
+    pub(super) fn after(self) -> &'static str {
+        match self {
+            Self::Machine => "after its machine died",
+            Self::Process => "after its process died",
+            Self::Stop => "after the signal",
+            Self::Freeze => "after it was frozen",
+            Self::Partition => "after it was cut off",
+            Self::Resign => "after it was given back",
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TakeOver {
     pub cause: Cause,
     pub after: Duration,
 }
 
+/// A time that was measured, to what can be felt of it.
+pub(super) fn brief(span: Duration) -> String {
+    match span.as_millis() {
+        millis @ ..1_000 => format!("{millis} ms"),
+        _ => format!("{:.1} s", span.as_secs_f64()),
+    }
+}
+
 impl Story {
-    pub(super) fn new(origin: DateTime<Utc>, names: &[&'static str], lease: Duration) -> Self {
+    pub(super) fn new(origin: DateTime<Utc>, names: &[&'static str], fail_over: FailOver) -> Self {
         let text = format!("{} candidates start. Whoever gets the lease first leads.", names.len());
         Self {
             origin,
-            lease,
+            fail_over,
             lanes: names.iter().map(|name| Lane::new(name)).collect(),
             turns: Vec::new(),
             leaderships: Vec::new(),
@@ -126,10 +171,15 @@ impl Story {
         self.lanes.iter().position(|lane| lane.state() == Some(State::Leads))
     }
 
-    /// How long a lease still runs whose leader was killed, if nobody has taken over yet.
-    pub(super) fn lease_left(&self, now: Duration) -> Option<Duration> {
-        let (Cause::Crash, _) = self.vacancy? else { return None };
-        Some(self.leaderships.last()?.lease_until.saturating_sub(now))
+    /// What the leaders promise: to have stopped so long after their newest sign of life.
+    pub(super) fn promise(&self) -> Duration {
+        self.fail_over.promise.unwrap_or(self.fail_over.lease)
+    }
+
+    /// How long the promise of a leader that was killed still lasts, if nobody has taken over yet.
+    pub(super) fn promise_left(&self, now: Duration) -> Option<Duration> {
+        let (Cause::Machine, _) = self.vacancy? else { return None };
+        Some(self.leaderships.last()?.waits_until(self.promise())?.saturating_sub(now))
     }
 
     pub(super) fn start(&mut self, now: Duration, who: usize) {
@@ -142,15 +192,32 @@ impl Story {
         }
     }
 
+    /// All its processes.
     pub(super) fn kill(&mut self, now: Duration, who: usize) {
-        let works = self.turns.iter().any(|turn| turn.who == who && turn.ended.is_none());
-        let leads = self.doom(now, who, State::Killed, Cause::Crash);
-        let during = if works { " in the middle of a turn" } else { "" };
-        let so = match leads {
-            true => "Nobody may take over before its lease has run out.",
-            false => "It only followed: nothing changes.",
+        let during = self.during(who);
+        let so = match self.doom(now, who, State::Killed, Cause::Machine) {
+            true => "The others wait until its promise is over.",
+            false => FOLLOWED,
         };
-        self.headline(now, format!("{} is killed{during} (SIGKILL). {so}", self.name(who)));
+        let name = self.name(who);
+        let text = format!("The machine of {name} dies{during} (SIGKILL to all of it). {so}");
+        self.headline(now, text);
+    }
+
+    /// The process that runs the election, and not its supervisor.
+    pub(super) fn kill_process(&mut self, now: Duration, who: usize) {
+        let during = self.during(who);
+        let so = match self.doom(now, who, State::Killed, Cause::Process) {
+            true => "Its supervisor sees that, and releases the lease.",
+            false => FOLLOWED,
+        };
+        let text = format!("The process of {} dies{during} (SIGKILL). {so}", self.name(who));
+        self.headline(now, text);
+    }
+
+    fn during(&self, who: usize) -> &'static str {
+        let works = self.turns.iter().any(|turn| turn.who == who && turn.ended.is_none());
+        if works { " in the middle of a turn" } else { "" }
     }
 
     pub(super) fn stop(&mut self, now: Duration, who: usize) {
@@ -207,17 +274,16 @@ impl Story {
                 }
                 self.elected(who, at, term, Duration::from_millis(valid_for_ms));
             }
-            Event::Renewed { term, valid_for_ms } => {
-                self.renewed(at, term, Duration::from_millis(valid_for_ms));
-            }
+            Event::Renewed { term } => self.goes_on(at, term),
             Event::Note { detail } => {
-                let address = detail.strip_prefix("listening on http://");
+                let address = listens(&detail);
                 lane.listens = address.map(str::to_owned).or(lane.listens.take());
             }
             Event::TurnStarted { term, slot, past_due } => {
                 let missed = if past_due { ", also for the slots that nobody ran" } else { "" };
                 let text = format!("{name} runs the turn of {}{missed}.", time_of(&slot));
                 self.note(at, Kind::Detail, text);
+                self.goes_on(at, term);
                 self.turns.push(Turn {
                     who,
                     term,
@@ -258,6 +324,9 @@ impl Story {
                 let how = if asked { "stopped" } else { end_of_term(&reason) };
                 self.close(at, |leadership| leadership.term == term, how);
             }
+            Event::Problem { class, detail } if class == "process" && lane.may_end() => {
+                self.note(at, Kind::Detail, format!("The supervisor of {name}: {detail}"));
+            }
             Event::Problem { class, detail } => {
                 self.note(at, Kind::Problem, format!("{name}: {class}: {detail}"));
             }
@@ -268,48 +337,38 @@ impl Story {
         }
     }
 
-    fn renewed(&mut self, at: Duration, term: u64, valid_for: Duration) {
-        let renewed = self.leaderships.iter_mut().rfind(|leadership| leadership.term == term);
-        let Some(leadership) = renewed else { return };
-        leadership.valid_until = at + valid_for;
-        leadership.lease_until = at + self.lease;
+    /// The leader of that term still leads.
+    fn goes_on(&mut self, at: Duration, term: u64) {
+        let Some(last) = self.leaderships.last().filter(|last| last.term == term) else { return };
         // It was not hindered for long enough.
         let over = |(cause, since)| matches!(cause, Cause::Freeze | Cause::Partition) && since < at;
-        if self.vacancy.is_some_and(over) {
+        if last.last_sign.is_none() && self.vacancy.is_some_and(over) {
             self.vacancy = None;
         }
     }
 
     fn elected(&mut self, who: usize, at: Duration, term: u64, valid_for: Duration) {
         let name = self.name(who);
-        let text = match self.vacancy.take() {
-            Some((cause, since)) => {
-                let after = at.saturating_sub(since);
-                self.take_overs.push(TakeOver { cause, after });
-                let than = match cause {
-                    Cause::Crash => "after the kill",
-                    Cause::Stop => "after the signal",
-                    Cause::Freeze => "after it was frozen",
-                    Cause::Partition => "after it was cut off",
-                    Cause::Resign => "after it was given back",
-                };
-                format!(
-                    "{name} takes over {:.1} s {than}, with a higher term: {term}.",
-                    after.as_secs_f64()
-                )
+        let took_over = self.vacancy.take();
+        let took_over =
+            took_over.map(|(cause, since)| TakeOver { cause, after: at.saturating_sub(since) });
+        self.take_overs.extend(took_over);
+        let text = match took_over {
+            Some(TakeOver { cause, after }) => {
+                let (after, than) = (brief(after), cause.after());
+                format!("{name} takes over {after} {than}, with a higher term: {term}.")
             }
             None => format!("{name} leads, with term {term}. Only {name} runs the turns."),
         };
         self.note(at, Kind::Headline, text);
         self.close(at, |_| true, end_of_term("validity-ended"));
-        let (valid_until, lease_until) = (at + valid_for, at + self.lease);
-        let since = at;
         self.leaderships.push(Leadership {
             who,
             term,
-            since,
-            valid_until,
-            lease_until,
+            since: at,
+            acts: valid_for,
+            last_sign: None,
+            took_over,
             ended: None,
         });
     }
@@ -331,7 +390,7 @@ impl Story {
         for turn in self.turns.iter_mut().filter(|turn| turn.who == who && turn.ended.is_none()) {
             turn.ended = Some(at);
         }
-        self.close(at, |leadership| leadership.who == who, if killed { "killed" } else { how });
+        self.close(at, |leadership| leadership.who == who, how);
     }
 
     /// The end of a candidate; whether it led.
@@ -339,7 +398,16 @@ impl Story {
         if let Some(lane) = self.lanes.get_mut(who) {
             lane.enter(now, state);
         }
-        self.vacate(now, who, cause)
+        let leads = self.vacate(now, who, cause);
+        let how = match cause {
+            Cause::Machine => Some("its machine died"),
+            Cause::Process => Some(PROCESS_DIED),
+            _ => None,
+        };
+        if let Some(how) = how {
+            self.close(now, |leadership| leadership.who == who, how);
+        }
+        leads
     }
 
     fn close(&mut self, at: Duration, which: impl Fn(&Leadership) -> bool, how: &str) {
@@ -357,6 +425,9 @@ impl Story {
         self.lanes.get(who).map_or("somebody", |lane| lane.name)
     }
 }
+
+/// What the end of a follower means.
+const FOLLOWED: &str = "It only followed: nothing changes.";
 
 /// How a term ended, in few words. The log has a code for it.
 fn end_of_term(reason: &str) -> &str {

@@ -1,11 +1,13 @@
 //! What came of it: the table at the end, and whether all was as it must be.
 
 use super::ink::{Line, PLAIN};
-use super::story::{Cause, Story};
+use super::story::{Cause, Story, brief};
 use anstyle::{AnsiColor, Style};
 
 const DIM: Style = Style::new().dimmed();
 const GOOD: Style = AnsiColor::Green.on_default().bold();
+/// What the others wait for when a leader is silent.
+const PROMISE: &str = "its promise had to end";
 const BAD: Style = AnsiColor::Red.on_default().bold();
 
 pub(super) fn table(story: &Story, overlapping: usize) -> Vec<Line> {
@@ -22,14 +24,14 @@ pub(super) fn table(story: &Story, overlapping: usize) -> Vec<Line> {
     lines.push(Line::default());
     for take_over in &story.take_overs {
         let (name, why) = match take_over.cause {
-            Cause::Crash => ("take-over after a crash", "the lease had to run out"),
-            Cause::Stop => ("take-over after a stop", "the lease was released"),
-            Cause::Freeze => ("take-over after a freeze", "the lease had to run out"),
-            Cause::Partition => ("take-over after a cut", "the lease had to run out"),
-            Cause::Resign => ("take-over, resigned", "the lease was released"),
+            Cause::Machine => ("machine died, take-over", PROMISE),
+            Cause::Process => ("process died, take-over", "its last will was sent"),
+            Cause::Stop => ("stopped, take-over", "it released the lease"),
+            Cause::Freeze => ("frozen, take-over", PROMISE),
+            Cause::Partition => ("cut off, take-over", PROMISE),
+            Cause::Resign => ("resigned, take-over", "it released the lease"),
         };
-        let seconds = format!("{:.1} s", take_over.after.as_secs_f64());
-        lines.push(fact(name, &seconds, PLAIN, why));
+        lines.push(fact(name, &brief(take_over.after), PLAIN, why));
     }
     let cut_off = story.turns.iter().filter(|turn| !turn.done()).count();
     let cut_off = if cut_off == 0 { String::new() } else { format!("{cut_off} cut off") };
@@ -76,18 +78,23 @@ mod tests {
         story.begins(2_000, 0, 1000);
         story.kill(ms(2_300), 0);
         story.dies(2_310, 0);
-        story.elects(15_300, 1, 1015);
-        story.runs(16_000, 1, 1015);
+        story.elects(4_600, 1, 1015);
+        story.runs(6_000, 1, 1015);
+        story.kill_process(ms(7_000), 1);
+        story.dies(7_040, 1);
+        story.elects(7_061, 2, 1016);
         let text: Vec<_> = table(&story, 0).iter().map(|line| line.render(false)).collect();
         assert_eq!(
             text,
             [
                 "",
                 "  term        leader  turns   ended",
-                "  1000        anna        1   killed",
-                "  1015        ben         1   not yet",
+                "  1000        anna        1   its machine died",
+                "  1015        ben         1   its process died",
+                "  1016        cleo        0   not yet",
                 "",
-                "  take-over after a crash  13.0 s  the lease had to run out",
+                "  machine died, take-over   2.3 s  its promise had to end",
+                "  process died, take-over   61 ms  its last will was sent",
                 "  turns run                     2  1 cut off",
                 "  overlapping turns             0  by logs and by endpoint",
             ]

@@ -6,15 +6,13 @@ use super::steer::Act;
 use super::story::{Leadership, Story, Turn};
 use std::time::Duration;
 use tenure::program::server::view::{
-    Kind, Lane as Shown, LastTurn, Leader, NOTES, Note, Span, TURNS, Tick, Validity, View, WINDOW,
-    millis, short,
+    Kind, Lane as Shown, LastTurn, Leader, NOTES, Note, Span, TURNS, TakeOver, Tick, Validity,
+    View, WINDOW, millis, sentence, short,
 };
 
 /// What is not in the story.
 pub(super) struct Beside<'a> {
     pub election: &'a str,
-    /// How long a leader may act right after a renewal.
-    pub validity: Duration,
     pub overlapping: usize,
     /// Of each candidate.
     pub requests_per_minute: &'a [usize],
@@ -29,7 +27,9 @@ pub(super) fn view(story: &Story, now: Duration, beside: &Beside<'_>) -> View {
     View {
         election: beside.election.to_owned(),
         told_by: None,
-        leader: leader(story, now, beside.validity),
+        leader: leader(story, now),
+        fail_over: Some(sentence(&story.fail_over)),
+        take_over: take_over(story, now),
         vacancy: vacancy(story, now),
         lanes: (0..story.lanes.len())
             .filter_map(|who| shown(story, who, now, beside.requests_per_minute))
@@ -46,30 +46,32 @@ pub(super) fn view(story: &Story, now: Duration, beside: &Beside<'_>) -> View {
     }
 }
 
-fn leader(story: &Story, now: Duration, whole: Duration) -> Option<Leader> {
+fn leader(story: &Story, now: Duration) -> Option<Leader> {
     let name = story.name(story.holder(now)?).to_owned();
     let last = story.leaderships.last()?;
-    let left = last.valid_until.saturating_sub(now);
+    let left = last.valid_until(now).saturating_sub(now);
     Some(Leader {
         name,
         term: last.term,
         since: None,
         seen_ms: millis(now.saturating_sub(last.since)),
-        validity: Some(Validity { left_ms: millis(left), whole_ms: millis(whole.max(left)) }),
+        validity: Some(Validity { left_ms: millis(left), whole_ms: millis(last.acts) }),
     })
 }
 
-/// The last lease, when nobody acts by it any more and it was not given back.
-fn vacancy(story: &Story, now: Duration) -> Option<Validity> {
-    let last =
-        story.leaderships.last().filter(|last| story.holder(now).is_none() && !given_back(last))?;
-    let left = last.lease_until.checked_sub(now).filter(|left| !left.is_zero())?;
-    Some(Validity { left_ms: millis(left), whole_ms: millis(story.lease) })
+/// How the present leader took over.
+fn take_over(story: &Story, now: Duration) -> Option<TakeOver> {
+    let last = story.leaderships.last().filter(|_| story.holder(now).is_some())?;
+    let take_over = last.took_over?;
+    Some(TakeOver { after_ms: millis(take_over.after), cause: take_over.cause.after() })
 }
 
-fn given_back(leadership: &Leadership) -> bool {
-    let how = leadership.ended.as_ref().map_or("", |(_, how)| how);
-    matches!(how, "stopped" | "left" | "resigned")
+/// The last promise, when nobody acts by it any more and the lease was not given back.
+fn vacancy(story: &Story, now: Duration) -> Option<Validity> {
+    let last = story.leaderships.last().filter(|_| story.holder(now).is_none())?;
+    let until = last.waits_until(story.promise())?;
+    let left = until.checked_sub(now).filter(|left| !left.is_zero())?;
+    Some(Validity { left_ms: millis(left), whole_ms: millis(story.promise()) })
 }
 
 fn shown(story: &Story, who: usize, now: Duration, requests: &[usize]) -> Option<Shown> {
@@ -115,7 +117,7 @@ fn spans(story: &Story, who: usize, now: Duration) -> Vec<Span> {
     }
     for (place, leadership) in story.leaderships.iter().enumerate().filter(|(_, t)| t.who == who) {
         let next = story.leaderships.get(place + 1).map(|next| next.since);
-        spans.extend(spans_of(leadership, next, now));
+        spans.extend(spans_of(leadership, next, story.promise(), now));
     }
     for spell in &lane.spells {
         let kind = match spell.what {
@@ -127,16 +129,25 @@ fn spans(story: &Story, who: usize, now: Duration) -> Vec<Span> {
     spans
 }
 
-/// A term, and how long its lease kept the others out after that, unless it was given back.
-fn spans_of(leadership: &Leadership, next: Option<Duration>, now: Duration) -> Vec<Span> {
-    let ended = leadership.ended.as_ref().map_or(leadership.valid_until, |(at, _)| *at);
-    let ended = ended.min(leadership.valid_until);
+/// A term, and how long its promise kept the others out after that, unless the lease was given back.
+fn spans_of(
+    leadership: &Leadership,
+    next: Option<Duration>,
+    promise: Duration,
+    now: Duration,
+) -> Vec<Span> {
+    let valid_until = leadership.valid_until(now);
+    let ended = leadership.ended.as_ref().map_or(valid_until, |(at, _)| *at);
+    let ended = ended.min(valid_until);
     let term = Some(leadership.term);
-    let mut spans: Vec<_> =
-        Span::seen(now, Kind::Leads, term, leadership.since, Some(ended)).into_iter().collect();
-    let until = next.unwrap_or(leadership.lease_until).min(leadership.lease_until);
-    if ended < now && ended < until && !given_back(leadership) {
-        spans.extend(Span::seen(now, Kind::LeaseRuns, None, ended, Some(until)));
+    let leads = Span::seen(now, Kind::Leads, term, leadership.since, Some(ended));
+    let after_ms = leadership.took_over.map(|take_over| millis(take_over.after));
+    let mut spans: Vec<_> = leads.into_iter().map(|leads| Span { after_ms, ..leads }).collect();
+    if let Some(promised) = leadership.waits_until(promise) {
+        let until = next.unwrap_or(promised).min(promised);
+        if ended < now && ended < until {
+            spans.extend(Span::seen(now, Kind::LeaseRuns, None, ended, Some(until)));
+        }
     }
     spans
 }
@@ -161,12 +172,8 @@ mod tests {
     use super::*;
 
     fn at(story: &Story, now: u64) -> View {
-        let beside = Beside {
-            election: "demo/report",
-            validity: ms(12_000),
-            overlapping: 0,
-            requests_per_minute: &[17, 20, 19],
-        };
+        let beside =
+            Beside { election: "demo/report", overlapping: 0, requests_per_minute: &[17, 20, 19] };
         view(story, ms(now), &beside)
     }
 
@@ -181,11 +188,17 @@ mod tests {
         let mut story = started();
         story.runs(2_000, 0, 1000);
         story.begins(4_000, 0, 1000);
-        story.renews(4_200, 0, 1000);
         let seen = at(&story, 5_200);
         let leader = seen.leader.as_ref().unwrap();
         assert_eq!((leader.name.as_str(), leader.term, leader.seen_ms), ("anna", 1000, 5_000));
-        assert_eq!(leader.validity.unwrap(), Validity { left_ms: 11_000, whole_ms: 12_000 });
+        assert_eq!(leader.validity.unwrap(), Validity { left_ms: 1_700, whole_ms: 1_700 });
+        assert!(
+            seen.fail_over
+                .as_ref()
+                .unwrap()
+                .starts_with("A machine that dies is replaced within about 3s;")
+        );
+        assert_eq!(seen.take_over, None);
         assert_eq!((seen.lanes[0].state, seen.lanes[1].state), ("leads", "follows"));
         assert_eq!(seen.lanes[1].requests_per_minute, Some(20));
         assert_eq!(told(&seen, 0), [(Kind::Leads, 50, None)]);
@@ -193,36 +206,40 @@ mod tests {
         let turns: Vec<_> =
             seen.lanes[0].turns.iter().map(|t| (t.outcome.as_str(), t.age_ms)).collect();
         assert_eq!(turns, [("succeeded", 3_200), ("running", 1_200)]);
-        assert_eq!(seen.lanes[1].actions, ["kill", "freeze", "partition"]);
+        assert_eq!(seen.lanes[1].actions, ["kill-machine", "kill-process", "freeze", "partition"]);
         assert_eq!(seen.changes[0].text, "anna leads, with term 1000. Only anna runs the turns.");
         assert_eq!(seen.overlapping, Some(0));
     }
 
     #[test]
-    fn the_lease_of_a_leader_that_was_killed_is_seen_until_another_one_takes_over() {
+    fn the_promise_of_a_leader_that_was_killed_is_seen_until_another_one_takes_over() {
         let mut story = started();
         story.begins(2_000, 0, 1000);
         story.kill(ms(2_300), 0);
         story.dies(2_300, 0);
-        let seen = at(&story, 5_300);
+        let seen = at(&story, 3_300);
         assert_eq!(seen.leader, None);
-        assert_eq!(seen.vacancy, Some(Validity { left_ms: 9_900, whole_ms: 15_000 }));
+        assert_eq!(seen.vacancy, Some(Validity { left_ms: 1_100, whole_ms: 2_100 }));
         assert_eq!(seen.lanes[0].state, "killed");
-        let leads = (Kind::Leads, 51, Some(30));
-        assert_eq!(told(&seen, 0), [(Kind::Gone, 30, None), leads, (Kind::LeaseRuns, 30, None)]);
+        let leads = (Kind::Leads, 31, Some(10));
+        assert_eq!(told(&seen, 0), [(Kind::Gone, 10, None), leads, (Kind::LeaseRuns, 10, None)]);
         assert_eq!(seen.last_turn.as_ref().unwrap().outcome, "cut-off");
-        story.elects(15_300, 1, 1015);
-        let seen = at(&story, 15_300);
-        assert_eq!(told(&seen, 0)[2], (Kind::LeaseRuns, 130, Some(1)));
+        story.elects(4_600, 1, 1015);
+        let seen = at(&story, 4_600);
+        assert_eq!(told(&seen, 0)[2], (Kind::LeaseRuns, 23, Some(2)));
         assert_eq!(seen.leader.unwrap().name, "ben");
+        let after: Vec<_> = seen.lanes[1].spans.iter().map(|span| span.after_ms).collect();
+        assert_eq!(after, [None, Some(2_300)]);
+        let taken = TakeOver { after_ms: 2_300, cause: "after its machine died" };
+        assert_eq!(seen.take_over, Some(taken));
     }
 
     #[test]
     fn a_frozen_leader_leads_as_long_as_its_time_lasts() {
         let mut story = started();
         story.freeze(ms(2_200), 0);
-        assert_eq!(at(&story, 12_100).leader.unwrap().name, "anna");
-        let seen = at(&story, 13_200);
+        assert_eq!(at(&story, 3_800).leader.unwrap().name, "anna");
+        let seen = at(&story, 5_200);
         assert_eq!(seen.leader, None);
         assert_eq!(
             (seen.lanes[0].state, &seen.lanes[0].hindered[..]),
@@ -230,12 +247,17 @@ mod tests {
         );
         assert_eq!(
             told(&seen, 0),
-            [(Kind::Leads, 130, Some(10)), (Kind::LeaseRuns, 10, None), (Kind::Frozen, 110, None)]
+            [(Kind::Leads, 50, Some(13)), (Kind::LeaseRuns, 13, Some(9)), (Kind::Frozen, 30, None)]
         );
     }
 
     #[test]
     fn a_lease_that_was_given_back_keeps_nobody_out() {
+        let mut story = started();
+        story.kill_process(ms(2_000), 0);
+        let seen = at(&story, 3_200);
+        assert_eq!((&seen.leader, seen.vacancy), (&None, None));
+        assert_eq!(told(&seen, 0), [(Kind::Gone, 12, None), (Kind::Leads, 30, Some(12))]);
         let mut story = started();
         story.resign(ms(2_000), 0);
         story.stands_down(2_200, 0, 1000, "left");

@@ -81,6 +81,12 @@ struct Functions {
     break_lease: ComponentExportIndex,
 }
 
+/// Settings as a component finds them that is driven by a host which sends the requests of reports: by the runner,
+/// or by whoever calls [`ElectionComponent::send`].
+fn driven(settings: impl Into<Variables>) -> Variables {
+    settings.into().with(names::BACKGROUND, "true")
+}
+
 /// The settings lead to an origin that no request can be sent to.
 fn unreachable_origin(error: &InvalidOrigin) -> CheckError {
     CheckError::Settings(vec![Complaint {
@@ -159,7 +165,7 @@ impl ElectionComponent {
             engine: engine.clone(),
             instance,
             functions,
-            settings: settings.into(),
+            settings: driven(settings),
             clock: clock.reading(),
             clients: Arc::default(),
             surroundings: None,
@@ -177,7 +183,7 @@ impl ElectionComponent {
             engine: self.engine.clone(),
             instance: self.instance.clone(),
             functions: self.functions.clone(),
-            settings: settings.into(),
+            settings: driven(settings),
             clock: clock.reading(),
             clients: self.clients.clone(),
             surroundings: None,
@@ -287,6 +293,7 @@ impl ElectionComponent {
             }),
             wind_down: report.wind_down,
             successor: report.successor,
+            promise: report.promise.map(Duration::from_nanos),
             run: report.run,
             background: report.background.map(Background),
             problems: report.problems,

@@ -100,6 +100,7 @@ fn reply(role: Role) -> Reply {
         last_will: None,
         wind_down: false,
         successor: None,
+        promise: None,
         run: None,
         background: None,
         problems: Vec::new(),

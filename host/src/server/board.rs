@@ -11,6 +11,7 @@ use crate::contract::{
 };
 use crate::handler::TurnEnd;
 use crate::runner::Event;
+use crate::settings::FailOver;
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
@@ -42,6 +43,8 @@ pub struct Board {
     pub(super) election: String,
     state: Mutex<State>,
     pub(super) metrics: Metrics,
+    /// How soon somebody else leads, by this candidate's settings.
+    fail_over: Option<FailOver>,
     /// The word that something may have changed.
     changed: watch::Sender<()>,
 }
@@ -57,6 +60,8 @@ pub(super) struct State {
     pub(super) role: Role,
     /// How long a leader may act right after a renewal.
     pub(super) whole: Duration,
+    /// What the leader promises, by the record.
+    promise: Option<Duration>,
     /// To whom it hands over.
     successor: Option<String>,
     /// Its newest leadership, when that is over.
@@ -175,8 +180,15 @@ impl Board {
             election: election.to_owned(),
             state: Mutex::new(state),
             metrics: Metrics::new(election, candidate),
+            fail_over: None,
             changed: watch::Sender::new(()),
         }
+    }
+
+    /// Shows how soon a leader that dies is replaced: `by_settings` where the record does not say.
+    #[must_use]
+    pub fn with_fail_over(self, by_settings: FailOver) -> Self {
+        Self { fail_over: Some(by_settings), ..self }
     }
 
     /// The word that there is something new to show.
@@ -212,6 +224,7 @@ impl Board {
             state.problem = Some(Told::of(problem));
         }
         let state = &mut *state;
+        state.promise = report.promise;
         state.successor.clone_from(&report.successor);
         let refused = report.problems.iter().rfind(|problem| problem.class == ProblemClass::Order);
         match refused {
@@ -351,6 +364,20 @@ impl Board {
             None => "the storage account has not answered yet".to_owned(),
         };
         Readiness::NotReady(why)
+    }
+
+    /// How soon somebody else leads when the leader dies: the one of `state`, or else the next one.
+    pub(super) fn fail_over(&self, state: &State) -> Option<FailOver> {
+        let by_settings = self.fail_over?;
+        Some(match &state.role {
+            Role::Leading { .. } => FailOver { promise: state.promise, ..by_settings },
+            Role::Following(Some(leader)) => FailOver {
+                promise: state.promise,
+                watched: leader.address.is_some(),
+                ..by_settings
+            },
+            _ => by_settings,
+        })
     }
 
     /// To whom it hands over.

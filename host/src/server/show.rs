@@ -3,7 +3,7 @@
 use super::board::{Board, Change, Leader as Other, Role, State};
 use super::page::Source;
 use super::page::view::{
-    LANES, Lane, LastTurn, Leader, NOTES, Note, Validity, View, millis, short,
+    LANES, Lane, LastTurn, Leader, NOTES, Note, Validity, View, millis, sentence, short,
 };
 use crate::clock::Reading;
 use std::sync::Arc;
@@ -33,6 +33,8 @@ fn view(board: &Board, now: Duration) -> View {
         election: board.election.clone(),
         told_by: Some(short(&board.candidate)),
         leader: leader(board, &role, &state, now),
+        fail_over: board.fail_over(&state).map(|told| sentence(&told)),
+        take_over: None,
         vacancy: None,
         lanes: lanes(board, &role, &state, now),
         last_turn: last.map(|turn| LastTurn {
@@ -127,9 +129,10 @@ mod tests {
     use super::super::tests::{board, following, leading, report, seconds, turn};
     use super::*;
     use crate::contract::ExchangeResult::{Declined, Done};
-    use crate::contract::{EndingReason, Role};
+    use crate::contract::{EndingReason, Report, Role};
     use crate::handler::TurnEnd;
     use crate::runner::{Class, Event, Reason};
+    use crate::settings::FailOver;
 
     #[test]
     fn a_leader_with_a_turn_that_failed() {
@@ -186,6 +189,42 @@ mod tests {
         let seen = view(&board, NOW + seconds(7));
         assert_eq!((seen.leader, seen.lanes[1].state), (None, "led"));
         assert!(view(&board, NOW + WINDOW + seconds(7)).lanes.len() == 1, "out of sight");
+    }
+
+    #[test]
+    fn how_soon_a_leader_is_replaced_is_told_by_the_record_or_else_by_the_settings() {
+        let by_settings = FailOver {
+            promise: None,
+            lease: seconds(15),
+            poll: seconds(4),
+            supervised: true,
+            watched: true,
+        };
+        let board = board().with_fail_over(by_settings);
+        let told = |at| view(&board, NOW + at).fail_over.unwrap();
+        assert!(
+            told(seconds(0))
+                .starts_with("A machine that dies is replaced when its lease has run out")
+        );
+        let promises = |role| {
+            let promise = Some(Duration::from_millis(2_100));
+            board.stepped(&Report { promise, ..report(role, &[Declined]) }, NOW, NOW);
+        };
+        promises(leading());
+        let at_once = "A machine that dies is replaced within about 3s; a process that dies under its supervisor, at once.";
+        assert_eq!(told(seconds(1)), at_once);
+        // It gave no address.
+        promises(following(None));
+        assert!(
+            told(seconds(1)).ends_with("under its supervisor, within 500ms."),
+            "{}",
+            told(seconds(1))
+        );
+        promises(following(Some("http://10.0.0.4")));
+        assert_eq!(told(seconds(1)), at_once);
+        // A leader that promises nothing, whatever is set here.
+        board.stepped(&report(leading(), &[Done]), NOW, NOW);
+        assert!(told(seconds(1)).contains("within about 21s"), "{}", told(seconds(1)));
     }
 
     #[test]

@@ -33,6 +33,7 @@ pub(super) fn report(role: Role, results: &[ExchangeResult]) -> Report {
         last_will: None,
         wind_down: false,
         successor: None,
+        promise: None,
         run: None,
         background: None,
         problems: Vec::new(),

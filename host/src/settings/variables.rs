@@ -1,5 +1,6 @@
 //! Settings as the election component reads them: environment variables.
 
+use super::FailOver;
 use std::fmt;
 use std::time::Duration;
 use tenure_core::Failover;
@@ -12,6 +13,9 @@ pub mod names {
 
     /// Set to `true`, reports hold the leader's last will. For programs, not for people.
     pub const LAST_WILL: &str = tenure_core::LastWill::VARIABLE;
+
+    /// Set to `true`, the host sends the requests that reports hold. For programs, not for people.
+    pub const BACKGROUND: &str = tenure_core::Beside::VARIABLE;
 
     /// The token by which operators steer a candidate. The host reads it, and not the component.
     pub const CONTROL_TOKEN: &str = "TENURE_CONTROL_TOKEN";
@@ -26,6 +30,17 @@ pub mod names {
         !name.starts_with("TENURE_") || [CREDENTIAL, SECOND_KEY, SECOND_KEY_FILE].contains(&name)
     }
 }
+
+/// What the periods of a candidate follow from.
+const PERIODS: &[&str] = &[
+    names::LEASE,
+    names::MARGIN,
+    names::RENEW,
+    names::POLL,
+    names::FAILOVER,
+    names::REQUEST_TIMEOUT,
+    names::TURN_TIMEOUT,
+];
 
 /// The environment of the election component, and nothing but that: it holds the storage
 /// credential. `Debug` shows names only; the values are overwritten when it is dropped.
@@ -91,15 +106,7 @@ impl Variables {
 
     /// The periods that a candidate with these settings keeps; none where one of them is wrong.
     pub fn periods(&self) -> Option<Periods> {
-        let read = self.read(&[
-            names::LEASE,
-            names::MARGIN,
-            names::RENEW,
-            names::POLL,
-            names::FAILOVER,
-            names::REQUEST_TIMEOUT,
-            names::TURN_TIMEOUT,
-        ])?;
+        let read = self.read(PERIODS)?;
         let (timings, failover) = (read.timings, read.timings.failover);
         let by_lease = timings.lease.saturating_sub(timings.margin);
         Some(Periods {
@@ -107,6 +114,19 @@ impl Variables {
             renew: failover.map_or(timings.renew, Failover::beat),
             failover: failover.is_some(),
             turn_timeout: read.failure_policy.turn_timeout,
+        })
+    }
+
+    /// How soon a leader with these settings is replaced when it dies; none where one of them is wrong. It counts as
+    /// supervised where it is asked for its [last will](names::LAST_WILL).
+    pub fn fail_over(&self) -> Option<FailOver> {
+        let timings = self.read(PERIODS)?.timings;
+        Some(FailOver {
+            promise: timings.failover.map(Failover::promise),
+            lease: timings.lease,
+            poll: timings.poll,
+            supervised: self.get(names::LAST_WILL) == Some("true"),
+            watched: self.get(names::ADDRESS).is_some(),
         })
     }
 

@@ -90,6 +90,7 @@ pub fn report(report: core::Report) -> wit::Report {
         last_will: None,
         wind_down: report.wind_down,
         successor: report.successor,
+        promise: report.promise,
         run: report.run.map(|turn| wit::Turn {
             // There is one election in a world.
             election: String::new(),

@@ -254,6 +254,38 @@ async fn wrong_settings_are_told_and_nothing_is_sent() {
     assert_eq!(listener.accept().unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
 }
 
+/// What fail-over needs is told always, and a failure where that is asked for.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_account_that_is_no_place_for_fail_over_is_told() {
+    let front = Front::start().await.unwrap();
+    let known = with_container(&front).await;
+    // Its signature does not cover the condition, as that of the key does.
+    let access = sas(&known, "rcwd");
+    for (failover, verdict, code) in
+        [(&[][..], "warning", 1), (&["--failover", "3s"][..], "failed", 2)]
+    {
+        let told = async || {
+            let more: Vec<_> = [failover, &["--json"]].concat();
+            let output = command(&access, &more).output();
+            Told::of(&tokio::time::timeout(SOON, output).await.unwrap().unwrap(), &access)
+        };
+        front.set(|_| Some(Instead::Versioned));
+        let versioned = told().await;
+        let (found, detail) = versioned.of_check("versioning");
+        assert_eq!((versioned.code, found), (Some(code), verdict), "{}", versioned.text);
+        assert!(detail.contains("--failover"), "{detail}");
+        assert_eq!(versioned.of_check("conditional break").0, "ok", "{}", versioned.text);
+
+        front.set(|request| (asks(request) == "break").then_some(Instead::Unconditional));
+        let unconditional = told().await;
+        let (found, detail) = unconditional.of_check("conditional break");
+        assert_eq!((unconditional.code, found), (Some(code), verdict), "{}", unconditional.text);
+        assert!(detail.contains("If-Match does not reach the service"), "{detail}");
+        assert_eq!(unconditional.of_check("versioning").0, "ok", "{}", unconditional.text);
+        assert_eq!(left(&front), [""; 0]);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn azurite_is_known_for_what_it_is() {
     let store = Store::azurite().await.unwrap();
@@ -270,6 +302,10 @@ async fn azurite_is_known_for_what_it_is() {
         let failed = told.findings().iter().filter(|finding| finding["verdict"] == "failed");
         assert_eq!(failed.count(), 0, "{}", told.text);
         for check in ["exclusion", "conditions", "renew lease", "break lease", "delete blob"] {
+            assert_eq!(told.of_check(check).0, "ok", "{check}: {}", told.text);
+        }
+        // What fail-over needs.
+        for check in ["conditional break", "versioning"] {
             assert_eq!(told.of_check(check).0, "ok", "{check}: {}", told.text);
         }
     }

@@ -328,6 +328,22 @@ async fn a_service_between_two_components() {
     assert!(all.iter().all(|report| report.json["term"] == all[0].json["term"]), "{all:?}");
 }
 
+/// It sends nothing beside the steps.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_service_is_refused_what_it_cannot_do() {
+    let scene = Scene::new("1s").await;
+    let mut service = scene.python("service.py", Path::new(SERVICE)).await;
+    service.arg(component("tenure.wasm")).arg(component("report.wasm"));
+    service.env("TENURE_FAILOVER", "3s");
+    let output = tokio::time::timeout(SOON, service.output()).await.unwrap().unwrap();
+    let told = text(&output);
+    assert!(
+        told.contains("TENURE_FAILOVER: this host does not send requests beside the steps"),
+        "{told}"
+    );
+    assert_eq!(scene.reports.all().len(), 0);
+}
+
 /// As `deploy/README.md` says it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn the_program_of_wasmtime() {

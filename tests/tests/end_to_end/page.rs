@@ -69,7 +69,7 @@ async fn whoever_kills_the_leader_sees_the_next_one() {
     browser.until(&lane(&first, "leads"), SOON).await.unwrap();
     browser.until("document.querySelector('.lane.leads .tick.succeeded')", SOON).await.unwrap();
 
-    browser.click(&button("Kill", &first)).await.unwrap();
+    browser.click(&button("Kill machine", &first)).await.unwrap();
     browser.until(&lane(&first, "gone"), SOON).await.unwrap();
     browser.until(&format!("{} === 'killed'", state(&first)), SOON).await.unwrap();
     let next = format!("{LEADER_NOW} !== '{first}' && document.querySelector('.lane.leads')");
@@ -80,6 +80,16 @@ async fn whoever_kills_the_leader_sees_the_next_one() {
     assert!(told.starts_with(&format!("{second} leads, with term ")), "{told}");
     let changes = text(&browser, "return document.getElementById('changes').textContent").await;
     assert!(changes.contains(&format!("{second} takes over ")), "{changes}");
+    assert!(changes.contains(" after its machine died"), "{changes}");
+    // How soon, beside who leads now; and how soon in general.
+    let shown = |id: &str| format!("return document.getElementById('{id}').textContent");
+    let took_over = text(&browser, &shown("take-over")).await;
+    assert!(took_over.ends_with("s after its machine died"), "{took_over}");
+    let fail_over = text(&browser, &shown("fail-over")).await;
+    assert!(
+        fail_over.starts_with("A machine that dies is replaced within about 3s;"),
+        "{fail_over}"
+    );
 
     // The same button, which has kept the focus.
     browser
@@ -90,6 +100,25 @@ async fn whoever_kills_the_leader_sees_the_next_one() {
     assert_eq!(focused, format!("Start {first}"));
     browser.click(&button("Start", &first)).await.unwrap();
     browser.until(&format!("{} === 'follows'", state(&first)), SOON).await.unwrap();
+
+    // The supervisor of a process that dies releases the lease for it.
+    browser.click(&button("Kill process", &second)).await.unwrap();
+    browser
+        .until(&format!("!['{second}', 'Nobody leads'].includes({LEADER_NOW})"), SOON)
+        .await
+        .unwrap();
+    browser
+        .until(
+            "document.getElementById('take-over').textContent.endsWith('s after its process died')",
+            SOON,
+        )
+        .await
+        .unwrap();
+    let start = format!("document.querySelector(\"{}\")", button("Start", &second));
+    browser.until(&start, SOON).await.unwrap();
+    browser.click(&button("Start", &second)).await.unwrap();
+    browser.until(&format!("{} === 'follows'", state(&second)), SOON).await.unwrap();
+    let second = text(&browser, LEADER).await;
 
     // It gives the lease back, and stays.
     browser.click(&button("Resign", &second)).await.unwrap();
@@ -142,7 +171,7 @@ async fn without_the_token_one_can_only_look_and_everybody_can() {
     browser.open(page).await.unwrap();
     browser.until("document.querySelector('.lane.leads')", SOON).await.unwrap();
     let leader = text(&browser, LEADER).await;
-    browser.click(&button("Kill", &leader)).await.unwrap();
+    browser.click(&button("Kill machine", &leader)).await.unwrap();
     browser
         .until("document.getElementById('answer').textContent.includes('token')", SOON)
         .await
@@ -151,7 +180,7 @@ async fn without_the_token_one_can_only_look_and_everybody_can() {
     // Another page of the same browser, which has found out the token, is turned away too; and so is
     // this one with a wrong one.
     let client = client();
-    let path = format!("{page}candidates/{leader}/kill");
+    let path = format!("{page}candidates/{leader}/kill-machine");
     let own = page.trim_end_matches('/');
     for (origin, token) in [(own, "wrong"), ("http://evil.example", token)] {
         let request = client.post(&path).header("origin", origin).bearer_auth(token);
@@ -179,7 +208,7 @@ async fn without_the_token_one_can_only_look_and_everybody_can() {
     browser.run(heading, json!([])).await.unwrap();
     let labels = "return [...document.querySelectorAll('button')].map((button) => button.getAttribute('aria-label'))";
     let all = browser.run(labels, json!([])).await.unwrap();
-    assert_eq!(all.as_array().unwrap().len(), 12, "{all}");
+    assert_eq!(all.as_array().unwrap().len(), 15, "{all}");
     for label in all.as_array().unwrap() {
         browser.press(TAB).await.unwrap();
         let focus = "const at = document.activeElement; return [at.getAttribute('aria-label'), getComputedStyle(at).outlineStyle]";

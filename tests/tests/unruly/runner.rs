@@ -46,6 +46,7 @@ impl Elector for Script {
             last_will: None,
             wind_down: false,
             successor: None,
+            promise: None,
             run: None,
             background: None,
             problems: Vec::new(),

@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use std::io::{IsTerminal, stdout};
 use std::process::ExitCode;
 
-/// The widest column of checks: `create container`.
-const CHECK: usize = 16;
+/// The widest column of checks: `conditional break`.
+const CHECK: usize = 17;
 
 /// The column of verdicts.
 const VERDICT: usize = 7;
@@ -168,7 +168,7 @@ mod tests {
     fn a_line_is_aligned_and_breaks_before_the_terminal_does() {
         let words = "a bb ccc dddd a bb ccc dddd abc";
         let told = finding("clock", Verdict::Good, words.to_owned());
-        let prefix = "ok       clock             ";
+        let prefix = "ok       clock              ";
         assert_eq!(line(&told, false, None), format!("{prefix}{words}\n"));
         assert_eq!(prefix.len(), INDENT);
         let narrow = line(&told, false, Some(INDENT + 30));

@@ -395,7 +395,7 @@ settings! {
     };
     FAILOVER = Setting {
         name: "failover", variable: names::FAILOVER, kind: Kind::Duration,
-        range: Range::Durations(seconds(1)..=seconds(10)), default: "when the lease ends",
+        range: Range::Durations(seconds(1)..=seconds(10)), default: "when the lease ends", commands: &["run", "doctor"],
         help: "Replace a leader that died within so long. Each candidate sends a request every sixth of it: three \
                cost about $7 a month at 3s, $21 at 1s, $2 at 10s, and $1 without",
         heading: TIMINGS, ..PASSED_ON

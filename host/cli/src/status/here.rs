@@ -163,6 +163,7 @@ mod tests {
             history: Vec::new(),
             changes: 1,
             successor: None,
+            promise: None,
             asked_at: NOW,
         }
     }

@@ -202,6 +202,7 @@ mod tests {
             last_will,
             wind_down: false,
             successor: None,
+            promise: None,
             run: None,
             background: None,
             problems: Vec::new(),

@@ -203,6 +203,7 @@ mod tests {
             history: Vec::new(),
             changes: 1,
             successor: None,
+            promise: None,
             asked_at: 65 * SECOND,
         }
     }

@@ -1,7 +1,7 @@
 //! What people do to candidates, as the story tells it.
 
 use super::super::lane::{Hindrance, State};
-use super::{Cause, Kind, Story};
+use super::{Cause, Kind, Leadership, Story};
 use std::time::Duration;
 
 /// Of notes, terms and take-overs so many are kept when a demo goes on for long.
@@ -11,7 +11,7 @@ impl Story {
     /// Who leads, and may act: what the last one that was elected is, as long as its time lasts.
     pub(in super::super) fn holder(&self, now: Duration) -> Option<usize> {
         let last = self.leaderships.last()?;
-        (last.ended.is_none() && now < last.valid_until).then_some(last.who)
+        (last.ended.is_none() && now < last.valid_until(now)).then_some(last.who)
     }
 
     pub(in super::super) fn freeze(&mut self, now: Duration, who: usize) {
@@ -31,9 +31,7 @@ impl Story {
     }
 
     pub(in super::super) fn thaw(&mut self, now: Duration, who: usize) {
-        if let Some(lane) = self.lanes.get_mut(who) {
-            lane.free(now, Hindrance::Frozen);
-        }
+        self.free(now, who, Hindrance::Frozen);
         self.headline(now, format!("{} goes on (SIGCONT).", self.name(who)));
     }
 
@@ -50,9 +48,7 @@ impl Story {
     }
 
     pub(in super::super) fn heal(&mut self, now: Duration, who: usize) {
-        if let Some(lane) = self.lanes.get_mut(who) {
-            lane.free(now, Hindrance::CutOff);
-        }
+        self.free(now, who, Hindrance::CutOff);
         self.headline(now, format!("{} reaches the store again.", self.name(who)));
     }
 
@@ -74,11 +70,27 @@ impl Story {
     /// Somebody else must take over if it is the leader; whether it is.
     pub(super) fn vacate(&mut self, now: Duration, who: usize, cause: Cause) -> bool {
         let leads = self.holder(now) == Some(who);
+        let last = self.leaderships.last_mut().filter(|_| leads);
         // What came first counts: a frozen leader that is then killed was lost when it froze.
-        if leads && self.vacancy.is_none() {
+        if let Some(last @ Leadership { last_sign: None, .. }) = last {
             self.vacancy = Some((cause, now));
+            if cause != Cause::Stop {
+                last.last_sign = Some(now);
+            }
         }
         leads
+    }
+
+    /// A leader that is hindered no longer, and whose time is not over, gives signs of life again.
+    fn free(&mut self, now: Duration, who: usize, from: Hindrance) {
+        let leads = self.holder(now) == Some(who);
+        let Some(lane) = self.lanes.get_mut(who) else { return };
+        lane.free(now, from);
+        if leads && !lane.is_frozen() && !lane.is_cut_off() {
+            if let Some(last) = self.leaderships.last_mut() {
+                last.last_sign = None;
+            }
+        }
     }
 
     /// What a stand-down that was to be expected is told as; none for one that was not.
@@ -138,12 +150,12 @@ mod tests {
         let mut story = started();
         story.begins(2_000, 0, 1000);
         story.freeze(ms(2_300), 0);
-        assert_eq!(story.holder(ms(12_199)), Some(0), "it does not know");
-        assert_eq!(story.holder(ms(12_200)), None, "its time is over, awake or not");
-        story.elects(17_000, 1, 1017);
+        assert_eq!(story.holder(ms(3_999)), Some(0), "it does not know");
+        assert_eq!(story.holder(ms(4_000)), None, "its time is over, awake or not");
+        story.elects(4_700, 1, 1017);
         assert_eq!(
             story.said(),
-            "ben takes over 14.7 s after it was frozen, with a higher term: 1017."
+            "ben takes over 2.4 s after it was frozen, with a higher term: 1017."
         );
         story.begins(18_000, 1, 1017);
         story.thaw(ms(18_200), 0);
@@ -165,22 +177,52 @@ mod tests {
         story.thaw(ms(3_300), 0);
         story.ends(3_600, 0, 1000, 2_000, "succeeded");
         assert_eq!(story.turns[0].ended, Some(ms(3_600)));
-        story.renews(4_000, 0, 1000);
+        assert_eq!(story.holder(ms(9_000)), Some(0), "it gives signs of life again");
+        story.begins(4_000, 0, 1000);
         story.elects(60_000, 1, 1060);
         assert!(story.take_overs.is_empty(), "the freeze was over");
         assert_eq!(problems(&story), 0);
     }
 
     #[test]
+    fn who_is_hindered_twice_gives_no_sign_of_life_before_it_is_free() {
+        let mut story = started();
+        story.freeze(ms(2_000), 0);
+        story.partition(ms(2_100), 0);
+        story.thaw(ms(2_200), 0);
+        assert_eq!(story.holder(ms(3_700)), None, "it is cut off");
+        story.heal(ms(3_800), 0);
+        assert_eq!(story.holder(ms(3_800)), None, "its time was over");
+        // One who goes on, and whose time runs out nevertheless, was expected to.
+        let mut story = started();
+        story.partition(ms(2_000), 0);
+        story.heal(ms(3_600), 0);
+        story.stands_down(3_700, 0, 1000, "validity-ended");
+        assert_eq!((story.holder(ms(3_700)), problems(&story)), (None, 0));
+        story.elects(4_300, 1, 1004);
+        assert!(story.said().contains("2.3 s after it was cut off"), "{}", story.said());
+    }
+
+    #[test]
+    fn a_kill_after_a_freeze_counts_from_the_freeze() {
+        let mut story = started();
+        story.freeze(ms(2_000), 0);
+        story.kill(ms(3_000), 0);
+        story.dies(3_010, 0);
+        story.elects(4_300, 1, 1004);
+        assert!(story.said().contains("2.3 s after it was frozen"), "{}", story.said());
+    }
+
+    #[test]
     fn a_leader_that_is_cut_off_stops_as_expected() {
         let mut story = started();
         story.partition(ms(2_000), 0);
-        story.stands_down(12_200, 0, 1000, "validity-ended");
+        story.stands_down(3_700, 0, 1000, "validity-ended");
         assert_eq!(story.said(), "anna leads no longer: its time has run out.");
-        story.elects(16_000, 2, 1016);
+        story.elects(4_300, 2, 1016);
         assert_eq!(
             story.said(),
-            "cleo takes over 14.0 s after it was cut off, with a higher term: 1016."
+            "cleo takes over 2.3 s after it was cut off, with a higher term: 1016."
         );
         story.heal(ms(17_000), 0);
         assert_eq!(problems(&story), 0);
@@ -196,10 +238,10 @@ mod tests {
         story.stands_down(2_100, 0, 1000, "resigned");
         assert_eq!(story.said(), "anna has given the lease back.");
         assert_eq!((story.holder(ms(2_100)), problems(&story)), (None, 0));
-        story.elects(3_100, 1, 1003);
+        story.elects(2_152, 1, 1003);
         assert_eq!(
             story.said(),
-            "ben takes over 1.0 s after it was given back, with a higher term: 1003."
+            "ben takes over 52 ms after it was given back, with a higher term: 1003."
         );
 
         story.resign(ms(4_000), 1);
@@ -215,7 +257,9 @@ mod tests {
         story.freeze(ms(1_000), 1);
         story.partition(ms(1_000), 2);
         story.kill(ms(1_000), 1);
-        assert_eq!(story.said(), "ben is killed (SIGKILL). It only followed: nothing changes.");
+        let dies =
+            "The machine of ben dies (SIGKILL to all of it). It only followed: nothing changes.";
+        assert_eq!(story.said(), dies);
         assert_eq!(story.holder(ms(1_000)), Some(0));
         story.elects(20_000, 2, 1020);
         assert!(story.take_overs.is_empty());

@@ -7,28 +7,50 @@ fn a_take_over_is_measured_from_the_kill() {
     story.begins(2_000, 0, 1000);
     story.kill(ms(2_300), 0);
     assert_eq!(story.leader(), None);
-    // Its lease was taken at 0.2 s.
-    assert_eq!(story.lease_left(ms(5_200)), Some(ms(10_000)));
-    assert_eq!(story.lease_left(ms(16_000)), Some(ms(0)));
+    // It promised to have stopped 2.1 s after its newest sign of life.
+    assert_eq!(story.promise_left(ms(2_800)), Some(ms(1_600)));
+    assert_eq!(story.promise_left(ms(4_500)), Some(ms(0)));
     story.dies(2_310, 0);
     assert_eq!(story.lost, 0);
     assert_eq!(story.turns[0].ended, Some(ms(2_310)));
     assert!(!story.turns[0].done());
-    assert_eq!(story.leaderships[0].ended, Some((ms(2_310), "killed".to_owned())));
+    assert_eq!(story.leaderships[0].ended, Some((ms(2_300), "its machine died".to_owned())));
 
-    story.elects(15_300, 1, 1015);
+    story.elects(4_600, 1, 1015);
     assert_eq!(story.leader(), Some(1));
-    assert_eq!(story.lease_left(ms(15_300)), None);
-    assert_eq!(story.take_overs, [TakeOver { cause: Cause::Crash, after: ms(13_000) }]);
-    assert_eq!(story.said(), "ben takes over 13.0 s after the kill, with a higher term: 1015.");
+    assert_eq!(story.promise_left(ms(4_600)), None);
+    let take_over = TakeOver { cause: Cause::Machine, after: ms(2_300) };
+    assert_eq!(
+        (&story.take_overs[..], story.leaderships[1].took_over),
+        (&[take_over][..], Some(take_over))
+    );
+    assert_eq!(
+        story.said(),
+        "ben takes over 2.3 s after its machine died, with a higher term: 1015."
+    );
 }
 
 #[test]
-fn a_renewal_moves_the_end_of_the_lease() {
+fn nobody_waits_for_a_process_whose_supervisor_lives() {
     let mut story = started();
-    story.renews(4_000, 0, 1000);
-    story.kill(ms(5_000), 0);
-    assert_eq!(story.lease_left(ms(5_000)), Some(ms(14_000)));
+    story.begins(2_000, 0, 1000);
+    story.kill_process(ms(2_300), 0);
+    let died = "The process of anna dies in the middle of a turn (SIGKILL). Its supervisor sees that, and releases \
+                the lease.";
+    assert_eq!(story.said(), died);
+    assert_eq!((story.leader(), story.promise_left(ms(2_300))), (None, None));
+    let (class, detail) = ("process".to_owned(), "the lease was released".to_owned());
+    story.tells(2_330, 0, What::Event(Event::Problem { class, detail }));
+    assert!(story.notes.iter().all(|note| note.kind != Kind::Problem), "it was asked for");
+    // The next one may be there before the end of the supervisor is heard of.
+    story.elects(2_383, 1, 1003);
+    assert_eq!(
+        story.said(),
+        "ben takes over 83 ms after its process died, with a higher term: 1003."
+    );
+    story.dies(2_390, 0);
+    assert_eq!(story.leaderships[0].ended, Some((ms(2_300), PROCESS_DIED.to_owned())));
+    assert_eq!((story.lost, story.turns[0].ended), (0, Some(ms(2_390))));
 }
 
 #[test]
@@ -36,7 +58,7 @@ fn a_leader_that_was_asked_leaves_in_good_order() {
     let mut story = started();
     story.runs(2_000, 0, 1000);
     story.stop(ms(3_000), 0);
-    assert_eq!(story.lease_left(ms(3_000)), None);
+    assert_eq!(story.promise_left(ms(3_000)), None);
     story.stands_down(3_010, 0, 1000, "left");
     story.tells(3_020, 0, What::Ended("exit status: 0".to_owned()));
     story.elects(4_000, 2, 1004);

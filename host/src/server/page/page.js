@@ -15,7 +15,7 @@ const SHAPES = {
   "timed-out": "M0,-4.5L4.5,0L0,4.5L-4.5,0Z",
   "cut-off": "M-3.5,-4V4M-3.5,0H4",
 };
-const ACTIONS = [["kill", "start"], ["freeze", "thaw"], ["partition", "heal"], ["resign"]];
+const ACTIONS = [["kill-machine", "start"], ["kill-process"], ["resign"], ["freeze", "thaw"], ["partition", "heal"]];
 
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 const byId = (id) => document.getElementById(id);
@@ -49,6 +49,11 @@ function span(ms) {
   if (s < 120) return `${s} s`;
   if (s < 7200) return `${Math.floor(s / 60)} min`;
   return s < 172_800 ? `${Math.floor(s / 3600)} h` : `${Math.floor(s / 86_400)} days`;
+}
+
+// A time that was measured.
+function brief(ms) {
+  return ms < 1000 ? `${ms} ms` : `${(ms / 1000).toFixed(1)} s`;
 }
 
 // An instant as it was written, without a date: 2000-01-01T10:00:00Z is 10:00:00 UTC.
@@ -135,6 +140,10 @@ function showFacts() {
   write(byId("turn"), turn ? `${timeOfDay(turn.slot)} ${turn.outcome}` : "none yet");
   byId("turn").title = turn ? `${turn.slot}, ${turn.candidate}` : "";
   byId("since").title = leader?.since ?? "";
+  byId("fail-over").hidden = !view.fail_over;
+  write(byId("fail-over"), view.fail_over ?? "");
+  byId("taken-over").hidden = !view.take_over;
+  write(byId("take-over"), view.take_over ? `${brief(view.take_over.after_ms)} ${view.take_over.cause}` : "");
   byId("judged").hidden = overlapping === null;
   write(byId("overlapping"), overlapping === 0 ? "0, by logs and by endpoint" : String(overlapping ?? "–"));
   byId("overlapping").classList.toggle("bad", overlapping > 0);
@@ -253,7 +262,7 @@ function drawSpan(row, part, x1, x2) {
   switch (part.kind) {
     case "leads":
       row.labels.push({ element: draw("text", "label", { y: 20 }), term: String(part.term), x1, x2 });
-      return [box("block", 4.5, 39)];
+      return [box("block", 4.5, 39), ...(part.after_ms === null ? [] : [drawAfter(part, x1)])];
     case "follows":
       return [line("follows")];
     case "gone":
@@ -267,6 +276,13 @@ function drawSpan(row, part, x1, x2) {
     default:
       return [box(part.kind, part.kind === "frozen" ? 1 : 6.5, part.kind === "frozen" ? 46 : 35)];
   }
+}
+
+// How soon it took over stands before its block, above the line of the follower that it was.
+function drawAfter(part, x1) {
+  const after = draw("text", "after", { x: x1 - 5, y: 17, "text-anchor": "end" });
+  write(after, brief(part.after_ms));
+  return after;
 }
 
 // A term is written where its block is in sight: whole, by its last digits, or not at all.
@@ -295,7 +311,7 @@ function showLegend() {
   ];
   const demo = [
     ["process ended", draw("path", "end", { d: "M7,3L15,11M15,3L7,11" })],
-    ["its lease still runs", box("lease-runs")],
+    ["others wait for its promise to end", box("lease-runs")],
     ["frozen", box("frozen")],
     ["cut off from the store", box("cut-off")],
   ];
@@ -356,7 +372,7 @@ function makeButton(name, pair) {
 function showButton(button, name, possible) {
   const action = button.pair.find((word) => possible.includes(word));
   button.action = action ?? button.pair[0];
-  const word = button.action[0].toUpperCase() + button.action.slice(1);
+  const word = button.action[0].toUpperCase() + button.action.slice(1).replace("-", " ");
   write(button.element, word);
   button.element.setAttribute("aria-label", `${word} ${name}`);
   button.element.setAttribute("aria-disabled", action ? "false" : "true");

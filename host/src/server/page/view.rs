@@ -3,6 +3,7 @@
 //! All times are ages and spans in milliseconds, counted from the instant of the view: the clock of
 //! whoever looks does not matter.
 
+use crate::settings::FailOver;
 use serde::Serialize;
 use std::time::Duration;
 
@@ -28,7 +29,11 @@ pub struct View {
     pub told_by: Option<String>,
     /// Who leads, where that is known.
     pub leader: Option<Leader>,
-    /// How long the lease of a leader that is gone keeps the others out, where that is known.
+    /// How soon somebody else leads when the leader dies, as a sentence.
+    pub fail_over: Option<String>,
+    /// How soon the present leader took over, and from whom, where somebody saw that.
+    pub take_over: Option<TakeOver>,
+    /// How long a leader that is gone keeps the others out, where that is known.
     pub vacancy: Option<Validity>,
     /// The candidates, in the order in which they are shown.
     pub lanes: Vec<Lane>,
@@ -55,6 +60,15 @@ pub struct Leader {
     pub seen_ms: u64,
     /// How long it may act, where that is known.
     pub validity: Option<Validity>,
+}
+
+/// That a leader took over from the one before.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct TakeOver {
+    /// From what happened to the leader until the next one led.
+    pub after_ms: u64,
+    /// What happened, as in "after its machine died".
+    pub cause: &'static str,
 }
 
 /// How long a leader may act without another renewal, or a lease lasts.
@@ -96,6 +110,8 @@ pub struct Span {
     pub from_ms: u64,
     /// The age of its end; none while it goes on.
     pub to_ms: Option<u64>,
+    /// How soon the leader took over, where somebody saw that.
+    pub after_ms: Option<u64>,
 }
 
 /// What a candidate is in a stretch of time.
@@ -169,8 +185,16 @@ impl Span {
             return None;
         }
         let from_ms = millis(age(from).min(WINDOW + Duration::from_secs(10)));
-        Some(Self { kind, term, from_ms, to_ms: to.map(millis) })
+        Some(Self { kind, term, from_ms, to_ms: to.map(millis), after_ms: None })
     }
+}
+
+/// As a sentence of its own.
+pub fn sentence(told: &FailOver) -> String {
+    let told = told.to_string();
+    let mut letters = told.chars();
+    let first = letters.next().map(|first| first.to_ascii_uppercase());
+    first.into_iter().chain(letters).chain(['.']).collect()
 }
 
 /// A text that cannot make the view large.

@@ -201,7 +201,7 @@ impl<'s> Examination<'s> {
             self.clock.learn(date, wall.checked_sub_signed(delta(took)).unwrap_or(wall), wall);
         }
         self.facts.read(&headers);
-        self.facts.refused(&answer);
+        self.facts.answered(&operation, &answer);
         if self.asks_again(&answer, now) {
             return;
         }
@@ -223,6 +223,9 @@ impl<'s> Examination<'s> {
         if !self.gave_up {
             all.push(self.times.finding(&self.settings.timings));
             all.push(self.facts.account(self.settings.account.name()));
+        }
+        if !self.gave_up || self.facts.versions {
+            all.push(self.facts.versioning(self.settings.timings.failover));
         }
         all.extend(self.facts.findings(self.settings.account.name()));
         all
@@ -255,7 +258,15 @@ impl<'s> Examination<'s> {
             Stage::Change => Operation::Change { lease: self.held, to: second },
             Stage::Release => Operation::Release { lease: self.held },
             Stage::AcquireAgain => acquire(first, None),
-            Stage::Break => Operation::Break { period: Some(0), if_match: None },
+            Stage::BreakStale => {
+                let stale = self.etags[1].clone().unwrap_or_else(|| ETag("\"0x0\"".into()));
+                Operation::Break { period: Some(0), if_match: Some(stale) }
+            }
+            Stage::StillHeld => Operation::Read { lease: Some(self.held) },
+            Stage::Break => {
+                let seen = self.etags[0].clone().filter(|_| !self.cleaning);
+                Operation::Break { period: Some(0), if_match: seen }
+            }
             Stage::Removable | Stage::Done => Operation::Delete { lease: None },
             Stage::Delete => Operation::Delete { lease: self.is_leased.then_some(self.held) },
         }
@@ -314,7 +325,7 @@ impl<'s> Examination<'s> {
         let mut stage = at.next();
         while stage < Stage::Delete && !self.cleaning {
             self.stage = stage;
-            if !matches!(stage, Stage::Read | Stage::AcquireAgain) {
+            if !stage.is_silent() {
                 left.push(stage.check(&self.operation()));
             }
             stage = stage.next();

@@ -1,7 +1,11 @@
 //! What the headers of the answers tell of the account.
 
 use super::Finding;
-use tenure_azure::answer::Answer;
+use std::time::Duration;
+use tenure_azure::answer::{Answer, Class};
+use tenure_azure::operation::Operation;
+use tenure_base::duration::format_duration;
+use tenure_core::Failover;
 
 /// The account that every emulator has, with a key that everybody knows.
 const EMULATOR: &str = "devstoreaccount1";
@@ -15,7 +19,10 @@ pub(super) struct Facts {
     server: Option<String>,
     sku: Option<String>,
     kind: Option<String>,
-    versions: bool,
+    /// The account keeps every version of a blob.
+    pub versions: bool,
+    /// It would have said so: something was written.
+    written: bool,
     soft_delete: bool,
     immutable: bool,
     legal_hold: bool,
@@ -44,8 +51,10 @@ impl Facts {
         }
     }
 
-    /// Takes notice of a refusal.
-    pub fn refused(&mut self, answer: &Answer) {
+    /// Takes notice of an answer.
+    pub fn answered(&mut self, operation: &Operation, answer: &Answer) {
+        let writes = matches!(operation, Operation::CreateBlob | Operation::WriteMetadata { .. });
+        self.written |= writes && answer.class == Class::Done;
         self.immutable |= answer.code.as_deref() == Some("BlobImmutableDueToPolicy");
     }
 
@@ -57,7 +66,6 @@ impl Facts {
     /// What there is to say beside its kind; nothing, in most cases.
     pub fn findings(&self, account: &str) -> Vec<Finding> {
         let mut findings: Vec<_> = self.emulator(account).into_iter().collect();
-        findings.extend(self.versioning());
         findings.extend(self.protection());
         findings
     }
@@ -116,15 +124,37 @@ impl Facts {
         Some(Finding::warning(CHECK, told))
     }
 
-    fn versioning(&self) -> Option<Finding> {
-        self.versions.then(|| {
-            Finding::warning(
-                "versioning",
+    /// Whether each write of the record makes a version of the blob.
+    pub fn versioning(&self, failover: Option<Failover>) -> Finding {
+        const CHECK: &str = "versioning";
+        match (self.versions, failover) {
+            (true, Some(failover)) => {
+                let day = Duration::from_secs(24 * 3600).as_millis();
+                let beats = day / failover.beat().as_millis().max(1);
+                let detail = format!(
+                    "the account keeps every version of a blob, and --failover {} would make {beats} a day, so it \
+                     is off here, and a leader that dies is replaced when its lease ends; turn blob versioning \
+                     off, or use another account, or leave --failover out",
+                    format_duration(failover.within)
+                );
+                Finding::failed(CHECK, detail)
+            }
+            (true, None) => Finding::warning(
+                CHECK,
                 "each write of the record makes a version of the blob, which is kept and paid for, up to \
                  one for every turn; have a lifecycle rule delete old versions, or use an account without \
-                 versioning",
-            )
-        })
+                 versioning. Fail-over before the lease ends (--failover) is not to be had here",
+            ),
+            (false, _) if self.written => Finding::good(
+                CHECK,
+                "off: no version is kept of what is overwritten; fail-over before the lease ends needs that",
+            ),
+            (false, _) => Finding::unknown(
+                CHECK,
+                "nothing was written, so the account did not say whether it keeps every version of a blob; \
+                 fail-over before the lease ends (--failover) is for accounts that do not",
+            ),
+        }
     }
 
     fn protection(&self) -> Vec<Finding> {
@@ -220,7 +250,6 @@ mod tests {
     #[test]
     fn what_is_kept_or_protected_is_told() {
         for (header, check, verdict) in [
-            (("x-ms-version-id", "2026-01-01T00:00:00Z"), "versioning", Verdict::Warning),
             (("x-ms-delete-type-permanent", "false"), "soft delete", Verdict::Good),
             (("x-ms-immutability-policy-until-date", "x"), "immutability", Verdict::Failed),
             (("x-ms-legal-hold", "true"), "legal hold", Verdict::Failed),
@@ -233,5 +262,23 @@ mod tests {
         let nothing =
             facts(&[("x-ms-delete-type-permanent", "true"), ("x-ms-legal-hold", "false")]);
         assert_eq!(nothing.findings("acc"), []);
+    }
+
+    #[test]
+    fn versions_are_a_failure_where_fail_over_would_make_them() {
+        let failover = Some(Failover { within: Duration::from_secs(3) });
+        let version = ("X-Ms-Version-Id", "2026-01-01T00:00:00Z");
+        let wrote = Facts { written: true, ..facts(&[]) };
+        for (facts, failover, verdict, words) in [
+            (facts(&[version]), failover, Verdict::Failed, "--failover 3s would make 172800 a day"),
+            (facts(&[version]), None, Verdict::Warning, "not to be had here"),
+            (wrote.clone(), failover, Verdict::Good, "off"),
+            (wrote, None, Verdict::Good, "off"),
+            (facts(&[]), failover, Verdict::Unknown, "nothing was written"),
+        ] {
+            let finding = facts.versioning(failover);
+            assert_eq!((finding.check, finding.verdict), ("versioning", verdict), "{finding:?}");
+            assert!(finding.detail.contains(words), "{finding:?}");
+        }
     }
 }

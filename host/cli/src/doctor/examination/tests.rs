@@ -6,7 +6,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use proptest::prelude::*;
 
 use super::*;
-use service::{ELECTION, MOST_QUESTIONS, Service, refused, settings, with_key};
+use service::{ELECTION, MOST_QUESTIONS, Service, refused, settings, with_failover, with_key};
 use tenure_azure::operation::Operation;
 use tenure_azure::{LeaseId, http_date};
 use tenure_core::FailureKind;
@@ -37,11 +37,13 @@ fn on_a_service_as_it_has_to_be_all_is_well_and_nothing_is_left() {
             "renew lease",
             "change lease",
             "release lease",
+            "conditional break",
             "break lease",
             "delete blob",
             "clock",
             "round trips",
             "account",
+            "versioning",
         ]
     );
     assert!(findings.iter().all(|f| f.verdict == Verdict::Good), "{findings:#?}");
@@ -126,7 +128,9 @@ fn a_request_that_is_never_answered_ends_it_and_what_was_made_is_removed() {
             (is(question, check) && made).then_some(Err(FailureKind::Timeout))
         });
         let unanswered = service.asked.iter().filter(|question| is(question, check)).count();
-        let finding = of(&findings, check);
+        // The first break has a condition.
+        let told = if check == "break lease" { "conditional break" } else { check };
+        let finding = of(&findings, told);
         assert!(finding.verdict >= Verdict::Warning, "{check}: {finding:?}");
         assert!(finding.detail.contains("did not answer in time"), "{check}: {finding:?}");
         assert_eq!(finding.detail.contains("by hand"), left, "{check}: {finding:?}");
@@ -175,6 +179,54 @@ fn a_service_that_does_not_keep_leases_apart_is_found_out() {
     });
     assert!(of(&theirs, "renew lease").detail.contains("a different lease"));
     assert_eq!(of(&theirs, "renew lease").verdict, Verdict::Failed);
+}
+
+/// Who breaks a lease by what it has seen has to be refused when that was written over.
+#[test]
+fn a_service_whose_breaks_have_no_condition_is_found_out_and_no_place_for_fail_over() {
+    let breaks = |question: &Question, which: &str| match &question.operation {
+        Operation::Break { if_match: Some(seen), .. } => (seen.0 == "\"1\"") == (which == "stale"),
+        _ => false,
+    };
+    let after =
+        |question: &Question| matches!(question.operation, Operation::Read { lease: Some(_) });
+    for (settings, verdict) in [(with_failover(), Verdict::Failed), (with_key(), Verdict::Warning)]
+    {
+        // The condition is not seen.
+        let mut service = Service::new();
+        let mut shadow = Service::new();
+        let ignored = service.examine(&settings, |question, _| {
+            let mut question = question.clone();
+            if let Operation::Break { if_match, .. } = &mut question.operation {
+                *if_match = None;
+            }
+            Some(shadow.say(&question))
+        });
+        let finding = of(&ignored, "conditional break");
+        assert_eq!(finding.verdict, verdict);
+        assert!(finding.detail.contains("over something newer was accepted"), "{finding:?}");
+        assert_eq!(shadow.blob, None, "{ignored:#?}");
+
+        // It is seen, and the lease is gone.
+        let mut service = Service::new();
+        let gone = service.examine(&settings, |question, _| {
+            after(question).then(|| refused(412, "LeaseNotPresentWithBlobOperation"))?
+        });
+        let finding = of(&gone, "conditional break");
+        assert_eq!(finding.verdict, verdict);
+        assert!(finding.detail.contains("ended the lease all the same"), "{finding:?}");
+        assert_eq!(service.blob, None, "{gone:#?}");
+
+        // Nothing fits.
+        let mut service = Service::new();
+        let never = service.examine(&settings, |question, _| {
+            breaks(question, "newest").then(|| refused(412, "ConditionNotMet"))?
+        });
+        let finding = of(&never, "conditional break");
+        assert_eq!(finding.verdict, verdict);
+        assert!(finding.detail.contains("a break of what is there was refused"), "{finding:?}");
+        assert_eq!(service.blob, None, "{never:#?}");
+    }
 }
 
 #[test]

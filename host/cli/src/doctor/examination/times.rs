@@ -43,6 +43,17 @@ impl Times {
             short(median),
             short(max)
         );
+        if let Some(failover) = timings.failover.filter(|failover| max > failover.look_timeout()) {
+            return Finding::warning(
+                CHECK,
+                format!(
+                    "{figures}: too slow for --failover {}, with which a sign of life has {}; choose a longer one, or \
+                     use an account in a region nearby",
+                    format_duration(failover.within),
+                    format_duration(failover.look_timeout())
+                ),
+            );
+        }
         // Twice the slowest of a few: the next one may be slower.
         if 2 * max <= timeout {
             return Finding::good(
@@ -99,6 +110,7 @@ pub(super) fn short(span: Duration) -> String {
 mod tests {
     use super::super::Verdict;
     use super::*;
+    use tenure_core::Failover;
 
     const DEFAULTS: Timings = Timings {
         lease: Duration::from_secs(15),
@@ -126,6 +138,19 @@ mod tests {
             "{finding:?}"
         );
         assert_eq!(told(&[1_500], &DEFAULTS).verdict, Verdict::Good);
+    }
+
+    #[test]
+    fn signs_of_life_have_to_be_faster() {
+        let failover = Some(Failover { within: Duration::from_secs(3) });
+        let beats = Timings { failover, ..DEFAULTS };
+        assert_eq!(told(&[9, 500], &beats).verdict, Verdict::Good);
+        let slow = told(&[9, 501], &beats);
+        assert_eq!(slow.verdict, Verdict::Warning);
+        assert!(
+            slow.detail.contains("--failover 3s, with which a sign of life has 500ms"),
+            "{slow:?}"
+        );
     }
 
     #[test]

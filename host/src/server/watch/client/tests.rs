@@ -166,6 +166,7 @@ mod peers {
             last_will: None,
             wind_down: false,
             successor: None,
+            promise: None,
             run: None,
             background: None,
             problems: Vec::new(),

@@ -3,7 +3,7 @@
 use chrono::{DateTime, Utc};
 
 use super::super::{Finding, Verdict};
-use super::stage::Stage;
+use super::stage::{CONDITIONAL_BREAK, Stage};
 use super::{Examination, LEASE, MARK};
 use tenure_azure::answer::{Answer, Class, LeaseState};
 use tenure_azure::credential::Credential;
@@ -37,10 +37,21 @@ impl Examination<'_> {
             }
             Stage::Create => self.created(operation, answer),
             Stage::Read => self.read(operation, answer),
-            Stage::AcquireAgain => {
-                self.held = self.ids[0];
-                self.advance();
-            }
+            Stage::AcquireAgain => match answer.class {
+                Class::Done => {
+                    self.held = self.ids[0];
+                    self.advance();
+                }
+                // It was not released.
+                Class::Conflict => self.advance(),
+                _ => {
+                    let why = "there is no lease to break";
+                    self.findings.push(Finding::unknown(CONDITIONAL_BREAK, why));
+                    self.go(Stage::Break);
+                }
+            },
+            Stage::BreakStale => self.broke_stale(operation, answer),
+            Stage::StillHeld => self.looked_after_it(operation, answer),
             Stage::Delete => self.deleted(operation, answer, again),
             _ => self.tried(operation, answer, again),
         }
@@ -162,6 +173,19 @@ impl Examination<'_> {
         if self.cleaning {
             return self.advance();
         }
+        if stage == Stage::Break {
+            match answer.class {
+                Class::ConditionNotMet => {
+                    return self.no_conditional_break("a break of what is there was refused (412)");
+                }
+                Class::Done if !self.is_found(CONDITIONAL_BREAK) => self.findings.push(Finding::good(
+                    CONDITIONAL_BREAK,
+                    "over something newer it is refused, and leaves the lease (If-Match): fail-over before the \
+                     lease ends needs that",
+                )),
+                _ => {}
+            }
+        }
         let check = stage.check(operation);
         let wanted = match stage {
             Stage::Acquire => answer.lease == Some(self.ids[0]),
@@ -210,6 +234,54 @@ impl Examination<'_> {
         let failed = finding.verdict == Verdict::Failed;
         self.findings.push(finding);
         if failed { self.abandon(stage) } else { self.advance() }
+    }
+
+    /// A break of something older than what is there.
+    fn broke_stale(&mut self, operation: &Operation, answer: &Answer) {
+        match answer.class {
+            _ if answer.status == 412 => self.advance(),
+            Class::Done => self.no_conditional_break(
+                "a break over something newer was accepted: If-Match does not reach the service, or the \
+                 service ignores it; look for a proxy in between",
+            ),
+            _ if lacks_permission(answer) => {
+                // The next one tells which permission it is.
+                self.findings.push(Finding::unknown(CONDITIONAL_BREAK, "no break is permitted"));
+                self.go(Stage::Break);
+            }
+            _ => self.no_conditional_break(&self.explained(operation, answer)),
+        }
+    }
+
+    fn looked_after_it(&mut self, operation: &Operation, answer: &Answer) {
+        let lease = answer.properties.as_ref().map(|properties| properties.lease);
+        match (lease, answer.class) {
+            (Some(LeaseState::Leased), Class::Done) => self.advance(),
+            // Told by the first look.
+            _ if lacks_permission(answer) => self.advance(),
+            (Some(_), Class::Done) | (_, Class::LeaseMismatch) => self.no_conditional_break(
+                "a break over something newer was refused, and ended the lease all the same",
+            ),
+            _ => self.no_conditional_break(&self.explained(operation, answer)),
+        }
+    }
+
+    /// Nothing goes wrong without fail-over.
+    fn no_conditional_break(&mut self, why: &str) {
+        let detail = format!(
+            "{why}. Fail-over before the lease ends (--failover) is not safe here: a follower may end the lease of \
+             a leader that works"
+        );
+        let finding = match self.settings.timings.failover {
+            Some(_) => Finding::failed(CONDITIONAL_BREAK, detail),
+            None => Finding::warning(CONDITIONAL_BREAK, detail),
+        };
+        self.findings.push(finding);
+        self.abandon(self.stage);
+    }
+
+    fn is_found(&self, check: &str) -> bool {
+        self.findings.iter().any(|finding| finding.check == check)
     }
 
     fn deleted(&mut self, operation: &Operation, answer: &Answer, again: bool) {

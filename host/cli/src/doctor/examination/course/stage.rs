@@ -2,6 +2,9 @@
 
 use tenure_azure::operation::Operation;
 
+/// By which a follower ends the lease of a leader whose promise is over, and of no other.
+pub(super) const CONDITIONAL_BREAK: &str = "conditional break";
+
 /// What is tried, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Stage {
@@ -25,6 +28,11 @@ pub(super) enum Stage {
     Release,
     /// Once more, so that there is a lease to break.
     AcquireAgain,
+    /// Of what was written over since, which has to be refused.
+    BreakStale,
+    /// Whether that left the lease.
+    StillHeld,
+    /// Of what is there.
     Break,
     Delete,
     /// What the account says of itself.
@@ -33,11 +41,17 @@ pub(super) enum Stage {
 }
 
 impl Stage {
+    /// Whether it is only a step on the way to the next one, with no line of its own.
+    pub fn is_silent(self) -> bool {
+        matches!(self, Self::Read | Self::AcquireAgain | Self::StillHeld)
+    }
+
     /// What it is called in findings.
     pub fn check(self, operation: &Operation) -> &'static str {
         match self {
             Self::AcquireHeld => "exclusion",
             Self::WriteStale => "conditions",
+            Self::BreakStale | Self::StillHeld => CONDITIONAL_BREAK,
             _ => operation.name(),
         }
     }
@@ -57,7 +71,9 @@ impl Stage {
             Renew => Change,
             Change => Release,
             Release => AcquireAgain,
-            AcquireAgain => Break,
+            AcquireAgain => BreakStale,
+            BreakStale => StillHeld,
+            StillHeld => Break,
             Break => Delete,
             Delete => Account,
             Account | Done => Done,

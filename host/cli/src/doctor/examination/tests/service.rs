@@ -25,7 +25,17 @@ impl Chance for Counter {
 }
 
 pub fn settings(connection_string: &str) -> Settings {
+    with(connection_string, None)
+}
+
+/// With fail-over within three seconds.
+pub fn with_failover() -> Settings {
+    with("AccountName=acc;AccountKey=c2VjcmV0", Some("3s"))
+}
+
+fn with(connection_string: &str, failover: Option<&str>) -> Settings {
     Settings::read(|name: &str| match name {
+        "TENURE_FAILOVER" => failover.map(str::to_owned),
         "TENURE_ELECTION" => Some(ELECTION.into()),
         "AZURE_STORAGE_CONNECTION_STRING" => Some(connection_string.into()),
         _ => None,
@@ -91,6 +101,9 @@ impl Service {
                 Ok((201, vec![etag(1)]))
             }
             _ if !there => Self::code(404, "BlobNotFound"),
+            Operation::Read { lease: Some(lease) } if self.lease != Some(*lease) => {
+                Self::code(412, "LeaseNotPresentWithBlobOperation")
+            }
             Operation::Read { .. } => {
                 let (_, number, marked) = self.blob.clone().unwrap();
                 let state = if self.lease.is_some() { "leased" } else { "available" };
@@ -122,6 +135,14 @@ impl Service {
                 }
                 (self.blob, self.lease) = (None, None);
                 Ok((202, vec![]))
+            }
+            Operation::Break { if_match: Some(ETag(wanted)), .. }
+                if self
+                    .blob
+                    .as_ref()
+                    .is_some_and(|(_, number, _)| *wanted != format!("\"{number}\"")) =>
+            {
+                Self::code(412, "ConditionNotMet")
             }
             Operation::Break { .. } => {
                 self.lease = None;
