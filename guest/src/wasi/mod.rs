@@ -108,7 +108,7 @@ impl Guest for Component {
         let last_will = if wanted { step.last_will(clock.now(), clock::wall()) } else { None };
         wit::Report {
             background,
-            last_will: last_will.map(Into::into),
+            last_will: last_will.map(|will| convert::request(will.request, will.valid_for)),
             ..convert::report(report, Some(&settings))
         }
     }
