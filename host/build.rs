@@ -4,12 +4,6 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-#[cfg(feature = "compose")]
-use wac_graph::CompositionGraph;
-
-#[cfg(feature = "compose")]
-#[path = "src/compose/order.rs"]
-mod order;
 #[path = "src/compose/strip.rs"]
 mod strip;
 #[path = "build/wasm.rs"]
@@ -26,16 +20,30 @@ enum Origin {
 /// What a component is taken from.
 struct Source {
     package: &'static str,
+    features: &'static [&'static str],
     /// The variable that names a ready one instead.
     given: &'static str,
 }
 
+impl Source {
+    const fn of(package: &'static str, given: &'static str) -> Self {
+        Self { package, features: &[], given }
+    }
+
+    /// By what name it is kept.
+    fn file(&self) -> String {
+        format!("{}.wasm", [&[self.package], self.features].concat().join("-"))
+    }
+}
+
 /// The election component, into which handlers are plugged.
-const SOCKET: Source = Source { package: "tenure-guest", given: "TENURE_COMPONENT_WASM" };
+const SOCKET: Source = Source::of("tenure-guest", "TENURE_COMPONENT_WASM");
+/// The election component that posts turns to a URL: `tenure.wasm`.
+const UNIVERSAL: Source =
+    Source { features: &["webhook"], ..Source::of("tenure-guest", "TENURE_UNIVERSAL_WASM") };
 /// Stands between a handler and its environment.
-#[cfg(feature = "compose")]
-const FILTER: Source = Source { package: "tenure-filter", given: "TENURE_FILTER_WASM" };
-const EXAMPLE: Source = Source { package: "tenure-example-report", given: "TENURE_EXAMPLE_WASM" };
+const FILTER: Source = Source::of("tenure-filter", "TENURE_FILTER_WASM");
+const EXAMPLE: Source = Source::of("tenure-example-report", "TENURE_EXAMPLE_WASM");
 
 fn main() {
     if let Err(problem) = build() {
@@ -52,8 +60,11 @@ fn build() -> Result<(), String> {
         for name in ["election.wasm", "tenure-socket.wasm"] {
             publish(&origin, &socket, name);
         }
-        #[cfg(feature = "compose")]
-        compose(&origin)?;
+    }
+    if cfg!(feature = "compose") {
+        carry(&origin, &FILTER, "TENURE_FILTER")?;
+        let universal = carry(&origin, &UNIVERSAL, "TENURE_UNIVERSAL")?;
+        publish(&origin, &universal, "tenure.wasm");
     }
     if cfg!(feature = "example") {
         let example = carry(&origin, &EXAMPLE, "TENURE_EXAMPLE_HANDLER")?;
@@ -73,7 +84,7 @@ fn origin() -> Result<Origin, String> {
         "Cargo.lock",
         "host/build.rs",
         "host/build",
-        "host/src/compose",
+        "host/src/compose/strip.rs",
     ];
     let workspace = wasm::workspace()?;
     if workspace.join("guest/Cargo.toml").exists() {
@@ -81,56 +92,31 @@ fn origin() -> Result<Origin, String> {
         return Ok(Origin::Workspace(workspace));
     }
     let package = wasm::package()?;
-    wasm::watch(&package, &["components", "build.rs", "build", "src/compose"]);
+    wasm::watch(&package, &["components", "build.rs", "build", "src/compose/strip.rs"]);
     Ok(Origin::Package(package.join("components")))
-}
-
-/// What `tenure compose` needs beside the socket; and `tenure.wasm`, which is the election component without a socket.
-#[cfg(feature = "compose")]
-fn compose(origin: &Origin) -> Result<(), String> {
-    const NAME: &str = "tenure.wasm";
-    carry(origin, &FILTER, "TENURE_FILTER")?;
-    let universal = match (wasm::given("TENURE_UNIVERSAL_WASM")?, origin) {
-        (Some(path), _) => path,
-        (None, Origin::Package(components)) => components.join(NAME),
-        (None, Origin::Workspace(workspace)) => {
-            let built = made(workspace, SOCKET.package, &["webhook"])?;
-            written(NAME, &in_order(&built)?)?
-        }
-    };
-    println!("cargo::rustc-env=TENURE_UNIVERSAL={}", universal.display());
-    publish(origin, &universal, "tenure.wasm");
-    Ok(())
-}
-
-/// The component with its exports in order: the linker's is another one.
-#[cfg(feature = "compose")]
-fn in_order(component: &[u8]) -> Result<Vec<u8>, String> {
-    let mut graph = CompositionGraph::new();
-    let component = order::register(&mut graph, "tenure:platform", component)?;
-    let instance = graph.instantiate(component);
-    order::ordered(graph, instance)
 }
 
 /// A component that the library finds by the variable `known`: a ready one, or one of `origin`.
 fn carry(origin: &Origin, source: &Source, known: &str) -> Result<PathBuf, String> {
-    let name = format!("{}.wasm", source.package);
     let path = match (wasm::given(source.given)?, origin) {
         (Some(path), _) => path,
-        (None, Origin::Package(components)) => components.join(name),
-        (None, Origin::Workspace(workspace)) => {
-            written(&name, &made(workspace, source.package, &[])?)?
-        }
+        (None, Origin::Package(components)) => components.join(source.file()),
+        (None, Origin::Workspace(workspace)) => made(workspace, source)?,
     };
     println!("cargo::rustc-env={known}={}", path.display());
     Ok(path)
 }
 
 /// A component of this workspace, without the names of its parts.
-fn made(workspace: &Path, package: &str, features: &[&str]) -> Result<Vec<u8>, String> {
-    let path = wasm::build(workspace, package, features)?;
-    let built = fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-    strip::without_names(&built).ok_or_else(|| format!("{} is no component", path.display()))
+fn made(workspace: &Path, source: &Source) -> Result<PathBuf, String> {
+    let told = |path: &Path, error| format!("{}: {error}", path.display());
+    let built = wasm::build(workspace, source.package, source.features)?;
+    let component = fs::read(&built).map_err(|error| told(&built, error))?;
+    let component = strip::without_names(&component)
+        .ok_or_else(|| format!("{} is no component", built.display()))?;
+    let path = wasm::out_dir()?.join(source.file());
+    fs::write(&path, component).map_err(|error| told(&path, error))?;
+    Ok(path)
 }
 
 /// Puts a component beside the programs of this workspace, for people. A program that depends on a published
@@ -139,11 +125,4 @@ fn publish(origin: &Origin, component: &Path, name: &str) {
     if let Origin::Workspace(_) = origin {
         wasm::publish(component, name);
     }
-}
-
-/// A file of this build.
-fn written(name: &str, bytes: &[u8]) -> Result<PathBuf, String> {
-    let path = wasm::out_dir()?.join(name);
-    fs::write(&path, bytes).map_err(|error| format!("{}: {error}", path.display()))?;
-    Ok(path)
 }

@@ -126,24 +126,12 @@ impl Elector for Script {
         if begins {
             self.deadline.store(nanoseconds(elapsed + self.lasts), Ordering::Relaxed);
         }
-        Ok(Report {
-            state: State::new(Vec::new()),
-            role: match begins {
-                true => Role::Leading(Leadership { term: turn.term, valid_for }),
-                false => Role::Left,
-            },
-            ending: None,
-            renewed: false,
-            last_will: None,
-            wind_down: false,
-            successor: None,
-            promise: None,
-            run: begins.then_some(turn),
-            background: None,
-            problems: Vec::new(),
-            exchanges: Vec::new(),
-            again_in: Duration::from_secs(3600),
-        })
+        let role = match begins {
+            true => Role::Leading(Leadership { term: turn.term, valid_for }),
+            false => Role::Left,
+        };
+        let report = Report::of(role, Duration::from_secs(3600));
+        Ok(Report { run: begins.then_some(turn), ..report })
     }
 }
 

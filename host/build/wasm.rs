@@ -170,15 +170,20 @@ fn clear_inherited(command: &mut Command) {
     }
 }
 
-/// Keeps the paths of this machine out of the component.
+/// Keeps the paths of this machine out of the component, and by what name its cargo keeps the registry.
 fn remap_flags() -> Vec<String> {
     let home = env::var("CARGO_HOME").ok().or_else(|| {
         let user = env::var("HOME").ok()?;
         Some(format!("{user}/.cargo"))
     });
-    home.map(|home| format!("--remap-path-prefix={home}/registry/src=registry"))
-        .into_iter()
-        .collect()
+    let sources = home.and_then(|home| fs::read_dir(Path::new(&home).join("registry/src")).ok());
+    let registries = sources.into_iter().flatten().flatten();
+    let mut flags: Vec<_> = registries
+        .map(|registry| format!("--remap-path-prefix={}=registry", registry.path().display()))
+        .collect();
+    // Directories are not read in an order; other flags are another build.
+    flags.sort();
+    flags
 }
 
 fn run(command: &mut Command) -> Result<Output, String> {

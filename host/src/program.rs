@@ -17,7 +17,7 @@ pub mod command {
 #[cfg(unix)]
 pub mod supervisor {
     pub use crate::clock::shared::{now, sleep_until};
-    pub use crate::family::{Ended, Family, adopt_orphans, children_of};
+    pub use crate::family::{Ended, Family, adopt_orphans, children_of, line, read};
     pub use crate::handler::command::{signal_name, this_program};
 }
 

@@ -15,6 +15,8 @@ pub fn turn() -> Answer {
     }
 }
 
+wasip2::cli::command::export!(Component);
+
 impl wasip2::exports::cli::run::Guest for Component {
     fn run() -> Result<(), ()> {
         let mut answer = turn();

@@ -7,8 +7,8 @@ use super::clock;
 use tenure_azure::operation::Request;
 use tenure_core::{
     Complaint, EndingReason, Event, Exchange, ExchangeResult, Failure, FailureKind, Incumbent,
-    LastWill, LeaseState, Needs, Outcome, Problem, ProblemClass, RawAnswer, Report, Role, Settings,
-    Snapshot, Timestamp, Told, Turn, TurnId,
+    LeaseState, Needs, Outcome, Problem, ProblemClass, RawAnswer, Report, Role, Settings, Snapshot,
+    Timestamp, Told, Turn, TurnId,
 };
 use tenure_wasi::nanos;
 
@@ -168,7 +168,7 @@ impl From<Exchange> for wit::Exchange {
     }
 }
 
-/// What a step of a candidate with these settings came to, without a last will. Without settings it has
+/// What a step of a candidate with these settings came to, without requests for the host to send. Without settings it has
 /// no turn run.
 pub fn report(report: Report, settings: Option<&Settings>) -> wit::Report {
     wit::Report {
@@ -203,14 +203,6 @@ pub fn report(report: Report, settings: Option<&Settings>) -> wit::Report {
         problems: report.problems.into_iter().map(Into::into).collect(),
         exchanges: report.exchanges.into_iter().map(Into::into).collect(),
         again_in: nanos(report.again_in),
-    }
-}
-
-impl From<LastWill> for wit::LastWill {
-    fn from(LastWill { request, valid_for }: LastWill) -> Self {
-        let Request { method, origin, path_and_query, headers, .. } = request;
-        let (method, url) = (method.as_str().into(), origin + &path_and_query);
-        Self { method, url, headers, valid_for: nanos(valid_for) }
     }
 }
 

@@ -5,13 +5,15 @@
 //! decided in [`tenure_core`] and [`tenure_azure`]; what a platform is answered, in
 //! [`crate::entry`].
 
+// Hosts take the first export that they know: a command, then a service. The linker puts them in the order of the
+// names of the modules that export them, by length first: `command`, `service`, `bindings`. A test of `tenure compose` holds it.
 mod clock;
 mod command;
 mod convert;
 mod cron;
 mod host;
-mod http;
 mod invocation;
+mod service;
 #[cfg_attr(feature = "webhook", path = "work/webhook.rs")]
 #[cfg_attr(not(feature = "webhook"), path = "work/handler.rs")]
 mod work;
@@ -52,10 +54,6 @@ const LONGEST_BREAK: u64 = 60;
 const MOST_TRIES: u32 = 3;
 
 struct Component;
-
-// The order of the exports is made later (`host/src/compose/order.rs`): here it is the linker's.
-wasip2::cli::command::export!(Component);
-wasip2::http::proxy::export!(Component);
 
 struct HostChance;
 
@@ -116,7 +114,7 @@ impl Guest for Component {
         let last_will = if wanted { step.last_will(clock.now(), clock::wall()) } else { None };
         wit::Report {
             background,
-            last_will: last_will.map(Into::into),
+            last_will: last_will.map(|will| convert::request(will.request, will.valid_for)),
             ..convert::report(report, Some(&settings))
         }
     }
@@ -132,14 +130,13 @@ impl Guest for Component {
         // Rounded up: a fraction of a second must not become "at once".
         let seconds = period.map(|nanos| nanos.div_ceil(1_000_000_000).min(LONGEST_BREAK));
         let period = seconds.map(|seconds| u32::try_from(seconds).unwrap_or(60));
-        let operation = Operation::Break { period, if_match: None };
+        let operation = || Operation::Break { period, if_match: None };
         let settings = usable_settings().map_err(wit::Problem::from)?;
         let clock = OwnClock::start();
         let mut credential_state = CredentialState::default();
-        let answer =
-            ask_for_people(&settings, operation.clone(), &mut credential_state, &|| clock.now());
+        let answer = ask_for_people(&settings, operation(), &mut credential_state, &|| clock.now());
         let answer = answer.map_err(wit::Problem::from)?;
-        let left = tenure_core::broken(&answer, &operation, &settings);
+        let left = tenure_core::broken(&answer, &operation(), &settings);
         left.map(tenure_wasi::nanos).map_err(Into::into)
     }
 }
@@ -206,17 +203,17 @@ fn ask_for_people(
 ) -> Result<Answer, Problem> {
     let credential = settings.account.credential();
     let timeout = settings.timings.request_timeout;
+    let mut ask = Ask { operation, timeout, pass: Pass::Own };
     let mut service_date = None;
     let mut tries = 0;
     loop {
-        let pass = match credential_state.pass(credential, now()) {
+        ask.pass = match credential_state.pass(credential, now()) {
             Some(pass) => pass,
             None => {
                 hold_token(credential, credential_state, now)?;
                 credential_state.pass(credential, now()).unwrap_or(Pass::Own)
             }
         };
-        let ask = Ask { operation: operation.clone(), timeout, pass };
         let reply = send(settings, &ask, service_date.unwrap_or_else(clock::wall));
         tries += 1;
         let again = match &reply {

@@ -2,9 +2,11 @@
 
 use super::configuration::Configuration;
 use super::log::Log;
+use super::settings::setting::Setting;
+use super::settings::setting::Work as Kind;
 use super::settings::table::{
-    COMMAND, HANDLER, MEMORY_LIMIT, Setting, TURN_TIMEOUT, WEBHOOK, WEBHOOK_CA_FILE,
-    WEBHOOK_TIMEOUT, WHILE_LEADING, Work as Kind,
+    COMMAND, HANDLER, MEMORY_LIMIT, TURN_TIMEOUT, WEBHOOK, WEBHOOK_CA_FILE, WEBHOOK_TIMEOUT,
+    WHILE_LEADING,
 };
 use std::sync::Arc;
 use std::time::Duration;

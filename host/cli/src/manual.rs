@@ -1,7 +1,8 @@
 //! `tenure completions` and `tenure man`: the command line as shells and man want it.
 
 use super::args::{self, CompletionsArguments, ManArguments};
-use super::settings::table::{Kind, Setting, TABLE};
+use super::settings::setting::{Kind, Setting};
+use super::settings::table::TABLE;
 use super::{fail, print};
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, Command, ValueHint};

@@ -1,7 +1,7 @@
 //! Variables that are meant for this program, and are none that it knows.
 
 use super::complaint::Complaint;
-use super::settings::table::Setting;
+use super::settings::setting::Setting;
 
 /// How they begin.
 const PREFIX: &str = "TENURE_";

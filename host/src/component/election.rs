@@ -9,8 +9,8 @@ use super::places::{Place, Urgency};
 use super::surroundings::{Carrier, Surroundings};
 use crate::clock::{Clock, Reading};
 use crate::contract::{
-    Background, Complaint, Event, Failure, FailureKind, LEADER_HANDLER, LastWill, Needs, Problem,
-    Report, Response, Role, Snapshot, State, types,
+    Complaint, Event, Failure, FailureKind, LEADER_HANDLER, Needs, Problem, Report, Request,
+    Response, Role, Snapshot, State, types,
 };
 use crate::egress::direct::through;
 use crate::egress::{
@@ -111,7 +111,7 @@ fn count_from_earlier(report: &mut types::Report, by: Duration) {
         later(&mut turn.valid_for);
     }
     if let Some(will) = &mut report.last_will {
-        later(&mut will.valid_for);
+        later(&mut will.timeout);
     }
     later(&mut report.again_in);
 }
@@ -285,17 +285,12 @@ impl ElectionComponent {
             role: report.role,
             ending: report.ending,
             renewed: report.renewed,
-            last_will: report.last_will.map(|will| LastWill {
-                method: will.method,
-                url: will.url,
-                headers: will.headers,
-                valid_for: Duration::from_nanos(will.valid_for),
-            }),
+            last_will: report.last_will.map(Request::of),
             wind_down: report.wind_down,
             successor: report.successor,
             promise: report.promise.map(Duration::from_nanos),
             run: report.run,
-            background: report.background.map(Background),
+            background: report.background.map(Request::of),
             problems: report.problems,
             exchanges: report.exchanges,
             again_in: Duration::from_nanos(report.again_in),
@@ -307,10 +302,10 @@ impl ElectionComponent {
     /// # Errors
     ///
     /// Why there is no answer.
-    pub async fn send(&self, request: Background) -> Result<Response, Failure> {
-        let within = Duration::from_nanos(request.0.timeout);
+    pub async fn send(&self, request: Request) -> Result<Response, Failure> {
+        let within = request.timeout;
         let failed = |kind, detail: &dyn fmt::Display| Failure { kind, detail: detail.to_string() };
-        let request = request.into_http().map_err(|error| failed(FailureKind::Other, &error))?;
+        let request = request.to_http().map_err(|error| failed(FailureKind::Other, &error))?;
         let answer = match (&self.surroundings, self.granted.get()) {
             (Some(surroundings), _) => {
                 match timeout(within, surroundings.network.send(request)).await {

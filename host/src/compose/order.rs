@@ -1,4 +1,4 @@
-//! Exports in the order in which hosts look for them. Shared with the build script.
+//! Exports in the order in which hosts look for them.
 
 use wac_graph::types::{ItemKind, Package, are_semver_compatible};
 use wac_graph::{CompositionGraph, EncodeOptions, NodeId, PackageId};

@@ -18,7 +18,7 @@ pub use names::{class_name, rfc3339};
 pub use types::{
     Complaint, Ending, EndingReason, Event, Exchange, ExchangeResult, Failure, FailureKind,
     Finished, Incumbent, LastSlot, Leadership, LeaseState, Needs, Outcome, Problem, ProblemClass,
-    Request, Response, Role, Snapshot, Started, Turn,
+    Response, Role, Snapshot, Started, Turn,
 };
 
 /// The interface by which a handler is called.
@@ -53,28 +53,52 @@ impl fmt::Debug for State {
     }
 }
 
-/// A request to send beside the steps, as it is. `Debug` does not print it: it holds a signature or a token.
+/// A request to send as it is. A secret: it holds a signature or a token. `Debug` does not print it, and it is
+/// overwritten when it is dropped.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Background(pub types::Request);
-
-impl fmt::Debug for Background {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Background({})", self.0.method)
-    }
+pub struct Request {
+    /// The method.
+    pub method: String,
+    /// The whole address.
+    pub url: String,
+    /// Names and values of all headers but `host`.
+    pub headers: Vec<(String, String)>,
+    /// Its body; often none.
+    pub body: String,
+    /// The longest that it may take. Of a last will: how long it can be of use, counted from the instant of the step.
+    pub timeout: Duration,
 }
 
-impl Background {
+impl Request {
+    pub(crate) fn of(request: types::Request) -> Self {
+        let types::Request { method, url, headers, body, timeout } = request;
+        Self { method, url, headers, body, timeout: Duration::from_nanos(timeout) }
+    }
+
     /// As it goes on the wire.
     ///
     /// # Errors
     /// It is no request.
-    pub fn into_http(self) -> http::Result<http::Request<Bytes>> {
-        let types::Request { method, url, headers, body, .. } = self.0;
-        let request = http::Request::builder().method(method.as_str()).uri(url);
+    pub fn to_http(&self) -> http::Result<http::Request<Bytes>> {
+        let request = http::Request::builder().method(self.method.as_str()).uri(&self.url);
+        let headers = self.headers.iter();
         headers
-            .into_iter()
             .fold(request, |request, (name, value)| request.header(name, value))
-            .body(body.into())
+            .body(Bytes::copy_from_slice(self.body.as_bytes()))
+    }
+}
+
+impl Drop for Request {
+    fn drop(&mut self) {
+        self.url.zeroize();
+        self.headers.iter_mut().for_each(|(_, value)| value.zeroize());
+        self.body.zeroize();
+    }
+}
+
+impl fmt::Debug for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Request({} for {:?})", self.method, self.timeout)
     }
 }
 
@@ -107,33 +131,6 @@ impl From<tenure_core::Failure> for Failure {
     }
 }
 
-/// The request that releases the lease which a leader holds, signed already. A secret: it holds a signature
-/// or a token. Overwritten when it is dropped.
-#[derive(Clone, PartialEq, Eq)]
-pub struct LastWill {
-    /// The method.
-    pub method: String,
-    /// The whole address.
-    pub url: String,
-    /// Names and values of all headers but `host`. There is no body.
-    pub headers: Vec<(String, String)>,
-    /// How long it can be of use, counted from the instant of the step.
-    pub valid_for: Duration,
-}
-
-impl Drop for LastWill {
-    fn drop(&mut self) {
-        self.url.zeroize();
-        self.headers.iter_mut().for_each(|(_, value)| value.zeroize());
-    }
-}
-
-impl fmt::Debug for LastWill {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "LastWill(for {:?})", self.valid_for)
-    }
-}
-
 /// The result of one step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
@@ -145,10 +142,10 @@ pub struct Report {
     pub ending: Option<Ending>,
     /// Whether the lease was renewed in this step.
     pub renewed: bool,
-    /// With which somebody else can release the lease once this process is dead, where that was asked for
+    /// The release of the lease, for somebody else to send once this process is dead, where that was asked for
     /// (`names::LAST_WILL`): in the step in which the leadership began, and in those in which the lease
     /// was renewed.
-    pub last_will: Option<LastWill>,
+    pub last_will: Option<Request>,
     /// Whether the turn that runs is to come to its end, since the leadership is about to be given
     /// up: within a grace, and stopped then.
     pub wind_down: bool,
@@ -160,11 +157,32 @@ pub struct Report {
     /// A turn to run now.
     pub run: Option<Turn>,
     /// A request to send beside the steps.
-    pub background: Option<Background>,
+    pub background: Option<Request>,
     /// What went wrong.
     pub problems: Vec<Problem>,
     /// The requests that were sent.
     pub exchanges: Vec<Exchange>,
     /// When to call the next step at the latest, counted from the instant of this one.
     pub again_in: Duration,
+}
+
+impl Report {
+    /// Of a step after which nothing is to be done but the next one.
+    pub fn of(role: Role, again_in: Duration) -> Self {
+        Self {
+            state: State::new(Vec::new()),
+            role,
+            ending: None,
+            renewed: false,
+            last_will: None,
+            wind_down: false,
+            successor: None,
+            promise: None,
+            run: None,
+            background: None,
+            problems: Vec::new(),
+            exchanges: Vec::new(),
+            again_in,
+        }
+    }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tenure_core::{Failure, FailureKind};
 use tokio::time::timeout;
-use wasmtime_wasi_http::{Error, RequestOptions};
+use wasmtime_wasi_http::{Error, RequestOptions, WasiBody};
 
 /// The largest answer, in bytes: the service's errors are a few hundred.
 const ANSWER: usize = 64 * 1024;
@@ -40,8 +40,7 @@ pub(crate) async fn through(
     request: http::Request<Bytes>,
     within: Duration,
 ) -> Result<http::Response<Bytes>, Failure> {
-    let request =
-        request.map(|body| Full::new(body).map_err(|never| match never {}).boxed_unsync());
+    let request = request.map(as_sent);
     let exchange = async {
         let (head, body) =
             gate.clone().send(request, RequestOptions::default()).await?.into_parts();
@@ -53,9 +52,14 @@ pub(crate) async fn through(
     }
 }
 
+/// A body as a gate takes it.
+pub(crate) fn as_sent(body: Bytes) -> WasiBody {
+    Full::new(body).map_err(|never| match never {}).boxed_unsync()
+}
+
 /// As the election component understands these cases. Of those of the standard, the ones that the way out of
 /// here has.
-fn failure(error: Error) -> Failure {
+pub(crate) fn failure(error: Error) -> Failure {
     let failure =
         |kind, detail: Option<String>| Failure { kind, detail: detail.unwrap_or_default() };
     match error {

@@ -16,6 +16,7 @@ use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, WaitOptions, WaitStatus, getpid, kill_process,
     kill_process_group, test_kill_process_group, wait, waitid,
 };
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::process::Command;
@@ -28,6 +29,18 @@ pub enum Ended {
     Exit(i32),
     /// By this signal.
     Signal(i32),
+}
+
+/// What a supervisor and its child tell each other, as a line with its end.
+pub fn line(message: &impl Serialize) -> String {
+    let mut line = serde_json::to_string(message).unwrap_or_default();
+    line.push('\n');
+    line
+}
+
+/// What such a line tells. None of what is no message: the other side may die while it writes one.
+pub fn read<M: DeserializeOwned>(line: &str) -> Option<M> {
+    serde_json::from_str(line).ok()
 }
 
 /// A running process and its descendants.

@@ -8,15 +8,13 @@
 mod tests;
 
 use super::{BoxFuture, Handler, TurnEnd};
-use crate::contract::Turn;
+use crate::contract::{Request, Turn};
 use crate::deadline::Deadline;
+use crate::egress::direct::{self, as_sent};
 use crate::egress::{
     AllowList, Answers, Authorities, Budget, Gate, InvalidOrigin, Names, Outlet, Policy,
 };
-use bytes::Bytes;
-use http::uri::InvalidUri;
-use http::{HeaderName, HeaderValue, Method, Request};
-use http_body_util::{BodyExt, Full};
+use http_body_util::BodyExt;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -112,18 +110,16 @@ fn known(turn: Turn) -> (tenure_core::Turn, TurnId) {
     (turn, id)
 }
 
-fn request(call: &Call) -> Result<Request<WasiBody>, http::Error> {
+fn request(call: &Call) -> http::Result<http::Request<WasiBody>> {
     let asked = &call.request;
-    let url = format!("{}{}", asked.origin, asked.path_and_query);
-    let url: Result<http::Uri, InvalidUri> = url.parse();
-    let body = Full::new(Bytes::copy_from_slice(asked.body.reveal().as_bytes()));
-    let body = body.map_err(|never| match never {}).boxed_unsync();
-    let mut request = Request::builder().method(Method::POST).uri(url?).body(body)?;
-    for (name, value) in &asked.headers {
-        let name: HeaderName = name.parse()?;
-        request.headers_mut().insert(name, HeaderValue::from_str(value)?);
-    }
-    Ok(request)
+    let request = Request {
+        method: asked.method.as_str().to_owned(),
+        url: format!("{}{}", asked.origin, asked.path_and_query),
+        headers: asked.headers.clone(),
+        body: asked.body.reveal().to_owned(),
+        timeout: call.timeout,
+    };
+    Ok(request.to_http()?.map(as_sent))
 }
 
 /// The beginning of a body, as much as comes in time: an answer is no less one without it.
@@ -139,26 +135,14 @@ async fn read(mut body: WasiBody, most: usize) -> Vec<u8> {
     read
 }
 
-/// Why there was no answer. Of the cases of the standard, those that the way out of here has.
+/// Why there was no answer. Only what was set for the call ends it: a time-out is another one.
 fn failure(error: Error) -> Failure {
-    let failure = |kind, detail: &str| Failure { kind, detail: detail.to_owned() };
     match error {
-        Error::DnsError { rcode, .. } => failure(FailureKind::Name, &rcode.unwrap_or_default()),
-        Error::ConnectionTimeout => failure(FailureKind::Connect, "it took too long"),
-        Error::ConnectionRefused | Error::DestinationIpUnroutable => {
-            failure(FailureKind::Connect, "")
+        Error::ConnectionTimeout => {
+            Failure { kind: FailureKind::Connect, detail: "it took too long".to_owned() }
         }
-        Error::ConnectionTerminated | Error::ConnectionReadTimeout => {
-            failure(FailureKind::Reset, "")
-        }
-        Error::TlsAlertReceived { alert_message, .. } => {
-            failure(FailureKind::Tls, &alert_message.unwrap_or_default())
-        }
-        Error::InternalError(Some(detail)) if detail.starts_with("TLS") => {
-            failure(FailureKind::Tls, &detail)
-        }
-        Error::InternalError(Some(detail)) => other(&detail),
-        error => other(&error.to_string()),
+        Error::ConnectionReadTimeout => Failure { kind: FailureKind::Reset, detail: String::new() },
+        error => direct::failure(error),
     }
 }
 

@@ -8,7 +8,7 @@ use super::{Elector, Runner, STEP_LIMIT, Step};
 use crate::clock::Clock;
 use crate::component::ComponentError;
 use crate::contract::{
-    Background, Event as Word, Failure, Outcome, ProblemClass, Report, Response, Role, State, Turn,
+    Event as Word, Failure, Outcome, ProblemClass, Report, Request, Response, Role, State, Turn,
 };
 use crate::handler::TurnEnd;
 use std::collections::VecDeque;
@@ -277,7 +277,7 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
         &mut self,
         taken_at: Duration,
         result: Result<Report, ComponentError>,
-    ) -> Option<Background> {
+    ) -> Option<Request> {
         let events = self.runner.events.clone();
         let report = match result {
             Ok(report) => report,

@@ -1,7 +1,7 @@
 //! Who decides for the runner.
 
 use crate::component::{ComponentError, ElectionComponent};
-use crate::contract::{Background, Event, Failure, FailureKind, Report, Response, State};
+use crate::contract::{Event, Failure, FailureKind, Report, Request, Response, State};
 use std::time::Duration;
 
 /// Decides and does what is due in an election: the election component, or what plays its part.
@@ -15,7 +15,7 @@ pub trait Elector: Send + Sync {
     ) -> impl Future<Output = Result<Report, ComponentError>> + Send;
 
     /// Sends a request of a report beside the steps.
-    fn send(&self, _: Background) -> impl Future<Output = Result<Response, Failure>> + Send {
+    fn send(&self, _: Request) -> impl Future<Output = Result<Response, Failure>> + Send {
         let detail = "this elector sends nothing beside its steps".to_owned();
         std::future::ready(Err(Failure { kind: FailureKind::Denied, detail }))
     }
@@ -37,7 +37,7 @@ impl Elector for ElectionComponent {
         ElectionComponent::step(self, state.as_ref(), elapsed, event).await
     }
 
-    async fn send(&self, request: Background) -> Result<Response, Failure> {
+    async fn send(&self, request: Request) -> Result<Response, Failure> {
         ElectionComponent::send(self, request).await
     }
 

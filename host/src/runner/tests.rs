@@ -92,21 +92,7 @@ impl Reply {
 }
 
 fn reply(role: Role) -> Reply {
-    let report = Report {
-        state: State::new(vec![1]),
-        role,
-        ending: None,
-        renewed: false,
-        last_will: None,
-        wind_down: false,
-        successor: None,
-        promise: None,
-        run: None,
-        background: None,
-        problems: Vec::new(),
-        exchanges: Vec::new(),
-        again_in: seconds(4),
-    };
+    let report = Report { state: State::new(vec![1]), ..Report::of(role, seconds(4)) };
     Reply { takes: Duration::ZERO, report: Ok(report) }
 }
 

@@ -5,7 +5,7 @@ use super::*;
 use crate::clock::BootClock;
 use crate::contract::{
     EndingReason, Exchange, ExchangeResult, Incumbent, Leadership, Problem, ProblemClass, Report,
-    Role, State, Turn,
+    Role, Turn,
 };
 use crate::handler::TurnEnd;
 use crate::runner::{Event, Order, Reason};
@@ -25,21 +25,7 @@ pub(super) fn report(role: Role, results: &[ExchangeResult]) -> Report {
         result: *result,
         took: 5_000_000,
     };
-    Report {
-        state: State::new(vec![1]),
-        role,
-        ending: None,
-        renewed: false,
-        last_will: None,
-        wind_down: false,
-        successor: None,
-        promise: None,
-        run: None,
-        background: None,
-        problems: Vec::new(),
-        exchanges: results.iter().map(exchange).collect(),
-        again_in: seconds(4),
-    }
+    Report { exchanges: results.iter().map(exchange).collect(), ..Report::of(role, seconds(4)) }
 }
 
 pub(super) fn turn() -> Turn {

@@ -48,14 +48,14 @@ fn failure(failure: wit::Failure) -> core::Failure {
 
 /// A request that goes out beside the steps.
 #[must_use]
-pub fn background(request: azure::Request, timeout: std::time::Duration) -> wit::Background {
-    wit::Background(wit::Request {
+pub fn background(request: azure::Request, timeout: std::time::Duration) -> wit::Request {
+    wit::Request {
         method: request.method.as_str().into(),
         url: request.origin + &request.path_and_query,
         headers: request.headers,
         body: request.body.reveal().into(),
-        timeout: nanos(timeout),
-    })
+        timeout,
+    }
 }
 
 fn outcome(outcome: wit::Outcome) -> core::Outcome {
@@ -74,7 +74,6 @@ fn outcome(outcome: wit::Outcome) -> core::Outcome {
 pub fn report(report: core::Report) -> wit::Report {
     wit::Report {
         state: wit::State::new(report.state),
-        role: role(report.role),
         ending: report.ending.map(|ending| wit::Ending {
             term: ending.term,
             reason: match ending.reason {
@@ -87,7 +86,6 @@ pub fn report(report: core::Report) -> wit::Report {
             },
         }),
         renewed: report.renewed,
-        last_will: None,
         wind_down: report.wind_down,
         successor: report.successor,
         promise: report.promise,
@@ -104,10 +102,7 @@ pub fn report(report: core::Report) -> wit::Report {
             valid_for: nanos(turn.valid_for),
             time_limit: turn.time_limit.map(nanos),
         }),
-        background: None,
-        problems: Vec::new(),
-        exchanges: Vec::new(),
-        again_in: report.again_in,
+        ..wit::Report::of(role(report.role), report.again_in)
     }
 }
 

@@ -6,12 +6,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tenure::component::{ComponentError, ElectionComponent, Network, NetworkFailure, Surroundings};
-use tenure::contract::{Background, EndingReason, Event, Failure, Report, Response, Role, State};
+use tenure::contract::{EndingReason, Event, Failure, Report, Request, Response, Role, State};
 use tenure::handler::BoxFuture;
 use tenure::runner::Elector;
 use tenure::settings::Variables;
 use tenure_core::Settings;
-use tenure_store::Request;
 use tokio::select;
 
 use super::clock::SimClock;
@@ -155,9 +154,9 @@ impl Elector for SimElector {
         Ok(report)
     }
 
-    async fn send(&self, request: Background) -> Result<Response, Failure> {
+    async fn send(&self, request: Request) -> Result<Response, Failure> {
         match &self.of {
-            Of::Native(native) => native.send(request.0).await,
+            Of::Native(native) => native.send(request).await,
             Of::Component(component) => component.send(request).await,
         }
     }
@@ -176,7 +175,7 @@ impl Network for Wireless {
     ) -> BoxFuture<'static, Result<http::Response<Bytes>, NetworkFailure>> {
         let (world, who) = (self.world.clone(), self.who);
         let (head, body) = request.into_parts();
-        let request = Request::from_http(&head, body);
+        let request = tenure_store::Request::from_http(&head, body);
         Box::pin(async move {
             match network::send(&world, who, request).await {
                 Ok(response) => Ok(response.into_http()),

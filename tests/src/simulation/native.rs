@@ -166,7 +166,7 @@ impl Native {
 
     /// Sends a request beside the steps.
     pub(super) async fn send(&self, asked: wit::Request) -> Result<wit::Response, wit::Failure> {
-        let timeout = Duration::from_nanos(asked.timeout);
+        let timeout = asked.timeout;
         let failed = |kind| wit::Failure { kind, detail: String::new() };
         if asked.url.starts_with(IDENTITY) {
             let reply = token::fetch(&self.world, self.who, timeout).await;
@@ -175,9 +175,9 @@ impl Native {
         }
         let path = asked.url.match_indices('/').nth(2).map_or(0, |(at, _)| at);
         let request = Request {
-            method: asked.method,
+            method: asked.method.clone(),
             target: asked.url[path..].into(),
-            headers: asked.headers,
+            headers: asked.headers.clone(),
             body: Bytes::new(),
         };
         select! {

@@ -272,12 +272,17 @@ async fn a_second_signal_leaves_no_lease_behind() {
     group.election += "-command";
     group.timer = ["--while-leading", "--grace=30s"];
     let deaf = ["sh", "-c", "trap '' TERM; echo up; while :; do sleep 0.05; done"];
-    scene.old = Candidate::spawn("deaf", group.command("deaf", &[], &deaf)).unwrap();
+    scene.old = Candidate::spawn("deaf", group.command("deaf", &["--renew", "2s"], &deaf)).unwrap();
     scene.old.event("handler", SOON).await;
     let before = scene.releases();
     scene.old.signal(Signal::TERM).unwrap();
     scene.old.event("ordered", SOON).await;
-    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    // The same signal within a second counts once. The lease is renewed meanwhile, every two seconds: from one renewal to the
+    // next that second is over.
+    for _ in 0..2 {
+        let from = scene.old.lines().len();
+        scene.old.line("renewal", from, SOON, |line| line.name() == "renewed").await;
+    }
     scene.old.signal(Signal::TERM).unwrap();
     let (told, code) = scene.last_words().await;
     assert_eq!(code, Some(1), "{told}");

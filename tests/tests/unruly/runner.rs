@@ -38,21 +38,8 @@ impl Elector for Script {
     ) -> Result<Report, ComponentError> {
         let step = self.steps.fetch_add(1, Ordering::SeqCst);
         assert!(self.clock.now() >= elapsed);
-        let mut report = Report {
-            state: State::new(Vec::new()),
-            role: Role::Left,
-            ending: None,
-            renewed: step > 0,
-            last_will: None,
-            wind_down: false,
-            successor: None,
-            promise: None,
-            run: None,
-            background: None,
-            problems: Vec::new(),
-            exchanges: Vec::new(),
-            again_in: if step < self.renewals { RENEW } else { LONG },
-        };
+        let again_in = if step < self.renewals { RENEW } else { LONG };
+        let mut report = Report { renewed: step > 0, ..Report::of(Role::Left, again_in) };
         if word.is_none() {
             let valid_for = nanoseconds(VALID);
             report.role = Role::Leading(Leadership { term: TURN.term, valid_for });

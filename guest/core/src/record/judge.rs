@@ -111,9 +111,13 @@ impl Record {
                 "the record of {election} leaves no room for what a leader writes: with the fields of \
                  others it takes {size} of {MOST_BYTES} bytes, and {ROOM} have to stay free"
             ),
-            Err(error) => format!(
-                "the record of {election}, once written, could not be read again ({error:?})"
-            ),
+            Err(error) => {
+                let part = match &error {
+                    RecordError::Garbled(field) => field,
+                    _ => "its format",
+                };
+                format!("the record of {election}, once written, could not be read again: {part}")
+            }
         };
         let advice =
             "Find out who else may write to the blob, and delete it while no candidate runs";

@@ -9,7 +9,7 @@ pub(super) use standalone::DemoArguments;
 pub(super) use standalone::SuperviseArguments;
 pub(super) use standalone::{CompletionsArguments, ComposeArguments, ManArguments, StoreArguments};
 
-use super::settings::table::Setting;
+use super::settings::setting::Setting;
 use super::settings::with_options;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory as _, Parser, Subcommand};

@@ -3,7 +3,8 @@
 use super::Configuration;
 use crate::complaint::{Complaint, shown};
 use crate::settings::Value;
-use crate::settings::table::{CONNECTION_STRING_FILE, Kind, Setting};
+use crate::settings::setting::{Kind, Setting};
+use crate::settings::table::CONNECTION_STRING_FILE;
 use std::path::Path;
 use tenure::contract;
 use tenure::settings::names;

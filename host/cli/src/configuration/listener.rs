@@ -2,7 +2,8 @@
 
 use super::Configuration;
 use crate::complaint::shown;
-use crate::settings::table::{CONTROL_TOKEN_FILE, LISTEN_HOST, Setting};
+use crate::settings::setting::Setting;
+use crate::settings::table::{CONTROL_TOKEN_FILE, LISTEN_HOST};
 use reqwest::Url;
 use std::io::ErrorKind;
 use std::net::SocketAddr;

@@ -9,9 +9,10 @@ mod values;
 mod work;
 
 use super::complaint::Complaint;
+use super::settings::setting::{Kind, Setting};
 use super::settings::table::{
-    CA_FILE, CRON, DELIVERY, EVERY, JITTER, Kind, MAX_ATTEMPTS, MAX_TENURE, MISSED, NAME, ON_START,
-    POLL, PRIORITY, Setting, TIME_ZONE, WARM_UP, WHILE_LEADING,
+    CA_FILE, CRON, DELIVERY, EVERY, JITTER, MAX_ATTEMPTS, MAX_TENURE, MISSED, NAME, ON_START, POLL,
+    PRIORITY, TIME_ZONE, WARM_UP, WHILE_LEADING,
 };
 use super::settings::{CommandLine, Given};
 use super::{exposed, variables};

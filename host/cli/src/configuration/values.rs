@@ -3,7 +3,8 @@
 use super::Configuration;
 use crate::complaint::shown;
 use crate::exposed;
-use crate::settings::table::{CONTROL_TOKEN_FILE, Kind, Range, Setting};
+use crate::settings::setting::{Kind, Range, Setting};
+use crate::settings::table::CONTROL_TOKEN_FILE;
 use bytesize::ByteSize;
 use std::time::Duration;
 use tenure::egress::Authorities;

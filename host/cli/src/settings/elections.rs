@@ -3,8 +3,9 @@
 use super::given::{Given, Variables, environment};
 use super::options::CommandLine;
 use super::parse;
+use super::setting::Scope;
 use super::source::Source;
-use super::table::{CONFIG, ELECTION, Scope};
+use super::table::{CONFIG, ELECTION};
 use crate::complaint::Complaint;
 
 /// The elections that this process is to run, and what is wrong with how they are told.

@@ -3,7 +3,8 @@
 
 use super::options::CommandLine;
 use super::parse::{Content, Section};
-use super::table::{Choice, Kind, ON_START, Scope, Setting};
+use super::setting::{Choice, Kind, Scope, Setting};
+use super::table::ON_START;
 use crate::complaint::{reworded, shown};
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;

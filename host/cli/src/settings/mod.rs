@@ -14,6 +14,7 @@ mod options;
 mod page;
 mod parse;
 mod secret;
+pub(crate) mod setting;
 mod source;
 pub(crate) mod table;
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! From the table to the command line: options with their help, and what was given of them.
 
-use super::table::{Kind, Range, Setting};
+use super::setting::{Kind, Range, Setting};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use std::ffi::OsString;

@@ -1,7 +1,8 @@
 //! The tables of docs/configuration.md.
 
 use super::options::range;
-use super::table::{HEADINGS, Kind, Setting};
+use super::setting::{Kind, Setting};
+use super::table::HEADINGS;
 use std::fmt::Write as _;
 
 /// Before and behind them in the page.

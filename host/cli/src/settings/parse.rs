@@ -2,8 +2,9 @@
 
 use super::given::Word;
 use super::secret;
+use super::setting::{Kind, Scope, Setting};
 use super::source::Source;
-use super::table::{CONNECTION_STRING_FILE, ELECTION, Kind, Scope, Setting};
+use super::table::{CONNECTION_STRING_FILE, ELECTION};
 use crate::complaint::{Complaint, printable, shown};
 use std::ops::Range;
 use toml::Spanned;

@@ -1,7 +1,8 @@
 //! A setting that nobody has: a row is all that it takes.
 
+use super::setting::{Kind, Range, Setting};
 use super::source::Source;
-use super::table::{Kind, MEMORY_LIMIT, Range, Setting, TABLE};
+use super::table::{MEMORY_LIMIT, TABLE};
 use super::*;
 use crate::args::program;
 use crate::configuration::Configuration;
@@ -19,7 +20,7 @@ static MADE_UP: Setting = Setting {
     default: "2s",
     commands: &["run", "watch"],
     required: false,
-    scope: table::Scope::Any,
+    scope: setting::Scope::Any,
     choice: None,
     works: &[],
     component: false,

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 use tenure::contract::{Report, Role};
-use tenure::program::supervisor::now;
+use tenure::program::supervisor::{line, now};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::unix::pipe::{OpenOptions, Sender};
 use tokio::sync::Notify;
@@ -74,7 +74,7 @@ impl Supervised {
         let pipe = pipe.map_err(|error| format!("its supervisor cannot be reached: {error}"))?;
         let link = Arc::new(Link::default());
         let json = format == Format::Json;
-        link.waiting().lines.push_back(Message::Log { json, candidates, elections }.line());
+        link.waiting().lines.push_back(line(&Message::Log { json, candidates, elections }));
         tokio::spawn(link.clone().deliver(pipe));
         Ok(link)
     }
@@ -112,7 +112,7 @@ struct Waiting {
 
 impl Waiting {
     fn next(&mut self) -> Option<String> {
-        let will = || self.wills.pop_first().map(|(of, will)| Message::Will { of, will }.line());
+        let will = || self.wills.pop_first().map(|(of, will)| line(&Message::Will { of, will }));
         self.lines.pop_front().or_else(will)
     }
 }
@@ -139,7 +139,7 @@ impl Link {
                     method: will.method.clone(),
                     url: will.url.clone(),
                     headers: will.headers.clone(),
-                    until: now() + will.valid_for.saturating_sub(ago),
+                    until: now() + will.timeout.saturating_sub(ago),
                     ca_file: ca_file.cloned(),
                 })
             }
@@ -160,7 +160,7 @@ impl Link {
         if waiting.lines.len() == NOTIFICATIONS {
             waiting.lines.remove(1);
         }
-        waiting.lines.push_back(Message::Notify(message.to_owned()).line());
+        waiting.lines.push_back(line(&Message::Notify(message.to_owned())));
         drop(waiting);
         self.news.notify_one();
     }
@@ -183,32 +183,20 @@ impl Link {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tenure::contract::{LastWill, Leadership, State};
+    use tenure::contract::{Leadership, Request};
+    use tenure::program::supervisor::read;
 
     const TERM: u64 = 7;
 
     fn report(role: Role, url: Option<&str>) -> Report {
-        let last_will = url.map(|url| LastWill {
+        let last_will = url.map(|url| Request {
             method: "PUT".into(),
             url: url.into(),
             headers: Vec::new(),
-            valid_for: Duration::from_secs(15),
+            body: String::new(),
+            timeout: Duration::from_secs(15),
         });
-        Report {
-            state: State::new(Vec::new()),
-            role,
-            ending: None,
-            renewed: false,
-            last_will,
-            wind_down: false,
-            successor: None,
-            promise: None,
-            run: None,
-            background: None,
-            problems: Vec::new(),
-            exchanges: Vec::new(),
-            again_in: Duration::ZERO,
-        }
+        Report { last_will, ..Report::of(role, Duration::ZERO) }
     }
 
     fn leading() -> Role {
@@ -218,7 +206,7 @@ mod tests {
     /// What the supervisor is told next of whom: the address in the will.
     fn next(link: &Link) -> Option<(usize, Option<String>)> {
         let line = link.waiting().next()?;
-        match Message::read(line.trim_end()) {
+        match read(line.trim_end()) {
             Some(Message::Will { of, will }) => Some((of, will.map(|will| will.url))),
             _ => panic!("no will"),
         }

@@ -33,23 +33,10 @@ pub(super) struct Will {
     pub ca_file: Option<OsString>,
 }
 
-impl Message {
-    /// One line, with its end.
-    pub(super) fn line(&self) -> String {
-        let mut line = serde_json::to_string(self).unwrap_or_default();
-        line.push('\n');
-        line
-    }
-
-    /// None of what is no message: the runner may die while it writes one.
-    pub(super) fn read(line: &str) -> Option<Self> {
-        serde_json::from_str(line).ok()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tenure::program::supervisor::{line, read};
 
     #[test]
     fn what_is_told_is_understood() {
@@ -62,13 +49,13 @@ mod tests {
             ca_file: Some("ca.pem".into()),
         };
         for told in [Some(will), None] {
-            let line = Message::Will { of: 1, will: told.clone() }.line();
+            let line = line(&Message::Will { of: 1, will: told.clone() });
             assert_eq!(line.lines().count(), 1, "{line}");
-            let Some(Message::Will { of: 1, will }) = Message::read(line.trim_end()) else {
+            let Some(Message::Will { of: 1, will }) = read(line.trim_end()) else {
                 panic!("{line}")
             };
             assert!(will == told, "{line}");
-            assert!(Message::read(&line[..line.len() / 2]).is_none());
+            assert!(read::<Message>(&line[..line.len() / 2]).is_none());
         }
     }
 }

@@ -4,14 +4,15 @@ use super::message::{Message, Will};
 use crate::complaint;
 use crate::log::{Format, Log};
 use crate::systemd::ServiceManager;
-use bytes::Bytes;
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
+use tenure::contract::Request;
 use tenure::egress::Authorities;
 use tenure::program::http::{Clients, send};
-use tenure::program::supervisor::{Ended, now, signal_name};
+use tenure::program::supervisor::{Ended, now, read, signal_name};
 use tenure::runner::{Class, Event};
 use tokio::select;
 use tokio::sync::Semaphore;
@@ -58,7 +59,7 @@ enum Fate {
 
 impl Wills {
     pub(super) fn take(&mut self, line: &str, manager: Option<&ServiceManager>) {
-        match Message::read(line) {
+        match read(line) {
             Some(Message::Log { json, candidates, elections }) => {
                 let format = if json { Format::Json } else { Format::Text };
                 self.log = Some(LogSettings { format, candidates, elections });
@@ -155,14 +156,12 @@ async fn send_all(
 impl Will {
     /// Sends it, again and again until it is answered or of no use any more.
     async fn send(self) -> Fate {
-        let mut request = http::Request::builder().method(self.method.as_str()).uri(&self.url);
-        for (name, value) in &self.headers {
-            request = request.header(name, value);
-        }
-        let Ok(request) = request.body(Bytes::new()) else {
+        let Self { method, url, headers, until, ca_file, .. } = self;
+        let (body, timeout) = (String::new(), TRY);
+        let Ok(request) = (Request { method, url, headers, body, timeout }).to_http() else {
             return Fate::Unsent("it is no request".to_owned());
         };
-        let clients = match self.authorities() {
+        let clients = match authorities(ca_file) {
             Ok(authorities) => Arc::new(Clients::for_component(authorities)),
             Err(why) => return Fate::Unsent(why),
         };
@@ -172,7 +171,7 @@ impl Will {
         };
         let (mut pause, mut unanswered) = (PAUSE, None);
         loop {
-            let left = self.until.saturating_sub(now());
+            let left = until.saturating_sub(now());
             if left.is_zero() {
                 return unanswered.map_or(Fate::Expired, Fate::Unanswered);
             }
@@ -192,13 +191,14 @@ impl Will {
             pause = LONGEST_PAUSE.min(2 * pause);
         }
     }
+}
 
-    fn authorities(&self) -> Result<Authorities, String> {
-        let Some(file) = &self.ca_file else { return Ok(Authorities::default()) };
-        let read = fs::read(file).map_err(|error| error.to_string());
-        let read = read.and_then(|pem| Authorities::from_pem(&pem).map_err(|e| e.to_string()));
-        read.map_err(|why| format!("the file of --ca-file cannot be used any more: {why}"))
-    }
+/// Whom to trust beside those whom the platform trusts.
+fn authorities(ca_file: Option<OsString>) -> Result<Authorities, String> {
+    let Some(file) = ca_file else { return Ok(Authorities::default()) };
+    let read = fs::read(file).map_err(|error| error.to_string());
+    let read = read.and_then(|pem| Authorities::from_pem(&pem).map_err(|e| e.to_string()));
+    read.map_err(|why| format!("the file of --ca-file cannot be used any more: {why}"))
 }
 
 impl Fate {

@@ -30,20 +30,6 @@ pub(super) struct Gone {
     pub told: bool,
 }
 
-impl Report {
-    /// One line, with its end.
-    pub(super) fn line(&self) -> String {
-        let mut line = serde_json::to_string(self).unwrap_or_default();
-        line.push('\n');
-        line
-    }
-
-    /// None of what is no report.
-    pub(super) fn read(line: &str) -> Option<Self> {
-        serde_json::from_str(line).ok()
-    }
-}
-
 /// The end of the leadership as a line, with its end.
 pub(super) fn until(at: Duration) -> String {
     format!("{}\n", u64::try_from(at.as_nanos()).unwrap_or(u64::MAX))
@@ -57,6 +43,7 @@ pub(super) fn read_until(line: &str) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::family::{line, read};
 
     #[test]
     fn what_is_told_is_understood() {
@@ -66,11 +53,11 @@ mod tests {
             Report::Gone(Gone { ended: Some(Ended::Signal(9)), told: true }),
             Report::Gone(Gone::default()),
         ] {
-            let line = report.line();
+            let line = line(&report);
             assert_eq!(line.lines().count(), 1, "{line}");
-            assert_eq!(Report::read(line.trim_end()), Some(report));
+            assert_eq!(read(line.trim_end()), Some(report));
         }
-        assert_eq!(Report::read("{}"), None);
+        assert_eq!(read::<Report>("{}"), None);
     }
 
     #[test]

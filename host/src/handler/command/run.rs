@@ -6,7 +6,7 @@ use super::outcome::Fate;
 use super::plan::KILL_SLACK;
 use crate::clock::{BootClock, Clock as _, shared};
 use crate::deadline::Deadline;
-use crate::family::children_of;
+use crate::family::{self, children_of};
 use crate::lines::Lines;
 use rustix::io::Errno;
 use rustix::process::{
@@ -126,7 +126,7 @@ impl Kept {
             select! {
                 biased;
                 report = reports.next_line() => {
-                    match report.ok().flatten().and_then(|line| Report::read(&line)) {
+                    match report.ok().flatten().and_then(|line| family::read(&line)) {
                         Some(Report::Started(group)) => self.group = Pid::from_raw(group),
                         Some(Report::NotStarted(problem)) => return Fate::NotStarted(problem),
                         Some(Report::Gone(gone)) => {

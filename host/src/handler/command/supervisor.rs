@@ -13,7 +13,7 @@ use super::Program;
 use super::messages::{self, Gone, Report};
 use super::plan::{Act, due};
 use crate::clock::shared;
-use crate::family::{Family, adopt_orphans};
+use crate::family::{Family, adopt_orphans, line};
 use std::io;
 use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream as StdUnixStream;
@@ -135,6 +135,6 @@ impl Runner {
 
     /// A runner that hears nothing any more is no reason to stop watching.
     async fn tell(&mut self, report: &Report) {
-        let _ = self.ear.write_all(report.line().as_bytes()).await;
+        let _ = self.ear.write_all(line(report).as_bytes()).await;
     }
 }

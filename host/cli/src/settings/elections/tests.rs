@@ -1,6 +1,7 @@
+use super::super::setting::Setting;
 use super::super::table::{
     ALLOW_HOST, CA_FILE, COMMAND, CONNECTION_STRING_FILE, CRON, ENV, EVERY, HANDLER, LEASE, LOG,
-    MAX_ATTEMPTS, NAME, Setting, TABLE, WHILE_LEADING,
+    MAX_ATTEMPTS, NAME, TABLE, WHILE_LEADING,
 };
 use super::*;
 use crate::args::program;

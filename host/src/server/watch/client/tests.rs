@@ -137,7 +137,8 @@ mod peers {
     //! Whole streams, of those who keep to the rules and of those who do not.
 
     use super::*;
-    use crate::contract::{Incumbent, Report, Role, State};
+    use crate::contract::{Incumbent, Report, Role};
+    use futures_util::future::join_all;
     use std::sync::Mutex;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -150,29 +151,15 @@ mod peers {
         [format!("{:x}\r\n", bytes.len()).as_bytes(), bytes, b"\r\n"].concat()
     }
 
-    /// How many hints come of a peer that answers each question with this and closes then, until it was
-    /// asked twice; and what was told.
+    /// How many hints come of a peer that answers each of two questions with this and closes then; and what was
+    /// told. With the third question the second end was seen.
     async fn heard(answer: Vec<u8>) -> (usize, Vec<String>) {
         let peer = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = format!("http://{}", peer.local_addr().unwrap());
         let board = Arc::new(board());
         let incumbent =
             Incumbent { name: "ben".to_owned(), term: 7, since: 0, address: Some(address) };
-        let report = Report {
-            state: State::new(vec![1]),
-            role: Role::Following(Some(incumbent)),
-            ending: None,
-            renewed: false,
-            last_will: None,
-            wind_down: false,
-            successor: None,
-            promise: None,
-            run: None,
-            background: None,
-            problems: Vec::new(),
-            exchanges: Vec::new(),
-            again_in: Duration::from_secs(4),
-        };
+        let report = Report::of(Role::Following(Some(incumbent)), Duration::from_secs(4));
         board.stepped(&report, Duration::ZERO, Duration::ZERO);
         let watcher = Watcher::new(Authorities::default());
         let (hints, told) = (Arc::new(Notify::new()), Mutex::new(Vec::new()));
@@ -194,10 +181,10 @@ mod peers {
                 let _ = stream.write_all(&answer).await;
                 let _ = stream.shutdown().await;
             }
-            // The second end is seen.
-            sleep(Duration::from_millis(200)).await;
+            peer.accept().await.unwrap();
         };
         select! {
+            biased;
             () = watcher.run(board.clone(), hints.clone(), tell) => {}
             () = counting => {}
             () = serve => {}
@@ -210,8 +197,9 @@ mod peers {
     #[tokio::test]
     async fn a_stream_that_breaks_off_is_a_hint_and_one_that_ends_is_none() {
         let quiet = [HEAD.as_bytes(), &chunk(&news(|_| {}))].concat();
-        assert_eq!(heard(quiet.clone()).await, (2, Vec::new()));
-        assert_eq!(heard([&quiet[..], b"0\r\n\r\n"].concat()).await, (0, Vec::new()));
+        let ended = [&quiet[..], b"0\r\n\r\n"].concat();
+        let (broke_off, ended) = tokio::join!(heard(quiet), heard(ended));
+        assert_eq!((broke_off, ended), ((2, Vec::new()), (0, Vec::new())));
     }
 
     #[tokio::test]
@@ -219,7 +207,7 @@ mod peers {
         let redirect = b"HTTP/1.1 307 -\r\nlocation: http://127.0.0.1:1/\r\n\r\n".to_vec();
         let nonsense = [HEAD.as_bytes(), &chunk(b"data: nonsense\n\n")].concat();
         let silent = [HEAD.as_bytes(), b"0\r\n\r\n"].concat();
-        for (answer, why) in [
+        let cases = [
             (b"HTTP/1.1 404 -\r\ncontent-length: 0\r\n\r\n".to_vec(), "(HTTP 404)"),
             (b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi".to_vec(), "(HTTP 200)"),
             (redirect, "(HTTP 307)"),
@@ -227,8 +215,9 @@ mod peers {
             (Vec::new(), ""),
             (nonsense, "not that of a candidate"),
             (silent, "told nothing"),
-        ] {
-            let (hints, told) = heard(answer).await;
+        ];
+        let all = cases.map(|(answer, why)| async move { (heard(answer).await, why) });
+        for ((hints, told), why) in join_all(all).await {
             assert_eq!((hints, told.len()), (0, 1), "{why}: {told:?}");
             assert!(told[0].starts_with("ben cannot be watched at http://127.0.0.1:"), "{told:?}");
             assert!(told[0].contains(why), "{told:?}");

@@ -25,6 +25,8 @@ const MOST_BODY: u64 = 64 * 1024;
 /// The longest that a body may take to arrive.
 const BODY_WITHIN: Duration = Duration::from_secs(10);
 
+wasip2::http::proxy::export!(Component);
+
 impl Guest for Component {
     fn handle(request: IncomingRequest, out: ResponseOutparam) {
         let method = request.method();

@@ -1,0 +1,242 @@
+//! One small service, and candidates before it.
+
+use super::*;
+
+/// A blob, what is beside it, and who holds its lease.
+#[derive(Default)]
+pub struct Service {
+    pub holder: Option<LeaseId>,
+    pub record: Metadata,
+    pub version: u32,
+    pub successor: Option<(Metadata, Moment)>,
+    /// The tag of what stands there.
+    pub word: u32,
+    /// For how long it was acquired last.
+    pub seconds: u32,
+    /// Each id that ever held the lease, in order.
+    pub held: Vec<LeaseId>,
+    /// Nothing may be written beside the blob.
+    pub forbids_side_blobs: bool,
+    pub reads_announcements: u32,
+    /// So many looks of a successor are answered that the service is busy.
+    pub busy: u32,
+    /// The same of looks without a lease id.
+    pub busy_for_followers: u32,
+    /// No change of the lease arrives.
+    pub loses_changes: bool,
+    /// The leader cannot see who stands beside the blob.
+    pub hides_announcements: bool,
+    /// A lease ends when it is not renewed.
+    pub expires: bool,
+    pub until: Moment,
+}
+
+impl Service {
+    pub fn hold(&mut self, lease: LeaseId) {
+        self.holder = Some(lease);
+        self.held.push(lease);
+    }
+
+    pub fn serve(&mut self, operation: &Operation, at: Moment) -> Reply {
+        if self.expires && at > self.until {
+            self.holder = None;
+        }
+        let reply = self.answer(operation, at);
+        let held = matches!(operation, Operation::Acquire { .. } | Operation::Renew { .. });
+        if held && reply.as_ref().is_ok_and(|answer| answer.status < 300) {
+            self.until = at + Duration::from_secs(self.seconds.into());
+        }
+        reply
+    }
+
+    pub fn answer(&mut self, operation: &Operation, at: Moment) -> Reply {
+        let version = format!("\"{}\"", self.version);
+        let etag = ("etag", version.as_str());
+        let mismatch = |o| refusal(o, at, 412, "LeaseIdMismatchWithBlobOperation");
+        match operation {
+            Operation::Read { lease: Some(_) } if self.busy > 0 => {
+                self.busy -= 1;
+                refusal(operation, at, 503, "ServerBusy")
+            }
+            Operation::Read { lease: None } if self.busy_for_followers > 0 => {
+                self.busy_for_followers -= 1;
+                refusal(operation, at, 503, "ServerBusy")
+            }
+            Operation::Read { lease: Some(lease) } if self.holder != Some(*lease) => {
+                mismatch(operation)
+            }
+            Operation::Read { .. } => {
+                let state = if self.holder.is_some() { "leased" } else { "available" };
+                look(operation, at, state, etag, &self.record, at)
+            }
+            Operation::Acquire { lease, seconds, .. } if self.holder == Some(*lease) => {
+                self.seconds = *seconds;
+                answer(operation, at, 201, &[("x-ms-lease-id", &lease.to_string()), etag])
+            }
+            Operation::Acquire { .. } if self.holder.is_some() => {
+                refusal(operation, at, 409, "LeaseAlreadyPresent")
+            }
+            Operation::Acquire { lease, seconds, .. } => {
+                self.seconds = *seconds;
+                self.hold(*lease);
+                answer(operation, at, 201, &[("x-ms-lease-id", &lease.to_string()), etag])
+            }
+            Operation::Renew { lease } if self.holder == Some(*lease) => {
+                answer(operation, at, 200, &[("x-ms-lease-id", &lease.to_string()), etag])
+            }
+            Operation::Change { .. } if self.loses_changes => failure(FailureKind::Reset),
+            Operation::Change { lease, to } if self.holder == Some(*lease) => {
+                self.hold(*to);
+                answer(operation, at, 200, &[("x-ms-lease-id", &to.to_string()), etag])
+            }
+            Operation::Release { lease } if self.holder == Some(*lease) => {
+                self.holder = None;
+                answer(operation, at, 200, &[etag])
+            }
+            Operation::WriteMetadata { lease, if_match, metadata }
+                if self.holder == Some(*lease) && if_match.0 == version =>
+            {
+                self.record = metadata.clone();
+                self.version += 1;
+                answer(operation, at, 200, &[("etag", &format!("\"{}\"", self.version))])
+            }
+            Operation::ReadSideBlob(_) if self.hides_announcements => {
+                refusal(operation, at, 503, "ServerBusy")
+            }
+            Operation::ReadSideBlob(SideBlob::Successor) => {
+                self.reads_announcements += 1;
+                match &self.successor {
+                    Some((metadata, when)) => {
+                        let tag = format!("\"h{}\"", self.word);
+                        look(operation, at, "available", ("etag", &tag), metadata, *when)
+                    }
+                    None => refusal(operation, at, 404, "BlobNotFound"),
+                }
+            }
+            Operation::WriteSideBlob { .. } if self.forbids_side_blobs => {
+                refusal(operation, at, 403, "AuthorizationPermissionMismatch")
+            }
+            Operation::WriteSideBlob { over, .. }
+                if over.as_ref().is_none_or(|tag| tag.0 != "*")
+                    && over.as_ref().map(|tag| tag.0.clone())
+                        != self.successor.as_ref().map(|_| format!("\"h{}\"", self.word)) =>
+            {
+                refusal(operation, at, 412, "ConditionNotMet")
+            }
+            Operation::WriteSideBlob { blob: SideBlob::Successor, metadata, .. } => {
+                self.successor = Some((metadata.clone(), at));
+                self.word += 1;
+                answer(operation, at, 201, &[("etag", &format!("\"h{}\"", self.word))])
+            }
+            other => refusal(other, at, 409, "LeaseIdMismatchWithLeaseOperation"),
+        }
+    }
+}
+
+pub fn look(
+    operation: &Operation,
+    at: Moment,
+    state: &str,
+    etag: (&'static str, &str),
+    metadata: &Metadata,
+    modified: Moment,
+) -> Reply {
+    let names: Vec<String> = metadata.iter().map(|(name, _)| format!("x-ms-meta-{name}")).collect();
+    let modified = tenure_azure::http_date::format(instant(modified));
+    let mut headers = vec![
+        etag,
+        ("x-ms-lease-state", state),
+        ("content-length", "0"),
+        ("last-modified", modified.as_str()),
+    ];
+    headers.extend(names.iter().map(String::as_str).zip(metadata.iter().map(|(_, value)| value)));
+    answer(operation, at, 200, &headers)
+}
+
+pub fn named(name: &'static str, more: &[(&str, &'static str)]) -> Candidate {
+    let mut variables = vec![(variable::NAME, name)];
+    variables.extend(more.iter().map(|(name, value)| (*name, *value)));
+    Candidate::new(&variables.iter().map(|(n, v)| (*n, *v)).collect::<Vec<_>>())
+}
+
+/// Candidates of one election, in one virtual time.
+pub struct Scene {
+    pub service: Service,
+    pub candidates: Vec<(Candidate, Moment, Role)>,
+    pub endings: Vec<(String, Ending)>,
+    pub problems: Vec<(String, Problem)>,
+    pub steps: u32,
+}
+
+impl Scene {
+    /// The first one leads.
+    pub fn new(candidates: Vec<Candidate>) -> Self {
+        let begin = candidates[0].now;
+        let candidates = (1..).zip(candidates).map(|(seed, mut candidate)| {
+            candidate.chance = Counter(seed);
+            (candidate, begin, Role::Undecided)
+        });
+        let candidates = candidates.collect();
+        let service = Service::default();
+        let mut scene =
+            Self { service, candidates, endings: Vec::new(), problems: Vec::new(), steps: 0 };
+        scene.service.record = incumbent(9);
+        scene.run(seconds(8));
+        assert_eq!(scene.leader().as_deref(), Some("first"));
+        scene
+    }
+
+    pub fn now(&self) -> Moment {
+        self.candidates.iter().map(|(candidate, ..)| candidate.now).max().unwrap_or_default()
+    }
+
+    pub fn leader(&self) -> Option<String> {
+        let mut leading = self.candidates.iter().filter(|(.., s)| matches!(s, Role::Leading(_)));
+        let name = leading.next().map(|(candidate, ..)| candidate.settings.name.clone());
+        assert!(leading.next().is_none(), "two lead");
+        name
+    }
+
+    pub fn step(&mut self, index: usize, event: Option<Event>) -> Report {
+        self.steps += 1;
+        let now = self.now();
+        let (candidate, next, role) = &mut self.candidates[index];
+        candidate.now = now;
+        let service = &mut self.service;
+        let report = candidate.step(event, |operation, at| service.serve(operation, at));
+        let name = candidate.settings.name.clone();
+        *next = now + report.again_in;
+        *role = report.role.clone();
+        self.endings.extend(report.ending.map(|ending| (name.clone(), ending)));
+        self.problems.extend(report.problems.iter().map(|problem| (name.clone(), problem.clone())));
+        report
+    }
+
+    /// Steps whoever is due, for so long.
+    pub fn run(&mut self, span: Duration) {
+        let end = self.now() + span;
+        let most = self.steps + 20_000;
+        loop {
+            assert!(self.steps < most, "steps without end");
+            let next = (0..self.candidates.len()).min_by_key(|index| self.candidates[*index].1);
+            let index = next.unwrap();
+            let due = self.candidates[index].1;
+            if due > end {
+                self.candidates.iter_mut().for_each(|(candidate, ..)| candidate.now = end);
+                return;
+            }
+            let now = self.now().max(due);
+            self.candidates.iter_mut().for_each(|(candidate, ..)| candidate.now = now);
+            self.step(index, None);
+        }
+    }
+
+    pub fn hand_over(&mut self, to: &str) -> Report {
+        self.step(0, Some(Event::HandOver(to.into())))
+    }
+}
+
+pub fn scene(names: [&'static str; 3]) -> Scene {
+    let [first, second, third] = names;
+    Scene::new(vec![named(first, &[]), named(second, &[]), named(third, &[])])
+}
