@@ -228,11 +228,13 @@ impl Context<'_> {
         let (Some(answer), Some(failover)) = (done, self.settings.timings.failover) else { return };
         self.state.versioned = answer.versioned;
         if answer.versioned {
-            let within = format_duration(failover.within);
+            let lease = format_duration(self.settings.timings.lease);
+            let beat = format_duration(failover.beat());
             let detail = format!(
-                "the account keeps every version of a blob, and fail-over in {within} would make one with each \
-                 write, 6 in that time; so it is off, and a leader that dies is replaced when its lease ends. \
-                 Turn blob versioning off for this account, or use another one, or leave TENURE_FAILOVER out"
+                "the account keeps every version of a blob, and fail-over would make one every {beat}. So \
+                 TENURE_FAILOVER has no effect, and a leader that dies is replaced when its lease of {lease} ends. \
+                 Turn blob versioning off for this account, use another one, or leave TENURE_FAILOVER out: \
+                 the lease is 15s then, unless it is set"
             );
             self.report_problem(ProblemClass::Configuration, detail);
         }

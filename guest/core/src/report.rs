@@ -195,7 +195,7 @@ pub struct Report {
     pub wind_down: bool,
     /// The name of the candidate that this leader hands over to.
     pub successor: Option<String>,
-    /// So long after its newest sign of life the leader has stopped, by the record.
+    /// So long after its newest beat the leader has stopped, by the record.
     pub promise: Option<Duration>,
     /// A turn to run now, already claimed.
     pub run: Option<Turn>,

@@ -377,7 +377,7 @@ impl<'e> Reader<'e> {
         };
         wanted.incomplete = self.complaints.len() > complaints;
         if wanted.failover.is_some() && self.lease.is_some() {
-            let problem = "an invocation that is one whole turn does not beat";
+            let problem = "an invocation that is one whole turn cannot use fail-over";
             let advice = "leave it out, or let a host call the component in steps";
             self.complain(variable::FAILOVER, String::from(problem), advice);
         }

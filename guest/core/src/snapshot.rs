@@ -56,7 +56,7 @@ pub struct Snapshot {
     pub changes: u64,
     /// To whom the leader wants to hand over.
     pub successor: Option<String>,
-    /// What the newest leader promises: to have stopped so long after its newest sign of life.
+    /// What the newest leader promises: to have stopped so long after its newest beat.
     pub promise: Option<Duration>,
     /// When the service answered.
     pub asked_at: Timestamp,

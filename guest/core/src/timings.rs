@@ -131,7 +131,7 @@ impl Wanted {
             breach(
                 Setting::Failover,
                 format!("{} is not between 1s and 10s", format_duration(failover)),
-                "choose 3s for a store in the same region, less only for one nearby, and leave it out \
+                "choose 3s, less only where requests are answered well within a sixth of it, and leave it out \
                  where the end of the lease is soon enough"
                     .into(),
             );
@@ -149,7 +149,7 @@ impl Wanted {
                     "{} is not a lease that the service grants (whole seconds, 15s to 60s)",
                     format_duration(lease)
                 ),
-                "choose 15s for the fastest take-over, more for fewer requests".into(),
+                "choose 15s to be replaced soonest without TENURE_FAILOVER, more for fewer requests".into(),
             );
         }
         let margin = self.margin.unwrap_or(LEAST_MARGIN.max(lease / 5));

@@ -198,7 +198,7 @@ fn told_of(fail_over: FailOver, configuration: &Configuration) -> String {
     let periods = configuration.settings.periods().filter(|_| fail_over.promise.is_some());
     let beats = periods.map(|periods| {
         format!(
-            ". As leader it puts a sign of life on record every {}, and stops {} after the newest one",
+            ". As leader it writes a beat on record every {}, and stops its work {} after the last one that succeeded",
             format_duration(periods.renew),
             format_duration(periods.validity),
         )

@@ -125,7 +125,7 @@ pub(super) async fn run(line: &CommandLine, supervised: Result<Supervised, Strin
     also.extend(at(&probes, "answering probes"));
     also.extend(short);
     also.extend(no_will.map(|why| {
-        format!("no last will: {why}; if this process dies as leader, its lease runs out by itself")
+        format!("no last will ({why}): if this process dies while it leads, the others wait until its lease ends")
     }));
     let changed = Arc::new(Notify::new());
     let mut contenders = Vec::new();
@@ -198,10 +198,8 @@ fn refuse(elections: &Elections) -> ExitCode {
 /// Why the supervisor could not know that all work is over.
 fn unseen(configurations: &[Configuration]) -> Option<String> {
     let commands = configurations.iter().any(|c| c.given.is_on(&COMMAND));
-    (commands && !cfg!(target_os = "linux")).then(|| {
-        "on this system nobody sees the end of what a command has started once this process is dead"
-            .to_owned()
-    })
+    (commands && !cfg!(target_os = "linux"))
+        .then(|| "on this system processes that a command leaves behind cannot be seen".to_owned())
 }
 
 /// The names of the candidates and, where there are several, of their elections: lines of the log say

@@ -63,9 +63,9 @@ pub(super) struct Leadership {
     pub who: usize,
     pub term: u64,
     pub since: Duration,
-    /// How long the leader may act after a sign of life.
+    /// How long the leader may act after a beat.
     pub acts: Duration,
-    /// The newest sign of life that it can have given; none while it gives them.
+    /// The newest beat that it can have given; none while it gives them.
     pub last_sign: Option<Duration>,
     /// From whom it took over, and how soon.
     pub took_over: Option<TakeOver>,
@@ -171,7 +171,7 @@ impl Story {
         self.lanes.iter().position(|lane| lane.state() == Some(State::Leads))
     }
 
-    /// What the leaders promise: to have stopped so long after their newest sign of life.
+    /// What the leaders promise: to have stopped so long after their newest beat.
     pub(super) fn promise(&self) -> Duration {
         self.fail_over.promise.unwrap_or(self.fail_over.lease)
     }

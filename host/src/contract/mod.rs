@@ -151,7 +151,7 @@ pub struct Report {
     pub wind_down: bool,
     /// The name of the candidate that this leader hands over to.
     pub successor: Option<String>,
-    /// What the leader promises, by the record: that it has stopped so long after its newest sign of life. None:
+    /// What the leader promises, by the record: that it has stopped so long after its newest beat. None:
     /// nobody is known to lead, or its lease has to run out before another one leads.
     pub promise: Option<Duration>,
     /// A turn to run now.

@@ -136,7 +136,7 @@ impl Metrics {
         );
         registry.register(
             "valid_for_seconds",
-            "How long this leader may act without another renewal",
+            "How long this leader may act without another renewal or beat",
             this.valid_for.clone(),
         );
         registry.register("elections_won", "Leaderships that began", this.elected.clone());

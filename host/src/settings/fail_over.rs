@@ -14,7 +14,7 @@ const ADVISED: Failover = Failover { within: Duration::from_secs(3) };
 /// machine that dies is replaced within about 3s; a process that dies under its supervisor, at once".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FailOver {
-    /// What the leader promises on record: to have stopped so long after its newest sign of life. None: its lease
+    /// What the leader promises on record: to have stopped so long after its newest beat. None: its lease
     /// has to run out.
     pub promise: Option<Duration>,
     /// How long a lease lasts.

@@ -57,17 +57,18 @@ For a secret in a variable NAME, the variable NAME_FILE may name a file that \
 holds it; the file is read again every few seconds.
 
 On SIGTERM, SIGINT or SIGHUP it begins no new turn, lets the running one end within the grace or stops \
-it, releases the lease and ends; a second signal does not wait for that. On SIGUSR1 it writes its role to standard error. It tells systemd when it is \
+it, releases the lease and ends; a second signal, more than a second later, ends it at once. On SIGUSR1 it writes its role to standard error. It tells systemd when it is \
 ready, what its role is, and that it still makes progress (Type=notify, WatchdogSec=).
 
 The process that is started is a small supervisor; its child, the same program, runs the election. When \
 that one dies, the supervisor kills what is left of its work, sees the end of it, releases the lease by \
-the leader's last will, and ends with the same exit code, or 128 and the number of the signal. Killed \
-itself (kill -9), it takes the child with it, and the lease runs out. Where there is no last will (on \
+the leader's last will, and ends with the same exit code, or 128 and the number of the signal. If the \
+supervisor is killed (kill -9), its child dies too, and the others wait for the lease to end. Where there is no last will (on \
 Windows; on macOS with a command as the work), the log says why.
 
 Exit codes: 0 the candidate left; 1 a second signal ended it; 2 something was wrong with the \
-settings, and nothing was sent. Nothing else ends it: what goes wrong later is reported, and retried.";
+settings, and nothing was sent; 101, or 128 and the number of a signal: the process that ran the election \
+died. No error of the store or of the work ends it: what goes wrong later is reported, and retried.";
 
 pub(super) const STATUS_HELP: &str = "\
 Exit codes: 0 somebody leads; 1 nobody does; 2 it could not be found out.";

@@ -76,7 +76,7 @@ pub(super) enum Command {
     #[cfg(unix)]
     #[command(hide = true)]
     Supervise(SuperviseArguments),
-    /// Shows an election: leaders come and go, and others take over. Needs nothing, takes half a minute
+    /// Shows an election: leaders come and go, and others take over. Needs nothing, takes less than a minute
     #[cfg(feature = "demo")]
     Demo(DemoArguments),
 }

@@ -211,11 +211,10 @@ settings! {
     };
     STOP_TIME = Setting {
         name: "stop-time", variable: "TENURE_STOP_TIME", kind: Kind::Duration,
-        range: Range::From(Duration::from_millis(100)), default: "3s, with --failover what there is room for",
+        range: Range::From(Duration::from_millis(100)), default: "3s, with --failover as much of that as fits: 0.7s at 3s",
         works: &[Work::Command],
-        help: "How long before the end of the leadership a command is told to end; the lease must have room \
-               for it beside the margin and a renewal",
-        more: "And for half a second more",
+        help: "How long before the end of the leadership a command is told to end; it must leave room in the lease \
+               for the margin, one renewal and the half second before the end in which it is killed",
         advice: "choose how long the command needs to end, like 3s",
         heading: FAILURES, ..ROW
     };
@@ -252,9 +251,10 @@ settings! {
     };
     FAILOVER = Setting {
         name: "failover", variable: names::FAILOVER, kind: Kind::Duration,
-        range: Range::Durations(seconds(1)..=seconds(10)), default: "when the lease ends", commands: &["run", "doctor"],
-        help: "Replace a leader that died within so long. Each candidate sends a request every sixth of it: three \
-               cost about $7 a month at 3s, $21 at 1s, $2 at 10s, and $1 without",
+        range: Range::Durations(seconds(1)..=seconds(10)), default: "off: a leader is replaced when its lease ends", commands: &["run", "doctor"],
+        help: "After about this time, replace a leader whose machine died, froze or lost the network. Candidates then \
+               send a request every sixth of it: three candidates cost about $7 a month at 3s, $21 at 1s, $2 at 10s, \
+               and $1 without",
         heading: TIMINGS, ..PASSED_ON
     };
     REQUEST_TIMEOUT = Setting {
@@ -287,7 +287,7 @@ settings! {
     GRACE = Setting {
         name: "grace", variable: "TENURE_GRACE", kind: Kind::Duration,
         range: Range::Durations(Duration::ZERO..=seconds(HOUR)),
-        default: "1s, for a command the stop time",
+        default: "1s, for a command the stop time (at least 3s with --failover)",
         help: "How long a running turn may go on when this candidate is told to end; its lease is renewed \
                meanwhile",
         more: "The same before the leadership is given up; a transfer is cancelled when the turn lasts for \
@@ -322,9 +322,9 @@ settings! {
     };
     ADDRESS = Setting {
         name: "address", variable: names::ADDRESS, kind: Kind::Text("ADDRESS"), range: Range::Bytes(256),
-        default: "that of --listen, if it is an address of this machine in the network",
-        help: "Where this candidate can be reached while it leads; shown to people. Followers that have an address \
-               too watch that of the leader, so that they hear at once when it leads no longer",
+        default: "http:// and the address of --listen; none if that is 0.0.0.0, [::] or a loopback address",
+        help: "The http:// or https:// URL of this candidate's listener, as others reach it. Followers that have an \
+               address too learn by it at once when the leader goes. Any other text is only shown",
         more: "See [Hand-over](operations.md#hand-over-in-milliseconds)",
         heading: ELECTIONS, ..PASSED_ON
     };
@@ -333,7 +333,7 @@ settings! {
         scope: Scope::Process,
         help: "Shows over HTTP, to whoever reaches it: a page of the election (/), whether \
                this candidate runs (/healthz) and is ready (/readyz; /readyz?leader on the \
-               leader alone), who leads (/leader), the same as it goes on (/watch), and metrics \
+               leader alone), who leads (/leader), the same as a live stream (/watch), and metrics \
                (/metrics)",
         more: "See [Listening](operations.md#see-it)",
         advice: LISTENING,

@@ -35,10 +35,10 @@ impl Supervised {
         let parsed = told.split_once(':').and_then(|(supervisor, pipe)| {
             Some((Pid::from_raw(supervisor.parse().ok()?)?, pipe.parse::<u32>().ok()?))
         });
-        let (supervisor, pipe) = parsed.ok_or("it was not told by whom it is supervised")?;
+        let (supervisor, pipe) = parsed.ok_or("the supervisor gave no address")?;
         let folder = if cfg!(target_os = "linux") { "/proc/self/fd" } else { "/dev/fd" };
         let this = Self { supervisor, pipe: format!("{folder}/{pipe}") };
-        this.die_with_it().map_err(|error| format!("its supervisor cannot be reached: {error}"))?;
+        this.die_with_it().map_err(|error| format!("the supervisor cannot be reached: {error}"))?;
         Ok(this)
     }
 
@@ -71,7 +71,7 @@ impl Supervised {
         elections: Vec<String>,
     ) -> Result<Arc<Link>, String> {
         let pipe = OpenOptions::new().open_sender(&self.pipe);
-        let pipe = pipe.map_err(|error| format!("its supervisor cannot be reached: {error}"))?;
+        let pipe = pipe.map_err(|error| format!("the supervisor cannot be reached: {error}"))?;
         let link = Arc::new(Link::default());
         let json = format == Format::Json;
         link.waiting().lines.push_back(line(&Message::Log { json, candidates, elections }));

@@ -19,7 +19,7 @@ pub(super) enum Part {
 impl Part {
     pub(super) fn of(words: &mut Vec<OsString>) -> Self {
         match words.get(1).is_some_and(|command| command == "run") {
-            true => Self::Runner(Err("this system has no supervisor for it".to_owned())),
+            true => Self::Runner(Err("not available on this system".to_owned())),
             false => Self::Other,
         }
     }

@@ -110,12 +110,12 @@ impl Wills {
                     format!("nothing of its work runs any more, and {}", fate.words(*term))
                 }
                 (Some(term), None) if !gone => format!(
-                    "something of its work still runs, so that its lease (term {term}) is not released; it \
-                     runs out by itself"
+                    "some of its work could not be stopped, so its lease (term {term}) is not released; the others \
+                     wait until it ends"
                 ),
                 (Some(term), None) => format!(
-                    "its lease (term {term}) was not released before this process was told to end; it runs \
-                     out by itself"
+                    "its lease (term {term}) was not released before this process was told to end; the others wait \
+                     until it ends"
                 ),
             };
             let detail = format!("{subject}; {rest}");
@@ -209,8 +209,8 @@ impl Fate {
             }
             Self::NotHeld => format!("its lease (term {term}) was not held any more"),
             Self::Refused(status) => format!(
-                "the service refused to release its lease (term {term}) with status {status}; it runs out \
-                 by itself"
+                "the service refused to release its lease (term {term}) with status {status}; the others wait until \
+                 it ends"
             ),
             Self::Unanswered(why) => {
                 format!("its lease (term {term}) could not be released before it ran out: {why}")
@@ -220,7 +220,7 @@ impl Fate {
                  authorised the release has expired"
             ),
             Self::Unsent(why) => format!(
-                "its last will (term {term}) was not sent, since {why}; the lease runs out by itself"
+                "its last will (term {term}) was not sent, since {why}; the others wait until the lease ends"
             ),
         }
     }

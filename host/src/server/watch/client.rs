@@ -101,8 +101,8 @@ impl Watcher {
                 if told.insert(leader.address.clone()) {
                     let Followed { name, address, .. } = &leader;
                     tell(format!(
-                        "{name} cannot be watched at {address}, the address on record: {why}. What happens \
-                         there is found out by polling, as without an address"
+                        "cannot watch {name} at {address}: {why}. This candidate polls instead, so that a \
+                         hand-over may take one poll longer. Check the leader's --address and the network between them"
                     ));
                 }
             };
@@ -165,7 +165,7 @@ impl Watcher {
         let streams = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"));
         if response.status() != StatusCode::OK || !streams {
             let status = response.status().as_u16();
-            return Ok(End::Refused(format!("no stream of a candidate (HTTP {status})")));
+            return Ok(End::Refused(format!("HTTP {status} instead of an event stream")));
         }
         let mut reader = Reader::new(leader, board);
         let began = Instant::now();

@@ -133,8 +133,8 @@ impl Facts {
                 let beats = day / failover.beat().as_millis().max(1);
                 let detail = format!(
                     "the account keeps every version of a blob, and --failover {} would make {beats} a day, so it \
-                     is off here, and a leader that dies is replaced when its lease ends; turn blob versioning \
-                     off, or use another account, or leave --failover out",
+                     has no effect, and a leader that dies is replaced when its lease ends (60s unless it is set); turn \
+                     blob versioning off, use another account, or leave --failover out (the lease is 15s then)",
                     format_duration(failover.within)
                 );
                 Finding::failed(CHECK, detail)
@@ -142,7 +142,7 @@ impl Facts {
             (true, None) => Finding::warning(
                 CHECK,
                 "each write of the record makes a version of the blob, which is kept and paid for, up to \
-                 one for every turn; have a lifecycle rule delete old versions, or use an account without \
+                 two for every turn; have a lifecycle rule delete old versions, or use an account without \
                  versioning. Fail-over before the lease ends (--failover) is not to be had here",
             ),
             (false, _) if self.written => Finding::good(

@@ -47,7 +47,7 @@ impl Times {
             return Finding::warning(
                 CHECK,
                 format!(
-                    "{figures}: too slow for --failover {}, with which a sign of life has {}; choose a longer one, or \
+                    "{figures}: too slow for --failover {}, with which a beat has {}; choose a longer one, or \
                      use an account in a region nearby",
                     format_duration(failover.within),
                     format_duration(failover.look_timeout())
@@ -147,10 +147,7 @@ mod tests {
         assert_eq!(told(&[9, 500], &beats).verdict, Verdict::Good);
         let slow = told(&[9, 501], &beats);
         assert_eq!(slow.verdict, Verdict::Warning);
-        assert!(
-            slow.detail.contains("--failover 3s, with which a sign of life has 500ms"),
-            "{slow:?}"
-        );
+        assert!(slow.detail.contains("--failover 3s, with which a beat has 500ms"), "{slow:?}");
     }
 
     #[test]

@@ -208,9 +208,9 @@ mod peers {
         let nonsense = [HEAD.as_bytes(), &chunk(b"data: nonsense\n\n")].concat();
         let silent = [HEAD.as_bytes(), b"0\r\n\r\n"].concat();
         let cases = [
-            (b"HTTP/1.1 404 -\r\ncontent-length: 0\r\n\r\n".to_vec(), "(HTTP 404)"),
-            (b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi".to_vec(), "(HTTP 200)"),
-            (redirect, "(HTTP 307)"),
+            (b"HTTP/1.1 404 -\r\ncontent-length: 0\r\n\r\n".to_vec(), "HTTP 404 instead"),
+            (b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi".to_vec(), "HTTP 200 instead"),
+            (redirect, "HTTP 307 instead"),
             (b"\x16\x03\x01 no HTTP at all".to_vec(), ""),
             (Vec::new(), ""),
             (nonsense, "not that of a candidate"),
@@ -219,7 +219,7 @@ mod peers {
         let all = cases.map(|(answer, why)| async move { (heard(answer).await, why) });
         for ((hints, told), why) in join_all(all).await {
             assert_eq!((hints, told.len()), (0, 1), "{why}: {told:?}");
-            assert!(told[0].starts_with("ben cannot be watched at http://127.0.0.1:"), "{told:?}");
+            assert!(told[0].starts_with("cannot watch ben at http://127.0.0.1:"), "{told:?}");
             assert!(told[0].contains(why), "{told:?}");
         }
     }
