@@ -86,10 +86,9 @@ impl Story {
         let leads = self.holder(now) == Some(who);
         let Some(lane) = self.lanes.get_mut(who) else { return };
         lane.free(now, from);
-        if leads && !lane.is_frozen() && !lane.is_cut_off() {
-            if let Some(last) = self.leaderships.last_mut() {
-                last.last_sign = None;
-            }
+        let free = leads && !lane.is_frozen() && !lane.is_cut_off();
+        if let Some(last) = self.leaderships.last_mut().filter(|_| free) {
+            last.last_sign = None;
         }
     }
 
@@ -178,7 +177,7 @@ mod tests {
         story.ends(3_600, 0, 1000, 2_000, "succeeded");
         assert_eq!(story.turns[0].ended, Some(ms(3_600)));
         assert_eq!(story.holder(ms(9_000)), Some(0), "it gives signs of life again");
-        story.begins(4_000, 0, 1000);
+        story.renews(4_000, 0, 1000);
         story.elects(60_000, 1, 1060);
         assert!(story.take_overs.is_empty(), "the freeze was over");
         assert_eq!(problems(&story), 0);
