@@ -165,7 +165,13 @@ fn sorted<'a>(
 ) -> Vec<Pair<'a>> {
     let mut sorted = Vec::new();
     for pair in pairs {
-        let place = sorted.partition_point(|other| order(other, &pair).is_le());
+        // Most come in their order.
+        let place = match sorted.last() {
+            Some(last) if order(last, &pair).is_gt() => {
+                sorted.partition_point(|other| order(other, &pair).is_le())
+            }
+            _ => sorted.len(),
+        };
         sorted.insert(place, pair);
     }
     sorted

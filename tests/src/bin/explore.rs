@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! cargo run -p tenure-tests --release --bin explore -- --candidates 2 --seconds 24 --record
+//! cargo run -p tenure-tests --release --bin explore -- --failover 9800 --tick 1 --seconds 16 --record
 //! ```
 //!
 //! Ends with 1 when an invariant was broken; the shortest way there is printed.
@@ -10,7 +11,9 @@
 use std::process::ExitCode;
 
 use clap::Parser;
+use tenure_core::mutants::{self, Mutant};
 use tenure_tests::exploration::{Bounds, Scope, Start, explore};
+use tenure_tests::simulation::hunt;
 
 #[derive(Parser)]
 #[command(about = "Explores all states of a small election")]
@@ -33,6 +36,12 @@ struct Arguments {
     /// Seconds between two instants
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=2))]
     tick: u32,
+    /// Leaders beat, and are replaced within so many milliseconds. Twice or three times: each candidate has its own
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1_000..=10_000))]
+    failover: Vec<u32>,
+    /// With this bug seeded into the core, by its name in the code
+    #[arg(long, value_parser = hunt::named)]
+    mutant: Option<Mutant>,
     /// Begin with the record of a former leader, not with an empty account
     #[arg(long)]
     record: bool,
@@ -49,7 +58,14 @@ fn main() -> ExitCode {
         depth: arguments.depth.into(),
     };
     let start = if arguments.record { Start::Record } else { Start::Nothing };
-    let explored = explore(Scope::new(bounds, start));
+    mutants::activate(arguments.mutant);
+    let mut scope = Scope::new(bounds, start);
+    if let Some(last) = arguments.failover.last() {
+        let mut failovers = arguments.failover.clone();
+        failovers.resize(bounds.candidates, *last);
+        scope = scope.with_failover(&failovers);
+    }
+    let explored = explore(scope);
     println!("{explored}");
     ExitCode::from(u8::from(explored.violation.is_some()))
 }

@@ -14,7 +14,9 @@ use tenure_core::mutants::Mutant;
 use tenure_tests::simulation::campaign::{self, Totals};
 use tenure_tests::simulation::fault::Fault;
 use tenure_tests::simulation::plan::Rules;
-use tenure_tests::simulation::{self, About, Fidelity, Options, Outcome, Slots, last_run, trace};
+use tenure_tests::simulation::{
+    self, About, Fidelity, Options, Outcome, Slots, hunt, last_run, trace,
+};
 
 /// Requests are made of small strings: with the allocator of the C library, a half of the time
 /// would go there.
@@ -51,7 +53,7 @@ struct Flags {
     invocations: Option<Rules>,
 
     /// With this bug seeded into the core, by its name in the code
-    #[arg(long, conflicts_with = "component", value_parser = mutant)]
+    #[arg(long, conflicts_with = "component", value_parser = hunt::named)]
     mutant: Option<Mutant>,
 
     /// Threads; as many as there are processors, unless said otherwise
@@ -113,11 +115,6 @@ fn rules(name: &str) -> Result<Rules, String> {
         "at-least-once" => Ok(Rules::at_least_once()),
         _ => Err("known ones are at-most-once and at-least-once".into()),
     }
-}
-
-fn mutant(name: &str) -> Result<Mutant, String> {
-    let named = Mutant::ALL.into_iter().find(|mutant| format!("{mutant:?}") == name);
-    named.ok_or_else(|| format!("known ones are {:?}", Mutant::ALL))
 }
 
 fn component() -> Fidelity {

@@ -5,7 +5,7 @@ use tenure_store::Service;
 
 use super::known::{Known, digest};
 use super::oracle::{Oracle, Violation, Work};
-use super::process::Turn;
+use super::process::{Process, Turn};
 use super::state::{Sent, State};
 use super::step::Reply;
 use super::time::{Instant, at_service};
@@ -30,14 +30,21 @@ impl State {
 
     fn accepted(&mut self, sent: &Sent) {
         use Operation::{
-            Acquire, Change, CreateBlob, CreateContainer, Release, Renew, WriteMetadata,
+            Acquire, Break, Change, CreateBlob, CreateContainer, Release, Renew, WriteMetadata,
             WriteSideBlob,
         };
         match &*sent.operation {
             CreateContainer | CreateBlob | WriteSideBlob { .. } => self.writes += 1,
             Acquire { lease, .. } | Renew { lease } => {
                 self.first.get_or_insert(sent.from);
-                self.oracle.granted(*lease, sent.at, self.now);
+                let ends = self.now + self.scope.held(sent.from);
+                self.oracle.granted(*lease, sent.at, ends);
+            }
+            Break { .. } => {
+                self.note.broken = true;
+                let works = self.works();
+                let judged = self.oracle.broken(sent.from, &works);
+                self.judge(judged);
             }
             Release { .. } => self.oracle.ended(),
             Change { to, .. } => {
@@ -52,6 +59,9 @@ impl State {
                 let won = self.oracle.recorded(*lease, term, nonce);
                 self.note.take_over = won == Ok(true);
                 self.judge(won.map(|_| ()));
+                if self.scope.validity(sent.from).beat.is_some() {
+                    self.oracle.beaten(*lease, sent.at);
+                }
             }
             _ => {}
         }
@@ -91,21 +101,24 @@ impl State {
         }
     }
 
+    /// The handlers that work now.
+    fn works(&self) -> Vec<Work> {
+        let working = self.processes().filter(|process| process.works());
+        let work = |process: &Process| {
+            process.turn.map(|turn| Work { candidate: process.candidate, term: turn.term })
+        };
+        working.filter_map(work).collect()
+    }
+
     /// Handlers have not stopped up to `now`, and work then.
     pub(super) fn judge_work(&mut self, now: Instant) {
-        let mut works = Vec::new();
-        let mut terms = Vec::new();
-        for process in self.processes() {
-            if let Some(turn) = process.turn {
-                terms.push(turn.term);
-                if process.works() {
-                    works.push(Work { candidate: process.candidate, term: turn.term });
-                }
-            }
-        }
-        for violation in self.oracle.worked(&works, now) {
+        let works = self.works();
+        let scope = self.scope.clone();
+        for violation in self.oracle.worked(&works, now, |work| scope.validity(work.candidate)) {
             self.judge(Err(violation));
         }
+        let turns = self.processes().filter_map(|process| process.turn);
+        let terms: Vec<_> = turns.map(|turn| turn.term).collect();
         self.oracle.forget(&terms);
     }
 }

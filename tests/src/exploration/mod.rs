@@ -14,7 +14,10 @@
 //!   any later instant or, on other paths, never.
 //! - An operator may have a leader hand over to the next candidate; the one who is told stops its work
 //!   at once when it is to come to its end.
-//! - The service ends leases 2 s early, as A1 (protocol.md §2) allows.
+//! - The service ends leases of 15 s two seconds early, as A1 (protocol.md §2) allows.
+//! - Leaders beat (protocol.md §13) where the scope says so, and their followers break the lease of one that does
+//!   not any more. All clocks agree; how late a leader stops and how early a follower comes follows from the
+//!   instants: an instant later than their periods say, and the first one that their periods allow.
 //! - Candidates start together and differ in nothing but their names; of two states that differ only in
 //!   who is who, one is looked at.
 //! - A handler works until it is stopped, and is stopped at once. Random numbers tell candidate,

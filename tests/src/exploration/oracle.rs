@@ -6,7 +6,7 @@ use std::fmt;
 use tenure_azure::LeaseId;
 
 use super::chance::owns;
-use super::time::{HELD, Instant, VALIDITY};
+use super::time::Instant;
 
 /// The longest of poll and renewal, a request's time-out, and an instant.
 const REST: Instant = 4 + 3 + 2;
@@ -28,6 +28,8 @@ pub enum Invariant {
     I7,
     /// Nobody acts on a lease id that is not its own.
     I8,
+    /// Nobody works under a lease before a write under it is on record, and no lease is broken whose holder works.
+    I9,
 }
 
 /// An invariant that does not hold, and why.
@@ -76,30 +78,49 @@ struct Win {
     nonce: u64,
 }
 
+/// How long a leader may act after it sent a request that the store accepted.
+#[derive(Clone, Copy, Debug)]
+pub struct Validity {
+    /// After an acquire or a renewal.
+    pub lease: Instant,
+    /// After a write of the record, where it beats.
+    pub beat: Option<Instant>,
+}
+
 #[derive(Clone, Debug, Hash)]
 struct Grant {
     lease: LeaseId,
     /// When the newest acquire or renew that the store accepted was sent; none since it was given to
     /// a successor.
     sent: Option<Instant>,
+    /// When the newest write of the record under it was sent that the store accepted, where its holder beats.
+    beat: Option<Instant>,
     /// When it is over at the store, which has not accepted another one's since.
     ends: Option<Instant>,
     /// The term that was raised under it.
     term: Option<u64>,
 }
 
+impl Grant {
+    fn valid_until(&self, validity: Validity) -> Instant {
+        let by_lease = self.sent.map_or(0, |sent| sent + validity.lease);
+        let by_beat = validity.beat.map(|beat| self.beat.map_or(0, |sent| sent + beat));
+        by_lease.min(by_beat.unwrap_or(Instant::MAX))
+    }
+}
+
 impl Oracle {
-    /// The store accepted an acquire or a renew that was sent at `sent`.
-    pub fn granted(&mut self, lease: LeaseId, sent: Instant, now: Instant) {
+    /// The store accepted an acquire or a renew that was sent at `sent`, and holds the lease until `ends`.
+    pub fn granted(&mut self, lease: LeaseId, sent: Instant, ends: Instant) {
         self.ended();
         let place = self.grants.iter().position(|grant| grant.lease == lease);
         let place = place.unwrap_or_else(|| {
-            self.grants.push(Grant { lease, sent: None, ends: None, term: None });
+            self.grants.push(Grant { lease, sent: None, beat: None, ends: None, term: None });
             self.grants.len() - 1
         });
         let grant = &mut self.grants[place];
         grant.sent = grant.sent.max(Some(sent));
-        grant.ends = Some(now + HELD);
+        grant.ends = Some(ends);
     }
 
     /// The store accepted a release.
@@ -115,7 +136,29 @@ impl Oracle {
         }
         let ends = self.lease_ends();
         self.ended();
-        self.grants.push(Grant { lease: to, sent: None, ends, term: None });
+        self.grants.push(Grant { lease: to, sent: None, beat: None, ends, term: None });
+    }
+
+    /// The store broke the lease for a candidate, while these handlers work.
+    ///
+    /// # Errors
+    /// I9: that of its holder is among them.
+    pub fn broken(&mut self, by: usize, works: &[Work]) -> Result<(), Violation> {
+        let held = self.grants.iter().find(|grant| grant.ends.is_some());
+        let term = held.and_then(|grant| grant.term);
+        let working = works.iter().find(|work| Some(work.term) == term);
+        self.ended();
+        working.map_or(Ok(()), |work| {
+            let why = format!("candidate {by} breaks the lease by which {work}");
+            Err(broken(Invariant::I9, why))
+        })
+    }
+
+    /// The store accepted a write under a lease whose holder beats, which was sent at `sent`.
+    pub fn beaten(&mut self, lease: LeaseId, sent: Instant) {
+        if let Some(grant) = self.grants.iter_mut().find(|grant| grant.lease == lease) {
+            grant.beat = grant.beat.max(Some(sent));
+        }
     }
 
     /// The store accepted a record of this term. Returns whether it was won by that, after another.
@@ -139,9 +182,14 @@ impl Oracle {
         }
     }
 
-    /// Handlers that work at `now`. Broken is I1 by two of them, and I3 by one whose validity has
-    /// ended.
-    pub fn worked(&self, works: &[Work], now: Instant) -> Vec<Violation> {
+    /// Handlers that work at `now`. Broken is I1 by two of them, I3 by one whose validity has ended, and I9
+    /// by one under whose lease nothing is on record.
+    pub fn worked(
+        &self,
+        works: &[Work],
+        now: Instant,
+        validity: impl Fn(&Work) -> Validity,
+    ) -> Vec<Violation> {
         let mut violations = Vec::new();
         if let [one, other, ..] = works {
             let why = format!("at {now} s {one} and {other}");
@@ -149,7 +197,11 @@ impl Oracle {
         }
         for work in works {
             let grant = self.grants.iter().find(|grant| grant.term == Some(work.term));
-            let until = grant.and_then(|grant| grant.sent).map_or(0, |sent| sent + VALIDITY);
+            if grant.is_none() {
+                let why = format!("at {now} s {work}, which is not on record");
+                violations.push(broken(Invariant::I9, why));
+            }
+            let until = grant.map_or(0, |grant| grant.valid_until(validity(work)));
             if now >= until {
                 let why = format!("at {now} s {work}, whose validity ended at {until} s");
                 violations.push(broken(Invariant::I3, why));

@@ -8,11 +8,11 @@ use tenure_core::{LastSlot, Record, Settings, Timestamp};
 use tenure_store::{Account, Request, Service};
 
 use super::known::{Known, Memo, digest};
-use super::oracle::Invariant;
+use super::oracle::{Invariant, Validity};
 use super::process::Process;
 use super::state::Sent;
 use super::step::Reply;
-use super::time::{Instant, at_service, instant, wall};
+use super::time::{Instant, at_service, held, instant, wall};
 
 /// How far an exploration goes.
 #[derive(Clone, Copy, Debug)]
@@ -61,6 +61,8 @@ pub struct Scope {
     pub(super) only: Option<Invariant>,
     /// Of each candidate. Steps borrow them, and are copied all the time.
     pub(super) settings: &'static [Settings],
+    /// They differ in nothing but their names.
+    pub(super) alike: bool,
     pub(super) moves: Memo<(Known<Process>, Option<Sent>, bool)>,
     pub(super) answers: Memo<(Known<Service>, Reply)>,
 }
@@ -68,14 +70,13 @@ pub struct Scope {
 impl Scope {
     /// With nothing wrong and every invariant judged.
     pub fn new(bounds: Bounds, start: Start) -> Self {
-        let settings: Vec<_> =
-            NAMES[..bounds.candidates].iter().map(|name| settings(name)).collect();
         Self {
             bounds,
             start,
             flaw: None,
             only: None,
-            settings: Vec::leak(settings),
+            settings: settings(&[None; NAMES.len()][..bounds.candidates]),
+            alike: true,
             moves: Memo::default(),
             answers: Memo::default(),
         }
@@ -83,9 +84,40 @@ impl Scope {
 
     /// With something wrong, and one invariant judged.
     #[must_use]
-    pub fn with(mut self, flaw: Flaw, only: Invariant) -> Self {
-        (self.flaw, self.only) = (Some(flaw), Some(only));
+    pub fn with(self, flaw: Flaw, only: Invariant) -> Self {
+        Self { flaw: Some(flaw), ..self.judged_by(only) }
+    }
+
+    /// With one invariant judged.
+    #[must_use]
+    pub fn judged_by(mut self, only: Invariant) -> Self {
+        self.only = Some(only);
         self
+    }
+
+    /// With candidates that beat when they lead, and replace a leader that does not any more: each within so
+    /// many milliseconds. protocol.md §13.
+    #[must_use]
+    pub fn with_failover(mut self, within: &[u32]) -> Self {
+        assert_eq!(within.len(), self.bounds.candidates);
+        let each: Vec<_> = within.iter().copied().map(Some).collect();
+        self.settings = settings(&each);
+        self.alike = within.iter().all(|one| *one == within[0]);
+        self
+    }
+
+    /// How long the service holds a lease of this candidate.
+    pub(super) fn held(&self, candidate: usize) -> Instant {
+        held(self.settings[candidate].timings.lease)
+    }
+
+    /// How long this candidate may act, up to the instant at which its host stops it.
+    pub(super) fn validity(&self, candidate: usize) -> Validity {
+        let timings = &self.settings[candidate].timings;
+        Validity {
+            lease: self.instant(timings.lease - timings.margin),
+            beat: timings.failover.map(|failover| self.instant(failover.acts())),
+        }
     }
 
     /// The first instant that is not before `moment`.
@@ -171,16 +203,27 @@ fn former() -> Record {
 
 const NAMES: [&str; 3] = ["ada", "ben", "cyd"];
 
-/// The default timings. A timer so short that a leader has work as soon as it can.
-fn settings(name: &str) -> Settings {
-    let variables = [
-        ("TENURE_ELECTION", "leases/leader"),
-        ("TENURE_NAME", name),
-        ("TENURE_EVERY", "1s"),
-        ("AZURE_STORAGE_CONNECTION_STRING", "UseDevelopmentStorage=true"),
+/// Of candidates that beat or do not: how soon each replaces a leader that does not any more, in milliseconds.
+fn settings(failovers: &[Option<u32>]) -> &'static [Settings] {
+    let settings = NAMES.iter().zip(failovers).map(|(name, failover)| setting(name, *failover));
+    Vec::leak(settings.collect())
+}
+
+/// The default timings. A timer so short that a leader has work as soon as it can. Leases of leaders that beat
+/// last for a minute: they are renewed more often than by default, so that renewals come between beats.
+fn setting(name: &str, failover: Option<u32>) -> Settings {
+    let mut variables = vec![
+        ("TENURE_ELECTION", "leases/leader".to_string()),
+        ("TENURE_NAME", name.to_string()),
+        ("TENURE_EVERY", "1s".to_string()),
+        ("AZURE_STORAGE_CONNECTION_STRING", "UseDevelopmentStorage=true".to_string()),
     ];
+    if let Some(within) = failover {
+        variables.push(("TENURE_FAILOVER", format!("{within}ms")));
+        variables.push(("TENURE_RENEW", "5s".to_string()));
+    }
     let find = |wanted: &str| {
-        variables.iter().find(|(name, _)| *name == wanted).map(|(_, value)| value.to_string())
+        variables.iter().find(|(name, _)| *name == wanted).map(|(_, value)| value.clone())
     };
     Settings::read(find).expect("these settings are right")
 }

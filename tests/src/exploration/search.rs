@@ -25,6 +25,8 @@ pub struct Explored {
     pub handed_over: u64,
     /// And the ones by which a leader went on, since no successor came.
     pub in_vain: u64,
+    /// And the ones by which a lease was broken for a follower.
+    pub broken: u64,
     /// The length of the longest path.
     pub depth: usize,
     /// No state was left out for its depth.
@@ -49,6 +51,7 @@ pub fn explore(scope: Scope) -> Explored {
         take_overs: 0,
         handed_over: 0,
         in_vain: 0,
+        broken: 0,
         depth: 0,
         complete: true,
         took: Duration::ZERO,
@@ -87,6 +90,7 @@ impl Explored {
                 self.take_overs += u64::from(after.note.take_over);
                 self.handed_over += u64::from(after.note.handed_over);
                 self.in_vain += u64::from(after.note.in_vain);
+                self.broken += u64::from(after.note.broken);
                 if let Some(violation) = after.broken() {
                     let path = path(ways, State::first(&state.scope), *from, action);
                     self.violation = Some(format!("{violation}\n{path}"));
@@ -129,10 +133,11 @@ impl fmt::Display for Explored {
         writeln!(
             f,
             "{candidates} candidates, up to {disturbances} disturbances, {seconds} s of virtual \
-             time: {} states, {transitions} transitions, {} take-overs, {} leases given to successors \
-             and {} in vain, in {:.1} s",
+             time: {} states, {transitions} transitions, {} take-overs, {} leases broken, {} given to \
+             successors and {} in vain, in {:.1} s",
             self.states,
             self.take_overs,
+            self.broken,
             self.handed_over,
             self.in_vain,
             self.took.as_secs_f64(),
@@ -148,7 +153,7 @@ impl fmt::Display for Explored {
         }
         match &self.violation {
             Some(violation) => write!(f, "{violation}"),
-            None => write!(f, "I1 to I5, I7 and I8 hold in each of them"),
+            None => write!(f, "I1 to I5 and I7 to I9 hold in each of them"),
         }
     }
 }

@@ -49,6 +49,8 @@ pub(super) struct Note {
     pub(super) handed_over: bool,
     /// A leader goes on, since nobody came to take over.
     pub(super) in_vain: bool,
+    /// A lease was broken for a follower by it.
+    pub(super) broken: bool,
 }
 
 /// A candidate, whether it runs or not.
@@ -134,10 +136,10 @@ impl State {
         state
     }
 
-    /// There is another state with the candidates' parts exchanged, for they differ in nothing but
+    /// There is another state with the candidates' parts exchanged, where they differ in nothing but
     /// their names: the first lease goes to the first of them.
     pub(super) fn is_mirrored(&self) -> bool {
-        self.first.is_some_and(|first| first > 0)
+        self.scope.alike && self.first.is_some_and(|first| first > 0)
     }
 
     pub(super) fn processes(&self) -> impl Iterator<Item = &Process> {

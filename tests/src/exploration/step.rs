@@ -98,7 +98,10 @@ impl Process {
                 self.flight = Some(Flight { step, began, operation, sent, until, answer, history });
                 Moved::Asks(asked)
             }
-            Todo::Rest(report) => self.stepped(scope, began, *report, now),
+            Todo::Rest(report) => {
+                assert!(step.beside().is_none(), "so soon nothing goes out beside the steps");
+                self.stepped(scope, began, *report, now)
+            }
         }
     }
 

@@ -11,13 +11,16 @@ pub type Instant = u32;
 /// 2026-11-18T11:06:40Z.
 const BEGAN: i64 = 1_795_000_000;
 
-/// As long as a candidate believes in a lease of 15 s, margin included.
-pub const VALIDITY: Instant = 12;
+/// The service's clock shows 15 s when those of the candidates show 13 s: it ends a lease of 15 s as early as
+/// A1 lets it, which is 2 s.
+const LEASE: Instant = 15;
+const HELD: Instant = 13;
 
-/// As long as the service holds such a lease by the candidates' clocks: A1, 2 s early.
-pub const HELD: Instant = 13;
-
-const LEASE: u64 = 15;
+/// How long the service holds a lease of so many seconds, by the candidates' clocks.
+pub fn held(lease: Duration) -> Instant {
+    let seconds = Instant::try_from(lease.as_secs()).unwrap_or(Instant::MAX / HELD);
+    (seconds * HELD).div_ceil(LEASE)
+}
 
 pub fn moment(at: Instant) -> Duration {
     Duration::from_secs(at.into())
@@ -35,7 +38,7 @@ pub fn wall(at: Instant) -> DateTime<Utc> {
 
 /// The time at the service, whose leases run by a clock that is fast.
 pub fn at_service(at: Instant) -> Now {
-    let nanos = u64::from(at) * LEASE * 1_000_000_000 / u64::from(HELD);
+    let nanos = u64::from(at) * u64::from(LEASE) * 1_000_000_000 / u64::from(HELD);
     Now { elapsed: Duration::from_nanos(nanos), wall: wall(at) }
 }
 
@@ -44,11 +47,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lease_ends_two_seconds_early_whenever_it_began() {
-        for began in 0..1_000 {
-            let until = at_service(began).elapsed + Duration::from_secs(LEASE);
-            assert!(at_service(began + HELD).elapsed >= until);
-            assert!(at_service(began + HELD - 1).elapsed < until);
+    fn a_lease_ends_early_whenever_it_began() {
+        for (lease, early) in [(15, 2), (60, 8)] {
+            let lease = Duration::from_secs(lease);
+            let held = held(lease);
+            assert_eq!(moment(held) + moment(early), lease);
+            for began in 0..1_000 {
+                let until = at_service(began).elapsed + lease;
+                assert!(at_service(began + held).elapsed >= until);
+                assert!(at_service(began + held - 1).elapsed < until);
+            }
         }
     }
 }

@@ -70,6 +70,15 @@ pub fn hunt(most: u64, threads: usize, only: &str) -> Vec<Quarry> {
     found.into_iter().map(|(_, quarry)| quarry).collect()
 }
 
+/// The bug of that name in the code.
+///
+/// # Errors
+/// There is none; the message has the names of all.
+pub fn named(name: &str) -> Result<Mutant, String> {
+    let named = Mutant::ALL.into_iter().find(|mutant| format!("{mutant:?}") == name);
+    named.ok_or_else(|| format!("known ones are {:?}", Mutant::ALL))
+}
+
 fn hunt_one(mutant: Mutant, by: Option<&'static str>, most: u64) -> Quarry {
     let options = Options { mutant: Some(mutant), ..Fidelity::Native.into() };
     for seed in 0..most {

@@ -1,14 +1,29 @@
 //! Every state of a small election, within bounds; and that the judge would notice.
 
+use tenure_core::mutants::{self, Mutant};
 use tenure_tests::exploration::{Bounds, Explored, Flaw, Invariant, Scope, Start, explore};
 
 fn bounds(candidates: usize, disturbances: u8, seconds: u32) -> Bounds {
     Bounds { candidates, disturbances, orders: 0, seconds, tick: 2, depth: 1000 }
 }
 
+/// Leaders beat every 2 s, act for 6 s after a beat, and are replaced 7 s after it was seen. These are periods
+/// of §13, each up to the next second.
+const FAILOVER: u32 = 9_800;
+
+/// Two candidates that beat and replace each other, the second one perhaps sooner.
+fn beating(disturbances: u8, seconds: u32, second: u32) -> Scope {
+    let bounds = Bounds { tick: 1, ..bounds(2, disturbances, seconds) };
+    Scope::new(bounds, Start::Record).with_failover(&[FAILOVER, second])
+}
+
 /// All of it, and nothing wrong in it.
 fn sound(bounds: Bounds, start: Start) -> Explored {
-    let explored = explore(Scope::new(bounds, start));
+    all_sound(Scope::new(bounds, start))
+}
+
+fn all_sound(scope: Scope) -> Explored {
+    let explored = explore(scope);
     println!("{explored}");
     assert!(explored.violation.is_none() && explored.complete);
     assert!(explored.take_overs > 100, "without take-overs this proves little");
@@ -17,7 +32,18 @@ fn sound(bounds: Bounds, start: Start) -> Explored {
 
 /// The way to a violation that a flaw makes possible.
 fn flawed(bounds: Bounds, flaw: Flaw, judged: Invariant) -> String {
-    let explored = explore(Scope::new(bounds, Start::Record).with(flaw, judged));
+    violation(explore(Scope::new(bounds, Start::Record).with(flaw, judged)), judged)
+}
+
+/// The same of a bug that is seeded into the core.
+fn buggy(scope: Scope, mutant: Mutant, judged: Invariant) -> String {
+    mutants::activate(Some(mutant));
+    let explored = explore(scope.judged_by(judged));
+    mutants::activate(None);
+    violation(explored, judged)
+}
+
+fn violation(explored: Explored, judged: Invariant) -> String {
     println!("{explored}");
     let violation = explored.violation.expect("the flaw is noticed");
     assert!(violation.starts_with(&format!("{judged:?} is broken")), "{violation}");
@@ -68,4 +94,31 @@ fn a_request_without_its_condition_breaks_the_second() {
 #[test]
 fn a_state_that_outlives_its_process_breaks_the_eighth() {
     flawed(bounds(2, 1, 8), Flaw::OldState, Invariant::I8);
+}
+
+#[test]
+fn two_candidates_that_beat_keep_every_invariant() {
+    let explored = all_sound(beating(2, 14, FAILOVER));
+    assert!(explored.broken > 100, "leases were broken for followers");
+}
+
+/// The second one promises less, and goes by the promise on record all the same.
+#[test]
+fn candidates_of_different_bounds_keep_every_invariant() {
+    all_sound(beating(1, 16, 5_000));
+}
+
+#[test]
+fn bugs_of_beats_break_the_ninth() {
+    for (mutant, second) in [
+        (Mutant::BreakWithoutCondition, FAILOVER),
+        (Mutant::PromiseFromLook, FAILOVER),
+        (Mutant::PromiseFromAnswer, FAILOVER),
+        (Mutant::RenewalExtendsPromise, FAILOVER),
+        (Mutant::OwnPromise, 5_000),
+    ] {
+        println!("{mutant:?}");
+        let violation = buggy(beating(2, 14, second), mutant, Invariant::I9);
+        assert!(violation.contains("break lease"), "{violation}");
+    }
 }
