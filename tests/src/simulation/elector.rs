@@ -97,17 +97,22 @@ impl SimElector {
         .await;
     }
 
-    /// Counts a leader that resigned because it had led for long enough.
-    fn counts_tenure(&self, report: &Report) {
-        let Some(tenure) = self.world.plan.tenure else { return };
+    /// Takes note of who begins to lead, and counts a leader that resigned because it had led for long enough.
+    fn notes_role(&self, report: &Report) {
         let (now, mut leads) =
             (self.world.now(), self.leads.lock().unwrap_or_else(PoisonError::into_inner));
         let resigned = report.ending.is_some_and(|e| e.reason == EndingReason::Resigned);
-        if resigned && leads.is_some_and(|since| now > since + tenure * 950) {
+        let tenure = self.world.plan.tenure.filter(|_| resigned).zip(*leads);
+        if tenure.is_some_and(|(tenure, since)| now > since + tenure * 950) {
             self.world.state().coverage.saw(Trait::Rotation);
         }
         *leads = match report.role {
-            Role::Leading(_) => leads.or(Some(now)),
+            Role::Leading(_) => {
+                if leads.is_none() || report.ending.is_some() {
+                    self.world.note(What::Leads(self.who));
+                }
+                leads.or(Some(now))
+            }
             _ => None,
         };
     }
@@ -150,7 +155,7 @@ impl Elector for SimElector {
             }
             report = step => report,
         }?;
-        self.counts_tenure(&report);
+        self.notes_role(&report);
         Ok(report)
     }
 

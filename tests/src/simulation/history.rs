@@ -198,6 +198,8 @@ pub enum What {
         /// Not of the timer, but for this value.
         value: Option<char>,
     },
+    /// A step told its host for the first time that it leads.
+    Leads(Who),
     /// The handler works from here on.
     Works(Who, u64),
     /// It works no longer: its turn is over, or it stands still.

@@ -29,7 +29,11 @@ pub const INVARIANTS: [&str; 15] = [
 ];
 
 /// Invariants that a bug breaks, but seldom before another one.
-const LATER: [(Mutant, &str); 2] = [(Mutant::WorkNotStopped, "I1"), (Mutant::RarePolls, "I6")];
+const LATER: [(Mutant, &str); 3] = [
+    (Mutant::WorkNotStopped, "I1"),
+    (Mutant::RarePolls, "I6"),
+    (Mutant::LeadsBeforeFirstWrite, "I9"),
+];
 
 /// What came of the hunt for one seeded bug.
 #[derive(Clone, Debug)]

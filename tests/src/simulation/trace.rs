@@ -50,6 +50,7 @@ fn line(history: &History, at: Millis, what: What) -> String {
         }
         What::NotHandedOver(who) => format!("c{who} tells that it does not hand over"),
         What::Hinted(who) => format!("c{who} is given a hint"),
+        What::Leads(who) => format!("c{who} leads"),
         What::Forgot(who) => format!("c{who} knows nothing any more"),
         What::Left(who) => format!("c{who} has left"),
         What::Sent(number) => format!("c{} sends {}", by(number), asked(number)),

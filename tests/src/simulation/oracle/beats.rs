@@ -2,7 +2,7 @@
 //! whose holder still works.
 //!
 //! Beats end a leadership before its lease does. So it is judged where that can go wrong: when the store breaks a
-//! lease for a follower, and when a handler begins to work. And who lost a race waits for a whole promise before it
+//! lease for a follower, and when a step tells its host that it leads. And who lost a race waits for a whole promise before it
 //! breaks another lease, and so does everybody after the answer that showed a beat first: the winner has to have the time for its first write. No two tries of a leader that beats
 //! have the same number: a late one would be taken for another one.
 
@@ -99,13 +99,11 @@ pub fn i9(history: &History) -> Vec<Violation> {
                     violations.push(violation("I9", *at, what));
                 }
             }
-            What::Works(who, term) => {
-                works[who] = Some(term);
-                if !wrote[who] {
-                    let what = format!("c{who} works under a lease that it wrote nothing under");
-                    violations.push(violation("I9", *at, what));
-                }
+            What::Leads(who) if !wrote[who] => {
+                let what = format!("c{who} leads under a lease that it wrote nothing under");
+                violations.push(violation("I9", *at, what));
             }
+            What::Works(who, term) => works[who] = Some(term),
             What::Rests(who, _) | What::Killed(who) => works[who] = None,
             _ => {}
         }

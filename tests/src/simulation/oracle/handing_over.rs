@@ -101,7 +101,7 @@ fn orders(history: &History) -> Vec<Violation> {
         let Some(successor) = successor.filter(|_| end <= over) else { continue };
         if order.is_only(end)
             && calm.lasts(&[who, successor], *at + 1, end)
-            && !order.comes_about(end)
+            && !order.comes_about(end, &wins)
         {
             let what =
                 format!("c{who} was told at {at} ms to hand over to c{successor}, and does not");
@@ -297,11 +297,18 @@ impl Order<'_> {
         })
     }
 
-    fn comes_about(&self, end: Millis) -> bool {
+    /// The lease was changed, and nobody else won before the one to which it was given.
+    fn comes_about(&self, end: Millis, wins: &[Win]) -> bool {
         let (history, who) = (self.history, self.who);
-        between(history, self.at, end).iter().any(|entry| {
-            let asked = history.carried_out(entry.what);
-            asked.is_some_and(|asked| (asked.who, asked.step) == (who, Step::HandOver))
+        let entries = (self.index..).zip(&history.entries[self.index..]);
+        let mut changed =
+            entries.take_while(|(_, entry)| entry.at <= end).filter_map(|(at, entry)| {
+                let asked = history.carried_out(entry.what)?;
+                ((asked.who, asked.step) == (who, Step::HandOver)).then_some((at, asked.to))
+            });
+        changed.next().is_some_and(|(index, to)| {
+            let next = wins.iter().find(|win| win.entry > index && win.at <= end);
+            next.is_none_or(|win| win.lease == to)
         })
     }
 }

@@ -6,7 +6,7 @@
 //! - Crash: `L + 2 s + D + poll + 4 round trips`, where D is how late a request was carried out
 //!   that the leader had sent before.
 //! - Crash of a leader that beats, where somebody lives who takes over before a lease ends: the promise on
-//!   record and an eighth of it, two looks, D as above, and six round trips.
+//!   record and a sixteenth of it, two looks, D as above, and six round trips.
 //! - Release: `poll + 4 round trips` from when the store took it. No D: a request that comes late
 //!   finds the record changed.
 //! - Change to a successor: the same. The successor stands there, and asks for its lease twice a
@@ -107,8 +107,12 @@ fn crash(history: &History, wins: &[Win], index: usize, who: Who) -> Option<Loss
 /// How soon somebody leads after a leader that beats was killed, by its promise on record.
 fn beats(history: &History, wins: &[Win], index: usize, crash: &Loss) -> Option<Loss> {
     let who = crash.who;
-    // Before, the others look as rarely as at one that does not beat.
-    leader_at(wins, index).filter(|win| win.at + takes_over(history) <= crash.at)?;
+    // Where the leader before did not beat, the others look rarely until they have seen the next one.
+    let win = leader_at(wins, index)?;
+    let before = history.writes().take_while(|(entry, ..)| *entry < win.entry).last();
+    let rarely = before.is_some_and(|(.., written)| written.promise == 0);
+    let seen = if rarely { takes_over(history) } else { 0 };
+    Some(()).filter(|()| win.at + seen <= crash.at)?;
     let late = crash.most - history.lives[who].periods.lease - LATE - takes_over(history);
     let written = history.writes().take_while(|(entry, ..)| *entry < index).last()?;
     let promise = Some(written.3.promise).filter(|promise| *promise > 0 && written.2.who == who)?;
