@@ -41,7 +41,8 @@ for (;;) {
   const lease = blob.getBlobLeaseClient();
   try {
     await lease.acquireLease(15);
-  } catch {
+  } catch (error) {
+    console.log("does not lead:", error.code ?? error.name);
     await sleep(1000);
     continue;
   }

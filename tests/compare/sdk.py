@@ -18,11 +18,13 @@ from beat import Work
 signal.signal(signal.SIGTERM, lambda *_: sys.exit())
 account = os.environ["AZURE_STORAGE_CONNECTION_STRING"]
 container, name = os.environ["ELECTION"].split("/")
-blob = BlobClient.from_connection_string(account, container, name)
+# Azurite does not know the newest version of the protocol, which this SDK would ask for.
+blob = BlobClient.from_connection_string(account, container, name, api_version="2026-06-06")
 while True:
     try:
         lease = blob.acquire_lease(lease_duration=15)
-    except AzureError:
+    except AzureError as error:
+        print("does not lead:", getattr(error, "error_code", error), flush=True)
         time.sleep(1)
         continue
     print("leads", flush=True)

@@ -52,8 +52,12 @@ pub struct Outcome {
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { takeover, stale, stale_for, ended } = self;
-        let end = if *ended { "" } else { ", and went on" };
-        write!(f, "{takeover:.2?}; {stale} stale, for {stale_for:.2?}{end}")
+        write!(f, "{takeover:.2?}, {stale} stale")?;
+        match (stale, ended) {
+            (0, _) => Ok(()),
+            (_, true) => write!(f, " for {stale_for:.2?}"),
+            (_, false) => write!(f, " for {stale_for:.2?} and longer"),
+        }
     }
 }
 

@@ -22,7 +22,7 @@ const JAR: &str = "/usr/share/java/zookeeper.jar";
 pub(super) struct Server {
     pub(super) address: SocketAddr,
     kind: Kind,
-    _child: Child,
+    child: Child,
     _data: TempDir,
 }
 
@@ -89,11 +89,11 @@ impl Server {
         // Not ended by Ctrl-C before its clients are.
         command.kill_on_drop(true).process_group(0);
         let child = command.spawn().with_context(|| format!("{kind:?} cannot be started"))?;
-        let mut server = Self { address, kind, _child: child, _data: data };
+        let mut server = Self { address, kind, child: child, _data: data };
         let end = Instant::now() + STARTS_WITHIN;
         // It says nothing when it is ready, so it is asked.
         while server.received().await.is_err() {
-            if let Some(status) = server._child.try_wait()? {
+            if let Some(status) = server.child.try_wait()? {
                 bail!("{kind:?} ended at once: {status}");
             }
             ensure!(Instant::now() < end, "{kind:?} does not answer within {STARTS_WITHIN:?}");
@@ -156,4 +156,16 @@ fn need(program: &str, packages: &str) -> Result<()> {
 
 fn free() -> Result<SocketAddr> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_lacks_something_learns_how_to_get_it() {
+        let told = need("surely-not-there", "this-package").unwrap_err().to_string();
+        assert_eq!(told, "`surely-not-there` is missing: apt-get install this-package");
+        assert!(need("sh", "dash").is_ok());
+    }
 }
