@@ -81,14 +81,11 @@ pub async fn round(ready: &Ready, fault: Fault, watched: Duration) -> Result<Out
     let beats = others.map(|seat| Box::pin(seat.beat_after(began))).collect();
     let next = timeout(GIVE_UP, first(beats)).await;
     let next = next.with_context(|| format!("no other leads\n{}", scene.told()))?.at;
-    let since = if fault == Fault::Freeze {
+    let since = if fault == Fault::Freeze { Instant::now() } else { next };
+    if fault == Fault::Freeze {
         old.signal_all(Signal::CONT)?;
-        Instant::now()
-    } else {
-        next
-    };
+    }
     let ended = is_quiet(old, since, watched).await;
-    // What was on its way when it was frozen counts too.
     let stale = old.beats_since(next);
     let last = stale.last().copied().unwrap_or(since);
     let stale_for = last.saturating_duration_since(since);
