@@ -131,7 +131,7 @@ impl Contender {
             Self::Etcd2 | Self::Etcd15 => {
                 let (server, version) = Server::etcd().await?;
                 let recipe = tools::python("tests/compare/etcd.py", Path::new(""));
-                (version, Start::Server(recipe, server))
+                (version, Start::Server(recipe, Box::new(server)))
             }
             Self::Zookeeper2 | Self::Zookeeper15 => {
                 let tick = if self == Self::Zookeeper2 { 500 } else { 2_000 };
@@ -142,7 +142,7 @@ impl Contender {
                 let recipe = made(install).await?;
                 let (server, version) = Server::zookeeper(tick).await?;
                 let kazoo = pinned("tests/compare/requirements.in", "kazoo")?;
-                (format!("{version}, {kazoo}"), Start::Server(recipe, server))
+                (format!("{version}, {kazoo}"), Start::Server(recipe, Box::new(server)))
             }
         };
         Ok(Ready { contender: self, version, setting: setting.clone(), start })
@@ -176,7 +176,7 @@ enum Start {
     Tenure(NamedTempFile),
     Sample,
     Sdk(Recipe),
-    Server(Recipe, Server),
+    Server(Recipe, Box<Server>),
 }
 
 /// The store of a candidate, as its proxy sees it.

@@ -89,7 +89,7 @@ impl Server {
         // Not ended by Ctrl-C before its clients are.
         command.kill_on_drop(true).process_group(0);
         let child = command.spawn().with_context(|| format!("{kind:?} cannot be started"))?;
-        let mut server = Self { address, kind, child: child, _data: data };
+        let mut server = Self { address, kind, child, _data: data };
         let end = Instant::now() + STARTS_WITHIN;
         // It says nothing when it is ready, so it is asked.
         while server.received().await.is_err() {
