@@ -135,6 +135,12 @@ impl Group {
         handler: &Path,
         more: &[&str],
     ) -> Result<Candidate> {
+        Candidate::spawn(name, self.component(name, access, handler, more))
+    }
+
+    /// A candidate that runs this handler, to be changed and then [spawned](Candidate::spawn).
+    #[must_use]
+    pub fn component(&self, name: &str, access: &Access, handler: &Path, more: &[&str]) -> Command {
         let mut command = Command::new(&self.program);
         command
             .args(["run", "--log", "json", "--election", &self.election, "--name", name])
@@ -146,7 +152,7 @@ impl Group {
             .arg(handler)
             .args(more);
         access.give(&mut command);
-        Candidate::spawn(name, command)
+        command
     }
 
     /// A candidate that runs a command for each turn, to be changed and then

@@ -8,38 +8,35 @@ use anyhow::{Context, Result, ensure};
 
 use crate::tools;
 
-/// The program for Python, which takes a connection string.
+/// A program of this repository for Python.
 ///
 /// # Errors
 /// The SDK cannot be installed.
-pub fn python() -> Result<Command> {
+pub fn python(script: &str) -> Result<Command> {
     let installed = tools::pip("sdk-python", "tests/sdk/python/requirements.txt")?;
-    let mut python = Command::new("python3");
-    // No byte code beside the script.
-    python.arg("-B").arg(tools::repository().join("tests/sdk/python/use.py"));
-    python.env("PYTHONPATH", installed);
-    Ok(python)
+    Ok(tools::python(script, &installed))
 }
 
-/// The program for Node.js, which takes a connection string.
+/// A program of this repository for Node.js.
 ///
 /// # Errors
 /// The SDK cannot be installed.
-pub fn javascript() -> Result<Command> {
+pub fn javascript(script: &str) -> Result<Command> {
     let installed = tools::npm("sdk-javascript", "tests/sdk/javascript")?;
     // Modules are looked for beside the script.
-    let script = installed.join("use.mjs");
-    fs::copy(tools::repository().join("tests/sdk/javascript/use.mjs"), &script)?;
+    let source = tools::repository().join(script);
+    let script = installed.join(source.file_name().context("a script has a name")?);
+    fs::copy(&source, &script)?;
     let mut node = Command::new("node");
     node.arg(script).current_dir(installed);
     Ok(node)
 }
 
-/// The program in Rust, which takes the address of an account with a shared access signature.
+/// One of the two programs in Rust: `tenure-sdk`, or `elect`.
 ///
 /// # Errors
 /// It cannot be built.
-pub fn rust() -> Result<Command> {
+pub fn rust(name: &str) -> Result<Command> {
     let inputs = ["Cargo.toml", "Cargo.lock", "src"].map(|file| format!("tests/sdk/rust/{file}"));
     let inputs: Vec<_> = inputs.iter().map(String::as_str).collect();
     let folder = tools::made("sdk-rust", &inputs, |folder| {
@@ -49,15 +46,16 @@ pub fn rust() -> Result<Command> {
         cargo.arg("--target-dir").arg(folder);
         clear(&mut cargo);
         tools::run(&mut cargo)?;
-        ensure!(program(folder).is_file(), "cargo made no {}", program(folder).display());
+        let program = program(folder, name);
+        ensure!(program.is_file(), "cargo made no {}", program.display());
         Ok(())
     })
     .context("the SDK for Rust")?;
-    Ok(Command::new(program(&folder)))
+    Ok(Command::new(program(&folder, name)))
 }
 
-fn program(folder: &Path) -> PathBuf {
-    folder.join("debug").join(format!("tenure-sdk{}", std::env::consts::EXE_SUFFIX))
+fn program(folder: &Path, name: &str) -> PathBuf {
+    folder.join("debug").join(format!("{name}{}", std::env::consts::EXE_SUFFIX))
 }
 
 /// What cargo sets for this test is not meant for another build; where packages come from is.

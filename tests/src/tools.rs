@@ -122,3 +122,12 @@ pub fn pip(name: &str, requirements: &str) -> Result<PathBuf> {
         run(&mut pip).context("pip is needed (Debian: python3-pip)").map(drop)
     })
 }
+
+/// Python with a script of the repository, and with what [`pip`] installed in a folder.
+#[must_use]
+pub fn python(script: &str, installed: &Path) -> Command {
+    let mut python = Command::new("python3");
+    // No byte code beside the script.
+    python.arg("-B").arg(repository().join(script)).env("PYTHONPATH", installed);
+    python
+}

@@ -13,10 +13,12 @@
 mod sdk;
 
 use std::cell::Cell;
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use chrono::{DateTime, SecondsFormat, Utc};
+use clap::Parser;
 use serde_json::{Value, json};
 use tenure_azure::{Account, BlobName, Class, LeaseId, Operation};
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
@@ -31,6 +33,31 @@ pub const RENEW: Duration = Duration::from_secs(10);
 pub const RETRY: Duration = Duration::from_secs(20);
 /// As often as the handler of the tests.
 const BEAT: Duration = Duration::from_millis(20);
+
+/// One process of the baseline. The connection string comes from the environment.
+#[derive(Parser)]
+#[command(name = "baseline", about = "A candidate as the reference sample works")]
+struct Arguments {
+    #[arg(long)]
+    name: String,
+    #[arg(long, value_name = "CONTAINER/BLOB")]
+    election: String,
+    #[arg(long, value_name = "HOST:PORT")]
+    sink: String,
+}
+
+/// Is a candidate, in a program whose first argument is `baseline`.
+///
+/// # Errors
+/// No connection string is given, or it or a name is wrong.
+pub fn main() -> Result<ExitCode> {
+    let Arguments { name, election, sink } = Arguments::parse_from(std::env::args().skip(1));
+    let account = std::env::var("AZURE_STORAGE_CONNECTION_STRING")?;
+    let candidate = Baseline::new(&name, &account, &election, &sink)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(candidate.run())?;
+    Ok(ExitCode::SUCCESS)
+}
 
 /// A candidate of the baseline.
 pub struct Baseline {

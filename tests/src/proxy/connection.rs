@@ -1,5 +1,6 @@
 //! One connection through the proxy.
 
+use std::future::pending;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -79,12 +80,17 @@ impl Pump<'_, '_> {
         let mut lost = false;
         loop {
             let count = from.read(&mut buffer).await?;
+            let bytes = &buffer[..count];
+            let fate = mode.borrow_and_update().fate(self.way, bytes);
             if count == 0 {
+                // The end of a connection gets lost like all else.
+                if lost || fate == Fate::Lost {
+                    self.lossy.store(true, Ordering::Relaxed);
+                    return pending().await;
+                }
                 return self.to.lock().await.shutdown().await;
             }
-            let bytes = &buffer[..count];
             witness(bytes);
-            let fate = mode.borrow_and_update().fate(self.way, bytes);
             match fate {
                 _ if lost => {}
                 Fate::Lost => {

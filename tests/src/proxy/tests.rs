@@ -117,6 +117,20 @@ async fn half_open_requests_arrive_and_answers_do_not() {
 }
 
 #[tokio::test]
+async fn the_end_of_a_connection_gets_lost_in_a_black_hole() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let proxy = Proxy::start(listener.local_addr().unwrap()).await.unwrap();
+    let mut client = client(&proxy).await;
+    let (server, _) = listener.accept().await.unwrap();
+    proxy.set(Mode::BlackHole);
+    drop(server);
+    assert!(silent(&mut client).await);
+    proxy.set(Mode::Pass);
+    let read = timeout(SOON, client.read_u8()).await.unwrap();
+    assert_eq!(read.unwrap_err().kind(), std::io::ErrorKind::ConnectionReset);
+}
+
+#[tokio::test]
 async fn a_black_hole_lets_nothing_through_and_nobody_in() {
     let (proxy, heard) = echo().await;
     let mut old = client(&proxy).await;

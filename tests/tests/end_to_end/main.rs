@@ -6,6 +6,7 @@
 mod chaos;
 #[cfg(unix)]
 mod commands;
+mod compare;
 mod doctor;
 mod elections;
 mod fencing;

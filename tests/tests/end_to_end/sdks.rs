@@ -11,7 +11,10 @@ use tenure_tests::{sdk, tools};
 use tokio::task::spawn_blocking;
 
 /// Runs a program with `argument`, and expects its last word.
-async fn serves(make: fn() -> Result<Command>, argument: impl FnOnce(&Store) -> String) {
+async fn serves(
+    make: impl FnOnce() -> Result<Command> + Send + 'static,
+    argument: impl FnOnce(&Store) -> String,
+) {
     let store = run(([127, 0, 0, 1], 0).into(), Vec::new()).await.unwrap();
     let argument = argument(&store);
     let said = spawn_blocking(move || tools::run(make().unwrap().arg(argument))).await.unwrap();
@@ -26,18 +29,19 @@ async fn serves(make: fn() -> Result<Command>, argument: impl FnOnce(&Store) -> 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn python() {
-    serves(sdk::python, Store::connection_string).await;
+    serves(|| sdk::python("tests/sdk/python/use.py"), Store::connection_string).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn javascript() {
-    serves(sdk::javascript, Store::connection_string).await;
+    serves(|| sdk::javascript("tests/sdk/javascript/use.mjs"), Store::connection_string).await;
 }
 
 /// This SDK knows tokens and signatures, no keys.
 #[tokio::test(flavor = "multi_thread")]
 async fn rust() {
-    serves(sdk::rust, |store| {
+    let make = || sdk::rust("tenure-sdk");
+    serves(make, |store| {
         let scope = Scope::Account { services: "b".to_owned(), types: "sco".to_owned() };
         let terms = Terms::new(scope, "rwdlc", Utc::now() + TimeDelta::hours(1));
         let account = Account::emulator();

@@ -19,10 +19,9 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use clap::{Parser, ValueEnum, value_parser};
 use tenure_core::Failover;
-use tenure_tests::Store;
-use tenure_tests::baseline::Baseline;
 use tenure_tests::chaos::{Kind, Mix, Plan, Setting, round};
 use tenure_tests::measure::load;
+use tenure_tests::{Store, baseline};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
@@ -78,39 +77,17 @@ fn mix(text: &str) -> Result<Mix, String> {
     }
 }
 
-/// One process of the baseline. The connection string comes from the environment.
-#[derive(Parser)]
-#[command(name = "chaos baseline", about = "A candidate as the reference sample works")]
-struct BaselineArguments {
-    #[arg(long)]
-    name: String,
-    #[arg(long, value_name = "CONTAINER/BLOB")]
-    election: String,
-    #[arg(long, value_name = "HOST:PORT")]
-    sink: String,
-}
-
 fn main() -> Result<ExitCode> {
     // The candidates are this program too: it is the only one that is surely built.
     match std::env::args().nth(1).as_deref() {
         Some("run") => return Ok(tenure_cli::main()),
-        Some("baseline") => return baseline(),
+        Some("baseline") => return baseline::main(),
         _ => {}
     }
     let arguments = Arguments::parse();
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     runtime.block_on(chaos(&arguments))
-}
-
-fn baseline() -> Result<ExitCode> {
-    let arguments = BaselineArguments::parse_from(std::env::args().skip(1));
-    let BaselineArguments { name, election, sink } = &arguments;
-    let account = std::env::var("AZURE_STORAGE_CONNECTION_STRING")?;
-    let candidate = Baseline::new(name, &account, election, sink)?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(candidate.run())?;
-    Ok(ExitCode::SUCCESS)
 }
 
 async fn chaos(arguments: &Arguments) -> Result<ExitCode> {

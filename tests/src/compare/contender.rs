@@ -1,0 +1,343 @@
+//! Who is compared, and how a candidate of each is started.
+
+use std::io::Write as _;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::Command as Recipe;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use clap::ValueEnum;
+use tempfile::NamedTempFile;
+use tenure_store::sas::Scope;
+use tokio::process::Command;
+use tokio::task::spawn_blocking;
+
+use super::server::Server;
+use crate::credential::with_sas;
+use crate::{Access, BEAT_HANDLER, Group, Outsider, baseline, sdk, tools};
+
+/// Who can be compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub enum Contender {
+    /// `tenure run` with its defaults: a lease of 15 s, and a last will
+    Tenure,
+    /// The same; candidates have addresses, and watch each other
+    TenureWatch,
+    /// `tenure run --failover 3s`
+    TenureFailover,
+    /// A lease loop on Azure's SDK for Rust
+    SdkRust,
+    /// A lease loop on Azure's SDK for Python
+    SdkPython,
+    /// A lease loop on Azure's SDK for JavaScript
+    SdkJavascript,
+    /// Microsoft's leader election sample, as `chaos --baseline` plays it
+    Sample,
+    /// `etcdctl lock` with a session of 2 s
+    #[value(name = "etcd-2s")]
+    Etcd2,
+    /// `etcdctl lock` with a session of 15 s
+    #[value(name = "etcd-15s")]
+    Etcd15,
+    /// The election of kazoo with a session of 2 s, at ticks of 0.5 s
+    #[value(name = "zookeeper-2s")]
+    Zookeeper2,
+    /// The election of kazoo with a session of 15 s, at ticks of 2 s
+    #[value(name = "zookeeper-15s")]
+    Zookeeper15,
+}
+
+impl Contender {
+    /// What a table calls it.
+    #[must_use]
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Tenure => "Tenure (15 s lease)",
+            Self::TenureWatch => "Tenure, with addresses",
+            Self::TenureFailover => "Tenure, `--failover 3s`",
+            Self::SdkRust => "Rust SDK loop (15 s lease)",
+            Self::SdkPython => "Python SDK loop (15 s lease)",
+            Self::SdkJavascript => "JavaScript SDK loop (15 s lease)",
+            Self::Sample => "Microsoft's sample (15 s lease)",
+            Self::Etcd2 => "etcd (2 s session)",
+            Self::Etcd15 => "etcd (15 s session)",
+            Self::Zookeeper2 => "ZooKeeper (2 s session)",
+            Self::Zookeeper15 => "ZooKeeper (15 s session)",
+        }
+    }
+
+    /// Whether a leader has a process beside it that outlives its death.
+    #[must_use]
+    pub fn is_supervised(self) -> bool {
+        matches!(self, Self::Tenure | Self::TenureWatch | Self::TenureFailover)
+    }
+
+    /// How often its leader renews: faults fall anywhere between two renewals.
+    pub(super) fn renews(self) -> Duration {
+        match self {
+            Self::Tenure | Self::TenureWatch => Duration::from_secs(4),
+            Self::TenureFailover => Duration::from_millis(500),
+            Self::SdkRust | Self::SdkPython | Self::SdkJavascript => Duration::from_secs(5),
+            Self::Sample => baseline::RENEW,
+            _ => self.session() / 3,
+        }
+    }
+
+    /// How often its followers look: they start anywhere within it, so that they do not look all at once.
+    pub(super) fn looks(self) -> Duration {
+        match self {
+            Self::Tenure | Self::TenureWatch | Self::TenureFailover => Duration::from_secs(4),
+            Self::SdkRust | Self::SdkPython | Self::SdkJavascript => Duration::from_secs(1),
+            Self::Sample => baseline::RETRY,
+            // They are told.
+            Self::Etcd2 | Self::Etcd15 | Self::Zookeeper2 | Self::Zookeeper15 => Duration::ZERO,
+        }
+    }
+
+    /// How long its lease or session lasts.
+    fn session(self) -> Duration {
+        match self {
+            Self::Etcd2 | Self::Zookeeper2 => Duration::from_secs(2),
+            _ => Duration::from_secs(15),
+        }
+    }
+
+    /// Installs and starts what it takes.
+    ///
+    /// # Errors
+    /// Something is missing: what, and how to get it.
+    pub async fn prepare(self, setting: &Setting) -> Result<Ready> {
+        let (version, start) = match self {
+            Self::Tenure | Self::TenureWatch | Self::TenureFailover => {
+                let version = format!("Tenure {}", env!("CARGO_PKG_VERSION"));
+                (version, Start::Tenure(token_file()?))
+            }
+            Self::Sample => ("Microsoft's sample, played by this program".into(), Start::Sample),
+            Self::SdkRust => {
+                let pinned = pinned("tests/sdk/rust/Cargo.toml", "azure_storage_blob");
+                (pinned?, Start::Sdk(made(|| sdk::rust("elect")).await?))
+            }
+            Self::SdkPython => {
+                let pinned = pinned("tests/sdk/python/requirements.in", "azure-storage-blob");
+                let make = || sdk::python("tests/compare/sdk.py");
+                (pinned?, Start::Sdk(made(make).await?))
+            }
+            Self::SdkJavascript => {
+                let pinned = pinned("tests/sdk/javascript/package.json", "@azure/storage-blob");
+                let make = || sdk::javascript("tests/compare/sdk.mjs");
+                (pinned?, Start::Sdk(made(make).await?))
+            }
+            Self::Etcd2 | Self::Etcd15 => {
+                let (server, version) = Server::etcd().await?;
+                let recipe = tools::python("tests/compare/etcd.py", Path::new(""));
+                (version, Start::Server(recipe, Box::new(server)))
+            }
+            Self::Zookeeper2 | Self::Zookeeper15 => {
+                let tick = if self == Self::Zookeeper2 { 500 } else { 2_000 };
+                let install = || {
+                    let kazoo = tools::pip("compare", "tests/compare/requirements.txt")?;
+                    Ok(tools::python("tests/compare/zookeeper.py", &kazoo))
+                };
+                let recipe = made(install).await?;
+                let (server, version) = Server::zookeeper(tick).await?;
+                let kazoo = pinned("tests/compare/requirements.in", "kazoo")?;
+                (format!("{version}, {kazoo}"), Start::Server(recipe, Box::new(server)))
+            }
+        };
+        Ok(Ready { contender: self, version, setting: setting.clone(), start })
+    }
+}
+
+/// Where those that use a blob contend, and this program.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    /// A program that is `tenure` when its first argument is `run`, and a candidate of the baseline when that
+    /// is `baseline`.
+    pub program: PathBuf,
+    /// How to reach the store with the account's key.
+    pub connection_string: String,
+}
+
+/// A contender of which candidates can be started. What it takes ends with it.
+#[derive(Debug)]
+pub struct Ready {
+    /// Which one.
+    pub contender: Contender,
+    /// What it is made of, with versions.
+    pub version: String,
+    setting: Setting,
+    start: Start,
+}
+
+#[derive(Debug)]
+enum Start {
+    /// With the file that holds the token for their addresses.
+    Tenure(NamedTempFile),
+    Sample,
+    Sdk(Recipe),
+    Server(Recipe, Box<Server>),
+}
+
+/// The store of a candidate, as its proxy sees it.
+pub(super) enum Store<'a> {
+    Blob(&'a str),
+    Server(&'a Server),
+}
+
+impl Ready {
+    pub(super) fn store(&self) -> Store<'_> {
+        match &self.start {
+            Start::Server(_, server) => Store::Server(server),
+            _ => Store::Blob(&self.setting.connection_string),
+        }
+    }
+
+    /// Prepares an election of its own, and names it.
+    pub(super) async fn election(&self) -> Result<String> {
+        let unique = uuid::Uuid::new_v4().simple();
+        let election = format!("tenure-compare-{unique}/leader");
+        if matches!(self.start, Start::Sdk(_)) {
+            // The loops expect their blob, as the guides do.
+            let outsider = Outsider::new(&self.setting.connection_string, &election);
+            outsider.create_container().await?;
+            outsider.put_foreign_blob().await?;
+        }
+        Ok(election)
+    }
+
+    /// A candidate that reaches its store at `through`, a connection string or an address, and beats at `sink`.
+    pub(super) fn command(
+        &self,
+        name: &str,
+        election: &str,
+        through: &str,
+        sink: &str,
+    ) -> Result<Command> {
+        let group = || Group {
+            program: self.setting.program.clone(),
+            connection_string: self.setting.connection_string.clone(),
+            access: Access::with(through),
+            election: election.to_owned(),
+            sink: sink.to_owned(),
+            // One turn, which lasts as long as the leadership and gets no grace at its end: the work of the others
+            // gets none.
+            timer: ["--while-leading", "--grace=0s"],
+            turn_ms: 24 * 60 * 60 * 1_000,
+        };
+        let mut command = match &self.start {
+            Start::Tenure(token) => {
+                let more = self.contender.options(token.path())?;
+                let more: Vec<_> = more.iter().map(String::as_str).collect();
+                group().component(name, &Access::with(through), BEAT_HANDLER.as_ref(), &more)
+            }
+            Start::Sample => {
+                let mut command = Command::new(&self.setting.program);
+                command.args(["baseline", "--name", name, "--election", election, "--sink", sink]);
+                Access::with(through).set(&mut command);
+                command
+            }
+            Start::Sdk(recipe) => {
+                let mut command = again(recipe);
+                let access = match self.contender {
+                    Contender::SdkRust => {
+                        let scope = Scope::Account { services: "b".into(), types: "co".into() };
+                        Access::with(with_sas(through, scope, "rwc"))
+                    }
+                    _ => Access::with(through),
+                };
+                access.set(&mut command);
+                command
+            }
+            Start::Server(recipe, _) => {
+                let mut command = again(recipe);
+                let session = self.contender.session().as_secs().to_string();
+                command.env("STORE", through).env("SESSION", session);
+                command
+            }
+        };
+        command.env("NAME", name).env("ELECTION", election).env("BEAT_AT", sink).process_group(0);
+        Ok(command)
+    }
+}
+
+impl Contender {
+    /// What `tenure run` is told beside the election and the work.
+    fn options(self, token: &Path) -> Result<Vec<String>> {
+        Ok(match self {
+            Self::TenureFailover => vec!["--failover=3s".into()],
+            Self::TenureWatch => {
+                // Free, and known to the others before it listens.
+                let listen = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
+                vec![
+                    format!("--listen={listen}"),
+                    format!("--address=http://{listen}"),
+                    format!("--control-token-file={}", token.display()),
+                ]
+            }
+            _ => Vec::new(),
+        })
+    }
+}
+
+fn token_file() -> Result<NamedTempFile> {
+    let mut file = NamedTempFile::new()?;
+    writeln!(file, "a-token-for-this-comparison")?;
+    Ok(file)
+}
+
+/// Installs something, which may take minutes.
+async fn made(make: impl FnOnce() -> Result<Recipe> + Send + 'static) -> Result<Recipe> {
+    spawn_blocking(make).await?
+}
+
+/// The same command once more.
+fn again(recipe: &Recipe) -> Command {
+    let mut command = Command::new(recipe.get_program());
+    command.args(recipe.get_args());
+    for (name, value) in recipe.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    if let Some(folder) = recipe.get_current_dir() {
+        command.current_dir(folder);
+    }
+    command
+}
+
+/// A package, and the version that a file of the repository asks for: the first number after its name.
+fn pinned(file: &str, package: &str) -> Result<String> {
+    let text = std::fs::read_to_string(tools::repository().join(file))?;
+    let of_package = |line: &&str| line.trim_start_matches(['"', ' ']).starts_with(package);
+    let line = text.lines().find(of_package).with_context(|| format!("{file}: no {package}"))?;
+    let version = &line[line.find(package).unwrap_or_default() + package.len()..];
+    let version = version.trim_start_matches(|sign: char| !sign.is_ascii_digit());
+    let end = version.find(|sign: char| !sign.is_ascii_digit() && sign != '.');
+    match &version[..end.unwrap_or(version.len())] {
+        "" => bail!("{file}: no version of {package}"),
+        version => Ok(format!("{package} {version}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_those_of_the_lists() {
+        let known = [
+            ("tests/sdk/rust/Cargo.toml", "azure_storage_blob"),
+            ("tests/sdk/python/requirements.in", "azure-storage-blob"),
+            ("tests/sdk/javascript/package.json", "@azure/storage-blob"),
+            ("tests/compare/requirements.in", "kazoo"),
+        ];
+        for (file, package) in known {
+            let told = pinned(file, package).unwrap();
+            let (name, version) = told.split_once(' ').unwrap();
+            assert!(name == package && version.split('.').count() == 3, "{told}");
+        }
+        assert!(pinned("tests/compare/requirements.in", "nothing").is_err());
+    }
+}

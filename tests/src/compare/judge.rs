@@ -1,0 +1,213 @@
+//! All rounds together, as two tables: how long it takes, and what the old leader does meanwhile.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::time::Duration;
+
+use anyhow::{Error, Result};
+use clap::ValueEnum as _;
+use serde_json::{Value, json};
+
+use super::{Contender, Fault, Outcome};
+use crate::measure::{Spread, Table};
+
+/// With fewer rounds the 99th percentile is the longest.
+const FOR_P99: usize = 100;
+
+/// What the rounds gave.
+#[derive(Default)]
+pub struct Judge {
+    rounds: BTreeMap<(Contender, Fault), Vec<Outcome>>,
+    rests: BTreeMap<Contender, f64>,
+    contenders: BTreeSet<Contender>,
+    failed: Vec<String>,
+}
+
+impl Judge {
+    /// Takes a round, or the reason why there is none.
+    pub fn round(&mut self, contender: Contender, fault: Fault, round: Result<Outcome>) {
+        self.contenders.insert(contender);
+        match round {
+            Ok(outcome) => self.rounds.entry((contender, fault)).or_default().push(outcome),
+            Err(error) => self.fail(contender, &format!("{fault:?}"), &error),
+        }
+    }
+
+    /// Takes a count of requests in a minute, or the reason why there is none.
+    pub fn rest(&mut self, contender: Contender, rest: Result<f64>) {
+        self.contenders.insert(contender);
+        match rest {
+            Ok(rest) => drop(self.rests.insert(contender, rest)),
+            Err(error) => self.fail(contender, "rest", &error),
+        }
+    }
+
+    fn fail(&mut self, contender: Contender, what: &str, error: &Error) {
+        self.failed.push(format!("{}, {what}: {error:#}", contender.label()));
+    }
+
+    /// Rounds that failed, in words.
+    #[must_use]
+    pub fn failed(&self) -> &[String] {
+        &self.failed
+    }
+
+    /// Beats of an old leader, in all rounds of a contender.
+    #[must_use]
+    pub fn stale(&self, contender: Contender) -> usize {
+        let rounds = self.rounds.iter().filter(|((whose, _), _)| *whose == contender);
+        rounds.flat_map(|(_, outcomes)| outcomes).map(|outcome| outcome.stale).sum()
+    }
+
+    /// Every round, in seconds.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        let rounds = self.rounds.iter().map(|((contender, fault), outcomes)| {
+            let outcomes = outcomes.iter().map(|outcome| {
+                json!({
+                    "takeover": outcome.takeover.as_secs_f64(), "stale": outcome.stale,
+                    "stale_for": outcome.stale_for.as_secs_f64(), "ended": outcome.ended,
+                })
+            });
+            let outcomes: Vec<_> = outcomes.collect();
+            let fault = format!("{fault:?}").to_lowercase();
+            json!({ "contender": contender.label(), "fault": fault, "rounds": outcomes })
+        });
+        let rests: BTreeMap<_, _> =
+            self.rests.iter().map(|(contender, rest)| (contender.label(), rest)).collect();
+        let rounds: Vec<_> = rounds.collect();
+        json!({ "rounds": rounds, "requests_a_minute": rests, "failed": self.failed })
+    }
+
+    fn of(&self, contender: Contender, fault: Fault) -> &[Outcome] {
+        self.rounds.get(&(contender, fault)).map_or(&[], Vec::as_slice)
+    }
+
+    fn takeover(&self, contender: Contender, fault: Fault) -> String {
+        let outcomes = self.of(contender, fault);
+        let spread: Spread = outcomes.iter().map(|outcome| outcome.takeover).collect();
+        let shares: &[f64] = if outcomes.len() < FOR_P99 { &[0.5, 1.0] } else { &[0.5, 0.99, 1.0] };
+        let cells: Vec<_> = shares.iter().map(|&share| seconds(spread.quantile(share))).collect();
+        if outcomes.is_empty() { "–".into() } else { cells.join(" / ") }
+    }
+
+    fn stale_after(&self, contender: Contender, fault: Fault) -> String {
+        let outcomes = self.of(contender, fault);
+        let stale: usize = outcomes.iter().map(|outcome| outcome.stale).sum();
+        let longest = outcomes.iter().map(|outcome| outcome.stale_for).max().unwrap_or_default();
+        // Where the observation ended first, it may be any longer.
+        let least = if outcomes.iter().all(|outcome| outcome.ended) { "" } else { "> " };
+        match (outcomes.len(), stale) {
+            (0, _) => "–".into(),
+            (_, 0) => "0".into(),
+            _ if longest < Duration::from_millis(100) => {
+                format!("{stale}, {:.1} ms", 1e3 * longest.as_secs_f64())
+            }
+            _ => format!("{stale}, {least}{} s", seconds(longest)),
+        }
+    }
+}
+
+fn seconds(duration: Duration) -> String {
+    let seconds = duration.as_secs_f64();
+    let digits = match seconds {
+        ..0.1 => 3,
+        ..9.95 => 2,
+        _ => 1,
+    };
+    format!("{seconds:.digits$}")
+}
+
+impl fmt::Display for Judge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shares = if self.rounds.values().any(|outcomes| outcomes.len() >= FOR_P99) {
+            "p50 / p99 / max; p50 / max of fewer than 100 rounds"
+        } else {
+            "p50 / max"
+        };
+        writeln!(
+            f,
+            "From the fault to the first work of another leader, in seconds ({shares}):\n"
+        )?;
+        let mut table = Table::new(&[
+            "",
+            "rounds",
+            "process killed",
+            "all its processes killed",
+            "machine frozen",
+            "partition",
+            "graceful stop",
+            "requests a minute",
+        ]);
+        for &contender in &self.contenders {
+            let faults = Fault::value_variants();
+            let counts: BTreeSet<_> =
+                faults.iter().map(|&fault| self.of(contender, fault).len()).collect();
+            let counts: Vec<_> =
+                counts.into_iter().filter(|n| *n > 0).map(|n| n.to_string()).collect();
+            let rest = self.rests.get(&contender);
+            let mut cells = vec![contender.label().to_owned(), counts.join(" to ")];
+            cells.extend(faults.iter().map(|&fault| self.takeover(contender, fault)));
+            cells.push(rest.map_or_else(|| "–".into(), |rest| format!("{rest:.0}")));
+            table.row(cells);
+        }
+        writeln!(f, "{table}")?;
+        writeln!(f, "Requests of the old leader after that, and for how long at most:\n")?;
+        let mut table = Table::new(&["", "machine frozen", "partition", "graceful stop"]);
+        for &contender in &self.contenders {
+            let faults = [Fault::Freeze, Fault::Partition, Fault::Graceful];
+            let cells = faults.map(|fault| self.stale_after(contender, fault));
+            table.row([contender.label().to_owned()].into_iter().chain(cells));
+        }
+        writeln!(f, "{table}")?;
+        self.failed.iter().try_for_each(|failed| writeln!(f, "FAILED: {failed}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outcome(takeover: u64, stale: usize, stale_for: u64, ended: bool) -> Outcome {
+        let ms = Duration::from_millis;
+        Outcome { takeover: ms(takeover), stale, stale_for: ms(stale_for), ended }
+    }
+
+    #[test]
+    fn few_rounds_have_no_99th_percentile() {
+        let mut judge = Judge::default();
+        let add = |judge: &mut Judge, ms| {
+            judge.round(Contender::Tenure, Fault::Kill, Ok(outcome(ms, 0, 0, true)));
+        };
+        (1..=99).for_each(|number| add(&mut judge, number * 100));
+        assert_eq!(judge.takeover(Contender::Tenure, Fault::Kill), "5.00 / 9.90");
+        add(&mut judge, 10_000);
+        assert_eq!(judge.takeover(Contender::Tenure, Fault::Kill), "5.00 / 9.90 / 10.0");
+        assert_eq!(judge.takeover(Contender::Tenure, Fault::Freeze), "–");
+    }
+
+    #[test]
+    fn stale_work_is_summed_and_its_end_not_made_up() {
+        let mut judge = Judge::default();
+        let cell = |judge: &Judge| judge.stale_after(Contender::Sample, Fault::Partition);
+        let add = |judge: &mut Judge, outcome| {
+            judge.round(Contender::Sample, Fault::Partition, Ok(outcome));
+        };
+        assert_eq!(cell(&judge), "–");
+        add(&mut judge, outcome(9_000, 0, 0, true));
+        assert_eq!(cell(&judge), "0");
+        add(&mut judge, outcome(9_000, 40, 800, true));
+        assert_eq!(cell(&judge), "40, 0.80 s");
+        add(&mut judge, outcome(9_000, 3_000, 60_000, false));
+        assert_eq!(cell(&judge), "3040, > 60.0 s");
+        assert_eq!(judge.stale(Contender::Sample), 3_040);
+    }
+
+    #[test]
+    fn a_round_that_fails_is_told() {
+        let mut judge = Judge::default();
+        judge.round(Contender::Tenure, Fault::Kill, Err(anyhow::anyhow!("no other leads")));
+        assert_eq!(judge.failed(), ["Tenure (15 s lease), Kill: no other leads"]);
+        assert!(judge.to_string().contains("FAILED: Tenure"), "{judge}");
+    }
+}

@@ -1,0 +1,166 @@
+//! One round: an election of its own, and what happens to its leader.
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use clap::ValueEnum;
+use rustix::process::Signal;
+use tokio::time::{sleep, timeout};
+
+use super::contender::{Ready, Store};
+use super::seat::Seat;
+use crate::candidate::first;
+
+/// Longer than anything may take.
+const GIVE_UP: Duration = Duration::from_secs(120);
+
+/// Followers have found out who leads by then, and watch where they can.
+const SETTLES: Duration = Duration::from_secs(3);
+
+/// A leader that did not beat for so long believes no more that it leads.
+const QUIET: Duration = Duration::from_secs(2);
+
+/// What happens to the leader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub enum Fault {
+    /// SIGKILL of the process that leads
+    Kill,
+    /// SIGKILL of all its processes, where there are several
+    KillAll,
+    /// SIGSTOP of all its processes, until another one leads
+    Freeze,
+    /// Nothing passes between it and its store; its sink stays within reach
+    Partition,
+    /// SIGTERM
+    Graceful,
+}
+
+/// What a round gave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// From the fault to the first beat of another candidate.
+    pub takeover: Duration,
+    /// Beats of the old leader after that, and after it was let go on.
+    pub stale: usize,
+    /// How long they came.
+    pub stale_for: Duration,
+    /// Whether they had ended before the observation did.
+    pub ended: bool,
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { takeover, stale, stale_for, ended } = self;
+        write!(f, "{takeover:.2?}, {stale} stale")?;
+        match (stale, ended) {
+            (0, _) => Ok(()),
+            (_, true) => write!(f, " for {stale_for:.2?}"),
+            (_, false) => write!(f, " for {stale_for:.2?} and longer"),
+        }
+    }
+}
+
+/// Lets the leader suffer, and watches what it still does for at most `watched`.
+///
+/// # Errors
+/// Nobody leads, or nobody takes over, within two minutes.
+pub async fn round(ready: &Ready, fault: Fault, watched: Duration) -> Result<Outcome> {
+    let scene = Scene::set(ready).await?;
+    sleep(SETTLES + ready.contender.renews().mul_f64(random())).await;
+    let old = scene.leader()?;
+    let began = Instant::now();
+    match fault {
+        Fault::Kill if ready.contender.is_supervised() => old.kill()?,
+        Fault::Kill | Fault::KillAll => old.signal_all(Signal::KILL)?,
+        Fault::Freeze => old.signal_all(Signal::STOP)?,
+        Fault::Partition => old.cut_off(),
+        Fault::Graceful => old.terminate()?,
+    }
+    let others = scene.seats.iter().filter(|seat| !std::ptr::eq(*seat, old));
+    let beats = others.map(|seat| Box::pin(seat.beat_after(began))).collect();
+    let next = timeout(GIVE_UP, first(beats)).await;
+    let next = next.with_context(|| format!("no other leads\n{}", scene.told()))?.at;
+    let since = if fault == Fault::Freeze { Instant::now() } else { next };
+    if fault == Fault::Freeze {
+        old.signal_all(Signal::CONT)?;
+    }
+    let ended = is_quiet(old, since, watched).await;
+    let stale = old.beats_since(next);
+    let last = stale.last().copied().unwrap_or(since);
+    let stale_for = last.saturating_duration_since(since);
+    Ok(Outcome { takeover: next - began, stale: stale.len(), stale_for, ended })
+}
+
+/// Whether the beats of the old leader end before the observation does.
+async fn is_quiet(old: &Seat, since: Instant, watched: Duration) -> bool {
+    let mut last = since;
+    while last < since + watched {
+        match timeout(QUIET, old.beat_after(last)).await {
+            Err(_) => return true,
+            Ok(beat) => last = old.beats_since(last).last().copied().unwrap_or(beat.at),
+        }
+    }
+    false
+}
+
+/// What all three candidates send to their store in a minute while nothing happens, counted for `span`: requests, or
+/// what the store counts.
+///
+/// # Errors
+/// Nobody leads, or the store does not tell.
+pub async fn rest(ready: &Ready, span: Duration) -> Result<f64> {
+    let scene = Scene::set(ready).await?;
+    sleep(2 * SETTLES).await;
+    let count = async || match ready.store() {
+        Store::Blob(_) => anyhow::Ok(scene.seats.iter().map(Seat::requests).sum::<usize>() as u64),
+        Store::Server(server) => server.received().await,
+    };
+    let before = count().await?;
+    sleep(span).await;
+    let own = if let Store::Server(server) = ready.store() { server.own() } else { 0 };
+    let sent = count().await? - before - own;
+    scene.leader()?;
+    Ok(sent as f64 * 60.0 / span.as_secs_f64())
+}
+
+struct Scene {
+    seats: [Seat; 3],
+}
+
+impl Scene {
+    /// Three candidates, one of which leads.
+    async fn set(ready: &Ready) -> Result<Self> {
+        let election = ready.election().await?;
+        let ada = Seat::start(ready, &election, "ada").await?;
+        let beat = timeout(GIVE_UP, ada.beat_after(Instant::now())).await;
+        beat.with_context(|| format!("nobody leads\n{}", ada.told()))?;
+        let later = async |name| {
+            sleep(ready.contender.looks().mul_f64(random())).await;
+            let seat = Seat::start(ready, &election, name).await?;
+            seat.speaks(GIVE_UP).await?;
+            anyhow::Ok(seat)
+        };
+        let (ben, cyd) = tokio::try_join!(later("ben"), later("cyd"))?;
+        Ok(Self { seats: [ada, ben, cyd] })
+    }
+
+    /// The one that beats now.
+    fn leader(&self) -> Result<&Seat> {
+        let lately = Instant::now() - Duration::from_secs(1);
+        let mut beating = self.seats.iter().filter(|seat| !seat.beats_since(lately).is_empty());
+        let leader = beating.next().with_context(|| format!("nobody beats\n{}", self.told()))?;
+        ensure!(beating.next().is_none(), "two beat before the fault\n{}", self.told());
+        Ok(leader)
+    }
+
+    fn told(&self) -> String {
+        self.seats.iter().map(Seat::told).collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// From 0 to 1.
+fn random() -> f64 {
+    let [.., a, b, c, d] = *uuid::Uuid::new_v4().as_bytes();
+    f64::from(u32::from_le_bytes([a, b, c, d])) / f64::from(u32::MAX)
+}

@@ -1,0 +1,171 @@
+//! etcd and ZooKeeper from their Debian packages: one member each, on ports that are free.
+
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::process::{Child, Command};
+use tokio::time::{Instant, sleep};
+
+const STARTS_WITHIN: Duration = Duration::from_secs(60);
+
+/// Where the package `zookeeper` puts it; the file names those that it needs beside it.
+const JAR: &str = "/usr/share/java/zookeeper.jar";
+
+/// A server. It is killed when this is dropped.
+#[derive(Debug)]
+pub(super) struct Server {
+    pub(super) address: SocketAddr,
+    kind: Kind,
+    child: Child,
+    _data: TempDir,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Etcd,
+    Zookeeper,
+}
+
+impl Server {
+    /// One member of etcd that is a cluster alone.
+    pub(super) async fn etcd() -> Result<(Self, String)> {
+        for program in ["etcd", "etcdctl"] {
+            need(program, "etcd-server etcd-client")?;
+        }
+        let (address, peers, data) = (free()?, free()?, TempDir::new()?);
+        let (clients, peers) = (format!("http://{address}"), format!("http://{peers}"));
+        let mut command = Command::new("etcd");
+        command
+            .arg("--data-dir")
+            .arg(data.path())
+            .args(["--listen-client-urls", &clients, "--advertise-client-urls", &clients])
+            .args(["--listen-peer-urls", &peers, "--initial-advertise-peer-urls", &peers])
+            .args(["--initial-cluster", &format!("default={peers}")])
+            .args(["--logger", "zap", "--log-level", "error"]);
+        let server = Self::start(Kind::Etcd, command, address, data).await?;
+        let version = server.ask("version").await?;
+        let version: serde_json::Value = serde_json::from_str(&version)?;
+        let version = version["etcdserver"].as_str().context("etcd tells no version")?;
+        Ok((server, format!("etcd {version}")))
+    }
+
+    /// One server of ZooKeeper, with ticks of so many milliseconds.
+    pub(super) async fn zookeeper(tick: u32) -> Result<(Self, String)> {
+        need("java", "default-jre-headless")?;
+        ensure!(Path::new(JAR).exists(), "{JAR} is missing: apt-get install zookeeper");
+        let (address, data) = (free()?, TempDir::new()?);
+        let settings = data.path().join("zoo.cfg");
+        let text = format!(
+            "tickTime={tick}\ndataDir={}\nclientPort={}\nclientPortAddress=127.0.0.1\n\
+             admin.enableServer=false\nmaxClientCnxns=0\n",
+            data.path().display(),
+            address.port()
+        );
+        std::fs::write(&settings, text)?;
+        let mut command = Command::new("java");
+        command.args(["-Xmx256m", "-cp", JAR]);
+        command.arg("org.apache.zookeeper.server.quorum.QuorumPeerMain").arg(settings);
+        let server = Self::start(Kind::Zookeeper, command, address, data).await?;
+        let told = server.ask("srvr").await?;
+        let version =
+            told.strip_prefix("Zookeeper version: ").context("ZooKeeper tells nothing")?;
+        let version = version.split(['-', ',']).next().unwrap_or_default();
+        Ok((server, format!("ZooKeeper {version}")))
+    }
+
+    async fn start(
+        kind: Kind,
+        mut command: Command,
+        address: SocketAddr,
+        data: TempDir,
+    ) -> Result<Self> {
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        // Not ended by Ctrl-C before its clients are.
+        command.kill_on_drop(true).process_group(0);
+        let child = command.spawn().with_context(|| format!("{kind:?} cannot be started"))?;
+        let mut server = Self { address, kind, child, _data: data };
+        let end = Instant::now() + STARTS_WITHIN;
+        // It says nothing when it is ready, so it is asked.
+        while server.received().await.is_err() {
+            if let Some(status) = server.child.try_wait()? {
+                bail!("{kind:?} ended at once: {status}");
+            }
+            ensure!(Instant::now() < end, "{kind:?} does not answer within {STARTS_WITHIN:?}");
+            sleep(Duration::from_millis(100)).await;
+        }
+        Ok(server)
+    }
+
+    /// What it was sent so far by clients: messages of etcd's protocol, packets of ZooKeeper's. To ask ZooKeeper
+    /// is one of them.
+    pub(super) async fn received(&self) -> Result<u64> {
+        let sum = match self.kind {
+            Kind::Etcd => {
+                let metrics = self.ask("metrics").await?;
+                let counted = metrics
+                    .lines()
+                    .filter(|line| line.starts_with("grpc_server_msg_received_total{"))
+                    .filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok());
+                counted.sum::<f64>() as u64
+            }
+            Kind::Zookeeper => {
+                let told = self.ask("srvr").await?;
+                let count = told.lines().find_map(|line| line.strip_prefix("Received: "));
+                count.context("ZooKeeper counts nothing")?.trim().parse()?
+            }
+        };
+        Ok(sum)
+    }
+
+    /// How many of those one call of [`received`](Self::received) adds.
+    pub(super) fn own(&self) -> u64 {
+        u64::from(self.kind == Kind::Zookeeper)
+    }
+
+    async fn ask(&self, what: &str) -> Result<String> {
+        let mut stream = TcpStream::connect(self.address).await?;
+        let request = match self.kind {
+            Kind::Etcd => format!("GET /{what} HTTP/1.0\r\nhost: {}\r\n\r\n", self.address),
+            Kind::Zookeeper => what.to_owned(),
+        };
+        stream.write_all(request.as_bytes()).await?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await?;
+        Ok(match answer.split_once("\r\n\r\n") {
+            Some((head, body)) if self.kind == Kind::Etcd => {
+                ensure!(head.contains(" 200 "), "etcd: {head}");
+                body.to_owned()
+            }
+            _ => answer,
+        })
+    }
+}
+
+fn need(program: &str, packages: &str) -> Result<()> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let is_there = std::env::split_paths(&path).any(|folder| folder.join(program).is_file());
+    ensure!(is_there, "`{program}` is missing: apt-get install {packages}");
+    Ok(())
+}
+
+fn free() -> Result<SocketAddr> {
+    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_lacks_something_learns_how_to_get_it() {
+        let told = need("surely-not-there", "this-package").unwrap_err().to_string();
+        assert_eq!(told, "`surely-not-there` is missing: apt-get install this-package");
+        assert!(need("sh", "dash").is_ok());
+    }
+}
