@@ -7,9 +7,10 @@ use core::time::Duration;
 use super::Moment;
 use super::context::{Ask, Context};
 use super::phase::Hold;
+use crate::mutants;
 use chrono::{DateTime, TimeDelta, Utc};
 use tenure_azure::credential::Credential;
-use tenure_azure::operation::{Operation, Request};
+use tenure_azure::operation::Request;
 
 /// The service refuses a signed request that is older (REST: *Authorize with Shared Key*).
 const SIGNED_FOR: TimeDelta = TimeDelta::minutes(15);
@@ -50,7 +51,7 @@ impl LastWill {
         let signed = signed.map(|end| now + (end - date).to_std().unwrap_or_default());
         let runs_out = hold.lease_until + settings.timings.margin;
         let until = [authorised, signed].into_iter().flatten().fold(runs_out, Moment::min);
-        let operation = Operation::Release { lease: hold.lease };
+        let operation = mutants::last_will(hold.lease);
         let timeout = settings.timings.request_timeout;
         let request = Ask { operation, timeout, pass }.request(settings, date);
         let valid_for = until.saturating_sub(context.started);

@@ -9,6 +9,7 @@ pub(crate) mod memory;
 #[cfg(feature = "mutants")]
 use core::cell::Cell;
 
+use tenure_azure::lease_id::LeaseId;
 use tenure_azure::operation::{ETag, Operation};
 
 /// A rule of the protocol that is broken.
@@ -97,6 +98,10 @@ pub enum Mutant {
     PromiseByTheFasterClock,
     /// A beat that was tried twice has the same number both times.
     BeatNumberReused,
+    /// A last will ends the lease of whoever holds it.
+    WillOfAnyLease,
+    /// A last will is sent while the work of the process that died still runs.
+    WillBeforeStop,
     /// Every hint brings polls forward.
     HintsWithoutLimit,
     /// A hint changes nothing.
@@ -106,7 +111,7 @@ pub enum Mutant {
 #[cfg(feature = "mutants")]
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 43] = [
+    pub const ALL: [Self; 45] = [
         Self::ValidityFromAnswer,
         Self::ReleaseBeforeStop,
         Self::HandOverBeforeStop,
@@ -148,6 +153,8 @@ impl Mutant {
         Self::TimerNotRestarted,
         Self::PromiseByTheFasterClock,
         Self::BeatNumberReused,
+        Self::WillOfAnyLease,
+        Self::WillBeforeStop,
         Self::HintsWithoutLimit,
         Self::HintIgnored,
     ];
@@ -201,6 +208,14 @@ pub(crate) fn unconditional(really: bool, operation: Operation) -> Operation {
             Operation::WriteMetadata { lease, if_match: ETag("*".into()), metadata }
         }
         operation => operation,
+    }
+}
+
+/// The last will of the holder of a lease.
+pub(crate) fn last_will(lease: LeaseId) -> Operation {
+    match mutant!(WillOfAnyLease) {
+        true => Operation::Break { period: Some(0), if_match: None },
+        false => Operation::Release { lease },
     }
 }
 

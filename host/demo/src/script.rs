@@ -45,6 +45,10 @@ impl Story {
         self.tells(at, who, What::Event(Event::Elected { term, valid_for_ms: 1_700 }));
     }
 
+    pub(super) fn renews(&mut self, at: u64, who: usize, term: u64) {
+        self.tells(at, who, What::Event(Event::Renewed { term }));
+    }
+
     pub(super) fn follows(&mut self, at: u64, who: usize, leader: &str) {
         let leader = Some(leader.to_owned());
         self.tells(at, who, What::Event(Event::Following { leader }));

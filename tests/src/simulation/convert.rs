@@ -58,6 +58,18 @@ pub fn background(request: azure::Request, timeout: std::time::Duration) -> wit:
     }
 }
 
+/// The release that a supervisor sends.
+#[must_use]
+pub fn last_will(will: core::LastWill) -> wit::LastWill {
+    let core::LastWill { request, valid_for } = will;
+    wit::LastWill {
+        method: request.method.as_str().into(),
+        url: request.origin + &request.path_and_query,
+        headers: request.headers,
+        valid_for,
+    }
+}
+
 fn outcome(outcome: wit::Outcome) -> core::Outcome {
     match outcome {
         wit::Outcome::Succeeded => core::Outcome::Succeeded,

@@ -32,6 +32,8 @@ pub enum Step {
     /// About a side blob: a notice, or an announcement: no step of the protocol,
     /// and nothing may come of it.
     Notice,
+    /// protocol.md §7.3: the supervisor of a process that died releases its lease.
+    Will,
 }
 
 impl Step {
@@ -70,6 +72,7 @@ impl Step {
             Self::Beat => "beat",
             Self::Break => "break",
             Self::Notice => "notice",
+            Self::Will => "last will",
         }
     }
 }
@@ -177,11 +180,13 @@ impl Fault {
     pub fn fails(self, step: Step) -> bool {
         use Step::{
             Acquire, Beat, Break, Claim, CreateBlob, CreateContainer, HandOver, Look, Notice,
-            Outcome, Raise, ReadBack, Release, Renew,
+            Outcome, Raise, ReadBack, Release, Renew, Will,
         };
         match self {
             Self::WritesFail => matches!(step, Raise | Claim | Outcome | Beat),
-            Self::LeasesFail => matches!(step, Acquire | Renew | Release | HandOver | Break),
+            Self::LeasesFail => {
+                matches!(step, Acquire | Renew | Release | HandOver | Break | Will)
+            }
             Self::LooksFail => matches!(step, Look | ReadBack | CreateBlob | CreateContainer),
             Self::SideBlobsFail => step == Notice,
             _ => false,

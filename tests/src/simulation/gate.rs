@@ -8,6 +8,7 @@ use tokio::sync::{Notify, mpsc};
 
 use super::fault::Step;
 use super::history::{What, Who};
+use super::supervisor::Told;
 use super::world::{Millis, State};
 
 /// One process, as far as others have a say in it.
@@ -33,6 +34,12 @@ pub struct Process {
     pub waiting: u32,
     /// The turn of its handler.
     pub turn: Option<TurnState>,
+    /// It has a supervisor, and its work is a command.
+    pub supervised: bool,
+    /// What it told its supervisor.
+    pub told: Told,
+    /// The term of the work that outlives it.
+    pub orphan: Option<u64>,
     /// Who waits for it to go on.
     wakers: Vec<Waker>,
 }
@@ -60,7 +67,7 @@ pub enum Gate {
 impl Process {
     /// A process that has just been started.
     #[must_use]
-    pub fn on(machine: usize) -> Self {
+    pub fn on(machine: usize, supervised: bool) -> Self {
         Self {
             machine,
             paused: false,
@@ -72,6 +79,9 @@ impl Process {
             step: Step::Look,
             waiting: 0,
             turn: None,
+            supervised,
+            told: Told::default(),
+            orphan: None,
             wakers: Vec::new(),
         }
     }
@@ -127,6 +137,10 @@ impl State {
 
     /// The process ends, and nothing of it goes on.
     pub fn kill(&mut self, now: Millis, who: Who) {
+        let process = &mut self.processes[who];
+        if process.supervised && process.turn.is_some_and(|turn| turn.works) {
+            process.orphan = process.turn.take().map(|turn| turn.term);
+        }
         self.end_turn(now, who);
         self.note(now, What::Killed(who));
         let process = &mut self.processes[who];

@@ -36,6 +36,7 @@ pub mod plan;
 pub mod process;
 pub mod service;
 pub mod strike;
+pub mod supervisor;
 mod token;
 pub mod trace;
 mod variables;

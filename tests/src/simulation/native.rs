@@ -161,7 +161,10 @@ impl Native {
                 convert::background(ask.request(settings, date), ask.timeout)
             }
         });
-        wit::Report { background, ..convert::report(report) }
+        let supervised = self.world.plan.traits.has(Trait::Supervised);
+        let will = || step.last_will(self.now(), self.wall());
+        let last_will = supervised.then(will).flatten().map(convert::last_will);
+        wit::Report { background, last_will, ..convert::report(report) }
     }
 
     /// Sends a request beside the steps.

@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 
 use super::fate::{self, Broken, Fate, Reply};
 use super::fault::{Fault, Kind, Step};
-use super::history::{Answer, Number, What, Who};
+use super::history::{Answer, Asked, Number, What, Who};
 use super::plan::{Latency, Moment, Trait};
 use super::strike;
 use super::wire;
@@ -28,13 +28,7 @@ pub async fn send(world: &Arc<World>, who: Who, request: Request) -> Result<Resp
     strike::ambush(world, who, step, Moment::Before);
     world.goes_on(who).await;
     let now = world.now();
-    let (number, fate) = {
-        let mut state = world.state();
-        let number = state.history.asked.len();
-        state.history.asked.push(asked);
-        state.note(now, What::Sent(number));
-        (number, decide(world, &mut state, who, step, now))
-    };
+    let (number, fate) = goes_out(world, asked, now);
     if let (Step::Acquire, Some(late)) = (step, fate.late(now)) {
         strike::follow_up(world, who, step, late);
     }
@@ -58,6 +52,29 @@ pub async fn send(world: &Arc<World>, who: Who, request: Request) -> Result<Resp
     state.note(now, arrived);
     drop(state);
     delivery.map(|(response, _)| response)
+}
+
+/// Sends a request of a process that is dead, and waits for the status of the answer. None: nobody knows what
+/// became of it.
+pub async fn send_for_the_dead(world: &Arc<World>, who: Who, request: Request) -> Option<u16> {
+    let asked = Asked { step: Step::Will, ..world.state().wire.read(who, &request) };
+    let (number, fate) = goes_out(world, asked, world.now());
+    let (to_sender, answer) = oneshot::channel();
+    tokio::spawn(carry(world.clone(), number, request, fate, to_sender));
+    let Ok(delivery) = answer.await else { std::future::pending().await };
+    let answered = delivery.ok().map(|(_, answer)| answer);
+    world.note(answered.map_or(What::Failed(number), |answer| What::Answered(number, answer)));
+    answered.map(|answer| answer.status)
+}
+
+/// A request is on the wire, and it is decided what becomes of it.
+fn goes_out(world: &World, asked: Asked, now: Millis) -> (Number, Fate) {
+    let (who, step) = (asked.who, asked.step);
+    let mut state = world.state();
+    let number = state.history.asked.len();
+    state.history.asked.push(asked);
+    state.note(now, What::Sent(number));
+    (number, decide(world, &mut state, who, step, now))
 }
 
 /// A request of a process is under way.
@@ -201,9 +218,14 @@ fn handle(world: &World, number: Number, request: &Request) -> Option<(Response,
                 state.service.leader = None;
                 state.coverage.saw(Trait::Failover);
             }
-            (Step::Release | Step::HandOver, Some(lease), Some((_, held))) if lease == held => {
+            (Step::Release | Step::HandOver | Step::Will, Some(lease), Some((_, held)))
+                if lease == held =>
+            {
                 state.service.leader = None;
                 state.news.notify_one();
+                if step == Step::Will {
+                    state.coverage.saw(Trait::Supervised);
+                }
             }
             (Step::Notice, ..) if has(request, "x-ms-meta-tenurepriority") => {
                 state.coverage.saw(Trait::Priority);

@@ -189,7 +189,7 @@ impl Plan {
                 _ => &[0, SECOND, SECOND, 5 * SECOND],
             }),
             epoch: EPOCH + every * SECOND * dice.between(1, 1_000) - dice.between(0, 25 * SECOND),
-            ambushes: ambushes(seed, class, (fault, step), dice),
+            ambushes: ambushes(seed, class, (fault, step), traits, dice),
             machines,
             timed,
             calm,
@@ -244,7 +244,13 @@ impl Plan {
 }
 
 /// Faults that wait for a step: the one that the schedule is about, and some others.
-fn ambushes(seed: u64, class: Class, (fault, step): (Fault, Step), dice: &mut Dice) -> Vec<Ambush> {
+fn ambushes(
+    seed: u64,
+    class: Class,
+    (fault, step): (Fault, Step),
+    traits: Traits,
+    dice: &mut Dice,
+) -> Vec<Ambush> {
     let mut ambushes = vec![ambush(fault, step, dice)];
     if step == Step::ReadBack {
         // Only a write of unknown outcome is read back.
@@ -263,6 +269,9 @@ fn ambushes(seed: u64, class: Class, (fault, step): (Fault, Step), dice: &mut Di
         // A successor that has announced itself goes.
         let gone = ambush(of_notice.pick(&[Fault::Kill, Fault::Leave]), Step::Notice, of_notice);
         ambushes.push(Ambush { spares: of_notice.between(0, 6), ..gone });
+    }
+    if traits.has(Trait::Supervised) {
+        ambushes.extend(faults::of_wills(&mut Dice::new(seed, 13)));
     }
     ambushes
 }

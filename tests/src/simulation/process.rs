@@ -13,6 +13,7 @@ use super::elector::{Fidelity, SimElector};
 use super::gate::Gate;
 use super::handler::Desk;
 use super::history::{What, Who};
+use super::supervisor;
 use super::world::{Millis, World};
 
 /// The longest until a process that ended is started again.
@@ -40,7 +41,11 @@ async fn contend(world: &Arc<World>, machine: usize, fidelity: &Fidelity) {
     let desk = Desk::new(world.clone(), who, clock.clone());
     let grace = Duration::from_millis(world.plan.grace);
     let hints = world.state().processes[who].hints.clone();
-    let runner = Runner::new(elector, desk, clock).grace(grace).with_hints(hints);
+    let runner = Runner::new(elector, desk, clock.clone()).grace(grace).with_hints(hints);
+    let of_reports = world.clone();
+    let runner = runner.on_report(move |report, at| {
+        of_reports.state().processes[who].told.stepped(report, at);
+    });
     let told = async |world: &World| {
         std::future::poll_fn(|_| match world.state().processes[who].leaving {
             true => Poll::Ready(()),
@@ -61,6 +66,9 @@ async fn contend(world: &Arc<World>, machine: usize, fidelity: &Fidelity) {
         state.note(now, What::Left(who));
     }
     state.running[machine] = None;
+    if !left && state.processes[who].supervised {
+        tokio::spawn(supervisor::executes(world.clone(), who, clock));
+    }
 }
 
 /// A process: its future goes on only while it is neither paused nor killed. True: it left.

@@ -1,6 +1,6 @@
 //! How the candidate of a machine is configured.
 
-use tenure_core::{Delivery, Missed};
+use tenure_core::{Delivery, LastWill, Missed};
 
 use super::plan::{COOL_DOWN, Machine, Plan, Trait};
 use super::service::ELECTION;
@@ -47,6 +47,9 @@ pub fn of(plan: &Plan, number: usize) -> Variables {
     let mut set = |name: &'static str, value: String| variables.push((name, value));
     set("TENURE_NAME", format!("m{}", machine.name));
     set("TENURE_COOL_DOWN", format!("{COOL_DOWN}s"));
+    if plan.traits.has(Trait::Supervised) {
+        set(LastWill::VARIABLE, "true".into());
+    }
     if let Some(millis) = machine.failover {
         set("TENURE_FAILOVER", format!("{millis}ms"));
     }

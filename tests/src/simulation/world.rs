@@ -161,7 +161,8 @@ impl World {
         let up = i64::try_from(Dice::new(self.seed, 1_000 + who as u64).between(0, 1_000_000));
         let origin = i64::try_from(now).unwrap_or(0) - up.unwrap_or(0);
         let rate = Rate { origin, pace: plan.pace };
-        state.processes.push(Process::on(machine));
+        let supervised = self.plan.traits.has(Trait::Supervised);
+        state.processes.push(Process::on(machine, supervised));
         state.running[machine] = Some(who);
         let (every, delay) = self.plan.timer_of(machine);
         let periods = plan.periods();

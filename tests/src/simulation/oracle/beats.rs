@@ -1,5 +1,5 @@
 //! I9 (protocol.md §12): nobody leads under a lease before a write under it is on record, and no lease is broken
-//! whose holder still works.
+//! whose holder still works, nor ended by a last will.
 //!
 //! Beats end a leadership before its lease does. So it is judged where that can go wrong: when the store breaks a
 //! lease for a follower, and when a step tells its host that it leads. And who lost a race waits for a whole promise before it
@@ -49,10 +49,10 @@ pub fn i9(history: &History) -> Vec<Violation> {
                     (_, Some(_)) if asked.lease == lease[who] => {
                         (wrote[who], holder) = (true, Some(who));
                     }
-                    (Step::Break, _) => {
+                    (Step::Break | Step::Will, _) => {
                         let working = holder.take().filter(|leader| works[*leader].is_some());
                         if let Some(leader) = working {
-                            let what = format!("c{who} breaks the lease of c{leader}, which works");
+                            let what = format!("c{who} ends the lease of c{leader}, which works");
                             violations.push(violation("I9", *at, what));
                         }
                     }
@@ -104,7 +104,7 @@ pub fn i9(history: &History) -> Vec<Violation> {
                 violations.push(violation("I9", *at, what));
             }
             What::Works(who, term) => works[who] = Some(term),
-            What::Rests(who, _) | What::Killed(who) => works[who] = None,
+            What::Rests(who, _) => works[who] = None,
             _ => {}
         }
     }

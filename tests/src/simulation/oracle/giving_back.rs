@@ -60,7 +60,7 @@ pub fn giving_back(history: &History) -> Vec<Violation> {
                     | Step::HandOver => {
                         *attempt = Attempt::default();
                     }
-                    Step::Raise | Step::ReadBack | Step::Notice => {}
+                    Step::Raise | Step::ReadBack | Step::Notice | Step::Will => {}
                 }
             }
             What::Answered(number, answer) => {

@@ -7,8 +7,8 @@
 //!   that the leader had sent before.
 //! - Crash of a leader that beats, where somebody lives who takes over before a lease ends: the promise on
 //!   record and a sixteenth of it, two looks, D as above, and six round trips.
-//! - Release: `poll + 4 round trips` from when the store took it. No D: a request that comes late
-//!   finds the record changed.
+//! - Release, also by a last will (§7.3): `poll + 4 round trips` from when the store took it. No D: a request
+//!   that comes late finds the record changed.
 //! - Change to a successor: the same. The successor stands there, and asks for its lease twice a
 //!   second. Where round trips are long: seven of them and two such pauses. It may have asked just
 //!   before, announces itself again (three requests), asks again, acquires and raises the term.
@@ -92,7 +92,8 @@ fn crash(history: &History, wins: &[Win], index: usize, who: Who) -> Option<Loss
     }
     let late = history.entries[index..].iter().filter_map(|entry| match entry.what {
         What::Handled(number, _)
-            if history.asked[number].who == who && history.asked[number].step != Step::Notice =>
+            if history.asked[number].who == who
+                && !matches!(history.asked[number].step, Step::Notice | Step::Will) =>
         {
             Some(entry.at - at)
         }
@@ -190,7 +191,7 @@ fn is_there(history: &History, to: Option<u128>, at: Millis) -> bool {
 fn is_given_up(history: &History, win: &Win, index: usize) -> bool {
     history.entries[win.entry..index].iter().any(|entry| {
         let asked = history.carried_out(entry.what);
-        let gives = |step| matches!(step, Step::Release | Step::HandOver);
+        let gives = |step| matches!(step, Step::Release | Step::HandOver | Step::Will);
         asked.is_some_and(|asked| gives(asked.step) && asked.lease == win.lease)
     })
 }
@@ -201,6 +202,7 @@ fn release(history: &History, wins: &[Win], index: usize) -> Option<Loss> {
     let how = match asked.step {
         Step::Release => "released",
         Step::HandOver => "handed over",
+        Step::Will => "left a last will",
         _ => return None,
     };
     let win = leader_at(wins, index).filter(|win| win.lease == asked.lease)?;
@@ -303,7 +305,7 @@ fn nobody_after_the_calm(history: &History, wins: &[Win]) -> Option<Violation> {
                     Some(entry.at + history.lives[win.who].periods.lease)
                 }
                 // That another one leads in time is judged as after any release.
-                Step::Release | Step::HandOver => {
+                Step::Release | Step::HandOver | Step::Will => {
                     Some(entry.at + next_leads_within(history, asked, at))
                 }
                 _ => held,

@@ -44,6 +44,8 @@ pub fn i7(history: &History) -> Vec<Violation> {
     let mut violations = Vec::new();
     for Entry { at, what } in &history.entries {
         let who: Who = match *what {
+            // It is no sign of life.
+            What::Sent(number) if history.asked[number].step == Step::Will => continue,
             What::Sent(number) => history.asked[number].who,
             What::Started(who)
             | What::Paused(who)

@@ -1,5 +1,5 @@
 //! I4 (protocol.md §12): a release, or a change to a successor, is sent only after the handler was
-//! seen stopped, and nothing is done under its lease after it.
+//! seen stopped, and nothing is done under its lease after it. So is the last will of a process that died.
 
 use std::collections::BTreeSet;
 
@@ -32,7 +32,7 @@ pub fn i4(history: &History) -> Vec<Violation> {
                     // Where the record was lost, a term may come again.
                     terms.remove(&(who, write.term));
                 }
-                if matches!(asked.step, Step::Release | Step::HandOver) {
+                if matches!(asked.step, Step::Release | Step::HandOver | Step::Will) {
                     released.insert(lease);
                     if won[who].0 == Some(lease) {
                         terms.insert((who, won[who].1));

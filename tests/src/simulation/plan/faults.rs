@@ -87,6 +87,23 @@ pub(super) fn ambush(fault: Fault, step: Step, dice: &mut Dice) -> Ambush {
     Ambush { fault, step, moment, spares: dice.between(0, most) }
 }
 
+/// What becomes of last wills. There are few of them: two do not go the straight way.
+pub(super) fn of_wills(dice: &mut Dice) -> [Ambush; 2] {
+    const FAULTS: [(Fault, u64); 7] = [
+        (Fault::AppliedLate, 3),
+        (Fault::Duplicated, 3),
+        (Fault::RequestLost, 1),
+        (Fault::AnswerLost, 1),
+        (Fault::Internal, 1),
+        (Fault::Busy, 1),
+        (Fault::Reset, 1),
+    ];
+    [0, 1].map(|spares| {
+        let (fault, step, moment) = (dice.weighted(&FAULTS), Step::Will, Moment::Before);
+        Ambush { fault, step, moment, spares }
+    })
+}
+
 /// What outsiders do at an instant, and how often.
 const OUTSIDER: [(Fault, u64); 7] = [
     (Fault::BreakNow, 1),

@@ -55,6 +55,7 @@ traits! {
     Newer, 120, Native, "a version with another field";
     Older, 80, Native, "a version that knows no successors";
     Hints, 600, Both, "hints, true and false";
+    Supervised, 300, Both, "supervisors with last wills";
 }
 
 /// Of two that exclude each other, the first one stays.
