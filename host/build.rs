@@ -21,29 +21,39 @@ enum Origin {
 struct Source {
     package: &'static str,
     features: &'static [&'static str],
+    /// The name under which it is carried.
+    file: &'static str,
     /// The variable that names a ready one instead.
     given: &'static str,
 }
 
-impl Source {
-    const fn of(package: &'static str, given: &'static str) -> Self {
-        Self { package, features: &[], given }
-    }
-
-    /// By what name it is kept.
-    fn file(&self) -> String {
-        format!("{}.wasm", [&[self.package], self.features].concat().join("-"))
-    }
-}
-
 /// The election component, into which handlers are plugged.
-const SOCKET: Source = Source::of("tenure-guest", "TENURE_COMPONENT_WASM");
-/// The election component that posts turns to a URL: `tenure.wasm`.
-const UNIVERSAL: Source =
-    Source { features: &["webhook"], ..Source::of("tenure-guest", "TENURE_UNIVERSAL_WASM") };
+const SOCKET: Source = Source {
+    package: "tenure-guest",
+    features: &[],
+    file: "socket.wasm",
+    given: "TENURE_COMPONENT_WASM",
+};
+/// The same with a URL in the place of a handler.
+const UNIVERSAL: Source = Source {
+    package: "tenure-guest",
+    features: &["webhook"],
+    file: "tenure.wasm",
+    given: "TENURE_UNIVERSAL_WASM",
+};
 /// Stands between a handler and its environment.
-const FILTER: Source = Source::of("tenure-filter", "TENURE_FILTER_WASM");
-const EXAMPLE: Source = Source::of("tenure-example-report", "TENURE_EXAMPLE_WASM");
+const FILTER: Source = Source {
+    package: "tenure-filter",
+    features: &[],
+    file: "filter.wasm",
+    given: "TENURE_FILTER_WASM",
+};
+const EXAMPLE: Source = Source {
+    package: "tenure-example-report",
+    features: &[],
+    file: "report.wasm",
+    given: "TENURE_EXAMPLE_WASM",
+};
 
 fn main() {
     if let Err(problem) = build() {
@@ -100,7 +110,7 @@ fn origin() -> Result<Origin, String> {
 fn carry(origin: &Origin, source: &Source, known: &str) -> Result<PathBuf, String> {
     let path = match (wasm::given(source.given)?, origin) {
         (Some(path), _) => path,
-        (None, Origin::Package(components)) => components.join(source.file()),
+        (None, Origin::Package(components)) => components.join(source.file),
         (None, Origin::Workspace(workspace)) => made(workspace, source)?,
     };
     println!("cargo::rustc-env={known}={}", path.display());
@@ -114,7 +124,7 @@ fn made(workspace: &Path, source: &Source) -> Result<PathBuf, String> {
     let component = fs::read(&built).map_err(|error| told(&built, error))?;
     let component = strip::without_names(&component)
         .ok_or_else(|| format!("{} is no component", built.display()))?;
-    let path = wasm::out_dir()?.join(source.file());
+    let path = wasm::out_dir()?.join(source.file);
     fs::write(&path, component).map_err(|error| told(&path, error))?;
     Ok(path)
 }
