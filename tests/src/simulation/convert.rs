@@ -46,27 +46,15 @@ fn failure(failure: wit::Failure) -> core::Failure {
     core::Failure { kind, detail: failure.detail }
 }
 
-/// A request that goes out beside the steps.
+/// A request for others to send: beside the steps, or as a last will.
 #[must_use]
-pub fn background(request: azure::Request, timeout: std::time::Duration) -> wit::Request {
+pub fn request(request: azure::Request, timeout: std::time::Duration) -> wit::Request {
     wit::Request {
         method: request.method.as_str().into(),
         url: request.origin + &request.path_and_query,
         headers: request.headers,
         body: request.body.reveal().into(),
         timeout,
-    }
-}
-
-/// The release that a supervisor sends.
-#[must_use]
-pub fn last_will(will: core::LastWill) -> wit::LastWill {
-    let core::LastWill { request, valid_for } = will;
-    wit::LastWill {
-        method: request.method.as_str().into(),
-        url: request.origin + &request.path_and_query,
-        headers: request.headers,
-        valid_for,
     }
 }
 

@@ -154,16 +154,19 @@ impl Native {
         let problems = report.problems.iter().map(|problem| problem.detail.as_str());
         heard(&self.world, self.who, problems);
         let background = step.beside().map(|beside| match beside {
-            Beside::Fetch(fetch) => convert::background(fetch.request, fetch.timeout),
+            Beside::Fetch(fetch) => convert::request(fetch.request, fetch.timeout),
             Beside::Send(mut ask) => {
                 self.of_version(&mut ask.operation);
                 let date = step.date(self.now(), self.wall());
-                convert::background(ask.request(settings, date), ask.timeout)
+                convert::request(ask.request(settings, date), ask.timeout)
             }
         });
         let supervised = self.world.plan.traits.has(Trait::Supervised);
         let will = || step.last_will(self.now(), self.wall());
-        let last_will = supervised.then(will).flatten().map(convert::last_will);
+        let last_will = supervised
+            .then(will)
+            .flatten()
+            .map(|will| convert::request(will.request, will.valid_for));
         wit::Report { background, last_will, ..convert::report(report) }
     }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tenure::clock::Clock;
-use tenure::contract::{LastWill, Report, Role};
+use tenure::contract::{self, Report, Role};
 use tenure_core::mutants::{Mutant, is_active};
 use tenure_store::Request;
 use tokio::select;
@@ -53,7 +53,7 @@ impl Told {
             (Role::Leading(leadership), will) => {
                 self.leads_until = taken_at + Duration::from_nanos(leadership.valid_for);
                 let Some(will) = will else { return };
-                Some(Will { request: request(will), until: taken_at + will.valid_for })
+                Some(Will { request: request(will), until: taken_at + will.timeout })
             }
             _ if self.newest.is_some() => None,
             _ => return,
@@ -62,7 +62,7 @@ impl Told {
     }
 }
 
-fn request(will: &LastWill) -> Request {
+fn request(will: &contract::Request) -> Request {
     let path = will.url.match_indices('/').nth(2).map_or(0, |(at, _)| at);
     Request {
         method: will.method.clone(),
