@@ -214,8 +214,10 @@ impl Context<'_> {
 
     /// Whether a request about a side blob is under way beside the steps.
     pub fn tells_beside(&self) -> bool {
-        let under_way = self.state.beside.as_ref().filter(|under_way| self.now < under_way.until);
-        under_way.is_some_and(|under_way| under_way.of != Of::Token)
+        self.state
+            .beside
+            .as_ref()
+            .is_some_and(|beside| beside.of != Of::Token && self.now < beside.until)
     }
 
     /// Takes note of whether the account keeps every version of a blob.
@@ -225,16 +227,16 @@ impl Context<'_> {
             Operation::Read { .. } | Operation::WriteMetadata { .. } | Operation::CreateBlob
         );
         let done = answered.answer().filter(|answer| answer.class == Class::Done && of_record);
-        let (Some(answer), Some(failover)) = (done, self.settings.timings.failover) else { return };
+        let Some(answer) = done.filter(|_| self.settings.timings.failover.is_some()) else {
+            return;
+        };
         self.state.versioned = answer.versioned;
         if answer.versioned {
             let lease = format_duration(self.settings.timings.lease);
-            let beat = format_duration(failover.beat());
             let detail = format!(
-                "the account keeps every version of a blob, and fail-over would make one every {beat}. So \
-                 TENURE_FAILOVER has no effect, and a leader that dies is replaced when its lease of {lease} ends. \
-                 Turn blob versioning off for this account, use another one, or leave TENURE_FAILOVER out: \
-                 the lease is 15s then, unless it is set"
+                "the account keeps every version of a blob, and each beat would make one. So TENURE_FAILOVER has \
+                 no effect: a leader that dies is replaced when its lease of {lease} ends. Turn blob versioning \
+                 off, use another account, or leave TENURE_FAILOVER out (the lease is 15s then)"
             );
             self.report_problem(ProblemClass::Configuration, detail);
         }

@@ -131,9 +131,7 @@ impl Wanted {
             breach(
                 Setting::Failover,
                 format!("{} is not between 1s and 10s", format_duration(failover)),
-                "choose 3s, less only where requests are answered well within a sixth of it, and leave it out \
-                 where the end of the lease is soon enough"
-                    .into(),
+                "choose 3s, or less where requests are answered within a tenth of it".into(),
             );
         }
         // Beats replace a leader sooner than its lease ends, which is for candidates without them.
@@ -149,7 +147,7 @@ impl Wanted {
                     "{} is not a lease that the service grants (whole seconds, 15s to 60s)",
                     format_duration(lease)
                 ),
-                "choose 15s to be replaced soonest without TENURE_FAILOVER, more for fewer requests".into(),
+                "choose 15s to be replaced soonest, more for fewer requests".into(),
             );
         }
         let margin = self.margin.unwrap_or(LEAST_MARGIN.max(lease / 5));

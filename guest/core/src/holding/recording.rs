@@ -249,9 +249,8 @@ pub(super) fn answered(mut hold: Hold, answered: Answered<'_>, context: &mut Con
         }
         Progress::LeaseLost => return lose(&hold, &answered, context),
         Progress::Outdone => {
-            let detail = "the record was overwritten while this candidate held the lease; with fail-over, a \
-                          follower took over because this leader's beats stopped; otherwise somebody broke \
-                          the lease or restored the blob: find out who";
+            let detail = "the record was overwritten while this candidate held the lease: a follower took \
+                          over when beats stopped, or somebody broke the lease or restored the blob";
             context.report_problem(ProblemClass::LeaseLost, detail.into());
             return end(&hold, EndingReason::LeaseLost, context);
         }
