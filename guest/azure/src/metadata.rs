@@ -19,7 +19,7 @@ impl Metadata {
 
     /// Sets the value of `name`.
     pub fn insert(&mut self, name: String, value: String) {
-        match self.place_of_next(&name) {
+        match self.place(&name) {
             Ok(place) => self.0[place].1 = value,
             Err(place) => self.0.insert(place, (name, value)),
         }
@@ -39,12 +39,6 @@ impl Metadata {
     /// All names and values, in the order of the names.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
-    }
-
-    /// The same. Most names come in their order.
-    fn place_of_next(&self, name: &str) -> Result<usize, usize> {
-        let comes_last = self.0.last().is_none_or(|(last, _)| last.as_str() < name);
-        if comes_last { Err(self.0.len()) } else { self.place(name) }
     }
 
     /// Where `name` is, or where it belongs.

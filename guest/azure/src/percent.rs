@@ -1,8 +1,6 @@
 //! Percent-encoding (RFC 3986, 2.1), of bytes: an encoded character may be any.
 
-use alloc::borrow::Cow;
 pub use percent_encoding::AsciiSet;
-
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use tenure_base::prelude::*;
 
@@ -15,12 +13,12 @@ pub const ALL: &AsciiSet = NON_ALPHANUMERIC;
 
 /// All that is in the set as `%` and two digits.
 pub fn encode(text: &str, set: &'static AsciiSet) -> String {
-    Cow::from(utf8_percent_encode(text, set)).into_owned()
+    utf8_percent_encode(text, set).to_string()
 }
 
 /// The bytes that were encoded. A `%` that is not followed by two digits stays.
 pub fn decode(text: &str) -> Vec<u8> {
-    Cow::from(percent_decode_str(text)).into_owned()
+    percent_decode_str(text).collect()
 }
 
 /// The same as text; what is none becomes the character for that.

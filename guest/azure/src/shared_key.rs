@@ -165,13 +165,7 @@ fn sorted<'a>(
 ) -> Vec<Pair<'a>> {
     let mut sorted = Vec::new();
     for pair in pairs {
-        // Most come in their order.
-        let place = match sorted.last() {
-            Some(last) if order(last, &pair).is_gt() => {
-                sorted.partition_point(|other| order(other, &pair).is_le())
-            }
-            _ => sorted.len(),
-        };
+        let place = sorted.partition_point(|other| order(other, &pair).is_le());
         sorted.insert(place, pair);
     }
     sorted

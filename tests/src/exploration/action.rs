@@ -31,6 +31,10 @@ pub enum Action {
     Thaw(usize),
     /// A process is asked to leave. A disturbance.
     Leave(usize),
+    /// Nothing that a process sends arrives from now on. A disturbance, where leaders beat.
+    CutOff(usize),
+    /// It arrives again.
+    Connect(usize),
     /// A leader is told to hand over.
     HandOver(usize),
     /// Time passes until the next instant at which something is due.
@@ -53,6 +57,8 @@ impl Action {
             Self::Freeze(_) => "freeze",
             Self::Thaw(_) => "thaw",
             Self::Leave(_) => "leave",
+            Self::CutOff(_) => "cut off",
+            Self::Connect(_) => "connected again",
             Self::HandOver(_) => "told to hand over",
             Self::Wait => "time passes",
         }
@@ -68,6 +74,7 @@ impl Action {
                 | Self::Crash(_)
                 | Self::Freeze(_)
                 | Self::Leave(_)
+                | Self::CutOff(_)
         )
     }
 }
@@ -107,6 +114,12 @@ impl State {
             }
             if first && process.frozen {
                 actions.push(Action::Thaw(number));
+            }
+            if first && place.cut_off {
+                actions.push(Action::Connect(number));
+            }
+            if may_disturb(number) && !place.cut_off && self.scope.beats() {
+                actions.push(Action::CutOff(number));
             }
             if may_disturb(number) {
                 actions.push(Action::Crash(number));

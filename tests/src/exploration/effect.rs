@@ -66,6 +66,15 @@ impl State {
                 self.happen(candidate, action, Push::Freeze);
                 self.delay(candidate);
             }
+            Action::CutOff(candidate) => {
+                self.note(candidate, action);
+                self.candidates[candidate].cut_off = true;
+                self.requests.retain(|request| request.from != candidate || request.late);
+            }
+            Action::Connect(candidate) => {
+                self.note(candidate, action);
+                self.candidates[candidate].cut_off = false;
+            }
             Action::Thaw(candidate) => {
                 self.happen(candidate, action, Push::Wake);
                 // Whatever the host does not stop before anything else works now.

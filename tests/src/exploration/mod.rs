@@ -12,6 +12,7 @@
 //!   request goes out.
 //! - A request or answer that nothing disturbs arrives within its instant. A late one arrives at
 //!   any later instant or, on other paths, never.
+//! - A candidate that beats may be cut off: nothing that it sends arrives, until it is connected again.
 //! - An operator may have a leader hand over to the next candidate; the one who is told stops its work
 //!   at once when it is to come to its end.
 //! - The service ends leases of 15 s two seconds early, as A1 (protocol.md §2) allows.

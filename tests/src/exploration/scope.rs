@@ -106,6 +106,11 @@ impl Scope {
         self
     }
 
+    /// Whether leaders beat.
+    pub(super) fn beats(&self) -> bool {
+        self.settings.iter().all(|settings| settings.timings.failover.is_some())
+    }
+
     /// How long the service holds a lease of this candidate.
     pub(super) fn held(&self, candidate: usize) -> Instant {
         held(self.settings[candidate].timings.lease)

@@ -60,6 +60,8 @@ pub(super) struct Candidate {
     pub(super) process: Option<Known<Process>>,
     /// Of the process that ended, where it is kept.
     old_state: Option<Known<Vec<u8>>>,
+    /// Nothing that it sends arrives.
+    pub(super) cut_off: bool,
 }
 
 /// A request on its way to the store.
@@ -105,7 +107,11 @@ impl Hash for State {
 impl Candidate {
     /// Something can happen to it, but only before anything else at some instant.
     fn waits_for_another_instant(&self) -> bool {
-        self.process.as_ref().is_none_or(|process| process.frozen || process.is_answered_late())
+        self.cut_off
+            || self
+                .process
+                .as_ref()
+                .is_none_or(|process| process.frozen || process.is_answered_late())
     }
 }
 
@@ -123,7 +129,7 @@ impl State {
             service: Known::by(service, digest),
             writes: 0,
             candidates: vec![
-                Candidate { life: 0, process: None, old_state: None };
+                Candidate { life: 0, process: None, old_state: None, cut_off: false };
                 scope.bounds.candidates
             ],
             requests: Vec::new(),
@@ -205,7 +211,9 @@ impl State {
         }
         if let Some(sent) = sent {
             self.judge_sent(&sent, process.life);
-            self.requests.push(sent);
+            if !self.candidates[candidate].cut_off {
+                self.requests.push(sent);
+            }
         }
         self.sort();
     }
