@@ -53,6 +53,9 @@ struct Arguments {
     /// For how many seconds the requests in rest are counted; 0: not at all
     #[arg(long, default_value_t = 60, value_parser = value_parser!(u64).range(0..=3_600))]
     rest: u64,
+    /// Within how many seconds `tenure run --failover` replaces a leader
+    #[arg(long, default_value_t = 3, value_parser = value_parser!(u8).range(1..=10))]
+    failover: u8,
     /// The store of those that use a blob
     #[arg(long, value_enum, default_value_t)]
     store: Place,
@@ -106,7 +109,8 @@ async fn compare(arguments: &Arguments) -> Result<ExitCode> {
     let program = std::env::current_exe()?;
     let name = program.to_str().context("the program has a strange name")?;
     Group::new(name, &store, &Sink::start().await?).warm_up().await?;
-    let setting = Setting { program, connection_string: store.connection_string() };
+    let failover = arguments.failover;
+    let setting = Setting { program, connection_string: store.connection_string(), failover };
     let ready = prepare(&chosen(&arguments.only), &setting).await;
     let (before, began) = (load(), Utc::now());
 
@@ -146,7 +150,7 @@ async fn compare(arguments: &Arguments) -> Result<ExitCode> {
         let versions: Vec<_> = ready.iter().map(|ready| ready.version.as_str()).collect();
         println!(
             "{}, {:?}, {} elections of three candidates side by side, old leaders watched for {} s, \
-             built {build}. Load of the machine: {before} before, {} after.\n{}",
+             fail-over within {failover} s, built {build}. Load of the machine: {before} before, {} after.\n{}",
             began.format("%-d %B %Y"),
             arguments.store,
             arguments.beside,

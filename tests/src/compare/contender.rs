@@ -24,7 +24,7 @@ pub enum Contender {
     Tenure,
     /// The same; candidates have addresses, and watch each other
     TenureWatch,
-    /// `tenure run --failover 3s`
+    /// `tenure run --failover`, by default 3 s
     TenureFailover,
     /// A lease loop on Azure's SDK for Rust
     SdkRust,
@@ -55,7 +55,7 @@ impl Contender {
         match self {
             Self::Tenure => "Tenure (15 s lease)",
             Self::TenureWatch => "Tenure, with addresses",
-            Self::TenureFailover => "Tenure, `--failover 3s`",
+            Self::TenureFailover => "Tenure, `--failover`",
             Self::SdkRust => "Rust SDK loop (15 s lease)",
             Self::SdkPython => "Python SDK loop (15 s lease)",
             Self::SdkJavascript => "JavaScript SDK loop (15 s lease)",
@@ -76,8 +76,8 @@ impl Contender {
     /// How often its leader renews: faults fall anywhere between two renewals.
     pub(super) fn renews(self) -> Duration {
         match self {
-            Self::Tenure | Self::TenureWatch => Duration::from_secs(4),
-            Self::TenureFailover => Duration::from_millis(500),
+            // A leader with fail-over beats in between.
+            Self::Tenure | Self::TenureWatch | Self::TenureFailover => Duration::from_secs(4),
             Self::SdkRust | Self::SdkPython | Self::SdkJavascript => Duration::from_secs(5),
             Self::Sample => baseline::RENEW,
             _ => self.session() / 3,
@@ -157,6 +157,8 @@ pub struct Setting {
     pub program: PathBuf,
     /// How to reach the store with the account's key.
     pub connection_string: String,
+    /// Within how many seconds `tenure run --failover` replaces a leader.
+    pub failover: u8,
 }
 
 /// A contender of which candidates can be started. What it takes ends with it.
@@ -227,7 +229,7 @@ impl Ready {
         };
         let mut command = match &self.start {
             Start::Tenure(token) => {
-                let more = self.contender.options(token.path())?;
+                let more = self.contender.options(self.setting.failover, token.path())?;
                 let more: Vec<_> = more.iter().map(String::as_str).collect();
                 group().component(name, &Access::with(through), BEAT_HANDLER.as_ref(), &more)
             }
@@ -263,9 +265,9 @@ impl Ready {
 
 impl Contender {
     /// What `tenure run` is told beside the election and the work.
-    fn options(self, token: &Path) -> Result<Vec<String>> {
+    fn options(self, failover: u8, token: &Path) -> Result<Vec<String>> {
         Ok(match self {
-            Self::TenureFailover => vec!["--failover=3s".into()],
+            Self::TenureFailover => vec![format!("--failover={failover}s")],
             Self::TenureWatch => {
                 // Free, and known to the others before it listens.
                 let listen = TcpListener::bind("127.0.0.1:0")?.local_addr()?;

@@ -14,7 +14,7 @@ async fn setting() -> Result<(Store, Setting)> {
     let store = Store::embedded().await?;
     Group::new(PROGRAM, &store, &Sink::start().await?).warm_up().await?;
     let connection_string = store.connection_string();
-    Ok((store, Setting { program: PathBuf::from(PROGRAM), connection_string }))
+    Ok((store, Setting { program: PathBuf::from(PROGRAM), connection_string, failover: 3 }))
 }
 
 async fn suffers(setting: &Setting, contender: Contender, fault: Fault) -> Result<Outcome> {
