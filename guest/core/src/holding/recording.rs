@@ -50,15 +50,15 @@ fn put_claim(record: &mut Record, task: Task, delivery: Delivery) -> Claim {
     let claim = Claim { for_value: value.is_some(), past_due, missed };
     match value {
         Some(value) => {
-            // Another attempt is made under the rule of the first one.
-            let before = record.started.as_ref().filter(|_| attempt > 1);
+            // Whatever is claimed again goes by the rule under which it was claimed first.
+            let before = record.started.as_ref().filter(|before| before.value == value);
             let delivery = before.map_or(delivery, |before| before.delivery);
             record.start(Started { value, slot, attempt, delivery, outcome: None });
         }
         None => {
             record.forget_unbegun(slot);
-            record.last = Some(LastSlot { slot, attempt });
-            if attempt == 1 {
+            let before = record.last.replace(LastSlot { slot, attempt });
+            if before.is_none_or(|before| before.slot != slot) {
                 record.delivery = delivery;
             }
         }
