@@ -234,7 +234,7 @@ fn contend(
     if let Err(problem) = judge_next(record.clone(), context) {
         return refuse(problem, context, chance);
     }
-    context.state.follower.following = None;
+    nobody_leads(context);
     // Orders to an attempt that failed are void, and so is the id that was announced.
     context.state.steering.settle();
     context.state.follower.successor = None;
@@ -257,8 +257,13 @@ fn refuse(problem: Unusable, context: &mut Context<'_>, chance: &mut dyn Chance)
 
 /// Nobody leads, but this candidate leaves the lease to the others for now.
 fn stay_out(context: &mut Context<'_>, chance: &mut dyn Chance) -> Phase {
-    context.state.follower.following = None;
+    nobody_leads(context);
     Phase::Watching(Watch::at(context.next_try(chance)))
+}
+
+/// As far as is known; a promise that was seen before is nobody's.
+fn nobody_leads(context: &mut Context<'_>) {
+    (context.state.follower.following, context.state.follower.pulse) = (None, None);
 }
 
 fn create(missing: Missing, watch: Watch) -> Phase {
@@ -272,7 +277,7 @@ fn created(
     answered: Answered<'_>,
     context: &mut Context<'_>,
 ) -> Phase {
-    context.state.follower.following = None;
+    nobody_leads(context);
     let Some(answer) = answered.answer() else {
         return poll_later(watch, answered, context);
     };
