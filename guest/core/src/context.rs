@@ -61,7 +61,8 @@ pub(super) struct State {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Effects {
     pub ending: Option<Ending>,
-    pub renewed: bool,
+    /// By what the candidate may act for longer. The host is to hear of it at once.
+    pub gained: Option<Gained>,
     pub run: Option<Turn>,
     /// The outcome of the last turn was put on record before the release.
     pub recorded: bool,
@@ -71,10 +72,14 @@ pub(super) struct Effects {
     pub beside: Option<Beside>,
     /// Requests that were sent.
     pub requests: u32,
-    /// The host is to hear at once of a leadership, or of more time for it.
-    pub report_now: bool,
-    /// The lease was acquired for a leadership, or renewed.
-    pub last_will: bool,
+}
+
+/// By what a candidate may act for longer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Gained {
+    Term,
+    Renewal,
+    Beat,
 }
 
 /// The surroundings of a phase.

@@ -9,7 +9,7 @@ use core::time::Duration;
 
 use super::super::Moment;
 use super::super::agenda::{Due, Task};
-use super::super::context::{Answered, Context, Outgoing};
+use super::super::context::{Answered, Context, Gained, Outgoing};
 use super::super::one_turn::Prospect;
 use super::super::pace::Pace;
 use super::super::phase::{Claim, Hold, Phase};
@@ -212,11 +212,14 @@ pub(super) fn answered(mut hold: Hold, answered: Answered<'_>, context: &mut Con
         Progress::Done(etag, sent) => {
             hold.etag = etag;
             let since = if mutant!(PromiseFromAnswer) { now } else { sent };
-            hold.beaten(since, context.settings.timings.failover);
-            // The host is to hear at once that a leader that beats may act for longer.
-            context.effects.report_now |= hold.beats.is_some();
             hold.record = write.record;
-            hold.goes_by_lease(hold.record.beat.is_none());
+            if hold.beats.is_some() {
+                context.effects.gained = Some(Gained::Beat);
+            }
+            match hold.record.beat {
+                Some(_) => hold.beaten(since, context.settings.timings.failover),
+                None => hold.goes_by_lease(),
+            }
             (hold.outcome_unwritten, hold.stalled) = (false, None);
             hold.resets_slot &= is_ahead(&hold.record, context);
             if let Some(order) = context.state.steering.hand_over_mut() {
