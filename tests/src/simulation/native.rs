@@ -113,7 +113,8 @@ impl Native {
     pub(super) fn now(&self) -> Duration {
         // Within a step it does not run ahead: see `Reading::steady`.
         let ahead = Duration::from_millis(self.ahead.load(Ordering::Relaxed));
-        let now = self.clock.now() + ahead - self.clock.ahead();
+        let (now, all_ahead) = self.clock.read();
+        let now = now + ahead - all_ahead;
         let Some(own) = &self.own else { return now };
         own.lock().unwrap_or_else(PoisonError::into_inner).read(now, self.wall())
     }
@@ -141,7 +142,7 @@ impl Native {
         event: Option<wit::Event>,
     ) -> wit::Report {
         let spoilt = self.world.state().spoilt[self.machine];
-        let ahead = self.clock.ahead();
+        let (_, ahead) = self.clock.read();
         self.ahead.store(u64::try_from(ahead.as_millis()).unwrap_or(0), Ordering::Relaxed);
         let begins = Begins { at: elapsed, ahead };
         let bytes = state.as_ref().map(State::as_bytes);
