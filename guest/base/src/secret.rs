@@ -22,6 +22,12 @@ pub fn looks_secret(text: &str) -> bool {
         })
 }
 
+/// A value in a complaint. One that looks like a secret put into the wrong place is not shown.
+#[must_use]
+pub fn shown(value: &str) -> &str {
+    if value.len() > 1100 || looks_secret(value) { "…" } else { value }
+}
+
 #[cfg(test)]
 mod tests {
     use super::looks_secret;
