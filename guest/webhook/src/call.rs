@@ -57,7 +57,7 @@ impl Call {
         let slot = turn.slot.to_rfc3339();
         let event = percent::encode(&id.key, OF_AN_EVENT);
         // The key, but for its slot and what follows.
-        let source = cut(&event, &slot).map_or("", |(source, _)| source.trim_end_matches('/'));
+        let source = cut(&event, &format!("/{slot}")).map_or("", |(source, _)| source);
         let mut headers = vec![
             header("content-type", "application/json".into()),
             header("content-length", body.len().to_string()),
@@ -66,7 +66,7 @@ impl Call {
             header(KEY_HEADER, id.key.clone()),
             header("ce-specversion", "1.0".into()),
             header("ce-type", "tenure.turn".into()),
-            header("ce-source", ["tenure://", source].concat()),
+            header("ce-source", format!("tenure://{source}")),
             header("ce-id", event.clone()),
             header("ce-time", slot),
         ];
@@ -147,7 +147,7 @@ fn is_quoted_by(secret: &str, text: &str) -> bool {
     let (shown, parts) = (percent::decode_text(text), percent::decode_text(secret));
     let mut parts = parts.split(|c: char| !c.is_ascii_alphanumeric());
     // What is before a token is its kind.
-    let whole = secret.rsplit(' ').next().unwrap_or(secret);
+    let whole = cut(secret, " ").map_or(secret, |(_, whole)| whole);
     (whole.len() > 1 && holds(text, whole))
         || parts.any(|part| part.get(..SECRET).is_some_and(|part| holds(&shown, part)))
 }

@@ -40,10 +40,13 @@ impl Credentials {
 
     /// The value of `webhook-signature`, where there is a secret.
     pub(super) fn sign(&self, id: &str, timestamp: &str, body: &str) -> Option<String> {
-        let content = [id, timestamp, body].join(".");
-        let signatures: Vec<_> =
-            self.keys.iter().map(|key| ["v1,", &key.sign(&content)].concat()).collect();
-        (!signatures.is_empty()).then(|| signatures.join(" "))
+        let content = format!("{id}.{timestamp}.{body}");
+        let mut signatures = String::new();
+        for key in &self.keys {
+            let blank = if signatures.is_empty() { "" } else { " " };
+            signatures = format!("{signatures}{blank}v1,{}", key.sign(&content));
+        }
+        (!signatures.is_empty()).then_some(signatures)
     }
 }
 
@@ -98,7 +101,7 @@ impl Reader<'_> {
             self.complain(from, problem, "let it hold the token alone, in one line");
         }
         Some(match header {
-            None => ("authorization".into(), ["Bearer ", text].concat().into()),
+            None => ("authorization".into(), format!("Bearer {text}").into()),
             Some(name) => (name, token),
         })
     }
@@ -139,7 +142,7 @@ impl Reader<'_> {
 
 fn key(text: &str) -> Option<Key> {
     let text = text.strip_prefix(SECRET)?;
-    let bytes = text.trim_end_matches('=').len() * 3 / 4;
+    let bytes = text.bytes().filter(|letter| *letter != b'=').count() * 3 / 4;
     Key::from_base64(text).filter(|_| LENGTH.contains(&bytes))
 }
 
