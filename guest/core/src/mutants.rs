@@ -60,6 +60,8 @@ pub enum Mutant {
     NothingClaimed,
     /// What came of a turn that a slot has once is not put on record.
     OutcomeNotRecorded,
+    /// What came of a turn that a slot has once waits for the next claim, however far away that is.
+    OutcomeWaitsForClaim,
     /// Slots are claimed without `If-Match`.
     ClaimWithoutCondition,
     /// Slots are counted by this machine's clock.
@@ -111,7 +113,7 @@ pub enum Mutant {
 #[cfg(feature = "mutants")]
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 45] = [
+    pub const ALL: [Self; 46] = [
         Self::ValidityFromAnswer,
         Self::ReleaseBeforeStop,
         Self::HandOverBeforeStop,
@@ -134,6 +136,7 @@ impl Mutant {
         Self::ResumedAfterRelease,
         Self::NothingClaimed,
         Self::OutcomeNotRecorded,
+        Self::OutcomeWaitsForClaim,
         Self::ClaimWithoutCondition,
         Self::SlotsInLocalTime,
         Self::ClaimNotAwaited,

@@ -91,7 +91,8 @@ pub(super) fn answered(
             if context.now >= hold.valid_until {
                 return not_raised(hold.lease, context, answered.chance);
             }
-            (context.effects.report_now, context.effects.last_will) = (true, true);
+            let effects = &mut context.effects;
+            (effects.report_now, effects.last_will, effects.turns_changed) = (true, true, true);
             context.state.health.raised();
             Phase::Holding(hold)
         }
