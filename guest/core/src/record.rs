@@ -309,6 +309,7 @@ impl Record {
     }
 
     /// Puts on record how the newest turn ended, the one for a value or that of the schedule.
+    #[inline(never)]
     pub(super) fn put_outcome(&mut self, for_value: bool, end: End) {
         let outcome = end.outcome;
         let slot = match (&mut self.started, self.last) {
@@ -350,7 +351,7 @@ impl Record {
     /// Whether `self`, read from the blob, is what `written` was to put there.
     pub fn shows(&self, written: &Self) -> bool {
         self.is_same_beat(written)
-            && self.turns() == written.turns()
+            && self.has_turns_of(written)
             && self.successor == written.successor
     }
 
@@ -359,10 +360,12 @@ impl Record {
         (self.nonce, self.term, self.beat) == (other.nonce, other.term, other.beat)
     }
 
-    /// The newest turns: what of the record changes within a term, beside beats and the successor.
-    pub(super) fn turns(&self) -> impl PartialEq {
-        let ends = (self.finished, self.success, self.failure);
-        (self.last, ends, self.started.clone())
+    /// Whether both tell the same of turns: what of the record changes within a term, beside beats and
+    /// the successor.
+    #[inline(never)]
+    pub(super) fn has_turns_of(&self, other: &Self) -> bool {
+        let ends = |record: &Self| (record.last, record.finished, record.success, record.failure);
+        ends(self) == ends(other) && self.started == other.started
     }
 
     /// The leader of this record makes way for another one.

@@ -39,6 +39,7 @@ pub struct NextTurn {
 
 impl Turns {
     /// What `record` tells at `now`, while a turn `runs` or not.
+    #[inline(never)]
     pub(super) fn of(record: &Record, runs: bool, now: Timestamp) -> Self {
         Self {
             schedule: record.schedule.clone(),

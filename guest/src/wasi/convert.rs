@@ -208,6 +208,7 @@ pub fn report(report: Report, settings: Option<&Settings>) -> wit::Report {
 }
 
 impl From<Ended> for wit::Ended {
+    #[inline(never)]
     fn from(Ended { slot, end }: Ended) -> Self {
         Self {
             slot: slot.0,
@@ -219,6 +220,7 @@ impl From<Ended> for wit::Ended {
 }
 
 impl From<Turns> for wit::Turns {
+    #[inline(never)]
     fn from(turns: Turns) -> Self {
         Self {
             schedule: turns.schedule,

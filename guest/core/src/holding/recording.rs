@@ -26,9 +26,9 @@ use tenure_azure::metadata::Metadata;
 use tenure_azure::operation::ETag;
 use tenure_base::prelude::*;
 
-/// A turn's outcome is written by itself when the next claim, on which it could ride,
-/// is further away than this: people look at it.
-const RIDE: Duration = Duration::from_secs(5);
+/// A turn's outcome is written by itself when the next claim, on which it could ride, is further away than
+/// this: people look at it, and it is to be there within five seconds.
+const RIDE: Duration = Duration::from_secs(4);
 
 /// It rides at any rate where slots come closer than this: a write for each would be half as many again.
 const CLOSE: Duration = Duration::from_secs(10);
@@ -158,6 +158,7 @@ fn outcome_is_to_be_written(hold: &Hold, due: Option<&Due>, context: &Context<'_
     let may_wait = rules.into_iter().flatten().all(|rule| rule == Delivery::AtMostOnce);
     let soon = match due {
         _ if mutant!(OutcomeWaitsForClaim) => true,
+        _ if mutant!(OutcomeNeverRides) => false,
         Some(Due::In(wait)) => {
             let next = slot_time(context).map(|now| now.plus(*wait));
             let close = record.last.zip(next).is_some_and(|(last, next)| {
@@ -231,7 +232,7 @@ pub(super) fn answered(mut hold: Hold, answered: Answered<'_>, context: &mut Con
             hold.beaten(since, context.settings.timings.failover);
             // The host is to hear at once that a leader that beats may act for longer.
             context.effects.report_now |= hold.beats.is_some();
-            context.effects.turns_changed |= hold.record.turns() != write.record.turns();
+            context.effects.turns_changed |= !write.record.has_turns_of(&hold.record);
             hold.record = write.record;
             hold.goes_by_lease(hold.record.beat.is_none());
             (hold.outcome_unwritten, hold.stalled) = (false, None);
@@ -259,7 +260,7 @@ pub(super) fn answered(mut hold: Hold, answered: Answered<'_>, context: &mut Con
                 context.report_reply(&answered);
             }
             write.pace.failed(now, BACK_OFF, answered.chance);
-            let of_work = hold.outcome_unwritten || write.record.turns() != hold.record.turns();
+            let of_work = hold.outcome_unwritten || !write.record.has_turns_of(&hold.record);
             if of_work && context.state.turn.is_none() {
                 hold.stalled.get_or_insert(answered.sent);
             }
@@ -315,6 +316,7 @@ fn claimed_late(hold: &mut Hold, claim: Claim, context: &mut Context<'_>) {
 }
 
 /// The end of a turn that began then.
+#[inline(never)]
 fn end_of(outcome: Outcome, began: Option<Moment>, context: &Context<'_>) -> End {
     let at = slot_time(context).unwrap_or_default();
     End { outcome, at, took: began.map(|began| context.now.saturating_sub(began)) }
@@ -388,7 +390,7 @@ impl Hold {
             (Some(there), _) if there.outcome.is_none() => late = Some(true),
             _ => {}
         }
-        self.outcome_unwritten = record.turns() != found.turns();
+        self.outcome_unwritten = !record.has_turns_of(&found);
         self.record = record;
         late.map(|for_value| Claim { for_value, past_due: false, missed: 0 })
     }

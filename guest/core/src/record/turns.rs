@@ -104,7 +104,7 @@ impl Ended {
         let Self { slot, end: End { outcome, at, took } } = self;
         let took = took.map(|took| took.as_millis().to_string()).unwrap_or_default();
         let (slot, at) = (slot.to_rfc3339(), at.to_rfc3339());
-        [&slot, &at, &took, outcome.word()].map(|part| String::from(part)).join("/")
+        format!("{slot}/{at}/{took}/{}", outcome.word())
     }
 
     pub(super) fn parse(text: &str) -> Option<Self> {
