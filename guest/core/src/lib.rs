@@ -83,7 +83,9 @@ pub use last_will::LastWill;
 pub use one_turn::{Course, Next, OneTurn, Prospect, Turned};
 pub use own_time::OwnTime;
 pub use problem::{Problem, ProblemClass};
-pub use record::{Beat, End, Ended, Finished, LastSlot, Outcome, Record, RecordError, Started, Values};
+pub use record::{
+    Beat, End, Ended, Finished, LastSlot, Outcome, Record, RecordError, Started, Values,
+};
 pub use report::{
     Ending, EndingReason, Event, Exchange, ExchangeResult, Leadership, RawAnswer, Report, Role,
     Told, Turn,

@@ -6,9 +6,9 @@ use super::bindings::tenure::election::types as wit;
 use super::clock;
 use tenure_azure::operation::Request;
 use tenure_core::{
-    Complaint, Ended, EndingReason, Event, Exchange, ExchangeResult, Failure, FailureKind, Incumbent,
-    LeaseState, Needs, Outcome, Problem, ProblemClass, RawAnswer, Report, Role, Settings, Snapshot,
-    Timestamp, Told, Turn, TurnId, Turns,
+    Complaint, Ended, EndingReason, Event, Exchange, ExchangeResult, Failure, FailureKind,
+    Incumbent, LeaseState, Needs, Outcome, Problem, ProblemClass, RawAnswer, Report, Role,
+    Settings, Snapshot, Timestamp, Told, Turn, TurnId, Turns,
 };
 use tenure_wasi::nanos;
 
@@ -210,12 +210,7 @@ pub fn report(report: Report, settings: Option<&Settings>) -> wit::Report {
 impl From<Ended> for wit::Ended {
     #[inline(never)]
     fn from(Ended { slot, end }: Ended) -> Self {
-        Self {
-            slot: slot.0,
-            outcome: end.outcome.into(),
-            at: end.at.0,
-            took: end.took.map(nanos),
-        }
+        Self { slot: slot.0, outcome: end.outcome.into(), at: end.at.0, took: end.took.map(nanos) }
     }
 }
 

@@ -425,29 +425,46 @@ mod tests {
 
     #[test]
     fn whether_the_last_turn_succeeded_is_one_row() {
-        let told = |lease, turns: Turns| {
-            as_text("c/b", &Snapshot { turns, ..snapshot(lease) }, None)
-        };
+        let told =
+            |lease, turns: Turns| as_text("c/b", &Snapshot { turns, ..snapshot(lease) }, None);
         let finished = Some(Finished { slot: 60 * SECOND, outcome: Outcome::Succeeded });
-        let success = Ended { slot: 60 * SECOND, outcome: Outcome::Succeeded, at: 61 * SECOND, took: None };
+        let success =
+            Ended { slot: 60 * SECOND, outcome: Outcome::Succeeded, at: 61 * SECOND, took: None };
         let good = Turns { finished, last_success: Some(success), ..turns() };
         let text = told(LeaseState::Leased, good);
-        assert!(text.contains("last turn    succeeded 4s ago: the slot 1970-01-01T00:01:00Z\n"), "{text}");
+        assert!(
+            text.contains("last turn    succeeded 4s ago: the slot 1970-01-01T00:01:00Z\n"),
+            "{text}"
+        );
         assert!(text.contains("last failure failed 7s ago"), "{text}");
         assert!(!text.contains("claimed") && !text.contains("last success"), "{text}");
-        let text = told(LeaseState::Expired, Turns { next: Some(NextTurn { slot: 1, at: 1 }), ..turns() });
+        let text =
+            told(LeaseState::Expired, Turns { next: Some(NextTurn { slot: 1, at: 1 }), ..turns() });
         assert!(text.contains("(as soon as somebody leads)\n"), "{text}");
-        assert!(text.contains("no outcome is on record, and the leader that ran it is gone\n"), "{text}");
-        let new = Turns { last_slot: None, finished: None, last_success: None, last_failure: None, ..turns() };
+        assert!(
+            text.contains("no outcome is on record, and the leader that ran it is gone\n"),
+            "{text}"
+        );
+        let new = Turns {
+            last_slot: None,
+            finished: None,
+            last_success: None,
+            last_failure: None,
+            ..turns()
+        };
         let text = told(LeaseState::Leased, new);
         assert!(text.contains("last turn    none is over yet\n"), "{text}");
     }
 
     #[test]
     fn how_long_a_turn_ran_is_told_by_what_matters() {
-        for (ms, words) in
-            [(0, "0 ms"), (999, "999 ms"), (1_000, "1.0 s"), (59_999, "59.9 s"), (3_661_000, "1h 1m 1s")]
-        {
+        for (ms, words) in [
+            (0, "0 ms"),
+            (999, "999 ms"),
+            (1_000, "1.0 s"),
+            (59_999, "59.9 s"),
+            (3_661_000, "1h 1m 1s"),
+        ] {
             assert_eq!(took(ms), words);
         }
     }

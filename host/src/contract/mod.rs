@@ -20,8 +20,8 @@ pub(crate) use outlook::wall;
 pub use outlook::{ComingTurn, EndedTurn, Outlook, outcome_name};
 pub use types::{
     Complaint, Ended, Ending, EndingReason, Event, Exchange, ExchangeResult, Failure, FailureKind,
-    Finished, Incumbent, LastSlot, Leadership, LeaseState, Needs, Outcome, Problem, ProblemClass,
-    NextTurn, Response, Role, Snapshot, Started, Turn, Turns,
+    Finished, Incumbent, LastSlot, Leadership, LeaseState, Needs, NextTurn, Outcome, Problem,
+    ProblemClass, Response, Role, Snapshot, Started, Turn, Turns,
 };
 
 /// The interface by which a handler is called.

@@ -71,9 +71,10 @@ impl Outlook {
         let ends = [turns.last_success, turns.last_failure];
         let newest = ends.into_iter().flatten().max_by_key(|ended| ended.at);
         // An earlier version keeps the ends of turns as they were, and records outcomes alone.
-        let alone = turns.finished.as_ref().filter(|finished| {
-            ends.into_iter().flatten().all(|ended| ended.slot < finished.slot)
-        });
+        let alone = turns
+            .finished
+            .as_ref()
+            .filter(|finished| ends.into_iter().flatten().all(|ended| ended.slot < finished.slot));
         let last_turn = match alone {
             None => newest.map(told),
             Some(finished) => Some(EndedTurn {
@@ -176,7 +177,10 @@ mod tests {
             started: None,
             last_success: Some(ended(SLOT - DAY, Outcome::Succeeded)),
             last_failure: Some(ended(SLOT, Outcome::Failed)),
-            next: Some(NextTurn { slot: SLOT + DAY - 3_600 * SECOND, at: SLOT + DAY - 3_540 * SECOND }),
+            next: Some(NextTurn {
+                slot: SLOT + DAY - 3_600 * SECOND,
+                at: SLOT + DAY - 3_540 * SECOND,
+            }),
         }
     }
 
@@ -187,8 +191,14 @@ mod tests {
         assert_eq!(Some(&last), told.last_failure.as_ref());
         assert_eq!(last.slot, "2026-03-28T02:00:00Z");
         assert_eq!(last.local, "2026-03-28T03:00:00+01:00[Europe/Berlin]");
-        assert_eq!((last.outcome, last.took_ms, last.ago_ms), ("failed", Some(12_300), Some(47_655)));
-        assert_eq!(told.last_success.as_ref().unwrap().local, "2026-03-27T03:00:00+01:00[Europe/Berlin]");
+        assert_eq!(
+            (last.outcome, last.took_ms, last.ago_ms),
+            ("failed", Some(12_300), Some(47_655))
+        );
+        assert_eq!(
+            told.last_success.as_ref().unwrap().local,
+            "2026-03-27T03:00:00+01:00[Europe/Berlin]"
+        );
         let next = told.next_turn.clone().unwrap();
         assert_eq!(next.slot, "2026-03-29T01:00:00Z");
         assert_eq!(next.local, "2026-03-29T03:01:00+02:00[Europe/Berlin]", "with its jitter");
@@ -205,10 +215,13 @@ mod tests {
         let last = |turns: &Turns| Outlook::at(SLOT + DAY, turns).last_turn;
         let none = Turns { finished: None, last_success: None, last_failure: None, ..turns() };
         assert_eq!(last(&none), None);
-        let better = Turns { last_success: Some(ended(SLOT + SECOND, Outcome::Succeeded)), ..turns() };
+        let better =
+            Turns { last_success: Some(ended(SLOT + SECOND, Outcome::Succeeded)), ..turns() };
         assert_eq!(last(&better).unwrap().outcome, "succeeded");
-        let given_up =
-            Turns { finished: Some(Finished { slot: SLOT, outcome: Outcome::Abandoned }), ..turns() };
+        let given_up = Turns {
+            finished: Some(Finished { slot: SLOT, outcome: Outcome::Abandoned }),
+            ..turns()
+        };
         let told = last(&given_up).unwrap();
         assert_eq!((told.outcome, told.took_ms), ("abandoned", Some(12_300)));
         // As a version wrote it that knows no ends.

@@ -1,6 +1,8 @@
 //! What a runner tells while it runs.
 
-use crate::contract::{EndingReason, Outlook, ProblemClass, Turn, class_name, reason_name, rfc3339};
+use crate::contract::{
+    EndingReason, Outlook, ProblemClass, Turn, class_name, reason_name, rfc3339,
+};
 use crate::handler::{Stream, TurnEnd};
 use serde::{Serialize, Serializer};
 use std::fmt;

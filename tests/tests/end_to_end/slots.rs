@@ -85,7 +85,8 @@ async fn a_cron_expression_in_a_zone_has_its_turns_after_the_one_for_the_release
 
 /// With the election's name alone, long before the next claim.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_asks_is_told_whether_the_last_turn_succeeded_and_when_the_next_one_comes() -> Result<()> {
+async fn whoever_asks_is_told_whether_the_last_turn_succeeded_and_when_the_next_one_comes()
+-> Result<()> {
     let (store, sink) = (Store::embedded().await?, Sink::start().await?);
     // Every fifteen seconds, so that there is time to ask.
     let timer = ["--cron", "*/15 * * * * *"];
@@ -97,7 +98,10 @@ async fn whoever_asks_is_told_whether_the_last_turn_succeeded_and_when_the_next_
     let told = loop {
         let status = tenure(&group, &["status", "--json"]).await?;
         let told: Value = serde_json::from_slice(&status.stdout)?;
-        ensure!(told["last_slot"]["slot"] == ended["slot"], "the outcome waited for a claim: {told}");
+        ensure!(
+            told["last_slot"]["slot"] == ended["slot"],
+            "the outcome waited for a claim: {told}"
+        );
         if !told["last_turn"].is_null() {
             break told;
         }

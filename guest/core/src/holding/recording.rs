@@ -323,7 +323,12 @@ fn end_of(outcome: Outcome, began: Option<Moment>, context: &Context<'_>) -> End
 }
 
 /// Takes the end of a turn that was claimed under this lease.
-pub(crate) fn turn_ended(hold: &mut Hold, turn: &Turn, outcome: Outcome, context: &mut Context<'_>) {
+pub(crate) fn turn_ended(
+    hold: &mut Hold,
+    turn: &Turn,
+    outcome: Outcome,
+    context: &mut Context<'_>,
+) {
     if mutant!(OutcomeNotRecorded) && hold.record.delivery == Delivery::AtMostOnce {
         return;
     }

@@ -187,7 +187,9 @@ mod tests {
         {
             assert_eq!(Schedule::described(&schedule.description()), Some((schedule, zone)));
         }
-        for other in ["", "every", "every 0s", "every x", "cron UTC", "cron * * * * *", "now and then"] {
+        for other in
+            ["", "every", "every 0s", "every x", "cron UTC", "cron * * * * *", "now and then"]
+        {
             assert_eq!(Schedule::described(other), None, "{other}");
         }
     }

@@ -94,12 +94,9 @@ fn verbs_at_the_end(more: &[(&str, &str)], took: Duration) -> (Vec<&'static str>
 fn an_outcome_waits_for_a_claim_within_four_seconds_or_of_slots_closer_than_ten() {
     let written = vec!["write record"];
     let nothing: Vec<&str> = Vec::new();
-    for (every, took, expected) in [
-        ("5s", 0, &nothing),
-        ("9s", 0, &nothing),
-        ("10s", 0, &written),
-        ("30s", 0, &written),
-    ] {
+    for (every, took, expected) in
+        [("5s", 0, &nothing), ("9s", 0, &nothing), ("10s", 0, &written), ("30s", 0, &written)]
+    {
         let (verbs, _) = verbs_at_the_end(&[(variable::EVERY, every)], seconds(took));
         let verbs: Vec<_> = verbs.into_iter().filter(|verb| *verb != "renew lease").collect();
         assert_eq!(&verbs, expected, "{every} {took}");

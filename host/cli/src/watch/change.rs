@@ -323,7 +323,8 @@ mod tests {
         now.turns.next = Some(NextTurn { slot: 120 * SECOND, at: 120 * SECOND });
         let first = lines(&watcher.see(Ok(now.clone())));
         assert_eq!(first[2], "slot      next turn 1970-01-01T00:02:00Z (in 55s)");
-        let ended = |slot, outcome, took| Ended { slot, outcome, at: slot + took, took: Some(took) };
+        let ended =
+            |slot, outcome, took| Ended { slot, outcome, at: slot + took, took: Some(took) };
         now.turns.last_success = Some(ended(30 * SECOND, Outcome::Succeeded, SECOND));
         now.turns.last_slot = Some(LastSlot { slot: 60 * SECOND, attempt: 1 });
         now.turns.finished = Some(Finished { slot: 60 * SECOND, outcome: Outcome::Failed });

@@ -220,8 +220,11 @@ impl Judge<'_> {
     /// How many writes were made for an outcome alone.
     fn writes(&mut self, leadership: &Leadership) {
         let (history, who) = (self.history, leadership.who);
-        let turns: Vec<_> =
-            self.turns.iter().filter(|turn| (turn.who, turn.term) == (who, leadership.term)).collect();
+        let turns: Vec<_> = self
+            .turns
+            .iter()
+            .filter(|turn| (turn.who, turn.term) == (who, leadership.term))
+            .collect();
         let ends = turns.iter().skip(1).map(|next| next.from).chain([leadership.to]);
         let mut more = Vec::new();
         for (turn, end) in turns.iter().zip(ends).filter(|(turn, end)| turn.to < *end) {
@@ -239,7 +242,8 @@ impl Judge<'_> {
             let most = usize::from(!rides || self.had_value(turn));
             if writes > most && self.is_free_after(who, turn, end) {
                 let slot = turn.slot / 1_000_000_000;
-                let what = format!("c{who} writes {writes} times how its turn for slot {slot} ended");
+                let what =
+                    format!("c{who} writes {writes} times how its turn for slot {slot} ended");
                 more.push(violation("outcomes", end, what));
             }
         }
