@@ -40,6 +40,7 @@ use super::report::{Event, Exchange, ExchangeResult, Leadership, Report, Role};
 use super::service_clock::Timestamp;
 use super::settings::{Complaint, Settings};
 use super::state::{self, Postponed};
+use super::turns::Turns;
 use super::wake::{self, MOST_REQUESTS};
 use super::watching;
 use crate::mutants::{memory, mutant};
@@ -293,6 +294,12 @@ impl<'s> Step<'s> {
             promise: match phase {
                 Phase::Holding(hold) => hold.record.beat.map(|beat| beat.promise),
                 _ => context.state.follower.pulse.as_ref().map(Pulse::promise),
+            },
+            turns: match (phase, context.service_time()) {
+                (Phase::Holding(hold), Some(now)) if context.effects.turns_changed => {
+                    Some(Turns::of(&hold.record, context.state.turn.is_some(), now))
+                }
+                _ => context.effects.turns.take(),
             },
             run: context.effects.run.take(),
             problems: core::mem::take(&mut context.effects.problems),

@@ -21,6 +21,7 @@ use super::problem::{Problem, ProblemClass, Reported};
 use super::report::{Ending, Exchange, Report, Turn};
 use super::service_clock::{ServiceClock, Timestamp};
 use super::settings::{Complaint, Settings, variable};
+use super::turns::Turns;
 use crate::mutants::mutant;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
@@ -38,6 +39,8 @@ pub(super) struct State {
     pub service: ServiceClock,
     /// Handed to the host and not yet seen stopped.
     pub turn: Option<Turn>,
+    /// When that was.
+    pub turn_began: Moment,
     pub leaving: bool,
     pub health: Health,
     pub steering: Steering,
@@ -72,6 +75,10 @@ pub(super) struct Effects {
     pub beside: Option<Beside>,
     /// Requests that were sent.
     pub requests: u32,
+    /// A leader's turns are not what they were.
+    pub turns_changed: bool,
+    /// What a follower read of the leader's turns.
+    pub turns: Option<Turns>,
 }
 
 /// By what a candidate may act for longer.

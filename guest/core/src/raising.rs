@@ -92,6 +92,7 @@ pub(super) fn answered(
                 return not_raised(hold.lease, context, answered.chance);
             }
             context.effects.gained = Some(Gained::Term);
+            context.effects.turns_changed = true;
             context.state.health.raised();
             Phase::Holding(hold)
         }

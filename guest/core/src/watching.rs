@@ -14,6 +14,7 @@ use super::pulse::Pulse;
 use super::raising::report_no_date;
 use super::record::{Judged, Record, Unusable};
 use super::timings::BACK_OFF;
+use super::turns::Turns;
 use crate::mutants::mutant;
 use tenure_azure::answer::{Class, LeaseState, Properties};
 use tenure_azure::operation::{ETag, Operation};
@@ -127,6 +128,10 @@ fn read(
         LeaseState::Leased => pulse(record.as_ref(), etag, received, context, chance),
         _ => None,
     };
+    context.effects.turns = record.as_ref().zip(time).map(|(record, now)| {
+        let runs = !record.is_ended() && properties.lease == LeaseState::Leased;
+        Turns::of(record, runs, now)
+    });
     let schedule = record.as_ref().and_then(|record| record.schedule.as_deref());
     let other_schedule = Problem::of_schedules(schedule, context.settings);
     let has_other_schedule = other_schedule.is_some();

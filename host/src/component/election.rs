@@ -289,6 +289,7 @@ impl ElectionComponent {
             wind_down: report.wind_down,
             successor: report.successor,
             promise: report.promise.map(Duration::from_nanos),
+            turns: report.turns,
             run: report.run,
             background: report.background.map(Request::of),
             problems: report.problems,

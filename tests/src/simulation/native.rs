@@ -349,8 +349,15 @@ impl Native {
     }
 }
 
-/// Fields that an older version does not know. It has them under other names.
-const UNKNOWN: [&str; 4] = ["tenuresuccessor", "tenurepriority", "tenurebeat", "tenurepromise"];
+/// Fields that an older version does not know, by how their names begin. It has them under other names.
+const UNKNOWN: [&str; 6] = [
+    "tenuresuccess",
+    "tenurefailure",
+    "tenuredelay",
+    "tenurepriority",
+    "tenurebeat",
+    "tenurepromise",
+];
 const HIDDEN: &str = "zz";
 
 /// An unknown field goes back as it came.

@@ -310,9 +310,9 @@ fn of_election(snapshot: &Snapshot, settings: &Settings) -> Vec<Finding> {
             }
         },
     )];
-    let schedules = Problem::of_schedules(snapshot.schedule.as_deref(), settings);
+    let schedules = Problem::of_schedules(snapshot.turns.schedule.as_deref(), settings);
     let ahead =
-        snapshot.ahead.and(snapshot.last_slot).map(|last| Problem::of_slot_ahead(last.slot));
+        snapshot.ahead.and(snapshot.turns.last_slot).map(|last| Problem::of_slot_ahead(last.slot));
     let problems = schedules.into_iter().chain(ahead);
     findings.extend(problems.map(|problem| Finding::warning("schedule", problem.detail)));
     findings
