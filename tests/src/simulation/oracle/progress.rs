@@ -236,9 +236,10 @@ impl Judge<'_> {
                 _ => false,
             };
             let writes = between(history, turn.to, end).iter().filter(alone).count();
-            // A beat comes at any rate.
+            // A beat comes at any rate; and before the lease is given back there is no other claim.
             let beats = history.lives[who].periods.failover.is_some();
-            let rides = self.is_close(who) && turn.value.is_none() && self.may_ride(turn) && !beats;
+            let rides = self.is_close(who) && turn.value.is_none() && self.may_ride(turn);
+            let rides = rides && !beats && end < leadership.to;
             let most = usize::from(!rides || self.had_value(turn));
             if writes > most && self.is_free_after(who, turn, end) {
                 let slot = turn.slot / 1_000_000_000;
