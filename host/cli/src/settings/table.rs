@@ -191,7 +191,7 @@ settings! {
     WEBHOOK_TIMEOUT = Setting {
         name: "webhook-timeout", variable: webhook::TIMEOUT, kind: Kind::Duration,
         default: "as long as the turn", works: &[Work::Webhook],
-        help: "The longest that the calls of --webhook may take in one turn; one that takes longer fails",
+        help: "The longest that the calls of --webhook may take in one turn; a turn that takes longer fails",
         more: "In `tenure.wasm` never longer than the turn is valid",
         heading: WORK, ..ROW
     };
