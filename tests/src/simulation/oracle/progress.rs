@@ -263,6 +263,12 @@ impl Judge<'_> {
     fn is_free_after(&self, who: Who, turn: &Ran, end: Millis) -> bool {
         let ordered = |Entry { what, .. }: &Entry| match *what {
             What::ToldToHandOver(told, ..) | What::ToldToLeave(told) => told == who,
+            // It hands over by itself, which is a write too, and so is giving that up.
+            What::Sent(number) => {
+                let asked = &self.history.asked[number];
+                let names = asked.write.as_ref().is_some_and(|write| write.successor.is_some());
+                asked.who == who && names
+            }
             _ => false,
         };
         let lately = between(self.history, turn.from.saturating_sub(ORDER), end);
