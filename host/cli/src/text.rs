@@ -9,6 +9,7 @@ use std::time::Duration;
 use tenure::contract::rfc3339;
 use tenure::handler::{Stream, TurnEnd};
 use tenure::runner::Event;
+use tenure_base::duration::format_duration;
 
 const GREEN: Style = AnsiColor::Green.on_default().bold();
 const RED: Style = AnsiColor::Red.on_default();
@@ -40,6 +41,27 @@ pub(super) fn line<Z: TimeZone<Offset: fmt::Display>>(
 
 fn words(event: &Event) -> Option<(Style, &'static str, String)> {
     Some(match event {
+        Event::Starting {
+            version,
+            candidate,
+            election,
+            schedule,
+            work,
+            lease,
+            failover,
+            account,
+            credential,
+        } => {
+            let schedule = schedule.as_deref().unwrap_or("no timer");
+            let lease = format_duration(*lease);
+            let failover = failover.map(|time| format!(", fail-over {}", format_duration(time)));
+            let failover = failover.unwrap_or_default();
+            let text = format!(
+                "{version}: {candidate} contends for {election}; {schedule}: {work}; lease {lease}{failover}; \
+                 account {account}; credential: {credential}"
+            );
+            (PLAIN, "tenure", text)
+        }
         Event::Note { detail } => (DIM, "note", detail.clone()),
         Event::Following { leader, term } => {
             let leader = leader.as_deref().unwrap_or("a leader whose name is not known");
