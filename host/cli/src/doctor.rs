@@ -30,7 +30,8 @@ pub(super) async fn doctor(line: &CommandLine) -> ExitCode {
         Err(error) => return fail(format_args!("signals cannot be handled: {error}")),
     };
     // What a candidate would complain about is wrong, whatever is found from here.
-    let Subjects { each, all_of_a_file, json } = match Subjects::of(line, &BootClock::new()).await {
+    let subjects = Subjects::of(line, &BootClock::new()).await;
+    let Subjects { each, all_of_a_file, json, .. } = match subjects {
         Ok(subjects) => subjects,
         Err(Refusal::Settings(elections, complaints)) => {
             return report::complain(&elections, &complaints, line.has(&JSON));

@@ -23,7 +23,8 @@ pub(super) async fn history(line: &CommandLine) -> ExitCode {
         Err(code) => return code,
     };
     if each.len() > 1 && !json {
-        each.sort_by_key(|look| look.seen.as_ref().is_ok_and(|seen| leader(seen).is_some()));
+        let fares = |seen: &Snapshot| (leader(seen).is_some(), seen.incumbent.is_some());
+        each.sort_by_key(|look| look.seen.as_ref().map(fares).unwrap_or_default());
     }
     let object = |look: &Look| match &look.seen {
         Ok(snapshot) => as_json(&look.election, snapshot),

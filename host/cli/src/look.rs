@@ -2,12 +2,13 @@
 
 use super::complaint::Complaint;
 use super::configuration::{Configuration, component};
-use super::settings::table::JSON;
+use super::fail;
+use super::settings::table::{INTERVAL, JSON};
 use super::settings::{CommandLine, Elections};
 use super::status::complain;
-use super::{complaint, fail, variables};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 use tenure::clock::BootClock;
 use tenure::component::{ComponentError, ElectionComponent};
 use tenure::contract::{Problem, Snapshot};
@@ -35,6 +36,8 @@ pub(super) struct Subjects {
     /// They are all that a file has, so that they are told as a list.
     pub all_of_a_file: bool,
     pub json: bool,
+    /// From one look to the next, of a command that looks more than once.
+    pub interval: Option<Duration>,
 }
 
 /// Why there is nothing to look at.
@@ -64,11 +67,12 @@ impl Subjects {
     pub(super) async fn of(line: &CommandLine, clock: &BootClock) -> Result<Self, Refusal> {
         let mut elections = Elections::of(line);
         let shared = component(clock).map_err(Refusal::Unable)?;
-        let mut each = Vec::new();
+        let (mut each, mut interval) = (Vec::new(), None);
         for given in std::mem::take(&mut elections.given) {
             let mut configuration = Configuration::of_look(given);
             let judged = configuration.component_on(&shared, clock).await;
             let component = judged.map_err(Refusal::Unable)?;
+            interval = configuration.duration(&INTERVAL);
             elections.complain(std::mem::take(&mut configuration.complaints));
             let election = configuration.settings.get(names::ELECTION).unwrap_or_default();
             each.push(Subject { election: election.to_owned(), configuration, component });
@@ -77,11 +81,8 @@ impl Subjects {
             let names: Vec<_> = each.iter().map(|subject| subject.election.as_str()).collect();
             return Err(Refusal::Settings(names.join(", "), elections.complaints));
         }
-        for note in variables::unread(&line.table) {
-            complaint::print(format_args!("tenure: warning: {note}\n"));
-        }
         let all_of_a_file = elections.all_of_a_file;
-        Ok(Self { each, all_of_a_file, json: line.has(&JSON) })
+        Ok(Self { each, all_of_a_file, json: line.has(&JSON), interval })
     }
 }
 
@@ -108,7 +109,7 @@ pub(super) struct Looks {
 /// What the program ends with, once it is told why nothing can be seen.
 pub(super) async fn look(line: &CommandLine) -> Result<Looks, ExitCode> {
     let subjects = Subjects::of(line, &BootClock::new()).await;
-    let Subjects { each, all_of_a_file, json } =
+    let Subjects { each, all_of_a_file, json, .. } =
         subjects.map_err(|refusal| refusal.tell(line.has(&JSON)))?;
     let room = Arc::new(Semaphore::new(AT_ONCE));
     let mut looking = JoinSet::new();

@@ -73,6 +73,12 @@ mod tests {
     use super::*;
 
     #[test]
+    fn columns_are_as_wide_as_their_cells() {
+        let rows = [["a", "bb", "c"], ["äää", "b", ""]].map(|row| row.map(str::to_owned));
+        assert_eq!(aligned(rows), "a    bb  c\näää  b\n");
+    }
+
+    #[test]
     fn lines_break_at_words_and_go_on_where_they_began() {
         let words = "ten chars ".repeat(4);
         let text = format!("first\n  {}\n", words.trim());

@@ -137,6 +137,26 @@ mod tests {
     }
 
     #[test]
+    fn the_first_line_says_what_runs() {
+        let starting = Event::Starting {
+            version: "1.2.3 (0123456789ab, 2026-11-23)".to_owned(),
+            candidate: "ada".to_owned(),
+            election: "jobs/a".to_owned(),
+            schedule: Some("every 1h".to_owned()),
+            work: "command /bin/true".to_owned(),
+            lease: Duration::from_secs(60),
+            failover: Some(Duration::from_secs(3)),
+            account: "acme at https://acme".to_owned(),
+            credential: "the account's key".to_owned(),
+        };
+        assert_eq!(
+            plain(&starting).unwrap(),
+            "00:00:00.000  tenure      1.2.3 (0123456789ab, 2026-11-23): ada contends for jobs/a; every 1h: command \
+             /bin/true; lease 1m, fail-over 3s; account acme at https://acme; credential: the account's key"
+        );
+    }
+
+    #[test]
     fn an_order_is_an_operators_and_the_end_is_not() {
         let ordered = |order: String| plain(&Event::Ordered { order }).unwrap();
         assert_eq!(ordered("resign".into()), "00:00:00.000  ordered     resign");

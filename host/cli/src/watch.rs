@@ -4,9 +4,8 @@ mod change;
 
 use super::look::Subjects;
 use super::settings::CommandLine;
-use super::settings::table::{INTERVAL, JSON};
+use super::settings::table::JSON;
 use super::signals::Signals;
-use super::status::complain;
 use super::terminal::{colour_wanted, columns};
 use super::{fail, unwritten};
 use change::{Change, Watcher};
@@ -32,17 +31,11 @@ pub(super) async fn watch(line: &CommandLine) -> ExitCode {
         Err(error) => return fail(format_args!("signals cannot be handled: {error}")),
     };
     let clock = BootClock::new();
-    let Subjects { mut each, json, .. } = match Subjects::of(line, &clock).await {
+    let Subjects { each, json, interval, .. } = match Subjects::of(line, &clock).await {
         Ok(subjects) => subjects,
         Err(refusal) => return refusal.tell(line.has(&JSON)),
     };
-    let mut interval = USUAL;
-    if let Some(first) = each.first_mut() {
-        interval = first.configuration.duration(&INTERVAL).unwrap_or(USUAL);
-        if !first.configuration.complaints.is_empty() {
-            return complain(&first.configuration.complaints, json);
-        }
-    }
+    let interval = interval.unwrap_or(USUAL);
     let width = each.iter().map(|subject| subject.election.chars().count()).max().unwrap_or(0);
     let width = (each.len() > 1).then_some(width);
     let mut watchers = JoinSet::new();

@@ -49,7 +49,7 @@ impl Scene {
             "--every",
             "2s",
         ]);
-        run.args(["--", "/bin/sh", "-c", command]);
+        run.args(["--max-failures", "0", "--", "/bin/sh", "-c", command]);
         self.group.access.give(&mut run);
         Candidate::spawn("ada", run).unwrap()
     }
