@@ -6,8 +6,8 @@ use super::summary::LastTurn;
 use super::timeline::Timeline;
 use super::watch::Ended;
 use crate::contract::{
-    self, ExchangeResult, Incumbent, Problem, ProblemClass, Report, class_name, reason_name,
-    rfc3339,
+    self, ExchangeResult, Incumbent, Outlook, Problem, ProblemClass, Report, Turns, class_name,
+    reason_name, rfc3339, wall,
 };
 use crate::handler::TurnEnd;
 use crate::runner::Event;
@@ -76,7 +76,9 @@ pub(super) struct State {
     /// The loop has made a step, whatever came of it.
     stepped: bool,
     /// The turn that runs, or else the last one.
-    turn: Option<LastTurn>,
+    pub(super) turn: Option<LastTurn>,
+    /// How the turns of the election go, by its record.
+    turns: Option<Turns>,
     /// So many turns in a row did not succeed.
     failed_turns: u32,
     pub(super) history: VecDeque<Change>,
@@ -225,6 +227,9 @@ impl Board {
         }
         let state = &mut *state;
         state.promise = report.promise;
+        if report.turns.is_some() {
+            state.turns.clone_from(&report.turns);
+        }
         state.successor.clone_from(&report.successor);
         let refused = report.problems.iter().rfind(|problem| problem.class == ProblemClass::Order);
         match refused {
@@ -340,6 +345,11 @@ impl Board {
         self.state().turn.clone()
     }
 
+    /// How the turns of the election go at this moment, by its record.
+    pub(super) fn outlook(&self) -> Outlook {
+        self.state().outlook()
+    }
+
     /// So many turns in a row, up to the last one, did not succeed.
     pub(super) fn failed_turns(&self) -> u32 {
         self.state().failed_turns
@@ -422,6 +432,11 @@ impl Board {
 }
 
 impl State {
+    /// How the turns of the election go at this moment, by its record.
+    pub(super) fn outlook(&self) -> Outlook {
+        self.turns.as_ref().map(|turns| Outlook::at(wall(), turns)).unwrap_or_default()
+    }
+
     /// A leadership is over. It may be told twice.
     fn ended(&mut self, term: u64, reason: &str) {
         if self.ended.as_ref().is_none_or(|ended| ended.term != term) {

@@ -1,10 +1,12 @@
 //! All elections of a file as one table, the failures first; and what kept from looking at some.
 
-use super::{ago, ahead, leader, outcome_name};
+use super::{ago, leader};
 use crate::complaint::{self, printable};
 use crate::look::Look;
 use crate::terminal::aligned;
-use tenure::contract::{Outcome, Snapshot, class_name};
+use std::time::Duration;
+use tenure::contract::{Outcome, Outlook, Snapshot, class_name, outcome_name};
+use tenure_base::duration::format_duration;
 
 /// How an election fares, the worst first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,7 +30,12 @@ impl Fares {
 
 /// Whether the last turn that ended went wrong.
 fn has_failed(snapshot: &Snapshot) -> bool {
-    snapshot.finished.as_ref().is_some_and(|finished| finished.outcome != Outcome::Succeeded)
+    let last = outlook(snapshot).last_turn;
+    last.is_some_and(|last| last.outcome != outcome_name(Outcome::Succeeded))
+}
+
+fn outlook(snapshot: &Snapshot) -> Outlook {
+    Outlook::at(snapshot.asked_at, &snapshot.turns)
 }
 
 /// One row for each election.
@@ -52,12 +59,16 @@ fn row(look: &Look) -> [String; 5] {
     let leader = leader(snapshot);
     let since = leader.map_or_else(none, |leader| ago(leader.since, now));
     let leader = leader.map_or_else(|| "nobody".to_owned(), |leader| printable(&leader.name));
-    let last = snapshot.finished.as_ref().map_or_else(none, |finished| {
-        format!("{}, {}", outcome_name(finished.outcome), ago(finished.slot, now))
+    let Outlook { last_turn, next_turn, .. } = outlook(snapshot);
+    let seconds = |span| Duration::from_secs(span / 1_000);
+    let last = last_turn.map_or_else(none, |last| match last.ago_ms {
+        Some(span) => format!("{}, {} ago", last.outcome, format_duration(seconds(span))),
+        None => last.outcome.to_owned(),
     });
-    let next = snapshot
-        .next_turn
-        .map_or_else(none, |next| ahead(next, now).unwrap_or_else(|| "now".to_owned()));
+    let next = next_turn.map_or_else(none, |next| match next.in_ms {
+        0 => "now".to_owned(),
+        wait => format!("in {}", format_duration(seconds(wait))),
+    });
     [election, leader, since, last, next]
 }
 
