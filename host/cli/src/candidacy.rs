@@ -1,17 +1,20 @@
 //! One election of `tenure run`, judged and ready to begin.
 
 use super::configuration::Configuration;
-use super::handler::{self, Work};
+use super::handler;
 use super::log::Log;
 use super::ready;
 use super::settings::Vocabulary;
 use super::settings::table::{CA_FILE, GRACE, READY_CMD};
 use super::supervisor::Link;
+use super::understood::Understood;
 use std::ffi::OsString;
 use std::sync::Arc;
 use std::time::Duration;
 use tenure::clock::{BootClock, Clock as _};
-use tenure::component::{CheckError, ElectionComponent, Engine};
+use tenure::component::{CheckError, ComponentError, ElectionComponent, Engine};
+use tenure::contract::{Problem, Snapshot};
+use tenure::handler::{Handler, LineSink};
 use tenure::runner::{self, Event, Order, Runner};
 use tenure::server::{Board, Control, ControlToken, Watcher};
 use tenure::settings::{FailOver, names};
@@ -28,13 +31,14 @@ pub(super) const LEAVE: &str = "leave; ";
 /// A candidate that contends as soon as it is told to.
 pub(super) struct Candidacy {
     elector: ElectionComponent,
-    work: Work,
+    handler: Box<dyn Handler>,
     grace: Option<Duration>,
     ready_cmd: Option<String>,
     /// Whom a supervisor trusts that sends the last will.
     ca_file: Option<OsString>,
-    /// What people should know at the start.
-    notes: Vec<String>,
+    pub understood: Understood,
+    /// What else people should know at the start.
+    pub notes: Vec<String>,
     log: Log,
     vocabulary: Vocabulary,
     /// It has an address, so that it may watch those of others.
@@ -69,7 +73,10 @@ impl Candidacy {
         configuration: &mut Configuration,
         log: Log,
     ) -> Result<Option<Self>, String> {
-        let work = handler::of_run(engine, clock, configuration, &log);
+        let lines = log.clone();
+        let output: LineSink =
+            Arc::new(move |stream, line| lines.event(&Event::Handler { line, stream }));
+        let work = handler::of_run(engine, clock, configuration, output);
         let grace = configuration.duration(&GRACE);
         let ready_cmd = configuration.given.text(&READY_CMD);
         let ca_file = configuration.given.get(&CA_FILE).filter(|value| !value.is_blank());
@@ -77,23 +84,26 @@ impl Candidacy {
         let settings = configuration.settings.clone();
         let elector = component.for_candidate(settings, clock);
         let elector = elector.trusting(configuration.authorities.clone());
-        let mut notes = Vec::new();
+        let mut read = None;
         match elector.check().await {
-            Ok(needs) => notes = needs.notes,
+            Ok(_) => read = configuration.read(),
             Err(CheckError::Settings(complaints)) => configuration.add(complaints),
             Err(CheckError::Component(error)) => return Err(error.to_string()),
         }
         let fail_over = configuration.settings.fail_over();
         let board = Arc::new(board(configuration, fail_over, clock));
         let has_address = configuration.settings.get(names::ADDRESS).is_some();
-        notes.extend(configuration.exposed());
+        let mut notes = configuration.exposed();
         notes.extend(fail_over.map(|told| told_of(told, configuration)));
         let (order, orders) = mpsc::channel(ORDERS);
         let vocabulary = configuration.given.vocabulary();
-        Ok(work.map(|work| Self {
+        let Some((work, read)) = work.zip(read) else { return Ok(None) };
+        notes.extend(work.found.notes());
+        Ok(Some(Self {
+            understood: Understood::of(read, work.found),
             elector,
-            work,
-            grace,
+            handler: work.handler,
+            grace: grace.or(work.grace),
             ready_cmd,
             ca_file,
             notes,
@@ -106,6 +116,11 @@ impl Candidacy {
         }))
     }
 
+    /// Reads the election, for somebody who does not contend.
+    pub(super) async fn inspect(&self) -> Result<Result<Snapshot, Problem>, ComponentError> {
+        self.elector.inspect().await
+    }
+
     /// What operators with this token reach it by.
     pub(super) fn control(&self, token: Option<&ControlToken>) -> Option<Control> {
         token.map(|token| Control { token: token.clone(), orders: self.order.clone() })
@@ -113,7 +128,8 @@ impl Candidacy {
 
     /// Tells of itself, and what concerns all.
     pub(super) fn begin(&self, also: &[String]) {
-        for detail in self.notes.iter().chain(also) {
+        self.log.event(&self.understood.event());
+        for detail in self.understood.notes.iter().chain(&self.notes).chain(also) {
             self.log.event(&Event::Note { detail: detail.clone() });
         }
     }
@@ -134,7 +150,7 @@ impl Candidacy {
         let ca_file = self.ca_file;
         let (stepped, happened) = (self.board.clone(), self.board.clone());
         let (reported, told) = (changed.clone(), changed.clone());
-        let mut runner = Runner::new(self.elector, self.work.handler, clock)
+        let mut runner = Runner::new(self.elector, self.handler, clock)
             .on_report(move |report, taken_at| {
                 let now = reading.now();
                 if let Some((link, number)) = &supervisor {
@@ -152,7 +168,7 @@ impl Candidacy {
                 log.event(&event);
                 told.notify_one();
             });
-        let grace = self.grace.or(self.work.grace);
+        let grace = self.grace;
         if let Some(grace) = grace {
             runner = runner.grace(grace);
         }

@@ -5,6 +5,7 @@
 mod args;
 mod break_lease;
 mod candidacy;
+mod check;
 mod complaint;
 mod compose;
 mod configuration;
@@ -16,6 +17,7 @@ mod doctor;
 mod exposed;
 mod handler;
 mod history;
+mod judged;
 mod log;
 mod look;
 mod manual;
@@ -37,6 +39,7 @@ mod supervisor;
 mod systemd;
 mod terminal;
 mod text;
+mod understood;
 mod variables;
 mod watch;
 
@@ -51,6 +54,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use supervisor::Part;
 use tenure::component::Engine;
 use tokio::runtime::{Builder, Runtime};
+
+/// The number of this version, and what it was built from.
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), env!("TENURE_BUILD"));
 
 /// The program was used wrongly, or could not do what it was asked for.
 const UNUSABLE: u8 = 2;
@@ -79,13 +85,14 @@ fn obey() -> ExitCode {
     // that are started here.
     #[cfg(unix)]
     close_fds::set_fds_cloexec(3, &[]);
-    let given = args::program(TABLE).try_get_matches_from(words);
-    let given = given.unwrap_or_else(|error| args::advised(error).exit());
+    let given = args::program(TABLE).try_get_matches_from(&words);
+    let given = given.unwrap_or_else(|error| args::advised(error, &words).exit());
     let command = Arguments::from_arg_matches(&given).unwrap_or_else(|error| error.exit()).command;
     let line = given.subcommand().map(|(name, options)| CommandLine::of(TABLE, name, options));
     let line = &line.unwrap_or_default();
     match command {
         Command::Run => with_runtime(2, |runtime| runtime.block_on(run::run(line, supervised))),
+        Command::Check => with_runtime(2, |runtime| runtime.block_on(check::check(line))),
         Command::Status => with_runtime(1, |runtime| runtime.block_on(status::status(line))),
         Command::Watch => with_runtime(1, |runtime| runtime.block_on(watch::watch(line))),
         Command::History => with_runtime(1, |runtime| runtime.block_on(history::history(line))),

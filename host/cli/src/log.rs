@@ -80,6 +80,11 @@ impl Log {
         Ok((log, Written(written)))
     }
 
+    /// One that nobody reads.
+    pub(super) fn nowhere() -> Self {
+        Self::new(Format::Text, false).0
+    }
+
     fn new(format: Format, colour: bool) -> (Self, Receiver<Waiting>) {
         // Bounded by the two rooms.
         let (lines, waiting) = channel();

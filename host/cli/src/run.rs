@@ -1,11 +1,11 @@
 //! `tenure run`: candidates until a signal.
 
-use super::candidacy::Candidacy;
 use super::complaint;
 use super::configuration::Configuration;
 use super::descriptors;
+use super::judged::{Judged, judge, leave_wills};
 use super::log::{Format, Log};
-use super::settings::table::{COMMAND, HEALTH_LISTEN, LISTEN, LOG};
+use super::settings::table::LOG;
 use super::settings::{CommandLine, Elections};
 use super::signals::{Signals, StatusSignal};
 use super::supervisor::Supervised;
@@ -15,9 +15,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tenure::clock::BootClock;
-use tenure::component::{ComponentError, ElectionComponent, Engine};
-use tenure::server::{Board, Hosts, Server, Watcher};
-use tenure::settings::{Variables, names};
+use tenure::component::Engine;
+use tenure::server::{Board, Server, Watcher};
+use tenure::settings::names;
 use tokio::select;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
@@ -62,52 +62,18 @@ pub(super) async fn run(line: &CommandLine, supervised: Result<Supervised, Strin
     let link = supervised.as_ref().map_err(Clone::clone);
     let link = link.and_then(|supervised| supervised.link(format, candidates, which));
     let no_will = match &link {
-        Ok(_) => unseen(&configurations),
+        Ok(_) => leave_wills(&mut configurations),
         Err(why) => Some(why.clone()),
     };
-    if no_will.is_none() {
-        for configuration in &mut configurations {
-            configuration.settings.set(names::LAST_WILL, "true");
-        }
-    }
     let short = descriptors::make_room(count);
-    let component = match component(&engine, &clock, &configurations) {
-        Ok(component) => component,
-        Err(error) => return fail(error),
-    };
-    let (mut listener, mut probes, mut control) = (None, None, None);
-    let mut hosts = Hosts::default();
-    if let Some(first) = configurations.first_mut() {
-        listener = first.listener(&LISTEN).await;
-        probes = first.listener(&HEALTH_LISTEN).await;
-        hosts = first.hosts();
-        control = first.control_token();
-        if listener.is_none() {
-            first.judge_unheard();
-        }
-    }
-    configurations.iter().filter_map(Configuration::host_on_record).for_each(|h| hosts.add(&h));
-    let mut also: Vec<String> = engine.uncached().map(str::to_owned).into_iter().collect();
-    also.extend(configurations.first().and_then(Configuration::exposed_token));
-    let watcher = Watcher::new(
-        configurations.first().map(|first| first.authorities.clone()).unwrap_or_default(),
-    );
-    let watcher = Arc::new(watcher);
-    let mut candidacies = Vec::new();
-    for (mut configuration, log) in configurations.into_iter().zip(logs) {
-        configuration.default_address(listener.as_ref());
-        let configuration = &mut configuration;
-        let judged = Candidacy::judge(&engine, &component, &clock, configuration, log);
-        match judged.await {
-            Ok(candidacy) => candidacies.extend(candidacy),
+    let judged = judge(&engine, &clock, &mut elections, configurations, logs, None).await;
+    let Judged { candidacies, listener, probes, control, hosts, authorities, notes: mut also } =
+        match judged {
+            Ok(Some(judged)) => judged,
+            Ok(None) => return refuse(&elections),
             Err(problem) => return fail(problem),
-        }
-        elections.complain(std::mem::take(&mut configuration.complaints));
-    }
-    // One that cannot begin means that none does.
-    if !elections.complaints.is_empty() || candidacies.len() < count {
-        return refuse(&elections);
-    }
+        };
+    let watcher = Arc::new(Watcher::new(authorities));
 
     let boards: Vec<Arc<Board>> = candidacies.iter().map(|c| c.board.clone()).collect();
     let shown = candidacies.iter().map(|c| (c.board.clone(), c.control(control.as_ref())));
@@ -178,28 +144,9 @@ async fn all(candidates: &mut JoinSet<()>) {
     }
 }
 
-/// The component that all candidates of this process share.
-fn component(
-    engine: &Engine,
-    clock: &BootClock,
-    configurations: &[Configuration],
-) -> Result<ElectionComponent, ComponentError> {
-    let component = ElectionComponent::new(engine, Variables::new(), clock)?;
-    // Those who trust the same servers share their connections too.
-    let authorities = configurations.first().map(|first| first.authorities.clone());
-    Ok(component.trusting(authorities.unwrap_or_default()))
-}
-
 fn refuse(elections: &Elections) -> ExitCode {
     complaint::print(complaint::report(&elections.complaints));
     ExitCode::from(UNUSABLE)
-}
-
-/// Why the supervisor could not know that all work is over.
-fn unseen(configurations: &[Configuration]) -> Option<String> {
-    let commands = configurations.iter().any(|c| c.given.is_on(&COMMAND));
-    (commands && !cfg!(target_os = "linux"))
-        .then(|| "on this system processes that a command leaves behind cannot be seen".to_owned())
 }
 
 /// The names of the candidates and, where there are several, of their elections: lines of the log say

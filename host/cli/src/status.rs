@@ -1,17 +1,18 @@
-//! `tenure status`: one look at an election.
+//! `tenure status`: one look at an election, or at all of a file.
 
 mod here;
+mod several;
 
 use super::complaint::{self, Complaint, printable};
 use super::log::json_text;
-use super::look::{Look, look};
+use super::look::{Look, Looks, look};
 use super::settings::CommandLine;
-use super::settings::table::JSON;
 use super::terminal::{broken, columns};
-use super::{UNUSABLE, fail, print};
+use super::{UNUSABLE, print};
 pub(super) use here::slot_ahead;
 use here::{Own, Remark};
 use serde_json::{Value, json};
+pub(super) use several::problems;
 use std::process::ExitCode;
 use std::time::Duration;
 use tenure::contract::{
@@ -25,38 +26,90 @@ use tenure_base::duration::format_duration;
 const NOBODY: u8 = 1;
 
 pub(super) async fn status(line: &CommandLine) -> ExitCode {
-    let Look { election, snapshot, configuration, within } = match look(line).await {
-        Ok(look) => look,
+    let Looks { each, all_of_a_file, json } = match look(line).await {
+        Ok(looks) => looks,
         Err(code) => return code,
     };
-    let own = Own {
-        name: configuration.settings.get(names::NAME).map(str::to_owned),
-        schedule: configuration.settings.schedule(),
-    };
-    let remarks = here::remarks(&snapshot, &own, within);
-    let by_settings = configuration.settings.fail_over();
-    let fail_over = by_settings.and_then(|by_settings| fail_over(&snapshot, by_settings));
-    let text = match configuration.given.is_on(&JSON) {
-        true => {
-            let mut object = as_json(&election, &snapshot);
-            object["fail_over"] = json!(fail_over.as_ref().map(|fail_over| json!({
-                "machine_ms": milliseconds(fail_over.machine()),
-                "promise_ms": fail_over.promise.map(milliseconds),
-                "detail": fail_over.to_string(),
-            })));
-            object["here"] = json!(remarks);
-            json_text(&object)
+    match each.as_slice() {
+        several if all_of_a_file && json => {
+            let elections: Vec<_> = several.iter().map(object).collect();
+            print(&json_text(&json!({ "elections": elections })));
+            exit_code(several)
         }
-        false => {
-            let width = columns(std::io::stdout());
-            let fail_over = fail_over.map(|told| row("fail-over", &told.to_string(), width));
-            as_text(&election, &snapshot, width)
-                + &fail_over.unwrap_or_default()
-                + &here::rows(&remarks, width)
+        [one] => status_of_one(one, json),
+        several => {
+            print(&several::table(several));
+            several::problems(several);
+            exit_code(several)
         }
+    }
+}
+
+fn status_of_one(look: &Look, json: bool) -> ExitCode {
+    match &look.seen {
+        _ if json => print(&json_text(&object(look))),
+        Ok(snapshot) => print(&text(look, snapshot)),
+        Err(_) => {}
+    }
+    several::problems(std::slice::from_ref(look));
+    exit_code(std::slice::from_ref(look))
+}
+
+/// The worst of all.
+pub(super) fn exit_code(looks: &[Look]) -> ExitCode {
+    let code = |look: &Look| match &look.seen {
+        Err(_) => UNUSABLE,
+        Ok(snapshot) if leader(snapshot).is_none() => NOBODY,
+        Ok(_) => 0,
     };
-    print(&text);
-    ExitCode::from(if leader(&snapshot).is_some() { 0 } else { NOBODY })
+    ExitCode::from(looks.iter().map(code).max().unwrap_or(0))
+}
+
+/// What concerns this machine.
+fn remarks(look: &Look, snapshot: &Snapshot) -> Vec<Remark> {
+    let settings = &look.configuration.settings;
+    let name = settings.get(names::NAME).map(str::to_owned);
+    let own = Own { name, schedule: settings.schedule() };
+    here::remarks(snapshot, &own, look.within)
+}
+
+/// How soon the leader is replaced.
+fn replaced(look: &Look, snapshot: &Snapshot) -> Option<FailOver> {
+    fail_over(snapshot, look.configuration.settings.fail_over()?)
+}
+
+/// An election for programs.
+fn object(look: &Look) -> Value {
+    let election = &look.election;
+    let snapshot = match &look.seen {
+        Ok(snapshot) => snapshot,
+        Err(problem) => return unseen(election, problem),
+    };
+    let mut object = as_json(election, snapshot);
+    object["fail_over"] = json!(replaced(look, snapshot).map(|fail_over| json!({
+        "machine_ms": milliseconds(fail_over.machine()),
+        "promise_ms": fail_over.promise.map(milliseconds),
+        "detail": fail_over.to_string(),
+    })));
+    object["here"] = json!(remarks(look, snapshot));
+    object
+}
+
+/// The same of one that could not be read.
+pub(super) fn unseen(election: &str, problem: &Problem) -> Value {
+    let here = [Remark { class: "role", detail: here::meaning(problem.class).to_owned() }];
+    let problem = json!({ "class": class_name(problem.class), "detail": problem.detail });
+    json!({ "election": election, "problem": problem, "here": here })
+}
+
+/// One election for people.
+fn text(look: &Look, snapshot: &Snapshot) -> String {
+    let width = columns(std::io::stdout());
+    let replaced = replaced(look, snapshot);
+    let replaced = replaced.map(|told| row("fail-over", &told.to_string(), width));
+    as_text(&look.election, snapshot, width)
+        + &replaced.unwrap_or_default()
+        + &here::rows(&remarks(look, snapshot), width)
 }
 
 pub(super) fn complain(complaints: &[Complaint], json: bool) -> ExitCode {
@@ -65,23 +118,6 @@ pub(super) fn complain(complaints: &[Complaint], json: bool) -> ExitCode {
     }
     complaint::print(complaint::report(complaints));
     ExitCode::from(UNUSABLE)
-}
-
-pub(super) fn could_not_ask(election: &str, problem: &Problem, json: bool) -> ExitCode {
-    let class = class_name(problem.class);
-    let meaning = here::meaning(problem.class);
-    if json {
-        let here = [Remark { class: "role", detail: meaning.to_owned() }];
-        let problem = json!({ "class": class, "detail": problem.detail });
-        let object = json!({ "election": election, "problem": problem, "here": here });
-        print(&json_text(&object));
-    }
-    let detail = printable(&problem.detail);
-    fail(format_args!(
-        "{election} could not be read ({class}): {detail}\n\
-         here: {meaning}\n\
-         To try each request, step by step: tenure doctor --election {election}"
-    ))
 }
 
 /// Who leads: the one on record, as long as the lease is held.
@@ -272,11 +308,13 @@ fn again(attempt: u32) -> String {
 
 /// An instant, and how long ago it was or will be in whole seconds.
 fn when(then: u64, now: u64) -> String {
-    let distance = ahead(then, now).unwrap_or_else(|| {
-        let ago = Duration::from_secs(now.saturating_sub(then) / 1_000_000_000);
-        format!("{} ago", format_duration(ago))
-    });
+    let distance = ahead(then, now).unwrap_or_else(|| ago(then, now));
     format!("{} ({distance})", rfc3339(then))
+}
+
+fn ago(then: u64, now: u64) -> String {
+    let ago = Duration::from_secs(now.saturating_sub(then) / 1_000_000_000);
+    format!("{} ago", format_duration(ago))
 }
 
 /// How long it is until an instant; none when that is past.

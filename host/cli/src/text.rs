@@ -10,6 +10,7 @@ use std::time::Duration;
 use tenure::contract::rfc3339;
 use tenure::handler::{Stream, TurnEnd};
 use tenure::runner::Event;
+use tenure_base::duration::format_duration;
 
 const GREEN: Style = AnsiColor::Green.on_default().bold();
 const RED: Style = AnsiColor::Red.on_default();
@@ -44,6 +45,27 @@ pub(super) fn line<Z: TimeZone<Offset: fmt::Display>>(
 
 fn words(event: &Event) -> Option<(Style, &'static str, String)> {
     Some(match event {
+        Event::Starting {
+            version,
+            candidate,
+            election,
+            schedule,
+            work,
+            lease,
+            failover,
+            account,
+            credential,
+        } => {
+            let schedule = schedule.as_deref().unwrap_or("no timer");
+            let lease = format_duration(*lease);
+            let failover = failover.map(|time| format!(", fail-over {}", format_duration(time)));
+            let failover = failover.unwrap_or_default();
+            let text = format!(
+                "{version}: {candidate} contends for {election}; {schedule}: {work}; lease {lease}{failover}; \
+                 account {account}; credential: {credential}"
+            );
+            (PLAIN, "tenure", text)
+        }
         Event::Note { detail } => (DIM, "note", detail.clone()),
         Event::Following { leader, term } => {
             let leader = leader.as_deref().unwrap_or("a leader whose name is not known");
@@ -125,6 +147,26 @@ mod tests {
         assert_eq!(plain(&elected).unwrap(), line);
         assert_eq!(plain(&Event::Stopped).unwrap(), "00:00:00.000  stopped");
         assert_eq!(plain(&Event::Renewed { term: 7, valid_for: Duration::from_secs(12) }), None);
+    }
+
+    #[test]
+    fn the_first_line_says_what_runs() {
+        let starting = Event::Starting {
+            version: "1.2.3 (0123456789ab, 2026-11-23)".to_owned(),
+            candidate: "ada".to_owned(),
+            election: "jobs/a".to_owned(),
+            schedule: Some("every 1h".to_owned()),
+            work: "command /bin/true".to_owned(),
+            lease: Duration::from_secs(60),
+            failover: Some(Duration::from_secs(3)),
+            account: "acme at https://acme".to_owned(),
+            credential: "the account's key".to_owned(),
+        };
+        assert_eq!(
+            plain(&starting).unwrap(),
+            "00:00:00.000  tenure      1.2.3 (0123456789ab, 2026-11-23): ada contends for jobs/a; every 1h: command \
+             /bin/true; lease 1m, fail-over 3s; account acme at https://acme; credential: the account's key"
+        );
     }
 
     #[test]

@@ -75,6 +75,7 @@ pub struct ComponentHandler {
     lines: HandlerLines,
     memory_limit: usize,
     clock: Reading,
+    imports: Vec<String>,
 }
 
 impl ComponentHandler {
@@ -110,6 +111,8 @@ impl ComponentHandler {
         let component = Component::from_binary(engine.wasmtime(), binary)
             .map_err(|error| InvalidHandler::new(format!("is not a valid component: {error:#}")))?;
         require_export(engine, &component)?;
+        let kind = component.component_type();
+        let imports = kind.imports(engine.wasmtime()).map(|(name, _)| name.to_owned()).collect();
         let linked =
             component::linker(engine).and_then(|linker| linker.instantiate_pre(&component));
         let linked = linked.map_err(|error| {
@@ -129,7 +132,13 @@ impl ComponentHandler {
             lines: HandlerLines::new(options.output, clock.reading()),
             memory_limit: options.memory_limit,
             clock: clock.reading(),
+            imports,
         })
+    }
+
+    /// The interfaces that it imports, like `wasi:http/outgoing-handler@0.2.4`: what it can ask its host for.
+    pub fn imports(&self) -> &[String] {
+        &self.imports
     }
 
     fn store(

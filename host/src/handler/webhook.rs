@@ -85,6 +85,11 @@ impl WebhookHandler {
         })
     }
 
+    /// Scheme, host and port that it calls: all of the URL that may be shown.
+    pub fn origin(&self) -> &str {
+        self.target.origin()
+    }
+
     /// Calls until a call succeeds, or no other is to follow.
     async fn run(&self, turn: Turn, lease: &Deadline) -> Result<(), String> {
         let connections = self.outlet.open(turn.term, &turn.election, lease.clone());

@@ -14,6 +14,31 @@ use std::time::Duration;
 #[serde(tag = "event", rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Event {
+    /// What is about to contend: the first event of the program `tenure`, which tells it itself.
+    Starting {
+        /// The program's version, with what it was built from.
+        version: String,
+        /// The candidate. Not serialized: each line of the log has it.
+        #[serde(skip)]
+        candidate: String,
+        /// The election. Not serialized, for the same reason.
+        #[serde(skip)]
+        election: String,
+        /// When there are turns, as the record has it: `every 1h`.
+        schedule: Option<String>,
+        /// What runs in a turn: `command /usr/local/bin/backup`.
+        work: String,
+        /// How long a lease lasts without a renewal.
+        #[serde(rename = "lease_ms", serialize_with = "as_milliseconds")]
+        lease: Duration,
+        /// How soon a leader that died is replaced, where that is to be sooner than its lease ends.
+        #[serde(rename = "failover_ms", serialize_with = "as_milliseconds_if_any")]
+        failover: Option<Duration>,
+        /// The storage account and where it is: `mystore at https://mystore.blob.core.windows.net`.
+        account: String,
+        /// The kind of credential that is used, and why this one of several. Nothing of the credential itself.
+        credential: String,
+    },
     /// What people should know at the start, of the credential for example.
     Note {
         /// One sentence.
@@ -175,6 +200,13 @@ impl Serialize for Class {
 
 fn as_milliseconds<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
     milliseconds(*time).serialize(serializer)
+}
+
+fn as_milliseconds_if_any<S: Serializer>(
+    time: &Option<Duration>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    time.map(milliseconds).serialize(serializer)
 }
 
 fn as_started<S: Serializer>(turn: &Turn, serializer: S) -> Result<S::Ok, S::Error> {

@@ -235,6 +235,8 @@ async fn what_is_refused_and_what_fails_shows_no_secret() {
             &["doctor", "--election", "leases/leader"],
             &["doctor", "--election", "leases/leader", "--json"],
             &["reset-slot", "--election", "leases/leader", "--yes"],
+            &["check", "--election", "leases/leader", "--every", "1h", "--", "/bin/sh"],
+            &["check", "--election", "leases/leader", "--every", "1h", "--json", "--", "/bin/sh"],
         ] {
             let mut command = command(subcommand);
             command.envs(way.iter().map(|(name, value)| (name, value)));

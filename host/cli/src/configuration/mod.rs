@@ -3,18 +3,21 @@
 mod complaints;
 mod component;
 mod listener;
+mod read;
 #[cfg(test)]
 mod tests;
 mod values;
 mod work;
 
+pub(super) use component::component;
+
 use super::complaint::Complaint;
 use super::settings::setting::{Kind, Setting};
 use super::settings::table::{
-    CA_FILE, CRON, DELIVERY, EVERY, JITTER, MAX_ATTEMPTS, MAX_TENURE, MISSED, NAME, ON_START, POLL,
-    PRIORITY, TIME_ZONE, WARM_UP, WHILE_LEADING,
+    CA_FILE, CONFIG, CRON, DELIVERY, EVERY, JITTER, MAX_ATTEMPTS, MAX_TENURE, MISSED, NAME,
+    ON_START, POLL, PRIORITY, TIME_ZONE, WARM_UP, WHILE_LEADING,
 };
-use super::settings::{CommandLine, Given, Value};
+use super::settings::{CommandLine, Elections, Given, Value};
 use super::{exposed, variables};
 use std::path::PathBuf;
 use std::process;
@@ -54,8 +57,8 @@ impl Configuration {
     }
 
     /// For somebody who looks at an election, and takes no part.
-    pub(super) fn of_look(line: &CommandLine) -> Self {
-        let mut this = Self::of(Given::of(line));
+    pub(super) fn of_look(given: Given) -> Self {
+        let mut this = Self::of(given);
         let is_set = |setting: &Setting| this.settings.get(setting.variable).is_some();
         let (timer, delivery) = (is_set(&EVERY) || is_set(&CRON), is_set(&DELIVERY));
         // What they go with may be given to `tenure run` as an option.
@@ -80,9 +83,15 @@ impl Configuration {
         this
     }
 
-    /// For an operator, who has no turns.
+    /// For an operator, who has no turns, and means one election.
     pub(super) fn of_operator(line: &CommandLine) -> Self {
-        let mut this = Self::of(Given::of(line));
+        let (given, complaints) = match CONFIG.is_option_of(&line.command) {
+            true => Elections::of(line).only(),
+            // Others go to a listener, and may need no election.
+            false => (Given::of(line), Vec::new()),
+        };
+        let mut this = Self::of(given);
+        this.complaints.extend(complaints);
         this.clear(&TURNS);
         this.clear(&TIMERS);
         this

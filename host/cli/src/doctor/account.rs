@@ -4,22 +4,14 @@ use super::examination::{Examination, Finding, Question, Reply, Way};
 use bytes::Bytes;
 use chrono::{DateTime, Utc};
 use rustls::crypto::SecureRandom;
-use std::fs::File;
-use std::io::{ErrorKind, Read as _};
 use std::sync::Arc;
 use std::time::Duration;
 use tenure::clock::{BootClock, Clock as _};
-use tenure::contract::Complaint;
 use tenure::egress::Authorities;
 use tenure::program::http::{Clients, send};
-use tenure::settings::Variables;
 use tenure_azure::answer::Answer;
 use tenure_azure::operation::Request;
-use tenure_azure::secret::Secret;
-use tenure_core::{Chance, Environment, Failure, FailureKind, Fetch, Fetched, Moment, Unreadable};
-
-/// No secret is larger.
-const SECRET: u64 = 64 * 1024;
+use tenure_core::{Chance, Failure, FailureKind, Fetch, Fetched, Moment};
 
 /// The account that some settings name, and how it is asked.
 pub(super) struct Account {
@@ -29,18 +21,8 @@ pub(super) struct Account {
 
 impl Account {
     /// Trusts `authorities` beside whom the platform trusts.
-    ///
-    /// # Errors
-    ///
-    /// All complaints about the settings.
-    pub(super) fn new(
-        settings: &Variables,
-        authorities: Authorities,
-    ) -> Result<Self, Vec<Complaint>> {
-        let settings = tenure_core::Settings::read(&Here(settings));
-        let settings =
-            settings.map_err(|complaints| complaints.into_iter().map(told).collect::<Vec<_>>())?;
-        Ok(Self { settings, clients: Arc::new(Clients::for_component(authorities)) })
+    pub(super) fn new(settings: tenure_core::Settings, authorities: Authorities) -> Self {
+        Self { settings, clients: Arc::new(Clients::for_component(authorities)) }
     }
 
     /// Where requests go: the service, and who is asked for tokens.
@@ -77,36 +59,6 @@ fn outgoing(request: &Request) -> Result<http::Request<Bytes>, http::Error> {
         built = built.header(name.as_str(), value.as_str());
     }
     built.body(Bytes::copy_from_slice(request.body.reveal().as_bytes()))
-}
-
-fn told(complaint: tenure_core::Complaint) -> Complaint {
-    Complaint {
-        setting: complaint.setting.to_owned(),
-        problem: complaint.problem,
-        advice: complaint.advice,
-    }
-}
-
-/// Settings and the files that they name, as this process finds them.
-struct Here<'s>(&'s Variables);
-
-impl Environment for &Here<'_> {
-    fn variable(&self, name: &str) -> Option<String> {
-        self.0.get(name).map(str::to_owned)
-    }
-
-    fn file(&self, path: &str) -> Result<Secret, Unreadable> {
-        let mut text = String::new();
-        let read =
-            File::open(path).and_then(|file| file.take(SECRET + 1).read_to_string(&mut text));
-        match read.map_err(|error| error.kind()) {
-            Ok(_) if text.len() as u64 <= SECRET => Ok(text.into()),
-            Ok(_) | Err(ErrorKind::InvalidData | ErrorKind::IsADirectory) => {
-                Err(Unreadable::NoText)
-            }
-            Err(_) => Err(Unreadable::Missing),
-        }
-    }
 }
 
 /// The way to the account from this machine.

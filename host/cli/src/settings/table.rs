@@ -10,13 +10,31 @@ use std::time::Duration;
 use tenure::settings::names;
 use tenure_webhook::variable as webhook;
 
-const RUN: &[&str] = &["run"];
-const LOOKS: &[&str] = &["status", "watch", "doctor", "history"];
-const RUN_AND_LOOKS: &[&str] = &["run", "status", "watch", "doctor", "history"];
-const RUN_AND_ORDERS: &[&str] = &["run", "resign", "transfer", "pause", "resume"];
+const RUN: &[&str] = &["run", "check"];
+const RUN_AND_LOOKS: &[&str] = &["run", "check", "status", "watch", "doctor", "history"];
+const RUN_AND_ORDERS: &[&str] = &["run", "check", "resign", "transfer", "pause", "resume"];
+/// Those that read the file.
+const OF_THE_FILE: &[&str] =
+    &["run", "check", "status", "watch", "doctor", "history", "reset-slot", "break"];
+/// Those that can answer in JSON.
+const TELLING: &[&str] = &["check", "status", "watch", "doctor", "history"];
+/// Those that meet one election, which can be named without its option.
+const OF_ONE: &[&str] = &[
+    "status",
+    "watch",
+    "doctor",
+    "history",
+    "reset-slot",
+    "resign",
+    "transfer",
+    "pause",
+    "resume",
+    "break",
+];
 /// Those that meet an election.
 const ALL: &[&str] = &[
     "run",
+    "check",
     "status",
     "watch",
     "doctor",
@@ -38,6 +56,7 @@ const ROW: Setting = Setting {
     range: Range::Any,
     default: "",
     commands: RUN,
+    bare_in: &[],
     required: false,
     scope: Scope::Any,
     choice: None,
@@ -100,14 +119,15 @@ pub(super) const HEADINGS: [&str; 10] =
 
 settings! {
     CONFIG = Setting {
-        name: "config", variable: "TENURE_CONFIG", kind: Kind::File, scope: Scope::Elsewhere,
+        name: "config", variable: "TENURE_CONFIG", kind: Kind::File, commands: OF_THE_FILE,
+        scope: Scope::Elsewhere,
         help: "A file with values for these options, for one election or for several; see \
                docs/configuration.md. The command line and variables win",
         heading: ELECTIONS, ..ROW
     };
     ELECTION = Setting {
         name: "election", variable: names::ELECTION, kind: Kind::Text("CONTAINER/BLOB"),
-        commands: ALL, scope: Scope::One,
+        commands: ALL, bare_in: OF_ONE, scope: Scope::One,
         help: "The election: a container and a blob in it; both are created when missing",
         more: "Each job needs a blob of its own; a blob that holds anything else is refused and left \
                untouched",
@@ -541,6 +561,10 @@ settings! {
         advice: "each look is a request that is paid for; 2s shows changes soon",
         heading: OTHERS, ..ROW
     };
+    OFFLINE = Setting {
+        name: "offline", kind: Kind::Switch, commands: &["check"],
+        help: "Sends nothing: does not ask whether the storage account can be reached", heading: OTHERS, ..ROW
+    };
     PERIOD = Setting {
         name: "period", kind: Kind::Duration, commands: &["break"],
         range: Range::Durations(Duration::ZERO..=seconds(60)), default: "what is left of it",
@@ -553,7 +577,7 @@ settings! {
         help: "Does it without asking", heading: OTHERS, ..ROW
     };
     JSON = Setting {
-        name: "json", kind: Kind::Switch, commands: LOOKS,
+        name: "json", kind: Kind::Switch, commands: TELLING,
         help: "JSON instead of text: one object, with watch one per line", heading: OTHERS, ..ROW
     };
 }

@@ -145,6 +145,7 @@ impl Change {
     pub(super) fn line<Z: TimeZone<Offset: fmt::Display>>(
         &self,
         now: &DateTime<Z>,
+        election: Option<(&str, usize)>,
         colour: bool,
         width: Option<usize>,
     ) -> String {
@@ -153,8 +154,12 @@ impl Change {
             if colour { (Style::new().dimmed(), style) } else { (Style::new(), Style::new()) };
         let time = now.format("%H:%M:%S%.3f");
         // Names and texts are what somebody wrote on the blob, or answered.
-        let text = broken(&printable(&text), INDENT, width);
-        format!("{dim}{time}{dim:#}  {style}{name:<8}{style:#}  {text}").trim_end().to_owned()
+        let election = election.map(|(name, room)| format!("{:<room$}  ", printable(name)));
+        let election = election.unwrap_or_default();
+        let text = broken(&printable(&text), INDENT + election.chars().count(), width);
+        format!("{dim}{time}{dim:#}  {election}{style}{name:<8}{style:#}  {text}")
+            .trim_end()
+            .to_owned()
     }
 
     fn words(&self) -> (Style, &'static str, String) {
@@ -249,7 +254,7 @@ mod tests {
     }
 
     fn lines(changes: &[Change]) -> Vec<String> {
-        let line = |change: &Change| change.line(&DateTime::<Utc>::UNIX_EPOCH, false, None);
+        let line = |change: &Change| change.line(&DateTime::<Utc>::UNIX_EPOCH, None, false, None);
         changes.iter().map(|change| line(change)[14..].to_owned()).collect()
     }
 
@@ -353,10 +358,10 @@ mod tests {
     #[test]
     fn nothing_that_a_terminal_obeys_gets_through() {
         let change = Change::Nobody { last: Some("a\u{1b}[31m\nb".to_owned()) };
-        let line = change.line(&DateTime::<Utc>::UNIX_EPOCH, false, None);
+        let line = change.line(&DateTime::<Utc>::UNIX_EPOCH, None, false, None);
         assert!(!line.contains(['\u{1b}', '\n']), "{line:?}");
         assert_eq!(line.find("nobody"), Some(INDENT));
-        assert!(change.line(&DateTime::<Utc>::UNIX_EPOCH, true, None).contains('\u{1b}'));
+        assert!(change.line(&DateTime::<Utc>::UNIX_EPOCH, None, true, None).contains('\u{1b}'));
     }
 
     #[test]

@@ -49,7 +49,7 @@ use outcome::{Fate, turn_end};
 use run::Run;
 use std::ffi::OsString;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::{oneshot, watch};
@@ -108,6 +108,11 @@ impl CommandHandler {
         let lines = HandlerLines::new(Some(settings.output), clock.reading());
         let (clock, runs) = (clock.reading(), watch::Sender::new(false));
         Ok(Self { program, variables, stop_time: settings.stop_time, lines, clock, runs })
+    }
+
+    /// The file that is run, by its whole path.
+    pub fn file(&self) -> &Path {
+        &self.program.file
     }
 
     async fn run(&self, turn: Turn, lease: Deadline) -> TurnEnd {
