@@ -235,7 +235,7 @@ impl Judge<'_> {
                 }
                 _ => false,
             };
-            let writes = between(history, turn.to, end).iter().filter(alone).count();
+            let writes = between(history, turn.to, end - 1).iter().filter(alone).count();
             // A beat comes at any rate; and before the lease is given back there is no other claim.
             let beats = history.lives[who].periods.failover.is_some();
             let rides = self.is_close(who) && turn.value.is_none() && self.may_ride(turn);
