@@ -6,6 +6,8 @@ mod examination;
 mod probe;
 mod report;
 
+pub(super) use account::expiry;
+
 use super::complaint;
 use super::configuration::Configuration;
 use super::settings::CommandLine;

@@ -1,5 +1,6 @@
 //! The work of `tenure run`: a component, a webhook, or any program.
 
+use super::compiling;
 use super::configuration::Configuration;
 use super::log::Log;
 use super::settings::setting::Setting;
@@ -30,15 +31,15 @@ pub(super) struct Work {
 }
 
 /// The handler that is set; none when there is something to complain about.
-pub(super) fn of_run(
+pub(super) async fn of_run(
     engine: &Engine,
     clock: &BootClock,
     configuration: &mut Configuration,
     log: &Log,
 ) -> Option<Work> {
-    let log = log.clone();
+    let written = log.clone();
     let output: LineSink =
-        Arc::new(move |stream, line| log.event(&Event::Handler { line, stream }));
+        Arc::new(move |stream, line| written.event(&Event::Handler { line, stream }));
     let kinds = [(&HANDLER, Kind::Component), (&WEBHOOK, Kind::Webhook), (&COMMAND, Kind::Command)];
     let given: Vec<_> =
         kinds.into_iter().filter(|(setting, _)| configuration.given.is_on(setting)).collect();
@@ -46,7 +47,7 @@ pub(super) fn of_run(
         [(_, kind)] => {
             refuse_others(configuration, *kind);
             match kind {
-                Kind::Component => component(engine, clock, configuration, output),
+                Kind::Component => component(engine, clock, configuration, output, log).await,
                 Kind::Webhook => post(configuration),
                 Kind::Command => command(clock, configuration, output),
             }
@@ -187,17 +188,21 @@ fn of_component(configuration: &mut Configuration) -> Options {
     Options { allow, term_header, memory_limit, ..Options::default() }
 }
 
-fn component(
+async fn component(
     engine: &Engine,
     clock: &BootClock,
     configuration: &mut Configuration,
     output: LineSink,
+    log: &Log,
 ) -> Option<Work> {
     let options = of_component(configuration);
     let env = configuration.handler_env();
     let options = Options { env, output: Some(output), ..options };
     let file = configuration.given.get(&HANDLER).filter(|value| !value.is_blank())?.path();
-    match ComponentHandler::from_file(engine, &file, options, clock) {
+    let name = file.display().to_string();
+    let (engine, clock) = (engine.clone(), clock.clone());
+    let load = move || ComponentHandler::from_file(&engine, &file, options, &clock);
+    match compiling::load(log, &name, load).await {
         Ok(handler) => Some(Work { handler: Box::new(handler), grace: None }),
         Err(error) => {
             configuration.complain(&HANDLER, &format!("the file {error}"), ADVICE);

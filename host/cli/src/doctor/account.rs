@@ -2,7 +2,7 @@
 
 use super::examination::{Examination, Finding, Question, Reply, Todo};
 use bytes::Bytes;
-use chrono::Utc;
+use chrono::{DateTime, Utc};
 use rustls::crypto::SecureRandom;
 use std::fs::File;
 use std::io::{ErrorKind, Read as _};
@@ -14,6 +14,7 @@ use tenure::egress::Authorities;
 use tenure::program::http::{Clients, send};
 use tenure::settings::Variables;
 use tenure_azure::answer::Answer;
+use tenure_azure::credential::Credential;
 use tenure_azure::operation::Request;
 use tenure_azure::secret::Secret;
 use tenure_core::{Chance, Environment, Failure, FailureKind, Fetch, Fetched, Unreadable};
@@ -90,6 +91,15 @@ impl Account {
             (name.to_string(), value.as_bytes().to_vec())
         };
         Ok((head.status.as_u16(), head.headers.iter().map(header).collect(), body))
+    }
+}
+
+/// When the shared access signature of these settings expires, as they and their files are at this moment; none
+/// for any other credential.
+pub(crate) fn expiry(settings: &Variables) -> Option<DateTime<Utc>> {
+    match tenure_core::Settings::read(&Here(settings)).ok()?.account.credential() {
+        Credential::Sas(sas) => sas.bounds().1,
+        _ => None,
     }
 }
 
