@@ -9,6 +9,7 @@ use super::settings::table::{
     COMMAND, HANDLER, MEMORY_LIMIT, TURN_TIMEOUT, WEBHOOK, WEBHOOK_CA_FILE, WEBHOOK_TIMEOUT,
     WHILE_LEADING,
 };
+use std::env;
 use std::sync::Arc;
 use std::time::Duration;
 use tenure::clock::BootClock;
@@ -17,7 +18,7 @@ use tenure::contract;
 use tenure::handler::{ComponentHandler, Handler, LineSink, MEMORY_LIMIT as USUAL_MEMORY, Options};
 use tenure::program::WebhookHandler;
 use tenure::runner::Event;
-use tenure::settings::names;
+use tenure::settings::{Variables, names};
 use tenure_webhook::Target;
 
 const ADVICE: &str = "name a component that exports tenure:election/leader-handler, or give a \
@@ -48,7 +49,7 @@ pub(super) async fn of_run(
             refuse_others(configuration, *kind);
             match kind {
                 Kind::Component => component(engine, clock, configuration, output, log).await,
-                Kind::Webhook => post(configuration),
+                Kind::Webhook => post(clock, configuration, output),
                 Kind::Command => command(clock, configuration, output),
             }
         }
@@ -91,8 +92,16 @@ fn judge_all(configuration: &mut Configuration) {
     #[cfg(unix)]
     configuration.stop_time();
     match configuration.given.is_on(&WEBHOOK) {
-        true => drop(target(configuration)),
-        false => refuse(configuration, Kind::Component, &[&WEBHOOK_TIMEOUT, &WEBHOOK_CA_FILE]),
+        true => {
+            if let Err(complaints) = Target::read(&variables_of_webhook(configuration)) {
+                add(configuration, complaints);
+            }
+        }
+        false => {
+            let table = configuration.given.table.iter().copied();
+            let webhook = table.filter(|setting| setting.works == [Kind::Webhook]);
+            refuse(configuration, Kind::Component, &webhook.collect::<Vec<_>>());
+        }
     }
 }
 
@@ -134,7 +143,7 @@ fn refuse(configuration: &mut Configuration, kind: Kind, settings: &[&'static Se
 }
 
 /// Each turn is one POST.
-fn post(configuration: &mut Configuration) -> Option<Work> {
+fn post(clock: &BootClock, configuration: &mut Configuration, output: LineSink) -> Option<Work> {
     if configuration.while_leading() {
         configuration.complain_of_use(
             &WHILE_LEADING,
@@ -143,39 +152,44 @@ fn post(configuration: &mut Configuration) -> Option<Work> {
         );
     }
     let authorities = configuration.authorities_of(&WEBHOOK_CA_FILE);
-    let target = target(configuration)?;
-    if authorities.is_none() && configuration.given.text(&WEBHOOK_CA_FILE).is_some() {
-        return None;
-    }
-    match WebhookHandler::new(target, authorities.unwrap_or_default()) {
-        Ok(handler) => Some(Work { handler: Box::new(handler), grace: None }),
-        Err(_) => {
-            configuration.complain(
-                &WEBHOOK,
-                "names a host that is neither a name nor an address",
-                "write it like https://example.com/tick",
-            );
-            None
-        }
-    }
+    let unusable = authorities.is_none() && configuration.given.text(&WEBHOOK_CA_FILE).is_some();
+    let authorities = authorities.unwrap_or_default();
+    let repeats = configuration.settings.get(names::DELIVERY) == Some("at-least-once");
+    let variables = variables_of_webhook(configuration);
+    let handler = WebhookHandler::new(variables, authorities, repeats, Some(output), clock);
+    let handler = handler.map_err(|complaints| add(configuration, complaints)).ok();
+    let handler = handler.filter(|_| !unusable)?;
+    Some(Work { handler: Box::new(handler), grace: None })
 }
 
-/// Where to, and how; by the same rules as in `tenure.wasm`.
-fn target(configuration: &mut Configuration) -> Option<Target> {
+/// Where to, how, and what it is trusted by; by the same rules as in `tenure.wasm`.
+fn variables_of_webhook(configuration: &Configuration) -> Variables {
+    let mut variables = Variables::new();
     let given = &configuration.given;
-    let read = Target::read(|variable: &str| given.text(given.of_variable(variable)?));
-    match read {
-        Ok(target) => Some(target),
-        Err(complaints) => {
-            let told = complaints.into_iter().map(|complaint| contract::Complaint {
-                setting: complaint.setting.to_owned(),
-                problem: complaint.problem,
-                advice: complaint.advice,
-            });
-            configuration.add(told.collect());
-            None
-        }
+    for setting in given.table.iter().filter(|setting| is_of_webhook(setting)) {
+        let Some(value) = given.get(setting).filter(|value| !value.is_blank()) else { continue };
+        match value.words.is_empty() {
+            // Its variable is what the file would hold.
+            true => variables.set(setting.content, env::var(setting.content).unwrap_or_default()),
+            false => variables.set(setting.variable, value.text()),
+        };
     }
+    variables
+}
+
+/// Whether `tenure-webhook` reads it.
+fn is_of_webhook(setting: &Setting) -> bool {
+    setting.is(&WEBHOOK)
+        || (setting.works.contains(&Kind::Webhook) && !setting.is(&WEBHOOK_CA_FILE))
+}
+
+fn add(configuration: &mut Configuration, complaints: Vec<tenure_core::Complaint>) {
+    let told = complaints.into_iter().map(|complaint| contract::Complaint {
+        setting: complaint.setting.to_owned(),
+        problem: complaint.problem,
+        advice: complaint.advice,
+    });
+    configuration.add(told.collect());
 }
 
 /// What only a component is given.

@@ -87,7 +87,7 @@ fn span(from: u64, to: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tenure::contract::LeaseState;
+    use tenure::contract::{LeaseState, Turns};
 
     const SECOND: u64 = 1_000_000_000;
 
@@ -99,12 +99,16 @@ mod tests {
         Snapshot {
             lease,
             incumbent: leaders.first().cloned(),
-            last_slot: None,
-            finished: None,
-            started: None,
-            next_turn: None,
+            turns: Turns {
+                schedule: None,
+                last_slot: None,
+                finished: None,
+                started: None,
+                last_success: None,
+                last_failure: None,
+                next: None,
+            },
             ahead: None,
-            schedule: None,
             history: leaders.iter().skip(1).cloned().collect(),
             changes,
             successor: None,

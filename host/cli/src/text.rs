@@ -1,6 +1,7 @@
 //! Events as lines for people.
 
 use super::complaint::printable;
+use super::status::whole;
 use anstyle::{AnsiColor, Style};
 use std::fmt;
 use std::time::Duration;
@@ -14,6 +15,9 @@ const RED: Style = AnsiColor::Red.on_default();
 const YELLOW: Style = AnsiColor::Yellow.on_default();
 const DIM: Style = Style::new().dimmed();
 const PLAIN: Style = Style::new();
+
+/// In milliseconds.
+const CLOSE: u64 = 10_000;
 
 /// How a time is written for who watches.
 pub(super) const TIME: &str = "%H:%M:%S%.3f";
@@ -72,11 +76,19 @@ fn words(event: &Event) -> Option<(Style, &'static str, String)> {
             let slot = rfc3339(turn.slot);
             (PLAIN, "turn", format!("{slot}{value}{attempt}{late}{missed}"))
         }
-        Event::TurnEnded { turn, end, elapsed } => {
+        Event::TurnEnded { turn, end, elapsed, before } => {
             let style = if *end == TurnEnd::Succeeded { PLAIN } else { YELLOW };
             let detail = end.detail().map(|text| format!(": {text}")).unwrap_or_default();
             let (slot, elapsed) = (rfc3339(turn.slot), time(*elapsed));
-            (style, "turn", format!("{slot} {end} after {elapsed}{detail}"))
+            let success = before.last_success.as_ref().filter(|_| *end != TurnEnd::Succeeded);
+            let success = success.and_then(|last| last.ended.as_ref());
+            let success = success.map(|at| format!("; last success {at}")).unwrap_or_default();
+            // Of turns that are close together the next one need not be told each time.
+            let next = before.next_turn.as_ref().filter(|next| next.in_ms >= CLOSE);
+            let next = next
+                .map(|next| format!("; next turn {} (in {})", next.local, whole(next.in_ms)))
+                .unwrap_or_default();
+            (style, "turn", format!("{slot} {end} after {elapsed}{detail}{success}{next}"))
         }
         Event::StoodDown { term, reason } => {
             (YELLOW, "stood down", format!("term {term}, {reason}"))
@@ -113,6 +125,7 @@ fn time(time: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tenure::contract::{ComingTurn, EndedTurn, Outlook, Turn};
 
     fn plain(event: &Event) -> String {
         line(&"00:00:00.000", None, event, false).unwrap()
@@ -135,6 +148,45 @@ mod tests {
         assert_eq!(
             plain(&Event::Leaving { grace: Duration::from_secs(10) }),
             "00:00:00.000  stopping    a turn that runs may go on for 10s"
+        );
+    }
+
+    #[test]
+    fn the_end_of_a_turn_tells_what_went_well_before_and_what_comes_next() {
+        let ended = |in_ms, end: TurnEnd| {
+            let turn = Turn {
+                election: String::new(),
+                key: String::new(),
+                term: 7,
+                slot: 0,
+                value: None,
+                attempt: 1,
+                past_due: false,
+                missed: 0,
+                valid_for: 1,
+                time_limit: None,
+            };
+            let success = EndedTurn {
+                slot: "x".into(),
+                local: "x".into(),
+                outcome: "succeeded",
+                ended: Some("1969-12-31T03:00:09Z".into()),
+                ago_ms: None,
+                took_ms: None,
+            };
+            let local = "1970-01-02T04:00:00+01:00[Europe/Berlin]".to_owned();
+            let next = ComingTurn { slot: "y".into(), local, in_ms };
+            let (last_success, next_turn) = (Some(success), Some(next));
+            let before = Outlook { last_success, next_turn, ..Outlook::default() };
+            let elapsed = Duration::from_millis(12);
+            plain(&Event::TurnEnded { turn, end, elapsed, before })
+        };
+        let turn = "00:00:00.000  turn        1970-01-01T00:00:00Z";
+        assert_eq!(ended(9_999, TurnEnd::Succeeded), format!("{turn} succeeded after 12 ms"));
+        let next = "next turn 1970-01-02T04:00:00+01:00[Europe/Berlin] (in 1day 3h)";
+        assert_eq!(
+            ended(97_200_000, TurnEnd::CutOff),
+            format!("{turn} cut-off after 12 ms; last success 1969-12-31T03:00:09Z; {next}")
         );
     }
 

@@ -261,9 +261,9 @@ impl ElectionComponent {
             // harms nobody; but it would take something for older than it is if it learnt of it in
             // a step that waited and judged it in one that did not, and would then not wait out
             // what has to be waited out.
-            late = self.clock.now().saturating_sub(asked);
-            let elapsed = nanoseconds(elapsed.saturating_add(late));
-            (state, elapsed, nanoseconds(self.clock.ahead()), event)
+            let (now, ahead) = self.clock.read();
+            late = now.saturating_sub(asked);
+            (state, nanoseconds(elapsed.saturating_add(late)), nanoseconds(ahead), event)
         };
         let result = self.call_at(place, &self.functions.step, arguments).await;
         let mut report: types::Report = match result {
@@ -289,6 +289,7 @@ impl ElectionComponent {
             wind_down: report.wind_down,
             successor: report.successor,
             promise: report.promise.map(Duration::from_nanos),
+            turns: report.turns,
             run: report.run,
             background: report.background.map(Request::of),
             problems: report.problems,

@@ -1,6 +1,8 @@
 //! What a runner tells while it runs.
 
-use crate::contract::{EndingReason, ProblemClass, Turn, class_name, reason_name, rfc3339};
+use crate::contract::{
+    EndingReason, Outlook, ProblemClass, Turn, class_name, reason_name, rfc3339,
+};
 use crate::handler::{Stream, TurnEnd};
 use serde::{Serialize, Serializer};
 use std::fmt;
@@ -59,6 +61,10 @@ pub enum Event {
         /// How long it ran.
         #[serde(rename = "elapsed_ms", serialize_with = "as_milliseconds")]
         elapsed: Duration,
+        /// Of the turns before this one the last success and the last failure, and the next slot; another
+        /// attempt at this one may come before it. Empty as far as that is not known.
+        #[serde(flatten)]
+        before: Outlook,
     },
     /// This candidate leads no longer.
     StoodDown {
@@ -305,7 +311,8 @@ mod tests {
             json(Event::TurnEnded {
                 turn,
                 end: TurnEnd::CutOff,
-                elapsed: Duration::from_millis(3)
+                elapsed: Duration::from_millis(3),
+                before: Outlook::default(),
             }),
             r#"{"event":"turn-ended","term":7,"slot":"1970-01-01T00:00:01.500Z","outcome":"cut-off","elapsed_ms":3}"#
         );

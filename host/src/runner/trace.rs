@@ -40,7 +40,7 @@ pub(super) fn emit(event: &Event) {
                 "turn started"
             );
         }
-        Event::TurnEnded { turn, end, elapsed } => at_level!(
+        Event::TurnEnded { turn, end, elapsed, .. } => at_level!(
             event,
             term = turn.term,
             slot = rfc3339(turn.slot),

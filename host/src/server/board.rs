@@ -6,8 +6,8 @@ use super::summary::LastTurn;
 use super::timeline::Timeline;
 use super::watch::Ended;
 use crate::contract::{
-    self, ExchangeResult, Incumbent, Problem, ProblemClass, Report, class_name, reason_name,
-    rfc3339,
+    self, ExchangeResult, Incumbent, Outlook, Problem, ProblemClass, Report, Turns, class_name,
+    reason_name, rfc3339, wall,
 };
 use crate::handler::TurnEnd;
 use crate::runner::Event;
@@ -87,7 +87,9 @@ pub(super) struct State {
     /// The loop has made a step, whatever came of it.
     stepped: bool,
     /// The turn that runs, or else the last one.
-    turn: Option<LastTurn>,
+    pub(super) turn: Option<LastTurn>,
+    /// How the turns of the election go, by its record.
+    turns: Option<Turns>,
     /// So many turns in a row did not succeed.
     failed_turns: u32,
     pub(super) history: VecDeque<Change>,
@@ -246,6 +248,9 @@ impl Board {
         }
         let state = &mut *state;
         state.promise = report.promise;
+        if report.turns.is_some() {
+            state.turns.clone_from(&report.turns);
+        }
         state.successor.clone_from(&report.successor);
         let refused = report.problems.iter().rfind(|problem| problem.class == ProblemClass::Order);
         match refused {
@@ -361,6 +366,11 @@ impl Board {
         self.state().turn.clone()
     }
 
+    /// How the turns of the election go at this moment, by its record.
+    pub(super) fn outlook(&self) -> Outlook {
+        self.state().outlook()
+    }
+
     /// So many turns in a row, up to the last one, did not succeed.
     pub(super) fn failed_turns(&self) -> u32 {
         self.state().failed_turns
@@ -374,7 +384,19 @@ impl Board {
         };
         let ready = self.readiness(now) == Readiness::Ready;
         let credential_expires = self.expiry.as_ref().and_then(|Expiry(expiry)| expiry());
-        self.metrics.text(&Now { term, valid_for, ready, credential_expires, ..Now::default() })
+        let turns = self.state().turns.clone();
+        let at =
+            |nanos: u64| DateTime::from_timestamp_nanos(i64::try_from(nanos).unwrap_or(i64::MAX));
+        let turns = turns.as_ref();
+        self.metrics.text(&Now {
+            term,
+            valid_for,
+            ready,
+            last_success: turns.and_then(|turns| turns.last_success.as_ref()).map(|end| at(end.at)),
+            last_failure: turns.and_then(|turns| turns.last_failure.as_ref()).map(|end| at(end.at)),
+            next_turn: turns.and_then(|turns| turns.next.as_ref()).map(|next| at(next.at)),
+            credential_expires,
+        })
     }
 
     /// Whether it could lead: the storage account answers, and lets it.
@@ -454,6 +476,11 @@ impl Board {
 }
 
 impl State {
+    /// How the turns of the election go at this moment, by its record.
+    pub(super) fn outlook(&self) -> Outlook {
+        self.turns.as_ref().map(|turns| Outlook::at(wall(), turns)).unwrap_or_default()
+    }
+
     /// A leadership is over. It may be told twice.
     fn ended(&mut self, term: u64, reason: &str) {
         if self.ended.as_ref().is_none_or(|ended| ended.term != term) {

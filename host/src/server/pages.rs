@@ -167,7 +167,8 @@ async fn leader(face: Face, uri: Uri) -> Response<Body> {
         Role::Following(Some(leader)) => (false, json!(leader), Value::Null),
         Role::Following(None) | Role::Undecided | Role::Left => (false, Value::Null, Value::Null),
     };
-    let told = json!({
+    let mut told = json!(board.outlook());
+    let who = json!({
         "election": board.election,
         "candidate": board.candidate,
         "leading": leading,
@@ -178,6 +179,9 @@ async fn leader(face: Face, uri: Uri) -> Response<Body> {
         "paused": board.is_paused(),
         "problem": board.problem(),
     });
+    if let (Some(told), Value::Object(who)) = (told.as_object_mut(), who) {
+        told.extend(who);
+    }
     answer(StatusCode::OK, &told)
 }
 

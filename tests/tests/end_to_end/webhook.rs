@@ -2,6 +2,7 @@
 //! is cut off before the lease is released.
 
 mod trust;
+mod trusted;
 
 use crate::PROGRAM;
 use std::io::ErrorKind;

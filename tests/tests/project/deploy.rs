@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use tenure_tests::{examples, tools};
+use tenure_tests::{BEAT_HANDLER, examples, tools};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_tenure-under-test");
 
@@ -14,7 +14,7 @@ fn judge(deploy: &Path) -> Output {
     Command::new("python3")
         .arg("-B")
         .arg(repository.join("tests/deploy/check.py"))
-        .args([deploy, &repository, Path::new(PROGRAM)])
+        .args([deploy, &repository, Path::new(PROGRAM), Path::new(BEAT_HANDLER)])
         .env("PYTHONPATH", installed)
         .output()
         .unwrap()
@@ -36,11 +36,16 @@ fn everything_is_in_order() {
 fn mistakes_are_found() {
     let mistakes = [
         ("Dockerfile", "rust:1.95.0-bookworm", "rust", "DL3006"),
-        ("kubernetes/deployment.yaml", "maxSurge", "maxSurgery", "maxSurgery"),
-        ("kubernetes/deployment.yaml", "--log=json", "--logs=json", "--logs is no option"),
-        ("kubernetes/deployment.yaml", "TENURE_GRACE", "TENURE_GRASS", "TENURE_GRASS is no"),
-        ("kubernetes/deployment.yaml", "Not run:", "Fine:", "does not say what was not run"),
-        ("kubernetes/deployment.yaml", "path: /healthz", "path: /readyz", "does not ask /healthz"),
+        ("kubernetes/base/deployment.yaml", "maxSurge", "maxSurgery", "maxSurgery"),
+        ("kubernetes/base/deployment.yaml", "--log=json", "--logs=json", "--logs is no option"),
+        ("kubernetes/base/deployment.yaml", "TENURE_GRACE", "TENURE_GRASS", "TENURE_GRASS is no"),
+        ("kubernetes/base/deployment.yaml", "Not run:", "Fine:", "does not say what was not run"),
+        (
+            "kubernetes/base/deployment.yaml",
+            "path: /healthz",
+            "path: /readyz",
+            "does not ask /healthz",
+        ),
         ("spinkube/spinapp.yaml", "schedule:", "timetable:", "schedule"),
         ("spinkube/spinapp.yaml", "checks:", "probes:", "'probes' was unexpected"),
         ("spinkube/spinapp.yaml", "metadata:\n", "metadata:\n   ", "indentation"),
@@ -58,6 +63,14 @@ fn mistakes_are_found() {
             "may not reach",
         ),
         ("spin/spin.toml", "1/10 * * * * *", "* * * * *", "six fields"),
+        ("spin/spin.toml", "TENURE_EVERY = \"1m\"", "TENURE_EVERY = \"soon\"", "TENURE_EVERY: "),
+        ("container-apps/main.bicep", "value: '30s'", "value: '30'", "TENURE_GRACE: "),
+        (
+            "container-apps/main.bicep",
+            "param every string = '1m'",
+            "param every string = '1'",
+            "TENURE_EVERY",
+        ),
         ("spinkube/spin.toml", "trigger.http", "trigger.cron", "refuses an application"),
         ("container-apps/main.bicep", "value: storage.name", "value: storage.listKeys()", "key"),
         ("container-apps/main.bicep", "minReplicas: 2", "minReplicas 2", "does not parse"),
@@ -154,6 +167,70 @@ fn queries_are_valid_and_ask_for_what_there_is() {
     for name in names(&(recorded + &rules)) {
         let name = name.trim_end_matches("_bucket");
         assert!(known.iter().any(|known| known == name), "{name} is not documented");
+    }
+}
+
+/// What is applied together is spoilt in one place, and what does not fit any more is complained of.
+#[test]
+fn mistakes_between_manifests_are_found() {
+    let mistakes = [
+        (
+            "base/service.yaml",
+            "    app: tenure\n  ports",
+            "    app: other\n  ports",
+            "Service selects",
+        ),
+        ("base/service.yaml", "targetPort: http", "targetPort: web", "web is no port"),
+        (
+            "base/pod-disruption-budget.yaml",
+            "app: tenure",
+            "app: other",
+            "PodDisruptionBudget selects",
+        ),
+        ("base/kustomization.yaml", "  - service-account.yaml\n", "", "tenure is not made"),
+        ("base/kustomization.yaml", "resources:", "resource:", "unknown field"),
+        ("base/deployment.yaml", "kubernetes.io/hostname", "kubernetes.io/host", "does not spread"),
+        ("base/deployment.yaml", "value: 30s", "value: soon", "TENURE_GRACE: "),
+        ("base/deployment.yaml", "=reports.example", "=https:reports.example", "--allow-host"),
+        ("components/pod-monitor/pod-monitor.yaml", "port: http", "port: web", "web is no port"),
+        (
+            "components/pod-monitor/pod-monitor.yaml",
+            "interval:",
+            "every:",
+            "'every' was unexpected",
+        ),
+        (
+            "overlays/connection-string/kustomization.yaml",
+            "connection-string\n      - op",
+            "connection_string\n      - op",
+            "AZURE_STORAGE_CONNECTION_STRING_FILE: the file",
+        ),
+        (
+            "overlays/workload-identity/kustomization.yaml",
+            "identity/client-id:",
+            "identity/client:",
+            "names no identity",
+        ),
+        (
+            "overlays/workload-identity/kustomization.yaml",
+            "mystore",
+            "My_Store",
+            "AZURE_STORAGE_ACCOUNT: ",
+        ),
+    ];
+    let source = tools::repository().join("deploy/kubernetes");
+    for (file, from, to, complaint) in mistakes {
+        let spoilt = tempfile::tempdir().unwrap();
+        tools::run(Command::new("cp").arg("-R").args([&source, spoilt.path()])).unwrap();
+        let target = spoilt.path().join("kubernetes").join(file);
+        let good = fs::read_to_string(&target).unwrap();
+        assert!(good.contains(from), "{file} has no {from}");
+        fs::write(target, good.replacen(from, to, 1)).unwrap();
+        let said = text(&judge(spoilt.path()));
+        let found = said
+            .lines()
+            .any(|line| line.starts_with("kubernetes/overlays/") && line.contains(complaint));
+        assert!(found, "{file}, {from} → {to}:\n{said}");
     }
 }
 

@@ -14,9 +14,9 @@ use super::settings::table::{
     CA_FILE, CRON, DELIVERY, EVERY, JITTER, MAX_ATTEMPTS, MAX_TENURE, MISSED, NAME, ON_START, POLL,
     PRIORITY, TIME_ZONE, WARM_UP, WHILE_LEADING,
 };
-use super::settings::{CommandLine, Given};
+use super::settings::{CommandLine, Given, Value};
 use super::{exposed, variables};
-use std::path::Path;
+use std::path::PathBuf;
 use std::process;
 use tenure::egress::Authorities;
 use tenure::settings::{Variables, names};
@@ -137,11 +137,14 @@ impl Configuration {
         names.for_each(|name| self.settings.remove(name));
     }
 
-    /// The files with secrets of the account that other users of this machine may read.
+    /// The files with secrets of the account, and of the work, that other users of this machine may read.
     pub(super) fn exposed(&self) -> Vec<String> {
         let secrets = self.given.table.iter().filter(|setting| !setting.content.is_empty());
-        let files = secrets.filter_map(|setting| self.settings.get(setting.variable));
-        files.filter_map(|file| exposed::warning(Path::new(file.trim()))).collect()
+        let files = secrets.filter_map(|setting| match setting.works {
+            [] => self.settings.get(setting.variable).map(|file| PathBuf::from(file.trim())),
+            _ => self.given.get(setting).filter(|value| !value.words.is_empty()).map(Value::path),
+        });
+        files.filter_map(|file| exposed::warning(&file)).collect()
     }
 }
 

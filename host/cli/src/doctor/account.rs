@@ -1,6 +1,6 @@
 //! The examination of the account: sends what it asks for, as a candidate would.
 
-use super::examination::{Examination, Finding, Question, Reply, Todo};
+use super::examination::{Examination, Finding, Question, Reply, Way};
 use bytes::Bytes;
 use chrono::{DateTime, Utc};
 use rustls::crypto::SecureRandom;
@@ -17,7 +17,7 @@ use tenure_azure::answer::Answer;
 use tenure_azure::credential::Credential;
 use tenure_azure::operation::Request;
 use tenure_azure::secret::Secret;
-use tenure_core::{Chance, Environment, Failure, FailureKind, Fetch, Fetched, Unreadable};
+use tenure_core::{Chance, Environment, Failure, FailureKind, Fetch, Fetched, Moment, Unreadable};
 
 /// No secret is larger.
 const SECRET: u64 = 64 * 1024;
@@ -52,35 +52,9 @@ impl Account {
     /// Tries all that an election needs, on a blob of its own. Takes some seconds, and at most a minute
     /// or so. Dropped, it may leave that blob behind.
     pub(super) async fn examine(&self) -> Vec<Finding> {
-        let clock = BootClock::new();
-        let mut examination = Examination::begin(&self.settings, &mut Random);
-        loop {
-            let sent = clock.now();
-            match examination.next(sent) {
-                Todo::Rest => return examination.findings(Utc::now()),
-                Todo::Fetch(asked) => {
-                    let reply = self.fetch(&asked).await;
-                    let times = (sent, clock.now());
-                    examination.fetched(reply, times, Utc::now(), &mut Random);
-                }
-                Todo::Send(question) => {
-                    let reply = self.ask(&question).await;
-                    examination.answered(sent, clock.now(), Utc::now(), reply);
-                }
-            }
-        }
-    }
-
-    async fn ask(&self, question: &Question) -> Result<Reply, Failure> {
-        let request = question.request(&self.settings, Utc::now());
-        let (status, headers, body) = self.send(&request, question.timeout).await?;
-        let answer = Answer::read(&question.operation, status, &headers).with_body(&body);
-        Ok(Reply { answer, headers })
-    }
-
-    async fn fetch(&self, asked: &Fetch) -> Fetched {
-        let (status, _, body) = self.send(&asked.request, asked.timeout).await?;
-        Ok((status, body.to_vec()))
+        Examination::of(&self.settings, OnWire { account: self, clock: BootClock::new() })
+            .findings()
+            .await
     }
 
     async fn send(&self, request: &Request, timeout: Duration) -> Result<Received, Failure> {
@@ -145,9 +119,35 @@ impl Environment for &Here<'_> {
     }
 }
 
-struct Random;
+/// The way to the account from this machine.
+struct OnWire<'a> {
+    account: &'a Account,
+    clock: BootClock,
+}
 
-impl Chance for Random {
+impl Way for OnWire<'_> {
+    fn now(&self) -> Moment {
+        self.clock.now()
+    }
+
+    fn wall(&self) -> DateTime<Utc> {
+        Utc::now()
+    }
+
+    async fn ask(&mut self, question: Question) -> Result<Reply, Failure> {
+        let request = question.request(&self.account.settings, Utc::now());
+        let (status, headers, body) = self.account.send(&request, question.timeout).await?;
+        let answer = Answer::read(&question.operation, status, &headers).with_body(&body);
+        Ok(Reply { answer, headers })
+    }
+
+    async fn fetch(&mut self, asked: Fetch) -> Fetched {
+        let (status, _, body) = self.account.send(&asked.request, asked.timeout).await?;
+        Ok((status, body.to_vec()))
+    }
+}
+
+impl Chance for OnWire<'_> {
     fn bits(&mut self) -> u64 {
         let mut bytes = [0; 8];
         let random: &dyn SecureRandom = rustls::crypto::ring::default_provider().secure_random;

@@ -191,7 +191,7 @@ settings! {
     WEBHOOK_TIMEOUT = Setting {
         name: "webhook-timeout", variable: webhook::TIMEOUT, kind: Kind::Duration,
         default: "as long as the turn", works: &[Work::Webhook],
-        help: "The longest that a call of --webhook may take; one that takes longer is a failed turn",
+        help: "The longest that the calls of --webhook may take in one turn; one that takes longer fails",
         more: "In `tenure.wasm` never longer than the turn is valid",
         heading: WORK, ..ROW
     };
@@ -200,6 +200,28 @@ settings! {
         works: &[Work::Webhook],
         help: "Certificates in PEM form that are trusted beside the platform's, for --webhook alone",
         advice: CERTIFICATES,
+        heading: WORK, ..ROW
+    };
+    WEBHOOK_TOKEN_FILE = Setting {
+        name: "webhook-token-file", variable: webhook::TOKEN_FILE, content: webhook::TOKEN,
+        kind: Kind::File, works: &[Work::Webhook],
+        help: "A file with the bearer token that each call of --webhook shows; it is read again for each call",
+        more: "See [Who calls](handlers.md#who-calls). In `tenure.wasm` too",
+        heading: WORK, ..ROW
+    };
+    WEBHOOK_TOKEN_HEADER = Setting {
+        name: "webhook-token-header", variable: webhook::TOKEN_HEADER, kind: Kind::Text("NAME"),
+        default: "authorization, with Bearer before the token", works: &[Work::Webhook],
+        help: "Another header for that token, which is its whole value then, like x-api-key",
+        more: "In `tenure.wasm` too",
+        heading: WORK, ..ROW
+    };
+    WEBHOOK_SECRET_FILE = Setting {
+        name: "webhook-secret-file", variable: webhook::SECRET_FILE, content: webhook::SECRET,
+        kind: Kind::File, works: &[Work::Webhook],
+        help: "A file with the secret that each call of --webhook is signed with, whsec_ and 24 to 64 bytes in \
+               Base64, as Standard Webhooks has it; of several, each has a line. It is read again for each call",
+        more: "See [Who calls](handlers.md#who-calls). In `tenure.wasm` too",
         heading: WORK, ..ROW
     };
     COMMAND = Setting {

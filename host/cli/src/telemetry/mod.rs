@@ -163,7 +163,7 @@ impl Witness {
     pub(super) fn happened(&self, event: &Event) {
         match event {
             Event::TurnStarted { turn } => *self.running() = self.begin(turn),
-            Event::TurnEnded { turn, end, elapsed } => {
+            Event::TurnEnded { turn, end, elapsed, .. } => {
                 if let Some(times) = &self.times {
                     times.turns.record(elapsed.as_secs_f64(), &self.labels);
                 }
