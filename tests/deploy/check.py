@@ -6,6 +6,7 @@ DEPLOY is the folder, REPOSITORY the root of this repository, TENURE the program
 every complaint, and ends with 1 when there is one.
 """
 
+import json
 import re
 import subprocess
 import sys
@@ -137,10 +138,29 @@ def spin(manifest):
             yield f"{name} may not reach its TENURE_HANDLER_URL"
 
 
+def dashboard(file, text):
+    """Its queries are judged by promtool, in a test of their own."""
+    try:
+        panels = json.loads(text)["panels"]
+    except (KeyError, ValueError) as error:
+        yield f"is no dashboard: {error}"
+        return
+    ids = [panel["id"] for panel in panels]
+    yield from (f"panel {id} is there twice" for id in set(ids) if ids.count(id) > 1)
+    taken = set()
+    for panel in panels:
+        place = panel["gridPos"]
+        rows, columns = (range(place[at], place[at] + place[size]) for at, size in ("yh", "xw"))
+        cells = {(row, column) for row in rows for column in columns}
+        if max(columns) >= 24 or cells & taken:
+            yield f"{panel['title']} has no room"
+        taken |= cells
+
+
 def anything(file, text):
     """What holds for all of them."""
     header = "\n".join(line for line in text.splitlines() if line.startswith(("#", "//")))
-    if file.suffix not in (".md", ".dockerignore") and "Not run:" not in header:
+    if file.suffix not in (".md", ".json", ".dockerignore") and "Not run:" not in header:
         yield "does not say what was not run"
     for variable in sorted(set(re.findall(r"\bTENURE_[A-Z_]+", text)) - VARIABLES):
         yield f"{variable} is no variable of tenure"
@@ -150,7 +170,7 @@ def anything(file, text):
         yield "holds a key"
 
 
-CHECKS = {".yaml": manifests, ".toml": toml, ".bicep": bicep, "": dockerfile}
+CHECKS = {".yaml": manifests, ".json": dashboard, ".toml": toml, ".bicep": bicep, "": dockerfile}
 
 
 def variables(repository):

@@ -6,7 +6,7 @@ use super::candidacy::Candidacy;
 use super::configuration::Configuration;
 use super::doctor::connection;
 use super::doctor::examination::{Finding, Verdict};
-use super::judged::{judge, leave_wills};
+use super::judged::{judge, leave_wills, outside};
 use super::log::Log;
 use super::print;
 use super::settings::table::{JSON, OFFLINE};
@@ -38,20 +38,20 @@ pub(super) async fn check(line: &CommandLine) -> ExitCode {
     leave_wills(&mut configurations);
     let logs = configurations.iter().map(|_| Log::nowhere()).collect();
     let mut beside = Vec::new();
-    let judged =
-        judge(&engine, &clock, &mut elections, configurations, logs, Some(&mut beside)).await;
-    let judged = match judged {
-        Ok(Some(judged)) if !judged.candidacies.is_empty() => judged,
-        Ok(_) => return complain(&elections.complaints, json),
+    let outside = outside(&engine, &clock, &mut configurations, Some(&mut beside)).await;
+    let judging = judge(&engine, &clock, &mut elections, configurations, logs, outside.fronts);
+    let candidacies = match judging.await {
+        Ok(Some(candidacies)) => candidacies,
+        Ok(None) => return complain(&elections.complaints, json),
         Err(failure) => return fail(failure),
     };
-    let notes: Vec<_> = judged.notes.into_iter().chain(beside).collect();
+    let notes: Vec<_> = outside.notes.into_iter().chain(beside).collect();
     let mut accounts = Accounts::default();
     let mut checked = Vec::new();
-    for candidacy in &judged.candidacies {
+    for candidacy in &candidacies {
         let found = match line.has(&OFFLINE) {
             true => None,
-            false => Some(accounts.ask(candidacy, &judged.authorities).await),
+            false => Some(accounts.ask(candidacy, &outside.authorities).await),
         };
         checked.push(Checked { candidacy, found });
     }

@@ -1,7 +1,9 @@
 //! The work of `tenure run`: a component, a webhook, or any program.
 
+use super::compiling;
 use super::complaint::shown;
 use super::configuration::Configuration;
+use super::log::Log;
 use super::settings::setting::Setting;
 use super::settings::setting::Work as Kind;
 use super::settings::table::{
@@ -11,12 +13,14 @@ use super::settings::table::{
 use std::env;
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 use tenure::clock::BootClock;
 use tenure::component::Engine;
 use tenure::contract;
 use tenure::handler::{ComponentHandler, Handler, LineSink, MEMORY_LIMIT as USUAL_MEMORY, Options};
 use tenure::program::WebhookHandler;
+use tenure::runner::Event;
 use tenure::settings::{Variables, names};
 use tenure_webhook::Target;
 
@@ -93,12 +97,15 @@ impl fmt::Display for Found {
 }
 
 /// The handler that is set; none when there is something to complain about.
-pub(super) fn of_run(
+pub(super) async fn of_run(
     engine: &Engine,
     clock: &BootClock,
     configuration: &mut Configuration,
-    output: LineSink,
+    log: &Log,
 ) -> Option<Work> {
+    let written = log.clone();
+    let output: LineSink =
+        Arc::new(move |stream, line| written.event(&Event::Handler { line, stream }));
     let kinds = [(&HANDLER, Kind::Component), (&WEBHOOK, Kind::Webhook), (&COMMAND, Kind::Command)];
     let given: Vec<_> =
         kinds.into_iter().filter(|(setting, _)| configuration.given.is_on(setting)).collect();
@@ -106,7 +113,7 @@ pub(super) fn of_run(
         [(_, kind)] => {
             refuse_others(configuration, *kind);
             match kind {
-                Kind::Component => component(engine, clock, configuration, output),
+                Kind::Component => component(engine, clock, configuration, output, log).await,
                 Kind::Webhook => post(clock, configuration, output),
                 Kind::Command => command(clock, configuration, output),
             }
@@ -261,11 +268,12 @@ fn of_component(configuration: &mut Configuration) -> Options {
     Options { allow, term_header, memory_limit, ..Options::default() }
 }
 
-fn component(
+async fn component(
     engine: &Engine,
     clock: &BootClock,
     configuration: &mut Configuration,
     output: LineSink,
+    log: &Log,
 ) -> Option<Work> {
     let options = of_component(configuration);
     let env = configuration.handler_env();
@@ -275,7 +283,10 @@ fn component(
         configuration.given.words(&ALLOW_HOST).map(|(_, word)| shown(&word.text.to_string_lossy()));
     let hosts = hosts.collect();
     let file = configuration.given.get(&HANDLER).filter(|value| !value.is_blank())?.path();
-    match ComponentHandler::from_file(engine, &file, options, clock) {
+    let name = file.display().to_string();
+    let (engine, clock, from) = (engine.clone(), clock.clone(), file.clone());
+    let load = move || ComponentHandler::from_file(&engine, &from, options, &clock);
+    match compiling::load(log, &name, load).await {
         Ok(handler) => {
             let imports = handler.imports().to_vec();
             let found = Found::Component { file, imports, hosts, variables };

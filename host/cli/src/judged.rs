@@ -1,6 +1,7 @@
 //! What `tenure run` judges before it sends anything, and `tenure check` too.
 
-use super::candidacy::Candidacy;
+use super::candidacy::{Candidacy, Front};
+use super::compiling;
 use super::configuration::Configuration;
 use super::log::Log;
 use super::settings::Elections;
@@ -13,9 +14,9 @@ use tenure::server::{ControlToken, Hosts};
 use tenure::settings::{Variables, names};
 use tokio::net::TcpListener;
 
-/// All elections of a process, ready to begin.
-pub(super) struct Judged {
-    pub candidacies: Vec<Candidacy>,
+/// What a process is to the outside, before its elections are judged: that takes its time where components have
+/// to be compiled.
+pub(super) struct Outside {
     pub listener: Option<TcpListener>,
     pub probes: Option<TcpListener>,
     pub control: Option<ControlToken>,
@@ -23,30 +24,20 @@ pub(super) struct Judged {
     pub authorities: Authorities,
     /// What people should know that concerns the whole process.
     pub notes: Vec<String>,
+    /// One for each election.
+    pub fronts: Vec<Front>,
 }
 
-/// Judges all settings; none when there is something to complain about, which is added to `elections`. With
-/// `beside`, a candidate with these settings may be running: what that would use already is told there.
-///
-/// # Errors
-///
-/// Why there can be no candidate, whatever the settings are.
-pub(super) async fn judge(
+/// Binds the listeners. With `beside`, a candidate with these settings may be running: what that would use already
+/// is told there.
+pub(super) async fn outside(
     engine: &Engine,
     clock: &BootClock,
-    elections: &mut Elections,
-    mut configurations: Vec<Configuration>,
-    logs: Vec<Log>,
+    configurations: &mut [Configuration],
     mut beside: Option<&mut Vec<String>>,
-) -> Result<Option<Judged>, String> {
-    let count = configurations.len();
-    let shared = ElectionComponent::new(engine, Variables::new(), clock);
-    // Those who trust the same servers share their connections too.
-    let authorities = configurations.first().map(|first| first.authorities.clone());
-    let authorities = authorities.unwrap_or_default();
-    let shared = shared.map_err(|error| error.to_string())?.trusting(authorities.clone());
+) -> Outside {
     let (mut listener, mut probes, mut control) = (None, None, None);
-    let mut hosts = Hosts::default();
+    let (mut hosts, mut authorities) = (Hosts::default(), Authorities::default());
     let mut notes: Vec<String> = engine.uncached().map(str::to_owned).into_iter().collect();
     if let Some(first) = configurations.first_mut() {
         listener = first.listener(&LISTEN, beside.as_deref_mut()).await;
@@ -56,21 +47,50 @@ pub(super) async fn judge(
         if first.given.text(&LISTEN).is_none() {
             first.judge_unheard();
         }
+        authorities = first.authorities.clone();
         notes.extend(first.exposed_token());
         notes.extend(variables::unread(&first.given.table));
     }
     configurations.iter().filter_map(Configuration::host_on_record).for_each(|h| hosts.add(&h));
+    configurations.iter_mut().for_each(|c| c.default_address(listener.as_ref()));
+    let fronts = configurations.iter().map(|c| Front::new(c, clock)).collect();
+    Outside { listener, probes, control, hosts, authorities, notes, fronts }
+}
+
+/// Judges all settings, and loads all components; none when there is something to complain about, which is added to
+/// `elections`.
+///
+/// # Errors
+///
+/// Why there can be no candidate, whatever the settings are.
+pub(super) async fn judge(
+    engine: &Engine,
+    clock: &BootClock,
+    elections: &mut Elections,
+    configurations: Vec<Configuration>,
+    logs: Vec<Log>,
+    fronts: Vec<Front>,
+) -> Result<Option<Vec<Candidacy>>, String> {
+    let count = configurations.len();
+    let Some(log) = logs.first() else { return Ok(None) };
+    // All candidates of this process share it.
+    let (of, at) = (engine.clone(), clock.clone());
+    let load = move || ElectionComponent::new(&of, Variables::new(), &at);
+    let shared = compiling::load(log, "the election component", load).await;
+    // Those who trust the same servers share their connections too.
+    let authorities = configurations.first().map(|first| first.authorities.clone());
+    let shared = shared.map_err(|error| error.to_string())?;
+    let shared = shared.trusting(authorities.unwrap_or_default());
     let mut candidacies = Vec::new();
-    for (mut configuration, log) in configurations.into_iter().zip(logs) {
-        configuration.default_address(listener.as_ref());
+    for ((mut configuration, log), front) in configurations.into_iter().zip(logs).zip(fronts) {
         let configuration = &mut configuration;
-        let candidacy = Candidacy::judge(engine, &shared, clock, configuration, log).await?;
-        candidacies.extend(candidacy);
+        let judged = Candidacy::judge(engine, &shared, clock, configuration, log, front);
+        candidacies.extend(judged.await?);
         elections.complain(std::mem::take(&mut configuration.complaints));
     }
     // One that cannot begin means that none does.
     let all = elections.complaints.is_empty() && candidacies.len() == count;
-    Ok(all.then_some(Judged { candidacies, listener, probes, control, hosts, authorities, notes }))
+    Ok(all.then_some(candidacies))
 }
 
 /// Has leaders leave last wills with their supervisor, unless it could not know that all work is over: why not.

@@ -6,6 +6,7 @@ mod args;
 mod break_lease;
 mod candidacy;
 mod check;
+mod compiling;
 mod complaint;
 mod compose;
 mod configuration;
@@ -37,6 +38,8 @@ mod supervise;
 #[cfg_attr(not(unix), path = "supervisor/none.rs")]
 mod supervisor;
 mod systemd;
+#[cfg_attr(not(feature = "otel"), path = "telemetry/none.rs")]
+mod telemetry;
 mod terminal;
 mod text;
 mod understood;

@@ -1,10 +1,8 @@
 //! Events as lines for people.
 
-use super::candidacy::LEAVE;
 use super::complaint::printable;
 use super::status::whole;
 use anstyle::{AnsiColor, Style};
-use chrono::{DateTime, TimeZone};
 use std::fmt;
 use std::time::Duration;
 use tenure::contract::rfc3339;
@@ -21,10 +19,16 @@ const PLAIN: Style = Style::new();
 /// In milliseconds.
 const CLOSE: u64 = 10_000;
 
-/// One line, or none for what people need not see each time. `election` is which one of several, and how
+/// How a time is written for who watches.
+pub(super) const TIME: &str = "%H:%M:%S%.3f";
+
+/// How it is written for who reads it later.
+pub(super) const DATE_AND_TIME: &str = "%Y-%m-%dT%H:%M:%S%.3f%:z";
+
+/// One line, or none for what the program has no words for. `election` is which one of several, and how
 /// much room to give it.
-pub(super) fn line<Z: TimeZone<Offset: fmt::Display>>(
-    now: &DateTime<Z>,
+pub(super) fn line(
+    time: &dyn fmt::Display,
     election: Option<(&str, usize)>,
     event: &Event,
     colour: bool,
@@ -32,7 +36,6 @@ pub(super) fn line<Z: TimeZone<Offset: fmt::Display>>(
     let (style, name, text) = words(event)?;
     // Names, errors and the handler's lines come from elsewhere.
     let text = printable(&text);
-    let time = now.format("%H:%M:%S%.3f");
     let (dim, style) = if colour { (DIM, style) } else { (PLAIN, PLAIN) };
     let election =
         election.map(|(name, width)| format!("{:<width$}  ", printable(name))).unwrap_or_default();
@@ -75,7 +78,9 @@ fn words(event: &Event) -> Option<(Style, &'static str, String)> {
         Event::Elected { term, valid_for } => {
             (GREEN, "elected", format!("term {term}, to be renewed within {}", time(*valid_for)))
         }
-        Event::Renewed { .. } => return None,
+        Event::Renewed { term, valid_for } => {
+            (DIM, "renewed", format!("term {term}, to be renewed within {}", time(*valid_for)))
+        }
         Event::TurnStarted { turn } => {
             let value =
                 turn.value.as_ref().map(|value| format!(", for {value}")).unwrap_or_default();
@@ -109,11 +114,19 @@ fn words(event: &Event) -> Option<(Style, &'static str, String)> {
         Event::StoodDown { term, reason } => {
             (YELLOW, "stood down", format!("term {term}, {reason}"))
         }
-        // The end of the process is no operator's order to one election.
-        Event::Ordered { order } => match order.strip_prefix(LEAVE) {
-            Some(rest) => (YELLOW, "stopping", rest.to_owned()),
-            None => (YELLOW, "ordered", order.clone()),
-        },
+        Event::Ordered { order } => (YELLOW, "ordered", order.clone()),
+        Event::Leaving { grace } => {
+            let grace = format_duration(*grace);
+            (YELLOW, "stopping", format!("a turn that runs may go on for {grace}"))
+        }
+        Event::Compiling { component } => (
+            DIM,
+            "compiling",
+            format!("{component}, which may take a minute; the result is cached"),
+        ),
+        Event::Compiled { component, elapsed } => {
+            (DIM, "compiled", format!("{component} after {}", time(*elapsed)))
+        }
         Event::Problem { class, detail } => (RED, "problem", format!("{class}: {detail}")),
         Event::Handler { line, stream: Stream::Stdout } => (DIM, "handler", line.clone()),
         Event::Handler { line, stream: Stream::Stderr } => (DIM, "handler", format!("! {line}")),
@@ -133,20 +146,20 @@ fn time(time: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use chrono::Utc;
     use tenure::contract::{ComingTurn, EndedTurn, Outlook, Turn};
 
-    fn plain(event: &Event) -> Option<String> {
-        line(&DateTime::<Utc>::UNIX_EPOCH, None, event, false)
+    fn plain(event: &Event) -> String {
+        line(&"00:00:00.000", None, event, false).unwrap()
     }
 
     #[test]
     fn lines_are_aligned_and_end_with_their_text() {
         let elected = Event::Elected { term: 7, valid_for: Duration::from_secs(12) };
-        let line = "00:00:00.000  elected     term 7, to be renewed within 12.0 s";
-        assert_eq!(plain(&elected).unwrap(), line);
-        assert_eq!(plain(&Event::Stopped).unwrap(), "00:00:00.000  stopped");
-        assert_eq!(plain(&Event::Renewed { term: 7, valid_for: Duration::from_secs(12) }), None);
+        assert_eq!(
+            plain(&elected),
+            "00:00:00.000  elected     term 7, to be renewed within 12.0 s"
+        );
+        assert_eq!(plain(&Event::Stopped), "00:00:00.000  stopped");
     }
 
     #[test]
@@ -163,7 +176,7 @@ mod tests {
             credential: "the account's key".to_owned(),
         };
         assert_eq!(
-            plain(&starting).unwrap(),
+            plain(&starting),
             "00:00:00.000  tenure      1.2.3 (0123456789ab, 2026-11-23): ada contends for jobs/a; every 1h: command \
              /bin/true; lease 1m, fail-over 3s; account acme at https://acme; credential: the account's key"
         );
@@ -171,10 +184,10 @@ mod tests {
 
     #[test]
     fn an_order_is_an_operators_and_the_end_is_not() {
-        let ordered = |order: String| plain(&Event::Ordered { order }).unwrap();
-        assert_eq!(ordered("resign".into()), "00:00:00.000  ordered     resign");
+        let order = "resign".to_owned();
+        assert_eq!(plain(&Event::Ordered { order }), "00:00:00.000  ordered     resign");
         assert_eq!(
-            ordered(format!("{LEAVE}a turn that runs may go on for 10s")),
+            plain(&Event::Leaving { grace: Duration::from_secs(10) }),
             "00:00:00.000  stopping    a turn that runs may go on for 10s"
         );
     }
@@ -207,7 +220,7 @@ mod tests {
             let (last_success, next_turn) = (Some(success), Some(next));
             let before = Outlook { last_success, next_turn, ..Outlook::default() };
             let elapsed = Duration::from_millis(12);
-            plain(&Event::TurnEnded { turn, end, elapsed, before }).unwrap()
+            plain(&Event::TurnEnded { turn, end, elapsed, before })
         };
         let turn = "00:00:00.000  turn        1970-01-01T00:00:00Z";
         assert_eq!(ended(9_999, TurnEnd::Succeeded), format!("{turn} succeeded after 12 ms"));
@@ -220,8 +233,8 @@ mod tests {
 
     #[test]
     fn colour_is_for_terminals() {
-        let coloured = line(&DateTime::<Utc>::UNIX_EPOCH, None, &Event::Stopped, true).unwrap();
+        let coloured = line(&"00:00:00.000", None, &Event::Stopped, true).unwrap();
         assert!(coloured.contains('\u{1b}'));
-        assert!(!plain(&Event::Stopped).unwrap().contains('\u{1b}'));
+        assert!(!plain(&Event::Stopped).contains('\u{1b}'));
     }
 }

@@ -45,7 +45,17 @@ impl Setup {
 
     fn command(&self, who: usize, name: &str) -> Command {
         let mut command = Command::new(&self.program);
-        command.args(["run", "--election", self.election, "--log", "json", "--name", name]);
+        command.args([
+            "run",
+            "--election",
+            self.election,
+            "--log",
+            "json",
+            "--log-level",
+            "debug",
+            "--name",
+            name,
+        ]);
         command.args(["--every", self.every, "--failover", self.failover]);
         command.args(["--listen", "127.0.0.1:0"]);
         if let Some(address) = self.addresses.get(who) {

@@ -325,6 +325,12 @@ impl ElectionComponent {
         self.last().waited
     }
 
+    /// The election, and the candidate's name; empty where they are not set.
+    pub fn names(&self) -> (&str, &str) {
+        let setting = |name| self.settings.get(name).unwrap_or_default();
+        (setting(names::ELECTION), setting(names::NAME))
+    }
+
     /// How soon a step must begin that is asked for at `now`.
     fn urgency(&self, now: Duration) -> Urgency {
         let left = self.last().leads_until.map(|end| end.saturating_sub(now));

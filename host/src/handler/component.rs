@@ -2,7 +2,7 @@
 
 use super::lines::{HandlerLines, LineSink, Stream, TurnLines};
 use super::trap::{explain, shortened};
-use super::{BoxFuture, Handler, TurnEnd};
+use super::{BoxFuture, Handler, TraceParent, TurnEnd};
 use crate::clock::{Clock, Reading};
 use crate::component::{self, Context, Engine, Grant, Output, leader};
 use crate::contract::{LEADER_HANDLER, Turn};
@@ -148,8 +148,13 @@ impl ComponentHandler {
         budget: Budget,
         lines: &TurnLines,
     ) -> Store<Context> {
+        let mut env = self.env.clone();
+        if let Some(parent) = TraceParent::current() {
+            env.retain(|(name, _)| name != "TRACEPARENT");
+            env.push(("TRACEPARENT".to_owned(), parent.to_string()));
+        }
         let grant = Grant {
-            env: &self.env,
+            env: &env,
             files: &[],
             stdout: Some(Output::new(lines.of(Stream::Stdout))),
             stderr: Output::new(lines.of(Stream::Stderr)),

@@ -7,6 +7,7 @@ use crate::handler::{Stream, TurnEnd};
 use serde::{Serialize, Serializer};
 use std::fmt;
 use std::time::Duration;
+use tracing::Level;
 
 /// Something that people or programs may want to know of. Serialized with its name in `event`, as
 /// `tenure run --log json` writes it.
@@ -104,11 +105,30 @@ pub enum Event {
         /// What happened, and what to do about it.
         detail: String,
     },
-    /// An operator ordered something, over the listener or by a signal.
+    /// An operator ordered something, over the listener.
     Ordered {
-        /// `resign`, `hand over to NAME`, `pause` or `resume`. The program `tenure` tells here, too, that
-        /// it was told to end: `leave`, and what is left to a turn.
+        /// `resign`, `hand over to NAME`, `pause` or `resume`.
         order: String,
+    },
+    /// The program `tenure` was told to end.
+    Leaving {
+        /// How long a turn that runs may go on.
+        #[serde(rename = "grace_ms", serialize_with = "as_milliseconds")]
+        grace: Duration,
+    },
+    /// The program `tenure` compiles a component that it has not compiled before, or that is no longer in its
+    /// cache.
+    Compiling {
+        /// Which one.
+        component: String,
+    },
+    /// The component is compiled.
+    Compiled {
+        /// Which one.
+        component: String,
+        /// How long it took.
+        #[serde(rename = "elapsed_ms", serialize_with = "as_milliseconds")]
+        elapsed: Duration,
     },
     /// A line that the handler wrote.
     Handler {
@@ -141,9 +161,44 @@ pub enum Class {
     Log,
     /// The process in which the program `tenure` ran the election has ended. Shown as `process`.
     Process,
+    /// Traces or metrics of the program `tenure` could not be sent to their collector. Shown as `telemetry`.
+    Telemetry,
 }
 
 impl Event {
+    /// How much it matters. `ERROR`: somebody has to act, or a turn went wrong. `WARN`: Tenure goes on by itself.
+    /// `DEBUG`: what repeats while all is well, as renewals do.
+    #[must_use]
+    pub fn level(&self) -> Level {
+        match self {
+            Self::Renewed { .. } => Level::DEBUG,
+            Self::TurnEnded { end, .. } => match end {
+                TurnEnd::Succeeded => Level::INFO,
+                TurnEnd::CutOff => Level::WARN,
+                TurnEnd::Failed(_) | TurnEnd::Trapped(_) | TurnEnd::TimedOut => Level::ERROR,
+            },
+            Self::StoodDown { reason, .. } => match reason {
+                Reason::Election(
+                    EndingReason::Left | EndingReason::Resigned | EndingReason::HandedOver,
+                ) => Level::INFO,
+                Reason::Election(_) | Reason::ComponentFailed => Level::WARN,
+            },
+            Self::Problem { class, .. } => match class {
+                Class::Election(
+                    ProblemClass::Configuration
+                    | ProblemClass::Refused
+                    | ProblemClass::Clock
+                    | ProblemClass::Schedule
+                    | ProblemClass::Work,
+                )
+                | Class::Component
+                | Class::Process => Level::ERROR,
+                Class::Election(_) | Class::Log | Class::Telemetry => Level::WARN,
+            },
+            _ => Level::INFO,
+        }
+    }
+
     /// A problem that the component did not report, since it is its own.
     pub(super) fn component_problem(detail: impl Into<String>) -> Self {
         Self::Problem { class: Class::Component, detail: detail.into() }
@@ -170,6 +225,7 @@ impl Class {
             Self::Component => "component",
             Self::Log => "log",
             Self::Process => "process",
+            Self::Telemetry => "telemetry",
         }
     }
 }
@@ -297,5 +353,9 @@ mod tests {
             r#"{"event":"handler","line":"x","stream":"stderr"}"#
         );
         assert_eq!(json(Event::Stopped), r#"{"event":"stopped"}"#);
+        assert_eq!(
+            json(Event::Leaving { grace: Duration::from_secs(3) }),
+            r#"{"event":"leaving","grace_ms":3000}"#
+        );
     }
 }

@@ -1,7 +1,7 @@
 //! What a candidate is at the moment, as far as others may know it. Written by the runner, read by the
 //! pages.
 
-use super::metrics::Metrics;
+use super::metrics::{Metrics, Now};
 use super::summary::LastTurn;
 use super::timeline::Timeline;
 use super::watch::Ended;
@@ -15,6 +15,7 @@ use crate::settings::FailOver;
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
+use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
@@ -45,8 +46,18 @@ pub struct Board {
     pub(super) metrics: Metrics,
     /// How soon somebody else leads, by this candidate's settings.
     fail_over: Option<FailOver>,
+    /// When the credential expires.
+    expiry: Option<Expiry>,
     /// The word that something may have changed.
     changed: watch::Sender<()>,
+}
+
+struct Expiry(Box<dyn Fn() -> Option<DateTime<Utc>> + Send + Sync>);
+
+impl fmt::Debug for Expiry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Expiry")
+    }
 }
 
 #[derive(Debug, Default)]
@@ -183,6 +194,7 @@ impl Board {
             state: Mutex::new(state),
             metrics: Metrics::new(election, candidate),
             fail_over: None,
+            expiry: None,
             changed: watch::Sender::new(()),
         }
     }
@@ -191,6 +203,15 @@ impl Board {
     #[must_use]
     pub fn with_fail_over(self, by_settings: FailOver) -> Self {
         Self { fail_over: Some(by_settings), ..self }
+    }
+
+    /// Shows when the credential expires, as `expiry` says whenever it is asked.
+    #[must_use]
+    pub fn with_expiry(
+        self,
+        expiry: impl Fn() -> Option<DateTime<Utc>> + Send + Sync + 'static,
+    ) -> Self {
+        Self { expiry: Some(Expiry(Box::new(expiry))), ..self }
     }
 
     /// The word that there is something new to show.
@@ -353,6 +374,29 @@ impl Board {
     /// So many turns in a row, up to the last one, did not succeed.
     pub(super) fn failed_turns(&self) -> u32 {
         self.state().failed_turns
+    }
+
+    /// Its figures at `now`, in OpenMetrics.
+    pub(super) fn figures(&self, now: Duration) -> String {
+        let (term, valid_for) = match self.role(now) {
+            Role::Leading { term, until } => (Some(term), until.saturating_sub(now)),
+            _ => (None, Duration::ZERO),
+        };
+        let ready = self.readiness(now) == Readiness::Ready;
+        let credential_expires = self.expiry.as_ref().and_then(|Expiry(expiry)| expiry());
+        let turns = self.state().turns.clone();
+        let at =
+            |nanos: u64| DateTime::from_timestamp_nanos(i64::try_from(nanos).unwrap_or(i64::MAX));
+        let turns = turns.as_ref();
+        self.metrics.text(&Now {
+            term,
+            valid_for,
+            ready,
+            last_success: turns.and_then(|turns| turns.last_success.as_ref()).map(|end| at(end.at)),
+            last_failure: turns.and_then(|turns| turns.last_failure.as_ref()).map(|end| at(end.at)),
+            next_turn: turns.and_then(|turns| turns.next.as_ref()).map(|next| at(next.at)),
+            credential_expires,
+        })
     }
 
     /// Whether it could lead: the storage account answers, and lets it.

@@ -32,6 +32,8 @@ mod sdks;
 mod slots;
 #[cfg(unix)]
 mod steering;
+#[cfg(unix)]
+mod telemetry;
 mod universal;
 mod unruly_processes;
 #[cfg(unix)]

@@ -74,6 +74,8 @@ fn mistakes_are_found() {
         ("spinkube/spin.toml", "trigger.http", "trigger.cron", "refuses an application"),
         ("container-apps/main.bicep", "value: storage.name", "value: storage.listKeys()", "key"),
         ("container-apps/main.bicep", "minReplicas: 2", "minReplicas 2", "does not parse"),
+        ("grafana/tenure.json", "\"y\": 6,", "\"y\": 5,", "has no room"),
+        ("prometheus/tenure.rules.yml", "Not run:", "Fine:", "does not say what was not run"),
         (
             "container-apps/main.bicep",
             "value: storage.name",
@@ -92,6 +94,79 @@ fn mistakes_are_found() {
         let said = text(&judge(spoilt.path()));
         let found = said.lines().any(|line| line.starts_with(file) && line.contains(complaint));
         assert!(found, "{file}, {from} → {to}:\n{said}");
+    }
+}
+
+/// Whether Prometheus' own tool takes these rules, and sees each alert fire and keep silent as it should.
+fn alerts(rules: &str) -> Output {
+    tools::need("promtool", "install Prometheus' tools (Debian: prometheus)").unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("tenure.rules.yml"), rules).unwrap();
+    let tests = tools::repository().join("tests/deploy/alerts.yml");
+    fs::copy(tests, folder.path().join("alerts.yml")).unwrap();
+    let mut promtool = Command::new("promtool");
+    promtool.args(["test", "rules", "alerts.yml"]).current_dir(folder.path()).output().unwrap()
+}
+
+#[test]
+fn each_alert_fires_when_it_should() {
+    let file = tools::repository().join("deploy/prometheus/tenure.rules.yml");
+    let rules = fs::read_to_string(file).unwrap();
+    let judged = alerts(&rules);
+    assert!(judged.status.success(), "{}", text(&judged));
+    let tests = tools::repository().join("tests/deploy/alerts.yml");
+    let tests = fs::read_to_string(tests).unwrap();
+    for alert in rules.lines().filter_map(|line| line.trim().strip_prefix("- alert: ")) {
+        assert!(tests.contains(&format!("alertname: {alert}\n")), "{alert} is not tested");
+    }
+    for (from, to) in [
+        ("tenure_is_leader) == 0", "tenure_is_leader) == 2"),
+        ("max by (election) (tenure_is_leader)", "min by (election) (tenure_is_leader)"),
+        ("offset 15m", "offset 1h"),
+        ("tenure_ready == 0", "tenure_ready == 2"),
+        ("or 0 * max", "or 1e9 * max"),
+        ("> 300", "> 3000"),
+        ("3 * 86400", "30 * 86400"),
+    ] {
+        assert!(rules.contains(from), "{from}");
+        let judged = alerts(&rules.replacen(from, to, 1));
+        assert!(!judged.status.success(), "{from} → {to}: {}", text(&judged));
+    }
+}
+
+/// The queries of the dashboard and of the alerts ask for what a candidate shows, by the table of the documentation.
+#[test]
+fn queries_are_valid_and_ask_for_what_there_is() {
+    let deploy = tools::repository().join("deploy");
+    let dashboard = fs::read_to_string(deploy.join("grafana/tenure.json")).unwrap();
+    let dashboard: serde_json::Value = serde_json::from_str(&dashboard).unwrap();
+    let targets = dashboard["panels"].as_array().unwrap().iter().flat_map(|panel| {
+        panel["targets"].as_array().unwrap().iter().map(|target| target["expr"].as_str().unwrap())
+    });
+    let mut recorded = "groups:\n  - name: dashboard\n    rules:\n".to_owned();
+    for (number, query) in targets.enumerate() {
+        let query = query.replace("$__rate_interval", "5m");
+        let query = serde_json::Value::from(query);
+        recorded += &format!("      - record: panel:{number}\n        expr: {query}\n");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("dashboard.yml");
+    fs::write(&file, &recorded).unwrap();
+    tools::need("promtool", "install Prometheus' tools (Debian: prometheus)").unwrap();
+    tools::run(Command::new("promtool").args(["check", "rules"]).arg(&file)).unwrap();
+
+    let documented = fs::read_to_string(tools::repository().join("docs/operations.md")).unwrap();
+    let rules = fs::read_to_string(deploy.join("prometheus/tenure.rules.yml")).unwrap();
+    let names = |text: &str| {
+        let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        let names =
+            words.filter(|word| word.starts_with("tenure_") || word.starts_with("process_"));
+        names.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let known = names(&documented);
+    for name in names(&(recorded + &rules)) {
+        let name = name.trim_end_matches("_bucket");
+        assert!(known.iter().any(|known| known == name), "{name} is not documented");
     }
 }
 
@@ -163,7 +238,9 @@ fn mistakes_between_manifests_are_found() {
 #[test]
 fn the_build_makes_what_the_image_holds() {
     let dockerfile = fs::read_to_string(tools::repository().join("deploy/Dockerfile")).unwrap();
-    assert!(dockerfile.contains("RUN cargo build --release --locked -p tenure-cli\n"));
+    assert!(
+        dockerfile.contains("RUN cargo build --release --locked -p tenure-cli --features otel\n")
+    );
     let profile = examples::components().unwrap().parent().unwrap().to_owned();
     let copied = dockerfile.lines().filter_map(|line| {
         let source = line.strip_prefix("COPY --from=build /source/target/release/")?;

@@ -10,6 +10,7 @@ mod values;
 mod work;
 
 pub(super) use component::component;
+pub(super) use read::expiry;
 
 use super::complaint::Complaint;
 use super::settings::setting::{Kind, Setting};

@@ -1,10 +1,12 @@
 //! The settings as the election component reads them, for what this program says of them itself.
 
 use super::Configuration;
+use chrono::{DateTime, Utc};
 use std::fs::File;
 use std::io::{ErrorKind, Read as _};
 use tenure::contract::Complaint;
 use tenure::settings::Variables;
+use tenure_azure::credential::Credential;
 use tenure_azure::secret::Secret;
 use tenure_core::{Environment, Settings, Unreadable};
 
@@ -21,6 +23,15 @@ impl Configuration {
                 None
             }
         }
+    }
+}
+
+/// When the shared access signature of these settings expires, as they and their files are at this moment; none
+/// for any other credential.
+pub(crate) fn expiry(settings: &Variables) -> Option<DateTime<Utc>> {
+    match Settings::read(&Here(settings)).ok()?.account.credential() {
+        Credential::Sas(sas) => sas.bounds().1,
+        _ => None,
     }
 }
 

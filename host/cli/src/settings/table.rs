@@ -530,9 +530,15 @@ settings! {
     };
     LOG = Setting {
         name: "log", kind: Kind::OneOf(&["text", "json"]), default: "text", scope: Scope::Process,
-        help: "How to tell what happens: text for people, or one JSON object per line. Renewals are in the \
-               JSON only",
-        more: "Each object has `timestamp`, `candidate`, `event` and its fields",
+        help: "How to tell what happens: text for people, or one JSON object per line",
+        more: "See [The log](operations.md#the-log)",
+        heading: SHOWN, ..ROW
+    };
+    LOG_LEVEL = Setting {
+        name: "log-level", variable: "TENURE_LOG_LEVEL",
+        kind: Kind::OneOf(&["error", "warn", "info", "debug"]), default: "info", scope: Scope::Process,
+        help: "The least grave events that are told: error, warn, info, or debug, which adds each renewal",
+        more: "What a handler writes is info",
         heading: SHOWN, ..ROW
     };
     CACHE_DIR = Setting {

@@ -1,7 +1,7 @@
 //! The runner's end: what its supervisor is to know is told here, and nobody ever waits for that.
 
 use super::message::{Message, Will};
-use crate::log::Format;
+use crate::log::{Format, Whose};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, getpid, getppid, kill_process};
@@ -64,17 +64,12 @@ impl Supervised {
     }
 
     /// Tells the supervisor how to write the log, and of whom.
-    pub(crate) fn link(
-        &self,
-        format: Format,
-        candidates: Vec<String>,
-        elections: Vec<String>,
-    ) -> Result<Arc<Link>, String> {
+    pub(crate) fn link(&self, format: Format, candidates: Vec<Whose>) -> Result<Arc<Link>, String> {
         let pipe = OpenOptions::new().open_sender(&self.pipe);
         let pipe = pipe.map_err(|error| format!("the supervisor cannot be reached: {error}"))?;
         let link = Arc::new(Link::default());
         let json = format == Format::Json;
-        link.waiting().lines.push_back(line(&Message::Log { json, candidates, elections }));
+        link.waiting().lines.push_back(line(&Message::Log { json, candidates }));
         tokio::spawn(link.clone().deliver(pipe));
         Ok(link)
     }

@@ -1,5 +1,6 @@
 //! What a runner tells its supervisor, line by line over a pipe.
 
+use crate::log::Whose;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::time::Duration;
@@ -8,12 +9,7 @@ use std::time::Duration;
 #[derive(Serialize, Deserialize)]
 pub(super) enum Message {
     /// The first one: whose log is written, and how.
-    Log {
-        json: bool,
-        /// Their names, and, where there are several, their elections.
-        candidates: Vec<String>,
-        elections: Vec<String>,
-    },
+    Log { json: bool, candidates: Vec<Whose> },
     /// The last will of a candidate; none: the one from before is void.
     Will { of: usize, will: Option<Will> },
     /// For the service manager, which listens to the supervisor alone.

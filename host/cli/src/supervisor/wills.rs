@@ -2,7 +2,7 @@
 
 use super::message::{Message, Will};
 use crate::complaint;
-use crate::log::{Format, Log};
+use crate::log::{Format, Log, Style, Whose};
 use crate::systemd::ServiceManager;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -18,6 +18,7 @@ use tokio::select;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
+use tracing::Level;
 
 /// The longest that one try may take.
 const TRY: Duration = Duration::from_secs(3);
@@ -38,8 +39,7 @@ pub(super) struct Wills {
 
 struct LogSettings {
     format: Format,
-    candidates: Vec<String>,
-    elections: Vec<String>,
+    candidates: Vec<Whose>,
 }
 
 /// What became of a will.
@@ -60,9 +60,9 @@ enum Fate {
 impl Wills {
     pub(super) fn take(&mut self, line: &str, manager: Option<&ServiceManager>) {
         match read(line) {
-            Some(Message::Log { json, candidates, elections }) => {
+            Some(Message::Log { json, candidates }) => {
                 let format = if json { Format::Json } else { Format::Text };
-                self.log = Some(LogSettings { format, candidates, elections });
+                self.log = Some(LogSettings { format, candidates });
             }
             Some(Message::Will { of, will: Some(will) }) => drop(self.wills.insert(of, will)),
             Some(Message::Will { of, will: None }) => drop(self.wills.remove(&of)),
@@ -93,7 +93,7 @@ impl Wills {
             return;
         }
         let subject = format!("the process that ran the election {how}");
-        let Some(LogSettings { format, candidates, elections }) = self.log else {
+        let Some(LogSettings { format, candidates }) = self.log else {
             complaint::print(format_args!("tenure: {subject}\n"));
             return;
         };
@@ -102,8 +102,8 @@ impl Wills {
             true => send_all(self.wills, hurry).await,
             false => BTreeMap::new(),
         };
-        let Ok((log, written)) = Log::start(format) else { return };
-        for (of, log) in log.shared(&candidates, &elections).into_iter().enumerate() {
+        let Ok((log, written)) = Log::start(Style { format, level: Level::INFO }) else { return };
+        for (of, log) in log.shared(&candidates).into_iter().enumerate() {
             let rest = match (terms.get(&of), fates.remove(&of)) {
                 (None, _) => "it held no lease".to_owned(),
                 (Some(term), Some(fate)) => {

@@ -38,7 +38,7 @@ pub use run::this_program;
 pub use supervisor::supervise;
 
 use super::lines::{HandlerLines, LineSink, Stream};
-use super::{BoxFuture, Handler, TurnEnd};
+use super::{BoxFuture, Handler, TraceParent, TurnEnd};
 use crate::clock::{Clock, Reading};
 use crate::contract::Turn;
 use crate::deadline::Deadline;
@@ -119,6 +119,8 @@ impl CommandHandler {
         let limit = turn.time_limit.map(|limit| self.clock.now() + Duration::from_nanos(limit));
         let mut variables = self.variables.clone();
         variables.extend(environment::of_turn(&turn, Utc::now(), lease.remaining()));
+        let parent = TraceParent::current();
+        variables.extend(parent.map(|parent| ("TRACEPARENT".into(), parent.to_string().into())));
         let last_words = Arc::new(Mutex::new(String::new()));
         let run = Run {
             program: self.program.clone(),
