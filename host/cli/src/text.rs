@@ -218,7 +218,7 @@ mod tests {
             let local = "1970-01-02T04:00:00+01:00[Europe/Berlin]".to_owned();
             let next = ComingTurn { slot: "y".into(), local, in_ms };
             let (last_success, next_turn) = (Some(success), Some(next));
-            let before = Outlook { last_success, next_turn, ..Outlook::default() };
+            let before = Box::new(Outlook { last_success, next_turn, ..Outlook::default() });
             let elapsed = Duration::from_millis(12);
             plain(&Event::TurnEnded { turn, end, elapsed, before })
         };

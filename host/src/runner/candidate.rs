@@ -270,9 +270,9 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
     }
 
     /// What is known of other turns when one ends.
-    fn before(&self) -> Outlook {
+    fn before(&self) -> Box<Outlook> {
         let told = self.turns.as_ref().map(|turns| Outlook::at(wall(), turns));
-        Outlook { last_turn: None, ..told.unwrap_or_default() }
+        Box::new(Outlook { last_turn: None, ..told.unwrap_or_default() })
     }
 
     /// Takes the answer to a request that went out beside the steps.

@@ -89,7 +89,7 @@ pub enum Event {
         /// Of the turns before this one the last success and the last failure, and the next slot; another
         /// attempt at this one may come before it. Empty as far as that is not known.
         #[serde(flatten)]
-        before: Outlook,
+        before: Box<Outlook>,
     },
     /// This candidate leads no longer.
     StoodDown {
@@ -344,7 +344,7 @@ mod tests {
                 turn,
                 end: TurnEnd::CutOff,
                 elapsed: Duration::from_millis(3),
-                before: Outlook::default(),
+                before: Box::default(),
             }),
             r#"{"event":"turn-ended","term":7,"slot":"1970-01-01T00:00:01.500Z","outcome":"cut-off","elapsed_ms":3}"#
         );

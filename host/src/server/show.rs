@@ -162,7 +162,7 @@ mod tests {
         board.happened(&started, NOW + seconds(1));
         assert_eq!(view(&board, NOW + seconds(1)).last_turn.unwrap().outcome, "running");
         let end = TurnEnd::Failed("no paper".to_owned());
-        let before = Outlook::default();
+        let before = Box::default();
         let ended = Event::TurnEnded { turn, end, elapsed: seconds(1), before };
         board.happened(&ended, NOW + seconds(2));
 

@@ -4,8 +4,8 @@ use super::board::Readiness;
 use super::*;
 use crate::clock::BootClock;
 use crate::contract::{
-    EndingReason, Exchange, ExchangeResult, Incumbent, Leadership, Outlook, Problem, ProblemClass,
-    Report, Role, Turn,
+    EndingReason, Exchange, ExchangeResult, Incumbent, Leadership, Problem, ProblemClass, Report,
+    Role, Turn,
 };
 use crate::handler::TurnEnd;
 use crate::runner::{Event, Order, Reason};
@@ -44,7 +44,7 @@ pub(super) fn turn() -> Turn {
 }
 
 fn ended(end: TurnEnd) -> Event {
-    let (elapsed, before) = (Duration::from_millis(40), Outlook::default());
+    let (elapsed, before) = (Duration::from_millis(40), Box::default());
     Event::TurnEnded { turn: turn(), end, elapsed, before }
 }
 

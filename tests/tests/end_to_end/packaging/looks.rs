@@ -103,7 +103,7 @@ async fn all_elections_of_a_file_are_one_table_the_failures_first() {
     // One of them by its name, with what the file says of it.
     let (code, out, _) = scene.ask(&["status", "--config", file, &scene.of("good")]).await;
     assert_eq!(code, Some(0), "{out}");
-    assert!(out.starts_with(&format!("election   {}\n", scene.of("good"))), "{out}");
+    assert!(out.starts_with(&format!("election     {}\n", scene.of("good"))), "{out}");
     assert!(!out.contains("the settings here say"), "the schedule is the file's: {out}");
     let (code, out, err) = scene.ask(&["status", "--config", file, &scene.of("godo")]).await;
     assert_eq!((code, out.as_str()), (Some(2), ""));
