@@ -34,9 +34,18 @@ pub(super) enum Format {
     Json,
 }
 
+/// Where a log is written to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Output {
+    Stdout,
+    /// Standard output is a command's.
+    Stderr,
+}
+
 /// Writes events. Clones write to the same log.
 #[derive(Clone)]
 pub(super) struct Log {
+    problems_only: bool,
     lines: Sender<Waiting>,
     election: Arc<Room>,
     handler: Arc<Room>,
@@ -68,13 +77,20 @@ pub(super) struct Written(Receiver<()>);
 
 impl Log {
     /// Starts the log, of which each candidate gets a [share](Self::shared).
-    pub(super) fn start(format: Format) -> io::Result<(Self, Written)> {
-        let colour = io::stdout().is_terminal() && terminal::colour_wanted();
+    pub(super) fn start(format: Format, output: Output) -> io::Result<(Self, Written)> {
+        let terminal = match output {
+            Output::Stdout => io::stdout().is_terminal(),
+            Output::Stderr => io::stderr().is_terminal(),
+        };
+        let colour = terminal && terminal::colour_wanted();
         let (log, waiting) = Self::new(format, colour);
         let (done, written) = channel::<()>();
         let write = move || {
             let _done = done;
-            write_all(&waiting);
+            match output {
+                Output::Stdout => write_all(&waiting, io::stdout()),
+                Output::Stderr => write_all(&waiting, io::stderr()),
+            }
         };
         thread::Builder::new().name("tenure-log".to_owned()).spawn(write)?;
         Ok((log, Written(written)))
@@ -86,7 +102,17 @@ impl Log {
         let election = Room::new("events", OF_ELECTION);
         let handler = Room::new("lines of the handler", OF_HANDLER);
         let candidate = "".into();
-        let log = Self { lines, election, handler, format, colour, candidate, which: None };
+        let problems_only = false;
+        let log = Self {
+            problems_only,
+            lines,
+            election,
+            handler,
+            format,
+            colour,
+            candidate,
+            which: None,
+        };
         (log, waiting)
     }
 
@@ -104,8 +130,16 @@ impl Log {
         candidates.iter().enumerate().map(log).collect()
     }
 
+    /// One that tells of problems alone, if it is wanted so.
+    pub(super) fn problems_only(self, problems_only: bool) -> Self {
+        Self { problems_only, ..self }
+    }
+
     /// Takes note of an event. Never waits.
     pub(super) fn event(&self, event: &Event) {
+        if self.problems_only && !matches!(event, Event::Problem { .. }) {
+            return;
+        }
         let now = Utc::now();
         for room in [&self.election, &self.handler] {
             if let Some(missing) = room.missing() {
@@ -192,8 +226,7 @@ impl Written {
     }
 }
 
-fn write_all(lines: &Receiver<Waiting>) {
-    let mut out = io::stdout();
+fn write_all(lines: &Receiver<Waiting>, mut out: impl Write) {
     for waiting in lines {
         // Nobody may be reading any more, which does not concern the election.
         let _ = writeln!(out, "{}", waiting.line).and_then(|()| out.flush());

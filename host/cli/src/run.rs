@@ -4,16 +4,16 @@ use super::candidacy::Candidacy;
 use super::complaint;
 use super::configuration::Configuration;
 use super::descriptors;
-use super::log::{Format, Log};
+use super::log::{Format, Log, Output};
 use super::settings::table::{COMMAND, HEALTH_LISTEN, LISTEN, LOG};
 use super::settings::{CommandLine, Elections};
-use super::signals::{Signals, StatusSignal};
+use super::signals::{REPEATED, Signals, StatusSignal};
 use super::supervisor::Supervised;
 use super::systemd;
 use super::{UNUSABLE, fail, role};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use tenure::clock::BootClock;
 use tenure::component::{ComponentError, ElectionComponent, Engine};
 use tenure::server::{Board, Hosts, Server, Watcher};
@@ -24,9 +24,6 @@ use tokio::task::JoinSet;
 
 /// A second signal did not wait for the lease to be released.
 const IMPATIENT: u8 = 1;
-
-/// Signals that follow the first within this time mean the same.
-const REPEATED: Duration = Duration::from_secs(1);
 
 /// Runs the elections in this process, which has a supervisor, or the reason why it has none.
 pub(super) async fn run(line: &CommandLine, supervised: Result<Supervised, String>) -> ExitCode {
@@ -52,7 +49,7 @@ pub(super) async fn run(line: &CommandLine, supervised: Result<Supervised, Strin
         "json" => Format::Json,
         _ => Format::Text,
     };
-    let (log, written) = match Log::start(format) {
+    let (log, written) = match Log::start(format, Output::Stdout) {
         Ok(started) => started,
         Err(error) => return fail(format_args!("the log cannot be written: {error}")),
     };
@@ -60,7 +57,8 @@ pub(super) async fn run(line: &CommandLine, supervised: Result<Supervised, Strin
     let logs = log.shared(&candidates, &which);
     drop(log);
     let link = supervised.as_ref().map_err(Clone::clone);
-    let link = link.and_then(|supervised| supervised.link(format, candidates, which));
+    let link =
+        link.and_then(|supervised| supervised.link((format, Output::Stdout), candidates, which));
     let no_will = match &link {
         Ok(_) => unseen(&configurations),
         Err(why) => Some(why.clone()),

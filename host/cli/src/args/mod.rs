@@ -14,8 +14,8 @@ use super::settings::with_options;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory as _, Parser, Subcommand};
 use help::{
-    BREAK_HELP, DOCTOR_HELP, EXAMPLES, HISTORY_HELP, PAUSE_HELP, RESET_SLOT_HELP, RUN_HELP,
-    STATUS_HELP, STEER_HELP, WATCH_HELP,
+    BREAK_HELP, DOCTOR_HELP, EXAMPLES, HISTORY_HELP, LOCK_HELP, PAUSE_HELP, RESET_SLOT_HELP,
+    RUN_HELP, STATUS_HELP, STEER_HELP, WATCH_HELP,
 };
 
 const ABOUT: &str = "Elects one leader among many candidates with a lease on an Azure blob, and \
@@ -34,6 +34,10 @@ pub(super) enum Command {
     /// Takes part in an election, and runs the handler while it leads
     #[command(after_help = RUN_HELP)]
     Run,
+    /// Runs a command once, while it holds the lease of a blob, and ends with its exit code
+    #[cfg(unix)]
+    #[command(after_help = LOCK_HELP)]
+    Lock,
     /// Shows who leads
     #[command(after_help = STATUS_HELP)]
     Status,
@@ -91,7 +95,7 @@ pub(super) fn advised(mut error: clap::Error) -> clap::Error {
     let usage = error.get(ContextKind::Usage).map(ToString::to_string).unwrap_or_default();
     let bare = |value: &ContextValue| !value.to_string().starts_with('-');
     if error.kind() == ErrorKind::UnknownArgument
-        && usage.contains("tenure run")
+        && (usage.contains("tenure run") || usage.contains("tenure lock"))
         && error.get(ContextKind::InvalidArg).is_some_and(bare)
     {
         let tip = "put -- before a command".to_owned().into();

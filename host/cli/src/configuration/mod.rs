@@ -18,7 +18,11 @@ use super::settings::{CommandLine, Given};
 use super::{exposed, variables};
 use std::path::Path;
 use std::process;
+#[cfg(unix)]
+use std::sync::Arc;
 use tenure::egress::Authorities;
+#[cfg(unix)]
+use tenure::program::command::{Attached, NotRunnable};
 use tenure::settings::{Variables, names};
 
 /// Settings of turns, which make sense together with a timer only.
@@ -35,7 +39,17 @@ pub(super) struct Configuration {
     pub complaints: Vec<Complaint>,
     /// Trusted beside the platform's.
     pub authorities: Authorities,
+    /// The command has this process's streams, for one run.
+    #[cfg(unix)]
+    pub attached: Option<Arc<Attached>>,
+    /// Why the command cannot be run, if that was complained of.
+    #[cfg(unix)]
+    pub not_runnable: Option<NotRunnable>,
 }
+
+/// How often somebody who waits for a lock looks at it.
+#[cfg(unix)]
+const LOCK_POLL: &str = "1s";
 
 impl Configuration {
     pub(super) fn of_run(given: Given) -> Self {
@@ -50,6 +64,26 @@ impl Configuration {
                 "give one: --every, --cron, --on-start or --while-leading",
             );
         }
+        this
+    }
+
+    /// For a candidate whose work is one run of a command, attached to this process.
+    #[cfg(unix)]
+    pub(super) fn of_lock(line: &CommandLine, attached: Arc<Attached>) -> Self {
+        let mut this = Self::of(Given::of(line));
+        // Variables may be set for others: of elections, and how they are led.
+        let others = this.given.table.iter().copied();
+        let others = others.filter(|setting| {
+            setting.component && setting.is_option_of("run") && !setting.is_option_of("lock")
+        });
+        this.clear(&others.collect::<Vec<_>>());
+        this.settings.set(names::WHILE_LEADING, "true");
+        for (name, usual) in [(names::NAME, default_name()), (names::POLL, LOCK_POLL.to_owned())] {
+            if this.settings.get(name).is_none() {
+                this.settings.set(name, usual);
+            }
+        }
+        this.attached = Some(attached);
         this
     }
 
@@ -93,6 +127,10 @@ impl Configuration {
             settings: Variables::from_env(),
             complaints: Vec::new(),
             authorities: Authorities::default(),
+            #[cfg(unix)]
+            attached: None,
+            #[cfg(unix)]
+            not_runnable: None,
             given,
         };
         // The program's business alone.

@@ -32,6 +32,8 @@ pub(crate) struct Word {
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) enum Source {
     CommandLine,
+    /// Of the command line too, without the option's name.
+    Argument,
     /// This one. What a variable holds in the place of a file is not kept here.
     Variable(&'static str),
     /// Where its key stands, in the table of the election.
@@ -79,6 +81,7 @@ impl Value {
         let text = text.filter(|text| !text.trim().is_empty());
         match (&self.source, text, kind) {
             (Source::Variable(name), ..) => (*name).to_owned(),
+            (Source::Argument, text, _) => text.unwrap_or_default(),
             (Source::CommandLine, Some(text), Kind::Command) => format!("-- {text}"),
             (Source::CommandLine, _, Kind::Variables) => format!("--{name} …"),
             (Source::CommandLine, _, Kind::Switch | Kind::Url) => format!("--{name}"),
@@ -100,6 +103,7 @@ impl Value {
         match &self.source {
             Source::Variable(name) => (*name).to_owned(),
             Source::CommandLine => self.setting.option(),
+            Source::Argument => self.told(),
             Source::Election(key) | Source::Defaults(key) => {
                 let only = match self.words.as_slice() {
                     [only] => &only.place,
@@ -123,6 +127,7 @@ struct InFile {
 }
 
 /// All that counts for one election, or for a command that looks at one.
+#[derive(Default)]
 pub(crate) struct Given {
     pub table: Vec<&'static Setting>,
     command: String,
@@ -244,6 +249,7 @@ impl Given {
             let (name, value) = word.split_once('=').map_or((word, None), |(n, v)| (n, Some(v)));
             let setting = self.named(name)?;
             let by = match self.get(setting) {
+                Some(value) if value.source == Source::Argument => Source::CommandLine,
                 Some(value) => value.source.clone(),
                 // Whoever sets variables is not told of options.
                 None if by_variable && !name.starts_with('-') => return None,
@@ -252,9 +258,15 @@ impl Given {
             Some(match (by, value) {
                 (Source::Variable(_), _) if !name.starts_with('-') => return None,
                 (Source::Variable(variable), _) => variable.to_owned(),
-                (Source::CommandLine, _) if !setting.is_option_of(&self.command) => return None,
-                (Source::CommandLine, None) => setting.option(),
-                (Source::CommandLine, Some(value)) => format!("{} {value}", setting.option()),
+                (Source::CommandLine | Source::Argument, _)
+                    if !setting.is_option_of(&self.command) =>
+                {
+                    return None;
+                }
+                (Source::CommandLine | Source::Argument, None) => setting.option(),
+                (Source::CommandLine | Source::Argument, Some(value)) => {
+                    format!("{} {value}", setting.option())
+                }
                 (Source::Election(_) | Source::Defaults(_), _) if !setting.is_key() => return None,
                 (_, None) => setting.name.to_owned(),
                 (_, Some(value)) => format!("{} = \"{value}\"", setting.name),
@@ -307,6 +319,9 @@ fn own(
     if let Some(words) = line.get(setting) {
         return value(Source::CommandLine, words.iter().map(word).collect());
     }
+    if let Some(words) = line.bare(setting) {
+        return value(Source::Argument, words.iter().map(word).collect());
+    }
     for name in setting.variables() {
         if let Some(text) = variable(name) {
             let is_content = name == setting.content;
@@ -336,7 +351,7 @@ fn is_off(value: &Value) -> bool {
 /// command line are a contradiction.
 fn gives_way(value: &Value, all: &[Value]) -> bool {
     let rank = |value: &Value| match value.source {
-        Source::CommandLine => 0,
+        Source::CommandLine | Source::Argument => 0,
         Source::Variable(_) => 1,
         Source::Election(_) => 2,
         Source::Defaults(_) => 3,

@@ -9,7 +9,21 @@ use tenure_base::duration::format_duration;
 /// A command with the options that the table has for it.
 pub(crate) fn with_options(command: Command, table: &[&'static Setting]) -> Command {
     let name = command.get_name().to_owned();
-    command.args(table.iter().copied().filter(|setting| setting.is_option_of(&name)).map(option))
+    let argument = |setting: &'static Setting| Some(bare(setting, setting.argument_of(&name)?));
+    let bare = table.iter().copied().filter_map(argument);
+    let options = table.iter().copied().filter(|setting| setting.is_option_of(&name)).map(option);
+    // A lock has no other work.
+    let required = |arg: Arg| match name == "lock" && arg.is_last_set() {
+        true => arg.required(true),
+        false => arg,
+    };
+    command.args(bare).args(options.map(required))
+}
+
+/// The same as an option, without its name.
+fn bare(setting: &Setting, name: &'static str) -> Arg {
+    let help = format!("The {}, as with --{}", setting.name, setting.name);
+    Arg::new(name).help(help).conflicts_with(setting.name).value_parser(value_parser!(String))
 }
 
 fn option(setting: &'static Setting) -> Arg {
@@ -96,6 +110,8 @@ pub(crate) struct CommandLine {
     pub table: Vec<&'static Setting>,
     pub command: String,
     given: Vec<(&'static Setting, Vec<OsString>)>,
+    /// Those that stand there without their names.
+    bare: Vec<(&'static Setting, Vec<OsString>)>,
 }
 
 impl CommandLine {
@@ -111,11 +127,21 @@ impl CommandLine {
             Some((*setting, words))
         };
         let options = table.iter().filter(|setting| setting.is_option_of(command));
+        let bare = |setting: &&'static Setting| {
+            let words = matches.get_raw(setting.argument_of(command)?)?;
+            Some((*setting, words.map(ToOwned::to_owned).collect()))
+        };
         Self {
             table: table.to_vec(),
             command: command.to_owned(),
             given: options.filter_map(given).collect(),
+            bare: table.iter().filter_map(bare).collect(),
         }
+    }
+
+    /// The values of one that was given without its name.
+    pub(super) fn bare(&self, setting: &Setting) -> Option<&[OsString]> {
+        self.bare.iter().find(|(given, _)| given.is(setting)).map(|(_, words)| words.as_slice())
     }
 
     /// The values of one that was given.

@@ -17,6 +17,8 @@ pub(crate) struct Setting {
     pub default: &'static str,
     /// The commands that have the option.
     pub commands: &'static [&'static str],
+    /// The commands that take it as their argument too, without its name.
+    pub bare_in: &'static [&'static str],
     /// The option must be given.
     pub required: bool,
     pub scope: Scope,
@@ -125,6 +127,12 @@ impl Setting {
     /// Whether a command has it as an option.
     pub(crate) fn is_option_of(&self, command: &str) -> bool {
         !self.name.is_empty() && self.commands.contains(&command)
+    }
+
+    /// What the argument is called that says it without its name; none where a command has no such argument.
+    pub(crate) fn argument_of(&self, command: &str) -> Option<&'static str> {
+        let Kind::Text(name) = self.kind else { return None };
+        self.bare_in.contains(&command).then_some(name)
     }
 
     /// Whether the file has it as a key.

@@ -1,7 +1,7 @@
 //! The runner's end: what its supervisor is to know is told here, and nobody ever waits for that.
 
 use super::message::{Message, Will};
-use crate::log::Format;
+use crate::log::{Format, Output};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, getpid, getppid, kill_process};
@@ -66,15 +66,16 @@ impl Supervised {
     /// Tells the supervisor how to write the log, and of whom.
     pub(crate) fn link(
         &self,
-        format: Format,
+        (format, output): (Format, Output),
         candidates: Vec<String>,
         elections: Vec<String>,
     ) -> Result<Arc<Link>, String> {
         let pipe = OpenOptions::new().open_sender(&self.pipe);
         let pipe = pipe.map_err(|error| format!("the supervisor cannot be reached: {error}"))?;
         let link = Arc::new(Link::default());
-        let json = format == Format::Json;
-        link.waiting().lines.push_back(line(&Message::Log { json, candidates, elections }));
+        let (json, stderr) = (format == Format::Json, output == Output::Stderr);
+        let log = Message::Log { json, stderr, candidates, elections };
+        link.waiting().lines.push_back(line(&log));
         tokio::spawn(link.clone().deliver(pipe));
         Ok(link)
     }
@@ -100,6 +101,8 @@ fn die() {
 pub(crate) struct Link {
     waiting: Mutex<Waiting>,
     news: Notify,
+    /// All that waited was told.
+    delivered: Notify,
 }
 
 #[derive(Default)]
@@ -165,6 +168,18 @@ impl Link {
         self.news.notify_one();
     }
 
+    /// Tells the exit code of this program, whatever becomes of this process.
+    pub(crate) fn exit(&self, code: u8) {
+        self.waiting().lines.push_back(line(&Message::Exit(code)));
+        self.news.notify_one();
+    }
+
+    /// Completes when nothing more waits to be told.
+    pub(crate) async fn delivered(&self) {
+        self.news.notify_one();
+        self.delivered.notified().await;
+    }
+
     async fn deliver(self: Arc<Self>, mut pipe: Sender) {
         loop {
             let next = self.waiting().next();
@@ -174,7 +189,10 @@ impl Link {
                         return;
                     }
                 }
-                None => self.news.notified().await,
+                None => {
+                    self.delivered.notify_one();
+                    self.news.notified().await;
+                }
             }
         }
     }

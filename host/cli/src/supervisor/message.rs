@@ -10,6 +10,8 @@ pub(super) enum Message {
     /// The first one: whose log is written, and how.
     Log {
         json: bool,
+        /// To standard error.
+        stderr: bool,
         /// Their names, and, where there are several, their elections.
         candidates: Vec<String>,
         elections: Vec<String>,
@@ -18,6 +20,8 @@ pub(super) enum Message {
     Will { of: usize, will: Option<Will> },
     /// For the service manager, which listens to the supervisor alone.
     Notify(String),
+    /// The exit code, however the runner ends: that of a command.
+    Exit(u8),
 }
 
 /// The release of a lease.

@@ -1,7 +1,7 @@
 //! On this system nobody supervises `tenure run`: there is no signal to hand on, and no sure way to see the
 //! end of all that a process has started.
 
-use super::log::Format;
+use super::log::{Format, Output};
 use std::convert::Infallible;
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -35,7 +35,7 @@ impl Supervised {
 
     pub(crate) fn link(
         &self,
-        _: Format,
+        _: (Format, Output),
         _: Vec<String>,
         _: Vec<String>,
     ) -> Result<Arc<Link>, String> {
