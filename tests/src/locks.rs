@@ -219,7 +219,9 @@ impl Table {
 
     async fn harm(&self, harm: Harm, front: Pid, command: Pid) {
         let runner = runner_of(front);
-        let send = |to: Pid, signal| drop(kill_process(to, signal));
+        let send = |to: Pid, signal| {
+            let _ = kill_process(to, signal);
+        };
         match harm {
             Harm::KillRunner => send(runner, Signal::KILL),
             Harm::KillCommand => send(command, Signal::KILL),

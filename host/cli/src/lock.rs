@@ -20,6 +20,7 @@ use std::time::Duration;
 use tenure::clock::{BootClock, Clock as _};
 use tenure::component::{ElectionComponent, Engine};
 use tenure::program::command::{Attached, CommandEnd, NotRunnable};
+use tenure::program::server::Summary;
 use tenure::program::supervisor::Ended;
 use tenure::server::{Board, Watcher};
 use tenure::settings::names;
@@ -144,7 +145,8 @@ pub(super) async fn lock(line: &CommandLine, supervised: Result<Supervised, Stri
         if let Some(link) = &link {
             link.exit(code(&taken));
         }
-        let _ = course.set(taken);
+        // Before it has left, and knows nobody any more.
+        let _ = course.set((taken, board.summary(clock.now())));
         let _ = tell.send(());
         let heard = Instant::now();
         // What comes later than that does not wait for the lease to be released.
@@ -158,16 +160,19 @@ pub(super) async fn lock(line: &CommandLine, supervised: Result<Supervised, Stri
     };
     contender.end().await;
     written.wait();
-    let Some(course) = course.get() else { return ExitCode::from(FAILED) };
-    if let Some(words) = words(course, configuration.settings.get(names::ELECTION), &board, &clock)
-    {
+    let Some((course, seen)) = course.get() else { return ExitCode::from(FAILED) };
+    if let Some(words) = words(course, seen) {
         complaint::print(format_args!("tenure: {words}\n"));
     }
     match link {
         Some(link) => {
             // From it the supervisor knows the exit code. Zero says that nothing is left to be done.
-            let _ = tokio::time::timeout(LAST_WORDS, link.delivered()).await;
-            if left { ExitCode::SUCCESS } else { ExitCode::from(FAILED) }
+            let delivered = tokio::time::timeout(LAST_WORDS, link.delivered()).await;
+            match (delivered, left) {
+                (Ok(()), true) => ExitCode::SUCCESS,
+                (Ok(()), false) => ExitCode::from(FAILED),
+                (Err(_), _) => ExitCode::from(code(course)),
+            }
         }
         None => ExitCode::from(code(course)),
     }
@@ -233,13 +238,8 @@ fn code(course: &Course) -> u8 {
 }
 
 /// What people should know of it.
-fn words(
-    course: &Course,
-    election: Option<&str>,
-    board: &Board,
-    clock: &BootClock,
-) -> Option<String> {
-    let election = printable(election.unwrap_or_default());
+fn words(course: &Course, seen: &Summary) -> Option<String> {
+    let election = printable(&seen.election);
     let why = match course {
         Course::Ran(CommandEnd::Ended(_)) | Course::Interrupted(_) => return None,
         Course::Ran(CommandEnd::Lost) => {
@@ -253,7 +253,6 @@ fn words(
         Course::NotFree => "and it was not to be waited for (--if-free)".to_owned(),
         Course::TooLate(time) => format!("for all of {} (--wait)", format_duration(*time)),
     };
-    let seen = board.summary(clock.now());
     let holder = match (&seen.leader, &seen.problem) {
         (Some(holder), _) => {
             format!("is held by {}, term {}", printable(&holder.name), holder.term)

@@ -157,14 +157,17 @@ async fn signals_end_the_waiting_and_go_to_the_command_after_that() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lock_that_is_lost_is_told_apart() {
     let stage = Stage::new().await;
-    let holder = stage.holder().await;
+    // Waiting for its end would end its input, and so the command.
+    let mut holder = stage.holder().await;
+    let _input = holder.stdin.take();
     kill_process(runner_of(id(&holder)), Signal::KILL).unwrap();
     let ended = timeout(SOON, holder.wait_with_output()).await.unwrap().unwrap();
     let said = text(&ended.stderr);
     assert_eq!(ended.status.code(), Some(76), "{said}");
     assert!(said.contains("was released, so that another candidate can lead"), "{said}");
 
-    let holder = stage.holder().await;
+    let mut holder = stage.holder().await;
+    let _input = holder.stdin.take();
     let Stage { store, .. } = stage;
     drop(store.stop().await.unwrap());
     let ended = timeout(SOON, holder.wait_with_output()).await.unwrap().unwrap();
@@ -215,9 +218,9 @@ print("all was well")
     const COMMAND: &str = "trap 'echo interrupted; exit 7' INT; echo first?; read a; echo got:$a; read b; \
                            echo got:$b; while :; do sleep 0.05; done";
     let stage = Stage::new().await;
-    let script = format!("\"$@\"; echo code=$?; read c; echo after:$c");
+    let script = "\"$@\"; echo code=$?; read c; echo after:$c";
     let mut command = Command::new("python3");
-    command.args(["-c", PLAY, &script, PROGRAM, "lock", &stage.lock, "--", "sh", "-c", COMMAND]);
+    command.args(["-c", PLAY, script, PROGRAM, "lock", &stage.lock, "--", "sh", "-c", COMMAND]);
     command.env("AZURE_STORAGE_CONNECTION_STRING", stage.store.connection_string());
     let ended = timeout(2 * SOON, command.kill_on_drop(true).output()).await.unwrap().unwrap();
     let told = format!("{}{}", text(&ended.stdout), text(&ended.stderr));

@@ -78,6 +78,8 @@ impl Configuration {
         });
         this.clear(&others.collect::<Vec<_>>());
         this.settings.set(names::WHILE_LEADING, "true");
+        // It is told by the exit code that the command failed, and there is no next turn.
+        this.settings.set(names::MAX_FAILURES, "0");
         for (name, usual) in [(names::NAME, default_name()), (names::POLL, LOCK_POLL.to_owned())] {
             if this.settings.get(name).is_none() {
                 this.settings.set(name, usual);

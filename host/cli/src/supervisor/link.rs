@@ -101,7 +101,7 @@ fn die() {
 pub(crate) struct Link {
     waiting: Mutex<Waiting>,
     news: Notify,
-    /// All that waited was told.
+    /// The exit code was told, and all before it.
     delivered: Notify,
 }
 
@@ -109,12 +109,20 @@ pub(crate) struct Link {
 struct Waiting {
     lines: VecDeque<String>,
     wills: BTreeMap<usize, Option<Will>>,
+    /// Told last.
+    exit: Option<u8>,
     /// Whose will the supervisor has, or is about to be told.
     holders: BTreeSet<usize>,
 }
 
 impl Waiting {
-    fn next(&mut self) -> Option<String> {
+    /// The next line, and whether it is the last one.
+    fn next(&mut self) -> Option<(String, bool)> {
+        let before = self.next_before().map(|line| (line, false));
+        before.or_else(|| self.exit.take().map(|code| (line(&Message::Exit(code)), true)))
+    }
+
+    fn next_before(&mut self) -> Option<String> {
         let will = || self.wills.pop_first().map(|(of, will)| line(&Message::Will { of, will }));
         self.lines.pop_front().or_else(will)
     }
@@ -170,29 +178,27 @@ impl Link {
 
     /// Tells the exit code of this program, whatever becomes of this process.
     pub(crate) fn exit(&self, code: u8) {
-        self.waiting().lines.push_back(line(&Message::Exit(code)));
+        self.waiting().exit = Some(code);
         self.news.notify_one();
     }
 
-    /// Completes when nothing more waits to be told.
+    /// Completes when that is told. Call it once.
     pub(crate) async fn delivered(&self) {
-        self.news.notify_one();
         self.delivered.notified().await;
     }
 
     async fn deliver(self: Arc<Self>, mut pipe: Sender) {
         loop {
             let next = self.waiting().next();
-            match next {
-                Some(line) => {
-                    if pipe.write_all(line.as_bytes()).await.is_err() {
-                        return;
-                    }
-                }
-                None => {
-                    self.delivered.notify_one();
-                    self.news.notified().await;
-                }
+            let Some((line, is_last)) = next else {
+                self.news.notified().await;
+                continue;
+            };
+            if pipe.write_all(line.as_bytes()).await.is_err() {
+                return;
+            }
+            if is_last {
+                self.delivered.notify_one();
             }
         }
     }
@@ -223,7 +229,7 @@ mod tests {
 
     /// What the supervisor is told next of whom: the address in the will.
     fn next(link: &Link) -> Option<(usize, Option<String>)> {
-        let line = link.waiting().next()?;
+        let (line, _) = link.waiting().next()?;
         match read(line.trim_end()) {
             Some(Message::Will { of, will }) => Some((of, will.map(|will| will.url))),
             _ => panic!("no will"),
