@@ -17,53 +17,48 @@ pub trait Clock: Clone + Send + Sync + 'static {
     /// Completes as soon as [`now`](Clock::now) is at least `at`.
     fn sleep_until(&self, at: Duration) -> impl Future<Output = ()> + Send;
 
-    /// By how much [`now`](Clock::now) may have run ahead of the time that passed, all in all.
-    fn ahead(&self) -> Duration {
-        Duration::ZERO
+    /// What [`now`](Clock::now) tells, and by how much that may have run ahead of the time that passed, all in all:
+    /// two figures of one reading, since another one may move both.
+    fn read(&self) -> (Duration, Duration) {
+        (self.now(), Duration::ZERO)
     }
 
     /// This clock for those who only read it.
     fn reading(&self) -> Reading {
-        let (now, ahead) = (self.clone(), self.clone());
-        Reading { now: Arc::new(move || now.now()), ahead: Arc::new(move || ahead.ahead()) }
+        let clock = self.clone();
+        Reading(Arc::new(move || clock.read()))
     }
 }
 
-type Read = Arc<dyn Fn() -> Duration + Send + Sync>;
-
 /// The reading half of a [`Clock`], whatever its type.
 #[derive(Clone)]
-pub struct Reading {
-    now: Read,
-    ahead: Read,
-}
+pub struct Reading(Arc<dyn Fn() -> (Duration, Duration) + Send + Sync>);
 
 impl Reading {
     /// A clock of a test's own.
     #[cfg(test)]
     pub(crate) fn of(now: impl Fn() -> Duration + Send + Sync + 'static) -> Self {
-        Self { now: Arc::new(now), ahead: Arc::new(|| Duration::ZERO) }
+        Self(Arc::new(move || (now(), Duration::ZERO)))
     }
 
     /// The time that has passed since the origin of the clock.
     pub fn now(&self) -> Duration {
-        (self.now)()
+        self.read().0
     }
 
-    /// As [`Clock::ahead`].
-    pub fn ahead(&self) -> Duration {
-        (self.ahead)()
+    /// As [`Clock::read`].
+    pub fn read(&self) -> (Duration, Duration) {
+        (self.0)()
     }
 
     /// This clock as one that never runs ahead. Within a step, where only differences count, that is right for
     /// leaders and followers: every span of a leader counts from before it asked.
     pub(crate) fn steady(&self) -> Self {
         let clock = self.clone();
-        let now = move || {
-            let now = clock.now();
-            now.saturating_sub(clock.ahead())
-        };
-        Self { now: Arc::new(now), ahead: Arc::new(|| Duration::ZERO) }
+        Self(Arc::new(move || {
+            let (now, ahead) = clock.read();
+            (now.saturating_sub(ahead), Duration::ZERO)
+        }))
     }
 }
 
@@ -96,11 +91,11 @@ impl Default for BootClock {
 
 impl Clock for BootClock {
     fn now(&self) -> Duration {
-        self.0.now()
+        self.0.read().0
     }
 
-    fn ahead(&self) -> Duration {
-        self.0.ahead()
+    fn read(&self) -> (Duration, Duration) {
+        self.0.read()
     }
 
     async fn sleep_until(&self, at: Duration) {
@@ -131,19 +126,15 @@ mod system {
             Self { origin: boottime() }
         }
 
-        pub(super) fn now(&self) -> Duration {
-            boottime().saturating_sub(self.origin)
-        }
-
-        pub(super) fn ahead(&self) -> Duration {
-            Duration::ZERO
+        pub(super) fn read(&self) -> (Duration, Duration) {
+            (boottime().saturating_sub(self.origin), Duration::ZERO)
         }
 
         pub(super) async fn sleep(&self, at: Duration) {
             // Tokio's timers stand still while the machine is suspended; a timer of the kernel
             // on the same clock fires as soon as it is awake.
             if self.wait(self.origin.saturating_add(at)).await.is_err() {
-                let left = at.saturating_sub(self.now());
+                let left = at.saturating_sub(self.read().0);
                 tokio::time::sleep(left.min(Duration::from_millis(10))).await;
             }
         }
@@ -194,18 +185,14 @@ mod system {
             Self { origin: Instant::now(), time: Arc::new(Mutex::new(time)) }
         }
 
-        pub(super) fn now(&self) -> Duration {
+        pub(super) fn read(&self) -> (Duration, Duration) {
             let mut time = self.time.lock().unwrap_or_else(PoisonError::into_inner);
-            time.read(self.origin.elapsed(), Utc::now())
-        }
-
-        pub(super) fn ahead(&self) -> Duration {
-            self.time.lock().unwrap_or_else(PoisonError::into_inner).ahead()
+            (time.read(self.origin.elapsed(), Utc::now()), time.ahead())
         }
 
         pub(super) async fn sleep(&self, at: Duration) {
             // In short steps: the timer may stand still while the machine is suspended.
-            let left = at.saturating_sub(self.now());
+            let left = at.saturating_sub(self.read().0);
             tokio::time::sleep(left.min(Duration::from_millis(100))).await;
         }
     }

@@ -1,11 +1,12 @@
 """Judges what is in `deploy/` as far as that is possible without the platforms themselves.
 
-    check.py DEPLOY REPOSITORY TENURE
+    check.py DEPLOY REPOSITORY TENURE HANDLER
 
-DEPLOY is the folder, REPOSITORY the root of this repository, and TENURE the program. Prints every
-complaint, and ends with 1 when there is one.
+DEPLOY is the folder, REPOSITORY the root of this repository, TENURE the program, and HANDLER a component. Prints
+every complaint, and ends with 1 when there is one.
 """
 
+import json
 import re
 import subprocess
 import sys
@@ -13,6 +14,8 @@ from pathlib import Path
 
 import jsonschema
 import kubernetes_validate
+import kustomize
+import settings
 import tree_sitter
 import tree_sitter_bicep
 import yaml
@@ -40,6 +43,7 @@ def bicep(file, text):
         nodes.extend(node.children)
     if re.search(r"storage\.list(Keys|AccountSas)", text):
         yield "takes the account's key where there is an identity"
+    yield from settings.refused(PROGRAM, HANDLER, *settings.of_bicep(text))
 
 
 def manifests(file, text):
@@ -50,6 +54,11 @@ def manifests(file, text):
     except yaml.YAMLError as error:
         yield str(error)
         return
+    # What makes manifests of others is judged by what it makes.
+    yield from resources(d for d in documents if d["kind"] not in ("Kustomization", "Component"))
+
+
+def resources(documents):
     for document in documents:
         kind = document["kind"]
         try:
@@ -61,6 +70,18 @@ def manifests(file, text):
             yield f"{kind}: {error.message}"
         if kind == "Deployment":
             yield from probes(document)
+
+
+def overlays(kubernetes):
+    """Each overlay as it is rendered: all that is applied, together."""
+    for name, documents, complaints in kustomize.rendered(kubernetes):
+        accounts = [d["metadata"] for d in documents if d["kind"] == "ServiceAccount"]
+        account = accounts[0].get("annotations", {}) if accounts else {}
+        found = [*complaints, *resources(documents), *kustomize.fits(documents)]
+        for deployment in (d for d in documents if d["kind"] == "Deployment"):
+            for args, env, files in settings.of_pod(deployment["spec"]["template"], account):
+                found += settings.refused(PROGRAM, HANDLER, args, env, files)
+        yield from (f"{name}: {complaint}" for complaint in found)
 
 
 def probes(deployment):
@@ -110,15 +131,36 @@ def spin(manifest):
         for host in hosts:
             if not re.fullmatch(r"https?://[a-z0-9.-]+(:\d+)?", host):
                 yield f"{host} is no host that can be allowed"
+        env = component.get("environment", {})
+        yield from settings.refused(PROGRAM, HANDLER, ["run"], env | settings.AN_ACCOUNT)
         handler = component.get("environment", {}).get("TENURE_HANDLER_URL", "")
         if not any(handler.startswith(f"{host}/") for host in hosts):
             yield f"{name} may not reach its TENURE_HANDLER_URL"
 
 
+def dashboard(file, text):
+    """Its queries are judged by promtool, in a test of their own."""
+    try:
+        panels = json.loads(text)["panels"]
+    except (KeyError, ValueError) as error:
+        yield f"is no dashboard: {error}"
+        return
+    ids = [panel["id"] for panel in panels]
+    yield from (f"panel {id} is there twice" for id in set(ids) if ids.count(id) > 1)
+    taken = set()
+    for panel in panels:
+        place = panel["gridPos"]
+        rows, columns = (range(place[at], place[at] + place[size]) for at, size in ("yh", "xw"))
+        cells = {(row, column) for row in rows for column in columns}
+        if max(columns) >= 24 or cells & taken:
+            yield f"{panel['title']} has no room"
+        taken |= cells
+
+
 def anything(file, text):
     """What holds for all of them."""
     header = "\n".join(line for line in text.splitlines() if line.startswith(("#", "//")))
-    if file.suffix not in (".md", ".dockerignore") and "Not run:" not in header:
+    if file.suffix not in (".md", ".json", ".dockerignore") and "Not run:" not in header:
         yield "does not say what was not run"
     for variable in sorted(set(re.findall(r"\bTENURE_[A-Z_]+", text)) - VARIABLES):
         yield f"{variable} is no variable of tenure"
@@ -128,7 +170,7 @@ def anything(file, text):
         yield "holds a key"
 
 
-CHECKS = {".yaml": manifests, ".toml": toml, ".bicep": bicep, "": dockerfile}
+CHECKS = {".yaml": manifests, ".json": dashboard, ".toml": toml, ".bicep": bicep, "": dockerfile}
 
 
 def variables(repository):
@@ -143,8 +185,8 @@ def options(program):
 
 
 if __name__ == "__main__":
-    deploy, repository, program = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
-    VARIABLES, OPTIONS = variables(repository), options(program)
+    deploy, repository, PROGRAM, HANDLER = Path(sys.argv[1]), Path(sys.argv[2]), *sys.argv[3:]
+    VARIABLES, OPTIONS = variables(repository), options(PROGRAM)
     complaints, judged = 0, 0
     for file in sorted(path for path in deploy.rglob("*") if path.is_file()):
         text = file.read_text()
@@ -153,5 +195,9 @@ if __name__ == "__main__":
         for complaint in [*check(file, text), *anything(file, text)]:
             complaints += 1
             print(f"{file.relative_to(deploy)}: {complaint}")
+    if (deploy / "kubernetes/overlays").exists():
+        for complaint in overlays(deploy / "kubernetes"):
+            complaints += 1
+            print(f"kubernetes/{complaint}")
     print(f"{judged} files judged, {complaints} complaints")
     sys.exit(1 if complaints or judged < len(CHECKS) else 0)

@@ -1,6 +1,6 @@
 """The fields of the custom resources that `deploy/` uses, as their definitions have them: of
-spin-operator 0.6 (`core.spinkube.dev/v1alpha1`) and of wasmCloud 2.10
-(`runtime.wasmcloud.dev/v1alpha1`). Only what is used; a field that is not here is refused.
+spin-operator 0.6 (`core.spinkube.dev/v1alpha1`), of wasmCloud 2.10
+(`runtime.wasmcloud.dev/v1alpha1`) and of prometheus-operator (`monitoring.coreos.com/v1`). Only what is used; a field that is not here is refused.
 """
 
 TEXT = {"type": "string", "minLength": 1}
@@ -41,7 +41,19 @@ WORKLOAD = record(
     components=several(record(["name", "image"], name=TEXT, image=TEXT, localResources=LOCAL)),
 )
 
+SELECTOR = record(["matchLabels"], matchLabels=TEXTS)
+ENDPOINT = record(["port"], port=TEXT, path=TEXT, interval={"type": "string", "pattern": r"^\d+(ms|s|m|h)$"})
+
 SCHEMAS = {
+    "PodMonitor": resource(
+        "monitoring.coreos.com/v1",
+        "PodMonitor",
+        record(
+            ["selector", "podMetricsEndpoints"],
+            selector=SELECTOR,
+            podMetricsEndpoints=several(ENDPOINT),
+        ),
+    ),
     "SpinApp": resource(
         "core.spinkube.dev/v1alpha1",
         "SpinApp",

@@ -143,7 +143,17 @@ impl Group {
     pub fn component(&self, name: &str, access: &Access, handler: &Path, more: &[&str]) -> Command {
         let mut command = Command::new(&self.program);
         command
-            .args(["run", "--log", "json", "--election", &self.election, "--name", name])
+            .args([
+                "run",
+                "--log",
+                "json",
+                "--log-level",
+                "debug",
+                "--election",
+                &self.election,
+                "--name",
+                name,
+            ])
             .args(self.timer)
             .args(["--allow-host", &self.sink])
             .args(["--env", &format!("BEAT_URL=http://{}/", self.sink)])
@@ -161,7 +171,17 @@ impl Group {
     pub fn command(&self, name: &str, more: &[&str], work: &[&str]) -> Command {
         let mut command = Command::new(&self.program);
         command
-            .args(["run", "--log", "json", "--election", &self.election, "--name", name])
+            .args([
+                "run",
+                "--log",
+                "json",
+                "--log-level",
+                "debug",
+                "--election",
+                &self.election,
+                "--name",
+                name,
+            ])
             .args(self.timer)
             .args(["--env", &format!("BEAT_AT={}", self.sink)])
             .args(more);

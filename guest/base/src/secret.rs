@@ -2,8 +2,9 @@
 
 use crate::text::cut;
 
-/// How parts of connection strings, signatures and tokens begin, in lower case.
-const MARKS: [&str; 5] = ["accountkey", "sharedaccesssignature", "sig=", "bearer ", "eyj0"];
+/// How parts of connection strings, signatures, tokens and secrets of webhooks begin, in lower case.
+const MARKS: [&str; 6] =
+    ["accountkey", "sharedaccesssignature", "sig=", "bearer ", "eyj0", "whsec_"];
 
 /// Keys and tokens are at least this long.
 const LENGTH: usize = 32;
@@ -22,6 +23,12 @@ pub fn looks_secret(text: &str) -> bool {
         })
 }
 
+/// A value in a complaint. One that looks like a secret put into the wrong place is not shown.
+#[must_use]
+pub fn shown(value: &str) -> &str {
+    if value.len() > 1100 || looks_secret(value) { "…" } else { value }
+}
+
 #[cfg(test)]
 mod tests {
     use super::looks_secret;
@@ -33,6 +40,7 @@ mod tests {
             "AccountName=a;AccountKey=c2VjcmV0",
             "?sv=2022-11-02&sig=c2VjcmV0",
             "eyJ0eXAiOiJKV1QifQ.e30.c2ln",
+            "whsec_c2VjcmV0",
             "853B9A84E1A84F2A9D0C11AA00F0F0F0",
             "my Q8~dq3kL0bTt2mZ9xW5vRrY7uNnA1cEe4fGh",
         ] {

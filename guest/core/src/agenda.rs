@@ -118,6 +118,20 @@ impl Agenda {
         }
     }
 
+    /// The slot of the next turn of the schedule, as seen at `now` while a turn `runs` or not: an earlier one
+    /// where a turn is overdue.
+    pub fn next_slot(&self, now: Timestamp, record: &Record, runs: bool) -> Option<Timestamp> {
+        let after = |then: Timestamp| self.schedule.as_ref()?.next(then);
+        let last = record.last?.slot;
+        match self.due(now, record) {
+            _ if runs => after(last),
+            Due::Now(task) => Some(task.slot).filter(|_| !self.is_one_turn_a_term()),
+            Due::In(wait) => Some(Timestamp(now.plus(wait).0.saturating_sub(nanos(self.delay)))),
+            Due::Abandon(_) | Due::Ahead(_) => after(last),
+            Due::Nothing => None,
+        }
+    }
+
     /// What is due at `now`, by what is on record.
     pub fn due(&self, now: Timestamp, record: &Record) -> Due {
         if let Some(due) = self.value_due(now, record) {

@@ -21,7 +21,7 @@ use super::Moment;
 use super::acquiring;
 use super::background;
 use super::chance::Chance;
-use super::context::{Answered, Beside, Context, Effects, Outgoing, State, Todo};
+use super::context::{Answered, Beside, Context, Effects, Gained, Outgoing, State, Todo};
 use super::credential_state::{CredentialState, Fetched};
 use super::environment::Files;
 use super::events;
@@ -40,6 +40,7 @@ use super::report::{Event, Exchange, ExchangeResult, Leadership, Report, Role};
 use super::service_clock::Timestamp;
 use super::settings::{Complaint, Settings};
 use super::state::{self, Postponed};
+use super::turns::Turns;
 use super::wake::{self, MOST_REQUESTS};
 use super::watching;
 use crate::mutants::{memory, mutant};
@@ -49,7 +50,7 @@ use tenure_azure::operation::Operation;
 use tenure_base::prelude::*;
 
 /// The version of the state; bytes of another one count as none.
-const VERSION: u8 = 16;
+const VERSION: u8 = 17;
 
 /// A clock that is further off than this explains a refused signature.
 const SKEW: TimeDelta = TimeDelta::minutes(5);
@@ -129,9 +130,10 @@ impl<'s> Step<'s> {
     /// What to do at `now`.
     pub fn next(&mut self, now: Moment) -> Todo {
         self.context.now = now;
-        let Effects { requests, report_now, .. } = self.context.effects;
-        let free =
-            requests < MOST_REQUESTS && !report_now && !wake::yields(&self.phase, &self.context);
+        let Effects { requests, gained, .. } = self.context.effects;
+        let free = requests < MOST_REQUESTS
+            && gained.is_none()
+            && !wake::yields(&self.phase, &self.context);
         match if free { self.request() } else { None } {
             Some(todo) => {
                 self.context.effects.requests += 1;
@@ -255,7 +257,7 @@ impl<'s> Step<'s> {
     /// be asked for when the step has come to its report. protocol.md §7.3.
     pub fn last_will(&self, now: Moment, wall: DateTime<Utc>) -> Option<LastWill> {
         let (Phase::Holding(hold), context) = (&self.phase, &self.context) else { return None };
-        context.effects.last_will.then_some(())?;
+        matches!(context.effects.gained, Some(Gained::Term | Gained::Renewal)).then_some(())?;
         LastWill::of(hold, self.date(now, wall), now, context)
     }
 
@@ -286,12 +288,18 @@ impl<'s> Step<'s> {
             state: state::written(VERSION, &(phase, &context.state)),
             role,
             ending: context.effects.ending,
-            renewed: context.effects.renewed,
+            renewed: context.effects.gained == Some(Gained::Renewal),
             wind_down: winds_down(phase.hold(), context),
             successor: context.state.steering.hand_over().map(|order| order.to.clone()),
             promise: match phase {
                 Phase::Holding(hold) => hold.record.beat.map(|beat| beat.promise),
                 _ => context.state.follower.pulse.as_ref().map(Pulse::promise),
+            },
+            turns: match (phase, context.service_time()) {
+                (Phase::Holding(hold), Some(now)) if context.effects.turns_changed => {
+                    Some(Turns::of(&hold.record, context.state.turn.is_some(), now))
+                }
+                _ => context.effects.turns.take(),
             },
             run: context.effects.run.take(),
             problems: core::mem::take(&mut context.effects.problems),

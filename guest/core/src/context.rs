@@ -21,6 +21,7 @@ use super::problem::{Problem, ProblemClass, Reported};
 use super::report::{Ending, Exchange, Report, Turn};
 use super::service_clock::{ServiceClock, Timestamp};
 use super::settings::{Complaint, Settings, variable};
+use super::turns::Turns;
 use crate::mutants::mutant;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
@@ -38,6 +39,8 @@ pub(super) struct State {
     pub service: ServiceClock,
     /// Handed to the host and not yet seen stopped.
     pub turn: Option<Turn>,
+    /// When that was.
+    pub turn_began: Moment,
     pub leaving: bool,
     pub health: Health,
     pub steering: Steering,
@@ -61,7 +64,8 @@ pub(super) struct State {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Effects {
     pub ending: Option<Ending>,
-    pub renewed: bool,
+    /// By what the candidate may act for longer. The host is to hear of it at once.
+    pub gained: Option<Gained>,
     pub run: Option<Turn>,
     /// The outcome of the last turn was put on record before the release.
     pub recorded: bool,
@@ -71,10 +75,18 @@ pub(super) struct Effects {
     pub beside: Option<Beside>,
     /// Requests that were sent.
     pub requests: u32,
-    /// The host is to hear at once of a leadership, or of more time for it.
-    pub report_now: bool,
-    /// The lease was acquired for a leadership, or renewed.
-    pub last_will: bool,
+    /// A leader's turns are not what they were.
+    pub turns_changed: bool,
+    /// What a follower read of the leader's turns.
+    pub turns: Option<Turns>,
+}
+
+/// By what a candidate may act for longer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Gained {
+    Term,
+    Renewal,
+    Beat,
 }
 
 /// The surroundings of a phase.

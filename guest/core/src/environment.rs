@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use tenure_azure::secret::Secret;
 use tenure_base::prelude::*;
+use tenure_base::secret::shown;
 
 /// What a host gives.
 pub trait Environment {
@@ -25,6 +26,33 @@ pub enum Unreadable {
     Missing,
     /// It is larger than any secret, or no text.
     NoText,
+}
+
+/// What a file with a secret says now, without what editors put around it.
+///
+/// # Errors
+/// What is wrong with the file, and what to do.
+pub fn read_secret(
+    environment: &dyn Environment,
+    path: &str,
+) -> Result<Secret, (String, &'static str)> {
+    let (problem, advice) = match environment.file(path) {
+        Ok(text) if text.reveal().trim().is_empty() => ("is empty", "write the secret into it"),
+        // Some editors begin a file with a byte order mark.
+        Ok(text) => return Ok(text.reveal().trim_start_matches('\u{feff}').trim().into()),
+        Err(Unreadable::NotGranted) => (
+            "cannot be read: the host has not opened its directory to this component",
+            "let the host open it (wasmtime: --dir), or set the secret in a variable",
+        ),
+        Err(Unreadable::Missing) => (
+            "is not there or may not be read",
+            "check the path, the permissions, and that links do not lead out of its directory",
+        ),
+        Err(Unreadable::NoText) => {
+            ("is not text, or is larger than 64 KiB", "let it hold the secret alone")
+        }
+    };
+    Err((format!("the file {} {problem}", shown(path)), advice))
 }
 
 /// Variables alone.

@@ -123,7 +123,7 @@ fn ended_turn(
         context.state.began.note(&turn, false);
     }
     if let (Some(outcome), Phase::Holding(hold)) = (outcome, phase) {
-        holding::turn_ended(hold, &turn, outcome, context.now);
+        holding::turn_ended(hold, &turn, outcome, context);
     }
     Some(turn)
 }

@@ -20,8 +20,10 @@ pub(super) struct Health {
     failures: u32,
     /// Cool-downs in a row.
     cool_downs: u32,
-    /// Terms in a row that were won and could not be raised.
+    /// Leases in a row under which no term could be raised.
     unraised: u32,
+    /// Out of the race until then because of that.
+    unraised_until: Moment,
     /// Out of the race until then.
     out_until: Moment,
 }
@@ -79,7 +81,14 @@ impl Health {
     /// A term that was won could not be raised: the others come first until then.
     pub fn not_raised(&mut self, out_until: Moment) {
         self.unraised = self.unraised.saturating_add(1);
-        self.out_until = self.out_until.max(out_until);
+        self.unraised_until = out_until;
+    }
+
+    /// Somebody else won the lease that was to be given back: that no term could be raised under it is not
+    /// this candidate's failure.
+    pub fn outrun(&mut self) {
+        self.unraised = self.unraised.saturating_sub(1);
+        self.unraised_until = Moment::ZERO;
     }
 
     /// A term was raised.
@@ -89,7 +98,7 @@ impl Health {
 
     /// Whether the candidate must not contend at `now`.
     pub fn is_out(&self, now: Moment) -> bool {
-        now < self.out_until
+        now < self.out_until.max(self.unraised_until)
     }
 
     /// That nothing got on record for so long, and what to do about it, for people.

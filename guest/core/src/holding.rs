@@ -8,7 +8,7 @@ pub(super) use recording::{due, prospect, report_slot_ahead, reset_slot, turn_en
 use core::time::Duration;
 
 use super::chance::Chance;
-use super::context::{Answered, Context, Outgoing};
+use super::context::{Answered, Context, Gained, Outgoing};
 use super::failover::Failover;
 use super::handing_over;
 use super::health::Health;
@@ -94,8 +94,7 @@ fn renewed(mut hold: Hold, answered: Answered<'_>, context: &mut Context<'_>) ->
             let next = answered.sent + timings.renew - Duration::from_nanos(early);
             let gap = GAP.min(timings.beside_renewals(now, hold.lease_until));
             hold.renew = Pace::at(next.max(now + gap));
-            let effects = &mut context.effects;
-            (effects.renewed, effects.report_now, effects.last_will) = (true, true, true);
+            context.effects.gained = Some(Gained::Renewal);
             unless_stalled(hold, context, answered.chance)
         }
         // Azurite renews whoever holds the lease, whatever the id that was sent.

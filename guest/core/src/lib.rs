@@ -64,6 +64,7 @@ mod state;
 mod text;
 mod timings;
 mod turn_id;
+mod turns;
 mod wake;
 mod watching;
 mod write;
@@ -73,7 +74,7 @@ pub use candidate::{Begins, Step};
 pub use chance::{Chance, lease_id as fresh_lease_id};
 pub use context::{Ask, Beside, Todo};
 pub use credential_state::{CredentialState, Fetch, Fetched, LONGEST_FETCH};
-pub use environment::{Environment, Files, Unreadable};
+pub use environment::{Environment, Files, Unreadable, read_secret};
 pub use failover::Failover;
 pub use failure::{Failure, FailureKind};
 pub use failure_policy::FailurePolicy;
@@ -82,7 +83,9 @@ pub use last_will::LastWill;
 pub use one_turn::{Course, Next, OneTurn, Prospect, Turned};
 pub use own_time::OwnTime;
 pub use problem::{Problem, ProblemClass};
-pub use record::{Beat, Finished, LastSlot, Outcome, Record, RecordError, Started, Values};
+pub use record::{
+    Beat, End, Ended, Finished, LastSlot, Outcome, Record, RecordError, Started, Values,
+};
 pub use report::{
     Ending, EndingReason, Event, Exchange, ExchangeResult, Leadership, RawAnswer, Report, Role,
     Told, Turn,
@@ -93,6 +96,7 @@ pub use slots::{Cron, CronError, Delivery, Schedule, ZONES_OF, Zone, ZoneOffset}
 pub use snapshot::{LeaseState, Snapshot, broken};
 pub use timings::Timings;
 pub use turn_id::TurnId;
+pub use turns::{NextTurn, Turns};
 
 pub use tenure_azure::secret::Secret;
 pub use tenure_base::duration::format_duration;

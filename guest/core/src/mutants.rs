@@ -60,6 +60,10 @@ pub enum Mutant {
     NothingClaimed,
     /// What came of a turn that a slot has once is not put on record.
     OutcomeNotRecorded,
+    /// What came of a turn that a slot has once waits for the next claim, however far away that is.
+    OutcomeWaitsForClaim,
+    /// What came of a turn is written by itself, also where the next claim comes soon.
+    OutcomeNeverRides,
     /// Slots are claimed without `If-Match`.
     ClaimWithoutCondition,
     /// Slots are counted by this machine's clock.
@@ -111,7 +115,7 @@ pub enum Mutant {
 #[cfg(feature = "mutants")]
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 45] = [
+    pub const ALL: [Self; 47] = [
         Self::ValidityFromAnswer,
         Self::ReleaseBeforeStop,
         Self::HandOverBeforeStop,
@@ -134,6 +138,8 @@ impl Mutant {
         Self::ResumedAfterRelease,
         Self::NothingClaimed,
         Self::OutcomeNotRecorded,
+        Self::OutcomeWaitsForClaim,
+        Self::OutcomeNeverRides,
         Self::ClaimWithoutCondition,
         Self::SlotsInLocalTime,
         Self::ClaimNotAwaited,

@@ -1,6 +1,6 @@
 //! With which record a candidate begins to lead. protocol.md §4.3.
 
-use super::record::{Beat, Finished, LastSlot, Outcome, Record};
+use super::record::{Beat, End, LastSlot, Outcome, Record};
 use super::report::Turn;
 use super::service_clock::Timestamp;
 use super::settings::Settings;
@@ -61,17 +61,18 @@ impl Began {
 
     /// Puts on a record that this candidate wrote which of its claims came to nothing. What the record
     /// tells of the slot then is the end of an earlier attempt.
-    fn correct(&self, record: &mut Record) {
+    fn correct(&self, record: &mut Record, now: Timestamp) {
+        let not_started = End { outcome: Outcome::NotStarted, at: now, took: None };
         if let Some(last) = record.last
             && PutForward::never_began(self.scheduled, record.term, last)
         {
-            record.finished = Some(Finished { slot: last.slot, outcome: Outcome::NotStarted });
+            record.put_outcome(false, not_started);
         }
-        if let Some(started) = &mut record.started
+        if let Some(started) = &record.started
             && started.outcome.is_none()
             && PutForward::never_began(self.for_value, record.term, started.claim())
         {
-            started.outcome = Some(Outcome::NotStarted);
+            record.put_outcome(true, not_started);
         }
     }
 }
@@ -97,7 +98,7 @@ pub(super) fn next_record(
     };
     let mut before = before.unwrap_or_default();
     if before.nonce == nonce {
-        began.correct(&mut before);
+        began.correct(&mut before, since);
     }
     if let Some(schedule) = &agenda.schedule {
         // The slots of another schedule were not this one's to run.
@@ -110,6 +111,10 @@ pub(super) fn next_record(
             before.last = Some(begin);
         }
     }
+    let (schedule, delay) = match agenda.description() {
+        Some(own) => (Some(own), agenda.delay),
+        None => (before.schedule.take(), before.delay),
+    };
     before.enter_history();
     Record {
         changes: before.changes.saturating_add(1),
@@ -121,7 +126,8 @@ pub(super) fn next_record(
         nonce,
         since: since.to_whole_millis(),
         address: settings.address.clone(),
-        schedule: agenda.description().or(before.schedule),
+        schedule,
+        delay,
         ..before
     }
 }

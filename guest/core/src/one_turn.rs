@@ -9,7 +9,7 @@ use core::time::Duration;
 use super::Moment;
 use super::history::Incumbent;
 use super::problem::Problem;
-use super::record::{Outcome, Record};
+use super::record::{End, Outcome, Record};
 use super::report::{Event, Report, Role, Turn};
 use super::service_clock::Timestamp;
 use super::settings::Settings;
@@ -206,7 +206,7 @@ impl<'s> OneTurn<'s> {
             }
         };
         self.result.next = snapshot.next_turn;
-        let schedules = Problem::of_schedules(snapshot.schedule.as_deref(), self.settings);
+        let schedules = Problem::of_schedules(snapshot.turns.schedule.as_deref(), self.settings);
         let ahead = snapshot.ahead.map(|by| Problem::of_slot_ahead(snapshot.asked_at.plus(by)));
         for problem in schedules.into_iter().chain(ahead) {
             if !self.result.problems.contains(&problem) {
@@ -287,8 +287,9 @@ impl<'s> OneTurn<'s> {
         self.result.ran = true;
         let outcome = if result.is_ok() { Outcome::Succeeded } else { Outcome::Failed };
         self.result.error = result.err();
-        if let (Some((record, ..)), Some(turn)) = (&mut self.known, &self.result.turn) {
-            record.put_outcome(turn.value.is_some(), outcome);
+        if let (Some((record, time, _)), Some(turn)) = (&mut self.known, &self.result.turn) {
+            let end = End { outcome, at: *time, took: None };
+            record.put_outcome(turn.value.is_some(), end);
         }
         self.result.next = self.next_turn(now);
         let (course, event) = match outcome {

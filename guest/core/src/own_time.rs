@@ -11,6 +11,7 @@
 use core::time::Duration;
 
 use super::Moment;
+use super::candidate::Begins;
 use chrono::{DateTime, Utc};
 
 /// How much time has passed, by the two clocks of a machine.
@@ -43,6 +44,19 @@ impl OwnTime {
     #[must_use]
     pub fn ahead(&self) -> Duration {
         self.passed.saturating_sub(self.least)
+    }
+
+    /// A step that begins at the newest reading.
+    #[must_use]
+    pub fn step(&self) -> Begins {
+        Begins { at: self.passed, ahead: self.ahead() }
+    }
+
+    /// The newest reading in the time of a step that `begins` then. Within a step it does not run ahead: all
+    /// that a leader may do counts from before it asked, so that this makes it shorter.
+    #[must_use]
+    pub fn within(&self, begins: Begins) -> Moment {
+        self.least + begins.ahead
     }
 }
 

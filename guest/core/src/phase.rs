@@ -172,11 +172,9 @@ impl Hold {
     }
 
     /// Its promise was taken back.
-    pub fn goes_by_lease(&mut self, really: bool) {
-        if really {
-            self.beats = None;
-            self.set_validity();
-        }
+    pub fn goes_by_lease(&mut self) {
+        self.beats = None;
+        self.set_validity();
     }
 
     fn set_validity(&mut self) {

@@ -67,6 +67,7 @@ impl Report {
             wind_down: false,
             successor: None,
             promise: None,
+            turns: None,
             run: None,
             problems: vec![Problem { class: ProblemClass::Configuration, detail }],
             exchanges: Vec::new(),

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use super::Moment;
 use super::chance::Chance;
-use super::context::{Answered, Context, Outgoing};
+use super::context::{Answered, Context, Gained, Outgoing};
 use super::next_record::next_record;
 use super::notice::FIRST_READ;
 use super::pace::Pace;
@@ -91,7 +91,8 @@ pub(super) fn answered(
             if context.now >= hold.valid_until {
                 return not_raised(hold.lease, context, answered.chance);
             }
-            (context.effects.report_now, context.effects.last_will) = (true, true);
+            context.effects.gained = Some(Gained::Term);
+            context.effects.turns_changed = true;
             context.state.health.raised();
             Phase::Holding(hold)
         }

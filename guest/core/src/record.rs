@@ -17,7 +17,7 @@ mod turns;
 mod values;
 
 pub(super) use judge::{Judged, Unusable};
-pub use turns::{Finished, LastSlot, Outcome, Started};
+pub use turns::{End, Ended, Finished, LastSlot, Outcome, Started};
 pub use values::Values;
 pub(super) use values::fingerprint;
 
@@ -27,7 +27,7 @@ use core::time::Duration;
 
 use super::history::{History, Incumbent};
 use super::service_clock::{Timestamp, is_ahead};
-use super::slots::Delivery;
+use super::slots::{Delivery, WHILE_LEADING};
 use super::text::{LONGEST_ADDRESS, LONGEST_NAME, LONGEST_SCHEDULE, encoded};
 use serde::{Deserialize, Serialize};
 use tenure_azure::metadata::Metadata;
@@ -79,12 +79,18 @@ pub struct Record {
     pub address: Option<String>,
     /// The schedule that the leader follows, in words.
     pub schedule: Option<String>,
+    /// How long after its instant each slot of it is due.
+    pub delay: Duration,
     /// The newest slot that was claimed.
     pub last: Option<LastSlot>,
     /// The rule under which it was claimed: whoever leads next may have another one.
     pub delivery: Delivery,
     /// The newest turn whose end was recorded; it may be an earlier one.
     pub finished: Option<Finished>,
+    /// The newest turn that succeeded, be it of the schedule or for a value.
+    pub success: Option<Ended>,
+    /// The newest turn that ended in another way.
+    pub failure: Option<Ended>,
     /// The newest turn for a value.
     pub started: Option<Started>,
     /// The values that had their turn.
@@ -177,9 +183,12 @@ impl Record {
             since: fields.required(field::SINCE, Timestamp::parse),
             address: fields.fit(field::ADDRESS, LONGEST_ADDRESS),
             schedule: fields.fit(field::SCHEDULE, LONGEST_SCHEDULE),
+            delay: Duration::from_millis(fields.number(field::DELAY).unwrap_or(0).into()),
             last: slot.map(|slot| LastSlot { slot, attempt: attempt.unwrap_or(1) }),
             delivery: fields.delivery(field::MAX_ATTEMPTS),
             finished: finished.zip(outcome).map(|(slot, outcome)| Finished { slot, outcome }),
+            success: fields.ended(field::SUCCESS),
+            failure: fields.ended(field::FAILURE),
             started,
             values: fields.optional(field::VALUES, Values::parse).unwrap_or_default(),
             priority: fields.priority(),
@@ -212,6 +221,9 @@ impl Record {
         if let Some(schedule) = &self.schedule {
             put(field::SCHEDULE, schedule);
         }
+        if !self.delay.is_zero() {
+            put(field::DELAY, &self.delay.as_millis().to_string());
+        }
         if let Some(last) = &self.last {
             put(field::SLOT, &last.slot.to_rfc3339());
             put(field::ATTEMPT, &last.attempt.to_string());
@@ -222,6 +234,11 @@ impl Record {
         if let Some(finished) = &self.finished {
             put(field::FINISHED, &finished.slot.to_rfc3339());
             put(field::OUTCOME, finished.outcome.word());
+        }
+        for (name, ended) in [(field::SUCCESS, &self.success), (field::FAILURE, &self.failure)] {
+            if let Some(ended) = ended {
+                put(name, &ended.write());
+            }
         }
         if let Some(started) = &self.started {
             put(field::VALUE, &started.value);
@@ -278,7 +295,8 @@ impl Record {
     pub(super) fn begin_anew(&mut self, begin: LastSlot) {
         let before = self.last.unwrap_or(begin);
         if !self.is_done() {
-            self.finished = Some(Finished { slot: before.slot, outcome: Outcome::Abandoned });
+            let end = End { outcome: Outcome::Abandoned, at: begin.slot, took: None };
+            self.put_outcome(false, end);
         }
         let earliest = if is_ahead(before.slot, begin.slot) { begin.slot } else { before.slot };
         self.last = Some(LastSlot { slot: earliest.max(begin.slot), attempt: 0 });
@@ -291,14 +309,35 @@ impl Record {
     }
 
     /// Puts on record how the newest turn ended, the one for a value or that of the schedule.
-    pub(super) fn put_outcome(&mut self, for_value: bool, outcome: Outcome) {
-        match (&mut self.started, self.last) {
-            (Some(started), _) if for_value => started.outcome = Some(outcome),
+    #[inline(never)]
+    pub(super) fn put_outcome(&mut self, for_value: bool, end: End) {
+        let outcome = end.outcome;
+        let slot = match (&mut self.started, self.last) {
+            (Some(started), _) if for_value => {
+                started.outcome = Some(outcome);
+                started.slot
+            }
             (_, Some(last)) if !for_value => {
                 self.finished = Some(Finished { slot: last.slot, outcome });
+                last.slot
             }
-            _ => {}
+            _ => return,
+        };
+        let at = end.at.to_whole_millis();
+        let ended = Some(Ended { slot, end: End { at, ..end } });
+        match outcome {
+            Outcome::Succeeded => self.success = ended,
+            // The last attempt tells more, where its end was seen.
+            Outcome::Abandoned if self.failure.is_some_and(|last| last.slot == slot) => {}
+            // Work that was to last as long as the leadership, and did.
+            Outcome::CutOff if !for_value && self.lasts() => {}
+            _ => self.failure = ended,
         }
+    }
+
+    /// Whether its work is one turn, which lasts as long as the leadership.
+    fn lasts(&self) -> bool {
+        self.schedule.as_deref() == Some(WHILE_LEADING)
     }
 
     /// Claims the turn for a value.
@@ -312,7 +351,7 @@ impl Record {
     /// Whether `self`, read from the blob, is what `written` was to put there.
     pub fn shows(&self, written: &Self) -> bool {
         self.is_same_beat(written)
-            && self.turns() == written.turns()
+            && self.has_turns_of(written)
             && self.successor == written.successor
     }
 
@@ -321,9 +360,12 @@ impl Record {
         (self.nonce, self.term, self.beat) == (other.nonce, other.term, other.beat)
     }
 
-    /// The newest turns: what of the record changes within a term, beside beats and the successor.
-    pub(super) fn turns(&self) -> (Option<LastSlot>, Option<Finished>, Option<&Started>) {
-        (self.last, self.finished, self.started.as_ref())
+    /// Whether both tell the same of turns: what of the record changes within a term, beside beats and
+    /// the successor.
+    #[inline(never)]
+    pub(super) fn has_turns_of(&self, other: &Self) -> bool {
+        let ends = |record: &Self| (record.last, record.finished, record.success, record.failure);
+        ends(self) == ends(other) && self.started == other.started
     }
 
     /// The leader of this record makes way for another one.

@@ -151,6 +151,9 @@ pub(super) fn answered(
     if done && matches!(answered.operation, Operation::Change { .. }) {
         context.state.handed.given();
     }
+    if answered.class() == Some(Class::Conflict) {
+        context.state.health.outrun();
+    }
     // A conflict is an answer too: it was released by an earlier try, or is not ours.
     over(release.then, context)
 }

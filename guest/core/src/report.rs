@@ -9,6 +9,7 @@ use super::history::Incumbent;
 use super::problem::Problem;
 use super::record::Outcome;
 use super::service_clock::Timestamp;
+use super::turns::Turns;
 use serde::{Deserialize, Serialize};
 use tenure_azure::answer::Class;
 use tenure_base::prelude::*;
@@ -197,6 +198,9 @@ pub struct Report {
     pub successor: Option<String>,
     /// So long after its newest beat the leader has stopped, by the record.
     pub promise: Option<Duration>,
+    /// How the turns of the election go by its record, where that may be news: when a candidate begins to lead, a
+    /// turn was claimed or ended, and when a follower has read the record.
+    pub turns: Option<Turns>,
     /// A turn to run now, already claimed.
     pub run: Option<Turn>,
     /// What went wrong.

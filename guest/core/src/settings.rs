@@ -21,7 +21,7 @@ use tenure_azure::credential::Credential;
 use tenure_azure::name::BlobName;
 use tenure_base::duration::{format_duration, parse_duration};
 use tenure_base::prelude::*;
-use tenure_base::secret::looks_secret;
+use tenure_base::secret::shown;
 
 /// The variables, by the names that Azure users know and docs/configuration.md lists.
 pub mod variable {
@@ -244,11 +244,6 @@ impl Settings {
         }
         needs
     }
-}
-
-/// A value in a complaint. One that looks like a secret put into the wrong place is not shown.
-fn shown(value: &str) -> &str {
-    if value.len() > 1100 || looks_secret(value) { "…" } else { value }
 }
 
 struct Reader<'e> {

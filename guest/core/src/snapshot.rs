@@ -7,9 +7,10 @@ use chrono::{DateTime, Utc};
 use super::agenda::{Due, Task};
 use super::history::Incumbent;
 use super::problem::{Problem, ProblemClass};
-use super::record::{Finished, LastSlot, Record, Started};
+use super::record::Record;
 use super::service_clock::Timestamp;
 use super::settings::Settings;
+use super::turns::Turns;
 use tenure_azure::answer::{self, Answer, Class};
 use tenure_azure::operation::Operation;
 use tenure_base::prelude::*;
@@ -38,18 +39,12 @@ pub struct Snapshot {
     pub lease: LeaseState,
     /// The newest leader on record.
     pub incumbent: Option<Incumbent>,
-    /// The newest slot that was claimed for a turn.
-    pub last_slot: Option<LastSlot>,
-    /// The newest turn whose end was recorded.
-    pub finished: Option<Finished>,
-    /// The newest turn for a value.
-    pub started: Option<Started>,
+    /// How its turns went, and when the next one comes, by the record alone.
+    pub turns: Turns,
     /// When a leader with these settings would run the next turn; none also while one seems to run.
     pub next_turn: Option<Timestamp>,
     /// By how much the last claimed slot lies in the future.
     pub ahead: Option<Duration>,
-    /// The schedule of the newest leader, in words.
-    pub schedule: Option<String>,
     /// The leaders before the newest, the last one first.
     pub history: Vec<Incumbent>,
     /// How many terms were won.
@@ -84,26 +79,24 @@ impl Snapshot {
                 return Err(Problem::of_answer(answer, &Operation::Read { lease: None }, settings));
             }
         };
+        let held = matches!(lease, LeaseState::Leased | LeaseState::Breaking);
+        let runs = record.as_ref().is_some_and(|record| held && !record.is_ended());
+        let turns = record.as_ref().map(|record| Turns::of(record, runs, asked_at));
         Ok(Self {
             lease,
             incumbent: record.as_ref().map(Record::incumbent),
-            // Attempt 0 is where the count began; nothing ran then.
-            last_slot: record.as_ref().and_then(|r| r.last).filter(|last| last.attempt > 0),
-            finished: record.as_ref().and_then(|record| record.finished),
+            turns: turns.unwrap_or_default(),
             next_turn: record.as_ref().and_then(|record| {
-                let held = matches!(lease, LeaseState::Leased | LeaseState::Breaking);
                 match settings.agenda.due(asked_at, record) {
-                    Due::Now(Task { attempt: 2.., .. }) if held && !record.is_ended() => None,
+                    Due::Now(Task { attempt: 2.., .. }) if runs => None,
                     _ => settings.agenda.next(asked_at, record),
                 }
             }),
             ahead: record.as_ref().and_then(|record| settings.agenda.ahead(asked_at, record)),
-            schedule: record.as_ref().and_then(|record| record.schedule.clone()),
             history: record.as_ref().map(Record::earlier).unwrap_or_default(),
             changes: record.as_ref().map_or(0, |record| record.changes),
             successor: record.as_ref().and_then(|record| record.successor.clone()),
-            promise: record.as_ref().and_then(|record| record.beat).map(|beat| beat.promise),
-            started: record.and_then(|record| record.started),
+            promise: record.and_then(|record| record.beat).map(|beat| beat.promise),
             asked_at,
         })
     }

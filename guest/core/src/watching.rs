@@ -14,6 +14,7 @@ use super::pulse::Pulse;
 use super::raising::report_no_date;
 use super::record::{Judged, Record, Unusable};
 use super::timings::BACK_OFF;
+use super::turns::Turns;
 use crate::mutants::mutant;
 use tenure_azure::answer::{Class, LeaseState, Properties};
 use tenure_azure::operation::{ETag, Operation};
@@ -127,6 +128,10 @@ fn read(
         LeaseState::Leased => pulse(record.as_ref(), etag, received, context, chance),
         _ => None,
     };
+    context.effects.turns = record.as_ref().zip(time).map(|(record, now)| {
+        let runs = !record.is_ended() && properties.lease == LeaseState::Leased;
+        Turns::of(record, runs, now)
+    });
     let schedule = record.as_ref().and_then(|record| record.schedule.as_deref());
     let other_schedule = Problem::of_schedules(schedule, context.settings);
     let has_other_schedule = other_schedule.is_some();
@@ -234,7 +239,7 @@ fn contend(
     if let Err(problem) = judge_next(record.clone(), context) {
         return refuse(problem, context, chance);
     }
-    context.state.follower.following = None;
+    nobody_leads(context);
     // Orders to an attempt that failed are void, and so is the id that was announced.
     context.state.steering.settle();
     context.state.follower.successor = None;
@@ -257,8 +262,13 @@ fn refuse(problem: Unusable, context: &mut Context<'_>, chance: &mut dyn Chance)
 
 /// Nobody leads, but this candidate leaves the lease to the others for now.
 fn stay_out(context: &mut Context<'_>, chance: &mut dyn Chance) -> Phase {
-    context.state.follower.following = None;
+    nobody_leads(context);
     Phase::Watching(Watch::at(context.next_try(chance)))
+}
+
+/// As far as is known; a promise that was seen before is nobody's.
+fn nobody_leads(context: &mut Context<'_>) {
+    (context.state.follower.following, context.state.follower.pulse) = (None, None);
 }
 
 fn create(missing: Missing, watch: Watch) -> Phase {
@@ -272,7 +282,7 @@ fn created(
     answered: Answered<'_>,
     context: &mut Context<'_>,
 ) -> Phase {
-    context.state.follower.following = None;
+    nobody_leads(context);
     let Some(answer) = answered.answer() else {
         return poll_later(watch, answered, context);
     };

@@ -155,7 +155,7 @@ mod tests {
     use super::*;
     use core::time::Duration;
     use serde_json::json;
-    use tenure_core::{ProblemClass, Timestamp, Turn};
+    use tenure_core::{ProblemClass, Timestamp, Turn, Turns};
 
     const SEVEN: Timestamp = Timestamp(1_795_158_000_000_000_000);
 
@@ -228,12 +228,9 @@ mod tests {
         let mut snapshot = Snapshot {
             lease: LeaseState::Leased,
             incumbent: Some(there()),
-            last_slot: None,
-            finished: None,
-            started: None,
+            turns: Turns::default(),
             next_turn: None,
             ahead: None,
-            schedule: None,
             history: Vec::new(),
             changes: 0,
             successor: None,

@@ -6,7 +6,7 @@ use core::time::Duration;
 use chrono::{DateTime, Utc};
 use wasip2::clocks::{monotonic_clock, wall_clock};
 
-use tenure_core::{Moment, OwnTime};
+use tenure_core::{Begins, Moment, OwnTime};
 
 /// Carries the host's `elapsed` on while the call lasts.
 pub struct StepClock {
@@ -38,10 +38,24 @@ impl OwnClock {
     }
 
     pub fn now(&self) -> Moment {
+        self.read().step().at
+    }
+
+    /// A step that begins now.
+    pub fn step(&self) -> Begins {
+        self.read().step()
+    }
+
+    /// Now, in the time of a step that `begins` then.
+    pub fn within(&self, begins: Begins) -> Moment {
+        self.read().within(begins)
+    }
+
+    fn read(&self) -> OwnTime {
         let mut time = self.0.get();
-        let now = time.read(monotonic(), wall());
+        time.read(monotonic(), wall());
         self.0.set(time);
-        now
+        time
     }
 }
 

@@ -6,9 +6,9 @@ use super::bindings::tenure::election::types as wit;
 use super::clock;
 use tenure_azure::operation::Request;
 use tenure_core::{
-    Complaint, EndingReason, Event, Exchange, ExchangeResult, Failure, FailureKind, Incumbent,
-    LeaseState, Needs, Outcome, Problem, ProblemClass, RawAnswer, Report, Role, Settings, Snapshot,
-    Timestamp, Told, Turn, TurnId,
+    Complaint, Ended, EndingReason, Event, Exchange, ExchangeResult, Failure, FailureKind,
+    Incumbent, LeaseState, Needs, Outcome, Problem, ProblemClass, RawAnswer, Report, Role,
+    Settings, Snapshot, Timestamp, Told, Turn, TurnId, Turns,
 };
 use tenure_wasi::nanos;
 
@@ -198,11 +198,44 @@ pub fn report(report: Report, settings: Option<&Settings>) -> wit::Report {
         wind_down: report.wind_down,
         successor: report.successor,
         promise: report.promise.map(nanos),
+        turns: report.turns.map(Into::into),
         run: report.run.zip(settings).map(|(run, settings)| turn(run, settings)),
         background: None,
         problems: report.problems.into_iter().map(Into::into).collect(),
         exchanges: report.exchanges.into_iter().map(Into::into).collect(),
         again_in: nanos(report.again_in),
+    }
+}
+
+impl From<Ended> for wit::Ended {
+    #[inline(never)]
+    fn from(Ended { slot, end }: Ended) -> Self {
+        Self { slot: slot.0, outcome: end.outcome.into(), at: end.at.0, took: end.took.map(nanos) }
+    }
+}
+
+impl From<Turns> for wit::Turns {
+    #[inline(never)]
+    fn from(turns: Turns) -> Self {
+        Self {
+            schedule: turns.schedule,
+            last_slot: turns
+                .last_slot
+                .map(|last| wit::LastSlot { slot: last.slot.0, attempt: last.attempt }),
+            finished: turns.finished.map(|finished| wit::Finished {
+                slot: finished.slot.0,
+                outcome: finished.outcome.into(),
+            }),
+            started: turns.started.map(|started| wit::Started {
+                value: started.value,
+                slot: started.slot.0,
+                attempt: started.attempt,
+                outcome: started.outcome.map(Into::into),
+            }),
+            last_success: turns.last_success.map(Into::into),
+            last_failure: turns.last_failure.map(Into::into),
+            next: turns.next.map(|next| wit::NextTurn { slot: next.slot.0, at: next.at.0 }),
+        }
     }
 }
 
@@ -218,22 +251,8 @@ impl From<Snapshot> for wit::Snapshot {
                 LeaseState::Broken => wit::LeaseState::Broken,
             },
             incumbent: snapshot.incumbent.map(Into::into),
-            last_slot: snapshot
-                .last_slot
-                .map(|last| wit::LastSlot { slot: last.slot.0, attempt: last.attempt }),
-            finished: snapshot.finished.map(|finished| wit::Finished {
-                slot: finished.slot.0,
-                outcome: finished.outcome.into(),
-            }),
-            started: snapshot.started.map(|started| wit::Started {
-                value: started.value,
-                slot: started.slot.0,
-                attempt: started.attempt,
-                outcome: started.outcome.map(Into::into),
-            }),
-            next_turn: snapshot.next_turn.map(|at| at.0),
+            turns: snapshot.turns.into(),
             ahead: snapshot.ahead.map(nanos),
-            schedule: snapshot.schedule,
             history: snapshot.history.into_iter().map(Into::into).collect(),
             changes: snapshot.changes,
             successor: snapshot.successor,

@@ -45,14 +45,15 @@ impl Invocation {
                 }
                 Next::Step(event) => {
                     let first = turn.state().is_none();
-                    let mut step = Step::begin(settings, turn.state(), now, event, &mut HostChance);
+                    let begins = clock.step();
+                    let mut step =
+                        Step::begin(settings, turn.state(), begins, event, &mut HostChance);
                     if first {
                         step = step.with_credential_state(credential_state.clone());
                     }
-                    let report = drive(&mut step, settings, &|| clock.now());
-                    let after = clock.now();
+                    let report = drive(&mut step, settings, &|| clock.within(begins));
                     let prospect = step.prospect();
-                    turn.stepped(report, prospect, now, after);
+                    turn.stepped(report, prospect, begins.at, clock.now());
                 }
                 Next::Wait(until) => subscribe_duration(nanos(until.saturating_sub(now))).block(),
                 Next::Run(run) => {

@@ -3,10 +3,13 @@
 use core::time::Duration;
 
 use tenure_base::json::Object;
+use tenure_base::text::cut;
 
+use super::credentials::Credentials;
 use super::target::{ELECTION_HEADER, KEY_HEADER, Target};
 use tenure_azure::operation::{Method, Request};
 use tenure_azure::percent::{self, AsciiSet};
+use tenure_azure::secret::Secret;
 use tenure_base::prelude::*;
 use tenure_core::{Failure, FailureKind, Turn, TurnId};
 
@@ -19,8 +22,14 @@ const MOST_SHOWN: usize = 300;
 /// What a header's value shows of an election's name as percent and two digits.
 const ENCODED: &AsciiSet = &percent::UNRESERVED.remove(b'/').remove(b'$');
 
-/// So long a part of a URL may be a secret.
+/// So long a part of a URL, or of a token, may be a secret.
 const SECRET: usize = 8;
+
+/// What a key may have that readers of CloudEvents decode (HTTP binding, 3.1.3.2).
+const OF_AN_EVENT: &AsciiSet = &AsciiSet::EMPTY.add(b'%');
+
+/// What a key may have that would be taken for the end of a message's id (Standard Webhooks, *Signature scheme*).
+const OF_A_MESSAGE: &AsciiSet = &AsciiSet::EMPTY.add(b'.');
 
 /// One POST request. There is no `Debug`: the path may be the permission to call it.
 pub struct Call {
@@ -28,22 +37,48 @@ pub struct Call {
     pub request: Request,
     /// The longest that all of it may take. A host that renews the lease beside the call may put that off.
     pub timeout: Duration,
+    /// That of the credentials.
+    token: Option<Secret>,
 }
 
 impl Call {
-    /// The call for a turn.
+    /// The call for a turn, sent at `now`, in seconds since 1970.
     #[must_use]
-    pub fn of(turn: &Turn, id: &TurnId, target: &Target) -> Self {
+    pub fn of(
+        turn: &Turn,
+        id: &TurnId,
+        target: &Target,
+        credentials: &Credentials,
+        now: i64,
+    ) -> Self {
         let valid_for = turn.time_limit.unwrap_or(turn.valid_for).min(turn.valid_for);
         let body = body(turn, &id.election, valid_for);
         let header = |name: &str, value: String| (name.to_string(), value);
-        let headers = vec![
+        let slot = turn.slot.to_rfc3339();
+        let event = percent::encode(&id.key, OF_AN_EVENT);
+        // The key, but for its slot and what follows.
+        let source = cut(&event, &format!("/{slot}")).map_or("", |(source, _)| source);
+        let mut headers = vec![
             header("content-type", "application/json".into()),
             header("content-length", body.len().to_string()),
             header(&target.term_header, turn.term.to_string()),
             header(ELECTION_HEADER, election_value(&id.election)),
             header(KEY_HEADER, id.key.clone()),
+            header("ce-specversion", "1.0".into()),
+            header("ce-type", "tenure.turn".into()),
+            header("ce-source", format!("tenure://{source}")),
+            header("ce-id", event.clone()),
+            header("ce-time", slot),
         ];
+        if let Some((name, value)) = &credentials.token {
+            headers.push(header(name, value.reveal().into()));
+        }
+        let (message, now) = (percent::encode(&id.key, OF_A_MESSAGE), now.to_string());
+        if let Some(signature) = credentials.sign(&message, &now, &body) {
+            headers.push(header("webhook-id", message));
+            headers.push(header("webhook-timestamp", now));
+            headers.push(header("webhook-signature", signature));
+        }
         let request = Request {
             method: Method::Post,
             origin: target.origin.clone(),
@@ -51,7 +86,9 @@ impl Call {
             headers,
             body: body.into(),
         };
-        Self { request, timeout: target.timeout.unwrap_or(valid_for).min(valid_for) }
+        let timeout = target.timeout.unwrap_or(valid_for).min(valid_for);
+        let token = credentials.token.as_ref().map(|(_, token)| token.clone());
+        Self { request, timeout, token }
     }
 
     /// Why a call got no answer.
@@ -69,7 +106,7 @@ impl Call {
             FailureKind::Other => "could not be called",
         };
         match failure.detail.as_str() {
-            detail if !detail.is_empty() && !self.is_quoted_by(detail) => {
+            detail if !detail.is_empty() && self.quoted_by(detail).is_none() => {
                 format!("{WHO} {what} ({detail})")
             }
             _ => format!("{WHO} {what}"),
@@ -86,23 +123,33 @@ impl Call {
         }
         let text = String::from_utf8_lossy(beginning.get(..MOST_SHOWN).unwrap_or(beginning));
         let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-        let said = match text.trim() {
-            "" => String::new(),
-            text if self.is_quoted_by(text) => ", in words that repeat the URL".into(),
-            text => format!(": {text}"),
+        let said = match (text.trim(), self.quoted_by(&text)) {
+            ("", _) => String::new(),
+            (_, Some(what)) => format!(", in words that repeat the {what}"),
+            (text, None) => format!(": {text}"),
         };
         Err(format!("{WHO} answered {status}{said}"))
     }
 
-    /// Whether a text shows what of the path or the query may be a secret: all of them, or a longer part, in
-    /// whatever way it is escaped. Only the part's beginning counts, since the text may be cut.
-    fn is_quoted_by(&self, text: &str) -> bool {
-        let path = self.request.path_and_query.as_str();
-        let (shown, parts) = (percent::decode_text(text), percent::decode_text(path));
-        let mut parts = parts.split(|c: char| !c.is_ascii_alphanumeric());
-        (path.len() > 1 && holds(text, path))
-            || parts.any(|part| part.get(..SECRET).is_some_and(|part| holds(&shown, part)))
+    /// What may be a secret, and is shown by a text.
+    fn quoted_by(&self, text: &str) -> Option<&'static str> {
+        let (path, token) = (self.request.path_and_query.as_str(), self.token.as_ref());
+        if token.is_some_and(|token| is_quoted_by(token.reveal(), text)) {
+            return Some("token");
+        }
+        is_quoted_by(path, text).then_some("URL")
     }
+}
+
+/// Whether a text shows a secret: all of it, or a longer part, in whatever way it is escaped. Only the part's
+/// beginning counts, since the text may be cut.
+fn is_quoted_by(secret: &str, text: &str) -> bool {
+    let (shown, parts) = (percent::decode_text(text), percent::decode_text(secret));
+    let mut parts = parts.split(|c: char| !c.is_ascii_alphanumeric());
+    // What is before a token is its kind.
+    let whole = cut(secret, " ").map_or(secret, |(_, whole)| whole);
+    (whole.len() > 1 && holds(text, whole))
+        || parts.any(|part| part.get(..SECRET).is_some_and(|part| holds(&shown, part)))
 }
 
 /// As `str::contains`, which would be 2 KB of component for a search that is quick in texts of any length. `part` is
@@ -160,20 +207,33 @@ mod tests {
     }
 
     fn target(timeout: &'static str) -> Target {
-        Target::read(|name| {
+        let read = Target::read(&|name: &str| {
             let value = match name {
                 "TENURE_HANDLER_URL" => "https://example.com:8443/a?b=S3CRET",
                 "TENURE_HANDLER_TIMEOUT" => timeout,
                 _ => "",
             };
             Some(value.to_string())
-        })
-        .unwrap()
+        });
+        read.unwrap().0
+    }
+
+    fn credentials(given: &[(&str, &str)]) -> Credentials {
+        let value = |name: &str| given.iter().find(|(known, _)| *known == name);
+        Credentials::read(&|name: &str| value(name).map(|(_, value)| value.to_string())).unwrap()
     }
 
     fn call_of(turn: &Turn, timeout: &'static str) -> Call {
         let key = "acme/jobs/report/2026-11-20T07:00:00Z".into();
-        Call::of(turn, &TurnId { election: "jobs/report".into(), key }, &target(timeout))
+        let id = TurnId { election: "jobs/report".into(), key };
+        Call::of(turn, &id, &target(timeout), &Credentials::default(), 1_795_158_001)
+    }
+
+    fn value<'c>(call: &'c Call, name: &str) -> Option<&'c str> {
+        let mut found = call.request.headers.iter().filter(|(known, _)| known == name);
+        let value = found.next().map(|(_, value)| value.as_str());
+        assert_eq!(found.next(), None);
+        value
     }
 
     #[test]
@@ -196,8 +256,62 @@ mod tests {
             ("tenure-term", "7"),
             ("tenure-election", "jobs/report"),
             ("idempotency-key", "acme/jobs/report/2026-11-20T07:00:00Z"),
+            ("ce-specversion", "1.0"),
+            ("ce-type", "tenure.turn"),
+            ("ce-source", "tenure://acme/jobs/report"),
+            ("ce-id", "acme/jobs/report/2026-11-20T07:00:00Z"),
+            ("ce-time", "2026-11-20T07:00:00Z"),
         ];
         assert_eq!(headers, expected.map(|(n, v)| (n.to_string(), v.to_string())));
+    }
+
+    #[test]
+    fn a_call_is_authorised_and_signed() {
+        const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+        let given = [("TENURE_HANDLER_TOKEN", "Abc.d"), ("TENURE_HANDLER_SECRET", SECRET)];
+        let credentials = credentials(&given);
+        let key = "acme/jobs/a.b%20c/2026-11-20T07:00:00Z/v%2E1".into();
+        let id = TurnId { election: "jobs/a.b c".into(), key };
+        let call = Call::of(&turn(), &id, &target(""), &credentials, 1_795_158_001);
+        for (name, expected) in [
+            ("idempotency-key", id.key.as_str()),
+            ("ce-id", "acme/jobs/a.b%2520c/2026-11-20T07:00:00Z/v%252E1"),
+            ("ce-source", "tenure://acme/jobs/a.b%2520c"),
+            ("authorization", "Bearer Abc.d"),
+            ("webhook-id", "acme/jobs/a%2Eb%20c/2026-11-20T07:00:00Z/v%2E1"),
+            ("webhook-timestamp", "1795158001"),
+        ] {
+            assert_eq!(value(&call, name), Some(expected), "{name}");
+        }
+        let (message, body) = (value(&call, "webhook-id").unwrap(), call.request.body.reveal());
+        let signed = credentials.sign(message, "1795158001", body);
+        assert_eq!(value(&call, "webhook-signature"), signed.as_deref());
+        let bare = call_of(&turn(), "");
+        for name in ["authorization", "webhook-id", "webhook-timestamp", "webhook-signature"] {
+            assert_eq!(value(&bare, name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn an_answer_that_repeats_the_token_is_not_shown() {
+        let credentials = credentials(&[("TENURE_HANDLER_TOKEN", "S3CRETS3CRET.b")]);
+        let id = TurnId { election: "jobs/report".into(), key: "a".into() };
+        let call = Call::of(&turn(), &id, &target(""), &credentials, 0);
+        for quotes in ["no S3CRETS3CRET.b", "Bearer S3CRETS3CRET.b", "cut: S3CRETS3"] {
+            let told = call.judge(401, quotes.as_bytes()).unwrap_err();
+            assert_eq!(
+                told, "the webhook answered 401, in words that repeat the token",
+                "{quotes}"
+            );
+        }
+        assert_eq!(call.judge(401, b"no").unwrap_err(), "the webhook answered 401: no");
+        let call = Call { token: Some("Bearer short".into()), ..call };
+        for (text, said) in
+            [("short", ", in words that repeat the token"), ("Bearer?", ": Bearer?")]
+        {
+            let told = call.judge(401, text.as_bytes()).unwrap_err();
+            assert_eq!(told, format!("the webhook answered 401{said}"));
+        }
     }
 
     #[test]

@@ -2,11 +2,12 @@
 
 use core::time::Duration;
 
+use super::credentials::Credentials;
 use tenure_azure::endpoint::check_authority;
 use tenure_azure::secret::Secret;
 use tenure_base::duration::parse_duration;
 use tenure_base::prelude::*;
-use tenure_core::Complaint;
+use tenure_core::{Complaint, Environment};
 
 /// The variables.
 pub mod variable {
@@ -16,13 +17,28 @@ pub mod variable {
     pub const TIMEOUT: &str = "TENURE_HANDLER_TIMEOUT";
     /// The header that carries the term.
     pub const TERM_HEADER: &str = "TENURE_TERM_HEADER";
+    /// A bearer token.
+    pub const TOKEN: &str = "TENURE_HANDLER_TOKEN";
+    /// A file that holds it, read again for each call.
+    pub const TOKEN_FILE: &str = "TENURE_HANDLER_TOKEN_FILE";
+    /// The header whose whole value it is, instead.
+    pub const TOKEN_HEADER: &str = "TENURE_HANDLER_TOKEN_HEADER";
+    /// Secrets that calls are signed with.
+    pub const SECRET: &str = "TENURE_HANDLER_SECRET";
+    /// A file that holds them, read again for each call.
+    pub const SECRET_FILE: &str = "TENURE_HANDLER_SECRET_FILE";
 }
 
 /// Headers that decide how a request is delivered and read, and who may send it, and those that say
 /// more of a turn than its term. None of them carries a term.
-pub const RESERVED: [&str; 23] = [
+pub const RESERVED: [&str; 31] = [
     "accept-encoding",
     "authorization",
+    "ce-id",
+    "ce-source",
+    "ce-specversion",
+    "ce-time",
+    "ce-type",
     "connection",
     "content-encoding",
     "content-length",
@@ -44,6 +60,9 @@ pub const RESERVED: [&str; 23] = [
     "trailer",
     "transfer-encoding",
     "upgrade",
+    "webhook-id",
+    "webhook-signature",
+    "webhook-timestamp",
 ];
 
 /// What every attempt of a turn is known by.
@@ -66,13 +85,14 @@ pub struct Target {
 }
 
 impl Target {
-    /// Reads and judges the three variables. One that is set but empty counts as not set.
+    /// Reads and judges all that is said of calls, and of what they are trusted by. What is set but empty counts as
+    /// not set.
     ///
     /// # Errors
     /// Every complaint at once. Without values: a URL may hold a secret.
-    pub fn read(variable: impl Fn(&str) -> Option<String>) -> Result<Self, Vec<Complaint>> {
+    pub fn read(environment: &dyn Environment) -> Result<(Self, Credentials), Vec<Complaint>> {
         let get = |name| {
-            let value = variable(name)?;
+            let value = environment.variable(name)?;
             let value = value.trim();
             (!value.is_empty()).then(|| value.to_string())
         };
@@ -93,14 +113,26 @@ impl Target {
         let header = get(variable::TERM_HEADER).unwrap_or_else(|| "tenure-term".into());
         let term_header = header.to_ascii_lowercase();
         const TRY: &str = "try tenure-term";
-        if !is_token(&term_header) {
+        if !is_name(&term_header) {
             complain(variable::TERM_HEADER, "is not the name of a header", TRY);
         } else if RESERVED.contains(&term_header.as_str()) {
             complain(variable::TERM_HEADER, "names a header that has another meaning", TRY);
         }
+        let credentials = Credentials::read(environment)
+            .map_err(|more| complaints.extend(more))
+            .unwrap_or_default();
+        if credentials.token.as_ref().is_some_and(|(header, _)| *header == term_header) {
+            let (problem, advice) = ("is to carry the term too", "name two headers");
+            complaints.push(Complaint {
+                setting: variable::TOKEN_HEADER,
+                problem: problem.into(),
+                advice: advice.into(),
+            });
+        }
         match url {
             Some((origin, path)) if complaints.is_empty() => {
-                Ok(Self { origin, path, timeout: timeout.flatten(), term_header })
+                let timeout = timeout.flatten();
+                Ok((Self { origin, path, timeout, term_header }, credentials))
             }
             _ => Err(complaints),
         }
@@ -151,18 +183,20 @@ fn split(url: Option<&str>) -> Result<(String, Secret), (&'static str, &'static 
 }
 
 /// Whether `text` may name a header (RFC 9110, 5.6.2).
-fn is_token(text: &str) -> bool {
-    text.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))
+pub(super) fn is_name(text: &str) -> bool {
+    !text.is_empty()
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::variable::{TERM_HEADER, TIMEOUT, URL};
+    use super::variable::{TERM_HEADER, TIMEOUT, TOKEN, TOKEN_HEADER, URL};
     use super::*;
 
     fn read(variables: &[(&str, &str)]) -> Result<Target, Vec<Complaint>> {
         let value = |name: &str| variables.iter().find(|(known, _)| *known == name);
-        Target::read(|name| value(name).map(|(_, value)| value.to_string()))
+        let read = Target::read(&|name: &str| value(name).map(|(_, value)| value.to_string()));
+        read.map(|(target, _)| target)
     }
 
     fn settings(complaints: &[Complaint]) -> Vec<&str> {
@@ -238,8 +272,19 @@ mod tests {
     fn the_term_has_a_header_of_its_own() {
         let read = |header| read(&[(URL, "http://a"), (TERM_HEADER, header)]);
         assert_eq!(read("X-Fence").unwrap().term_header, "x-fence");
-        for wrong in ["a b", "a:b", "ü", "Content-Length", "host", "Idempotency-Key"] {
+        for wrong in ["a b", "a:b", "ü", "Content-Length", "host", "Idempotency-Key", "webhook-id"]
+        {
             assert_eq!(settings(&read(wrong).unwrap_err()), [TERM_HEADER], "{wrong}");
         }
+        assert_eq!(read("ce-tenureterm").unwrap().term_header, "ce-tenureterm");
+    }
+
+    #[test]
+    fn no_header_carries_both_term_and_token() {
+        let read = |header| {
+            read(&[(URL, "http://a"), (TERM_HEADER, header), (TOKEN, "a"), (TOKEN_HEADER, "x-a")])
+        };
+        assert!(read("x-b").is_ok());
+        assert_eq!(settings(&read("X-A").unwrap_err()), [TOKEN_HEADER]);
     }
 }

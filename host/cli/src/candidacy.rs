@@ -1,17 +1,21 @@
 //! One election of `tenure run`, judged and ready to begin.
 
-use super::configuration::Configuration;
-use super::handler::{self, Work};
+use super::configuration::{Configuration, expiry};
+use super::handler;
 use super::log::Log;
 use super::ready;
 use super::settings::Vocabulary;
 use super::settings::table::{CA_FILE, GRACE, READY_CMD};
 use super::supervisor::Link;
+use super::telemetry::Witness;
+use super::understood::Understood;
 use std::ffi::OsString;
 use std::sync::Arc;
 use std::time::Duration;
 use tenure::clock::{BootClock, Clock as _};
-use tenure::component::{CheckError, ElectionComponent, Engine};
+use tenure::component::{CheckError, ComponentError, ElectionComponent, Engine};
+use tenure::contract::{Problem, Snapshot};
+use tenure::handler::Handler;
 use tenure::runner::{self, Event, Order, Runner};
 use tenure::server::{Board, Control, ControlToken, Watcher};
 use tenure::settings::{FailOver, names};
@@ -22,25 +26,30 @@ use tokio::task::JoinSet;
 /// So many orders of operators may wait.
 const ORDERS: usize = 8;
 
-/// How the order begins that ends the process.
-pub(super) const LEAVE: &str = "leave; ";
+/// What others see of a candidate, and how they steer it: there before it is judged, which takes its time when
+/// components have to be compiled.
+pub(super) struct Front {
+    pub board: Arc<Board>,
+    order: mpsc::Sender<Order>,
+    orders: mpsc::Receiver<Order>,
+}
 
 /// A candidate that contends as soon as it is told to.
 pub(super) struct Candidacy {
     elector: ElectionComponent,
-    work: Work,
+    handler: Box<dyn Handler>,
     grace: Option<Duration>,
     ready_cmd: Option<String>,
     /// Whom a supervisor trusts that sends the last will.
     ca_file: Option<OsString>,
-    /// What people should know at the start.
-    notes: Vec<String>,
+    pub understood: Understood,
+    /// What else people should know at the start.
+    pub notes: Vec<String>,
     log: Log,
     vocabulary: Vocabulary,
     /// It has an address, so that it may watch those of others.
     has_address: bool,
-    pub board: Arc<Board>,
-    order: mpsc::Sender<Order>,
+    board: Arc<Board>,
     orders: mpsc::Receiver<Order>,
 }
 
@@ -53,6 +62,19 @@ pub(super) struct Contender {
     /// Unless it is the usual one.
     grace: Option<Duration>,
     log: Log,
+}
+
+impl Front {
+    pub(super) fn new(configuration: &Configuration, clock: &BootClock) -> Self {
+        let board = Arc::new(board(configuration, clock));
+        let (order, orders) = mpsc::channel(ORDERS);
+        Self { board, order, orders }
+    }
+
+    /// What operators with this token reach it by.
+    pub(super) fn control(&self, token: Option<&ControlToken>) -> Option<Control> {
+        token.map(|token| Control { token: token.clone(), orders: self.order.clone() })
+    }
 }
 
 impl Candidacy {
@@ -68,8 +90,9 @@ impl Candidacy {
         clock: &BootClock,
         configuration: &mut Configuration,
         log: Log,
+        front: Front,
     ) -> Result<Option<Self>, String> {
-        let work = handler::of_run(engine, clock, configuration, &log);
+        let work = handler::of_run(engine, clock, configuration, &log).await;
         let grace = configuration.duration(&GRACE);
         let ready_cmd = configuration.given.text(&READY_CMD);
         let ca_file = configuration.given.get(&CA_FILE).filter(|value| !value.is_blank());
@@ -77,23 +100,25 @@ impl Candidacy {
         let settings = configuration.settings.clone();
         let elector = component.for_candidate(settings, clock);
         let elector = elector.trusting(configuration.authorities.clone());
-        let mut notes = Vec::new();
+        let mut read = None;
         match elector.check().await {
-            Ok(needs) => notes = needs.notes,
+            Ok(_) => read = configuration.read(),
             Err(CheckError::Settings(complaints)) => configuration.add(complaints),
             Err(CheckError::Component(error)) => return Err(error.to_string()),
         }
         let fail_over = configuration.settings.fail_over();
-        let board = Arc::new(board(configuration, fail_over, clock));
         let has_address = configuration.settings.get(names::ADDRESS).is_some();
-        notes.extend(configuration.exposed());
+        let mut notes = configuration.exposed();
         notes.extend(fail_over.map(|told| told_of(told, configuration)));
-        let (order, orders) = mpsc::channel(ORDERS);
+        let Front { board, orders, .. } = front;
         let vocabulary = configuration.given.vocabulary();
-        Ok(work.map(|work| Self {
+        let Some((work, read)) = work.zip(read) else { return Ok(None) };
+        notes.extend(work.found.notes());
+        Ok(Some(Self {
+            understood: Understood::of(read, work.found),
             elector,
-            work,
-            grace,
+            handler: work.handler,
+            grace: grace.or(work.grace),
             ready_cmd,
             ca_file,
             notes,
@@ -101,32 +126,33 @@ impl Candidacy {
             vocabulary,
             has_address,
             board,
-            order,
             orders,
         }))
     }
 
-    /// What operators with this token reach it by.
-    pub(super) fn control(&self, token: Option<&ControlToken>) -> Option<Control> {
-        token.map(|token| Control { token: token.clone(), orders: self.order.clone() })
+    /// Reads the election, for somebody who does not contend.
+    pub(super) async fn inspect(&self) -> Result<Result<Snapshot, Problem>, ComponentError> {
+        self.elector.inspect().await
     }
 
     /// Tells of itself, and what concerns all.
     pub(super) fn begin(&self, also: &[String]) {
-        for detail in self.notes.iter().chain(also) {
+        self.log.event(&self.understood.event());
+        for detail in self.understood.notes.iter().chain(&self.notes).chain(also) {
             self.log.event(&Event::Note { detail: detail.clone() });
         }
     }
 
     /// Gets ready to contend. `changed` hears of everything that becomes different, and the supervisor, by
     /// the number that it knows the candidate by, of last wills. `watcher` watches the leader, if this candidate
-    /// has an address itself.
+    /// has an address itself. `witness` sees what happens, for a collector.
     pub(super) fn contender(
         self,
         clock: BootClock,
         changed: &Arc<Notify>,
         watcher: &Arc<Watcher>,
         supervisor: Option<(Arc<Link>, usize)>,
+        witness: Witness,
     ) -> Contender {
         let vocabulary = self.vocabulary;
         let (log, noted, own_log) = (self.log.clone(), self.log.clone(), self.log);
@@ -134,7 +160,9 @@ impl Candidacy {
         let ca_file = self.ca_file;
         let (stepped, happened) = (self.board.clone(), self.board.clone());
         let (reported, told) = (changed.clone(), changed.clone());
-        let mut runner = Runner::new(self.elector, self.work.handler, clock)
+        let handler = witness.around(self.handler);
+        let seen = witness.clone();
+        let mut runner = Runner::new(self.elector, handler, clock)
             .on_report(move |report, taken_at| {
                 let now = reading.now();
                 if let Some((link, number)) = &supervisor {
@@ -142,6 +170,7 @@ impl Candidacy {
                     link.stepped(*number, report, ago, ca_file.as_ref());
                 }
                 stepped.stepped(report, taken_at, now);
+                seen.stepped(report);
                 reported.notify_one();
             })
             .on_event(move |mut event| {
@@ -149,10 +178,11 @@ impl Candidacy {
                     *detail = vocabulary.translate(detail);
                 }
                 happened.happened(&event, told_at.now());
+                witness.happened(&event);
                 log.event(&event);
                 told.notify_one();
             });
-        let grace = self.grace.or(self.work.grace);
+        let grace = self.grace;
         if let Some(grace) = grace {
             runner = runner.grace(grace);
         }
@@ -180,9 +210,7 @@ impl Contender {
         let Self { runner, orders, grace, log, .. } = self;
         let leave = async {
             leave.await;
-            let grace = format_duration(grace.unwrap_or(runner::GRACE));
-            let order = format!("{LEAVE}a turn that runs may go on for {grace}");
-            log.event(&Event::Ordered { order });
+            log.event(&Event::Leaving { grace: grace.unwrap_or(runner::GRACE) });
         };
         runner.run_with(leave, orders).await;
     }
@@ -207,10 +235,16 @@ fn told_of(fail_over: FailOver, configuration: &Configuration) -> String {
 }
 
 /// What this candidate shows of itself.
-fn board(configuration: &Configuration, fail_over: Option<FailOver>, clock: &BootClock) -> Board {
+fn board(configuration: &Configuration, clock: &BootClock) -> Board {
     let setting = |name| configuration.settings.get(name).unwrap_or_default();
     let board = Board::new(setting(names::ELECTION), setting(names::NAME), clock.now());
-    match fail_over {
+    let settings = configuration.settings.clone();
+    // The file that holds it may be replaced.
+    let board = match expiry(&settings) {
+        Some(_) => board.with_expiry(move || expiry(&settings)),
+        None => board,
+    };
+    match configuration.settings.fail_over() {
         Some(fail_over) => board.with_fail_over(fail_over),
         None => board,
     }

@@ -1,13 +1,13 @@
 //! `tenure doctor`: tries all that an election needs from this machine, and says what is wrong.
 
 mod account;
-mod connection;
-mod examination;
+pub(super) mod connection;
+pub(super) mod examination;
 mod probe;
 mod report;
 
 use super::complaint;
-use super::configuration::Configuration;
+use super::look::{Refusal, Subject, Subjects};
 use super::settings::CommandLine;
 use super::settings::table::JSON;
 use super::signals::Signals;
@@ -19,7 +19,6 @@ use report::Report;
 use std::process::ExitCode;
 use tenure::clock::BootClock;
 use tenure::component::ElectionComponent;
-use tenure::settings::names;
 use tokio::select;
 
 /// Somebody insisted on the end.
@@ -30,40 +29,54 @@ pub(super) async fn doctor(line: &CommandLine) -> ExitCode {
         Ok(signals) => signals,
         Err(error) => return fail(format_args!("signals cannot be handled: {error}")),
     };
-    let mut configuration = Configuration::of_look(line);
-    let json = configuration.given.is_on(&JSON);
-    let election = configuration.settings.get(names::ELECTION).unwrap_or_default().to_owned();
     // What a candidate would complain about is wrong, whatever is found from here.
-    let component = match configuration.component(&BootClock::new()).await {
-        Ok(component) => component,
-        Err(failure) => return fail(failure),
-    };
-    let account = match configuration.complaints.is_empty() {
-        true => Account::new(&configuration.settings, configuration.authorities.clone()),
-        false => Err(Vec::new()),
-    };
-    let account = match account {
-        Ok(account) => account,
-        Err(complaints) => {
-            configuration.add(complaints);
-            return report::complain(&election, &configuration.complaints, json);
+    let subjects = Subjects::of(line, &BootClock::new()).await;
+    let Subjects { each, all_of_a_file, json, .. } = match subjects {
+        Ok(subjects) => subjects,
+        Err(Refusal::Settings(elections, complaints)) => {
+            return report::complain(&elections, &complaints, line.has(&JSON));
         }
+        Err(Refusal::Unable(failure)) => return fail(failure),
     };
-    let mut report = Report::begin(&election, json);
+    let mut reports = Vec::new();
+    let headings = each.len() > 1;
+    for subject in each {
+        let report = Report::begin(&subject.election, json, headings);
+        match examine(subject, report, &mut signals).await {
+            Ok(report) => reports.push(report),
+            Err(code) => return code,
+        }
+    }
+    report::end(reports, json, all_of_a_file)
+}
+
+/// # Errors
+///
+/// What the program ends with when it is interrupted, or a setting is wrong.
+async fn examine(
+    subject: Subject,
+    mut report: Report,
+    signals: &mut Signals,
+) -> Result<Report, ExitCode> {
+    let Subject { election, mut configuration, component } = subject;
+    let Some(settings) = configuration.read() else {
+        return Err(report::complain(&election, &configuration.complaints, report.json));
+    };
+    let account = Account::new(settings, configuration.authorities.clone());
     report.add([Finding::good("settings", "nothing to complain about")]);
     for origin in &account.origins() {
         select! {
             found = connection::examine(origin, &configuration.authorities) => report.add([found]),
             // Nothing is made yet that would have to be removed.
-            () = signals.next() => return ExitCode::from(IMPATIENT),
+            () = signals.next() => return Err(ExitCode::from(IMPATIENT)),
         }
     }
-    match to_the_end(&account, &mut signals).await {
+    match to_the_end(&account, signals).await {
         Some(findings) => report.add(findings),
-        None => return ExitCode::from(IMPATIENT),
+        None => return Err(ExitCode::from(IMPATIENT)),
     }
     report.add(slot(&component).await);
-    report.end()
+    Ok(report)
 }
 
 /// A claimed slot that keeps all turns waiting. Why there is nothing to see is told already.

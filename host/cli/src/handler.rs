@@ -1,13 +1,18 @@
 //! The work of `tenure run`: a component, a webhook, or any program.
 
+use super::compiling;
+use super::complaint::shown;
 use super::configuration::Configuration;
 use super::log::Log;
 use super::settings::setting::Setting;
 use super::settings::setting::Work as Kind;
 use super::settings::table::{
-    COMMAND, HANDLER, MEMORY_LIMIT, TURN_TIMEOUT, WEBHOOK, WEBHOOK_CA_FILE, WEBHOOK_TIMEOUT,
-    WHILE_LEADING,
+    ALLOW_HOST, COMMAND, HANDLER, MEMORY_LIMIT, TURN_TIMEOUT, WEBHOOK, WEBHOOK_CA_FILE,
+    WEBHOOK_TIMEOUT, WHILE_LEADING,
 };
+use std::env;
+use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tenure::clock::BootClock;
@@ -16,7 +21,7 @@ use tenure::contract;
 use tenure::handler::{ComponentHandler, Handler, LineSink, MEMORY_LIMIT as USUAL_MEMORY, Options};
 use tenure::program::WebhookHandler;
 use tenure::runner::Event;
-use tenure::settings::names;
+use tenure::settings::{Variables, names};
 use tenure_webhook::Target;
 
 const ADVICE: &str = "name a component that exports tenure:election/leader-handler, or give a \
@@ -27,18 +32,80 @@ pub(super) struct Work {
     pub handler: Box<dyn Handler>,
     /// How long a running turn may go on when the candidate leaves, unless that is set.
     pub grace: Option<Duration>,
+    pub found: Found,
+}
+
+/// What was found as the work. Nothing in it is a secret.
+pub(super) enum Found {
+    Component {
+        file: PathBuf,
+        /// The interfaces that it asks for.
+        imports: Vec<String>,
+        /// Where its requests may go, as that was written.
+        hosts: Vec<String>,
+        /// The names of its variables.
+        variables: Vec<String>,
+    },
+    /// Scheme, host and port.
+    Webhook { origin: String },
+    Command {
+        file: PathBuf,
+        /// How many: they may be secrets.
+        arguments: usize,
+        /// Those that only a shell understands.
+        of_a_shell: Vec<String>,
+    },
+}
+
+/// What a shell understands where it stands alone, and a program hardly ever.
+const OF_A_SHELL: [&str; 9] = ["|", "||", "&&", "&", ">", ">>", "<", "2>&1", "2>"];
+
+impl Found {
+    /// What people should know of it.
+    pub(super) fn notes(&self) -> Vec<String> {
+        let note = match self {
+            Self::Component { hosts, .. } if self.asks() && hosts.is_empty() => {
+                "the handler can send requests (it imports wasi:http), but each will be refused: allow where they \
+                 may go, with --allow-host HOST"
+                    .to_owned()
+            }
+            Self::Command { of_a_shell, .. } if !of_a_shell.is_empty() => format!(
+                "{} is handed to the command as it is, since no shell reads this; for a line of a shell, write \
+                 -- /bin/sh -c 'LINE'",
+                of_a_shell.join(", ")
+            ),
+            _ => return Vec::new(),
+        };
+        vec![note]
+    }
+
+    /// Whether it can send requests at all, if it is a component.
+    pub(super) fn asks(&self) -> bool {
+        let http = |name: &String| name.starts_with("wasi:http/outgoing-handler");
+        matches!(self, Self::Component { imports, .. } if imports.iter().any(http))
+    }
+}
+
+impl fmt::Display for Found {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Component { file, .. } => write!(f, "component {}", file.display()),
+            Self::Webhook { origin } => write!(f, "webhook at {origin}"),
+            Self::Command { file, .. } => write!(f, "command {}", file.display()),
+        }
+    }
 }
 
 /// The handler that is set; none when there is something to complain about.
-pub(super) fn of_run(
+pub(super) async fn of_run(
     engine: &Engine,
     clock: &BootClock,
     configuration: &mut Configuration,
     log: &Log,
 ) -> Option<Work> {
-    let log = log.clone();
+    let written = log.clone();
     let output: LineSink =
-        Arc::new(move |stream, line| log.event(&Event::Handler { line, stream }));
+        Arc::new(move |stream, line| written.event(&Event::Handler { line, stream }));
     let kinds = [(&HANDLER, Kind::Component), (&WEBHOOK, Kind::Webhook), (&COMMAND, Kind::Command)];
     let given: Vec<_> =
         kinds.into_iter().filter(|(setting, _)| configuration.given.is_on(setting)).collect();
@@ -46,8 +113,8 @@ pub(super) fn of_run(
         [(_, kind)] => {
             refuse_others(configuration, *kind);
             match kind {
-                Kind::Component => component(engine, clock, configuration, output),
-                Kind::Webhook => post(configuration),
+                Kind::Component => component(engine, clock, configuration, output, log).await,
+                Kind::Webhook => post(clock, configuration, output),
                 Kind::Command => command(clock, configuration, output),
             }
         }
@@ -90,8 +157,16 @@ fn judge_all(configuration: &mut Configuration) {
     #[cfg(unix)]
     configuration.stop_time();
     match configuration.given.is_on(&WEBHOOK) {
-        true => drop(target(configuration)),
-        false => refuse(configuration, Kind::Component, &[&WEBHOOK_TIMEOUT, &WEBHOOK_CA_FILE]),
+        true => {
+            if let Err(complaints) = Target::read(&variables_of_webhook(configuration)) {
+                add(configuration, complaints);
+            }
+        }
+        false => {
+            let table = configuration.given.table.iter().copied();
+            let webhook = table.filter(|setting| setting.works == [Kind::Webhook]);
+            refuse(configuration, Kind::Component, &webhook.collect::<Vec<_>>());
+        }
     }
 }
 
@@ -133,7 +208,7 @@ fn refuse(configuration: &mut Configuration, kind: Kind, settings: &[&'static Se
 }
 
 /// Each turn is one POST.
-fn post(configuration: &mut Configuration) -> Option<Work> {
+fn post(clock: &BootClock, configuration: &mut Configuration, output: LineSink) -> Option<Work> {
     if configuration.while_leading() {
         configuration.complain_of_use(
             &WHILE_LEADING,
@@ -142,39 +217,45 @@ fn post(configuration: &mut Configuration) -> Option<Work> {
         );
     }
     let authorities = configuration.authorities_of(&WEBHOOK_CA_FILE);
-    let target = target(configuration)?;
-    if authorities.is_none() && configuration.given.text(&WEBHOOK_CA_FILE).is_some() {
-        return None;
-    }
-    match WebhookHandler::new(target, authorities.unwrap_or_default()) {
-        Ok(handler) => Some(Work { handler: Box::new(handler), grace: None }),
-        Err(_) => {
-            configuration.complain(
-                &WEBHOOK,
-                "names a host that is neither a name nor an address",
-                "write it like https://example.com/tick",
-            );
-            None
-        }
-    }
+    let unusable = authorities.is_none() && configuration.given.text(&WEBHOOK_CA_FILE).is_some();
+    let authorities = authorities.unwrap_or_default();
+    let repeats = configuration.settings.get(names::DELIVERY) == Some("at-least-once");
+    let variables = variables_of_webhook(configuration);
+    let handler = WebhookHandler::new(variables, authorities, repeats, Some(output), clock);
+    let handler = handler.map_err(|complaints| add(configuration, complaints)).ok();
+    let handler = handler.filter(|_| !unusable)?;
+    let found = Found::Webhook { origin: handler.origin().to_owned() };
+    Some(Work { handler: Box::new(handler), grace: None, found })
 }
 
-/// Where to, and how; by the same rules as in `tenure.wasm`.
-fn target(configuration: &mut Configuration) -> Option<Target> {
+/// Where to, how, and what it is trusted by; by the same rules as in `tenure.wasm`.
+fn variables_of_webhook(configuration: &Configuration) -> Variables {
+    let mut variables = Variables::new();
     let given = &configuration.given;
-    let read = Target::read(|variable: &str| given.text(given.of_variable(variable)?));
-    match read {
-        Ok(target) => Some(target),
-        Err(complaints) => {
-            let told = complaints.into_iter().map(|complaint| contract::Complaint {
-                setting: complaint.setting.to_owned(),
-                problem: complaint.problem,
-                advice: complaint.advice,
-            });
-            configuration.add(told.collect());
-            None
-        }
+    for setting in given.table.iter().filter(|setting| is_of_webhook(setting)) {
+        let Some(value) = given.get(setting).filter(|value| !value.is_blank()) else { continue };
+        match value.words.is_empty() {
+            // Its variable is what the file would hold.
+            true => variables.set(setting.content, env::var(setting.content).unwrap_or_default()),
+            false => variables.set(setting.variable, value.text()),
+        };
     }
+    variables
+}
+
+/// Whether `tenure-webhook` reads it.
+fn is_of_webhook(setting: &Setting) -> bool {
+    setting.is(&WEBHOOK)
+        || (setting.works.contains(&Kind::Webhook) && !setting.is(&WEBHOOK_CA_FILE))
+}
+
+fn add(configuration: &mut Configuration, complaints: Vec<tenure_core::Complaint>) {
+    let told = complaints.into_iter().map(|complaint| contract::Complaint {
+        setting: complaint.setting.to_owned(),
+        problem: complaint.problem,
+        advice: complaint.advice,
+    });
+    configuration.add(told.collect());
 }
 
 /// What only a component is given.
@@ -187,23 +268,48 @@ fn of_component(configuration: &mut Configuration) -> Options {
     Options { allow, term_header, memory_limit, ..Options::default() }
 }
 
-fn component(
+async fn component(
     engine: &Engine,
     clock: &BootClock,
     configuration: &mut Configuration,
     output: LineSink,
+    log: &Log,
 ) -> Option<Work> {
     let options = of_component(configuration);
     let env = configuration.handler_env();
+    let variables = env.iter().map(|(name, _)| name.clone()).collect();
     let options = Options { env, output: Some(output), ..options };
+    let hosts =
+        configuration.given.words(&ALLOW_HOST).map(|(_, word)| shown(&word.text.to_string_lossy()));
+    let hosts = hosts.collect();
     let file = configuration.given.get(&HANDLER).filter(|value| !value.is_blank())?.path();
-    match ComponentHandler::from_file(engine, &file, options, clock) {
-        Ok(handler) => Some(Work { handler: Box::new(handler), grace: None }),
+    let name = file.display().to_string();
+    let (engine, clock, from) = (engine.clone(), clock.clone(), file.clone());
+    let load = move || ComponentHandler::from_file(&engine, &from, options, &clock);
+    match compiling::load(log, &name, load).await {
+        Ok(handler) => {
+            let imports = handler.imports().to_vec();
+            let found = Found::Component { file, imports, hosts, variables };
+            Some(Work { handler: Box::new(handler), grace: None, found })
+        }
         Err(error) => {
             configuration.complain(&HANDLER, &format!("the file {error}"), ADVICE);
             None
         }
     }
+}
+
+/// What to say of a whole line in the place of a program, and what to write instead.
+#[cfg(unix)]
+fn a_line(program: &str) -> Option<(String, &'static str)> {
+    let is_line = program.trim().contains(char::is_whitespace);
+    is_line.then(|| {
+        (
+            "there is no program of this name: it is a whole line in one word".to_owned(),
+            "write program and arguments as words of their own, as in -- backup --all; for a line of a shell, \
+             write -- /bin/sh -c 'LINE', in a file command = [\"/bin/sh\", \"-c\", \"LINE\"]",
+        )
+    })
 }
 
 #[cfg(unix)]
@@ -220,10 +326,22 @@ fn command(clock: &BootClock, configuration: &mut Configuration, output: LineSin
     let words: Vec<_> = words.collect();
     match CommandHandler::new(&words, settings, clock) {
         // It is told to end at once then, and has the time for it that it always has.
-        Ok(handler) => Some(Work { handler: Box::new(handler), grace: Some(grace) }),
+        Ok(handler) => {
+            let of_a_shell = words.iter().filter_map(|word| word.to_str());
+            let of_a_shell = of_a_shell.filter(|word| OF_A_SHELL.contains(word));
+            let found = Found::Command {
+                file: handler.file().to_owned(),
+                arguments: words.len().saturating_sub(1),
+                of_a_shell: of_a_shell.map(str::to_owned).collect(),
+            };
+            Some(Work { handler: Box::new(handler), grace: Some(grace), found })
+        }
         Err(error) => {
             let advice = "give a program by its path, or by a name that is on the PATH";
-            configuration.complain(&COMMAND, &error.to_string(), advice);
+            match words.first().and_then(|word| a_line(&word.to_string_lossy())) {
+                Some((problem, advice)) => configuration.complain(&COMMAND, &problem, advice),
+                None => configuration.complain(&COMMAND, &error.to_string(), advice),
+            }
             configuration.not_runnable = Some(error);
             None
         }

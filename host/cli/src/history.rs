@@ -2,11 +2,11 @@
 
 use super::complaint::printable;
 use super::log::json_text;
-use super::look::{Look, look};
-use super::print;
+use super::look::{Look, Looks, look};
 use super::settings::CommandLine;
-use super::settings::table::JSON;
-use super::status::leader;
+use super::status::{leader, problems, unseen};
+use super::terminal::aligned;
+use super::{UNUSABLE, print};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -18,15 +18,36 @@ use tenure_base::duration::format_duration;
 const NOBODY: u8 = 1;
 
 pub(super) async fn history(line: &CommandLine) -> ExitCode {
-    let Look { election, snapshot, configuration, .. } = match look(line).await {
-        Ok(look) => look,
+    let Looks { mut each, all_of_a_file, json } = match look(line).await {
+        Ok(looks) => looks,
         Err(code) => return code,
     };
-    print(&match configuration.given.is_on(&JSON) {
-        true => json_text(&as_json(&election, &snapshot)),
-        false => as_text(&snapshot),
+    if each.len() > 1 && !json {
+        let fares = |seen: &Snapshot| (leader(seen).is_some(), seen.incumbent.is_some());
+        each.sort_by_key(|look| look.seen.as_ref().map(fares).unwrap_or_default());
+    }
+    let object = |look: &Look| match &look.seen {
+        Ok(snapshot) => as_json(&look.election, snapshot),
+        Err(problem) => unseen(&look.election, problem),
+    };
+    let section = |look: &Look| {
+        let text = as_text(look.seen.as_ref().ok()?);
+        let several = each.len() > 1;
+        Some(if several { format!("{}\n{text}", printable(&look.election)) } else { text })
+    };
+    let objects = each.iter().map(object);
+    print(&match json {
+        true if all_of_a_file => json_text(&json!({ "elections": objects.collect::<Vec<_>>() })),
+        true => objects.map(|object| json_text(&object)).collect(),
+        false => each.iter().filter_map(section).collect::<Vec<_>>().join("\n"),
     });
-    ExitCode::from(if snapshot.incumbent.is_some() { 0 } else { NOBODY })
+    problems(&each);
+    let code = |look: &Look| match &look.seen {
+        Err(_) => UNUSABLE,
+        Ok(snapshot) if snapshot.incumbent.is_none() => NOBODY,
+        Ok(_) => 0,
+    };
+    ExitCode::from(each.iter().map(code).max().unwrap_or(0))
 }
 
 /// The newest leader and those before it.
@@ -65,13 +86,8 @@ fn as_text(snapshot: &Snapshot) -> String {
         rows.push([leader.term.to_string(), rfc3339(leader.since), until, name]);
         next = Some(leader.since);
     }
-    let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
-    let (term, since, until) = (width(0), width(1), width(2));
-    let mut text = String::new();
-    for [first, second, third, name] in &rows {
-        let _ = writeln!(text, "{first:<term$}  {second:<since$}  {third:<until$}  {name}");
-    }
     let shown = rows.len() as u64 - 1;
+    let mut text = aligned(rows);
     if let Some(more) = snapshot.changes.checked_sub(shown).filter(|more| *more > 0) {
         let _ = writeln!(text, "and {more} before, which the record does not keep");
     }
@@ -87,7 +103,7 @@ fn span(from: u64, to: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tenure::contract::LeaseState;
+    use tenure::contract::{LeaseState, Turns};
 
     const SECOND: u64 = 1_000_000_000;
 
@@ -99,12 +115,16 @@ mod tests {
         Snapshot {
             lease,
             incumbent: leaders.first().cloned(),
-            last_slot: None,
-            finished: None,
-            started: None,
-            next_turn: None,
+            turns: Turns {
+                schedule: None,
+                last_slot: None,
+                finished: None,
+                started: None,
+                last_success: None,
+                last_failure: None,
+                next: None,
+            },
             ahead: None,
-            schedule: None,
             history: leaders.iter().skip(1).cloned().collect(),
             changes,
             successor: None,

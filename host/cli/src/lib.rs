@@ -5,6 +5,8 @@
 mod args;
 mod break_lease;
 mod candidacy;
+mod check;
+mod compiling;
 mod complaint;
 mod compose;
 mod configuration;
@@ -16,6 +18,7 @@ mod doctor;
 mod exposed;
 mod handler;
 mod history;
+mod judged;
 #[cfg(unix)]
 mod lock;
 mod log;
@@ -37,8 +40,11 @@ mod supervise;
 #[cfg_attr(not(unix), path = "supervisor/none.rs")]
 mod supervisor;
 mod systemd;
+#[cfg_attr(not(feature = "otel"), path = "telemetry/none.rs")]
+mod telemetry;
 mod terminal;
 mod text;
+mod understood;
 mod variables;
 mod watch;
 
@@ -53,6 +59,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use supervisor::Part;
 use tenure::component::Engine;
 use tokio::runtime::{Builder, Runtime};
+
+/// The number of this version, and what it was built from.
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), env!("TENURE_BUILD"));
 
 /// The program was used wrongly, or could not do what it was asked for.
 const UNUSABLE: u8 = 2;
@@ -82,10 +91,9 @@ fn obey() -> ExitCode {
     #[cfg(unix)]
     close_fds::set_fds_cloexec(3, &[]);
     let is_lock = words.get(1).is_some_and(|command| command == "lock");
-    let given = args::program(TABLE).try_get_matches_from(words);
-    let given = match given {
+    let given = match args::program(TABLE).try_get_matches_from(&words) {
         Ok(given) => given,
-        Err(error) => return misused(args::advised(error), is_lock),
+        Err(error) => return misused(args::advised(error, &words), is_lock),
     };
     let command = Arguments::from_arg_matches(&given).unwrap_or_else(|error| error.exit()).command;
     let line = given.subcommand().map(|(name, options)| CommandLine::of(TABLE, name, options));
@@ -94,6 +102,7 @@ fn obey() -> ExitCode {
         Command::Run => with_runtime(2, |runtime| runtime.block_on(run::run(line, supervised))),
         #[cfg(unix)]
         Command::Lock => with_runtime(2, |runtime| runtime.block_on(lock::lock(line, supervised))),
+        Command::Check => with_runtime(2, |runtime| runtime.block_on(check::check(line))),
         Command::Status => with_runtime(1, |runtime| runtime.block_on(status::status(line))),
         Command::Watch => with_runtime(1, |runtime| runtime.block_on(watch::watch(line))),
         Command::History => with_runtime(1, |runtime| runtime.block_on(history::history(line))),

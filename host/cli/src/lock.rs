@@ -2,14 +2,16 @@
 //!
 //! It is a candidate whose work is as long as its leadership, and which leaves when that is over.
 
-use super::candidacy::Candidacy;
-use super::complaint::{self, printable};
+use super::complaint::{self, Complaint, printable};
 use super::configuration::Configuration;
-use super::log::{Format, Log, Output};
-use super::settings::CommandLine;
-use super::settings::table::{IF_FREE, LOG, WAIT};
+use super::judged::{judge, leave_wills, outside};
+use super::log::{Log, Output};
+use super::run::{style, whose};
+use super::settings::table::{IF_FREE, LOG, LOG_LEVEL, WAIT};
+use super::settings::{CommandLine, Elections};
 use super::signals::{Numbered, REPEATED};
 use super::supervisor::Supervised;
+use super::telemetry::Telemetry;
 use super::{descriptors, fail};
 use std::cell::OnceCell;
 use std::future::pending;
@@ -18,12 +20,11 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 use tenure::clock::{BootClock, Clock as _};
-use tenure::component::{ElectionComponent, Engine};
+use tenure::component::Engine;
 use tenure::program::command::{Attached, CommandEnd, NotRunnable};
 use tenure::program::server::Summary;
 use tenure::program::supervisor::Ended;
 use tenure::server::{Board, Watcher};
-use tenure::settings::names;
 use tenure_base::duration::format_duration;
 use tokio::select;
 use tokio::signal::unix::SignalKind;
@@ -85,49 +86,49 @@ pub(super) async fn lock(line: &CommandLine, supervised: Result<Supervised, Stri
     let attached = Arc::new(Attached::default());
     let mut configuration = Configuration::of_lock(line, attached.clone());
     let wait = Wait::of(&mut configuration);
-    let format = match configuration.word(&LOG) {
-        "json" => Format::Json,
-        _ => Format::Text,
-    };
-    let all = configuration.given.is_on(&LOG);
-    let (log, written) = match Log::start(format, Output::Stderr) {
+    let style = style(&mut configuration, Output::Stderr);
+    let all = [&LOG, &LOG_LEVEL].iter().any(|setting| configuration.given.is_by_option(setting));
+    let (log, written) = match Log::start(style) {
         Ok(started) => started,
         Err(error) => return failed(format_args!("the log cannot be written: {error}")),
     };
-    let setting = |configuration: &Configuration, name| {
-        configuration.settings.get(name).unwrap_or_default().to_owned()
-    };
-    let candidate = vec![setting(&configuration, names::NAME)];
-    let shared = log.shared(&candidate, &[]).into_iter().map(|log| log.problems_only(!all)).next();
-    let log = shared.unwrap_or(log);
+    let whose = whose(&configuration);
+    let logs = log.problems_only(!all).shared(std::slice::from_ref(&whose));
     let link = supervised.as_ref().map_err(Clone::clone);
-    let link =
-        link.and_then(|supervised| supervised.link((format, Output::Stderr), candidate, vec![]));
-    if link.is_ok() && cfg!(target_os = "linux") {
-        configuration.settings.set(names::LAST_WILL, "true");
+    let link = link.and_then(|supervised| supervised.link(style, vec![whose.clone()]));
+    let mut configurations = [configuration];
+    if link.is_ok() {
+        leave_wills(&mut configurations);
     }
     descriptors::make_room(1);
-    let component = ElectionComponent::new(&engine, configuration.settings.clone(), &clock);
-    let component = match component {
-        Ok(component) => component.trusting(configuration.authorities.clone()),
-        Err(error) => return failed(error),
+    let outside = outside(&engine, &clock, &mut configurations, None).await;
+    let Some(board) = outside.fronts.first().map(|front| front.board.clone()) else {
+        return ExitCode::from(FAILED);
     };
-    let judged = Candidacy::judge(&engine, &component, &clock, &mut configuration, log).await;
-    let candidacy = match judged {
-        Ok(candidacy) => candidacy,
-        Err(problem) => return failed(problem),
+    let mut elections = Elections::default();
+    let judging = judge(&engine, &clock, &mut elections, &mut configurations, logs, outside.fronts);
+    let judged = select! {
+        biased;
+        // Nothing was sent yet.
+        number = signals.next() => return ExitCode::from(code(&Course::Interrupted(number))),
+        judged = judging => match judged {
+            Ok(judged) => judged.and_then(|mut candidacies| candidacies.pop()),
+            Err(problem) => return failed(problem),
+        }
     };
-    let Some(candidacy) = candidacy.filter(|_| configuration.complaints.is_empty()) else {
-        return refused(&configuration);
+    let Some(candidacy) = judged else {
+        let [Configuration { not_runnable, .. }] = configurations;
+        return refused(&elections.complaints, not_runnable);
     };
 
-    let board = candidacy.board.clone();
-    candidacy.begin(&[]);
+    candidacy.begin(&outside.notes);
     let changed = Arc::new(Notify::new());
-    let watcher = Arc::new(Watcher::new(configuration.authorities.clone()));
+    let watcher = Arc::new(Watcher::new(outside.authorities));
     let link = link.ok();
     let supervisor = link.clone().map(|link| (link, 0));
-    let mut contender = candidacy.contender(clock.clone(), &changed, &watcher, supervisor);
+    // Of so short a life nothing is sent to a collector.
+    let witness = Telemetry::default().witness(&whose);
+    let mut contender = candidacy.contender(clock.clone(), &changed, &watcher, supervisor, witness);
     let course = OnceCell::new();
     let (tell, told) = oneshot::channel::<()>();
     let conduct = async {
@@ -289,10 +290,10 @@ impl Wait {
     }
 }
 
-fn refused(configuration: &Configuration) -> ExitCode {
-    complaint::print(complaint::report(&configuration.complaints));
+fn refused(complaints: &[Complaint], not_runnable: Option<NotRunnable>) -> ExitCode {
+    complaint::print(complaint::report(complaints));
     // Where nothing else is wrong, what shells make of it.
-    let code = match (&configuration.complaints[..], configuration.not_runnable) {
+    let code = match (complaints, not_runnable) {
         ([_], Some(NotRunnable::Missing | NotRunnable::NotOnPath)) => NOT_FOUND,
         ([_], Some(NotRunnable::NotExecutable)) => NOT_EXECUTABLE,
         _ => FAILED,

@@ -1,4 +1,4 @@
-//! The log of a candidate on standard output.
+//! The log of a candidate.
 //!
 //! A thread of its own writes it: a reader that stops reading must not hold up the candidate,
 //! which has a deadline to keep.
@@ -6,7 +6,7 @@
 use super::complaint::is_deceptive;
 use super::{terminal, text};
 use chrono::{DateTime, Local, SecondsFormat, Utc};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -14,6 +14,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::Duration;
 use tenure::runner::{Class, Event};
+use tracing::Level;
 
 /// Lines of the election that wait for a slow reader. More are left out, and counted.
 const OF_ELECTION: usize = 3072;
@@ -42,19 +43,37 @@ pub(super) enum Output {
     Stderr,
 }
 
+/// How a log is written.
+#[derive(Clone, Copy)]
+pub(super) struct Style {
+    pub format: Format,
+    /// What matters less is left out.
+    pub level: Level,
+    pub output: Output,
+}
+
+/// Whose log it is, as lines tell it.
+#[derive(Clone, Default, Serialize, Deserialize)]
+pub(super) struct Whose {
+    pub election: String,
+    pub candidate: String,
+}
+
 /// Writes events. Clones write to the same log.
 #[derive(Clone)]
 pub(super) struct Log {
     problems_only: bool,
     lines: Sender<Waiting>,
-    election: Arc<Room>,
-    handler: Arc<Room>,
-    format: Format,
+    of_election: Arc<Room>,
+    of_handler: Arc<Room>,
+    style: Style,
+    /// People read it as it is written.
+    terminal: bool,
     colour: bool,
-    candidate: Arc<str>,
-    /// Where one process has several candidates: which election, and how much room the longest name
-    /// takes.
-    which: Option<(Arc<str>, usize)>,
+    whose: Arc<Whose>,
+    /// Where one process has several candidates, lines for people name the election too: how much room the
+    /// longest name takes.
+    width: Option<usize>,
 }
 
 /// Where lines of one origin wait to be written.
@@ -67,7 +86,7 @@ struct Room {
 }
 
 /// A line, and the room that it takes up until it is written.
-struct Waiting {
+pub(super) struct Waiting {
     line: String,
     room: Arc<Room>,
 }
@@ -77,13 +96,13 @@ pub(super) struct Written(Receiver<()>);
 
 impl Log {
     /// Starts the log, of which each candidate gets a [share](Self::shared).
-    pub(super) fn start(format: Format, output: Output) -> io::Result<(Self, Written)> {
+    pub(super) fn start(style: Style) -> io::Result<(Self, Written)> {
+        let output = style.output;
         let terminal = match output {
             Output::Stdout => io::stdout().is_terminal(),
             Output::Stderr => io::stderr().is_terminal(),
         };
-        let colour = terminal && terminal::colour_wanted();
-        let (log, waiting) = Self::new(format, colour);
+        let (log, waiting) = Self::new(style, terminal);
         let (done, written) = channel::<()>();
         let write = move || {
             let _done = done;
@@ -96,38 +115,45 @@ impl Log {
         Ok((log, Written(written)))
     }
 
-    fn new(format: Format, colour: bool) -> (Self, Receiver<Waiting>) {
+    /// One that nobody reads.
+    pub(super) fn nowhere() -> Self {
+        let style = Style { format: Format::Text, level: Level::INFO, output: Output::Stdout };
+        Self::new(style, false).0
+    }
+
+    /// A log whose lines are left to whoever asks for them.
+    pub(super) fn new(style: Style, terminal: bool) -> (Self, Receiver<Waiting>) {
         // Bounded by the two rooms.
         let (lines, waiting) = channel();
-        let election = Room::new("events", OF_ELECTION);
-        let handler = Room::new("lines of the handler", OF_HANDLER);
-        let candidate = "".into();
-        let problems_only = false;
+        let of_election = Room::new("events", OF_ELECTION);
+        let of_handler = Room::new("lines of the handler", OF_HANDLER);
+        let colour = terminal && terminal::colour_wanted();
         let log = Self {
-            problems_only,
+            problems_only: false,
             lines,
-            election,
-            handler,
-            format,
+            of_election,
+            of_handler,
+            style,
+            terminal,
             colour,
-            candidate,
-            which: None,
+            whose: Arc::default(),
+            width: None,
         };
         (log, waiting)
     }
 
-    /// Logs of several candidates on the same output, each with room of its own. Lines tell the
-    /// election, unless `elections` is empty.
-    pub(super) fn shared(&self, candidates: &[String], elections: &[String]) -> Vec<Self> {
-        let width = elections.iter().map(|name| name.chars().count()).max().unwrap_or(0);
-        let log = |(at, candidate): (usize, &String)| Self {
-            election: Room::new("events", OF_ELECTION),
-            handler: Room::new("lines of the handler", OF_HANDLER),
-            candidate: candidate.as_str().into(),
-            which: elections.get(at).map(|election| (election.as_str().into(), width)),
+    /// Logs of the candidates of this process on the same output, each with room of its own.
+    pub(super) fn shared(&self, candidates: &[Whose]) -> Vec<Self> {
+        let widths = candidates.iter().map(|whose| whose.election.chars().count());
+        let width = widths.max().filter(|_| candidates.len() > 1);
+        let log = |whose: &Whose| Self {
+            of_election: Room::new("events", OF_ELECTION),
+            of_handler: Room::new("lines of the handler", OF_HANDLER),
+            whose: Arc::new(whose.clone()),
+            width,
             ..self.clone()
         };
-        candidates.iter().enumerate().map(log).collect()
+        candidates.iter().map(log).collect()
     }
 
     /// One that tells of problems alone, if it is wanted so.
@@ -141,7 +167,7 @@ impl Log {
             return;
         }
         let now = Utc::now();
-        for room in [&self.election, &self.handler] {
+        for room in [&self.of_election, &self.of_handler] {
             if let Some(missing) = room.missing() {
                 let detail = format!(
                     "{missing} {} were left out of the log: its reader was too slow",
@@ -151,24 +177,24 @@ impl Log {
             }
         }
         let room = match event {
-            Event::Handler { .. } => &self.handler,
-            _ => &self.election,
+            Event::Handler { .. } => &self.of_handler,
+            _ => &self.of_election,
         };
         self.send(now, event, room);
     }
 
     fn send(&self, now: DateTime<Utc>, event: &Event, room: &Arc<Room>) {
-        if !room.enter() {
+        // The most verbose level is the greatest.
+        if event.level() > self.style.level || !room.enter() {
             return;
         }
-        let line = match self.format {
-            Format::Json => {
-                let election = self.which.as_ref().map(|(election, _)| &**election);
-                json(now, election, &self.candidate, event)
-            }
+        let line = match self.style.format {
+            Format::Json => json(now, &self.whose, event),
             Format::Text => {
-                let election = self.which.as_ref().map(|(name, width)| (&**name, *width));
-                text::line(&now.with_timezone(&Local), election, event, self.colour)
+                let now = now.with_timezone(&Local);
+                let time = now.format(if self.terminal { text::TIME } else { text::DATE_AND_TIME });
+                let election = self.width.map(|width| (self.whose.election.as_str(), width));
+                text::line(&time, election, event, self.colour)
             }
         };
         // A line that is not shown gives its place back at once.
@@ -208,6 +234,13 @@ impl Room {
     }
 }
 
+#[cfg(test)]
+impl Waiting {
+    pub(super) fn text(&self) -> &str {
+        &self.line
+    }
+}
+
 impl Drop for Waiting {
     fn drop(&mut self) {
         self.room.waiting.fetch_sub(1, Ordering::Relaxed);
@@ -233,23 +266,19 @@ fn write_all(lines: &Receiver<Waiting>, mut out: impl Write) {
     }
 }
 
-fn json(
-    now: DateTime<Utc>,
-    election: Option<&str>,
-    candidate: &str,
-    event: &Event,
-) -> Option<String> {
+fn json(now: DateTime<Utc>, whose: &Whose, event: &Event) -> Option<String> {
     #[derive(Serialize)]
     struct Line<'a> {
         timestamp: String,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        election: Option<&'a str>,
-        candidate: &'a str,
+        level: String,
+        #[serde(flatten)]
+        whose: &'a Whose,
         #[serde(flatten)]
         event: &'a Event,
     }
     let timestamp = now.to_rfc3339_opts(SecondsFormat::Millis, true);
-    json_line(&Line { timestamp, election, candidate, event })
+    let level = event.level().as_str().to_ascii_lowercase();
+    json_line(&Line { timestamp, level, whose, event })
 }
 
 /// A value as one line that holds nothing that a terminal obeys.
@@ -289,6 +318,13 @@ mod tests {
         Event::Renewed { term: 7, valid_for: Duration::from_secs(12) }
     }
 
+    const JSON: Style = Style { format: Format::Json, level: Level::DEBUG, output: Output::Stdout };
+    const TEXT: Style = Style { format: Format::Text, level: Level::INFO, output: Output::Stdout };
+
+    fn whose(election: &str, candidate: &str) -> Whose {
+        Whose { election: election.to_owned(), candidate: candidate.to_owned() }
+    }
+
     /// Lines that wait, by a word that they hold.
     fn read(waiting: &Receiver<Waiting>, word: &str) -> Vec<String> {
         let lines = waiting.try_iter().map(|waiting| waiting.line.clone());
@@ -296,12 +332,36 @@ mod tests {
     }
 
     #[test]
-    fn a_json_line_begins_with_when_and_who() {
+    fn a_json_line_begins_with_when_and_how_grave_and_who() {
         let now = DateTime::from_timestamp_millis(1_500).unwrap();
         assert_eq!(
-            json(now, None, "a", &Event::Stopped).unwrap(),
-            r#"{"timestamp":"1970-01-01T00:00:01.500Z","candidate":"a","event":"stopped"}"#
+            json(now, &whose("jobs/a", "ada"), &Event::Stopped).unwrap(),
+            r#"{"timestamp":"1970-01-01T00:00:01.500Z","level":"info","election":"jobs/a","candidate":"ada","event":"stopped"}"#
         );
+    }
+
+    #[test]
+    fn what_matters_less_than_the_level_is_left_out() {
+        let problem = Event::Problem { class: Class::Component, detail: "x".to_owned() };
+        let told = |level| {
+            let (log, waiting) = Log::new(Style { level, ..JSON }, false);
+            for event in [renewed(), Event::Stopped, problem.clone()] {
+                log.event(&event);
+            }
+            read(&waiting, "").len()
+        };
+        assert_eq!([Level::DEBUG, Level::INFO, Level::WARN, Level::ERROR].map(told), [3, 2, 1, 1]);
+    }
+
+    #[test]
+    fn a_line_has_its_date_unless_somebody_watches() {
+        for (terminal, time) in [(true, "00:00:00.000"), (false, "2026-11-23T00:00:00.000+00:00")] {
+            let (log, waiting) = Log::new(TEXT, terminal);
+            log.event(&Event::Stopped);
+            let [line] = &read(&waiting, "stopped")[..] else { panic!("one line") };
+            let told = line.split_whitespace().next().unwrap().trim_start_matches("\u{1b}[2m");
+            assert_eq!(told.trim_end_matches("\u{1b}[0m").len(), time.len(), "{line}");
+        }
     }
 
     #[test]
@@ -309,12 +369,12 @@ mod tests {
         let now = DateTime::from_timestamp_millis(0).unwrap();
         let event =
             Event::Handler { line: "ü\u{1b}[31m\u{9b}31m".to_owned(), stream: Stream::Stdout };
-        let line = json(now, None, "a", &event).unwrap();
+        let line = json(now, &whose("a/b", "a"), &event).unwrap();
         assert!(line.contains(r#""line":"ü\u001b[31m\u009b31m""#), "{line}");
         // These would show the rest of the line in another order, or as another line.
         for c in "\u{61c}\u{200e}\u{200f}\u{2028}\u{2029}\u{202a}\u{202e}\u{2066}\u{2069}".chars() {
             let event = Event::Handler { line: format!("a{c}b"), stream: Stream::Stdout };
-            let line = json(now, None, "a", &event).unwrap();
+            let line = json(now, &whose("a/b", "a"), &event).unwrap();
             assert!(line.contains(&format!("a\\u{:04x}b", u32::from(c))), "{line}");
             assert!(!line.contains(c), "{line}");
         }
@@ -322,7 +382,7 @@ mod tests {
 
     #[test]
     fn a_handler_that_writes_without_end_leaves_room_for_the_election() {
-        let (log, waiting) = Log::new(Format::Json, false);
+        let (log, waiting) = Log::new(JSON, false);
         for _ in 0..2 * OF_HANDLER {
             log.event(&shout());
         }
@@ -334,7 +394,7 @@ mod tests {
 
     #[test]
     fn what_was_left_out_is_told_once_there_is_room() {
-        let (log, waiting) = Log::new(Format::Json, false);
+        let (log, waiting) = Log::new(JSON, false);
         for _ in 0..OF_HANDLER + 5 {
             log.event(&shout());
         }
@@ -350,27 +410,25 @@ mod tests {
 
     #[test]
     fn of_several_candidates_each_line_says_which() {
-        let (log, waiting) = Log::new(Format::Json, false);
-        let names = ["ada", "ben"].map(str::to_owned);
-        let logs = log.shared(&names, &["jobs/a", "jobs/longer"].map(str::to_owned));
+        let (log, waiting) = Log::new(JSON, false);
+        let names = [whose("jobs/a", "ada"), whose("jobs/longer", "ben")];
+        let logs = log.shared(&names);
         logs[1].event(&Event::Stopped);
         let [line] = &read(&waiting, "")[..] else { panic!("one line") };
         let expected = r#""election":"jobs/longer","candidate":"ben","event":"stopped"}"#;
         assert!(line.ends_with(expected), "{line}");
-        let (log, waiting) = Log::new(Format::Text, false);
-        let logs = log.shared(&names, &["jobs/a", "jobs/longer"].map(str::to_owned));
-        logs[0].event(&Event::Stopped);
-        log.shared(&names[..1], &[])[0].event(&Event::Stopped);
+        let (log, waiting) = Log::new(TEXT, true);
+        log.shared(&names)[0].event(&Event::Stopped);
+        log.shared(&names[..1])[0].event(&Event::Stopped);
         let lines = read(&waiting, "");
-        assert!(lines[0].ends_with("  jobs/a       stopped"), "{lines:?}");
-        assert_eq!(lines[1].len(), "00:00:00.000  stopped".len(), "{lines:?}");
+        assert!(lines[0].contains("  jobs/a       ") && lines[0].contains("stopped"), "{lines:?}");
+        assert!(!lines[1].contains("jobs/a"), "{lines:?}");
     }
 
     #[test]
     fn a_candidate_that_tells_much_leaves_room_for_the_others() {
-        let (log, waiting) = Log::new(Format::Json, false);
-        let names = ["ada", "ben"].map(str::to_owned);
-        let logs = log.shared(&names, &names);
+        let (log, waiting) = Log::new(JSON, false);
+        let logs = log.shared(&[whose("jobs/a", "ada"), whose("jobs/b", "ben")]);
         for _ in 0..2 * OF_ELECTION {
             logs[0].event(&renewed());
         }
@@ -380,7 +438,7 @@ mod tests {
 
     #[test]
     fn what_is_not_shown_takes_no_room() {
-        let (log, waiting) = Log::new(Format::Text, false);
+        let (log, waiting) = Log::new(TEXT, true);
         for _ in 0..=OF_ELECTION {
             log.event(&renewed());
         }

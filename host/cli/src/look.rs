@@ -1,47 +1,139 @@
-//! One look at an election, for `tenure status` and `tenure history`.
+//! Looks at elections: who and what is looked at, and one look at each.
 
-use super::configuration::Configuration;
+use super::complaint::Complaint;
+use super::configuration::{Configuration, component};
 use super::fail;
-use super::settings::CommandLine;
-use super::settings::table::JSON;
-use super::status::{complain, could_not_ask};
+use super::settings::table::{INTERVAL, JSON};
+use super::settings::{CommandLine, Elections};
+use super::status::complain;
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
 use tenure::clock::BootClock;
-use tenure::contract::Snapshot;
+use tenure::component::{ComponentError, ElectionComponent};
+use tenure::contract::{Problem, Snapshot};
 use tenure::settings::names;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
 
 /// What an absent blob means to those who would change something in its election.
 pub(super) const NO_ELECTION: &str =
     "there is no such election: no candidate ever ran, or its blob was deleted";
 
-/// What was seen, and by whom.
+/// So many elections are asked for at the same time.
+const AT_ONCE: usize = 16;
+
+/// An election that is looked at, judged.
+pub(super) struct Subject {
+    pub election: String,
+    pub configuration: Configuration,
+    pub component: ElectionComponent,
+}
+
+/// All elections that a command looks at.
+pub(super) struct Subjects {
+    pub each: Vec<Subject>,
+    /// They are all that a file has, so that they are told as a list.
+    pub all_of_a_file: bool,
+    pub json: bool,
+    /// From one look to the next, of a command that looks more than once.
+    pub interval: Option<Duration>,
+}
+
+/// Why there is nothing to look at.
+pub(super) enum Refusal {
+    /// The settings are wrong. With the elections that are meant.
+    Settings(String, Vec<Complaint>),
+    /// This program cannot look at anything here.
+    Unable(String),
+}
+
+impl Refusal {
+    /// Tells it, for a command that says nothing else.
+    pub(super) fn tell(self, json: bool) -> ExitCode {
+        match self {
+            Self::Settings(_, complaints) => complain(&complaints, json),
+            Self::Unable(problem) => fail(problem),
+        }
+    }
+}
+
+impl Subjects {
+    /// Judges the settings of all of them. Sends nothing.
+    ///
+    /// # Errors
+    ///
+    /// All complaints, or why this program cannot look at anything.
+    pub(super) async fn of(line: &CommandLine, clock: &BootClock) -> Result<Self, Refusal> {
+        let mut elections = Elections::of(line);
+        let shared = component(clock).map_err(Refusal::Unable)?;
+        let (mut each, mut interval) = (Vec::new(), None);
+        for given in std::mem::take(&mut elections.given) {
+            let mut configuration = Configuration::of_look(given);
+            let judged = configuration.component_on(&shared, clock).await;
+            let component = judged.map_err(Refusal::Unable)?;
+            interval = configuration.duration(&INTERVAL);
+            elections.complain(std::mem::take(&mut configuration.complaints));
+            let election = configuration.settings.get(names::ELECTION).unwrap_or_default();
+            each.push(Subject { election: election.to_owned(), configuration, component });
+        }
+        if !elections.complaints.is_empty() {
+            let names: Vec<_> = each.iter().map(|subject| subject.election.as_str()).collect();
+            return Err(Refusal::Settings(names.join(", "), elections.complaints));
+        }
+        let all_of_a_file = elections.all_of_a_file;
+        Ok(Self { each, all_of_a_file, json: line.has(&JSON), interval })
+    }
+}
+
+/// What was seen of an election, and by whom.
 pub(super) struct Look {
     pub election: String,
-    pub snapshot: Snapshot,
     pub configuration: Configuration,
+    pub seen: Result<Snapshot, Problem>,
     /// This machine's time of day before and after, in nanoseconds since 1970.
     pub within: (u64, u64),
 }
 
-/// Looks once.
+/// One look at each election.
+pub(super) struct Looks {
+    pub each: Vec<Look>,
+    pub all_of_a_file: bool,
+    pub json: bool,
+}
+
+/// Looks once at each.
 ///
 /// # Errors
 ///
 /// What the program ends with, once it is told why nothing can be seen.
-pub(super) async fn look(line: &CommandLine) -> Result<Look, ExitCode> {
-    let mut configuration = Configuration::of_look(line);
-    let election = configuration.settings.get(names::ELECTION).unwrap_or_default().to_owned();
-    let component = configuration.component(&BootClock::new()).await.map_err(fail)?;
-    if !configuration.complaints.is_empty() {
-        return Err(complain(&configuration.complaints, configuration.given.is_on(&JSON)));
+pub(super) async fn look(line: &CommandLine) -> Result<Looks, ExitCode> {
+    let subjects = Subjects::of(line, &BootClock::new()).await;
+    let Subjects { each, all_of_a_file, json, .. } =
+        subjects.map_err(|refusal| refusal.tell(line.has(&JSON)))?;
+    let room = Arc::new(Semaphore::new(AT_ONCE));
+    let mut looking = JoinSet::new();
+    for (number, subject) in each.into_iter().enumerate() {
+        let room = room.clone();
+        looking.spawn(async move {
+            let _place = room.acquire().await;
+            (number, subject.look().await)
+        });
     }
-    let before = now();
-    match component.inspect().await {
-        Ok(Ok(snapshot)) => Ok(Look { election, snapshot, configuration, within: (before, now()) }),
-        Ok(Err(problem)) => {
-            Err(could_not_ask(&election, &problem, configuration.given.is_on(&JSON)))
-        }
-        Err(error) => Err(fail(error)),
+    let mut each = Vec::new();
+    for (number, look) in looking.join_all().await {
+        each.push((number, look.map_err(fail)?));
+    }
+    each.sort_by_key(|(number, _)| *number);
+    Ok(Looks { each: each.into_iter().map(|(_, look)| look).collect(), all_of_a_file, json })
+}
+
+impl Subject {
+    async fn look(self) -> Result<Look, ComponentError> {
+        let Self { election, configuration, component } = self;
+        let before = now();
+        let seen = component.inspect().await?;
+        Ok(Look { election, configuration, seen, within: (before, now()) })
     }
 }
 

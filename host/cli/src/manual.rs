@@ -3,7 +3,7 @@
 use super::args::{self, CompletionsArguments, ManArguments};
 use super::settings::setting::{Kind, Setting};
 use super::settings::table::TABLE;
-use super::{fail, print};
+use super::{VERSION, fail, print};
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, Command, ValueHint};
 use clap_complete::Shell;
@@ -120,7 +120,7 @@ fn visible(table: &[&'static Setting]) -> Command {
     let all = args::program(table);
     let shown = all.get_subcommands().filter(|command| !command.is_hide_set()).cloned();
     Command::new("tenure")
-        .version(env!("CARGO_PKG_VERSION"))
+        .version(VERSION)
         .about(all.get_about().cloned().unwrap_or_default())
         .after_help(all.get_after_help().cloned().unwrap_or_default())
         .subcommand_required(all.is_subcommand_required_set())

@@ -153,7 +153,7 @@ fn consequences(slot: &str, seen: &Snapshot) -> String {
         "The slot {slot} will be forgotten. For that, the present leader loses its lease within a \
          minute."
     );
-    if let Some(Started { value, outcome: None, .. }) = &seen.started {
+    if let Some(Started { value, outcome: None, .. }) = &seen.turns.started {
         let value = printable(value);
         let _ = write!(told, " Its turn for {value} is not over, and would be cut off.");
     }

@@ -107,6 +107,7 @@ mod tests {
             leader,
             valid_for_ms: value["valid_for_ms"].as_u64(),
             turn: None,
+            outlook: Default::default(),
             failed_turns: 0,
             problem: None,
             running: true,

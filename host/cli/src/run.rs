@@ -1,29 +1,35 @@
 //! `tenure run`: candidates until a signal.
 
-use super::candidacy::Candidacy;
 use super::complaint;
 use super::configuration::Configuration;
 use super::descriptors;
-use super::log::{Format, Log, Output};
-use super::settings::table::{COMMAND, HEALTH_LISTEN, LISTEN, LOG};
+use super::judged::{Outside, judge, leave_wills, outside};
+use super::log::{Format, Log, Output, Style, Whose};
+use super::settings::table::{LOG, LOG_LEVEL};
 use super::settings::{CommandLine, Elections};
 use super::signals::{REPEATED, Signals, StatusSignal};
 use super::supervisor::Supervised;
 use super::systemd;
+use super::telemetry::Telemetry;
 use super::{UNUSABLE, fail, role};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tenure::clock::BootClock;
-use tenure::component::{ComponentError, ElectionComponent, Engine};
-use tenure::server::{Board, Hosts, Server, Watcher};
-use tenure::settings::{Variables, names};
+use tenure::component::Engine;
+use tenure::runner::{Class, Event};
+use tenure::server::{Board, Server, Watcher};
+use tenure::settings::names;
 use tokio::select;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
+use tracing::Level;
 
 /// A second signal did not wait for the lease to be released.
 const IMPATIENT: u8 = 1;
+
+/// How long a collector is waited for that is to take the last spans and figures.
+const LAST_SPANS: Duration = Duration::from_secs(2);
 
 /// Runs the elections in this process, which has a supervisor, or the reason why it has none.
 pub(super) async fn run(line: &CommandLine, supervised: Result<Supervised, String>) -> ExitCode {
@@ -45,70 +51,28 @@ pub(super) async fn run(line: &CommandLine, supervised: Result<Supervised, Strin
     let count = configurations.len();
     // What holds for the process is the same in each of them.
     let Some(of_process) = configurations.first_mut() else { return refuse(&elections) };
-    let format = match of_process.word(&LOG) {
-        "json" => Format::Json,
-        _ => Format::Text,
-    };
-    let (log, written) = match Log::start(format, Output::Stdout) {
+    let style = style(of_process, Output::Stdout);
+    let format = style.format;
+    let (log, written) = match Log::start(style) {
         Ok(started) => started,
         Err(error) => return fail(format_args!("the log cannot be written: {error}")),
     };
-    let (candidates, which) = names_of(&configurations);
-    let logs = log.shared(&candidates, &which);
+    let candidates: Vec<_> = configurations.iter().map(whose).collect();
+    let logs = log.shared(&candidates);
+    let own_log = logs.first().cloned();
     drop(log);
     let link = supervised.as_ref().map_err(Clone::clone);
-    let link =
-        link.and_then(|supervised| supervised.link((format, Output::Stdout), candidates, which));
+    let link = link.and_then(|supervised| supervised.link(style, candidates.clone()));
     let no_will = match &link {
-        Ok(_) => unseen(&configurations),
+        Ok(_) => leave_wills(&mut configurations),
         Err(why) => Some(why.clone()),
     };
-    if no_will.is_none() {
-        for configuration in &mut configurations {
-            configuration.settings.set(names::LAST_WILL, "true");
-        }
-    }
     let short = descriptors::make_room(count);
-    let component = match component(&engine, &clock, &configurations) {
-        Ok(component) => component,
-        Err(error) => return fail(error),
-    };
-    let (mut listener, mut probes, mut control) = (None, None, None);
-    let mut hosts = Hosts::default();
-    if let Some(first) = configurations.first_mut() {
-        listener = first.listener(&LISTEN).await;
-        probes = first.listener(&HEALTH_LISTEN).await;
-        hosts = first.hosts();
-        control = first.control_token();
-        if listener.is_none() {
-            first.judge_unheard();
-        }
-    }
-    configurations.iter().filter_map(Configuration::host_on_record).for_each(|h| hosts.add(&h));
-    let mut also: Vec<String> = engine.uncached().map(str::to_owned).into_iter().collect();
-    also.extend(configurations.first().and_then(Configuration::exposed_token));
-    let watcher = Watcher::new(
-        configurations.first().map(|first| first.authorities.clone()).unwrap_or_default(),
-    );
-    let watcher = Arc::new(watcher);
-    let mut candidacies = Vec::new();
-    for (mut configuration, log) in configurations.into_iter().zip(logs) {
-        configuration.default_address(listener.as_ref());
-        let configuration = &mut configuration;
-        let judged = Candidacy::judge(&engine, &component, &clock, configuration, log);
-        match judged.await {
-            Ok(candidacy) => candidacies.extend(candidacy),
-            Err(problem) => return fail(problem),
-        }
-        elections.complain(std::mem::take(&mut configuration.complaints));
-    }
-    // One that cannot begin means that none does.
-    if !elections.complaints.is_empty() || candidacies.len() < count {
-        return refuse(&elections);
-    }
-
-    let boards: Vec<Arc<Board>> = candidacies.iter().map(|c| c.board.clone()).collect();
-    let shown = candidacies.iter().map(|c| (c.board.clone(), c.control(control.as_ref())));
+    let Outside { listener, probes, control, hosts, authorities, notes: mut also, fronts } =
+        outside(&engine, &clock, &mut configurations, None).await;
+    // Whoever asks is answered while components are compiled.
+    let boards: Vec<Arc<Board>> = fronts.iter().map(|front| front.board.clone()).collect();
+    let shown = fronts.iter().map(|front| (front.board.clone(), front.control(control.as_ref())));
     let serve = |listener| Server::serve_all(listener, shown.collect(), &clock, hosts);
     let answer = |listener| Server::probes(listener, boards.clone(), &clock);
     let served = (listener.map(serve).transpose(), probes.map(answer).transpose());
@@ -116,22 +80,44 @@ pub(super) async fn run(line: &CommandLine, supervised: Result<Supervised, Strin
         (Ok(server), Ok(probes)) => (server, probes),
         (Err(error), _) | (_, Err(error)) => return fail(error),
     };
-    let at = |server: &Option<Server>, words| {
-        server.as_ref().map(|server| format!("{words} on http://{}", server.address()))
+    for (server, words) in [(&server, "listening"), (&probes, "answering probes")] {
+        if let (Some(server), Some(log)) = (server, logs.first()) {
+            let detail = format!("{words} on http://{}", server.address());
+            log.event(&Event::Note { detail });
+        }
+    }
+    let watcher = Arc::new(Watcher::new(authorities));
+    let judging = judge(&engine, &clock, &mut elections, &mut configurations, logs, fronts);
+    let candidacies = select! {
+        biased;
+        // Nothing was sent yet.
+        () = signals.next() => return ExitCode::SUCCESS,
+        judged = judging => match judged {
+            Ok(Some(candidacies)) => candidacies,
+            Ok(None) => return refuse(&elections),
+            Err(problem) => return fail(problem),
+        }
     };
-    also.extend(at(&server, "listening"));
-    also.extend(at(&probes, "answering probes"));
     also.extend(short);
     also.extend(no_will.map(|why| {
         format!("no last will ({why}): if this process dies while it leads, the others wait until its lease ends")
     }));
+    let telemetry = own_log.map(|log| {
+        Telemetry::start(&boards, &clock, &log).unwrap_or_else(|detail| {
+            log.event(&Event::Problem { class: Class::Telemetry, detail });
+            Telemetry::default()
+        })
+    });
+    let telemetry = telemetry.unwrap_or_default();
     let changed = Arc::new(Notify::new());
     let mut contenders = Vec::new();
     let link = link.ok();
-    for (number, candidacy) in candidacies.into_iter().enumerate() {
+    for (number, (candidacy, whose)) in candidacies.into_iter().zip(&candidates).enumerate() {
         candidacy.begin(&std::mem::take(&mut also));
         let supervisor = link.clone().map(|link| (link, number));
-        contenders.push(candidacy.contender(clock.clone(), &changed, &watcher, supervisor));
+        let witness = telemetry.witness(whose);
+        let contender = candidacy.contender(clock.clone(), &changed, &watcher, supervisor, witness);
+        contenders.push(contender);
     }
     let supervisor = supervised.as_ref().ok().map(Supervised::supervisor).zip(link.as_deref());
     let asked = watch::Sender::new(false);
@@ -154,15 +140,16 @@ pub(super) async fn run(line: &CommandLine, supervised: Result<Supervised, Strin
             contender.end().await;
         });
     }
-    let code = select! {
-        () = all(&mut candidates) => ExitCode::SUCCESS,
-        () = insisted => ExitCode::from(IMPATIENT),
-        () = role::on_signal(&mut status, &boards, &clock, format) => ExitCode::SUCCESS,
-        () = systemd::keep_informed(&boards, &clock, &changed, &asked, supervisor) => ExitCode::SUCCESS,
+    let (code, last_spans) = select! {
+        () = all(&mut candidates) => (ExitCode::SUCCESS, LAST_SPANS),
+        () = insisted => (ExitCode::from(IMPATIENT), Duration::ZERO),
+        () = role::on_signal(&mut status, &boards, &clock, format) => (ExitCode::SUCCESS, LAST_SPANS),
+        () = systemd::keep_informed(&boards, &clock, &changed, &asked, supervisor) => (ExitCode::SUCCESS, LAST_SPANS),
     };
     drop((server, probes));
     // The last clones of the log go with them.
     candidates.shutdown().await;
+    telemetry.end(last_spans).await;
     written.wait();
     code
 }
@@ -176,35 +163,23 @@ async fn all(candidates: &mut JoinSet<()>) {
     }
 }
 
-/// The component that all candidates of this process share.
-fn component(
-    engine: &Engine,
-    clock: &BootClock,
-    configurations: &[Configuration],
-) -> Result<ElectionComponent, ComponentError> {
-    let component = ElectionComponent::new(engine, Variables::new(), clock)?;
-    // Those who trust the same servers share their connections too.
-    let authorities = configurations.first().map(|first| first.authorities.clone());
-    Ok(component.trusting(authorities.unwrap_or_default()))
-}
-
 fn refuse(elections: &Elections) -> ExitCode {
     complaint::print(complaint::report(&elections.complaints));
     ExitCode::from(UNUSABLE)
 }
 
-/// Why the supervisor could not know that all work is over.
-fn unseen(configurations: &[Configuration]) -> Option<String> {
-    let commands = configurations.iter().any(|c| c.given.is_on(&COMMAND));
-    (commands && !cfg!(target_os = "linux"))
-        .then(|| "on this system processes that a command leaves behind cannot be seen".to_owned())
+/// How the log is to be written.
+pub(super) fn style(of_process: &mut Configuration, output: Output) -> Style {
+    let format = match of_process.word(&LOG) {
+        "json" => Format::Json,
+        _ => Format::Text,
+    };
+    let level = of_process.word(&LOG_LEVEL).parse().unwrap_or(Level::INFO);
+    Style { format, level, output }
 }
 
-/// The names of the candidates and, where there are several, of their elections: lines of the log say
-/// which then.
-fn names_of(configurations: &[Configuration]) -> (Vec<String>, Vec<String>) {
-    let setting = |c: &Configuration, name| c.settings.get(name).unwrap_or_default().to_owned();
-    let elections = configurations.iter().map(|c| setting(c, names::ELECTION));
-    let elections: Vec<_> = elections.filter(|_| configurations.len() > 1).collect();
-    (configurations.iter().map(|c| setting(c, names::NAME)).collect(), elections)
+/// Whose the log of a candidate is.
+pub(super) fn whose(configuration: &Configuration) -> Whose {
+    let setting = |name| configuration.settings.get(name).unwrap_or_default().to_owned();
+    Whose { election: setting(names::ELECTION), candidate: setting(names::NAME) }
 }

@@ -1,22 +1,23 @@
-//! `tenure status`: one look at an election.
+//! `tenure status`: one look at an election, or at all of a file.
 
 mod here;
+mod several;
 
 use super::complaint::{self, Complaint, printable};
 use super::log::json_text;
-use super::look::{Look, look};
+use super::look::{Look, Looks, look};
 use super::settings::CommandLine;
-use super::settings::table::JSON;
 use super::terminal::{broken, columns};
-use super::{UNUSABLE, fail, print};
+use super::{UNUSABLE, print};
 pub(super) use here::slot_ahead;
 use here::{Own, Remark};
 use serde_json::{Value, json};
+pub(super) use several::problems;
 use std::process::ExitCode;
 use std::time::Duration;
 use tenure::contract::{
-    Finished, Incumbent, LastSlot, LeaseState, Outcome, Problem, Snapshot, Started, class_name,
-    rfc3339,
+    EndedTurn, Finished, Incumbent, LastSlot, LeaseState, Outlook, Problem, Snapshot, Started,
+    Turns, class_name, outcome_name, rfc3339,
 };
 use tenure::settings::{FailOver, names};
 use tenure_base::duration::format_duration;
@@ -25,38 +26,90 @@ use tenure_base::duration::format_duration;
 const NOBODY: u8 = 1;
 
 pub(super) async fn status(line: &CommandLine) -> ExitCode {
-    let Look { election, snapshot, configuration, within } = match look(line).await {
-        Ok(look) => look,
+    let Looks { each, all_of_a_file, json } = match look(line).await {
+        Ok(looks) => looks,
         Err(code) => return code,
     };
-    let own = Own {
-        name: configuration.settings.get(names::NAME).map(str::to_owned),
-        schedule: configuration.settings.schedule(),
-    };
-    let remarks = here::remarks(&snapshot, &own, within);
-    let by_settings = configuration.settings.fail_over();
-    let fail_over = by_settings.and_then(|by_settings| fail_over(&snapshot, by_settings));
-    let text = match configuration.given.is_on(&JSON) {
-        true => {
-            let mut object = as_json(&election, &snapshot);
-            object["fail_over"] = json!(fail_over.as_ref().map(|fail_over| json!({
-                "machine_ms": milliseconds(fail_over.machine()),
-                "promise_ms": fail_over.promise.map(milliseconds),
-                "detail": fail_over.to_string(),
-            })));
-            object["here"] = json!(remarks);
-            json_text(&object)
+    match each.as_slice() {
+        several if all_of_a_file && json => {
+            let elections: Vec<_> = several.iter().map(object).collect();
+            print(&json_text(&json!({ "elections": elections })));
+            exit_code(several)
         }
-        false => {
-            let width = columns(std::io::stdout());
-            let fail_over = fail_over.map(|told| row("fail-over", &told.to_string(), width));
-            as_text(&election, &snapshot, width)
-                + &fail_over.unwrap_or_default()
-                + &here::rows(&remarks, width)
+        [one] => status_of_one(one, json),
+        several => {
+            print(&several::table(several));
+            several::problems(several);
+            exit_code(several)
         }
+    }
+}
+
+fn status_of_one(look: &Look, json: bool) -> ExitCode {
+    match &look.seen {
+        _ if json => print(&json_text(&object(look))),
+        Ok(snapshot) => print(&text(look, snapshot)),
+        Err(_) => {}
+    }
+    several::problems(std::slice::from_ref(look));
+    exit_code(std::slice::from_ref(look))
+}
+
+/// The worst of all.
+pub(super) fn exit_code(looks: &[Look]) -> ExitCode {
+    let code = |look: &Look| match &look.seen {
+        Err(_) => UNUSABLE,
+        Ok(snapshot) if leader(snapshot).is_none() => NOBODY,
+        Ok(_) => 0,
     };
-    print(&text);
-    ExitCode::from(if leader(&snapshot).is_some() { 0 } else { NOBODY })
+    ExitCode::from(looks.iter().map(code).max().unwrap_or(0))
+}
+
+/// What concerns this machine.
+fn remarks(look: &Look, snapshot: &Snapshot) -> Vec<Remark> {
+    let settings = &look.configuration.settings;
+    let name = settings.get(names::NAME).map(str::to_owned);
+    let own = Own { name, schedule: settings.schedule() };
+    here::remarks(snapshot, &own, look.within)
+}
+
+/// How soon the leader is replaced.
+fn replaced(look: &Look, snapshot: &Snapshot) -> Option<FailOver> {
+    fail_over(snapshot, look.configuration.settings.fail_over()?)
+}
+
+/// An election for programs.
+fn object(look: &Look) -> Value {
+    let election = &look.election;
+    let snapshot = match &look.seen {
+        Ok(snapshot) => snapshot,
+        Err(problem) => return unseen(election, problem),
+    };
+    let mut object = as_json(election, snapshot);
+    object["fail_over"] = json!(replaced(look, snapshot).map(|fail_over| json!({
+        "machine_ms": milliseconds(fail_over.machine()),
+        "promise_ms": fail_over.promise.map(milliseconds),
+        "detail": fail_over.to_string(),
+    })));
+    object["here"] = json!(remarks(look, snapshot));
+    object
+}
+
+/// The same of one that could not be read.
+pub(super) fn unseen(election: &str, problem: &Problem) -> Value {
+    let here = [Remark { class: "role", detail: here::meaning(problem.class).to_owned() }];
+    let problem = json!({ "class": class_name(problem.class), "detail": problem.detail });
+    json!({ "election": election, "problem": problem, "here": here })
+}
+
+/// One election for people.
+fn text(look: &Look, snapshot: &Snapshot) -> String {
+    let width = columns(std::io::stdout());
+    let replaced = replaced(look, snapshot);
+    let replaced = replaced.map(|told| row("fail-over", &told.to_string(), width));
+    as_text(&look.election, snapshot, width)
+        + &replaced.unwrap_or_default()
+        + &here::rows(&remarks(look, snapshot), width)
 }
 
 pub(super) fn complain(complaints: &[Complaint], json: bool) -> ExitCode {
@@ -65,23 +118,6 @@ pub(super) fn complain(complaints: &[Complaint], json: bool) -> ExitCode {
     }
     complaint::print(complaint::report(complaints));
     ExitCode::from(UNUSABLE)
-}
-
-pub(super) fn could_not_ask(election: &str, problem: &Problem, json: bool) -> ExitCode {
-    let class = class_name(problem.class);
-    let meaning = here::meaning(problem.class);
-    if json {
-        let here = [Remark { class: "role", detail: meaning.to_owned() }];
-        let problem = json!({ "class": class, "detail": problem.detail });
-        let object = json!({ "election": election, "problem": problem, "here": here });
-        print(&json_text(&object));
-    }
-    let detail = printable(&problem.detail);
-    fail(format_args!(
-        "{election} could not be read ({class}): {detail}\n\
-         here: {meaning}\n\
-         To try each request, step by step: tenure doctor --election {election}"
-    ))
 }
 
 /// Who leads: the one on record, as long as the lease is held.
@@ -135,15 +171,21 @@ fn as_json(election: &str, snapshot: &Snapshot) -> Value {
             "outcome": started.outcome.map(outcome_name),
         })
     };
+    let turns = &snapshot.turns;
+    let outlook = Outlook::at(snapshot.asked_at, turns);
     json!({
         "election": election,
         "lease": lease_name(snapshot.lease),
         "leader": leader(snapshot).map(incumbent),
         "last_leader": snapshot.incumbent.as_ref().map(incumbent),
-        "last_slot": snapshot.last_slot.as_ref().map(last_slot),
-        "finished": snapshot.finished.as_ref().map(finished),
-        "started": snapshot.started.as_ref().map(started),
-        "next_turn": snapshot.next_turn.map(rfc3339),
+        "schedule": turns.schedule,
+        "last_turn": outlook.last_turn,
+        "last_success": outlook.last_success,
+        "last_failure": outlook.last_failure,
+        "next_turn": outlook.next_turn,
+        "last_slot": turns.last_slot.as_ref().map(last_slot),
+        "finished": turns.finished.as_ref().map(finished),
+        "started": turns.started.as_ref().map(started),
         "changes": snapshot.changes,
         "history": snapshot.history.iter().map(incumbent).collect::<Vec<_>>(),
         "asked_at": rfc3339(snapshot.asked_at),
@@ -153,7 +195,7 @@ fn as_json(election: &str, snapshot: &Snapshot) -> Value {
 /// One of the rows for people, on a terminal of some width.
 fn row(name: &str, value: &str, width: Option<usize>) -> String {
     // Names and addresses are what somebody wrote on the blob.
-    format!("{name:<10} {}\n", broken(&printable(value), 11, width))
+    format!("{name:<12} {}\n", broken(&printable(value), 13, width))
 }
 
 fn as_text(election: &str, snapshot: &Snapshot, width: Option<usize>) -> String {
@@ -182,24 +224,79 @@ fn as_text(election: &str, snapshot: &Snapshot, width: Option<usize>) -> String 
         };
         row("before", format!("{}, term {} ({changes}: tenure history)", before.name, before.term));
     }
-    if let Some(last) = &snapshot.last_slot {
-        row("last slot", format!("{}{}", when(last.slot, snapshot.asked_at), again(last.attempt)));
+    turn_rows(snapshot, &mut row);
+    text
+}
+
+/// Did it succeed, and when does it run next.
+fn turn_rows(snapshot: &Snapshot, row: &mut impl FnMut(&str, String)) {
+    let turns = &snapshot.turns;
+    let Outlook { last_turn, last_success, last_failure, next_turn } =
+        Outlook::at(snapshot.asked_at, turns);
+    if let Some(schedule) = &turns.schedule {
+        row("schedule", schedule.clone());
     }
-    if let Some(finished) = &snapshot.finished {
-        let outcome = outcome_name(finished.outcome);
-        row("finished", format!("{}, {outcome}", when(finished.slot, snapshot.asked_at)));
+    match &last_turn {
+        Some(last) => row("last turn", ended(last)),
+        None if turns.schedule.is_some() => row("last turn", "none is over yet".to_owned()),
+        None => {}
     }
-    if let Some(Started { value, slot, attempt, outcome }) = &snapshot.started {
+    let other = |turn: &&EndedTurn| last_turn.as_ref().is_none_or(|last| last.ended != turn.ended);
+    for (name, turn) in [("last success", &last_success), ("last failure", &last_failure)] {
+        if let Some(turn) = turn.as_ref().filter(other) {
+            row(name, ended(turn));
+        }
+    }
+    if let Some(claimed) = turns.last_slot.as_ref().filter(|claimed| !is_over(claimed, turns)) {
+        let by_others = leader(snapshot).is_none_or(|leader| leader.since > claimed.slot);
+        let what = match by_others {
+            true => "no outcome is on record, and the leader that ran it is gone",
+            false => "it runs, or its outcome is not on record yet",
+        };
+        let when = when(claimed.slot, snapshot.asked_at);
+        row("claimed", format!("{when}{}: {what}", again(claimed.attempt)));
+    }
+    if let Some(Started { value, slot, attempt, outcome }) = &turns.started {
         let attempt = again(*attempt);
         let outcome = outcome.map_or("not over", outcome_name);
         let slot = when(*slot, snapshot.asked_at);
         row("started", format!("for {value} at {slot}{attempt}, {outcome}"));
     }
-    if let Some(next) = snapshot.next_turn {
-        let wait = ahead(next, snapshot.asked_at).unwrap_or_else(|| "now".to_owned());
-        row("next turn", format!("{} ({wait})", rfc3339(next)));
+    if let Some(next) = next_turn {
+        let wait = match (next.in_ms, leader(snapshot)) {
+            (0, Some(_)) => "now".to_owned(),
+            (0, None) => "as soon as somebody leads".to_owned(),
+            (wait, _) => format!("in {}", whole(wait.next_multiple_of(1_000))),
+        };
+        row("next turn", format!("{} ({wait})", next.local));
     }
-    text
+}
+
+/// Whether the end of a claimed turn is on record.
+fn is_over(claimed: &LastSlot, turns: &Turns) -> bool {
+    turns.finished.as_ref().is_some_and(|finished| finished.slot == claimed.slot)
+}
+
+/// The end of a turn, as a sentence whose subject is the turn.
+fn ended(turn: &EndedTurn) -> String {
+    let EndedTurn { local, outcome, ago_ms, took_ms, .. } = turn;
+    let ago = ago_ms.map(|ms| format!(" {} ago", whole(ms))).unwrap_or_default();
+    let took = took_ms.map(|ms| format!(", after {}", took(ms))).unwrap_or_default();
+    format!("{outcome}{ago}{took}: the slot {local}")
+}
+
+/// In whole seconds.
+pub(super) fn whole(milliseconds: u64) -> String {
+    format_duration(Duration::from_secs(milliseconds / 1_000))
+}
+
+/// How long a turn ran.
+pub(super) fn took(milliseconds: u64) -> String {
+    match milliseconds {
+        0..1_000 => format!("{milliseconds} ms"),
+        1_000..60_000 => format!("{}.{} s", milliseconds / 1_000, milliseconds % 1_000 / 100),
+        _ => whole(milliseconds),
+    }
 }
 
 fn again(attempt: u32) -> String {
@@ -211,11 +308,13 @@ fn again(attempt: u32) -> String {
 
 /// An instant, and how long ago it was or will be in whole seconds.
 fn when(then: u64, now: u64) -> String {
-    let distance = ahead(then, now).unwrap_or_else(|| {
-        let ago = Duration::from_secs(now.saturating_sub(then) / 1_000_000_000);
-        format!("{} ago", format_duration(ago))
-    });
+    let distance = ahead(then, now).unwrap_or_else(|| ago(then, now));
     format!("{} ({distance})", rfc3339(then))
+}
+
+fn ago(then: u64, now: u64) -> String {
+    let ago = Duration::from_secs(now.saturating_sub(then) / 1_000_000_000);
+    format!("{} ago", format_duration(ago))
 }
 
 /// How long it is until an instant; none when that is past.
@@ -235,23 +334,30 @@ pub(super) fn lease_name(state: LeaseState) -> &'static str {
     }
 }
 
-pub(super) fn outcome_name(outcome: Outcome) -> &'static str {
-    match outcome {
-        Outcome::Succeeded => "succeeded",
-        Outcome::Failed => "failed",
-        Outcome::Trapped => "trapped",
-        Outcome::TimedOut => "timed-out",
-        Outcome::CutOff => "cut-off",
-        Outcome::Abandoned => "abandoned",
-        Outcome::NotStarted => "not-started",
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tenure::contract::{Ended, NextTurn, Outcome};
 
     const SECOND: u64 = 1_000_000_000;
+
+    fn turns() -> Turns {
+        let ended = |slot: u64, outcome, took| Ended {
+            slot: slot * SECOND,
+            outcome,
+            at: (slot + 3) * SECOND,
+            took,
+        };
+        Turns {
+            schedule: Some("every 5s".to_owned()),
+            last_slot: Some(LastSlot { slot: 60 * SECOND, attempt: 1 }),
+            finished: Some(Finished { slot: 55 * SECOND, outcome: Outcome::Failed }),
+            started: None,
+            last_success: Some(ended(50, Outcome::Succeeded, Some(2_950_000_000))),
+            last_failure: Some(ended(55, Outcome::Failed, Some(12_000_000))),
+            next: Some(NextTurn { slot: 70 * SECOND, at: 70 * SECOND }),
+        }
+    }
 
     fn snapshot(lease: LeaseState) -> Snapshot {
         Snapshot {
@@ -262,12 +368,8 @@ mod tests {
                 since: 5 * SECOND,
                 address: None,
             }),
-            last_slot: Some(LastSlot { slot: 60 * SECOND, attempt: 1 }),
-            finished: Some(Finished { slot: 55 * SECOND, outcome: Outcome::Failed }),
-            started: None,
-            next_turn: Some(70 * SECOND),
+            turns: turns(),
             ahead: None,
-            schedule: None,
             history: Vec::new(),
             changes: 0,
             successor: None,
@@ -293,20 +395,22 @@ mod tests {
     fn text_for_people() {
         assert_eq!(
             as_text("c/b", &snapshot(LeaseState::Leased), None),
-            "election   c/b\n\
-             lease      leased\n\
-             leader     a\n\
-             term       7\n\
-             since      1970-01-01T00:00:05Z (1m ago)\n\
-             last slot  1970-01-01T00:01:00Z (5s ago)\n\
-             finished   1970-01-01T00:00:55Z (10s ago), failed\n\
-             next turn  1970-01-01T00:01:10Z (in 5s)\n"
+            "election     c/b\n\
+             lease        leased\n\
+             leader       a\n\
+             term         7\n\
+             since        1970-01-01T00:00:05Z (1m ago)\n\
+             schedule     every 5s\n\
+             last turn    failed 7s ago, after 12 ms: the slot 1970-01-01T00:00:55Z\n\
+             last success succeeded 12s ago, after 2.9 s: the slot 1970-01-01T00:00:50Z\n\
+             claimed      1970-01-01T00:01:00Z (5s ago): it runs, or its outcome is not on record yet\n\
+             next turn    1970-01-01T00:01:10Z (in 5s)\n"
         );
         let ben = Incumbent { name: "ben".to_owned(), term: 6, since: 0, address: None };
         let second = Snapshot { history: vec![ben], changes: 2, ..snapshot(LeaseState::Leased) };
         let second = as_text("c/b", &second, None);
         assert!(
-            second.contains("before     ben, term 6 (2 changes: tenure history)\n"),
+            second.contains("before       ben, term 6 (2 changes: tenure history)\n"),
             "{second}"
         );
         let nobody = as_text("c/b", &snapshot(LeaseState::Expired), None);
@@ -350,15 +454,66 @@ mod tests {
     #[test]
     fn what_lies_in_the_future_is_not_past() {
         let slot = LastSlot { slot: 265 * SECOND, attempt: 2 };
-        let ahead = Snapshot { last_slot: Some(slot), ..snapshot(LeaseState::Leased) };
+        let turns = Turns { last_slot: Some(slot), ..turns() };
+        let ahead = Snapshot { turns, ..snapshot(LeaseState::Leased) };
         let told = as_text("c/b", &ahead, None);
-        let row = "last slot  1970-01-01T00:04:25Z (in 3m 20s), attempt 2\n";
+        let row = "claimed      1970-01-01T00:04:25Z (in 3m 20s), attempt 2: it runs";
         assert!(told.contains(row), "{told}");
+    }
+
+    #[test]
+    fn whether_the_last_turn_succeeded_is_one_row() {
+        let told =
+            |lease, turns: Turns| as_text("c/b", &Snapshot { turns, ..snapshot(lease) }, None);
+        let finished = Some(Finished { slot: 60 * SECOND, outcome: Outcome::Succeeded });
+        let success =
+            Ended { slot: 60 * SECOND, outcome: Outcome::Succeeded, at: 61 * SECOND, took: None };
+        let good = Turns { finished, last_success: Some(success), ..turns() };
+        let text = told(LeaseState::Leased, good);
+        assert!(
+            text.contains("last turn    succeeded 4s ago: the slot 1970-01-01T00:01:00Z\n"),
+            "{text}"
+        );
+        assert!(text.contains("last failure failed 7s ago"), "{text}");
+        assert!(!text.contains("claimed") && !text.contains("last success"), "{text}");
+        let text =
+            told(LeaseState::Expired, Turns { next: Some(NextTurn { slot: 1, at: 1 }), ..turns() });
+        assert!(text.contains("(as soon as somebody leads)\n"), "{text}");
+        assert!(
+            text.contains("no outcome is on record, and the leader that ran it is gone\n"),
+            "{text}"
+        );
+        let new = Turns {
+            last_slot: None,
+            finished: None,
+            last_success: None,
+            last_failure: None,
+            ..turns()
+        };
+        let text = told(LeaseState::Leased, new);
+        assert!(text.contains("last turn    none is over yet\n"), "{text}");
+    }
+
+    #[test]
+    fn how_long_a_turn_ran_is_told_by_what_matters() {
+        for (ms, words) in [
+            (0, "0 ms"),
+            (999, "999 ms"),
+            (1_000, "1.0 s"),
+            (59_999, "59.9 s"),
+            (3_661_000, "1h 1m 1s"),
+        ] {
+            assert_eq!(took(ms), words);
+        }
     }
 
     #[test]
     fn json_for_programs() {
         let value = as_json("c/b", &snapshot(LeaseState::Expired));
+        assert_eq!(value["last_turn"]["outcome"], "failed");
+        assert_eq!(value["last_turn"]["took_ms"], 12);
+        assert_eq!(value["last_success"]["ended"], "1970-01-01T00:00:53Z");
+        assert_eq!(value["next_turn"]["in_ms"], 5_000);
         assert_eq!(value["leader"], Value::Null);
         assert_eq!(value["last_leader"]["term"], 7);
         assert_eq!(value["last_slot"]["slot"], "1970-01-01T00:01:00Z");

@@ -261,6 +261,7 @@ mod tests {
             leader: None,
             valid_for_ms: None,
             turn: None,
+            outlook: Default::default(),
             failed_turns: 0,
             problem: None,
             running: true,

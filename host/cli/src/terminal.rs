@@ -45,6 +45,20 @@ pub(super) fn broken(text: &str, indent: usize, width: Option<usize>) -> String 
     lines
 }
 
+/// Rows of a table: each column as wide as its longest cell.
+pub(super) fn aligned<const N: usize>(rows: impl IntoIterator<Item = [String; N]>) -> String {
+    let rows: Vec<_> = rows.into_iter().collect();
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
+    let widths: [usize; N] = std::array::from_fn(|column| width(column).unwrap_or(0));
+    let mut text = String::new();
+    for row in &rows {
+        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}"));
+        text += cells.collect::<Vec<_>>().join("  ").trim_end();
+        text.push('\n');
+    }
+    text
+}
+
 /// Several lines, each of them broken as far in as it begins.
 pub(super) fn wrapped(text: &str, width: Option<usize>) -> String {
     let line = |line: &str| {
@@ -57,6 +71,12 @@ pub(super) fn wrapped(text: &str, width: Option<usize>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn columns_are_as_wide_as_their_cells() {
+        let rows = [["a", "bb", "c"], ["äää", "b", ""]].map(|row| row.map(str::to_owned));
+        assert_eq!(aligned(rows), "a    bb  c\näää  b\n");
+    }
 
     #[test]
     fn lines_break_at_words_and_go_on_where_they_began() {

@@ -1,14 +1,14 @@
 //! Events as lines for people.
 
-use super::candidacy::LEAVE;
 use super::complaint::printable;
+use super::status::whole;
 use anstyle::{AnsiColor, Style};
-use chrono::{DateTime, TimeZone};
 use std::fmt;
 use std::time::Duration;
 use tenure::contract::rfc3339;
 use tenure::handler::{Stream, TurnEnd};
 use tenure::runner::Event;
+use tenure_base::duration::format_duration;
 
 const GREEN: Style = AnsiColor::Green.on_default().bold();
 const RED: Style = AnsiColor::Red.on_default();
@@ -16,10 +16,19 @@ const YELLOW: Style = AnsiColor::Yellow.on_default();
 const DIM: Style = Style::new().dimmed();
 const PLAIN: Style = Style::new();
 
-/// One line, or none for what people need not see each time. `election` is which one of several, and how
+/// In milliseconds.
+const CLOSE: u64 = 10_000;
+
+/// How a time is written for who watches.
+pub(super) const TIME: &str = "%H:%M:%S%.3f";
+
+/// How it is written for who reads it later.
+pub(super) const DATE_AND_TIME: &str = "%Y-%m-%dT%H:%M:%S%.3f%:z";
+
+/// One line, or none for what the program has no words for. `election` is which one of several, and how
 /// much room to give it.
-pub(super) fn line<Z: TimeZone<Offset: fmt::Display>>(
-    now: &DateTime<Z>,
+pub(super) fn line(
+    time: &dyn fmt::Display,
     election: Option<(&str, usize)>,
     event: &Event,
     colour: bool,
@@ -27,7 +36,6 @@ pub(super) fn line<Z: TimeZone<Offset: fmt::Display>>(
     let (style, name, text) = words(event)?;
     // Names, errors and the handler's lines come from elsewhere.
     let text = printable(&text);
-    let time = now.format("%H:%M:%S%.3f");
     let (dim, style) = if colour { (DIM, style) } else { (PLAIN, PLAIN) };
     let election =
         election.map(|(name, width)| format!("{:<width$}  ", printable(name))).unwrap_or_default();
@@ -40,6 +48,27 @@ pub(super) fn line<Z: TimeZone<Offset: fmt::Display>>(
 
 fn words(event: &Event) -> Option<(Style, &'static str, String)> {
     Some(match event {
+        Event::Starting {
+            version,
+            candidate,
+            election,
+            schedule,
+            work,
+            lease,
+            failover,
+            account,
+            credential,
+        } => {
+            let schedule = schedule.as_deref().unwrap_or("no timer");
+            let lease = format_duration(*lease);
+            let failover = failover.map(|time| format!(", fail-over {}", format_duration(time)));
+            let failover = failover.unwrap_or_default();
+            let text = format!(
+                "{version}: {candidate} contends for {election}; {schedule}: {work}; lease {lease}{failover}; \
+                 account {account}; credential: {credential}"
+            );
+            (PLAIN, "tenure", text)
+        }
         Event::Note { detail } => (DIM, "note", detail.clone()),
         Event::Following { leader, term } => {
             let leader = leader.as_deref().unwrap_or("a leader whose name is not known");
@@ -49,7 +78,9 @@ fn words(event: &Event) -> Option<(Style, &'static str, String)> {
         Event::Elected { term, valid_for } => {
             (GREEN, "elected", format!("term {term}, to be renewed within {}", time(*valid_for)))
         }
-        Event::Renewed { .. } => return None,
+        Event::Renewed { term, valid_for } => {
+            (DIM, "renewed", format!("term {term}, to be renewed within {}", time(*valid_for)))
+        }
         Event::TurnStarted { turn } => {
             let value =
                 turn.value.as_ref().map(|value| format!(", for {value}")).unwrap_or_default();
@@ -66,20 +97,36 @@ fn words(event: &Event) -> Option<(Style, &'static str, String)> {
             let slot = rfc3339(turn.slot);
             (PLAIN, "turn", format!("{slot}{value}{attempt}{late}{missed}"))
         }
-        Event::TurnEnded { turn, end, elapsed } => {
+        Event::TurnEnded { turn, end, elapsed, before } => {
             let style = if *end == TurnEnd::Succeeded { PLAIN } else { YELLOW };
             let detail = end.detail().map(|text| format!(": {text}")).unwrap_or_default();
             let (slot, elapsed) = (rfc3339(turn.slot), time(*elapsed));
-            (style, "turn", format!("{slot} {end} after {elapsed}{detail}"))
+            let success = before.last_success.as_ref().filter(|_| *end != TurnEnd::Succeeded);
+            let success = success.and_then(|last| last.ended.as_ref());
+            let success = success.map(|at| format!("; last success {at}")).unwrap_or_default();
+            // Of turns that are close together the next one need not be told each time.
+            let next = before.next_turn.as_ref().filter(|next| next.in_ms >= CLOSE);
+            let next = next
+                .map(|next| format!("; next turn {} (in {})", next.local, whole(next.in_ms)))
+                .unwrap_or_default();
+            (style, "turn", format!("{slot} {end} after {elapsed}{detail}{success}{next}"))
         }
         Event::StoodDown { term, reason } => {
             (YELLOW, "stood down", format!("term {term}, {reason}"))
         }
-        // The end of the process is no operator's order to one election.
-        Event::Ordered { order } => match order.strip_prefix(LEAVE) {
-            Some(rest) => (YELLOW, "stopping", rest.to_owned()),
-            None => (YELLOW, "ordered", order.clone()),
-        },
+        Event::Ordered { order } => (YELLOW, "ordered", order.clone()),
+        Event::Leaving { grace } => {
+            let grace = format_duration(*grace);
+            (YELLOW, "stopping", format!("a turn that runs may go on for {grace}"))
+        }
+        Event::Compiling { component } => (
+            DIM,
+            "compiling",
+            format!("{component}, which may take a minute; the result is cached"),
+        ),
+        Event::Compiled { component, elapsed } => {
+            (DIM, "compiled", format!("{component} after {}", time(*elapsed)))
+        }
         Event::Problem { class, detail } => (RED, "problem", format!("{class}: {detail}")),
         Event::Handler { line, stream: Stream::Stdout } => (DIM, "handler", line.clone()),
         Event::Handler { line, stream: Stream::Stderr } => (DIM, "handler", format!("! {line}")),
@@ -99,35 +146,95 @@ fn time(time: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use chrono::Utc;
+    use tenure::contract::{ComingTurn, EndedTurn, Outlook, Turn};
 
-    fn plain(event: &Event) -> Option<String> {
-        line(&DateTime::<Utc>::UNIX_EPOCH, None, event, false)
+    fn plain(event: &Event) -> String {
+        line(&"00:00:00.000", None, event, false).unwrap()
     }
 
     #[test]
     fn lines_are_aligned_and_end_with_their_text() {
         let elected = Event::Elected { term: 7, valid_for: Duration::from_secs(12) };
-        let line = "00:00:00.000  elected     term 7, to be renewed within 12.0 s";
-        assert_eq!(plain(&elected).unwrap(), line);
-        assert_eq!(plain(&Event::Stopped).unwrap(), "00:00:00.000  stopped");
-        assert_eq!(plain(&Event::Renewed { term: 7, valid_for: Duration::from_secs(12) }), None);
+        assert_eq!(
+            plain(&elected),
+            "00:00:00.000  elected     term 7, to be renewed within 12.0 s"
+        );
+        assert_eq!(plain(&Event::Stopped), "00:00:00.000  stopped");
+    }
+
+    #[test]
+    fn the_first_line_says_what_runs() {
+        let starting = Event::Starting {
+            version: "1.2.3 (0123456789ab, 2026-11-23)".to_owned(),
+            candidate: "ada".to_owned(),
+            election: "jobs/a".to_owned(),
+            schedule: Some("every 1h".to_owned()),
+            work: "command /bin/true".to_owned(),
+            lease: Duration::from_secs(60),
+            failover: Some(Duration::from_secs(3)),
+            account: "acme at https://acme".to_owned(),
+            credential: "the account's key".to_owned(),
+        };
+        assert_eq!(
+            plain(&starting),
+            "00:00:00.000  tenure      1.2.3 (0123456789ab, 2026-11-23): ada contends for jobs/a; every 1h: command \
+             /bin/true; lease 1m, fail-over 3s; account acme at https://acme; credential: the account's key"
+        );
     }
 
     #[test]
     fn an_order_is_an_operators_and_the_end_is_not() {
-        let ordered = |order: String| plain(&Event::Ordered { order }).unwrap();
-        assert_eq!(ordered("resign".into()), "00:00:00.000  ordered     resign");
+        let order = "resign".to_owned();
+        assert_eq!(plain(&Event::Ordered { order }), "00:00:00.000  ordered     resign");
         assert_eq!(
-            ordered(format!("{LEAVE}a turn that runs may go on for 10s")),
+            plain(&Event::Leaving { grace: Duration::from_secs(10) }),
             "00:00:00.000  stopping    a turn that runs may go on for 10s"
         );
     }
 
     #[test]
+    fn the_end_of_a_turn_tells_what_went_well_before_and_what_comes_next() {
+        let ended = |in_ms, end: TurnEnd| {
+            let turn = Turn {
+                election: String::new(),
+                key: String::new(),
+                term: 7,
+                slot: 0,
+                value: None,
+                attempt: 1,
+                past_due: false,
+                missed: 0,
+                valid_for: 1,
+                time_limit: None,
+            };
+            let success = EndedTurn {
+                slot: "x".into(),
+                local: "x".into(),
+                outcome: "succeeded",
+                ended: Some("1969-12-31T03:00:09Z".into()),
+                ago_ms: None,
+                took_ms: None,
+            };
+            let local = "1970-01-02T04:00:00+01:00[Europe/Berlin]".to_owned();
+            let next = ComingTurn { slot: "y".into(), local, in_ms };
+            let (last_success, next_turn) = (Some(success), Some(next));
+            let before = Outlook { last_success, next_turn, ..Outlook::default() };
+            let elapsed = Duration::from_millis(12);
+            plain(&Event::TurnEnded { turn, end, elapsed, before })
+        };
+        let turn = "00:00:00.000  turn        1970-01-01T00:00:00Z";
+        assert_eq!(ended(9_999, TurnEnd::Succeeded), format!("{turn} succeeded after 12 ms"));
+        let next = "next turn 1970-01-02T04:00:00+01:00[Europe/Berlin] (in 1day 3h)";
+        assert_eq!(
+            ended(97_200_000, TurnEnd::CutOff),
+            format!("{turn} cut-off after 12 ms; last success 1969-12-31T03:00:09Z; {next}")
+        );
+    }
+
+    #[test]
     fn colour_is_for_terminals() {
-        let coloured = line(&DateTime::<Utc>::UNIX_EPOCH, None, &Event::Stopped, true).unwrap();
+        let coloured = line(&"00:00:00.000", None, &Event::Stopped, true).unwrap();
         assert!(coloured.contains('\u{1b}'));
-        assert!(!plain(&Event::Stopped).unwrap().contains('\u{1b}'));
+        assert!(!plain(&Event::Stopped).contains('\u{1b}'));
     }
 }

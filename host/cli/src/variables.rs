@@ -6,6 +6,9 @@ use super::settings::setting::Setting;
 /// How they begin.
 const PREFIX: &str = "TENURE_";
 
+/// Those of this project's own tests.
+const OF_TESTS: &str = "TENURE_TEST_";
+
 /// What commands are told of their turn. A command may start this program.
 const TOLD: [&str; 6] = [
     "TENURE_TERM",
@@ -20,9 +23,32 @@ const TOLD: [&str; 6] = [
 pub(super) fn misspelt(table: &[&'static Setting]) -> Vec<Complaint> {
     let known = known(table);
     let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
-    let mut wrong: Vec<_> = names.filter_map(|name| complaint(&name, &known)).collect();
+    let mut wrong: Vec<_> = names.filter_map(|name| complaint(&name, &known, table)).collect();
     wrong.sort_unstable_by(|a, b| a.source.cmp(&b.source));
     wrong
+}
+
+/// What people should know of variables of this process that begin like ours, but are read by nobody.
+pub(super) fn unread(table: &[&'static Setting]) -> Vec<String> {
+    let known = known(table);
+    let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    let mut unread: Vec<_> = names.filter(|name| is_unread(name, &known)).collect();
+    unread.sort_unstable();
+    let told = |name| format!("the variable {name} is read by nobody: no setting has this name");
+    unread.into_iter().map(told).collect()
+}
+
+fn is_unread(name: &str, known: &[&str]) -> bool {
+    let ours = name.strip_prefix(PREFIX).is_some_and(|rest| !is_of_a_cluster(rest));
+    ours && !name.starts_with(OF_TESTS) && !known.contains(&name)
+}
+
+/// Whether Kubernetes sets it for a service that is called tenure, or so: `SERVICE_HOST`, `PORT_80_TCP_ADDR`.
+fn is_of_a_cluster(rest: &str) -> bool {
+    let words: Vec<_> = rest.split('_').collect();
+    words.ends_with(&["PORT"])
+        || words.windows(2).any(|pair| matches!(pair, ["SERVICE", "HOST" | "PORT"]))
+        || words.windows(2).any(|pair| pair[0] == "PORT" && pair[1].parse::<u16>().is_ok())
 }
 
 /// The variables that something is read from.
@@ -32,13 +58,37 @@ pub(super) fn known(table: &[&'static Setting]) -> Vec<&'static str> {
 
 /// One that is close to a known one is meant to be that. Others may be anybody's: a cluster sets
 /// some of its own for a service that is called tenure.
-pub(super) fn complaint(name: &str, known: &[&str]) -> Option<Complaint> {
+pub(super) fn complaint(
+    name: &str,
+    known: &[&str],
+    table: &[&'static Setting],
+) -> Option<Complaint> {
     let letters = name.to_ascii_uppercase();
     let rest = letters.strip_prefix(PREFIX)?;
-    if known.contains(&name) {
+    if known.contains(&name) || is_of_a_cluster(rest) {
         return None;
     }
-    let most = if rest.len() <= 4 { 1 } else { 2 };
+    // An option that has no variable.
+    let option = letters[PREFIX.len()..].to_lowercase().replace('_', "-");
+    let option = table.iter().find(|setting| setting.variable.is_empty() && setting.name == option);
+    if let Some(setting) = option.filter(|setting| setting.is_option_of("run")) {
+        let advice = match setting.is_key() {
+            true => {
+                format!("give {}, or {} in a file for --config", setting.option(), setting.name)
+            }
+            false => format!("give {}", setting.option()),
+        };
+        return Some(Complaint::new(
+            name,
+            "no variable says this, so it is read by nobody",
+            advice,
+        ));
+    }
+    let most = match rest.len() {
+        0..=4 => 1,
+        5..=11 => 2,
+        _ => 3,
+    };
     let distance = |known: &&&str| strsim::damerau_levenshtein(known, &letters);
     let nearest = known.iter().min_by_key(distance).filter(|known| distance(known) <= most)?;
     let advice = format!("did you mean {nearest}?");
@@ -59,6 +109,8 @@ mod tests {
             ("TENURE_REQUEST_TIME_OUT", Some("TENURE_REQUEST_TIMEOUT")),
             ("tenure_lease", Some("TENURE_LEASE")),
             ("TENURE_CREDENTAL", Some("TENURE_CREDENTIAL")),
+            ("TENURE_CONECTION_STRNG_FILE", None),
+            ("TENURE_CONTROL_TOKN_FIL", Some("TENURE_CONTROL_TOKEN_FILE")),
             ("TENURE_POLL", None),
             ("TENURE_TERM", None),
             ("TENURE_CONTROL_TOKEN", None),
@@ -69,8 +121,40 @@ mod tests {
             ("TENURE_TEST_TRANSFERS", None),
             ("ENURE_POLL", None),
         ] {
-            let told = complaint(name, &known).map(|complaint| complaint.advice);
+            let told = complaint(name, &known, TABLE).map(|complaint| complaint.advice);
             assert_eq!(told, meant.map(|meant| format!("did you mean {meant}?")), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_variable_for_an_option_without_one_is_told_what_to_do() {
+        let known = known(TABLE);
+        for (name, advice) in [
+            ("TENURE_HANDLER", "give --handler, or handler in a file for --config"),
+            ("TENURE_ALLOW_HOST", "give --allow-host, or allow-host in a file for --config"),
+            ("tenure_log", "give --log, or log in a file for --config"),
+        ] {
+            let told = complaint(name, &known, TABLE).map(|complaint| complaint.advice);
+            assert_eq!(told.as_deref(), Some(advice), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_nobody_reads_is_told_unless_a_cluster_set_it() {
+        let known = known(TABLE);
+        for (name, told) in [
+            ("TENURE_SCHEDULE", true),
+            ("TENURE_INTERVAL_SECONDS", true),
+            ("TENURE_EVERY", false),
+            ("TENURE_TERM", false),
+            ("TENURE_SERVICE_HOST", false),
+            ("TENURE_SERVICE_PORT_HTTP", false),
+            ("TENURE_PORT", false),
+            ("TENURE_METRICS_PORT_8080_TCP_ADDR", false),
+            ("TENURE_TEST_TRANSFERS", false),
+            ("OTHER", false),
+        ] {
+            assert_eq!(is_unread(name, &known), told, "{name}");
         }
     }
 }

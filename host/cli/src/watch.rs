@@ -2,11 +2,10 @@
 
 mod change;
 
-use super::configuration::Configuration;
+use super::look::Subjects;
 use super::settings::CommandLine;
-use super::settings::table::{INTERVAL, JSON};
+use super::settings::table::JSON;
 use super::signals::Signals;
-use super::status::complain;
 use super::terminal::{colour_wanted, columns};
 use super::{fail, unwritten};
 use change::{Change, Watcher};
@@ -17,35 +16,41 @@ use std::process::ExitCode;
 use std::time::Duration;
 use tenure::clock::{BootClock, Clock};
 use tenure::component::ElectionComponent;
-use tenure::settings::names;
 use tokio::select;
+use tokio::task::JoinSet;
 
 /// How often to look unless it was said.
 pub(super) const USUAL: Duration = Duration::from_secs(2);
+
+/// From the first look at one election to that at the next one.
+const SPREAD: Duration = Duration::from_millis(20);
 
 pub(super) async fn watch(line: &CommandLine) -> ExitCode {
     let mut signals = match Signals::new() {
         Ok(signals) => signals,
         Err(error) => return fail(format_args!("signals cannot be handled: {error}")),
     };
-    let mut configuration = Configuration::of_look(line);
-    let json = configuration.given.is_on(&JSON);
     let clock = BootClock::new();
-    let component = match configuration.component(&clock).await {
-        Ok(component) => component,
-        Err(failure) => return fail(failure),
+    let Subjects { each, json, interval, .. } = match Subjects::of(line, &clock).await {
+        Ok(subjects) => subjects,
+        Err(refusal) => return refusal.tell(line.has(&JSON)),
     };
-    let interval = configuration.duration(&INTERVAL).unwrap_or(USUAL);
-    if !configuration.complaints.is_empty() {
-        return complain(&configuration.complaints, json);
+    let interval = interval.unwrap_or(USUAL);
+    let width = each.iter().map(|subject| subject.election.chars().count()).max().unwrap_or(0);
+    let width = (each.len() > 1).then_some(width);
+    let mut watchers = JoinSet::new();
+    for (number, subject) in each.into_iter().enumerate() {
+        let page = Page::new(subject.election, width, json);
+        // Not all of them in the same moment.
+        let begin = clock.now() + SPREAD * u32::try_from(number).unwrap_or(u32::MAX);
+        let begin = begin.min(clock.now() + interval);
+        watchers.spawn(look_on(subject.component, clock.clone(), begin, interval, page));
     }
-    let election = configuration.settings.get(names::ELECTION).unwrap_or_default();
-    let page = Page::new(election, json);
     select! {
-        told = look_on(&component, &clock, interval, &page) => match told {
+        told = watchers.join_next() => match told {
+            Some(Ok(Err(error))) => fail(error),
             // The reader has seen enough.
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => fail(error),
+            _ => ExitCode::SUCCESS,
         },
         () = signals.next() => ExitCode::SUCCESS,
     }
@@ -53,12 +58,14 @@ pub(super) async fn watch(line: &CommandLine) -> ExitCode {
 
 /// Until nobody reads any more, or nothing can be written.
 async fn look_on(
-    component: &ElectionComponent,
-    clock: &BootClock,
+    component: ElectionComponent,
+    clock: BootClock,
+    begin: Duration,
     interval: Duration,
-    page: &Page<'_>,
+    page: Page,
 ) -> Result<(), String> {
     let mut watcher = Watcher::default();
+    clock.sleep_until(begin).await;
     loop {
         let began = clock.now();
         let seen = component.inspect().await.map_err(|error| error.to_string())?;
@@ -73,22 +80,28 @@ async fn look_on(
 }
 
 /// Where changes are written to.
-struct Page<'a> {
-    election: &'a str,
+struct Page {
+    election: String,
+    /// Of several elections: how much room the longest name takes.
+    width: Option<usize>,
     json: bool,
     colour: bool,
 }
 
-impl<'a> Page<'a> {
-    fn new(election: &'a str, json: bool) -> Self {
-        Self { election, json, colour: io::stdout().is_terminal() && colour_wanted() }
+impl Page {
+    fn new(election: String, width: Option<usize>, json: bool) -> Self {
+        Self { election, width, json, colour: io::stdout().is_terminal() && colour_wanted() }
     }
 
     fn write(&self, change: &Change) -> io::Result<()> {
         let now = Utc::now();
         let line = match self.json {
             true => self.as_json(now, change)?,
-            false => change.line(&now.with_timezone(&Local), self.colour, columns(io::stdout())),
+            false => {
+                let election = self.width.map(|width| (self.election.as_str(), width));
+                let now = now.with_timezone(&Local);
+                change.line(&now, election, self.colour, columns(io::stdout()))
+            }
         };
         let mut out = io::stdout();
         writeln!(out, "{line}").and_then(|()| out.flush())
@@ -103,7 +116,7 @@ impl<'a> Page<'a> {
             change: &'a Change,
         }
         let timestamp = now.to_rfc3339_opts(SecondsFormat::Millis, true);
-        let line = serde_json::to_string(&Line { timestamp, election: self.election, change })?;
+        let line = serde_json::to_string(&Line { timestamp, election: &self.election, change })?;
         Ok(super::log::without_controls(line))
     }
 }

@@ -1,6 +1,7 @@
 //! A candidate of the demo: a process of this program, its log, and its end.
 
 use super::heard::{Heard, What, read};
+use super::steer::Act;
 use chrono::Utc;
 use std::io;
 use std::net::SocketAddr;
@@ -29,21 +30,6 @@ pub(super) struct Setup {
     pub every: &'static str,
 }
 
-/// What can be done to a candidate.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Order {
-    /// SIGKILL of all its processes, as when its machine dies: nobody learns anything of it.
-    Kill,
-    /// SIGKILL of the process that runs the election. Its supervisor sees that.
-    KillProcess,
-    /// SIGTERM: it leaves in good order.
-    Stop,
-    /// SIGSTOP: it stands still, and does not know it.
-    Freeze,
-    /// SIGCONT.
-    Thaw,
-}
-
 impl Setup {
     /// Puts an address of its own for each candidate in the place of the store's.
     pub(super) fn lead_through(
@@ -59,7 +45,17 @@ impl Setup {
 
     fn command(&self, who: usize, name: &str) -> Command {
         let mut command = Command::new(&self.program);
-        command.args(["run", "--election", self.election, "--log", "json", "--name", name]);
+        command.args([
+            "run",
+            "--election",
+            self.election,
+            "--log",
+            "json",
+            "--log-level",
+            "debug",
+            "--name",
+            name,
+        ]);
         command.args(["--every", self.every, "--failover", self.failover]);
         command.args(["--listen", "127.0.0.1:0"]);
         if let Some(address) = self.addresses.get(who) {
@@ -93,7 +89,7 @@ impl Setup {
         name: &str,
         heard: mpsc::UnboundedSender<Heard>,
         tasks: &mut JoinSet<()>,
-    ) -> io::Result<mpsc::UnboundedSender<Order>> {
+    ) -> io::Result<mpsc::UnboundedSender<Act>> {
         let child = self.command(who, name).spawn()?;
         let (orders, received) = mpsc::unbounded_channel();
         tasks.spawn(attend(child, who, received, heard));
@@ -104,7 +100,7 @@ impl Setup {
 async fn attend(
     mut child: Child,
     who: usize,
-    mut orders: mpsc::UnboundedReceiver<Order>,
+    mut orders: mpsc::UnboundedReceiver<Act>,
     heard: mpsc::UnboundedSender<Heard>,
 ) {
     // Nobody listens any more when the demo is over.
@@ -113,9 +109,9 @@ async fn attend(
     let mut err = child.stderr.take().map(|err| BufReader::new(err).lines());
     loop {
         tokio::select! {
-            Some(order) = orders.recv() => {
-                if let Err(error) = obey(&mut child, order) {
-                    tell(Utc::now(), What::Words(format!("{order:?} is not possible: {error}")));
+            Some(act) = orders.recv() => {
+                if let Err(error) = send(&mut child, act) {
+                    tell(Utc::now(), What::Words(format!("{act:?} is not possible: {error}")));
                 }
             }
             line = next(&mut out), if out.is_some() => match line {
@@ -150,51 +146,36 @@ async fn next<R: tokio::io::AsyncRead + Unpin>(
     }
 }
 
-fn obey(child: &mut Child, order: Order) -> io::Result<()> {
-    match order {
-        // What it supervises dies with it.
-        Order::Kill => child.start_kill(),
-        Order::KillProcess => send(child, Signal::Kill),
-        Order::Stop => send(child, Signal::Terminate),
-        Order::Freeze => send(child, Signal::Stop),
-        Order::Thaw => send(child, Signal::Continue),
-    }
-}
-
-/// What is sent to a candidate, by a name that every system has.
-#[derive(Clone, Copy)]
-enum Signal {
-    /// To the child's child alone.
-    Kill,
-    Terminate,
-    Stop,
-    Continue,
-}
-
+/// Sends it the signals by which something is done to it; none where it is done otherwise.
 #[cfg(unix)]
-fn send(child: &Child, signal: Signal) -> io::Result<()> {
-    use rustix::process::{Pid, Signal as Number, kill_process};
+fn send(child: &mut Child, act: Act) -> io::Result<()> {
+    use rustix::process::{Pid, Signal, kill_process};
     use tenure::program::supervisor::children_of;
-    let number = match signal {
-        Signal::Kill => Number::KILL,
-        Signal::Terminate => Number::TERM,
-        Signal::Stop => Number::STOP,
-        Signal::Continue => Number::CONT,
+
+    // A supervisor hands on what it hears; that it stands still, nobody hears.
+    let (own, runners) = match act {
+        // What it supervises dies with it.
+        Act::KillMachine => (Some(Signal::KILL), None),
+        Act::KillProcess => (None, Some(Signal::KILL)),
+        Act::Stop => (Some(Signal::TERM), None),
+        Act::Freeze => (Some(Signal::STOP), Some(Signal::STOP)),
+        Act::Thaw => (Some(Signal::CONT), Some(Signal::CONT)),
+        Act::Start | Act::Partition | Act::Heal | Act::Resign => (None, None),
     };
     // It has no number any more once its end was seen.
     let pid = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
     let Some(pid) = pid else { return Ok(()) };
-    if !matches!(signal, Signal::Kill) {
-        kill_process(pid, number)?;
-    }
-    // It hands on what it hears. That it stands still, nobody hears.
-    if !matches!(signal, Signal::Terminate) {
-        children_of(pid).into_iter().try_for_each(|runner| kill_process(runner, number))?;
+    own.map_or(Ok(()), |signal| kill_process(pid, signal))?;
+    if let Some(signal) = runners {
+        children_of(pid).into_iter().try_for_each(|runner| kill_process(runner, signal))?;
     }
     Ok(())
 }
 
 #[cfg(not(unix))]
-fn send(_: &Child, _: Signal) -> io::Result<()> {
-    Err(io::ErrorKind::Unsupported.into())
+fn send(child: &mut Child, act: Act) -> io::Result<()> {
+    match act {
+        Act::KillMachine => child.start_kill(),
+        _ => Err(io::ErrorKind::Unsupported.into()),
+    }
 }

@@ -87,7 +87,7 @@ pub(super) fn read(line: &str, now: DateTime<Utc>) -> (DateTime<Utc>, What) {
 mod tests {
     use super::*;
     use std::time::Duration;
-    use tenure::contract::Turn;
+    use tenure::contract::{Outlook, Turn};
     use tenure::handler::TurnEnd;
     use tenure::runner;
 
@@ -128,6 +128,7 @@ mod tests {
             },
             end: TurnEnd::Failed("no paper".to_owned()),
             elapsed: Duration::from_millis(3),
+            before: Outlook::default(),
         };
         assert_eq!(
             event(&logged(&ended)),

@@ -27,7 +27,6 @@ mod story;
 mod summary;
 mod view;
 
-use candidate::Order;
 use chrono::Utc;
 use live::Live;
 use plot::{Action, Plot};
@@ -36,6 +35,7 @@ use stage::Stage;
 use std::io;
 use std::pin::{Pin, pin};
 use std::time::Duration;
+use steer::Act;
 use story::Story;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
@@ -194,26 +194,14 @@ impl Demo {
 
     fn act(&mut self, action: Action, now: Duration, tasks: &mut JoinSet<()>) -> io::Result<()> {
         match action {
-            Action::Start(who) => {
-                self.stage.start(who, self.story.name(who), tasks)?;
-                self.story.start(now, who);
-            }
-            Action::Kill(who) => {
-                self.story.kill(now, who);
-                self.stage.order(who, Order::Kill);
-            }
-            Action::KillProcess(who) => {
-                self.story.kill_process(now, who);
-                self.stage.order(who, Order::KillProcess);
-            }
-            Action::Stop(who) => {
-                self.story.stop(now, who);
-                self.stage.order(who, Order::Stop);
+            Action::Do(act, who) => {
+                self.stage.act(act, who, self.story.name(who), tasks)?;
+                self.story.act(now, who, act);
             }
             Action::Finish => self.story.finish(now),
             Action::Dismiss(who) => {
                 self.story.dismiss(now, who);
-                self.stage.order(who, Order::Stop);
+                self.stage.act(Act::Stop, who, self.story.name(who), tasks)?;
             }
         }
         Ok(())

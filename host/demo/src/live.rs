@@ -10,7 +10,7 @@ use super::stage::Stage;
 use super::steer::Act;
 use super::story::Story;
 use super::view::{Beside, view};
-use super::{End, Interrupt, Options, candidate::Order, stage, summary};
+use super::{End, Interrupt, Options, stage, summary};
 use chrono::Utc;
 use rustls::crypto::ring::default_provider;
 use std::collections::BTreeSet;
@@ -86,7 +86,7 @@ impl Live {
         let mut live =
             Self { stage, scene, changed, wishes, screen: Screen::brief(options.colour), token };
         for who in 0..names.len() {
-            live.begin(who, tasks)?;
+            live.act(Duration::ZERO, who, Act::Start, tasks)?;
         }
         // Behind the `#`, so that the token is never sent: not to this server, not to another one
         // as the address somebody came from. Only the page's own script reads it.
@@ -137,54 +137,25 @@ impl Live {
         let done = match act {
             _ if !possible => Err("that is not possible as things are now".to_owned()),
             Act::Resign => return self.resign(who, now, answer, tasks),
-            Act::Start => self.begin(who, tasks).map_err(|error| error.to_string()),
-            act => {
-                self.act(who, act, now);
-                Ok(())
-            }
+            act => self.act(now, who, act, tasks).map_err(|error| error.to_string()),
         };
         // Whoever asked may have gone.
         let _ = answer.send(done);
     }
 
-    fn act(&mut self, who: usize, act: Act, now: Duration) {
+    fn act(
+        &mut self,
+        now: Duration,
+        who: usize,
+        act: Act,
+        tasks: &mut JoinSet<()>,
+    ) -> io::Result<()> {
         let mut scene = lock(&self.scene);
-        match act {
-            Act::KillMachine => {
-                scene.story.kill(now, who);
-                self.stage.order(who, Order::Kill);
-            }
-            Act::KillProcess => {
-                scene.story.kill_process(now, who);
-                self.stage.order(who, Order::KillProcess);
-            }
-            Act::Freeze => {
-                scene.story.freeze(now, who);
-                self.stage.order(who, Order::Freeze);
-            }
-            Act::Thaw => {
-                scene.story.thaw(now, who);
-                self.stage.order(who, Order::Thaw);
-            }
-            Act::Partition => {
-                scene.story.partition(now, who);
-                self.stage.cut(who, true);
-                scene.cut(who, true);
-            }
-            Act::Heal => {
-                scene.story.heal(now, who);
-                self.stage.cut(who, false);
-                scene.cut(who, false);
-            }
-            Act::Start | Act::Resign => {}
+        self.stage.act(act, who, scene.story.name(who), tasks)?;
+        scene.story.act(now, who, act);
+        if let (Act::Partition | Act::Heal, Some(link)) = (act, scene.links.get(who)) {
+            link.set_cut(act == Act::Partition);
         }
-    }
-
-    fn begin(&mut self, who: usize, tasks: &mut JoinSet<()>) -> io::Result<()> {
-        let mut scene = lock(&self.scene);
-        self.stage.start(who, scene.story.name(who), tasks)?;
-        let now = scene.story.at(Utc::now());
-        scene.story.start(now, who);
         Ok(())
     }
 
@@ -197,7 +168,7 @@ impl Live {
         tasks: &mut JoinSet<()>,
     ) {
         let mut scene = lock(&self.scene);
-        scene.story.resign(now, who);
+        scene.story.act(now, who, Act::Resign);
         let address = scene.story.lanes.get(who).and_then(|lane| lane.listens.clone());
         let (heard, token) = (self.stage.listener.clone(), self.token.clone());
         tasks.spawn(async move {
@@ -231,12 +202,6 @@ impl Scene {
             requests_per_minute: &requests,
         };
         view(&self.story, self.story.at(Utc::now()), &beside)
-    }
-
-    fn cut(&self, who: usize, cut: bool) {
-        if let Some(link) = self.links.get(who) {
-            link.set_cut(cut);
-        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! What the demo does next. It waits for what must happen, never for time to pass.
 
 use super::lane::{Lane, State};
+use super::steer::Act;
 use super::story::{Story, Turn};
 use std::time::Duration;
 
@@ -16,10 +17,7 @@ const MIDDLE: Duration = Duration::from_millis(300);
 /// Something to do to a candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
-    Start(usize),
-    Kill(usize),
-    KillProcess(usize),
-    Stop(usize),
+    Do(Act, usize),
     /// Announce the end.
     Finish,
     /// Stop, since the demo ends.
@@ -63,19 +61,19 @@ impl Plot {
             Self::Opening => {
                 let unborn = story.lanes.iter().position(|lane| lane.state().is_none());
                 if let Some(who) = unborn {
-                    return Some(Action::Start(who));
+                    return Some(Action::Do(Act::Start, who));
                 }
                 let leader = leader.filter(|_| story.lanes.iter().all(settled))?;
                 in_the_middle_of(story, leader, TURNS, now).then(|| {
                     *self = Self::Death(leader, Of::Machine);
-                    Action::Kill(leader)
+                    Action::Do(Act::KillMachine, leader)
                 })
             }
             Self::Death(victim, of) => {
                 let gone = story.lanes.get(victim).is_some_and(|lane| lane.ended);
                 (gone && leader.is_some()).then(|| {
                     *self = Self::Recovery(victim, of);
-                    Action::Start(victim)
+                    Action::Do(Act::Start, victim)
                 })
             }
             Self::Recovery(victim, of) => {
@@ -85,12 +83,12 @@ impl Plot {
                 if of == Of::Machine && story.fail_over.supervised {
                     return in_the_middle_of(story, leader, TURNS, now).then(|| {
                         *self = Self::Death(leader, Of::Process);
-                        Action::KillProcess(leader)
+                        Action::Do(Act::KillProcess, leader)
                     });
                 }
                 Some(leader).filter(|who| rests_after(story, *who, LATER_TURNS))?;
                 *self = Self::HandOver(leader);
-                Some(Action::Stop(leader))
+                Some(Action::Do(Act::Stop, leader))
             }
             Self::HandOver(_) => {
                 leader.filter(|who| rests_after(story, *who, LATER_TURNS))?;
@@ -167,7 +165,7 @@ mod tests {
         let mut plot = Plot::default();
         let mut story = story();
         for who in 0..3 {
-            assert_eq!(plot.next(&story, ms(0)), Some(Action::Start(who)));
+            assert_eq!(plot.next(&story, ms(0)), Some(Action::Do(Act::Start, who)));
             story.start(ms(0), who);
         }
         story.elects(200, 0, 1000);
@@ -177,24 +175,24 @@ mod tests {
         assert_eq!(plot.next(&story, ms(6_400)), None, "not all take part yet");
         story.follows(6_400, 1, "anna");
         story.follows(6_400, 2, "anna");
-        assert_eq!(plot.next(&story, ms(6_400)), Some(Action::Kill(0)));
+        assert_eq!(plot.next(&story, ms(6_400)), Some(Action::Do(Act::KillMachine, 0)));
         story.kill(ms(6_400), 0);
         assert_eq!(plot.next(&story, ms(6_500)), None, "its end is not seen yet");
         story.dies(6_500, 0);
         assert_eq!(plot.next(&story, ms(6_500)), None, "nobody leads yet");
         story.elects(8_600, 2, 1008);
-        assert_eq!(plot.next(&story, ms(8_600)), Some(Action::Start(0)));
+        assert_eq!(plot.next(&story, ms(8_600)), Some(Action::Do(Act::Start, 0)));
         story.start(ms(8_600), 0);
         story.runs(9_000, 2, 1008);
         story.runs(10_000, 2, 1008);
         story.begins(12_000, 2, 1008);
         assert_eq!(plot.next(&story, ms(12_400)), None, "the other one is not back yet");
         story.follows(12_400, 0, "cleo");
-        assert_eq!(plot.next(&story, ms(12_400)), Some(Action::KillProcess(2)));
+        assert_eq!(plot.next(&story, ms(12_400)), Some(Action::Do(Act::KillProcess, 2)));
         story.kill_process(ms(12_400), 2);
         story.dies(12_450, 2);
         story.elects(12_500, 1, 1020);
-        assert_eq!(plot.next(&story, ms(12_500)), Some(Action::Start(2)));
+        assert_eq!(plot.next(&story, ms(12_500)), Some(Action::Do(Act::Start, 2)));
         story.start(ms(12_500), 2);
         for at in [20_000, 22_000] {
             story.runs(at, 1, 1020);
@@ -204,7 +202,7 @@ mod tests {
         story.begins(26_000, 1, 1020);
         assert_eq!(plot.next(&story, ms(26_000)), None, "it is at work");
         story.ends(26_600, 1, 1020, 26_000, "succeeded");
-        assert_eq!(plot.next(&story, ms(26_600)), Some(Action::Stop(1)));
+        assert_eq!(plot.next(&story, ms(26_600)), Some(Action::Do(Act::Stop, 1)));
         story.stop(ms(26_600), 1);
         story.stands_down(26_700, 1, 1020, "left");
         story.dies(26_700, 1);
@@ -237,7 +235,7 @@ mod tests {
         assert_eq!(plot.next(&story, ms(7_000)), None);
         story.begins(8_000, 0, 1000);
         assert_eq!(plot.next(&story, ms(8_299)), None);
-        assert_eq!(plot.next(&story, ms(8_300)), Some(Action::Kill(0)));
+        assert_eq!(plot.next(&story, ms(8_300)), Some(Action::Do(Act::KillMachine, 0)));
     }
 
     #[test]
@@ -254,7 +252,7 @@ mod tests {
         story.begins(6_000, 1, 1003);
         assert_eq!(plot.next(&story, ms(6_400)), None);
         story.ends(6_600, 1, 1003, 6_000, "succeeded");
-        assert_eq!(plot.next(&story, ms(6_600)), Some(Action::Stop(1)));
+        assert_eq!(plot.next(&story, ms(6_600)), Some(Action::Do(Act::Stop, 1)));
     }
 
     #[test]

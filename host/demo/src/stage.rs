@@ -1,9 +1,11 @@
 //! What every demo has: a store, a sink, and candidates that can be started and given orders.
 
-use super::candidate::{Order, Setup};
+use super::candidate::Setup;
 use super::heard::{Event, Heard, What};
 use super::link::Link;
 use super::sink::Sink;
+use super::steer::Act;
+use std::collections::HashMap;
 use std::io::{self, Write as _};
 use std::net::{Ipv4Addr, SocketAddr};
 use tempfile::NamedTempFile;
@@ -39,7 +41,7 @@ pub(super) struct Stage {
     pub listener: mpsc::UnboundedSender<Heard>,
     /// The ways to the candidates. Their addresses stay, whatever port a process listens on.
     pub faces: Vec<Link>,
-    orders: Vec<Option<mpsc::UnboundedSender<Order>>>,
+    orders: HashMap<usize, mpsc::UnboundedSender<Act>>,
     /// It lives as long as the candidates.
     _handler: NamedTempFile,
 }
@@ -70,8 +72,16 @@ impl Stage {
             every: "2s",
         };
         let (listener, heard) = mpsc::unbounded_channel();
-        let orders = vec![None; candidates];
-        Ok(Self { setup, store, sink, heard, listener, faces, orders, _handler: handler })
+        Ok(Self {
+            setup,
+            store,
+            sink,
+            heard,
+            listener,
+            faces,
+            orders: HashMap::new(),
+            _handler: handler,
+        })
     }
 
     /// What a candidate said or did next.
@@ -86,31 +96,27 @@ impl Stage {
         Some(heard)
     }
 
-    /// Starts the candidate `name`.
-    pub(super) fn start(
+    /// Does something to the candidate `name`; but it is asked to resign elsewhere.
+    pub(super) fn act(
         &mut self,
+        act: Act,
         who: usize,
         name: &str,
         tasks: &mut JoinSet<()>,
     ) -> io::Result<()> {
-        let orders = self.setup.start(who, name, self.listener.clone(), tasks)?;
-        if let Some(place) = self.orders.get_mut(who) {
-            *place = Some(orders);
+        match act {
+            Act::Start => {
+                let orders = self.setup.start(who, name, self.listener.clone(), tasks)?;
+                self.orders.insert(who, orders);
+            }
+            Act::Partition | Act::Heal => {
+                if let Some(face) = self.faces.get(who) {
+                    face.set_cut(act == Act::Partition);
+                }
+            }
+            // It may have ended by itself, which is heard of.
+            _ => drop(self.orders.get(&who).map(|orders| orders.send(act))),
         }
         Ok(())
-    }
-
-    pub(super) fn order(&self, who: usize, order: Order) {
-        if let Some(Some(orders)) = self.orders.get(who) {
-            // It may have ended by itself, which is heard of.
-            let _ = orders.send(order);
-        }
-    }
-
-    /// Cuts the way from the others to a candidate, or heals it.
-    pub(super) fn cut(&self, who: usize, cut: bool) {
-        if let Some(face) = self.faces.get(who) {
-            face.set_cut(cut);
-        }
     }
 }

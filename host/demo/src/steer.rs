@@ -1,4 +1,4 @@
-//! What people can do to a candidate from the page.
+//! What can be done to a candidate: by people from the page, and by the demo itself.
 
 use super::lane::{Lane, State};
 use super::story::Story;
@@ -6,13 +6,15 @@ use std::time::Duration;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Act {
-    /// SIGKILL of all its processes: nobody is left who could tell.
-    KillMachine,
-    /// SIGKILL of the process that runs the election, and not of its supervisor.
-    KillProcess,
     /// A new process of that name.
     Start,
-    /// SIGSTOP: the process stands still and does not know it.
+    /// SIGKILL of all its processes, as when its machine dies: nobody is left who could tell.
+    KillMachine,
+    /// SIGKILL of the process that runs the election. Its supervisor sees that.
+    KillProcess,
+    /// SIGTERM: it leaves in good order. Not on the page.
+    Stop,
+    /// SIGSTOP: it stands still, and does not know it.
     Freeze,
     /// SIGCONT.
     Thaw,
@@ -24,6 +26,7 @@ pub(super) enum Act {
 }
 
 impl Act {
+    /// With the words of the page's requests.
     const ALL: [(Self, &'static str); 8] = [
         (Self::KillMachine, "kill-machine"),
         (Self::KillProcess, "kill-process"),
@@ -42,9 +45,37 @@ impl Act {
     pub(super) fn word(self) -> &'static str {
         Self::ALL.iter().find(|(act, _)| *act == self).map_or("", |(_, word)| word)
     }
+
+    /// As in "ben takes over 2.1 s after …", where another one leads because of it.
+    pub(super) fn after(self) -> &'static str {
+        match self {
+            Self::KillMachine => "after its machine died",
+            Self::KillProcess => "after its process died",
+            Self::Stop => "after the signal",
+            Self::Freeze => "after it was frozen",
+            Self::Partition => "after it was cut off",
+            Self::Resign => "after it was given back",
+            Self::Start | Self::Thaw | Self::Heal => "",
+        }
+    }
 }
 
 impl Story {
+    /// Takes note of what is done to a candidate.
+    pub(super) fn act(&mut self, now: Duration, who: usize, act: Act) {
+        match act {
+            Act::Start => self.start(now, who),
+            Act::KillMachine => self.kill(now, who),
+            Act::KillProcess => self.kill_process(now, who),
+            Act::Stop => self.stop(now, who),
+            Act::Freeze => self.freeze(now, who),
+            Act::Thaw => self.thaw(now, who),
+            Act::Partition => self.partition(now, who),
+            Act::Heal => self.heal(now, who),
+            Act::Resign => self.resign(now, who),
+        }
+    }
+
     /// What can be done to a candidate now.
     pub(super) fn possible(&self, who: usize, now: Duration) -> Vec<Act> {
         let Some(lane) = self.lanes.get(who) else { return Vec::new() };

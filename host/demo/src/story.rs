@@ -8,6 +8,7 @@ use super::heard::{Event, Heard, What};
 use super::lane::{Hindrance, Lane, State};
 use super::note::{Kind, Note};
 use super::stage::listens;
+use super::steer::Act;
 use chrono::{DateTime, Utc};
 use std::time::Duration;
 use tenure::settings::FailOver;
@@ -25,7 +26,7 @@ pub(super) struct Story {
     /// Candidates that ended though nobody asked them to.
     pub lost: usize,
     /// Why somebody else must take over now, and since when.
-    vacancy: Option<(Cause, Duration)>,
+    vacancy: Option<(Act, Duration)>,
     /// How many notes there were before those that are kept.
     notes_forgotten: usize,
 }
@@ -91,38 +92,8 @@ impl Leadership {
 const PROCESS_DIED: &str = "its process died";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Cause {
-    /// All processes of the leader were killed.
-    Machine,
-    /// The process that led was killed, and not its supervisor.
-    Process,
-    /// The leader was asked to leave.
-    Stop,
-    /// The leader was frozen.
-    Freeze,
-    /// The leader was cut off from the store.
-    Partition,
-    /// The leader was asked to give the lease back.
-    Resign,
-}
-
-impl Cause {
-    /// As in "ben takes over 2.1 s after …".
-    pub(super) fn after(self) -> &'static str {
-        match self {
-            Self::Machine => "after its machine died",
-            Self::Process => "after its process died",
-            Self::Stop => "after the signal",
-            Self::Freeze => "after it was frozen",
-            Self::Partition => "after it was cut off",
-            Self::Resign => "after it was given back",
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TakeOver {
-    pub cause: Cause,
+    pub cause: Act,
     pub after: Duration,
 }
 
@@ -178,7 +149,7 @@ impl Story {
 
     /// How long the promise of a leader that was killed still lasts, if nobody has taken over yet.
     pub(super) fn promise_left(&self, now: Duration) -> Option<Duration> {
-        let (Cause::Machine, _) = self.vacancy? else { return None };
+        let (Act::KillMachine, _) = self.vacancy? else { return None };
         Some(self.leaderships.last()?.waits_until(self.promise())?.saturating_sub(now))
     }
 
@@ -195,7 +166,7 @@ impl Story {
     /// All its processes.
     pub(super) fn kill(&mut self, now: Duration, who: usize) {
         let during = self.during(who);
-        let so = match self.doom(now, who, State::Killed, Cause::Machine) {
+        let so = match self.doom(now, who, State::Killed, Act::KillMachine) {
             true => "The others wait until its promise is over.",
             false => FOLLOWED,
         };
@@ -207,7 +178,7 @@ impl Story {
     /// The process that runs the election, and not its supervisor.
     pub(super) fn kill_process(&mut self, now: Duration, who: usize) {
         let during = self.during(who);
-        let so = match self.doom(now, who, State::Killed, Cause::Process) {
+        let so = match self.doom(now, who, State::Killed, Act::KillProcess) {
             true => "Its supervisor sees that, and releases the lease.",
             false => FOLLOWED,
         };
@@ -221,7 +192,7 @@ impl Story {
     }
 
     pub(super) fn stop(&mut self, now: Duration, who: usize) {
-        self.doom(now, who, State::Stopping, Cause::Stop);
+        self.doom(now, who, State::Stopping, Act::Stop);
         let text = format!(
             "{} is asked to stop (SIGTERM). It ends its work, then releases the lease: nobody \
              has to wait for it to run out.",
@@ -341,7 +312,7 @@ impl Story {
     fn goes_on(&mut self, at: Duration, term: u64) {
         let Some(last) = self.leaderships.last().filter(|last| last.term == term) else { return };
         // It was not hindered for long enough.
-        let over = |(cause, since)| matches!(cause, Cause::Freeze | Cause::Partition) && since < at;
+        let over = |(cause, since)| matches!(cause, Act::Freeze | Act::Partition) && since < at;
         if last.last_sign.is_none() && self.vacancy.is_some_and(over) {
             self.vacancy = None;
         }
@@ -394,14 +365,14 @@ impl Story {
     }
 
     /// The end of a candidate; whether it led.
-    fn doom(&mut self, now: Duration, who: usize, state: State, cause: Cause) -> bool {
+    fn doom(&mut self, now: Duration, who: usize, state: State, cause: Act) -> bool {
         if let Some(lane) = self.lanes.get_mut(who) {
             lane.enter(now, state);
         }
         let leads = self.vacate(now, who, cause);
         let how = match cause {
-            Cause::Machine => Some("its machine died"),
-            Cause::Process => Some(PROCESS_DIED),
+            Act::KillMachine => Some("its machine died"),
+            Act::KillProcess => Some(PROCESS_DIED),
             _ => None,
         };
         if let Some(how) = how {

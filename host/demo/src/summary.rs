@@ -1,7 +1,8 @@
 //! What came of it: the table at the end, and whether all was as it must be.
 
 use super::ink::{Line, PLAIN};
-use super::story::{Cause, Story, brief};
+use super::steer::Act;
+use super::story::{Story, brief};
 use anstyle::{AnsiColor, Style};
 
 const DIM: Style = Style::new().dimmed();
@@ -24,12 +25,13 @@ pub(super) fn table(story: &Story, overlapping: usize) -> Vec<Line> {
     lines.push(Line::default());
     for take_over in &story.take_overs {
         let (name, why) = match take_over.cause {
-            Cause::Machine => ("machine died, take-over", PROMISE),
-            Cause::Process => ("process died, take-over", "its last will was sent"),
-            Cause::Stop => ("stopped, take-over", "it released the lease"),
-            Cause::Freeze => ("frozen, take-over", PROMISE),
-            Cause::Partition => ("cut off, take-over", PROMISE),
-            Cause::Resign => ("resigned, take-over", "it released the lease"),
+            Act::KillMachine => ("machine died, take-over", PROMISE),
+            Act::KillProcess => ("process died, take-over", "its last will was sent"),
+            Act::Stop => ("stopped, take-over", "it released the lease"),
+            Act::Freeze => ("frozen, take-over", PROMISE),
+            Act::Partition => ("cut off, take-over", PROMISE),
+            Act::Resign => ("resigned, take-over", "it released the lease"),
+            Act::Start | Act::Thaw | Act::Heal => ("take-over", ""),
         };
         lines.push(fact(name, &brief(take_over.after), PLAIN, why));
     }

@@ -5,6 +5,7 @@ use super::note::Kind as NoteKind;
 use super::steer::Act;
 use super::story::{Leadership, Story, Turn};
 use std::time::Duration;
+use tenure::contract::Outlook;
 use tenure::program::server::view::{
     Kind, Lane as Shown, LastTurn, Leader, NOTES, Note, Span, TURNS, TakeOver, Tick, Validity,
     View, WINDOW, millis, sentence, short,
@@ -37,9 +38,10 @@ pub(super) fn view(story: &Story, now: Duration, beside: &Beside<'_>) -> View {
         last_turn: story.turns.last().map(|turn| LastTurn {
             slot: short(&turn.slot),
             outcome: outcome(turn),
-            candidate: story.name(turn.who).to_owned(),
-            age_ms: millis(now.saturating_sub(turn.began)),
+            candidate: Some(story.name(turn.who).to_owned()),
+            took_ms: None,
         }),
+        outlook: Outlook::default(),
         changes: notes(NoteKind::Headline),
         problems: notes(NoteKind::Problem),
         overlapping: Some(beside.overlapping),

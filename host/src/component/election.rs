@@ -261,9 +261,9 @@ impl ElectionComponent {
             // harms nobody; but it would take something for older than it is if it learnt of it in
             // a step that waited and judged it in one that did not, and would then not wait out
             // what has to be waited out.
-            late = self.clock.now().saturating_sub(asked);
-            let elapsed = nanoseconds(elapsed.saturating_add(late));
-            (state, elapsed, nanoseconds(self.clock.ahead()), event)
+            let (now, ahead) = self.clock.read();
+            late = now.saturating_sub(asked);
+            (state, nanoseconds(elapsed.saturating_add(late)), nanoseconds(ahead), event)
         };
         let result = self.call_at(place, &self.functions.step, arguments).await;
         let mut report: types::Report = match result {
@@ -289,6 +289,7 @@ impl ElectionComponent {
             wind_down: report.wind_down,
             successor: report.successor,
             promise: report.promise.map(Duration::from_nanos),
+            turns: report.turns,
             run: report.run,
             background: report.background.map(Request::of),
             problems: report.problems,
@@ -322,6 +323,12 @@ impl ElectionComponent {
     /// How long the last step waited for its turn before it began. None: it has not begun.
     pub fn waited(&self) -> Option<Duration> {
         self.last().waited
+    }
+
+    /// The election, and the candidate's name; empty where they are not set.
+    pub fn names(&self) -> (&str, &str) {
+        let setting = |name| self.settings.get(name).unwrap_or_default();
+        (setting(names::ELECTION), setting(names::NAME))
     }
 
     /// How soon a step must begin that is asked for at `now`.

@@ -5,6 +5,7 @@
 
 pub(crate) mod bindings;
 mod names;
+mod outlook;
 
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue};
@@ -15,10 +16,12 @@ use zeroize::Zeroize;
 pub(crate) use bindings::types;
 pub(crate) use names::reason_name;
 pub use names::{class_name, rfc3339};
+pub(crate) use outlook::wall;
+pub use outlook::{ComingTurn, EndedTurn, Outlook, outcome_name};
 pub use types::{
-    Complaint, Ending, EndingReason, Event, Exchange, ExchangeResult, Failure, FailureKind,
-    Finished, Incumbent, LastSlot, Leadership, LeaseState, Needs, Outcome, Problem, ProblemClass,
-    Response, Role, Snapshot, Started, Turn,
+    Complaint, Ended, Ending, EndingReason, Event, Exchange, ExchangeResult, Failure, FailureKind,
+    Finished, Incumbent, LastSlot, Leadership, LeaseState, Needs, NextTurn, Outcome, Problem,
+    ProblemClass, Response, Role, Snapshot, Started, Turn, Turns,
 };
 
 /// The interface by which a handler is called.
@@ -154,6 +157,9 @@ pub struct Report {
     /// What the leader promises, by the record: that it has stopped so long after its newest beat. None:
     /// nobody is known to lead, or its lease has to run out before another one leads.
     pub promise: Option<Duration>,
+    /// How the turns of the election go by its record, where that may be news: when this candidate begins to lead,
+    /// when a turn was claimed or ended, and when a follower has read the record.
+    pub turns: Option<Turns>,
     /// A turn to run now.
     pub run: Option<Turn>,
     /// A request to send beside the steps.
@@ -178,6 +184,7 @@ impl Report {
             wind_down: false,
             successor: None,
             promise: None,
+            turns: None,
             run: None,
             background: None,
             problems: Vec::new(),

@@ -64,12 +64,12 @@ pub(super) fn translate(error: Cause<'_>) -> Error {
         return Error::DnsError { rcode: Some(innermost(error)), info_code: None };
     }
     let io = find::<io::Error>(error).map(io::Error::kind);
+    let connecting = pooled.is_some_and(reqwest::Error::is_connect)
+        || find(error).is_some_and(legacy::Error::is_connect);
     if io == Some(io::ErrorKind::TimedOut)
         || find::<Elapsed>(error).is_some()
         || pooled.is_some_and(reqwest::Error::is_timeout)
     {
-        let connecting = pooled.is_some_and(reqwest::Error::is_connect)
-            || find(error).is_some_and(legacy::Error::is_connect);
         return match connecting {
             true => Error::ConnectionTimeout,
             false => Error::ConnectionReadTimeout,
@@ -83,8 +83,13 @@ pub(super) fn translate(error: Cause<'_>) -> Error {
             | io::ErrorKind::BrokenPipe
             | io::ErrorKind::UnexpectedEof,
         ) => Error::ConnectionTerminated,
+        // Of a connection that there is, it says no more than a reset does: what was written may have arrived.
         Some(io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable) => {
-            Error::DestinationIpUnroutable
+            if connecting {
+                Error::DestinationIpUnroutable
+            } else {
+                Error::ConnectionTerminated
+            }
         }
         _ => translate_rest(error),
     }

@@ -10,6 +10,7 @@ use super::wire::Wire;
 use super::{Authorities, TermHeader, tls};
 use crate::deadline::Deadline;
 use crate::future::BoxFuture;
+use crate::handler::TraceParent;
 use bytes::Bytes;
 use http::header::{CONNECTION, HOST, HeaderName, HeaderValue};
 use http::{Uri, uri::Scheme};
@@ -41,6 +42,8 @@ pub(super) const AT_A_TIME: usize = 64;
 /// Bytes that are read of a connection before they are taken: no head of an answer is longer.
 pub(super) const READ_AHEAD: usize = 128 * 1024;
 
+const TRACE_PARENT: HeaderName = HeaderName::from_static("traceparent");
+
 /// What all turns of a handler have in common.
 pub(crate) struct Outlet {
     term: TermHeader,
@@ -67,6 +70,8 @@ pub(crate) struct Connections {
 pub(super) struct Courier {
     client: Client<Connector, Full<Bytes>>,
     stamps: [(HeaderName, HeaderValue); 2],
+    /// The trace that the turn belongs to.
+    trace: Option<HeaderValue>,
     pub(super) permit: Permit,
     places: Arc<Semaphore>,
 }
@@ -119,6 +124,7 @@ impl Outlet {
         let courier = Arc::new(Courier {
             client,
             stamps,
+            trace: TraceParent::current().and_then(|parent| parent.to_string().try_into().ok()),
             permit,
             places: Arc::new(Semaphore::new(AT_A_TIME)),
         });
@@ -149,6 +155,10 @@ impl Courier {
         // It could tell a proxy to take the stamp away.
         headers.remove(CONNECTION);
         headers.entry(http::header::USER_AGENT).or_insert(HeaderValue::from_static(USER_AGENT));
+        // A handler that traces its own work has named a span of its own.
+        if let Some(parent) = &self.trace {
+            headers.entry(TRACE_PARENT).or_insert(parent.clone());
+        }
         for (stamp, value) in &self.stamps {
             // Whatever the handler put there, and what its server may take for it.
             let forged: Vec<_> =

@@ -2,7 +2,7 @@
 
 use super::lines::{HandlerLines, LineSink, Stream, TurnLines};
 use super::trap::{explain, shortened};
-use super::{BoxFuture, Handler, TurnEnd};
+use super::{BoxFuture, Handler, TraceParent, TurnEnd};
 use crate::clock::{Clock, Reading};
 use crate::component::{self, Context, Engine, Grant, Output, leader};
 use crate::contract::{LEADER_HANDLER, Turn};
@@ -75,6 +75,7 @@ pub struct ComponentHandler {
     lines: HandlerLines,
     memory_limit: usize,
     clock: Reading,
+    imports: Vec<String>,
 }
 
 impl ComponentHandler {
@@ -110,6 +111,8 @@ impl ComponentHandler {
         let component = Component::from_binary(engine.wasmtime(), binary)
             .map_err(|error| InvalidHandler::new(format!("is not a valid component: {error:#}")))?;
         require_export(engine, &component)?;
+        let kind = component.component_type();
+        let imports = kind.imports(engine.wasmtime()).map(|(name, _)| name.to_owned()).collect();
         let linked =
             component::linker(engine).and_then(|linker| linker.instantiate_pre(&component));
         let linked = linked.map_err(|error| {
@@ -129,7 +132,13 @@ impl ComponentHandler {
             lines: HandlerLines::new(options.output, clock.reading()),
             memory_limit: options.memory_limit,
             clock: clock.reading(),
+            imports,
         })
+    }
+
+    /// The interfaces that it imports, like `wasi:http/outgoing-handler@0.2.4`: what it can ask its host for.
+    pub fn imports(&self) -> &[String] {
+        &self.imports
     }
 
     fn store(
@@ -139,8 +148,13 @@ impl ComponentHandler {
         budget: Budget,
         lines: &TurnLines,
     ) -> Store<Context> {
+        let mut env = self.env.clone();
+        if let Some(parent) = TraceParent::current() {
+            env.retain(|(name, _)| name != "TRACEPARENT");
+            env.push(("TRACEPARENT".to_owned(), parent.to_string()));
+        }
         let grant = Grant {
-            env: &self.env,
+            env: &env,
             files: &[],
             stdout: Some(Output::new(lines.of(Stream::Stdout))),
             stderr: Output::new(lines.of(Stream::Stderr)),

@@ -1,26 +1,30 @@
-//! A URL as a handler: each turn is one POST, sent from here.
+//! A URL as a handler: each turn is a POST, sent from here.
 //!
-//! What is sent and what an answer means is decided in [`tenure_webhook`], for `tenure.wasm` too. The call has the connections of its turn, which end with it: when the leadership does,
-//! nothing more is written. What it set going behind the URL goes on all the same; there only the term
+//! What is sent and what an answer means is decided in [`tenure_webhook`], for `tenure.wasm` too; when a call that
+//! failed is made again, in `again`. Calls have the connections of their turn, which end with it: when the leadership
+//! does, nothing more is written. What they set going behind the URL goes on all the same; there only the term
 //! protects.
 
+mod again;
 #[cfg(test)]
 mod tests;
 
-use super::{BoxFuture, Handler, TurnEnd};
+use super::lines::HandlerLines;
+use super::{BoxFuture, Handler, LineSink, TurnEnd};
+use crate::clock::Clock;
 use crate::contract::{Request, Turn};
 use crate::deadline::Deadline;
 use crate::egress::direct::{self, as_sent};
-use crate::egress::{
-    AllowList, Answers, Authorities, Budget, Gate, InvalidOrigin, Names, Outlet, Policy,
-};
+use crate::egress::{AllowList, Answers, Authorities, Budget, Gate, Names, Outlet, Policy};
+use crate::settings::Variables;
+use again::Failed;
 use http_body_util::BodyExt;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tenure_core::{Failure, FailureKind, Timestamp, TurnId};
-use tenure_webhook::{Call, Target, wanted};
-use tokio::time::timeout;
+use tenure_core::{Complaint, Failure, FailureKind, Timestamp, TurnId, format_duration};
+use tenure_webhook::{Call, Credentials, Target, variable, wanted};
+use tokio::time::{Instant, sleep, timeout};
 use wasmtime_wasi_http::{Error, RequestOptions, WasiBody};
 
 /// Longer than any turn: what ends the call is its own time-out, or the end of the turn.
@@ -32,53 +36,142 @@ const WORDS: Duration = Duration::from_secs(2);
 /// Posts turns to the URL that an operator named.
 pub struct WebhookHandler {
     target: Target,
+    variables: Arc<Variables>,
+    /// As they were when they were last read.
+    credentials: Mutex<Credentials>,
+    /// Turns are delivered at least once.
+    repeats: bool,
     policy: Arc<Policy>,
     outlet: Outlet,
+    lines: HandlerLines,
 }
 
 impl WebhookHandler {
-    /// Trusts `authorities` beside whom the platform trusts.
+    /// Posts as `variables` say, which are those of `tenure-webhook`. It trusts `authorities` beside whom the platform
+    /// trusts. `repeats`: turns are delivered at least once. `clock` is the one that the runner uses.
     ///
     /// # Errors
     ///
-    /// When the host in the URL can be none, an address with five numbers for example.
-    pub fn new(target: Target, authorities: Authorities) -> Result<Self, InvalidOrigin> {
+    /// All that is wrong with the variables, and with the files that they name.
+    pub fn new(
+        variables: Variables,
+        authorities: Authorities,
+        repeats: bool,
+        output: Option<LineSink>,
+        clock: &impl Clock,
+    ) -> Result<Self, Vec<Complaint>> {
+        let (target, credentials) = Target::read(&variables)?;
         let mut allow = AllowList::default();
-        allow.allow(target.origin())?;
+        allow.allow(target.origin()).map_err(|_| {
+            vec![Complaint {
+                setting: variable::URL,
+                problem: "names a host that is neither a name nor an address".to_owned(),
+                advice: "write it like https://example.com/tick".to_owned(),
+            }]
+        })?;
         let policy = Policy { allow, patience: PATIENCE, answers: Answers::Streamed(u64::MAX) };
         // It was judged together with the URL.
         let term_header = target.term_header().parse().unwrap_or_default();
         // A sidecar is reached by `localhost`.
         let outlet = Outlet::new(term_header, Names::OfAll).trusting(authorities);
-        Ok(Self { target, policy: Arc::new(policy), outlet })
+        Ok(Self {
+            target,
+            variables: Arc::new(variables),
+            credentials: Mutex::new(credentials),
+            repeats,
+            policy: Arc::new(policy),
+            outlet,
+            lines: HandlerLines::new(output, clock.reading()),
+        })
     }
 
-    async fn call(&self, turn: Turn, lease: &Deadline) -> Result<(), String> {
-        let connections = self.outlet.open(turn.term, &turn.election, lease.clone());
-        let (turn, id) = known(turn);
-        let call = Call::of(&turn, &id, &self.target);
-        // Its lease is renewed meanwhile: only what was set for the call ends it here.
-        let call = Call { timeout: self.target.timeout().unwrap_or(PATIENCE), ..call };
-        // Nothing is refused: the one URL is allowed.
-        let (tell, budget) = (Arc::new(|_| {}), Budget::unlimited());
-        let gate = Gate::of_turn(self.policy.clone(), &connections, tell, budget);
-        let request = request(&call).map_err(|_| call.failed(&other("the URL is not valid")))?;
-        let sent = timeout(call.timeout, gate.send(request, RequestOptions::default())).await;
-        let answer = match sent {
-            Ok(answer) => answer.map_err(failure),
-            Err(_) => Err(Failure { kind: FailureKind::Timeout, detail: String::new() }),
-        };
-        let answer = answer.map_err(|failure| call.failed(&failure))?;
-        let status = answer.status().as_u16();
-        let words = read(answer.into_body(), wanted(status)).await;
-        call.judge(status, &words)
+    /// Scheme, host and port that it calls: all of the URL that may be shown.
+    pub fn origin(&self) -> &str {
+        self.target.origin()
     }
+
+    /// Calls until a call succeeds, or no other is to follow.
+    async fn run(&self, turn: Turn, lease: &Deadline) -> Result<(), String> {
+        let connections = self.outlet.open(turn.term, &turn.election, lease.clone());
+        // Nothing is refused: the one URL is allowed.
+        let (nothing, budget) = (Arc::new(|_| {}), Budget::unlimited());
+        let gate = Gate::of_turn(self.policy.clone(), &connections, nothing, budget);
+        let tell = self.lines.turn().of_host();
+        let (mut turn, id) = known(turn);
+        let (began, time_limit) = (Instant::now(), turn.time_limit);
+        let left = |bound: Option<Duration>| Some(bound?.saturating_sub(began.elapsed()));
+        let mut made = 0;
+        loop {
+            let (credentials, now) =
+                (self.credentials(&tell).await, chrono::Utc::now().timestamp());
+            let mut call = Call::of(&turn, &id, &self.target, &credentials, now);
+            // Its lease is renewed meanwhile: only what was set for the calls ends them here.
+            call.timeout = left(self.target.timeout()).unwrap_or(PATIENCE);
+            made += 1;
+            let Err((failed, text)) = one(&call, gate.clone(), now).await else { return Ok(()) };
+            let text = match (failed, self.target.timeout()) {
+                // The time is that of all calls.
+                (Failed::Late, Some(all)) => {
+                    call.timeout = all;
+                    call.failed(&Failure { kind: FailureKind::Timeout, detail: String::new() })
+                }
+                _ => text,
+            };
+            let bound = [left(self.target.timeout()), left(time_limit)].into_iter().flatten().min();
+            let Some(wait) = again::wait(failed, self.repeats, made, bound) else {
+                return Err(match made {
+                    1 => text,
+                    made => format!("{text}, at call {made} of the turn"),
+                });
+            };
+            tell(format!("{text}; it is called again in {}", format_duration(wait)));
+            sleep(wait).await;
+            turn.valid_for = lease.remaining();
+            turn.time_limit = left(time_limit);
+        }
+    }
+
+    /// With what the next call is authorised, read anew. What cannot be used is told, and what was read before is
+    /// used: files may be in the middle of a change.
+    async fn credentials(&self, tell: &impl Fn(String)) -> Credentials {
+        let variables = self.variables.clone();
+        let read = tokio::task::spawn_blocking(move || Credentials::read(&*variables)).await;
+        let mut known = self.credentials.lock().unwrap_or_else(PoisonError::into_inner);
+        match read {
+            Ok(Ok(read)) => *known = read,
+            Ok(Err(complaints)) => {
+                let told = Complaint::sentences(&complaints);
+                tell(format!("{told}; what was read before is used"));
+            }
+            // The runtime ends.
+            Err(_) => {}
+        }
+        known.clone()
+    }
+}
+
+/// Makes one call.
+async fn one(call: &Call, gate: Gate, now: i64) -> Result<(), (Failed, String)> {
+    let request =
+        request(call).map_err(|_| (Failed::Final, call.failed(&other("the URL is not valid"))))?;
+    let answer = match timeout(call.timeout, gate.send(request, RequestOptions::default())).await {
+        Ok(Ok(answer)) => answer,
+        Ok(Err(error)) => return Err((known_of(&error), call.failed(&failure(error)))),
+        Err(_) => {
+            let failure = Failure { kind: FailureKind::Timeout, detail: String::new() };
+            return Err((Failed::Late, call.failed(&failure)));
+        }
+    };
+    let status = answer.status().as_u16();
+    let asked = again::asked(answer.headers().get(http::header::RETRY_AFTER), now);
+    let words = read(answer.into_body(), wanted(status)).await;
+    call.judge(status, &words).map_err(|text| (Failed::Answered(status, asked), text))
 }
 
 impl Handler for WebhookHandler {
     fn on_tick(&self, turn: Turn, lease: Deadline) -> BoxFuture<'_, TurnEnd> {
         Box::pin(async move {
-            match self.call(turn, &lease).await {
+            match self.run(turn, &lease).await {
                 Ok(()) => TurnEnd::Succeeded,
                 Err(_) if lease.passed() => TurnEnd::CutOff,
                 Err(text) => TurnEnd::Failed(text),
@@ -133,6 +226,19 @@ async fn read(mut body: WasiBody, most: usize) -> Vec<u8> {
     };
     let _ = timeout(WORDS, reading).await;
     read
+}
+
+/// What an error tells of whether the call arrived.
+fn known_of(error: &Error) -> Failed {
+    match error {
+        Error::DnsError { .. }
+        | Error::ConnectionRefused
+        | Error::ConnectionTimeout
+        | Error::DestinationIpUnroutable => Failed::Unsent,
+        Error::HttpRequestDenied | Error::TlsAlertReceived { .. } => Failed::Final,
+        Error::InternalError(Some(detail)) if detail.starts_with("TLS") => Failed::Final,
+        _ => Failed::Unanswered,
+    }
 }
 
 /// Why there was no answer. Only what was set for the call ends it: a time-out is another one.

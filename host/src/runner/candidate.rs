@@ -8,7 +8,8 @@ use super::{Elector, Runner, STEP_LIMIT, Step};
 use crate::clock::Clock;
 use crate::component::ComponentError;
 use crate::contract::{
-    Event as Word, Failure, Outcome, ProblemClass, Report, Request, Response, Role, State, Turn,
+    Event as Word, Failure, Outcome, Outlook, ProblemClass, Report, Request, Response, Role, State,
+    Turn, Turns, wall,
 };
 use crate::handler::TurnEnd;
 use std::collections::VecDeque;
@@ -36,6 +37,8 @@ pub(super) struct Candidate<'a, E, C> {
     /// Its process can work.
     ready: bool,
     pub(super) turn: Option<RunningTurn>,
+    /// How turns go by the record, as it was told last.
+    turns: Option<Turns>,
     /// When the next step is due.
     next: Duration,
     /// Since when it is leaving: it was asked to, or its last turn is over.
@@ -59,6 +62,7 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
             paused: false,
             ready,
             turn: None,
+            turns: None,
             next: runner.clock.now(),
             leaving: None,
             said_goodbye: false,
@@ -257,11 +261,18 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
         }
         let elapsed = now.saturating_sub(turn.started);
         let outcome = end.outcome();
-        self.tell(Event::TurnEnded { turn: turn.turn.clone(), end, elapsed });
+        let before = self.before();
+        self.tell(Event::TurnEnded { turn: turn.turn.clone(), end, elapsed, before });
         // Without state it was the turn of an earlier candidate.
         if self.state.is_some() {
             self.word = Some(Word::TurnEnded(outcome));
         }
+    }
+
+    /// What is known of other turns when one ends.
+    fn before(&self) -> Outlook {
+        let told = self.turns.as_ref().map(|turns| Outlook::at(wall(), turns));
+        Outlook { last_turn: None, ..told.unwrap_or_default() }
     }
 
     /// Takes the answer to a request that went out beside the steps.
@@ -305,6 +316,7 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
         (self.runner.reports)(&report, taken_at);
         self.narrator.tell(&report, self.now().saturating_sub(taken_at), &*events);
         self.state = Some(report.state);
+        self.turns = report.turns.or(self.turns.take());
         self.next = taken_at + report.again_in;
         self.left = report.role == Role::Left;
         if let Some(turn) = report.run {
@@ -327,7 +339,8 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
         let until = taken_at + Duration::from_nanos(turn.valid_for);
         if self.leaving.is_some() || until <= now {
             // Claimed, but it will not run: nobody else may wait for it, and it is no attempt.
-            self.tell(Event::TurnEnded { turn, end: TurnEnd::CutOff, elapsed: Duration::ZERO });
+            let (end, elapsed, before) = (TurnEnd::CutOff, Duration::ZERO, self.before());
+            self.tell(Event::TurnEnded { turn, end, elapsed, before });
             self.word = Some(Word::TurnEnded(Outcome::NotStarted));
             return;
         }

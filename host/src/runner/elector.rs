@@ -25,6 +25,11 @@ pub trait Elector: Send + Sync {
     fn waited(&self) -> Option<Duration> {
         Some(Duration::ZERO)
     }
+
+    /// The election, and the name of the candidate: for the spans of `tracing`. Empty where nobody says.
+    fn names(&self) -> (&str, &str) {
+        ("", "")
+    }
 }
 
 impl Elector for ElectionComponent {
@@ -43,5 +48,9 @@ impl Elector for ElectionComponent {
 
     fn waited(&self) -> Option<Duration> {
         ElectionComponent::waited(self)
+    }
+
+    fn names(&self) -> (&str, &str) {
+        ElectionComponent::names(self)
     }
 }

@@ -1,10 +1,13 @@
 //! What a runner tells while it runs.
 
-use crate::contract::{EndingReason, ProblemClass, Turn, class_name, reason_name, rfc3339};
+use crate::contract::{
+    EndingReason, Outlook, ProblemClass, Turn, class_name, reason_name, rfc3339,
+};
 use crate::handler::{Stream, TurnEnd};
 use serde::{Serialize, Serializer};
 use std::fmt;
 use std::time::Duration;
+use tracing::Level;
 
 /// Something that people or programs may want to know of. Serialized with its name in `event`, as
 /// `tenure run --log json` writes it.
@@ -12,6 +15,31 @@ use std::time::Duration;
 #[serde(tag = "event", rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Event {
+    /// What is about to contend: the first event of the program `tenure`, which tells it itself.
+    Starting {
+        /// The program's version, with what it was built from.
+        version: String,
+        /// The candidate. Not serialized: each line of the log has it.
+        #[serde(skip)]
+        candidate: String,
+        /// The election. Not serialized, for the same reason.
+        #[serde(skip)]
+        election: String,
+        /// When there are turns, as the record has it: `every 1h`.
+        schedule: Option<String>,
+        /// What runs in a turn: `command /usr/local/bin/backup`.
+        work: String,
+        /// How long a lease lasts without a renewal.
+        #[serde(rename = "lease_ms", serialize_with = "as_milliseconds")]
+        lease: Duration,
+        /// How soon a leader that died is replaced, where that is to be sooner than its lease ends.
+        #[serde(rename = "failover_ms", serialize_with = "as_milliseconds_if_any")]
+        failover: Option<Duration>,
+        /// The storage account and where it is: `mystore at https://mystore.blob.core.windows.net`.
+        account: String,
+        /// The kind of credential that is used, and why this one of several. Nothing of the credential itself.
+        credential: String,
+    },
     /// What people should know at the start, of the credential for example.
     Note {
         /// One sentence.
@@ -58,6 +86,10 @@ pub enum Event {
         /// How long it ran.
         #[serde(rename = "elapsed_ms", serialize_with = "as_milliseconds")]
         elapsed: Duration,
+        /// Of the turns before this one the last success and the last failure, and the next slot; another
+        /// attempt at this one may come before it. Empty as far as that is not known.
+        #[serde(flatten)]
+        before: Outlook,
     },
     /// This candidate leads no longer.
     StoodDown {
@@ -73,11 +105,30 @@ pub enum Event {
         /// What happened, and what to do about it.
         detail: String,
     },
-    /// An operator ordered something, over the listener or by a signal.
+    /// An operator ordered something, over the listener.
     Ordered {
-        /// `resign`, `hand over to NAME`, `pause` or `resume`. The program `tenure` tells here, too, that
-        /// it was told to end: `leave`, and what is left to a turn.
+        /// `resign`, `hand over to NAME`, `pause` or `resume`.
         order: String,
+    },
+    /// The program `tenure` was told to end.
+    Leaving {
+        /// How long a turn that runs may go on.
+        #[serde(rename = "grace_ms", serialize_with = "as_milliseconds")]
+        grace: Duration,
+    },
+    /// The program `tenure` compiles a component that it has not compiled before, or that is no longer in its
+    /// cache.
+    Compiling {
+        /// Which one.
+        component: String,
+    },
+    /// The component is compiled.
+    Compiled {
+        /// Which one.
+        component: String,
+        /// How long it took.
+        #[serde(rename = "elapsed_ms", serialize_with = "as_milliseconds")]
+        elapsed: Duration,
     },
     /// A line that the handler wrote.
     Handler {
@@ -110,9 +161,44 @@ pub enum Class {
     Log,
     /// The process in which the program `tenure` ran the election has ended. Shown as `process`.
     Process,
+    /// Traces or metrics of the program `tenure` could not be sent to their collector. Shown as `telemetry`.
+    Telemetry,
 }
 
 impl Event {
+    /// How much it matters. `ERROR`: somebody has to act, or a turn went wrong. `WARN`: Tenure goes on by itself.
+    /// `DEBUG`: what repeats while all is well, as renewals do.
+    #[must_use]
+    pub fn level(&self) -> Level {
+        match self {
+            Self::Renewed { .. } => Level::DEBUG,
+            Self::TurnEnded { end, .. } => match end {
+                TurnEnd::Succeeded => Level::INFO,
+                TurnEnd::CutOff => Level::WARN,
+                TurnEnd::Failed(_) | TurnEnd::Trapped(_) | TurnEnd::TimedOut => Level::ERROR,
+            },
+            Self::StoodDown { reason, .. } => match reason {
+                Reason::Election(
+                    EndingReason::Left | EndingReason::Resigned | EndingReason::HandedOver,
+                ) => Level::INFO,
+                Reason::Election(_) | Reason::ComponentFailed => Level::WARN,
+            },
+            Self::Problem { class, .. } => match class {
+                Class::Election(
+                    ProblemClass::Configuration
+                    | ProblemClass::Refused
+                    | ProblemClass::Clock
+                    | ProblemClass::Schedule
+                    | ProblemClass::Work,
+                )
+                | Class::Component
+                | Class::Process => Level::ERROR,
+                Class::Election(_) | Class::Log | Class::Telemetry => Level::WARN,
+            },
+            _ => Level::INFO,
+        }
+    }
+
     /// A problem that the component did not report, since it is its own.
     pub(super) fn component_problem(detail: impl Into<String>) -> Self {
         Self::Problem { class: Class::Component, detail: detail.into() }
@@ -139,6 +225,7 @@ impl Class {
             Self::Component => "component",
             Self::Log => "log",
             Self::Process => "process",
+            Self::Telemetry => "telemetry",
         }
     }
 }
@@ -169,6 +256,13 @@ impl Serialize for Class {
 
 fn as_milliseconds<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
     milliseconds(*time).serialize(serializer)
+}
+
+fn as_milliseconds_if_any<S: Serializer>(
+    time: &Option<Duration>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    time.map(milliseconds).serialize(serializer)
 }
 
 fn as_started<S: Serializer>(turn: &Turn, serializer: S) -> Result<S::Ok, S::Error> {
@@ -249,7 +343,8 @@ mod tests {
             json(Event::TurnEnded {
                 turn,
                 end: TurnEnd::CutOff,
-                elapsed: Duration::from_millis(3)
+                elapsed: Duration::from_millis(3),
+                before: Outlook::default(),
             }),
             r#"{"event":"turn-ended","term":7,"slot":"1970-01-01T00:00:01.500Z","outcome":"cut-off","elapsed_ms":3}"#
         );
@@ -258,5 +353,9 @@ mod tests {
             r#"{"event":"handler","line":"x","stream":"stderr"}"#
         );
         assert_eq!(json(Event::Stopped), r#"{"event":"stopped"}"#);
+        assert_eq!(
+            json(Event::Leaving { grace: Duration::from_secs(3) }),
+            r#"{"event":"leaving","grace_ms":3000}"#
+        );
     }
 }

@@ -10,10 +10,10 @@ mod narrator;
 mod order;
 #[cfg(test)]
 mod tests;
+mod trace;
 mod turn;
 
 pub use elector::Elector;
-#[cfg(feature = "server")]
 pub(crate) use event::milliseconds;
 pub use event::{Class, Event, Reason};
 pub use order::Order;
@@ -28,6 +28,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::select;
 use tokio::sync::{Notify, mpsc, watch};
+use tracing::Instrument as _;
 use turn::RunningTurn;
 
 /// How long a turn may go on when the candidate leaves, unless it is told otherwise.
@@ -52,7 +53,9 @@ pub struct Runner<E, C> {
 }
 
 impl<E: Elector, C: Clock> Runner<E, C> {
-    /// A candidate that tells nobody what happens.
+    /// A candidate that tells what happens to subscribers of the crate `tracing` alone: each [`Event`] in a span
+    /// `candidate` with its `election` and `candidate`, and what a handler tells in a span `turn` with `election`,
+    /// `term`, `slot` and `attempt`.
     pub fn new(elector: E, handler: impl Handler, clock: C) -> Self {
         Self {
             elector,
@@ -61,7 +64,7 @@ impl<E: Elector, C: Clock> Runner<E, C> {
             grace: GRACE,
             ready: watch::Sender::new(true).subscribe(),
             hints: Arc::default(),
-            events: Arc::new(|_| {}),
+            events: Arc::new(|event| trace::emit(&event)),
             reports: Arc::new(|_, _| {}),
         }
     }
@@ -97,7 +100,10 @@ impl<E: Elector, C: Clock> Runner<E, C> {
     /// Calls `events` with each [`Event`], at once and in order. It must not block.
     #[must_use]
     pub fn on_event(mut self, events: impl Fn(Event) + Send + Sync + 'static) -> Self {
-        self.events = Arc::new(events);
+        self.events = Arc::new(move |event| {
+            trace::emit(&event);
+            events(event);
+        });
         self
     }
 
@@ -131,7 +137,8 @@ impl<E: Elector, C: Clock> Runner<E, C> {
         leave: impl Future<Output = ()>,
         orders: &mut mpsc::Receiver<Order>,
     ) {
-        self.drive(Candidate::new(self), leave, orders).await;
+        let span = trace::of_candidate(self.elector.names());
+        self.drive(Candidate::new(self), leave, orders).instrument(span).await;
     }
 
     async fn drive(

@@ -1,5 +1,6 @@
 //! A turn while it runs, and what makes it stop.
 
+use super::trace;
 use crate::clock::Reading;
 use crate::contract::Turn;
 use crate::deadline::Deadline;
@@ -9,6 +10,7 @@ use std::time::Duration;
 #[cfg(feature = "mutants")]
 use tenure_core::mutants::{Mutant, is_active};
 use tokio::task::{JoinError, JoinHandle};
+use tracing::Instrument as _;
 
 /// A handler that runs on for so long after it was ordered to stop is told of.
 pub(super) const STUBBORN: Duration = Duration::from_secs(5);
@@ -50,7 +52,10 @@ impl RunningTurn {
         clock: Reading,
     ) -> Self {
         let (ordered, works) = (turn.clone(), handler.clone());
-        let spawn = |deadline| tokio::spawn(async move { works.on_tick(ordered, deadline).await });
+        let span = trace::of_turn(&turn);
+        let spawn = |deadline| {
+            tokio::spawn(async move { works.on_tick(ordered, deadline).await }.instrument(span))
+        };
         let mut this = Self::of(turn, valid_until, clock, spawn);
         this.handler = Some(handler);
         this

@@ -1,13 +1,13 @@
 //! What a candidate is at the moment, as far as others may know it. Written by the runner, read by the
 //! pages.
 
-use super::metrics::Metrics;
+use super::metrics::{Metrics, Now};
 use super::summary::LastTurn;
 use super::timeline::Timeline;
 use super::watch::Ended;
 use crate::contract::{
-    self, ExchangeResult, Incumbent, Problem, ProblemClass, Report, class_name, reason_name,
-    rfc3339,
+    self, ExchangeResult, Incumbent, Outlook, Problem, ProblemClass, Report, Turns, class_name,
+    reason_name, rfc3339, wall,
 };
 use crate::handler::TurnEnd;
 use crate::runner::Event;
@@ -15,6 +15,7 @@ use crate::settings::FailOver;
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
+use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
@@ -45,8 +46,18 @@ pub struct Board {
     pub(super) metrics: Metrics,
     /// How soon somebody else leads, by this candidate's settings.
     fail_over: Option<FailOver>,
+    /// When the credential expires.
+    expiry: Option<Expiry>,
     /// The word that something may have changed.
     changed: watch::Sender<()>,
+}
+
+struct Expiry(Box<dyn Fn() -> Option<DateTime<Utc>> + Send + Sync>);
+
+impl fmt::Debug for Expiry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Expiry")
+    }
 }
 
 #[derive(Debug, Default)]
@@ -76,7 +87,9 @@ pub(super) struct State {
     /// The loop has made a step, whatever came of it.
     stepped: bool,
     /// The turn that runs, or else the last one.
-    turn: Option<LastTurn>,
+    pub(super) turn: Option<LastTurn>,
+    /// How the turns of the election go, by its record.
+    turns: Option<Turns>,
     /// So many turns in a row did not succeed.
     failed_turns: u32,
     pub(super) history: VecDeque<Change>,
@@ -181,6 +194,7 @@ impl Board {
             state: Mutex::new(state),
             metrics: Metrics::new(election, candidate),
             fail_over: None,
+            expiry: None,
             changed: watch::Sender::new(()),
         }
     }
@@ -189,6 +203,15 @@ impl Board {
     #[must_use]
     pub fn with_fail_over(self, by_settings: FailOver) -> Self {
         Self { fail_over: Some(by_settings), ..self }
+    }
+
+    /// Shows when the credential expires, as `expiry` says whenever it is asked.
+    #[must_use]
+    pub fn with_expiry(
+        self,
+        expiry: impl Fn() -> Option<DateTime<Utc>> + Send + Sync + 'static,
+    ) -> Self {
+        Self { expiry: Some(Expiry(Box::new(expiry))), ..self }
     }
 
     /// The word that there is something new to show.
@@ -225,6 +248,9 @@ impl Board {
         }
         let state = &mut *state;
         state.promise = report.promise;
+        if report.turns.is_some() {
+            state.turns.clone_from(&report.turns);
+        }
         state.successor.clone_from(&report.successor);
         let refused = report.problems.iter().rfind(|problem| problem.class == ProblemClass::Order);
         match refused {
@@ -340,9 +366,37 @@ impl Board {
         self.state().turn.clone()
     }
 
+    /// How the turns of the election go at this moment, by its record.
+    pub(super) fn outlook(&self) -> Outlook {
+        self.state().outlook()
+    }
+
     /// So many turns in a row, up to the last one, did not succeed.
     pub(super) fn failed_turns(&self) -> u32 {
         self.state().failed_turns
+    }
+
+    /// Its figures at `now`, in OpenMetrics.
+    pub(super) fn figures(&self, now: Duration) -> String {
+        let (term, valid_for) = match self.role(now) {
+            Role::Leading { term, until } => (Some(term), until.saturating_sub(now)),
+            _ => (None, Duration::ZERO),
+        };
+        let ready = self.readiness(now) == Readiness::Ready;
+        let credential_expires = self.expiry.as_ref().and_then(|Expiry(expiry)| expiry());
+        let turns = self.state().turns.clone();
+        let at =
+            |nanos: u64| DateTime::from_timestamp_nanos(i64::try_from(nanos).unwrap_or(i64::MAX));
+        let turns = turns.as_ref();
+        self.metrics.text(&Now {
+            term,
+            valid_for,
+            ready,
+            last_success: turns.and_then(|turns| turns.last_success.as_ref()).map(|end| at(end.at)),
+            last_failure: turns.and_then(|turns| turns.last_failure.as_ref()).map(|end| at(end.at)),
+            next_turn: turns.and_then(|turns| turns.next.as_ref()).map(|next| at(next.at)),
+            credential_expires,
+        })
     }
 
     /// Whether it could lead: the storage account answers, and lets it.
@@ -422,6 +476,11 @@ impl Board {
 }
 
 impl State {
+    /// How the turns of the election go at this moment, by its record.
+    pub(super) fn outlook(&self) -> Outlook {
+        self.turns.as_ref().map(|turns| Outlook::at(wall(), turns)).unwrap_or_default()
+    }
+
     /// A leadership is over. It may be told twice.
     fn ended(&mut self, term: u64, reason: &str) {
         if self.ended.as_ref().is_none_or(|ended| ended.term != term) {

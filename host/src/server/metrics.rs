@@ -1,8 +1,9 @@
-//! Figures in the text format of Prometheus.
+//! The figures of a candidate.
 
-use crate::contract::{Exchange, ExchangeResult, Turn};
+use crate::contract::{Exchange, ExchangeResult, ProblemClass, Turn};
 use crate::handler::TurnEnd;
-use crate::runner::Event;
+use crate::runner::{self, Event};
+use chrono::{DateTime, Utc};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
@@ -16,11 +17,48 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// The type of the text: OpenMetrics.
-pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-
 /// The request whose times are worth a histogram: the lease depends on it.
 const RENEWAL: &str = "renew lease";
+
+/// How long a renewal took that was answered; none for all else.
+pub fn renewal(exchange: &Exchange) -> Option<Duration> {
+    let answered = exchange.result != ExchangeResult::Unanswered;
+    (exchange.what == RENEWAL && answered).then(|| Duration::from_nanos(exchange.took))
+}
+
+/// What times of renewals are counted by, in seconds: 1 ms to 16 s.
+pub fn renewal_bounds() -> impl Iterator<Item = f64> {
+    exponential_buckets(0.001, 2.0, 15)
+}
+
+/// What times of turns are counted by, in seconds: 10 ms to 3 h.
+pub fn turn_bounds() -> impl Iterator<Item = f64> {
+    exponential_buckets(0.01, 4.0, 11)
+}
+
+/// How turns end: each has its series before the first one ends so.
+const ENDS: [TurnEnd; 5] = [
+    TurnEnd::Succeeded,
+    TurnEnd::Failed(String::new()),
+    TurnEnd::Trapped(String::new()),
+    TurnEnd::TimedOut,
+    TurnEnd::CutOff,
+];
+
+/// What problems are of: each has its series before there is one.
+const CLASSES: [runner::Class; 11] = [
+    runner::Class::Election(ProblemClass::Configuration),
+    runner::Class::Election(ProblemClass::Refused),
+    runner::Class::Election(ProblemClass::Clock),
+    runner::Class::Election(ProblemClass::Unreachable),
+    runner::Class::Election(ProblemClass::Unavailable),
+    runner::Class::Election(ProblemClass::Nonsense),
+    runner::Class::Election(ProblemClass::LeaseLost),
+    runner::Class::Election(ProblemClass::Schedule),
+    runner::Class::Election(ProblemClass::Work),
+    runner::Class::Election(ProblemClass::Order),
+    runner::Class::Component,
+];
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct Request {
@@ -43,39 +81,20 @@ fn escaped(value: &str) -> String {
     value.replace('\\', r"\\").replace('"', "\\\"").replace('\n', r"\n")
 }
 
-/// The last line of a text.
-const END: &str = "# EOF";
+/// An instant in seconds since 1970. It has a sample only where it is known.
+type Instants = Family<Vec<(String, String)>, Gauge<f64, AtomicU64>>;
 
-/// What is said of figures of one name, and these.
+/// What is true at a moment.
 #[derive(Default)]
-struct Figures<'t> {
-    help: &'t str,
-    more: Vec<&'t str>,
-    samples: Vec<&'t str>,
-}
-
-/// The figures of several candidates as one text: those of one name must stand together.
-pub(super) fn together(texts: &[String]) -> String {
-    let mut all: Vec<Figures<'_>> = Vec::new();
-    for text in texts {
-        let mut at = 0;
-        for line in text.lines().filter(|line| *line != END) {
-            if line.starts_with("# HELP ") {
-                at = all.iter().position(|figures| figures.help == line).unwrap_or(all.len());
-                if at == all.len() {
-                    all.push(Figures { help: line, ..Figures::default() });
-                }
-            } else if let Some(figures) = all.get_mut(at) {
-                match line.starts_with('#') {
-                    true if figures.more.contains(&line) => {}
-                    true => figures.more.push(line),
-                    false => figures.samples.push(line),
-                }
-            }
-        }
-    }
-    let lines = all.iter().flat_map(|f| [&[f.help][..], &f.more, &f.samples].concat());
-    lines.chain([END]).map(|line| format!("{line}\n")).collect()
+pub(super) struct Now {
+    /// That of the leader.
+    pub term: Option<u64>,
+    pub valid_for: Duration,
+    pub ready: bool,
+    pub last_success: Option<DateTime<Utc>>,
+    pub last_failure: Option<DateTime<Utc>>,
+    pub next_turn: Option<DateTime<Utc>>,
+    pub credential_expires: Option<DateTime<Utc>>,
 }
 
 /// All figures of one candidate.
@@ -86,6 +105,10 @@ pub(super) struct Metrics {
     ready: Gauge,
     term: Gauge<u64, AtomicU64>,
     valid_for: Gauge<f64, AtomicU64>,
+    last_success: Instants,
+    last_failure: Instants,
+    next_turn: Instants,
+    credential_expires: Instants,
     elected: Counter,
     stood_down: Counter,
     requests: Family<Request, Counter>,
@@ -111,14 +134,16 @@ impl Metrics {
             ready: Gauge::default(),
             term: Gauge::default(),
             valid_for: Gauge::default(),
+            last_success: Family::default(),
+            last_failure: Family::default(),
+            next_turn: Family::default(),
+            credential_expires: Family::default(),
             elected: Counter::default(),
             stood_down: Counter::default(),
             requests: Family::default(),
-            // 1 ms to 16 s.
-            renewals: Histogram::new(exponential_buckets(0.001, 2.0, 15)),
+            renewals: Histogram::new(renewal_bounds()),
             turns: Family::default(),
-            // 10 ms to 3 h.
-            turn_time: Histogram::new(exponential_buckets(0.01, 4.0, 11)),
+            turn_time: Histogram::new(turn_bounds()),
             works: AtomicBool::default(),
             late: Counter::default(),
             missed: Counter::default(),
@@ -138,6 +163,26 @@ impl Metrics {
             "valid_for_seconds",
             "How long this leader may act without another renewal or beat",
             this.valid_for.clone(),
+        );
+        registry.register(
+            "last_success_timestamp_seconds",
+            "When the last turn that succeeded ended, by the record, in seconds since 1970",
+            this.last_success.clone(),
+        );
+        registry.register(
+            "last_failure_timestamp_seconds",
+            "When the last turn that did not succeed ended, by the record, in seconds since 1970",
+            this.last_failure.clone(),
+        );
+        registry.register(
+            "next_turn_timestamp_seconds",
+            "When the next turn is due, by the record, in seconds since 1970",
+            this.next_turn.clone(),
+        );
+        registry.register(
+            "credential_expires_timestamp_seconds",
+            "When the shared access signature expires, in seconds since 1970",
+            this.credential_expires.clone(),
         );
         registry.register("elections_won", "Leaderships that began", this.elected.clone());
         registry.register("stand_downs", "Leaderships that ended", this.stood_down.clone());
@@ -174,8 +219,29 @@ impl Metrics {
             "Problems that were reported, by class",
             this.problems.clone(),
         );
+        for end in ENDS {
+            drop(this.turns.get_or_create(&Outcome { outcome: end.to_string() }));
+        }
+        for class in CLASSES {
+            drop(this.problems.get_or_create(&Class { class: class.name() }));
+        }
         *this.registry.lock().unwrap_or_else(PoisonError::into_inner) = registry;
         this
+    }
+
+    /// A text in which each figure has a sample, for who has to know all names.
+    pub(super) fn example() -> String {
+        let this = Self::new("container/blob", "candidate");
+        let (result, some) = (ExchangeResult::Done, Some(DateTime::UNIX_EPOCH));
+        this.exchange(&Exchange { what: RENEWAL.to_owned(), result, took: 0 });
+        let now = Now {
+            last_success: some,
+            last_failure: some,
+            next_turn: some,
+            credential_expires: some,
+            ..Now::default()
+        };
+        this.text(&now)
     }
 
     pub(super) fn exchange(&self, exchange: &Exchange) {
@@ -187,10 +253,10 @@ impl Metrics {
             ExchangeResult::Nonsense => "nonsense",
             ExchangeResult::Unanswered => "unanswered",
         };
-        let verb = exchange.what.clone();
+        let verb = exchange.what.replace(' ', "-");
         self.requests.get_or_create(&Request { verb, result }).inc();
-        if exchange.what == RENEWAL && result != "unanswered" {
-            self.renewals.observe(Duration::from_nanos(exchange.took).as_secs_f64());
+        if let Some(took) = renewal(exchange) {
+            self.renewals.observe(took.as_secs_f64());
         }
     }
 
@@ -224,15 +290,31 @@ impl Metrics {
     }
 
     /// All of them, with what is true at this moment.
-    pub(super) fn text(&self, term: Option<u64>, valid_for: Duration, ready: bool) -> String {
-        self.is_leader.set(i64::from(term.is_some()));
-        self.ready.set(i64::from(ready));
-        self.term.set(term.unwrap_or(0));
-        self.valid_for.set(valid_for.as_secs_f64());
+    pub(super) fn text(&self, now: &Now) -> String {
+        self.is_leader.set(i64::from(now.term.is_some()));
+        self.ready.set(i64::from(now.ready));
+        self.term.set(now.term.unwrap_or(0));
+        self.valid_for.set(now.valid_for.as_secs_f64());
+        for (instants, at) in [
+            (&self.last_success, now.last_success),
+            (&self.last_failure, now.last_failure),
+            (&self.next_turn, now.next_turn),
+            (&self.credential_expires, now.credential_expires),
+        ] {
+            match at {
+                Some(at) => drop(instants.get_or_create(&Vec::new()).set(seconds(at))),
+                None => instants.clear(),
+            }
+        }
         let mut text = String::new();
         let registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
         // Writing into a string cannot fail.
         let _ = encode(&mut text, &registry);
         text
     }
+}
+
+#[allow(clippy::cast_precision_loss, reason = "to the millisecond, for 200,000 years")]
+fn seconds(at: DateTime<Utc>) -> f64 {
+    at.timestamp_millis() as f64 / 1000.0
 }

@@ -10,7 +10,7 @@
 //! | `GET /leader?redirect` | 307 to the address that the leader gave (`--address`); 503 when there is none |
 //! | `GET /watch` | the same and more as it goes on, as server-sent events; followers read it |
 //! | `GET /history` | the newest changes that this candidate saw, as JSON |
-//! | `GET /metrics` | figures in the text format of Prometheus |
+//! | `GET /metrics` | figures in the text format of Prometheus, or in OpenMetrics for who asks for that |
 //!
 //! With several elections in one process, `/healthz` and `/readyz` are about all of them, and so is
 //! `/metrics`, by the label `election`; `?election=container/blob` chooses one, and `/leader`, `/watch`, `/history`
@@ -26,10 +26,12 @@
 mod accept;
 pub(crate) mod board;
 mod control;
+pub(crate) mod exposition;
 mod hosts;
-mod metrics;
+pub(crate) mod metrics;
 pub(crate) mod page;
 pub(crate) mod pages;
+mod process;
 pub(crate) mod proof;
 mod show;
 pub(crate) mod summary;

@@ -2,6 +2,7 @@
 
 use super::board::{Board, Readiness, Role};
 use super::control::{self, Control};
+use super::exposition::{exposition, figures};
 use super::page::view::millis;
 use super::proof::Nonces;
 use crate::clock::Reading;
@@ -9,12 +10,11 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::{FromRequestParts, State};
 use axum::http::request::Parts;
-use axum::http::{Method, Response, StatusCode, Uri, header};
+use axum::http::{HeaderMap, Method, Response, StatusCode, Uri, header};
 use axum::routing::get;
 use serde_json::{Value, json};
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// One candidate, and who may steer it.
 #[derive(Clone)]
@@ -167,7 +167,8 @@ async fn leader(face: Face, uri: Uri) -> Response<Body> {
         Role::Following(Some(leader)) => (false, json!(leader), Value::Null),
         Role::Following(None) | Role::Undecided | Role::Left => (false, Value::Null, Value::Null),
     };
-    let told = json!({
+    let mut told = json!(board.outlook());
+    let who = json!({
         "election": board.election,
         "candidate": board.candidate,
         "leading": leading,
@@ -178,6 +179,9 @@ async fn leader(face: Face, uri: Uri) -> Response<Body> {
         "paused": board.is_paused(),
         "problem": board.problem(),
     });
+    if let (Some(told), Value::Object(who)) = (told.as_object_mut(), who) {
+        told.extend(who);
+    }
     answer(StatusCode::OK, &told)
 }
 
@@ -210,22 +214,16 @@ async fn history(face: Face) -> Response<Body> {
     answer(StatusCode::OK, &told)
 }
 
-async fn metrics(State(faces): State<Faces>, uri: Uri) -> Response<Body> {
+async fn metrics(State(faces): State<Faces>, uri: Uri, headers: HeaderMap) -> Response<Body> {
     let asked = match named(&faces, &uri) {
         Ok(asked) => asked,
         Err(refusal) => return *refusal,
     };
-    let text = |Face { board, clock, .. }: &Face| {
-        let now = clock.now();
-        let (term, left) = match board.role(now) {
-            Role::Leading { term, until } => (Some(term), until.saturating_sub(now)),
-            _ => (None, Duration::ZERO),
-        };
-        let ready = board.readiness(now) == Readiness::Ready;
-        board.metrics.text(term, left, ready)
-    };
-    let texts: Vec<_> = asked.iter().map(text).collect();
-    shown(super::metrics::CONTENT_TYPE, super::metrics::together(&texts))
+    let boards: Vec<_> = asked.iter().map(|face| face.board.clone()).collect();
+    let now = asked.first().map(|face| face.clock.now()).unwrap_or_default();
+    let accept = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    let (kind, text) = exposition(&accept.collect::<Vec<_>>().join(","), figures(&boards, now));
+    shown(kind, text)
 }
 
 async fn nothing() -> Response<Body> {

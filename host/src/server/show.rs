@@ -6,6 +6,8 @@ use super::page::view::{
     LANES, Lane, LastTurn, Leader, NOTES, Note, Validity, View, millis, sentence, short,
 };
 use crate::clock::Reading;
+use crate::contract::Outlook;
+use chrono::DateTime;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,7 +30,8 @@ fn view(board: &Board, now: Duration) -> View {
     let changes = state.history.iter().rev();
     let changes =
         changes.map(|change| Note::new(ago(change.seen), &told(change, &board.candidate)));
-    let last = state.timeline.last_turn();
+    let outlook = state.outlook();
+    let last_turn = last_turn(board, &state, &outlook);
     View {
         election: board.election.clone(),
         told_by: Some(short(&board.candidate)),
@@ -37,16 +40,31 @@ fn view(board: &Board, now: Duration) -> View {
         take_over: None,
         vacancy: None,
         lanes: lanes(board, &role, &state, now),
-        last_turn: last.map(|turn| LastTurn {
-            slot: turn.slot.clone(),
-            outcome: turn.outcome.clone().unwrap_or_else(|| "running".to_owned()),
-            candidate: short(&board.candidate),
-            age_ms: millis(ago(turn.began)),
-        }),
+        last_turn,
+        outlook,
         changes: changes.take(NOTES).collect(),
         problems: still.into_iter().chain(problems).take(NOTES).collect(),
         overlapping: None,
     }
+}
+
+/// That of this candidate, as long as the record tells of none that is newer.
+fn last_turn(board: &Board, state: &State, outlook: &Outlook) -> Option<LastTurn> {
+    let own = state.turn.as_ref().map(|turn| LastTurn {
+        slot: turn.slot.clone(),
+        outcome: turn.outcome.clone().unwrap_or_else(|| "running".to_owned()),
+        candidate: Some(short(&board.candidate)),
+        took_ms: turn.elapsed_ms,
+    });
+    let on_record = outlook.last_turn.as_ref().map(|turn| LastTurn {
+        slot: turn.slot.clone(),
+        outcome: turn.outcome.to_owned(),
+        candidate: None,
+        took_ms: turn.took_ms,
+    });
+    let instant = |turn: &LastTurn| DateTime::parse_from_rfc3339(&turn.slot).ok();
+    let older = |own: &LastTurn| on_record.as_ref().is_some_and(|o| instant(own) < instant(o));
+    own.filter(|own| !older(own)).or(on_record)
 }
 
 fn leader(board: &Board, role: &Role, state: &State, now: Duration) -> Option<Leader> {
@@ -144,7 +162,8 @@ mod tests {
         board.happened(&started, NOW + seconds(1));
         assert_eq!(view(&board, NOW + seconds(1)).last_turn.unwrap().outcome, "running");
         let end = TurnEnd::Failed("no paper".to_owned());
-        let ended = Event::TurnEnded { turn, end, elapsed: seconds(1) };
+        let before = Outlook::default();
+        let ended = Event::TurnEnded { turn, end, elapsed: seconds(1), before };
         board.happened(&ended, NOW + seconds(2));
 
         let seen = view(&board, NOW + seconds(3));
@@ -152,7 +171,7 @@ mod tests {
         assert_eq!((leader.name.as_str(), leader.term, leader.seen_ms), ("ada", 7, 3_000));
         assert_eq!(leader.validity.unwrap(), Validity { left_ms: 9_000, whole_ms: 12_000 });
         let last = seen.last_turn.unwrap();
-        assert_eq!((last.outcome.as_str(), last.age_ms), ("failed", 2_000));
+        assert_eq!((last.outcome.as_str(), last.took_ms), ("failed", Some(1_000)));
         assert_eq!(seen.lanes[0].requests_per_minute, Some(2));
         assert_eq!(seen.lanes[0].turns[0].outcome, "failed");
         assert_eq!(seen.changes, [Note::new(seconds(3), "ada leads, with term 7.")]);

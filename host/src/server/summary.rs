@@ -1,7 +1,7 @@
 //! What a candidate is at a moment, in one value.
 
 use super::board::{Board, Leader, Role, Told};
-use crate::contract::rfc3339;
+use crate::contract::{Outlook, rfc3339};
 use crate::runner::{Event, milliseconds};
 use serde::Serialize;
 use std::time::Duration;
@@ -33,7 +33,7 @@ impl LastTurn {
                 elapsed_ms: None,
                 detail: None,
             }),
-            Event::TurnEnded { turn, end, elapsed } => Some(Self {
+            Event::TurnEnded { turn, end, elapsed, .. } => Some(Self {
                 slot: rfc3339(turn.slot),
                 term: turn.term,
                 outcome: Some(end.to_string()),
@@ -60,6 +60,9 @@ pub struct Summary {
     pub valid_for_ms: Option<u64>,
     /// The newest turn.
     pub turn: Option<LastTurn>,
+    /// How the turns of the election go, whoever ran them, and when the next one comes.
+    #[serde(flatten)]
+    pub outlook: Outlook,
     /// So many turns in a row, up to the last one, did not succeed.
     pub failed_turns: u32,
     /// The newest problem since the service answered last.
@@ -91,6 +94,7 @@ impl Board {
             leader,
             valid_for_ms,
             turn: self.turn(),
+            outlook: self.outlook(),
             failed_turns: self.failed_turns(),
             problem: self.problem(),
             running: self.runs(now),

@@ -4,8 +4,8 @@ use super::board::Readiness;
 use super::*;
 use crate::clock::BootClock;
 use crate::contract::{
-    EndingReason, Exchange, ExchangeResult, Incumbent, Leadership, Problem, ProblemClass, Report,
-    Role, Turn,
+    EndingReason, Exchange, ExchangeResult, Incumbent, Leadership, Outlook, Problem, ProblemClass,
+    Report, Role, Turn,
 };
 use crate::handler::TurnEnd;
 use crate::runner::{Event, Order, Reason};
@@ -44,7 +44,8 @@ pub(super) fn turn() -> Turn {
 }
 
 fn ended(end: TurnEnd) -> Event {
-    Event::TurnEnded { turn: turn(), end, elapsed: Duration::from_millis(40) }
+    let (elapsed, before) = (Duration::from_millis(40), Outlook::default());
+    Event::TurnEnded { turn: turn(), end, elapsed, before }
 }
 
 pub(super) fn leading() -> Role {
@@ -257,7 +258,14 @@ async fn figures_are_told_and_nothing_can_be_changed() {
         format!("tenure_stand_downs_total{{{labels}}} 1"),
         format!("tenure_renewal_seconds_count{{{labels}}} 1"),
         format!(r#"tenure_turns_total{{{labels},outcome="succeeded"}} 1"#),
-        format!(r#"tenure_requests_total{{{labels},verb="renew lease",result="unanswered"}} 1"#),
+        format!(r#"tenure_turns_total{{{labels},outcome="failed"}} 0"#),
+        format!(r#"tenure_turns_total{{{labels},outcome="trapped"}} 0"#),
+        format!(r#"tenure_turns_total{{{labels},outcome="timed-out"}} 0"#),
+        format!(r#"tenure_turns_total{{{labels},outcome="cut-off"}} 0"#),
+        format!(r#"tenure_problems_total{{{labels},class="refused"}} 0"#),
+        "# TYPE tenure_turns_total counter".to_owned(),
+        format!(r#"tenure_build_info{{version="{}"}} 1"#, env!("CARGO_PKG_VERSION")),
+        format!(r#"tenure_requests_total{{{labels},verb="renew-lease",result="unanswered"}} 1"#),
     ] {
         assert!(text.contains(&line), "{line} is not in {text}");
     }
@@ -321,7 +329,6 @@ async fn several_elections_are_told_apart() {
     let heads: Vec<_> = text.lines().filter(|line| line.starts_with('#')).collect();
     let once: std::collections::BTreeSet<_> = heads.iter().collect();
     assert_eq!(once.len(), heads.len(), "{text}");
-    assert!(text.ends_with("\n# EOF\n"), "{text}");
     // The lines of a name stand below its head.
     let mut name = "";
     for line in text.lines() {
@@ -369,7 +376,7 @@ fn turns_that_were_late_refused_or_stopped_are_counted() {
         time_limit: None,
     };
     board.stepped(&Report { run: Some(turn), ..report(Role::Undecided, &[]) }, NOW, NOW);
-    let text = board.metrics.text(None, Duration::ZERO, true);
+    let text = board.metrics.text(&super::metrics::Now { ready: true, ..Default::default() });
     for (name, count) in
         [("turns_past_due", 1), ("slots_missed", 4), ("turns_refused", 1), ("preemptions", 2)]
     {

@@ -74,10 +74,6 @@ impl Timeline {
         }
     }
 
-    pub(super) fn last_turn(&self) -> Option<&Turn> {
-        self.turns.back()
-    }
-
     /// The turns in sight, the oldest first.
     pub(super) fn ticks(&self, now: Duration) -> Vec<Tick> {
         let tick = |turn: &Turn| {

@@ -2,8 +2,10 @@
 
 use super::FailOver;
 use std::fmt;
+use std::fs::File;
+use std::io::{ErrorKind, Read as _};
 use std::time::Duration;
-use tenure_core::Failover;
+use tenure_core::{Environment, Failover, Secret, Unreadable};
 use zeroize::Zeroize;
 
 /// The names of the settings. The component judges the values, and knows the defaults.
@@ -149,6 +151,25 @@ impl Variables {
 
     pub(crate) fn environment(&self) -> &[(String, String)] {
         &self.0
+    }
+}
+
+/// These, and the files of this machine.
+impl Environment for Variables {
+    fn variable(&self, name: &str) -> Option<String> {
+        self.get(name).map(str::to_owned)
+    }
+
+    fn file(&self, path: &str) -> Result<Secret, Unreadable> {
+        /// No secret is larger.
+        const MOST: u64 = 64 * 1024;
+        let file = File::open(path).map_err(|_| Unreadable::Missing)?;
+        let mut text = String::new();
+        match file.take(MOST + 1).read_to_string(&mut text) {
+            Ok(size) if size as u64 <= MOST => Ok(text.into()),
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => Err(Unreadable::Missing),
+            _ => Err(Unreadable::NoText),
+        }
     }
 }
 

@@ -6,62 +6,50 @@
 use super::blob::{Blob, Body, Container, Content, Part, Properties, stamped};
 use super::code::{Code, Failure};
 use super::condition::Conditions;
-use super::containers::Place;
-use super::headers::{LEASE_ID, lease_id, metadata};
+use super::headers::{LEASE_ID, Metadata, lease_id, metadata};
 use super::lease::Lease;
+use super::operation::Call;
 use super::range::part;
 use super::service::Service;
-use super::wire::{Now, Request, Response};
+use super::wire::Response;
 
-/// A change to what exists: what Set Blob Metadata and Set Blob Properties do.
-pub(super) type Change = fn(&Request, &mut Content) -> Result<(), Failure>;
+pub(super) fn set_metadata(service: &mut Service, call: &Call<'_>) -> Result<Response, Failure> {
+    service.change_blob(call, |content| {
+        content.metadata = metadata(call.request)?;
+        Ok(())
+    })
+}
 
-pub(super) const SET_METADATA: Change = |request, content| {
-    content.metadata = metadata(request)?;
-    Ok(())
-};
-
-pub(super) const SET_PROPERTIES: Change = |request, content| {
-    content.properties = Properties::of_set(request)?;
-    Ok(())
-};
+pub(super) fn set_properties(service: &mut Service, call: &Call<'_>) -> Result<Response, Failure> {
+    service.change_blob(call, |content| {
+        content.properties = Properties::of_set(call.request)?;
+        Ok(())
+    })
+}
 
 impl Service {
     /// Creates it or replaces everything but lease and snapshots.
-    pub(super) fn put_blob(
-        &mut self,
-        now: Now,
-        place: &Place,
-        name: &str,
-        request: &Request,
-    ) -> Result<Response, Failure> {
-        let body = Body::read(request)?;
-        let content = Content {
-            properties: Properties::of_put(request, &body)?,
-            body,
-            metadata: metadata(request)?,
-            etag: String::new(),
-            created: now.wall,
-            modified: now.wall,
-        };
-        self.replace_blob(now, place, name, request, |_| Ok(content))
+    pub(super) fn put_blob(&mut self, call: &Call<'_>) -> Result<Response, Failure> {
+        let body = Body::read(call.request)?;
+        let properties = Properties::of_put(call.request, &body)?;
+        let metadata = metadata(call.request)?;
+        self.replace_blob(call, properties, metadata, |_| Ok(body))
     }
 
     /// Gives the blob this content, and creates it if it is not there. Blocks that were put for it are used or gone.
     pub(super) fn replace_blob(
         &mut self,
-        now: Now,
-        place: &Place,
-        name: &str,
-        request: &Request,
-        content: impl FnOnce(&Container) -> Result<Content, Failure>,
+        call: &Call<'_>,
+        properties: Properties,
+        metadata: Metadata,
+        body: impl FnOnce(&Container) -> Result<Body, Failure>,
     ) -> Result<Response, Failure> {
-        let id = lease_id(request, LEASE_ID)?;
-        let conditions = Conditions::of_write(request)?;
-        let container = self.containers.get_mut(place).ok_or(Code::ContainerNotFound)?;
-        match container.blobs.get(name) {
+        let id = lease_id(call.request, LEASE_ID)?;
+        let conditions = Conditions::of_write(call.request)?;
+        let container = self.containers.get_mut(&call.place).ok_or(Code::ContainerNotFound)?;
+        match container.blobs.get(call.name) {
             Some(blob) => {
-                blob.lease.admits_write(now.elapsed, id)?;
+                blob.lease.admits_write(call.now.elapsed, id)?;
                 if conditions.only_create() {
                     return Err(Code::BlobAlreadyExists.into());
                 }
@@ -71,17 +59,18 @@ impl Service {
             None if id.is_some() => return Err(Code::LeaseNotPresentWithBlobOperation.into()),
             None => conditions.admit_create()?,
         }
-        let mut content = content(container)?;
-        content.etag = self.generator.etag();
-        let mut answer =
-            stamped(201, &content.etag, now.wall).with("x-ms-request-server-encrypted", "true");
+        let body = body(container)?;
+        let (etag, created, modified) = (self.generator.etag(), call.now.wall, call.now.wall);
+        let content = Content { body, properties, metadata, etag, created, modified };
+        let mut answer = stamped(201, &content.etag, call.now.wall)
+            .with("x-ms-request-server-encrypted", "true");
         if let Some(checksum) = content.properties.get("Content-MD5") {
             answer = answer.with("Content-MD5", checksum);
         }
-        container.staged.remove(name);
-        match container.blobs.get_mut(name) {
+        container.staged.remove(call.name);
+        match container.blobs.get_mut(call.name) {
             Some(blob) => {
-                blob.lease.written(now.elapsed);
+                blob.lease.written(call.now.elapsed);
                 blob.current = content;
             }
             None => {
@@ -90,122 +79,91 @@ impl Service {
                     lease: Lease::default(),
                     snapshots: Default::default(),
                 };
-                container.blobs.insert(name.to_owned(), blob);
+                container.blobs.insert(call.name.to_owned(), blob);
             }
         }
         Ok(answer)
     }
 
-    pub(super) fn change_blob(
+    fn change_blob(
         &mut self,
-        now: Now,
-        place: &Place,
-        name: &str,
-        request: &Request,
-        change: Change,
+        call: &Call<'_>,
+        change: impl FnOnce(&mut Content) -> Result<(), Failure>,
     ) -> Result<Response, Failure> {
-        let id = lease_id(request, LEASE_ID)?;
-        let conditions = Conditions::of_write(request)?;
+        let id = lease_id(call.request, LEASE_ID)?;
+        let conditions = Conditions::of_write(call.request)?;
         let etag = self.generator.etag();
-        let blob = self.blob_mut(place, name)?;
+        let blob = self.blob_mut(&call.place, call.name)?;
         let mut content = blob.current.clone();
-        change(request, &mut content)?;
-        blob.lease.admits_write(now.elapsed, id)?;
+        change(&mut content)?;
+        blob.lease.admits_write(call.now.elapsed, id)?;
         conditions.admit_write(&blob.current.etag, blob.current.modified)?;
-        blob.lease.written(now.elapsed);
-        blob.current = Content { etag, modified: now.wall, ..content };
-        Ok(stamped(200, &blob.current.etag, now.wall).with("x-ms-request-server-encrypted", "true"))
+        blob.lease.written(call.now.elapsed);
+        blob.current = Content { etag, modified: call.now.wall, ..content };
+        Ok(stamped(200, &blob.current.etag, call.now.wall)
+            .with("x-ms-request-server-encrypted", "true"))
     }
 
     /// GET and HEAD, of the blob or of a snapshot. A snapshot has no lease.
-    pub(super) fn read_blob(
-        &self,
-        now: Now,
-        place: &Place,
-        name: &str,
-        snapshot: Option<&str>,
-        request: &Request,
-        overrides: &[(&'static str, String)],
-    ) -> Result<Response, Failure> {
-        let (content, lease) = self.readable(now, place, name, snapshot, request)?;
-        let part = if request.method == "HEAD" {
+    pub(super) fn read_blob(&self, call: &Call<'_>) -> Result<Response, Failure> {
+        let (content, lease) = self.readable(call)?;
+        let part = if call.request.method == "HEAD" {
             Part::Nothing
         } else {
-            part(request, content.body.length())?
+            part(call.request, content.body.length())?
         };
-        Ok(content.answer(&lease, now.elapsed, part, overrides))
+        Ok(content.answer(&lease, call.now.elapsed, part, call.access.overrides()))
     }
 
     /// The metadata of the blob or of a snapshot, without the rest.
-    pub(super) fn read_metadata(
-        &self,
-        now: Now,
-        place: &Place,
-        name: &str,
-        snapshot: Option<&str>,
-        request: &Request,
-    ) -> Result<Response, Failure> {
-        let (content, _) = self.readable(now, place, name, snapshot, request)?;
+    pub(super) fn read_metadata(&self, call: &Call<'_>) -> Result<Response, Failure> {
+        let (content, _) = self.readable(call)?;
         let response = stamped(200, &content.etag, content.modified);
         Ok(content.metadata.iter().fold(response, |response, (name, value)| {
             response.with(&format!("x-ms-meta-{name}"), value.as_str())
         }))
     }
 
-    fn readable(
-        &self,
-        now: Now,
-        place: &Place,
-        name: &str,
-        snapshot: Option<&str>,
-        request: &Request,
-    ) -> Result<(&Content, Lease), Failure> {
-        let id = lease_id(request, LEASE_ID)?;
-        let conditions = Conditions::of_read(request)?;
-        let blob = self.blob(place, name)?;
-        let (content, lease) = match snapshot {
+    fn readable(&self, call: &Call<'_>) -> Result<(&Content, Lease), Failure> {
+        let id = lease_id(call.request, LEASE_ID)?;
+        let conditions = Conditions::of_read(call.request)?;
+        let blob = self.blob(&call.place, call.name)?;
+        let (content, lease) = match call.snapshot() {
             None => (&blob.current, blob.lease),
             Some(time) => (blob.snapshots.get(time).ok_or(Code::BlobNotFound)?, Lease::default()),
         };
-        lease.admits_read(now.elapsed, id)?;
+        lease.admits_read(call.now.elapsed, id)?;
         conditions.admit_read(&content.etag, content.modified)?;
         Ok((content, lease))
     }
 
     /// The blob with its lease, or one snapshot; what happens to snapshots of a deleted blob must be said.
-    pub(super) fn delete_blob(
-        &mut self,
-        now: Now,
-        place: &Place,
-        name: &str,
-        snapshot: Option<&str>,
-        request: &Request,
-    ) -> Result<Response, Failure> {
+    pub(super) fn delete_blob(&mut self, call: &Call<'_>) -> Result<Response, Failure> {
         const SNAPSHOTS: &str = "x-ms-delete-snapshots";
-        let id = lease_id(request, LEASE_ID)?;
-        let conditions = Conditions::of_write(request)?;
-        let which = request.header(SNAPSHOTS);
+        let id = lease_id(call.request, LEASE_ID)?;
+        let conditions = Conditions::of_write(call.request)?;
+        let which = call.request.header(SNAPSHOTS);
         if let Some(other) = which.filter(|which| !matches!(*which, "include" | "only")) {
             return Err(Failure::header(SNAPSHOTS, other));
         }
-        let blob = self.blob_mut(place, name)?;
+        let blob = self.blob_mut(&call.place, call.name)?;
         let answer = Response::new(202).with("x-ms-delete-type-permanent", "true");
-        if let Some(time) = snapshot {
+        if let Some(time) = call.snapshot() {
             return blob
                 .snapshots
                 .remove(time)
                 .map(|_| answer)
                 .ok_or_else(|| Code::BlobNotFound.into());
         }
-        blob.lease.admits_write(now.elapsed, id)?;
+        blob.lease.admits_write(call.now.elapsed, id)?;
         conditions.admit_write(&blob.current.etag, blob.current.modified)?;
         match which {
             Some("only") => blob.snapshots.clear(),
             None if !blob.snapshots.is_empty() => return Err(Code::SnapshotsPresent.into()),
             _ => {
-                if let Some(container) = self.containers.get_mut(place) {
-                    container.blobs.remove(name);
-                    container.staged.remove(name);
+                if let Some(container) = self.containers.get_mut(&call.place) {
+                    container.blobs.remove(call.name);
+                    container.staged.remove(call.name);
                 }
             }
         }
@@ -214,19 +172,13 @@ impl Service {
 
     /// Reads the blob, so it needs no lease id; and it is no write, so the last holder of an expired lease may still
     /// renew (not documented).
-    pub(super) fn snapshot_blob(
-        &mut self,
-        now: Now,
-        place: &Place,
-        name: &str,
-        request: &Request,
-    ) -> Result<Response, Failure> {
-        let id = lease_id(request, LEASE_ID)?;
-        let conditions = Conditions::of_write(request)?;
-        let given = metadata(request)?;
-        let (time, etag) = (self.generator.snapshot(now.wall), self.generator.etag());
-        let blob = self.blob_mut(place, name)?;
-        blob.lease.admits_read(now.elapsed, id)?;
+    pub(super) fn snapshot_blob(&mut self, call: &Call<'_>) -> Result<Response, Failure> {
+        let id = lease_id(call.request, LEASE_ID)?;
+        let conditions = Conditions::of_write(call.request)?;
+        let given = metadata(call.request)?;
+        let (time, etag) = (self.generator.snapshot(call.now.wall), self.generator.etag());
+        let blob = self.blob_mut(&call.place, call.name)?;
+        blob.lease.admits_read(call.now.elapsed, id)?;
         conditions.admit_write(&blob.current.etag, blob.current.modified)?;
         let mut content = blob.current.clone();
         if !given.is_empty() {

@@ -6,13 +6,13 @@ use bytes::{Bytes, BytesMut};
 use quick_xml::Reader;
 use quick_xml::events::Event;
 
-use super::blob::{Body, Container, Content, Properties, stamped};
+use super::blob::{Body, Container, Properties, stamped};
 use super::checksum;
 use super::code::{Code, Failure, escaped};
-use super::containers::Place;
 use super::headers::{LEASE_ID, lease_id, metadata};
+use super::operation::Call;
 use super::service::{MAX_BODY, Service};
-use super::wire::{Now, Request, Response};
+use super::wire::Response;
 
 /// The longest id of a block before it is encoded, in bytes.
 const MAX_ID: usize = 64;
@@ -36,29 +36,23 @@ enum Source {
 }
 
 impl Service {
-    pub(super) fn put_block(
-        &mut self,
-        now: Now,
-        place: &Place,
-        name: &str,
-        block: Option<&str>,
-        request: &Request,
-    ) -> Result<Response, Failure> {
-        let lease = lease_id(request, LEASE_ID)?;
+    pub(super) fn put_block(&mut self, call: &Call<'_>) -> Result<Response, Failure> {
+        let lease = lease_id(call.request, LEASE_ID)?;
+        let block = call.address.parameter("blockid");
         let block = block.filter(|id| !id.is_empty()).ok_or(Code::MissingRequiredQueryParameter)?;
         match STANDARD.decode(block) {
             Ok(bytes) if (1..=MAX_ID).contains(&bytes.len()) => {}
             _ => return Err(Code::InvalidBlockId.into()),
         }
-        if request.header("content-length").is_none() {
+        if call.request.header("content-length").is_none() {
             return Err(Code::MissingContentLengthHeader.into());
         }
-        checksum::check(request, "content-md5", &request.body)?;
-        let container = self.containers.get_mut(place).ok_or(Code::ContainerNotFound)?;
+        checksum::check(call.request, "content-md5", &call.request.body)?;
+        let container = self.containers.get_mut(&call.place).ok_or(Code::ContainerNotFound)?;
         let mut lengths = Vec::new();
-        match container.blobs.get(name) {
+        match container.blobs.get(call.name) {
             Some(blob) => {
-                blob.lease.admits_write(now.elapsed, lease)?;
+                blob.lease.admits_write(call.now.elapsed, lease)?;
                 let Body::Block(_, blocks) = &blob.current.body else {
                     return Err(Code::InvalidBlobType.into());
                 };
@@ -67,67 +61,46 @@ impl Service {
             None if lease.is_some() => return Err(Code::LeaseNotPresentWithBlobOperation.into()),
             None => {}
         }
-        let staged = container.staged.entry(name.to_owned()).or_default();
+        let staged = container.staged.entry(call.name.to_owned()).or_default();
         lengths.extend(staged.first().map(|(id, _)| id.len()));
         // All ids of a blob are of one length.
         if lengths.iter().any(|length| *length != block.len()) || staged.len() >= MAX_BLOCKS {
             return Err(Code::InvalidBlobOrBlock.into());
         }
         staged.retain(|(id, _)| id != block);
-        staged.push((block.to_owned(), request.body.clone()));
+        staged.push((block.to_owned(), call.request.body.clone()));
         Ok(Response::new(201)
-            .with("Content-MD5", checksum::of(&request.body))
+            .with("Content-MD5", checksum::of(&call.request.body))
             .with("x-ms-request-server-encrypted", "true"))
     }
 
-    pub(super) fn put_block_list(
-        &mut self,
-        now: Now,
-        place: &Place,
-        name: &str,
-        request: &Request,
-    ) -> Result<Response, Failure> {
-        checksum::check(request, "content-md5", &request.body)?;
-        let wanted = read_list(&request.body)?;
-        let (properties, metadata) = (Properties::of_set(request)?, metadata(request)?);
-        self.replace_blob(now, place, name, request, |container| {
-            let body = assembled(container, name, &wanted)?;
-            Ok(Content {
-                body,
-                properties,
-                metadata,
-                etag: String::new(),
-                created: now.wall,
-                modified: now.wall,
-            })
+    pub(super) fn put_block_list(&mut self, call: &Call<'_>) -> Result<Response, Failure> {
+        checksum::check(call.request, "content-md5", &call.request.body)?;
+        let wanted = read_list(&call.request.body)?;
+        let (properties, metadata) = (Properties::of_set(call.request)?, metadata(call.request)?);
+        self.replace_blob(call, properties, metadata, |container| {
+            assembled(container, call.name, &wanted)
         })
     }
 
-    pub(super) fn get_block_list(
-        &self,
-        now: Now,
-        place: &Place,
-        name: &str,
-        kind: Option<&str>,
-        request: &Request,
-    ) -> Result<Response, Failure> {
+    pub(super) fn get_block_list(&self, call: &Call<'_>) -> Result<Response, Failure> {
         const KIND: &str = "blocklisttype";
-        let lease = lease_id(request, LEASE_ID)?;
-        let (committed, uncommitted) = match kind.unwrap_or("committed") {
+        let lease = lease_id(call.request, LEASE_ID)?;
+        let (committed, uncommitted) = match call.address.parameter(KIND).unwrap_or("committed") {
             "committed" => (true, false),
             "uncommitted" => (false, true),
             "all" => (true, true),
             other => return Err(Failure::query(KIND, other)),
         };
-        let container = self.containers.get(place).ok_or(Code::ContainerNotFound)?;
-        let (blob, staged) = (container.blobs.get(name), container.staged.get(name));
+        let container = self.containers.get(&call.place).ok_or(Code::ContainerNotFound)?;
+        let (blob, staged) = (container.blobs.get(call.name), container.staged.get(call.name));
         if blob.is_none() && staged.is_none() {
             return Err(Code::BlobNotFound.into());
         }
         let mut response = Response::new(200);
         let mut blocks = Vec::new();
         if let Some(blob) = blob {
-            blob.lease.admits_read(now.elapsed, lease)?;
+            blob.lease.admits_read(call.now.elapsed, lease)?;
             let Body::Block(_, of_blob) = &blob.current.body else {
                 return Err(Code::InvalidBlobType.into());
             };

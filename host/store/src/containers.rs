@@ -6,8 +6,9 @@ use super::blob::{Container, stamped};
 use super::code::{Code, Failure};
 use super::condition::Conditions;
 use super::headers::metadata;
+use super::operation::Call;
 use super::service::Service;
-use super::wire::{Now, Request, Response};
+use super::wire::Response;
 
 /// How long a deleted container's name stays taken. The reference says "at least 30 seconds".
 const DELETION: Duration = Duration::from_secs(30);
@@ -15,63 +16,48 @@ const DELETION: Duration = Duration::from_secs(30);
 pub(super) type Place = (String, String);
 
 impl Service {
-    pub(super) fn create_container(
-        &mut self,
-        now: Now,
-        place: Place,
-        request: &Request,
-    ) -> Result<Response, Failure> {
-        let metadata = metadata(request)?;
-        self.deleting.retain(|_, until| now.elapsed < *until);
-        if self.deleting.contains_key(&place) {
+    pub(super) fn create_container(&mut self, call: &Call<'_>) -> Result<Response, Failure> {
+        let metadata = metadata(call.request)?;
+        self.deleting.retain(|_, until| call.now.elapsed < *until);
+        if self.deleting.contains_key(&call.place) {
             return Err(Code::ContainerBeingDeleted.into());
         }
-        if self.containers.contains_key(&place) {
+        if self.containers.contains_key(&call.place) {
             return Err(Code::ContainerAlreadyExists.into());
         }
         let container = Container {
             etag: self.generator.etag(),
-            modified: now.wall,
+            modified: call.now.wall,
             metadata,
             ..Container::default()
         };
         let answer = stamped(201, &container.etag, container.modified);
-        self.containers.insert(place, container);
+        self.containers.insert(call.place.clone(), container);
         Ok(answer)
     }
 
     /// With everything in it, leased or not: a lease on a blob does not protect its container.
-    pub(super) fn delete_container(
-        &mut self,
-        now: Now,
-        place: Place,
-        request: &Request,
-    ) -> Result<Response, Failure> {
-        let conditions = Conditions::of_write(request)?;
-        let container = self.containers.get(&place).ok_or(Code::ContainerNotFound)?;
+    pub(super) fn delete_container(&mut self, call: &Call<'_>) -> Result<Response, Failure> {
+        let conditions = Conditions::of_write(call.request)?;
+        let container = self.containers.get(&call.place).ok_or(Code::ContainerNotFound)?;
         conditions.admit_write(&container.etag, container.modified)?;
-        self.containers.remove(&place);
-        self.deleting.insert(place, now.elapsed + DELETION);
+        self.containers.remove(&call.place);
+        self.deleting.insert(call.place.clone(), call.now.elapsed + DELETION);
         Ok(Response::new(202))
     }
 
-    pub(super) fn set_container_metadata(
-        &mut self,
-        now: Now,
-        place: &Place,
-        request: &Request,
-    ) -> Result<Response, Failure> {
-        let metadata = metadata(request)?;
-        let conditions = Conditions::of_write(request)?;
+    pub(super) fn set_container_metadata(&mut self, call: &Call<'_>) -> Result<Response, Failure> {
+        let metadata = metadata(call.request)?;
+        let conditions = Conditions::of_write(call.request)?;
         let etag = self.generator.etag();
-        let container = self.containers.get_mut(place).ok_or(Code::ContainerNotFound)?;
+        let container = self.containers.get_mut(&call.place).ok_or(Code::ContainerNotFound)?;
         conditions.admit_write(&container.etag, container.modified)?;
-        (container.metadata, container.etag, container.modified) = (metadata, etag, now.wall);
+        (container.metadata, container.etag, container.modified) = (metadata, etag, call.now.wall);
         Ok(stamped(200, &container.etag, container.modified))
     }
 
-    pub(super) fn get_container(&self, place: &Place) -> Result<Response, Failure> {
-        let container = self.containers.get(place).ok_or(Code::ContainerNotFound)?;
+    pub(super) fn get_container(&self, call: &Call<'_>) -> Result<Response, Failure> {
+        let container = self.containers.get(&call.place).ok_or(Code::ContainerNotFound)?;
         let mut response = stamped(200, &container.etag, container.modified)
             .with("x-ms-lease-status", "unlocked")
             .with("x-ms-lease-state", "available")

@@ -10,91 +10,77 @@ use tenure_azure::LeaseId;
 use super::blob::stamped;
 use super::code::{Code, Failure};
 use super::condition::Conditions;
-use super::containers::Place;
 use super::headers::{
     LEASE_ID, PROPOSED_LEASE_ID, break_period, lease_id, lease_length, required_lease_id,
 };
-use super::lease::{Lease, Length};
-use super::log::Verb;
+use super::lease::Lease;
+use super::operation::Call;
 use super::service::Service;
-use super::wire::{Now, Request, Response};
+use super::wire::Response;
 
-/// A lease operation, its headers read. Headers that belong to another action are not looked at (the reference calls
-/// the duration "only allowed" on acquire, and has no code for it elsewhere); so a break ignores a lease id.
-enum Action {
-    Acquire { proposed: Option<LeaseId>, length: Length },
-    Renew(LeaseId),
-    Change { id: LeaseId, proposed: LeaseId },
-    Release(LeaseId),
-    Break(Option<Duration>),
+// Headers that belong to another action are not looked at (the reference calls the duration "only allowed" on acquire,
+// and has no code for it elsewhere); so a break ignores a lease id.
+
+pub(super) fn acquire(service: &mut Service, call: &Call<'_>) -> Result<Response, Failure> {
+    let proposed = lease_id(call.request, PROPOSED_LEASE_ID)?;
+    let length = lease_length(call.request)?;
+    service.lease_blob(call, |lease, now, fresh| {
+        let id = lease.acquire(now, proposed, fresh, length)?;
+        Ok((201, Some((LEASE_ID, id.to_string()))))
+    })
 }
 
-impl Action {
-    fn read(verb: Verb, request: &Request) -> Result<Action, Failure> {
-        let id = || required_lease_id(request, LEASE_ID);
-        Ok(match verb {
-            Verb::Acquire => Action::Acquire {
-                proposed: lease_id(request, PROPOSED_LEASE_ID)?,
-                length: lease_length(request)?,
-            },
-            Verb::Renew => Action::Renew(id()?),
-            Verb::Change => Action::Change {
-                id: id()?,
-                proposed: required_lease_id(request, PROPOSED_LEASE_ID)?,
-            },
-            Verb::Release => Action::Release(id()?),
-            _ => Action::Break(break_period(request)?),
-        })
-    }
-
-    fn run(self, lease: &mut Lease, now: Duration, fresh: LeaseId) -> Result<Done, Code> {
-        match self {
-            Action::Acquire { proposed, length } => {
-                lease.acquire(now, proposed, fresh, length).map(Done::Acquired)
-            }
-            Action::Renew(id) => lease.renew(now, id).map(|()| Done::Kept(id)),
-            Action::Change { id, proposed } => {
-                lease.change(now, id, proposed).map(|()| Done::Kept(proposed))
-            }
-            Action::Release(id) => lease.release(id).map(|()| Done::Released),
-            Action::Break(period) => lease.end(now, period).map(Done::Ending),
-        }
-    }
+pub(super) fn renew(service: &mut Service, call: &Call<'_>) -> Result<Response, Failure> {
+    let id = required_lease_id(call.request, LEASE_ID)?;
+    service.lease_blob(call, |lease, now, _| {
+        lease.renew(now, id)?;
+        Ok((200, Some((LEASE_ID, id.to_string()))))
+    })
 }
 
-enum Done {
-    Acquired(LeaseId),
-    Kept(LeaseId),
-    Released,
-    Ending(Duration),
+pub(super) fn change(service: &mut Service, call: &Call<'_>) -> Result<Response, Failure> {
+    let id = required_lease_id(call.request, LEASE_ID)?;
+    let proposed = required_lease_id(call.request, PROPOSED_LEASE_ID)?;
+    service.lease_blob(call, |lease, now, _| {
+        lease.change(now, id, proposed)?;
+        Ok((200, Some((LEASE_ID, proposed.to_string()))))
+    })
 }
+
+pub(super) fn release(service: &mut Service, call: &Call<'_>) -> Result<Response, Failure> {
+    let id = required_lease_id(call.request, LEASE_ID)?;
+    service.lease_blob(call, |lease, _, _| {
+        lease.release(id)?;
+        Ok((200, None))
+    })
+}
+
+pub(super) fn end(service: &mut Service, call: &Call<'_>) -> Result<Response, Failure> {
+    let period = break_period(call.request)?;
+    service.lease_blob(call, |lease, now, _| {
+        let rest = lease.end(now, period)?;
+        // Rounded up: whoever waits that many seconds finds it free.
+        let seconds = rest.as_secs() + u64::from(rest.subsec_nanos() > 0);
+        Ok((202, Some(("x-ms-lease-time", seconds.to_string()))))
+    })
+}
+
+/// The status of an answer, and what it tells beside the blob's ETag and date.
+type Done = (u16, Option<(&'static str, String)>);
 
 impl Service {
     /// 1. the headers, 2. container and blob, 3. the conditions, 4. the lease. ETag and Last-Modified stay as they are.
-    pub(super) fn lease_blob(
+    fn lease_blob(
         &mut self,
-        now: Now,
-        place: &Place,
-        name: &str,
-        verb: Verb,
-        request: &Request,
+        call: &Call<'_>,
+        action: impl FnOnce(&mut Lease, Duration, LeaseId) -> Result<Done, Code>,
     ) -> Result<Response, Failure> {
-        let action = Action::read(verb, request)?;
-        let conditions = Conditions::of_write(request)?;
+        let conditions = Conditions::of_write(call.request)?;
         let fresh = self.generator.guid();
-        let blob = self.blob_mut(place, name)?;
+        let blob = self.blob_mut(&call.place, call.name)?;
         conditions.admit_write(&blob.current.etag, blob.current.modified)?;
-        let done = action.run(&mut blob.lease, now.elapsed, fresh)?;
-        let stamped = |status| stamped(status, &blob.current.etag, blob.current.modified);
-        Ok(match done {
-            Done::Acquired(id) => stamped(201).with("x-ms-lease-id", id.to_string()),
-            Done::Kept(id) => stamped(200).with("x-ms-lease-id", id.to_string()),
-            Done::Released => stamped(200),
-            // Rounded up: whoever waits that many seconds finds it free.
-            Done::Ending(rest) => {
-                let seconds = rest.as_secs() + u64::from(rest.subsec_nanos() > 0);
-                stamped(202).with("x-ms-lease-time", seconds.to_string())
-            }
-        })
+        let (status, told) = action(&mut blob.lease, call.now.elapsed, fresh)?;
+        let answer = stamped(status, &blob.current.etag, blob.current.modified);
+        Ok(told.into_iter().fold(answer, |answer, (name, value)| answer.with(name, value)))
     }
 }

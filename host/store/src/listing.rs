@@ -8,9 +8,9 @@ use tenure_azure::http_date;
 use super::address::Address;
 use super::blob::{Blob, Container, Content, PROPERTIES, lease_headers};
 use super::code::{Code, Failure, escaped};
-use super::containers::Place;
 use super::headers::Metadata;
 use super::lease::Lease;
+use super::operation::Call;
 use super::service::Service;
 use super::wire::{Now, Request, Response};
 
@@ -134,16 +134,13 @@ impl Wanted<'_> {
 }
 
 impl Service {
-    pub(super) fn list_containers(
-        &self,
-        address: &Address,
-        request: &Request,
-    ) -> Result<Response, Failure> {
-        let wanted = Wanted::read(address, &["metadata", "deleted", "system"], &[])?;
-        let own = self.containers.iter().filter(|((account, _), _)| *account == address.account);
+    pub(super) fn list_containers(&self, call: &Call<'_>) -> Result<Response, Failure> {
+        let wanted = Wanted::read(call.address, &["metadata", "deleted", "system"], &[])?;
+        let own =
+            self.containers.iter().filter(|((account, _), _)| *account == call.address.account);
         let (items, next) =
             wanted.page(own.map(|((_, name), container)| (name.as_str(), container)));
-        let endpoint = escaped(&endpoint(address, request));
+        let endpoint = escaped(&endpoint(call.address, call.request));
         let mut xml =
             wanted.beginning(&format!("<EnumerationResults ServiceEndpoint=\"{endpoint}\">"));
         xml.push_str("<Containers>");
@@ -156,13 +153,7 @@ impl Service {
         Ok(Response::new(200).with_xml(ended(xml, next)))
     }
 
-    pub(super) fn list_blobs(
-        &self,
-        now: Now,
-        address: &Address,
-        place: &Place,
-        request: &Request,
-    ) -> Result<Response, Failure> {
+    pub(super) fn list_blobs(&self, call: &Call<'_>) -> Result<Response, Failure> {
         // There are no copies, tags, versions and deleted blobs here, so there is none of them to list.
         let known = [
             "metadata",
@@ -175,15 +166,16 @@ impl Service {
             "immutabilitypolicy",
             "legalhold",
         ];
-        let wanted = Wanted::read(address, &known, &["uncommittedblobs", "permissions"])?;
+        let wanted = Wanted::read(call.address, &known, &["uncommittedblobs", "permissions"])?;
         // The reference: snapshots cannot be listed up to a delimiter.
         if wanted.snapshots && !wanted.delimiter.is_empty() {
             return Err(Failure::query("include", "snapshots"));
         }
-        let container = self.containers.get(place).ok_or(Code::ContainerNotFound)?;
+        let container = self.containers.get(&call.place).ok_or(Code::ContainerNotFound)?;
         let (items, next) =
             wanted.page(container.blobs.iter().map(|(name, blob)| (name.as_str(), blob)));
-        let (endpoint, name) = (escaped(&endpoint(address, request)), escaped(&place.1));
+        let (endpoint, name) =
+            (escaped(&endpoint(call.address, call.request)), escaped(&call.place.1));
         let mut xml = wanted.beginning(&format!(
             "<EnumerationResults ServiceEndpoint=\"{endpoint}\" ContainerName=\"{name}\">"
         ));
@@ -194,7 +186,9 @@ impl Service {
                     let name = name_element("Name", name);
                     xml.push_str(&format!("<BlobPrefix>{name}</BlobPrefix>"));
                 }
-                Item::Entry(name, blob) => xml.push_str(&blob_entries(now, name, blob, &wanted)),
+                Item::Entry(name, blob) => {
+                    xml.push_str(&blob_entries(call.now, name, blob, &wanted))
+                }
             }
         }
         xml.push_str("</Blobs>");

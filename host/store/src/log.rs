@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::time::Duration;
 
+use super::operation::OPERATIONS;
+
 /// How many requests are remembered one by one.
 const KEPT: usize = 10_000;
 
@@ -61,34 +63,9 @@ pub enum Verb {
 }
 
 impl Verb {
-    /// A short name in lower case, `set-metadata`.
+    /// As the REST reference calls it.
     pub fn name(self) -> &'static str {
-        match self {
-            Verb::GetAccount => "get-account",
-            Verb::ListContainers => "list-containers",
-            Verb::CreateContainer => "create-container",
-            Verb::DeleteContainer => "delete-container",
-            Verb::GetContainer => "get-container",
-            Verb::SetContainerMetadata => "set-container-metadata",
-            Verb::ListBlobs => "list-blobs",
-            Verb::PutBlob => "put-blob",
-            Verb::GetBlob => "get-blob",
-            Verb::HeadBlob => "head-blob",
-            Verb::GetMetadata => "get-metadata",
-            Verb::DeleteBlob => "delete-blob",
-            Verb::SetMetadata => "set-metadata",
-            Verb::SetProperties => "set-properties",
-            Verb::Snapshot => "snapshot",
-            Verb::PutBlock => "put-block",
-            Verb::PutBlockList => "put-block-list",
-            Verb::GetBlockList => "get-block-list",
-            Verb::Acquire => "acquire",
-            Verb::Renew => "renew",
-            Verb::Change => "change",
-            Verb::Release => "release",
-            Verb::Break => "break",
-            Verb::Other => "other",
-        }
+        OPERATIONS.iter().find(|row| row.verb == self).map_or("other", |row| row.title)
     }
 }
 

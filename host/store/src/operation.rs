@@ -6,9 +6,13 @@
 
 use super::address::{Address, Resource};
 use super::auth::Access;
+use super::blobs::{set_metadata, set_properties};
 use super::code::{Code, Failure};
+use super::containers::Place;
+use super::leases::{acquire, change, end, release, renew};
 use super::log::Verb;
-use super::wire::Request;
+use super::service::Service;
+use super::wire::{Now, Request, Response};
 
 /// What an operation is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +20,25 @@ pub(super) enum On {
     Account,
     Container,
     Blob,
+}
+
+/// A request that its row has judged, and what it is about.
+pub(super) struct Call<'a> {
+    pub(super) now: Now,
+    pub(super) request: &'a Request,
+    pub(super) address: &'a Address,
+    pub(super) access: &'a Access,
+    /// Account and container.
+    pub(super) place: Place,
+    /// Of the blob; empty where none is addressed.
+    pub(super) name: &'a str,
+}
+
+impl Call<'_> {
+    /// The snapshot that is meant; none: the blob.
+    pub(super) fn snapshot(&self) -> Option<&str> {
+        self.address.parameter("snapshot")
+    }
 }
 
 /// One operation that the store plays.
@@ -37,6 +60,8 @@ pub(super) struct Operation {
     /// What an account SAS must have: a kind of resource (`srt`) and one of some permissions. The operations on blobs,
     /// and listing them, require the same permission of a service SAS.
     pub(super) right: (char, &'static str),
+    /// What it does.
+    pub(super) run: fn(&mut Service, &Call<'_>) -> Result<Response, Failure>,
 }
 
 const CONDITIONS: &[&str] =
@@ -92,6 +117,7 @@ const ACCOUNT: Operation = Operation {
     parameters: &[],
     headers: &[],
     right: ('s', ""),
+    run: |_, _| Err(Code::UnsupportedHttpVerb.into()),
 };
 const CONTAINER: Operation = Operation { on: On::Container, right: ('c', ""), ..ACCOUNT };
 const BLOB: Operation = Operation { on: On::Blob, methods: PUT, right: ('o', "w"), ..ACCOUNT };
@@ -104,6 +130,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
         title: "Get Account Information",
         methods: LOOK,
         comp: "properties",
+        run: |_, _| Ok(account()),
         ..ACCOUNT
     },
     Operation {
@@ -112,6 +139,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
         comp: "list",
         parameters: &["prefix", "marker", "maxresults", "include"],
         right: ('s', "l"),
+        run: |service, call| service.list_containers(call),
         ..ACCOUNT
     },
     Operation {
@@ -120,6 +148,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
         methods: PUT,
         headers: &[METADATA],
         right: ('c', "cw"),
+        run: Service::create_container,
         ..CONTAINER
     },
     Operation {
@@ -127,6 +156,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
         title: "Get Container Properties",
         methods: LOOK,
         right: ('c', "r"),
+        run: |service, call| service.get_container(call),
         ..CONTAINER
     },
     Operation {
@@ -135,6 +165,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
         methods: LOOK,
         comp: "metadata",
         right: ('c', "r"),
+        run: |service, call| service.get_container(call),
         ..CONTAINER
     },
     Operation {
@@ -144,6 +175,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
         comp: "metadata",
         headers: &[METADATA, &["If-Modified-Since"]],
         right: ('c', "w"),
+        run: Service::set_container_metadata,
         ..CONTAINER
     },
     Operation {
@@ -152,6 +184,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
         methods: &["DELETE"],
         headers: &[&["If-Modified-Since", "If-Unmodified-Since"]],
         right: ('c', "d"),
+        run: Service::delete_container,
         ..CONTAINER
     },
     Operation {
@@ -160,6 +193,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
         comp: "list",
         parameters: &["prefix", "delimiter", "marker", "maxresults", "include"],
         right: ('c', "l"),
+        run: |service, call| service.list_blobs(call),
         ..CONTAINER
     },
     Operation {
@@ -173,6 +207,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
             CONDITIONS,
         ],
         right: ('o', "cw"),
+        run: Service::put_blob,
         ..BLOB
     },
     Operation {
@@ -182,6 +217,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
         parameters: &["snapshot"],
         headers: &[&["Range", "x-ms-range", "x-ms-range-get-content-md5"], LEASE_ID, CONDITIONS],
         right: ('o', "r"),
+        run: |service, call| service.read_blob(call),
         ..BLOB
     },
     Operation {
@@ -191,6 +227,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
         parameters: &["snapshot"],
         headers: &[LEASE_ID, CONDITIONS],
         right: ('o', "r"),
+        run: |service, call| service.read_blob(call),
         ..BLOB
     },
     Operation {
@@ -201,6 +238,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
         parameters: &["snapshot"],
         headers: &[LEASE_ID, CONDITIONS],
         right: ('o', "r"),
+        run: |service, call| service.read_metadata(call),
         ..BLOB
     },
     Operation {
@@ -210,6 +248,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
         parameters: &["snapshot"],
         headers: &[&["x-ms-delete-snapshots"], LEASE_ID, CONDITIONS],
         right: ('o', "d"),
+        run: Service::delete_blob,
         ..BLOB
     },
     Operation {
@@ -217,6 +256,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
         title: "Set Blob Metadata",
         comp: "metadata",
         headers: &[METADATA, LEASE_ID, CONDITIONS],
+        run: set_metadata,
         ..BLOB
     },
     Operation {
@@ -224,6 +264,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
         title: "Set Blob Properties",
         comp: "properties",
         headers: &[PROPERTIES, LEASE_ID, CONDITIONS],
+        run: set_properties,
         ..BLOB
     },
     Operation {
@@ -232,6 +273,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
         comp: "snapshot",
         headers: &[METADATA, LEASE_ID, CONDITIONS],
         right: ('o', "cw"),
+        run: Service::snapshot_blob,
         ..BLOB
     },
     Operation {
@@ -241,6 +283,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
         parameters: &["blockid"],
         headers: &[&["Content-MD5"], LEASE_ID],
         right: ('o', "cw"),
+        run: Service::put_block,
         ..BLOB
     },
     Operation {
@@ -249,6 +292,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
         comp: "blocklist",
         headers: &[&["Content-MD5"], PROPERTIES, METADATA, LEASE_ID, CONDITIONS],
         right: ('o', "cw"),
+        run: Service::put_block_list,
         ..BLOB
     },
     Operation {
@@ -259,30 +303,54 @@ pub(super) const OPERATIONS: &[Operation] = &[
         parameters: &["blocklisttype"],
         headers: &[LEASE_ID],
         right: ('o', "r"),
+        run: |service, call| service.get_block_list(call),
         ..BLOB
     },
     Operation {
         verb: Verb::Acquire,
         title: "Lease Blob: acquire",
         action: "acquire",
+        run: acquire,
         ..LEASE_BLOB
     },
-    Operation { verb: Verb::Renew, title: "Lease Blob: renew", action: "renew", ..LEASE_BLOB },
-    Operation { verb: Verb::Change, title: "Lease Blob: change", action: "change", ..LEASE_BLOB },
+    Operation {
+        verb: Verb::Renew,
+        title: "Lease Blob: renew",
+        action: "renew",
+        run: renew,
+        ..LEASE_BLOB
+    },
+    Operation {
+        verb: Verb::Change,
+        title: "Lease Blob: change",
+        action: "change",
+        run: change,
+        ..LEASE_BLOB
+    },
     Operation {
         verb: Verb::Release,
         title: "Lease Blob: release",
         action: "release",
+        run: release,
         ..LEASE_BLOB
     },
     Operation {
         verb: Verb::Break,
         title: "Lease Blob: break",
         action: "break",
+        run: end,
         right: ('o', "dw"),
         ..LEASE_BLOB
     },
 ];
+
+/// What every account here is: the most usual kind.
+fn account() -> Response {
+    Response::new(200)
+        .with("x-ms-sku-name", "Standard_LRS")
+        .with("x-ms-account-kind", "StorageV2")
+        .with("x-ms-is-hns-enabled", "false")
+}
 
 /// Operations that are real and not played, by what they are about and their `comp`.
 pub(super) const NOT_PLAYED: &[(On, &str, &str)] = &[

@@ -16,17 +16,16 @@ use std::time::Duration;
 use tenure_azure::http_date;
 
 use super::account::{Account, AccountError, KeyName};
-use super::address::{Address, Resource};
+use super::address::Address;
 use super::auth::{self, Access};
 use super::blob::{Blob, Container};
-use super::blobs::{SET_METADATA, SET_PROPERTIES};
 use super::code::{Code, Failure};
 use super::containers::Place;
 use super::generator::{Generator, precise};
 use super::headers::{common, version};
 use super::lease::State;
 use super::log::{Entry, Log, Verb};
-use super::operation::Operation;
+use super::operation::{Call, Operation};
 use super::wire::{Now, Request, Response};
 
 /// The largest body of a request, in bytes: 64 MiB. The service takes more.
@@ -134,7 +133,7 @@ impl Service {
             let operation = operation?;
             operation.judge(&address, request, &access)?;
             access.permit(operation)?;
-            self.perform(now, &address, &access, verb, request)
+            self.perform(now, &address, &access, operation, request)
         });
         let id = self.generator.guid().to_string();
         let (answer, code) = match outcome {
@@ -163,56 +162,18 @@ impl Service {
         now: Now,
         address: &Address,
         access: &Access,
-        verb: Verb,
+        operation: &Operation,
         request: &Request,
     ) -> Result<Response, Failure> {
-        match verb {
-            Verb::GetAccount => return Ok(account()),
-            Verb::ListContainers => return self.list_containers(address, request),
-            _ => {}
-        }
-        let snapshot = address.parameter("snapshot");
-        let (container, name) = match address.resource.as_ref().map_err(|code| *code)? {
-            Resource::Account => return Err(Code::InvalidUri.into()),
-            Resource::Container(container) => (container, ""),
-            Resource::Blob(container, blob) => (container, blob.as_str()),
-        };
-        let place = (address.account.clone(), container.clone());
+        let (container, name) = address.names();
+        let place = (address.account.clone(), container.to_owned());
         // Not documented: whether a condition of the request is judged before this. Rights come first everywhere.
-        let overwrites = matches!(verb, Verb::PutBlob | Verb::PutBlock | Verb::PutBlockList);
+        let overwrites =
+            matches!(operation.verb, Verb::PutBlob | Verb::PutBlock | Verb::PutBlockList);
         if overwrites && self.blob(&place, name).is_ok() {
             access.permit_overwrite()?;
         }
-        match verb {
-            Verb::CreateContainer => self.create_container(now, place, request),
-            Verb::DeleteContainer => self.delete_container(now, place, request),
-            Verb::GetContainer => self.get_container(&place),
-            Verb::SetContainerMetadata => self.set_container_metadata(now, &place, request),
-            Verb::ListBlobs => self.list_blobs(now, address, &place, request),
-            Verb::PutBlob => self.put_blob(now, &place, name, request),
-            Verb::GetBlob | Verb::HeadBlob => {
-                self.read_blob(now, &place, name, snapshot, request, access.overrides())
-            }
-            Verb::GetMetadata => self.read_metadata(now, &place, name, snapshot, request),
-            Verb::DeleteBlob => self.delete_blob(now, &place, name, snapshot, request),
-            Verb::SetMetadata => self.change_blob(now, &place, name, request, SET_METADATA),
-            Verb::SetProperties => self.change_blob(now, &place, name, request, SET_PROPERTIES),
-            Verb::Snapshot => self.snapshot_blob(now, &place, name, request),
-            Verb::PutBlock => {
-                self.put_block(now, &place, name, address.parameter("blockid"), request)
-            }
-            Verb::PutBlockList => self.put_block_list(now, &place, name, request),
-            Verb::GetBlockList => {
-                let kind = address.parameter("blocklisttype");
-                self.get_block_list(now, &place, name, kind, request)
-            }
-            Verb::Acquire | Verb::Renew | Verb::Change | Verb::Release | Verb::Break => {
-                self.lease_blob(now, &place, name, verb, request)
-            }
-            Verb::GetAccount | Verb::ListContainers | Verb::Other => {
-                Err(Code::UnsupportedHttpVerb.into())
-            }
-        }
+        (operation.run)(self, &Call { now, request, address, access, place, name })
     }
 
     pub(super) fn blob(&self, place: &Place, name: &str) -> Result<&Blob, Code> {
@@ -224,14 +185,6 @@ impl Service {
         let container = self.containers.get_mut(place).ok_or(Code::ContainerNotFound)?;
         container.blobs.get_mut(name).ok_or(Code::BlobNotFound)
     }
-}
-
-/// What every account here is: the most usual kind.
-fn account() -> Response {
-    Response::new(200)
-        .with("x-ms-sku-name", "Standard_LRS")
-        .with("x-ms-account-kind", "StorageV2")
-        .with("x-ms-is-hns-enabled", "false")
 }
 
 /// Adds what every answer has. The version only where the service got so far as to know it.

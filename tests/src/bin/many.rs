@@ -124,7 +124,8 @@ async fn hold(arguments: &Arguments) -> Result<ExitCode> {
 fn content(arguments: &Arguments, group: &Group, webhook: &str) -> Result<String> {
     let (container, _) = group.election.split_once('/').context("an election has a slash")?;
     let every = &arguments.every;
-    let mut content = format!("log = \"json\"\nevery = \"{every}\"\nname = \"one\"\n");
+    let mut content =
+        format!("log = \"json\"\nlog-level = \"debug\"\nevery = \"{every}\"\nname = \"one\"\n");
     for number in 0..arguments.elections {
         let election = format!("{container}/{number}");
         write!(content, "[[election]]\nelection = \"{election}\"\nwebhook = \"{webhook}\"\n")?;

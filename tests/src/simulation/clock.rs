@@ -41,16 +41,17 @@ pub struct SimClock {
 
 impl Clock for SimClock {
     fn now(&self) -> Duration {
-        Duration::from_nanos(self.rate.shows(self.world.now())) + self.ahead()
+        self.read().0
     }
 
-    fn ahead(&self) -> Duration {
-        Duration::from_millis(self.world.state().ahead[self.machine])
+    fn read(&self) -> (Duration, Duration) {
+        let ahead = Duration::from_millis(self.world.state().ahead[self.machine]);
+        (Duration::from_nanos(self.rate.shows(self.world.now())) + ahead, ahead)
     }
 
     async fn sleep_until(&self, at: Duration) {
         while self.now() < at {
-            let at = at.saturating_sub(self.ahead());
+            let at = at.saturating_sub(self.read().1);
             let at = u64::try_from(at.as_nanos()).unwrap_or(u64::MAX);
             self.world.until(self.rate.reaches(at)).await;
         }

@@ -89,6 +89,7 @@ pub fn report(report: core::Report) -> wit::Report {
         wind_down: report.wind_down,
         successor: report.successor,
         promise: report.promise,
+        turns: None,
         run: report.run.map(|turn| wit::Turn {
             // There is one election in a world.
             election: String::new(),

@@ -10,7 +10,7 @@ use tenure_core::mutants::Mutant;
 use super::{Fidelity, Options};
 
 /// The invariants of the protocol, and the rules of progress: each of them some seeded bug must break.
-pub const INVARIANTS: [&str; 15] = [
+pub const INVARIANTS: [&str; 16] = [
     "I1",
     "I2",
     "I3",
@@ -22,6 +22,7 @@ pub const INVARIANTS: [&str; 15] = [
     "I9",
     "claim",
     "outcome",
+    "outcomes",
     "give back",
     "hand over",
     "hint",

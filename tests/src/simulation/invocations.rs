@@ -79,11 +79,11 @@ impl Invocation {
                 }
                 Next::Step(event) => {
                     let state = turn.state();
-                    let mut step = self.native.begin(settings, state, now, event);
-                    let report = self.native.drive(settings, &mut step).await;
-                    let after = self.native.now();
+                    let begins = self.native.begins();
+                    let mut step = self.native.begin(settings, state, begins, event);
+                    let report = self.native.drive(settings, &mut step, begins).await;
                     let prospect = Step::prospect(&step);
-                    turn.stepped(report, prospect, now, after);
+                    turn.stepped(report, prospect, begins.at, self.native.now());
                 }
                 Next::Wait(until) => {
                     let wait = until.saturating_sub(now);

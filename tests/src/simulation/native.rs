@@ -113,9 +113,26 @@ impl Native {
     pub(super) fn now(&self) -> Duration {
         // Within a step it does not run ahead: see `Reading::steady`.
         let ahead = Duration::from_millis(self.ahead.load(Ordering::Relaxed));
-        let now = self.clock.now() + ahead - self.clock.ahead();
+        let (now, all_ahead) = self.clock.read();
+        let now = now + ahead - all_ahead;
         let Some(own) = &self.own else { return now };
         own.lock().unwrap_or_else(PoisonError::into_inner).read(now, self.wall())
+    }
+
+    /// As an invocation without a host begins a step.
+    pub(super) fn begins(&self) -> Begins {
+        let at = self.now();
+        self.own().map_or(at.into(), |own| own.step())
+    }
+
+    /// The time within a step that `begins` then.
+    fn within(&self, begins: Begins) -> Duration {
+        let now = self.now();
+        self.own().map_or(now, |own| own.within(begins))
+    }
+
+    fn own(&self) -> Option<OwnTime> {
+        self.own.as_ref().map(|own| *own.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     pub(super) async fn step(
@@ -125,7 +142,7 @@ impl Native {
         event: Option<wit::Event>,
     ) -> wit::Report {
         let spoilt = self.world.state().spoilt[self.machine];
-        let ahead = self.clock.ahead();
+        let (_, ahead) = self.clock.read();
         self.ahead.store(u64::try_from(ahead.as_millis()).unwrap_or(0), Ordering::Relaxed);
         let begins = Begins { at: elapsed, ahead };
         let bytes = state.as_ref().map(State::as_bytes);
@@ -133,7 +150,7 @@ impl Native {
         let files = self.world.plan.traits.has(Trait::Files);
         if spoilt == Spoilt::default() && !files {
             let step = self.begin(&self.settings, bytes, begins, event);
-            return self.told(&self.settings, step).await;
+            return self.told(&self.settings, step, begins).await;
         }
         let given = Given { variables: &self.variables, spoilt };
         let (settings, complaints) = match Settings::read_on(given, bytes) {
@@ -146,11 +163,11 @@ impl Native {
         self.met(spoilt, !complaints.is_empty());
         let mut step = self.begin(&settings, bytes, begins, event);
         step.complain(&complaints, elapsed);
-        self.told(&settings, step).await
+        self.told(&settings, step, begins).await
     }
 
-    async fn told(&self, settings: &Settings, mut step: Step<'_>) -> wit::Report {
-        let report = self.drive(settings, &mut step).await;
+    async fn told(&self, settings: &Settings, mut step: Step<'_>, begins: Begins) -> wit::Report {
+        let report = self.drive(settings, &mut step, begins).await;
         let problems = report.problems.iter().map(|problem| problem.detail.as_str());
         heard(&self.world, self.who, problems);
         let background = step.beside().map(|beside| match beside {
@@ -227,20 +244,25 @@ impl Native {
     }
 
     /// Does what a step asks for, until it has its report.
-    pub(super) async fn drive(&self, settings: &Settings, step: &mut Step<'_>) -> Report {
+    pub(super) async fn drive(
+        &self,
+        settings: &Settings,
+        step: &mut Step<'_>,
+        begins: Begins,
+    ) -> Report {
         loop {
-            let sent = self.now();
+            let sent = self.within(begins);
             match step.next(sent) {
                 Todo::Rest(report) => return *report,
                 Todo::Fetch(fetch) => {
                     let reply = token::fetch(&self.world, self.who, fetch.timeout).await;
-                    let now = self.now();
+                    let now = self.within(begins);
                     step.fetched(sent, now, self.wall(), reply, &mut *self.dice());
                 }
                 Todo::Send(ask) => {
                     let date = step.date(sent, self.wall());
                     let reply = self.ask(settings, ask, date).await;
-                    let now = self.now();
+                    let now = self.within(begins);
                     step.answered(sent, now, self.wall(), reply, &mut *self.dice());
                 }
             }
@@ -327,8 +349,15 @@ impl Native {
     }
 }
 
-/// Fields that an older version does not know. It has them under other names.
-const UNKNOWN: [&str; 4] = ["tenuresuccessor", "tenurepriority", "tenurebeat", "tenurepromise"];
+/// Fields that an older version does not know, by how their names begin. It has them under other names.
+const UNKNOWN: [&str; 6] = [
+    "tenuresuccess",
+    "tenurefailure",
+    "tenuredelay",
+    "tenurepriority",
+    "tenurebeat",
+    "tenurepromise",
+];
 const HIDDEN: &str = "zz";
 
 /// An unknown field goes back as it came.

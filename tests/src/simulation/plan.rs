@@ -143,7 +143,7 @@ impl Plan {
         // The finale takes some time, too.
         let calm = (10 * longest).saturating_sub(settling + 20 * SECOND).max(FAULTY);
         let calm = if conditions.is_empty() { calm } else { calm + LASTING };
-        // An outcome is written by itself only where the next slot is more than a minute away.
+        // An outcome is written by itself only where the next slot is far away.
         let every = match step {
             Step::Outcome => 75,
             _ => dice.pick(&[3, 5, 5, 10, 10, 75]),

@@ -77,7 +77,18 @@ fn tenure(group: &Group, command: &str) -> Command {
 /// `tenure run`, with a handler that beats at plain HTTP.
 fn candidate(group: &Group, name: &str, trust: impl FnOnce(&mut Command)) -> Candidate {
     let mut run = tenure(group, "run");
-    run.args(["--log", "json", "--name", name, "--every", "1s", "--handler", BEAT_HANDLER]);
+    run.args([
+        "--log",
+        "json",
+        "--log-level",
+        "debug",
+        "--name",
+        name,
+        "--every",
+        "1s",
+        "--handler",
+        BEAT_HANDLER,
+    ]);
     run.args(["--env", &format!("BEAT_URL=http://{}/", group.sink), "--env", "BEAT_FOR_MS=100"]);
     run.args(["--allow-host", &group.sink]);
     trust(&mut run);

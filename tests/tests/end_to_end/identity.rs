@@ -126,8 +126,9 @@ async fn every_identity_leads_and_runs_its_turns() {
         running.push((kind, endpoint, candidate));
     }
     for (kind, endpoint, mut candidate) in running {
-        let note = candidate.event("note", SOON).await;
-        assert!(note.event["detail"].as_str().unwrap().starts_with("credential: "), "{note:?}");
+        let first = candidate.event("starting", SOON).await;
+        let credential = first.event["credential"].as_str().unwrap();
+        assert!(credential.starts_with("the "), "{kind:?}: {first:?}");
         let ended = candidate.event("turn-ended", SOON).await;
         assert_eq!(ended.event["outcome"], "succeeded", "{kind:?}: {ended:?}");
         assert_eq!(endpoint.complaints(), [""; 0], "{kind:?}");

@@ -17,15 +17,19 @@ const TOKEN: &str = "eyJ0eXAiOiJKV1QifQ.TGVha2VkVG9rZW4.TGVha2VkVG9rZW4";
 const CLIENT_SECRET: &str = "LeK8Q~LeakedClientSecret0123456789abcdef";
 const HEADER: &str = "1EAKEDHEADER4000A000000000000000";
 const TICK: &str = "LeakedTickToken0123456789LeakedTickToken";
+const HOOK: &str = "whsec_TGVha2VkSG9va1NlY3JldExlYWtlZEhvb2s=";
+const HOOK_TOKEN: &str = "LeakedHookToken0123456789LeakedHookToken";
 
 /// What must not be seen: enough of each to know it again.
-const TRACES: [&str; 7] = [
+const TRACES: [&str; 9] = [
     KEY_PART,
     "TGVha2VkU2ln",
     "TGVha2VkVG9r",
     "LeakedClient",
     "1EAKEDHEADER",
     "LeakedTick",
+    "TGVha2VkSG9v",
+    "LeakedHook",
     "LeakedKey",
 ];
 const KEY_PART: &str = "TGVha2VkS2V5";
@@ -50,6 +54,8 @@ fn secrets(origin: &str) -> Vec<(&'static str, String)> {
         ("AZURE_CLIENT_SECRET", CLIENT_SECRET.into()),
         ("IDENTITY_HEADER", HEADER.into()),
         ("TENURE_TICK_TOKEN", TICK.into()),
+        ("TENURE_HANDLER_SECRET", HOOK.into()),
+        ("TENURE_HANDLER_TOKEN", HOOK_TOKEN.into()),
     ]
 }
 
@@ -118,10 +124,18 @@ fn secrets_in_the_wrong_variable_are_not_shown() {
         "TENURE_HANDLER_URL",
         "TENURE_HANDLER_TIMEOUT",
         "TENURE_HANDLER_CA_FILE",
+        "TENURE_HANDLER_TOKEN",
+        "TENURE_HANDLER_TOKEN_FILE",
+        "TENURE_HANDLER_TOKEN_HEADER",
+        "TENURE_HANDLER_SECRET",
+        "TENURE_HANDLER_SECRET_FILE",
     ];
+    let webhook = ["run", "--webhook", "http://127.0.0.1:9/"];
     for name in variables {
         for (of, secret) in secrets("http://127.0.0.1:1") {
-            for subcommand in [&["run", "--handler", BEAT_HANDLER][..], &["status"]] {
+            let of_webhook = Some(&webhook[..]).filter(|_| name.starts_with("TENURE_HANDLER_"));
+            let others = [&["run", "--handler", BEAT_HANDLER][..], &["status"]];
+            for subcommand in others.into_iter().chain(of_webhook) {
                 // Another setting is wrong for certain, so that it ends.
                 let mut command = command(subcommand);
                 command.env("TENURE_POLL", "never").env(name, &secret);
@@ -141,6 +155,9 @@ fn secrets_in_the_wrong_option_are_not_shown() {
         "--webhook",
         "--webhook-timeout",
         "--webhook-ca-file",
+        "--webhook-token-file",
+        "--webhook-token-header",
+        "--webhook-secret-file",
         "--lease",
         "--every",
         "--cron",
@@ -157,6 +174,9 @@ fn secrets_in_the_wrong_option_are_not_shown() {
     ] {
         for (of, secret) in &secrets {
             let mut command = command(&["run", "--poll", "never", option, secret]);
+            if option.starts_with("--webhook-") {
+                command.args(["--webhook", "http://127.0.0.1:9/"]);
+            }
             command.env("TENURE_LOG", "json");
             run(&format!("{option} {of}"), command);
         }
@@ -215,6 +235,8 @@ async fn what_is_refused_and_what_fails_shows_no_secret() {
             &["doctor", "--election", "leases/leader"],
             &["doctor", "--election", "leases/leader", "--json"],
             &["reset-slot", "--election", "leases/leader", "--yes"],
+            &["check", "--election", "leases/leader", "--every", "1h", "--", "/bin/sh"],
+            &["check", "--election", "leases/leader", "--every", "1h", "--json", "--", "/bin/sh"],
         ] {
             let mut command = command(subcommand);
             command.envs(way.iter().map(|(name, value)| (name, value)));

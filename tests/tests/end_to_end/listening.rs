@@ -86,6 +86,40 @@ async fn anybody_finds_the_leader_and_a_store_that_is_away_is_seen() {
     drop(store);
 }
 
+/// The handler is a pipe: as long as nobody writes to it, it takes as long to load as a large one to compile.
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_asks_is_answered_while_components_are_compiled() {
+    let (store, sink) = (Store::embedded().await.unwrap(), Sink::start().await.unwrap());
+    let group = Group::new(PROGRAM, &store, &sink);
+    group.warm_up().await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("slow.wasm");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let mut ada = group.start_with("ada", &group.access, &pipe, &LISTEN).unwrap();
+    let about = |name: &'static str| {
+        let pipe = pipe.to_str().unwrap().to_owned();
+        move |line: &tenure_tests::Line| line.name() == name && line.event["component"] == *pipe
+    };
+    let compiling = ada.line("compiling", 0, SOON, about("compiling")).await;
+    assert_eq!(compiling.event["level"], "info");
+    let url = address(&ada).await;
+    until(&format!("{url}/healthz"), 200).await;
+    until(&format!("{url}/readyz"), 503).await;
+    assert_eq!(ada.count("compiled"), 0, "{}", ada.transcript());
+    let (handler, to) = (std::fs::read(BEAT_HANDLER).unwrap(), pipe.clone());
+    tokio::task::spawn_blocking(move || std::fs::write(to, handler)).await.unwrap().unwrap();
+    let compiled = ada.line("compiled", 0, SOON, about("compiled")).await;
+    assert!(compiled.event["elapsed_ms"].as_u64().unwrap() > 0);
+    ada.event("elected", SOON).await;
+    assert!(ada.terminate(SOON).await.unwrap().success());
+    // Who is told to end meanwhile ends.
+    let mut ben = group.start_with("ben", &group.access, &pipe, &LISTEN).unwrap();
+    ben.line("compiling", 0, SOON, about("compiling")).await;
+    assert!(ben.terminate(SOON).await.unwrap().success(), "{}", ben.transcript());
+    assert_eq!(ben.count("compiled"), 0, "{}", ben.transcript());
+}
+
 /// The process that holds the lease needs a descriptor now and then too.
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

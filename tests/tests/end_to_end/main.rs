@@ -34,6 +34,8 @@ mod sdks;
 mod slots;
 #[cfg(unix)]
 mod steering;
+#[cfg(unix)]
+mod telemetry;
 mod universal;
 mod unruly_processes;
 #[cfg(unix)]

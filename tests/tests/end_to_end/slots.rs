@@ -5,6 +5,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
+use serde_json::Value;
 use tenure_tests::{Group, Line, Sink, Store};
 
 const SOON: Duration = Duration::from_secs(60);
@@ -77,7 +78,42 @@ async fn a_cron_expression_in_a_zone_has_its_turns_after_the_one_for_the_release
     let seconds: String = slot.chars().skip(17).collect();
     ensure!(seconds.trim_end_matches('Z').parse::<u32>()? % 2 == 0, "{slot}");
     let status = tenure(&group, &["status"]).await?;
-    ensure!(said(&status).contains("started    for v1"), "{}", said(&status));
+    ensure!(said(&status).contains("started      for v1"), "{}", said(&status));
+    candidate.terminate(SOON).await?;
+    Ok(())
+}
+
+/// With the election's name alone, long before the next claim.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_asks_is_told_whether_the_last_turn_succeeded_and_when_the_next_one_comes()
+-> Result<()> {
+    let (store, sink) = (Store::embedded().await?, Sink::start().await?);
+    // Every fifteen seconds, so that there is time to ask.
+    let timer = ["--cron", "*/15 * * * * *"];
+    let group = Group { timer, ..Group::new(PROGRAM, &store, &sink) };
+    let mut candidate = group.start("ada", &["--time-zone", "Europe/Berlin"])?;
+    let ended = candidate.event("turn-ended", SOON).await.event;
+    let next = ended["next_turn"]["slot"].clone();
+    ensure!(next.is_string() && ended["last_success"].is_null(), "{ended}");
+    let told = loop {
+        let status = tenure(&group, &["status", "--json"]).await?;
+        let told: Value = serde_json::from_slice(&status.stdout)?;
+        ensure!(
+            told["last_slot"]["slot"] == ended["slot"],
+            "the outcome waited for a claim: {told}"
+        );
+        if !told["last_turn"].is_null() {
+            break told;
+        }
+    };
+    let last = &told["last_turn"];
+    ensure!((&last["slot"], &last["outcome"]) == (&ended["slot"], &"succeeded".into()), "{told}");
+    ensure!(last["took_ms"].is_u64() && told["last_success"] == *last, "{told}");
+    ensure!(told["last_failure"].is_null() && told["next_turn"]["slot"] == next, "{told}");
+    let local = told["next_turn"]["local"].as_str().unwrap_or_default();
+    ensure!(local.ends_with("[Europe/Berlin]"), "{told}");
+    let text = said(&tenure(&group, &["status"]).await?);
+    ensure!(text.contains("last turn    succeeded ") && text.contains(local), "{text}");
     candidate.terminate(SOON).await?;
     Ok(())
 }

@@ -2,6 +2,7 @@
 //! is cut off before the lease is released.
 
 mod trust;
+mod trusted;
 
 use crate::PROGRAM;
 use std::io::ErrorKind;
@@ -82,7 +83,17 @@ async fn stage() -> (Store, Group) {
 fn command(group: &Group, name: &str, more: &[&str]) -> Command {
     let mut command = Command::new(&group.program);
     command
-        .args(["run", "--log", "json", "--election", &group.election, "--name", name])
+        .args([
+            "run",
+            "--log",
+            "json",
+            "--log-level",
+            "debug",
+            "--election",
+            &group.election,
+            "--name",
+            name,
+        ])
         .args(group.timer)
         .args(more);
     group.access.give(&mut command);

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use tenure_tests::{examples, tools};
+use tenure_tests::{BEAT_HANDLER, examples, tools};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_tenure-under-test");
 
@@ -14,7 +14,7 @@ fn judge(deploy: &Path) -> Output {
     Command::new("python3")
         .arg("-B")
         .arg(repository.join("tests/deploy/check.py"))
-        .args([deploy, &repository, Path::new(PROGRAM)])
+        .args([deploy, &repository, Path::new(PROGRAM), Path::new(BEAT_HANDLER)])
         .env("PYTHONPATH", installed)
         .output()
         .unwrap()
@@ -36,11 +36,16 @@ fn everything_is_in_order() {
 fn mistakes_are_found() {
     let mistakes = [
         ("Dockerfile", "rust:1.95.0-bookworm", "rust", "DL3006"),
-        ("kubernetes/deployment.yaml", "maxSurge", "maxSurgery", "maxSurgery"),
-        ("kubernetes/deployment.yaml", "--log=json", "--logs=json", "--logs is no option"),
-        ("kubernetes/deployment.yaml", "TENURE_GRACE", "TENURE_GRASS", "TENURE_GRASS is no"),
-        ("kubernetes/deployment.yaml", "Not run:", "Fine:", "does not say what was not run"),
-        ("kubernetes/deployment.yaml", "path: /healthz", "path: /readyz", "does not ask /healthz"),
+        ("kubernetes/base/deployment.yaml", "maxSurge", "maxSurgery", "maxSurgery"),
+        ("kubernetes/base/deployment.yaml", "--log=json", "--logs=json", "--logs is no option"),
+        ("kubernetes/base/deployment.yaml", "TENURE_GRACE", "TENURE_GRASS", "TENURE_GRASS is no"),
+        ("kubernetes/base/deployment.yaml", "Not run:", "Fine:", "does not say what was not run"),
+        (
+            "kubernetes/base/deployment.yaml",
+            "path: /healthz",
+            "path: /readyz",
+            "does not ask /healthz",
+        ),
         ("spinkube/spinapp.yaml", "schedule:", "timetable:", "schedule"),
         ("spinkube/spinapp.yaml", "checks:", "probes:", "'probes' was unexpected"),
         ("spinkube/spinapp.yaml", "metadata:\n", "metadata:\n   ", "indentation"),
@@ -58,9 +63,19 @@ fn mistakes_are_found() {
             "may not reach",
         ),
         ("spin/spin.toml", "1/10 * * * * *", "* * * * *", "six fields"),
+        ("spin/spin.toml", "TENURE_EVERY = \"1m\"", "TENURE_EVERY = \"soon\"", "TENURE_EVERY: "),
+        ("container-apps/main.bicep", "value: '30s'", "value: '30'", "TENURE_GRACE: "),
+        (
+            "container-apps/main.bicep",
+            "param every string = '1m'",
+            "param every string = '1'",
+            "TENURE_EVERY",
+        ),
         ("spinkube/spin.toml", "trigger.http", "trigger.cron", "refuses an application"),
         ("container-apps/main.bicep", "value: storage.name", "value: storage.listKeys()", "key"),
         ("container-apps/main.bicep", "minReplicas: 2", "minReplicas 2", "does not parse"),
+        ("grafana/tenure.json", "\"y\": 6,", "\"y\": 5,", "has no room"),
+        ("prometheus/tenure.rules.yml", "Not run:", "Fine:", "does not say what was not run"),
         (
             "container-apps/main.bicep",
             "value: storage.name",
@@ -82,11 +97,150 @@ fn mistakes_are_found() {
     }
 }
 
+/// Whether Prometheus' own tool takes these rules, and sees each alert fire and keep silent as it should.
+fn alerts(rules: &str) -> Output {
+    tools::need("promtool", "install Prometheus' tools (Debian: prometheus)").unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("tenure.rules.yml"), rules).unwrap();
+    let tests = tools::repository().join("tests/deploy/alerts.yml");
+    fs::copy(tests, folder.path().join("alerts.yml")).unwrap();
+    let mut promtool = Command::new("promtool");
+    promtool.args(["test", "rules", "alerts.yml"]).current_dir(folder.path()).output().unwrap()
+}
+
+#[test]
+fn each_alert_fires_when_it_should() {
+    let file = tools::repository().join("deploy/prometheus/tenure.rules.yml");
+    let rules = fs::read_to_string(file).unwrap();
+    let judged = alerts(&rules);
+    assert!(judged.status.success(), "{}", text(&judged));
+    let tests = tools::repository().join("tests/deploy/alerts.yml");
+    let tests = fs::read_to_string(tests).unwrap();
+    for alert in rules.lines().filter_map(|line| line.trim().strip_prefix("- alert: ")) {
+        assert!(tests.contains(&format!("alertname: {alert}\n")), "{alert} is not tested");
+    }
+    for (from, to) in [
+        ("tenure_is_leader) == 0", "tenure_is_leader) == 2"),
+        ("max by (election) (tenure_is_leader)", "min by (election) (tenure_is_leader)"),
+        ("offset 15m", "offset 1h"),
+        ("tenure_ready == 0", "tenure_ready == 2"),
+        ("or 0 * max", "or 1e9 * max"),
+        ("> 300", "> 3000"),
+        ("3 * 86400", "30 * 86400"),
+    ] {
+        assert!(rules.contains(from), "{from}");
+        let judged = alerts(&rules.replacen(from, to, 1));
+        assert!(!judged.status.success(), "{from} → {to}: {}", text(&judged));
+    }
+}
+
+/// The queries of the dashboard and of the alerts ask for what a candidate shows, by the table of the documentation.
+#[test]
+fn queries_are_valid_and_ask_for_what_there_is() {
+    let deploy = tools::repository().join("deploy");
+    let dashboard = fs::read_to_string(deploy.join("grafana/tenure.json")).unwrap();
+    let dashboard: serde_json::Value = serde_json::from_str(&dashboard).unwrap();
+    let targets = dashboard["panels"].as_array().unwrap().iter().flat_map(|panel| {
+        panel["targets"].as_array().unwrap().iter().map(|target| target["expr"].as_str().unwrap())
+    });
+    let mut recorded = "groups:\n  - name: dashboard\n    rules:\n".to_owned();
+    for (number, query) in targets.enumerate() {
+        let query = query.replace("$__rate_interval", "5m");
+        let query = serde_json::Value::from(query);
+        recorded += &format!("      - record: panel:{number}\n        expr: {query}\n");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("dashboard.yml");
+    fs::write(&file, &recorded).unwrap();
+    tools::need("promtool", "install Prometheus' tools (Debian: prometheus)").unwrap();
+    tools::run(Command::new("promtool").args(["check", "rules"]).arg(&file)).unwrap();
+
+    let documented = fs::read_to_string(tools::repository().join("docs/operations.md")).unwrap();
+    let rules = fs::read_to_string(deploy.join("prometheus/tenure.rules.yml")).unwrap();
+    let names = |text: &str| {
+        let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        let names =
+            words.filter(|word| word.starts_with("tenure_") || word.starts_with("process_"));
+        names.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let known = names(&documented);
+    for name in names(&(recorded + &rules)) {
+        let name = name.trim_end_matches("_bucket");
+        assert!(known.iter().any(|known| known == name), "{name} is not documented");
+    }
+}
+
+/// What is applied together is spoilt in one place, and what does not fit any more is complained of.
+#[test]
+fn mistakes_between_manifests_are_found() {
+    let mistakes = [
+        (
+            "base/service.yaml",
+            "    app: tenure\n  ports",
+            "    app: other\n  ports",
+            "Service selects",
+        ),
+        ("base/service.yaml", "targetPort: http", "targetPort: web", "web is no port"),
+        (
+            "base/pod-disruption-budget.yaml",
+            "app: tenure",
+            "app: other",
+            "PodDisruptionBudget selects",
+        ),
+        ("base/kustomization.yaml", "  - service-account.yaml\n", "", "tenure is not made"),
+        ("base/kustomization.yaml", "resources:", "resource:", "unknown field"),
+        ("base/deployment.yaml", "kubernetes.io/hostname", "kubernetes.io/host", "does not spread"),
+        ("base/deployment.yaml", "value: 30s", "value: soon", "TENURE_GRACE: "),
+        ("base/deployment.yaml", "=reports.example", "=https:reports.example", "--allow-host"),
+        ("components/pod-monitor/pod-monitor.yaml", "port: http", "port: web", "web is no port"),
+        (
+            "components/pod-monitor/pod-monitor.yaml",
+            "interval:",
+            "every:",
+            "'every' was unexpected",
+        ),
+        (
+            "overlays/connection-string/kustomization.yaml",
+            "connection-string\n      - op",
+            "connection_string\n      - op",
+            "AZURE_STORAGE_CONNECTION_STRING_FILE: the file",
+        ),
+        (
+            "overlays/workload-identity/kustomization.yaml",
+            "identity/client-id:",
+            "identity/client:",
+            "names no identity",
+        ),
+        (
+            "overlays/workload-identity/kustomization.yaml",
+            "mystore",
+            "My_Store",
+            "AZURE_STORAGE_ACCOUNT: ",
+        ),
+    ];
+    let source = tools::repository().join("deploy/kubernetes");
+    for (file, from, to, complaint) in mistakes {
+        let spoilt = tempfile::tempdir().unwrap();
+        tools::run(Command::new("cp").arg("-R").args([&source, spoilt.path()])).unwrap();
+        let target = spoilt.path().join("kubernetes").join(file);
+        let good = fs::read_to_string(&target).unwrap();
+        assert!(good.contains(from), "{file} has no {from}");
+        fs::write(target, good.replacen(from, to, 1)).unwrap();
+        let said = text(&judge(spoilt.path()));
+        let found = said
+            .lines()
+            .any(|line| line.starts_with("kubernetes/overlays/") && line.contains(complaint));
+        assert!(found, "{file}, {from} → {to}:\n{said}");
+    }
+}
+
 /// What the image copies is what its build makes, here in another profile.
 #[test]
 fn the_build_makes_what_the_image_holds() {
     let dockerfile = fs::read_to_string(tools::repository().join("deploy/Dockerfile")).unwrap();
-    assert!(dockerfile.contains("RUN cargo build --release --locked -p tenure-cli\n"));
+    assert!(
+        dockerfile.contains("RUN cargo build --release --locked -p tenure-cli --features otel\n")
+    );
     let profile = examples::components().unwrap().parent().unwrap().to_owned();
     let copied = dockerfile.lines().filter_map(|line| {
         let source = line.strip_prefix("COPY --from=build /source/target/release/")?;

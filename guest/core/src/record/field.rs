@@ -6,7 +6,7 @@ use super::super::failover::Failover;
 use super::super::service_clock::Timestamp;
 use super::super::slots::Delivery;
 use super::super::text::{LONGEST_NAME, decoded, fit};
-use super::turns::{Outcome, Started};
+use super::turns::{Ended, Outcome, Started};
 use super::{Beat, MOST_PRIORITY};
 use tenure_azure::metadata::Metadata;
 use tenure_base::prelude::*;
@@ -23,6 +23,9 @@ pub(super) const ATTEMPT: &str = "tenureattempt";
 pub(super) const MAX_ATTEMPTS: &str = "tenureslotattempts";
 pub(super) const FINISHED: &str = "tenurefinished";
 pub(super) const OUTCOME: &str = "tenureoutcome";
+pub(super) const SUCCESS: &str = "tenuresuccess";
+pub(super) const FAILURE: &str = "tenurefailure";
+pub(super) const DELAY: &str = "tenuredelay";
 pub(super) const VALUE: &str = "tenurevalue";
 pub(super) const VALUE_SLOT: &str = "tenurevalueslot";
 pub(super) const VALUE_ATTEMPT: &str = "tenurevalueattempt";
@@ -138,6 +141,17 @@ impl Fields {
             }
         }
         outcome.flatten()
+    }
+
+    /// The end of a turn. One that this version cannot read is none: it tells people, and nothing follows
+    /// from it.
+    #[inline(never)]
+    pub(super) fn ended(&mut self, name: &'static str) -> Option<Ended> {
+        let ended = Ended::parse(&self.text(name)?);
+        if ended.is_none() {
+            self.ignored.push(name);
+        }
+        ended
     }
 
     pub(super) fn delivery(&mut self, name: &str) -> Delivery {

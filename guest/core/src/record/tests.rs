@@ -11,6 +11,7 @@ fn record() -> Record {
         since: Timestamp::parse("2026-11-20T07:00:00Z").unwrap(),
         address: Some("http://10.0.0.4:8080/".into()),
         schedule: Some("every 5s".into()),
+        delay: Duration::from_millis(1_250),
         last: Some(LastSlot {
             slot: Timestamp::parse("2026-11-20T07:00:05Z").unwrap(),
             attempt: 1,
@@ -20,6 +21,8 @@ fn record() -> Record {
             slot: Timestamp::parse("2026-11-20T07:00:00Z").unwrap(),
             outcome: Outcome::CutOff,
         }),
+        success: Some(ended(Outcome::Succeeded, Some(12_345))),
+        failure: Some(ended(Outcome::NotStarted, None)),
         started: Some(Started {
             value: "v1.2 \"rc\"".into(),
             slot: Timestamp::parse("2026-11-20T07:00:01.25Z").unwrap(),
@@ -35,6 +38,12 @@ fn record() -> Record {
         history: History::parse("5 6 web 3\n4 5 ü").unwrap(),
         unknown: Metadata::from_iter([("tenurelater", "kept%20so")]),
     }
+}
+
+fn ended(outcome: Outcome, took: Option<u64>) -> Ended {
+    let slot = Timestamp::parse("2026-11-19T07:00:00Z").unwrap();
+    let at = Timestamp::parse("2026-11-19T07:00:12.345Z").unwrap();
+    Ended { slot, end: End { outcome, at, took: took.map(Duration::from_millis) } }
 }
 
 fn metadata(fields: &[(&str, &str)]) -> Metadata {
@@ -58,10 +67,57 @@ fn records_of_earlier_versions_read_as_they_did() {
     let given_up = fields(include_str!("fixtures/format-1.txt"));
     assert_eq!(Record::read(&given_up), Err(RecordError::Older("1".into())));
     let before = fields(include_str!("fixtures/format-2.txt"));
-    let read = Record { beat: None, ..record() };
+    let (success, failure) = (None, None);
+    let read = Record { beat: None, delay: Duration::ZERO, success, failure, ..record() };
     assert_eq!(Record::read(&before), Ok(Some(read.clone())));
     // What the version before wrote it finds again, whoever wrote the record since.
     assert_eq!(read.write(), before);
+}
+
+#[test]
+fn the_last_turns_that_ended_are_told_in_words_and_what_is_no_end_is_none() {
+    let written = record().write();
+    let success = "2026-11-19T07:00:00Z/2026-11-19T07:00:12.345Z/12345/succeeded";
+    assert_eq!(written.get("tenuresuccess"), Some(success));
+    let failure = "2026-11-19T07:00:00Z/2026-11-19T07:00:12.345Z//not-started";
+    assert_eq!(written.get("tenurefailure"), Some(failure));
+    for other in ["", "/", "2026-11-19T07:00:00Z", &success.replace("succeeded", "undone")] {
+        let mut changed = written.clone();
+        changed.insert("tenuresuccess".into(), other.into());
+        let read = Record::read(&changed).unwrap().unwrap();
+        assert_eq!((read.success, read.failure), (None, record().failure), "{other}");
+    }
+}
+
+/// Of one slot, of a later attempt at it, and of work that lasts.
+#[test]
+fn what_ended_well_and_what_did_not_is_kept_side_by_side() {
+    let slot = |n: u64| Timestamp(n * 1_000_000_000);
+    let claimed = |n| Some(LastSlot { slot: slot(n), attempt: 1 });
+    let end = |n, outcome| {
+        let took = (outcome != Outcome::Abandoned).then_some(Duration::from_secs(2));
+        End { outcome, at: slot(n), took }
+    };
+    let mut record = Record { last: claimed(60), success: None, failure: None, ..record() };
+    record.put_outcome(false, end(62, Outcome::Succeeded));
+    let first = Some(Ended { slot: slot(60), end: end(62, Outcome::Succeeded) });
+    assert_eq!((record.success, record.failure), (first, None));
+    record.last = claimed(120);
+    record.put_outcome(false, end(122, Outcome::Failed));
+    let failed = Some(Ended { slot: slot(120), end: end(122, Outcome::Failed) });
+    assert_eq!((record.success, record.failure), (first, failed));
+    record.put_outcome(false, end(123, Outcome::Abandoned));
+    assert_eq!(record.failure, failed, "the last attempt tells how long it ran");
+    assert_eq!(record.finished.unwrap().outcome, Outcome::Abandoned);
+    record.last = claimed(180);
+    record.put_outcome(false, end(181, Outcome::Abandoned));
+    assert_eq!(record.failure.unwrap().slot, slot(180), "nobody saw its end");
+    let value = record.started.clone().unwrap().slot;
+    record.put_outcome(true, end(190, Outcome::CutOff));
+    assert_eq!(record.failure.unwrap(), Ended { slot: value, end: end(190, Outcome::CutOff) });
+    record.schedule = Some("while leading".into());
+    record.put_outcome(false, end(200, Outcome::CutOff));
+    assert_eq!(record.failure.unwrap().slot, value, "it lasted as long as it was to");
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! What the record tells of turns.
 
+use core::time::Duration;
+
 use super::super::service_clock::Timestamp;
 use super::super::slots::Delivery;
 use serde::{Deserialize, Serialize};
@@ -74,6 +76,44 @@ pub struct Finished {
     pub slot: Timestamp,
     /// How it ended.
     pub outcome: Outcome,
+}
+
+/// How a turn ended, and when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct End {
+    /// How it ended.
+    pub outcome: Outcome,
+    /// When the leader heard of that, by the service's clock; a second too early at most.
+    pub at: Timestamp,
+    /// How long it ran. None: it never began, or nobody saw its end.
+    pub took: Option<Duration>,
+}
+
+/// The newest turn that ended well, or the newest that did not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ended {
+    /// Its slot.
+    pub slot: Timestamp,
+    /// Its end.
+    pub end: End,
+}
+
+impl Ended {
+    /// Slot, end, milliseconds and outcome.
+    pub(super) fn write(&self) -> String {
+        let Self { slot, end: End { outcome, at, took } } = self;
+        let took = took.map(|took| took.as_millis().to_string()).unwrap_or_default();
+        let (slot, at) = (slot.to_rfc3339(), at.to_rfc3339());
+        format!("{slot}/{at}/{took}/{}", outcome.word())
+    }
+
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let mut parts = text.split('/');
+        let mut part = || parts.next();
+        let (slot, at) = (Timestamp::parse(part()?)?, Timestamp::parse(part()?)?);
+        let took = part()?.parse().ok().map(Duration::from_millis);
+        Some(Self { slot, end: End { outcome: Outcome::parse(part()?)?, at, took } })
+    }
 }
 
 /// The newest turn for a value.

@@ -9,4 +9,5 @@ mod zone;
 pub use cron::{Cron, CronError};
 pub use delivery::Delivery;
 pub use schedule::Schedule;
+pub(super) use schedule::WHILE_LEADING;
 pub use zone::{ZONES_OF, Zone, ZoneOffset};

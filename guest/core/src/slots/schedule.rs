@@ -5,8 +5,15 @@ use core::time::Duration;
 use super::super::service_clock::{Timestamp, nanos};
 use super::cron::Cron;
 use super::zone::Zone;
-use tenure_base::duration::format_duration;
+use tenure_base::duration::{format_duration, parse_duration};
 use tenure_base::prelude::*;
+
+/// How the words of a schedule begin.
+const EVERY: &str = "every ";
+const CRON: &str = "cron ";
+
+/// Those of work that lasts as long as the leadership.
+pub(crate) const WHILE_LEADING: &str = "while leading";
 
 /// When turns are to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,10 +47,24 @@ impl Schedule {
     /// The schedule in words: two candidates with different ones do not belong together.
     pub fn description(&self) -> String {
         match self {
-            Self::Every(every) => format!("every {}", format_duration(every.0)),
-            Self::Cron(cron, zone) => format!("cron {cron} {}", zone.name()),
-            Self::WhileLeading => "while leading".into(),
+            Self::Every(every) => String::from(EVERY) + &format_duration(every.0),
+            Self::Cron(cron, zone) => format!("{CRON}{cron} {}", zone.name()),
+            Self::WhileLeading => WHILE_LEADING.into(),
         }
+    }
+
+    /// The schedule of these words, as [`Schedule::description`] gives them, and its time zone: an
+    /// interval has none, and counts in UTC. None: these are no schedule.
+    pub fn described(words: &str) -> Option<(Self, Zone)> {
+        if words == WHILE_LEADING {
+            return Some((Self::WhileLeading, Zone::UTC));
+        }
+        if let Some(every) = words.strip_prefix(EVERY) {
+            return Some((Self::every(parse_duration(every)?).ok()?, Zone::UTC));
+        }
+        let (cron, zone) = words.strip_prefix(CRON)?.rsplit_once(' ')?;
+        let (cron, zone) = (Box::new(Cron::parse(cron).ok()?), Zone::named(zone)?);
+        Some((Self::Cron(cron, zone), zone))
     }
 
     /// The shortest interval between two slots, as far as one can tell: that of the next hundred.
@@ -155,5 +176,21 @@ mod tests {
         let zone = Zone::named("Europe/Berlin").unwrap();
         let cron = Schedule::Cron(Box::new(Cron::parse(" 0  9 * * mon ").unwrap()), zone);
         assert_eq!(cron.description(), "cron 0 9 * * mon Europe/Berlin");
+    }
+
+    #[test]
+    fn a_schedule_is_known_by_its_words() {
+        let zone = Zone::named("Europe/Berlin").unwrap();
+        let cron = Schedule::Cron(Box::new(Cron::parse("0 9 * * mon").unwrap()), zone);
+        for (schedule, zone) in
+            [(seconds(90), Zone::UTC), (cron, zone), (Schedule::WhileLeading, Zone::UTC)]
+        {
+            assert_eq!(Schedule::described(&schedule.description()), Some((schedule, zone)));
+        }
+        for other in
+            ["", "every", "every 0s", "every x", "cron UTC", "cron * * * * *", "now and then"]
+        {
+            assert_eq!(Schedule::described(other), None, "{other}");
+        }
     }
 }

@@ -286,6 +286,28 @@ fn a_candidate_that_is_paused_takes_nothing_over() {
     assert!(broken.is_none());
 }
 
+/// A beat that was seen counts for nothing when an answer shows that nobody leads, or none can tell.
+#[test]
+fn a_promise_ends_with_the_record_that_it_stood_on() {
+    for gone in [
+        |o: &Operation, at| seen(o, at, "leased", &Metadata::from_iter([("foreign", "x")])),
+        |o: &Operation, at| refusal(o, at, 404, "BlobNotFound"),
+    ] {
+        let mut follower = Candidate::new(&[WITHIN]);
+        let dead = of_leader(4, PROMISE);
+        let report = follower.step(None, |o, at| seen(o, at, "leased", &dead));
+        assert_eq!(report.promise, Some(PROMISE));
+        wait(&mut follower, &report);
+        // The blob that is not there cannot be made either.
+        let report = follower.step(None, |o, at| match o {
+            Operation::CreateBlob => refusal(o, at, 403, "AuthorizationFailure"),
+            _ => gone(o, at),
+        });
+        assert_eq!((report.promise, &report.role), (None, &Role::Undecided));
+        assert!(report.again_in >= seconds(2), "it looks as rarely as ever: {report:?}");
+    }
+}
+
 /// Tokens are asked for beside the steps, which go on meanwhile.
 #[test]
 fn a_token_is_asked_for_beside_the_beats() {

@@ -179,6 +179,40 @@ fn the_rule_of_a_claim_is_on_record() {
     assert_eq!(record.schedule.as_deref(), Some("every 10m"));
 }
 
+/// A claim that nobody followed up is made again, by a leader that would run each slot once. What was claimed is
+/// repeated until it succeeds all the same.
+#[test]
+fn the_rule_of_a_claim_holds_when_it_is_claimed_again() {
+    let rule = Delivery::AtLeastOnce { max_attempts: 2 };
+    for value in [false, true] {
+        let mut record = Record::read(&incumbent(9)).unwrap().unwrap();
+        let claimed = slot("07:00:00");
+        record.last = Some(LastSlot { slot: claimed, attempt: 1 });
+        let outcome = Some(Outcome::NotStarted);
+        if value {
+            let (value, delivery) = ("v2".into(), rule);
+            let started = Started { value, slot: claimed, attempt: 1, delivery, outcome };
+            record.started = Some(started);
+            record.values.add("v2");
+        } else {
+            record.delivery = rule;
+            record.finished = outcome.map(|outcome| Finished { slot: claimed, outcome });
+        }
+        let on_blob = record.write();
+        let more = if value { (variable::ON_START, "v2") } else { (variable::EVERY, "10m") };
+        let mut candidate = Candidate::new(&[more]);
+        let report = candidate.step(None, |o, at| match o {
+            Operation::Read { .. } => seen(o, at, "available", &on_blob),
+            _ => available(o, at),
+        });
+        let turn = turn_within(&mut candidate, report, 2).unwrap();
+        assert_eq!((turn.slot, turn.attempt), (claimed, 1));
+        let claim = written(candidate.asked.last().unwrap());
+        let on_record = claim.started.map_or(claim.delivery, |started| started.delivery);
+        assert_eq!(on_record, rule, "{value}");
+    }
+}
+
 #[test]
 fn a_change_of_schedule_begins_with_the_slot_that_has_just_passed() {
     let mut old = Record::read(&incumbent(9)).unwrap().unwrap();

@@ -109,8 +109,12 @@ struct Invocation {
     now: Moment,
     chance: Counter,
     turn: OneTurn<'static>,
-    /// A step that is not over, and when it was begun.
-    step: Option<(Step<'static>, Moment)>,
+    /// Its own time, by the two clocks of its machine.
+    own: OwnTime,
+    /// By how much the wall clock was set forward, and after which request.
+    set: (&'static str, Duration),
+    /// A step that is not over, and how it was begun.
+    step: Option<(Step<'static>, Begins)>,
     result: Option<Turned>,
     /// Turns that were run.
     ran: Vec<Turn>,
@@ -132,6 +136,8 @@ impl Invocation {
             now,
             chance: Counter(seed),
             turn: OneTurn::begin(settings, now),
+            own: OwnTime::begin(Duration::ZERO, instant(Duration::ZERO)),
+            set: ("", Duration::ZERO),
             step: None,
             result: None,
             ran: Vec::new(),
@@ -144,46 +150,61 @@ impl Invocation {
         if let Some(step) = self.step.take() {
             return self.go_on(step, blob);
         }
-        let now = self.now;
-        match self.turn.next(now) {
+        let begins = self.time().step();
+        match self.turn.next(begins.at) {
             Next::Read => {
-                let Ok(reply) = blob.answer(&Operation::Read { lease: None }, now) else {
+                let Ok(reply) = blob.answer(&Operation::Read { lease: None }, self.now) else {
                     panic!()
                 };
+                let wall = instant(self.now);
                 self.now += millis(10);
-                self.turn.read(Snapshot::read(&reply, self.settings, instant(now)), self.now);
+                let now = self.time().step().at;
+                self.turn.read(Snapshot::read(&reply, self.settings, wall), now);
             }
             Next::Step(event) => {
                 let state = self.turn.state();
-                let step = Step::begin(self.settings, state, now, event, &mut self.chance);
-                self.step = Some((step, now));
+                let step = Step::begin(self.settings, state, begins, event, &mut self.chance);
+                self.step = Some((step, begins));
             }
             Next::Wait(until) => {
-                assert!(until > now, "a wait that ends");
-                self.now = until;
+                assert!(until > begins.at, "a wait that ends");
+                self.now += until - begins.at;
             }
             Next::Run(turn) => {
                 self.ran.push(turn);
                 self.now += self.work.0;
-                self.turn.ran(self.work.1.clone(), self.now);
+                let now = self.time().step().at;
+                self.turn.ran(self.work.1.clone(), now);
             }
             Next::Done(result) => self.result = Some(*result),
         }
     }
 
-    fn go_on(&mut self, (mut step, began): (Step<'static>, Moment), blob: &mut Blob) {
-        let sent = self.now;
+    /// The present by its own time.
+    fn time(&mut self) -> OwnTime {
+        let (after, by) = self.set;
+        let set = if after.is_empty() { by } else { Duration::ZERO };
+        self.own.read(self.now, instant(self.now + set));
+        self.own
+    }
+
+    fn go_on(&mut self, (mut step, begins): (Step<'static>, Begins), blob: &mut Blob) {
+        let sent = self.time().within(begins);
         match step.next(sent) {
             Todo::Rest(report) => {
-                let prospect = step.prospect();
-                self.turn.stepped(*report, prospect, began, sent);
+                let (prospect, now) = (step.prospect(), self.time().step().at);
+                self.turn.stepped(*report, prospect, begins.at, now);
             }
             Todo::Fetch(_) => panic!("no token is needed"),
             Todo::Send(ask) => {
-                let reply = blob.answer(&ask.operation, sent);
+                let reply = blob.answer(&ask.operation, self.now);
                 self.now += millis(10);
-                step.answered(sent, self.now, instant(self.now), reply, &mut self.chance);
-                self.step = Some((step, began));
+                if self.set.0 == ask.operation.name() {
+                    self.set.0 = "";
+                }
+                let (now, wall) = (self.time().within(begins), instant(self.now + self.set.1));
+                step.answered(sent, now, wall, reply, &mut self.chance);
+                self.step = Some((step, begins));
             }
         }
     }
@@ -399,4 +420,17 @@ fn a_lease_does_not_last_longer_because_the_wall_clock_went_back() {
     invocation.work.0 = ended.saturating_sub(invocation.now);
     let turned = invocation.all(&mut blob);
     assert_eq!(turned.course, Course::Overran, "{turned:?}");
+}
+
+/// The time by which the lease is judged moves with it; that of the slots does not.
+#[test]
+fn a_wall_clock_that_is_set_forward_claims_no_slot_early() {
+    for (after, by) in [("read blob", 25), ("acquire lease", 25), ("write record", 12)] {
+        let mut blob = Blob::with_record(before());
+        let mut invocation = Invocation::at(seconds(11), 1, &[(variable::EVERY, "10s")]);
+        invocation.set = (after, seconds(by));
+        let turned = invocation.all(&mut blob);
+        let slots: Vec<_> = invocation.ran.iter().map(|turn| turn.slot).collect();
+        assert_eq!((turned.course, slots), (Course::Succeeded, vec![slot("07:00:10")]), "{after}");
+    }
 }

@@ -11,7 +11,7 @@ fn slot(text: &str) -> Timestamp {
 /// Calls when due until a turn is to be run.
 fn next_turn(candidate: &mut Candidate, mut report: Report) -> Turn {
     let mut called = candidate.now;
-    for _ in 0..10 {
+    for _ in 0..20 {
         if let Some(turn) = report.run {
             return turn;
         }
@@ -74,6 +74,69 @@ fn an_outcome_is_written_by_itself_when_the_next_claim_is_far_away() {
     assert_eq!(report.run, None);
     candidate.step(None, available);
     assert_eq!(candidate.verbs(), [""; 0], "once");
+}
+
+/// The verbs of the step in which a turn that took a while has ended.
+fn verbs_at_the_end(more: &[(&str, &str)], took: Duration) -> (Vec<&'static str>, Candidate) {
+    let mut candidate = Candidate::new(more);
+    let report = candidate.lead();
+    next_turn(&mut candidate, report);
+    // So that no renewal is due.
+    candidate.step(None, available);
+    candidate.now += took;
+    let (renews, outcome) = (candidate.now, Event::TurnEnded(Outcome::Succeeded));
+    candidate.step(Some(outcome), available);
+    assert!(candidate.now < renews + seconds(1));
+    (candidate.verbs(), candidate)
+}
+
+#[test]
+fn an_outcome_waits_for_a_claim_within_four_seconds_or_of_slots_closer_than_ten() {
+    let written = vec!["write record"];
+    let nothing: Vec<&str> = Vec::new();
+    for (every, took, expected) in
+        [("5s", 0, &nothing), ("9s", 0, &nothing), ("10s", 0, &written), ("30s", 0, &written)]
+    {
+        let (verbs, _) = verbs_at_the_end(&[(variable::EVERY, every)], seconds(took));
+        let verbs: Vec<_> = verbs.into_iter().filter(|verb| *verb != "renew lease").collect();
+        assert_eq!(&verbs, expected, "{every} {took}");
+    }
+}
+
+#[test]
+fn how_a_turn_ended_is_on_record_with_its_time_and_told_at_once() {
+    let (_, candidate) = verbs_at_the_end(&[(variable::EVERY, "30s")], millis(1_500));
+    let record = written(candidate.asked.last().unwrap());
+    let ended = record.success.unwrap();
+    assert_eq!((ended.slot, ended.end.outcome), (slot("07:02:00"), Outcome::Succeeded));
+    let took = ended.end.took.unwrap();
+    assert!(took >= millis(1_500) && took < millis(1_600), "{took:?}");
+    let since = ended.end.at.since(ended.slot);
+    assert!(since >= millis(900) && since < seconds(2), "a second too early at most: {since:?}");
+    assert_eq!((record.failure, record.finished.unwrap().slot), (None, slot("07:02:00")));
+}
+
+#[test]
+fn turns_are_reported_when_they_are_news() {
+    let mut candidate = Candidate::new(&[(variable::EVERY, "30s")]);
+    let report = candidate.lead();
+    let turns = report.turns.clone().unwrap();
+    assert_eq!(turns.schedule.as_deref(), Some("every 30s"));
+    let next = |turns: &Turns| turns.next.unwrap().slot;
+    assert_eq!((next(&turns), turns.last_slot), (slot("07:02:00"), None));
+    candidate.now += seconds(4);
+    assert_eq!(candidate.step(None, available).turns, None, "a renewal changes nothing");
+    let mut report = candidate.step(None, available);
+    while report.run.is_none() {
+        candidate.now = candidate.began + report.again_in;
+        report = candidate.step(None, available);
+    }
+    let turns = report.turns.unwrap();
+    assert_eq!((turns.last_slot.unwrap().slot, next(&turns)), (slot("07:02:00"), slot("07:02:30")));
+    let report = candidate.step(Some(Event::TurnEnded(Outcome::Failed)), available);
+    let turns = report.turns.unwrap();
+    assert_eq!(turns.last_failure.unwrap().slot, slot("07:02:00"));
+    assert_eq!(turns.last_success, None);
 }
 
 #[test]

@@ -48,6 +48,17 @@ fn whose_lease_is_lost_before_the_term_is_raised_makes_way_for_longer_each_time(
 }
 
 #[test]
+fn whose_lease_another_one_won_is_back_in_the_race_each_time() {
+    let won = acquires(|o, at| match o {
+        Operation::WriteMetadata { .. } => refusal(o, at, 412, "LeaseIdMismatchWithBlobOperation"),
+        Operation::Release { .. } => refusal(o, at, 409, "LeaseIdMismatchWithLeaseOperation"),
+        _ => available(o, at),
+    });
+    // After half a poll, which is jittered, each time.
+    assert!(won > 300, "{won}");
+}
+
+#[test]
 fn whose_term_is_outdone_each_time_makes_way_for_longer_each_time() {
     let won = acquires(|o, at| match o {
         Operation::WriteMetadata { .. } => refusal(o, at, 412, "ConditionNotMet"),

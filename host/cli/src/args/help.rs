@@ -18,14 +18,17 @@ Examples:
   Any program as the work
     tenure run --election jobs/backup --cron '0 3 * * *' -- /usr/local/bin/backup --all
 
+  Is it right, and when will it run?
+    tenure check --election jobs/backup --cron '0 3 * * *' -- /usr/local/bin/backup --all
+
   One command at a time, on all machines together
     tenure lock --wait 60s jobs/migration -- ./migrate.sh
 
   Who leads?
-    tenure status --election jobs/nightly
+    tenure status jobs/nightly
 
   Why does nobody lead?
-    tenure doctor --election jobs/nightly";
+    tenure doctor jobs/nightly";
 
 pub(super) const RUN_HELP: &str = "\
 Instead of --handler, any program can be the work; it is started anew for each turn:
@@ -99,8 +102,21 @@ acquired in time, or was not free, and nothing was run; 76 the lock was lost whi
 ended for that; 125 something was wrong with the settings or with this program itself, and nothing was run; 126 the command \
 cannot be executed; 127 there is no such command.";
 
+pub(super) const CHECK_HELP: &str = "\
+It takes all that `tenure run` takes, judges it in the same way, and takes no part in the election: put \
+check in the place of run. It says for each election when its next turns are, what work was found and what that may \
+reach, and which account and credential are used. Then it reads the election's blob once; with --offline it sends nothing.
+
+It writes nothing to the account. Whether a candidate may do there what it has to do is for `tenure doctor`, which \
+tries each request on a blob of its own.
+
+Exit codes: 0 all is well; 1 the settings are right, but the account was not reached or refused; 2 a setting is wrong.";
+
 pub(super) const STATUS_HELP: &str = "\
-Exit codes: 0 somebody leads; 1 nobody does; 2 it could not be found out.";
+With --config and without a name it shows all elections of the file as one table: those that cannot be read, those \
+that nobody leads and those whose last turn failed come first.
+
+Exit codes: 0 somebody leads; 1 nobody does; 2 it could not be found out. Of several elections, the worst.";
 
 pub(super) const WATCH_HELP: &str = "\
 It looks, and takes no part. Changes that come and go between two looks are not seen.
@@ -114,6 +130,9 @@ sends. It does so on an empty blob of its own beside the election's, \
 BLOB.doctor-…, and removes that. A credential that may not delete blobs leaves \
 one of them, BLOB.doctor. A missing container is created, as a candidate would \
 create it. The election itself is only read, so this may run beside candidates.
+
+It examines the account, and does not need to know the work. What schedule and work come to is for \
+`tenure check`, which writes nothing.
 
 Exit codes: 0 all is well, for an emulator too; 1 there are warnings; 2 something failed, or a setting is wrong; 130 \
 it was interrupted.";

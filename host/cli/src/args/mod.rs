@@ -14,16 +14,17 @@ use super::settings::with_options;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory as _, Parser, Subcommand};
 use help::{
-    BREAK_HELP, DOCTOR_HELP, EXAMPLES, HISTORY_HELP, LOCK_HELP, PAUSE_HELP, RESET_SLOT_HELP,
-    RUN_HELP, STATUS_HELP, STEER_HELP, WATCH_HELP,
+    BREAK_HELP, CHECK_HELP, DOCTOR_HELP, EXAMPLES, HISTORY_HELP, LOCK_HELP, PAUSE_HELP,
+    RESET_SLOT_HELP, RUN_HELP, STATUS_HELP, STEER_HELP, WATCH_HELP,
 };
+use std::ffi::OsString;
 
 const ABOUT: &str = "Elects one leader among many candidates with a lease on an Azure blob, and \
 runs the work on the leader alone.";
 
 #[derive(Parser)]
-#[command(name = "tenure", version, about = ABOUT, after_help = EXAMPLES)]
-#[command(disable_help_subcommand = true, max_term_width = 100)]
+#[command(name = "tenure", version = crate::VERSION, about = ABOUT, after_help = EXAMPLES)]
+#[command(max_term_width = 100)]
 pub(super) struct Arguments {
     #[command(subcommand)]
     pub command: Command,
@@ -34,6 +35,9 @@ pub(super) enum Command {
     /// Takes part in an election, and runs the handler while it leads
     #[command(after_help = RUN_HELP)]
     Run,
+    /// Judges the settings of `tenure run`, and says what they come to: schedule, work, account
+    #[command(after_help = CHECK_HELP)]
+    Check,
     /// Runs a command once, while it holds the lease of a blob, and ends with its exit code
     #[cfg(unix)]
     #[command(after_help = LOCK_HELP)]
@@ -90,18 +94,66 @@ pub(super) fn program(table: &[&'static Setting]) -> clap::Command {
     Arguments::command().mut_subcommands(|command| with_options(command, table))
 }
 
-/// What clap says against a command line, with a tip where a program was meant as the work.
-pub(super) fn advised(mut error: clap::Error) -> clap::Error {
-    let usage = error.get(ContextKind::Usage).map(ToString::to_string).unwrap_or_default();
-    let bare = |value: &ContextValue| !value.to_string().starts_with('-');
-    if error.kind() == ErrorKind::UnknownArgument
-        && (usage.contains("tenure run") || usage.contains("tenure lock"))
-        && error.get(ContextKind::InvalidArg).is_some_and(bare)
-    {
-        let tip = "put -- before a command".to_owned().into();
-        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip]));
-    }
+/// What clap says against a command line, with a better tip where it is known what was meant.
+pub(super) fn advised(mut error: clap::Error, words: &[OsString]) -> clap::Error {
+    let context = |kind| error.get(kind).map(ToString::to_string).unwrap_or_default();
+    let tip = match error.kind() {
+        ErrorKind::InvalidSubcommand => {
+            let word = context(ContextKind::InvalidSubcommand);
+            if let Some(meant) = meant(&word) {
+                let meant = ContextValue::Strings(vec![meant]);
+                error.insert(ContextKind::SuggestedSubcommand, meant);
+            }
+            return error;
+        }
+        ErrorKind::UnknownArgument if is_taken_apart(words) => {
+            "put quotes around a cron expression, since the shell takes it apart: --cron '0 3 * * *'"
+        }
+        ErrorKind::UnknownArgument
+            if ["tenure run", "tenure check", "tenure lock"]
+                .iter()
+                .any(|c| context(ContextKind::Usage).contains(c))
+                && !context(ContextKind::InvalidArg).starts_with('-') =>
+        {
+            "put -- before a command"
+        }
+        _ => return error,
+    };
+    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.to_owned().into()]));
     error
+}
+
+/// The command that a word was most likely meant to be.
+fn meant(word: &str) -> Option<String> {
+    const CLOSE: f64 = 0.5;
+    let word = word.to_lowercase();
+    let program = Arguments::command();
+    let commands = program.get_subcommands().filter(|command| !command.is_hide_set());
+    let names = commands.map(clap::Command::get_name).chain(["help"]).map(str::to_owned);
+    let likeness = |name: &String| {
+        let begun = if name.starts_with(&word) { 1.0 } else { 0.0 };
+        strsim::normalized_damerau_levenshtein(name, &word).max(begun)
+            // Of two that are as close, the one that begins in the same way.
+            + strsim::jaro_winkler(name, &word) / 100.0
+    };
+    let names = names.filter(|name| likeness(name) >= CLOSE);
+    names.max_by(|a, b| likeness(a).total_cmp(&likeness(b)))
+}
+
+/// Whether a cron expression stands there without quotes: its first field alone is the option's value.
+fn is_taken_apart(words: &[OsString]) -> bool {
+    let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
+    let Some(at) = words.iter().position(|word| *word == "--cron" || word.starts_with("--cron="))
+    else {
+        return false;
+    };
+    let mut behind = words[at + 1..].iter();
+    let value = match words[at].split_once('=') {
+        Some((_, value)) => Some(value),
+        None => behind.next().map(AsRef::as_ref),
+    };
+    let is_field = value.is_some_and(|value| !value.contains(' ') && !value.starts_with('@'));
+    is_field && behind.next().is_some_and(|word| !word.starts_with('-'))
 }
 
 #[cfg(test)]
@@ -115,8 +167,9 @@ mod tests {
     }
 
     fn refused(line: &str) -> String {
-        let error = program(TABLE).try_get_matches_from(line.split(' ')).unwrap_err();
-        advised(error).to_string()
+        let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+        let error = program(TABLE).try_get_matches_from(&words).unwrap_err();
+        advised(error, &words).to_string()
     }
 
     #[test]
@@ -124,9 +177,42 @@ mod tests {
         let tip = "put -- before a command";
         let told = refused("tenure run --election jobs/x --every 5s true --all");
         assert!(told.contains("unexpected argument 'true'") && told.contains(tip), "{told}");
-        for other in ["tenure run --evry 5s", "tenure status true"] {
+        for other in ["tenure run --evry 5s", "tenure store true"] {
             assert!(!refused(other).contains(tip), "{other}");
         }
+    }
+
+    #[test]
+    fn a_cron_expression_without_quotes_is_told_of_them() {
+        for line in [
+            "tenure run --election jobs/x --cron 0 3 * * * -- backup",
+            "tenure run --cron Cargo.toml Cargo.lock --election jobs/x",
+            "tenure run --cron=*/5 * * * * --handler a.wasm",
+        ] {
+            assert!(refused(line).contains("--cron '0 3 * * *'"), "{}", refused(line));
+        }
+        for line in ["tenure run --cron @daily backup", "tenure run --cron 0 --evry 5s"] {
+            assert!(!refused(line).contains("quotes"), "{}", refused(line));
+        }
+    }
+
+    #[test]
+    fn of_commands_the_best_one_is_suggested() {
+        for (word, command) in [
+            ("rn", "run"),
+            ("rum", "run"),
+            ("stauts", "status"),
+            ("stat", "status"),
+            ("Doctor", "doctor"),
+            ("reset", "reset-slot"),
+            ("resum", "resume"),
+            ("hlep", "help"),
+        ] {
+            let told = refused(&format!("tenure {word}"));
+            let tip = format!("a similar subcommand exists: '{command}'");
+            assert!(told.contains(&tip), "{word}: {told}");
+        }
+        assert!(!refused("tenure lead").contains("similar"), "{}", refused("tenure lead"));
     }
 
     #[test]

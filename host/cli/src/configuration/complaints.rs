@@ -84,6 +84,14 @@ impl Configuration {
             let file = self.settings.get(&variable).filter(|_| problem.starts_with("the file "));
             let unopened = file.and_then(|file| unopened(Path::new(file.trim())));
             let (problem, advice) = unopened.unwrap_or((problem, advice));
+            let (problem, advice) = match quoted(&variable, self.settings.get(&variable)) {
+                Some(advice) => (
+                    "the quotes are a part of the value, since no shell takes them away here"
+                        .to_owned(),
+                    advice,
+                ),
+                None => (problem, advice),
+            };
             let problem = self.given.in_their_words(&problem, value);
             let advice = self.given.in_their_words(&advice, value);
             self.complaints.push(Complaint { source, problem, advice });
@@ -98,6 +106,14 @@ fn is_told_already(value: &Value) -> bool {
     let secret =
         value.setting.is(&CONNECTION_STRING_FILE) && text.contains(';') && text.contains('=');
     !value.is_by_variable() && !several && (value.is_blank() || secret)
+}
+
+/// What to write instead of a cron expression with quotes around it, as manifests and files of variables hand it on.
+fn quoted(variable: &str, value: Option<&str>) -> Option<String> {
+    let value = value.filter(|_| variable == names::CRON)?.trim();
+    let inside =
+        ['\'', '"'].into_iter().find_map(|quote| value.strip_prefix(quote)?.strip_suffix(quote));
+    Some(format!("write the fields alone: {}", shown(inside?)))
 }
 
 /// Why the component is not given a file, and what to do; none when it is not the path's fault.

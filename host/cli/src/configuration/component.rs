@@ -3,6 +3,17 @@
 use super::Configuration;
 use tenure::clock::BootClock;
 use tenure::component::{CheckError, ElectionComponent};
+use tenure::settings::Variables;
+
+/// The election component, without settings: the elections of a process share it.
+///
+/// # Errors
+///
+/// Why there is none, for people.
+pub(crate) fn component(clock: &BootClock) -> Result<ElectionComponent, String> {
+    let engine = crate::engine()?;
+    ElectionComponent::new(&engine, Variables::new(), clock).map_err(|error| error.to_string())
+}
 
 impl Configuration {
     /// The election component with these settings, for a command that runs no handler; what it
@@ -15,9 +26,20 @@ impl Configuration {
         &mut self,
         clock: &BootClock,
     ) -> Result<ElectionComponent, String> {
-        let engine = crate::engine()?;
-        let component = ElectionComponent::new(&engine, self.settings.clone(), clock);
-        let component = component.map_err(|error| error.to_string())?;
+        self.component_on(&component(clock)?, clock).await
+    }
+
+    /// The same on a component that is there already.
+    ///
+    /// # Errors
+    ///
+    /// Why there is none, for people.
+    pub(crate) async fn component_on(
+        &mut self,
+        shared: &ElectionComponent,
+        clock: &BootClock,
+    ) -> Result<ElectionComponent, String> {
+        let component = shared.for_candidate(self.settings.clone(), clock);
         let component = component.trusting(self.authorities.clone());
         match component.check().await {
             Ok(_) => {}

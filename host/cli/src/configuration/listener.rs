@@ -12,8 +12,13 @@ use tenure::settings::names;
 use tokio::net::TcpListener;
 
 impl Configuration {
-    /// Listens where a setting says, at once, so that a port in use is known before anything begins.
-    pub(crate) async fn listener(&mut self, setting: &Setting) -> Option<TcpListener> {
+    /// Listens where a setting says, at once, so that a port in use is known before anything begins. With `beside`,
+    /// what is in use may be a candidate with these settings: that is a note.
+    pub(crate) async fn listener(
+        &mut self,
+        setting: &Setting,
+        beside: Option<&mut Vec<String>>,
+    ) -> Option<TcpListener> {
         let value = self.given.text(setting)?;
         let (problem, advice) = match value.trim().parse::<SocketAddr>() {
             Err(_) => {
@@ -21,6 +26,13 @@ impl Configuration {
             }
             Ok(address) => match Server::bind(address).await {
                 Ok(listener) => return Some(listener),
+                Err(error) if error.kind() == ErrorKind::AddrInUse && beside.is_some() => {
+                    let told = format!(
+                        "{address} is in use already, perhaps by a candidate with these settings"
+                    );
+                    beside?.push(told);
+                    return None;
+                }
                 Err(error) => (
                     format!("{address} cannot be listened on: {error}"),
                     match error.kind() {

@@ -3,20 +3,24 @@
 mod complaints;
 mod component;
 mod listener;
+mod read;
 #[cfg(test)]
 mod tests;
 mod values;
 mod work;
 
+pub(super) use component::component;
+pub(super) use read::expiry;
+
 use super::complaint::Complaint;
 use super::settings::setting::{Kind, Setting};
 use super::settings::table::{
-    CA_FILE, CRON, DELIVERY, EVERY, JITTER, MAX_ATTEMPTS, MAX_TENURE, MISSED, NAME, ON_START, POLL,
-    PRIORITY, TIME_ZONE, WARM_UP, WHILE_LEADING,
+    CA_FILE, CONFIG, CRON, DELIVERY, EVERY, JITTER, MAX_ATTEMPTS, MAX_TENURE, MISSED, NAME,
+    ON_START, POLL, PRIORITY, TIME_ZONE, WARM_UP, WHILE_LEADING,
 };
-use super::settings::{CommandLine, Given};
+use super::settings::{CommandLine, Elections, Given, Value};
 use super::{exposed, variables};
-use std::path::Path;
+use std::path::PathBuf;
 use std::process;
 #[cfg(unix)]
 use std::sync::Arc;
@@ -70,8 +74,11 @@ impl Configuration {
     /// For a candidate whose work is one run of a command, attached to this process.
     #[cfg(unix)]
     pub(super) fn of_lock(line: &CommandLine, attached: Arc<Attached>) -> Self {
-        let mut this = Self::of(Given::of(line));
-        // Variables may be set for others: of elections, and how they are led.
+        let (mut given, complaints) = Elections::of(line).only();
+        // Variables and the file may be for others: of elections, and how they are led.
+        given.keep_own();
+        let mut this = Self::of(given);
+        this.complaints.extend(complaints);
         let others = this.given.table.iter().copied();
         let others = others.filter(|setting| {
             setting.component && setting.is_option_of("run") && !setting.is_option_of("lock")
@@ -90,8 +97,8 @@ impl Configuration {
     }
 
     /// For somebody who looks at an election, and takes no part.
-    pub(super) fn of_look(line: &CommandLine) -> Self {
-        let mut this = Self::of(Given::of(line));
+    pub(super) fn of_look(given: Given) -> Self {
+        let mut this = Self::of(given);
         let is_set = |setting: &Setting| this.settings.get(setting.variable).is_some();
         let (timer, delivery) = (is_set(&EVERY) || is_set(&CRON), is_set(&DELIVERY));
         // What they go with may be given to `tenure run` as an option.
@@ -116,9 +123,15 @@ impl Configuration {
         this
     }
 
-    /// For an operator, who has no turns.
+    /// For an operator, who has no turns, and means one election.
     pub(super) fn of_operator(line: &CommandLine) -> Self {
-        let mut this = Self::of(Given::of(line));
+        let (given, complaints) = match CONFIG.is_option_of(&line.command) {
+            true => Elections::of(line).only(),
+            // Others go to a listener, and may need no election.
+            false => (Given::of(line), Vec::new()),
+        };
+        let mut this = Self::of(given);
+        this.complaints.extend(complaints);
         this.clear(&TURNS);
         this.clear(&TIMERS);
         this
@@ -177,11 +190,14 @@ impl Configuration {
         names.for_each(|name| self.settings.remove(name));
     }
 
-    /// The files with secrets of the account that other users of this machine may read.
+    /// The files with secrets of the account, and of the work, that other users of this machine may read.
     pub(super) fn exposed(&self) -> Vec<String> {
         let secrets = self.given.table.iter().filter(|setting| !setting.content.is_empty());
-        let files = secrets.filter_map(|setting| self.settings.get(setting.variable));
-        files.filter_map(|file| exposed::warning(Path::new(file.trim()))).collect()
+        let files = secrets.filter_map(|setting| match setting.works {
+            [] => self.settings.get(setting.variable).map(|file| PathBuf::from(file.trim())),
+            _ => self.given.get(setting).filter(|value| !value.words.is_empty()).map(Value::path),
+        });
+        files.filter_map(|file| exposed::warning(&file)).collect()
     }
 }
 

@@ -5,6 +5,7 @@ use crate::args::program;
 use crate::settings::table::{
     COMMAND, CONTROL_TOKEN_FILE, GRACE, INTERVAL, LOG, MEMORY_LIMIT, PERIOD, TABLE, WEBHOOK_CA_FILE,
 };
+use std::path::Path;
 use std::time::Duration;
 use tenure::contract;
 use tenure::egress::TermHeader;

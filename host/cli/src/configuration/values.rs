@@ -48,17 +48,16 @@ impl Configuration {
         None
     }
 
-    /// One of the words of a setting, the first when none was given.
+    /// One of the words of a setting, its default when none was given.
     pub(crate) fn word(&mut self, setting: &Setting) -> &'static str {
         let Kind::OneOf(words) = setting.kind else { return "" };
-        let first = words.first().copied().unwrap_or_default();
-        let Some(text) = self.given.text(setting) else { return first };
+        let Some(text) = self.given.text(setting) else { return setting.default };
         if let Some(word) = words.iter().find(|word| **word == text.trim()) {
             return word;
         }
         let problem = format!("\"{}\" is not {}", shown(&text), words.join(" or "));
         self.complain(setting, &problem, "choose one of them");
-        first
+        setting.default
     }
 
     /// The authorities in the file of a setting.

@@ -36,13 +36,18 @@ impl Configuration {
         let mut list = AllowList::default();
         let mut wrong = Vec::new();
         for (value, word) in self.given.words(&ALLOW_HOST) {
-            if list.allow(&word.text.to_string_lossy()).is_err() {
-                wrong.push(value.told_of(Some(word)));
+            let entry = word.text.to_string_lossy();
+            let allowed = list.allow(&entry).is_ok();
+            let complaint = of_host(entry.trim()).or_else(|| {
+                const PROBLEM: &str = "this is not HOST, HOST:PORT or SCHEME://HOST[:PORT]";
+                (!allowed).then(|| (PROBLEM, ALLOW_HOST.advice.to_owned()))
+            });
+            if let Some((problem, advice)) = complaint {
+                wrong.push((value.told_of(Some(word)), problem, advice));
             }
         }
-        for source in wrong {
-            let problem = "this is not HOST, HOST:PORT or SCHEME://HOST[:PORT]";
-            self.complain_at(source, problem, ALLOW_HOST.advice);
+        for (source, problem, advice) in wrong {
+            self.complain_at(source, problem, &advice);
         }
         list
     }
@@ -74,5 +79,88 @@ impl Configuration {
             self.complain_at(source, "this is not KEY=VALUE", ENV.advice);
         }
         env
+    }
+}
+
+/// What is wrong with a host that is meant to be allowed, where it is known what to write instead.
+fn of_host(entry: &str) -> Option<(&'static str, String)> {
+    let (scheme, authority) = match entry.split_once("://") {
+        Some((scheme, rest)) => (format!("{scheme}://"), rest),
+        None => (String::new(), entry),
+    };
+    // A part of it may be a secret.
+    if entry.contains('@') {
+        return None;
+    }
+    if entry.contains(',') {
+        let several: Vec<_> =
+            entry.split(',').map(|host| format!("--allow-host {}", host.trim())).collect();
+        let several = shown(&several.join(" "));
+        return Some(("these are several hosts", format!("give each by itself: {several}")));
+    }
+    if let Some((host, _)) =
+        authority.split_once(['/', '?', '#']).filter(|(host, _)| !host.is_empty())
+    {
+        let host = shown(&format!("{scheme}{host}"));
+        let advice = format!("leave the path out: --allow-host {host} allows all paths there");
+        return Some(("a host is allowed as a whole, and not single paths", advice));
+    }
+    if authority.contains('*') {
+        let advice = "name each host, like --allow-host a.example.com --allow-host b.example.com";
+        return Some(("there are no patterns of hosts", advice.to_owned()));
+    }
+    let port = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    if port(authority.strip_prefix(':').unwrap_or(authority)) {
+        let port = authority.trim_start_matches(':');
+        let advice = format!("write the host before it, like --allow-host example.com:{port}");
+        return Some(("this is a port without a host", advice));
+    }
+    let (host, rest) = match authority.split_once(':') {
+        Some((host, port)) if !authority.starts_with('[') => (host, format!(":{port}")),
+        _ => (authority, String::new()),
+    };
+    let lower = host.trim_end_matches('.').to_ascii_lowercase();
+    if lower == "localhost" || lower.ends_with(".localhost") {
+        let instead = shown(&format!("{scheme}127.0.0.1{rest}"));
+        return Some((
+            "a handler reaches this machine by its address alone, since a name can be made to stand for it",
+            format!(
+                "write --allow-host {instead} (or [::1]), and that address in the handler's URL too"
+            ),
+        ));
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::of_host;
+
+    #[test]
+    fn it_is_told_what_to_write_instead() {
+        for (entry, advice) in [
+            ("localhost", Some("--allow-host 127.0.0.1 ")),
+            ("localhost:3000", Some("--allow-host 127.0.0.1:3000 ")),
+            ("http://LocalHost.:3000", Some("--allow-host http://127.0.0.1:3000 ")),
+            ("api.localhost", Some("--allow-host 127.0.0.1 ")),
+            (":8080", Some("--allow-host example.com:8080")),
+            ("8080", Some("--allow-host example.com:8080")),
+            ("a.com,b.com:81", Some("--allow-host a.com --allow-host b.com:81")),
+            ("https://a.com/path?q", Some("--allow-host https://a.com allows")),
+            ("a.com/", Some("--allow-host a.com allows")),
+            ("*.example.com", Some("name each host")),
+            ("example.com:8443", None),
+            ("https://example.com", None),
+            ("127.0.0.1:3000", None),
+            ("[::1]:8080", None),
+            ("localhost.example.com", None),
+            ("https://user:secret@localhost/x", None),
+        ] {
+            let told = of_host(entry).map(|(_, advice)| advice);
+            match (told, advice) {
+                (Some(told), Some(advice)) => assert!(told.contains(advice), "{entry}: {told}"),
+                (told, advice) => assert_eq!(told.as_deref(), advice, "{entry}"),
+            }
+        }
     }
 }

@@ -1,25 +1,17 @@
 //! The examination of the account: sends what it asks for, as a candidate would.
 
-use super::examination::{Examination, Finding, Question, Reply, Todo};
+use super::examination::{Examination, Finding, Question, Reply, Way};
 use bytes::Bytes;
-use chrono::Utc;
+use chrono::{DateTime, Utc};
 use rustls::crypto::SecureRandom;
-use std::fs::File;
-use std::io::{ErrorKind, Read as _};
 use std::sync::Arc;
 use std::time::Duration;
 use tenure::clock::{BootClock, Clock as _};
-use tenure::contract::Complaint;
 use tenure::egress::Authorities;
 use tenure::program::http::{Clients, send};
-use tenure::settings::Variables;
 use tenure_azure::answer::Answer;
 use tenure_azure::operation::Request;
-use tenure_azure::secret::Secret;
-use tenure_core::{Chance, Environment, Failure, FailureKind, Fetch, Fetched, Unreadable};
-
-/// No secret is larger.
-const SECRET: u64 = 64 * 1024;
+use tenure_core::{Chance, Failure, FailureKind, Fetch, Fetched, Moment};
 
 /// The account that some settings name, and how it is asked.
 pub(super) struct Account {
@@ -29,18 +21,8 @@ pub(super) struct Account {
 
 impl Account {
     /// Trusts `authorities` beside whom the platform trusts.
-    ///
-    /// # Errors
-    ///
-    /// All complaints about the settings.
-    pub(super) fn new(
-        settings: &Variables,
-        authorities: Authorities,
-    ) -> Result<Self, Vec<Complaint>> {
-        let settings = tenure_core::Settings::read(&Here(settings));
-        let settings =
-            settings.map_err(|complaints| complaints.into_iter().map(told).collect::<Vec<_>>())?;
-        Ok(Self { settings, clients: Arc::new(Clients::for_component(authorities)) })
+    pub(super) fn new(settings: tenure_core::Settings, authorities: Authorities) -> Self {
+        Self { settings, clients: Arc::new(Clients::for_component(authorities)) }
     }
 
     /// Where requests go: the service, and who is asked for tokens.
@@ -51,35 +33,9 @@ impl Account {
     /// Tries all that an election needs, on a blob of its own. Takes some seconds, and at most a minute
     /// or so. Dropped, it may leave that blob behind.
     pub(super) async fn examine(&self) -> Vec<Finding> {
-        let clock = BootClock::new();
-        let mut examination = Examination::begin(&self.settings, &mut Random);
-        loop {
-            let sent = clock.now();
-            match examination.next(sent) {
-                Todo::Rest => return examination.findings(Utc::now()),
-                Todo::Fetch(asked) => {
-                    let reply = self.fetch(&asked).await;
-                    let times = (sent, clock.now());
-                    examination.fetched(reply, times, Utc::now(), &mut Random);
-                }
-                Todo::Send(question) => {
-                    let reply = self.ask(&question).await;
-                    examination.answered(sent, clock.now(), Utc::now(), reply);
-                }
-            }
-        }
-    }
-
-    async fn ask(&self, question: &Question) -> Result<Reply, Failure> {
-        let request = question.request(&self.settings, Utc::now());
-        let (status, headers, body) = self.send(&request, question.timeout).await?;
-        let answer = Answer::read(&question.operation, status, &headers).with_body(&body);
-        Ok(Reply { answer, headers })
-    }
-
-    async fn fetch(&self, asked: &Fetch) -> Fetched {
-        let (status, _, body) = self.send(&asked.request, asked.timeout).await?;
-        Ok((status, body.to_vec()))
+        Examination::of(&self.settings, OnWire { account: self, clock: BootClock::new() })
+            .findings()
+            .await
     }
 
     async fn send(&self, request: &Request, timeout: Duration) -> Result<Received, Failure> {
@@ -105,39 +61,35 @@ fn outgoing(request: &Request) -> Result<http::Request<Bytes>, http::Error> {
     built.body(Bytes::copy_from_slice(request.body.reveal().as_bytes()))
 }
 
-fn told(complaint: tenure_core::Complaint) -> Complaint {
-    Complaint {
-        setting: complaint.setting.to_owned(),
-        problem: complaint.problem,
-        advice: complaint.advice,
+/// The way to the account from this machine.
+struct OnWire<'a> {
+    account: &'a Account,
+    clock: BootClock,
+}
+
+impl Way for OnWire<'_> {
+    fn now(&self) -> Moment {
+        self.clock.now()
+    }
+
+    fn wall(&self) -> DateTime<Utc> {
+        Utc::now()
+    }
+
+    async fn ask(&mut self, question: Question) -> Result<Reply, Failure> {
+        let request = question.request(&self.account.settings, Utc::now());
+        let (status, headers, body) = self.account.send(&request, question.timeout).await?;
+        let answer = Answer::read(&question.operation, status, &headers).with_body(&body);
+        Ok(Reply { answer, headers })
+    }
+
+    async fn fetch(&mut self, asked: Fetch) -> Fetched {
+        let (status, _, body) = self.account.send(&asked.request, asked.timeout).await?;
+        Ok((status, body.to_vec()))
     }
 }
 
-/// Settings and the files that they name, as this process finds them.
-struct Here<'s>(&'s Variables);
-
-impl Environment for &Here<'_> {
-    fn variable(&self, name: &str) -> Option<String> {
-        self.0.get(name).map(str::to_owned)
-    }
-
-    fn file(&self, path: &str) -> Result<Secret, Unreadable> {
-        let mut text = String::new();
-        let read =
-            File::open(path).and_then(|file| file.take(SECRET + 1).read_to_string(&mut text));
-        match read.map_err(|error| error.kind()) {
-            Ok(_) if text.len() as u64 <= SECRET => Ok(text.into()),
-            Ok(_) | Err(ErrorKind::InvalidData | ErrorKind::IsADirectory) => {
-                Err(Unreadable::NoText)
-            }
-            Err(_) => Err(Unreadable::Missing),
-        }
-    }
-}
-
-struct Random;
-
-impl Chance for Random {
+impl Chance for OnWire<'_> {
     fn bits(&mut self) -> u64 {
         let mut bytes = [0; 8];
         let random: &dyn SecureRandom = rustls::crypto::ring::default_provider().secure_random;

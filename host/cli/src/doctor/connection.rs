@@ -7,7 +7,7 @@ use tenure::egress::Authorities;
 
 const CHECK: &str = "connection";
 
-pub(super) async fn examine(origin: &str, authorities: &Authorities) -> Finding {
+pub(crate) async fn examine(origin: &str, authorities: &Authorities) -> Finding {
     judge(origin, probe(origin, authorities).await)
 }
 

@@ -4,7 +4,7 @@ use super::examination::{Finding, Verdict};
 use super::exit_code;
 use crate::complaint::{self, Complaint, printable};
 use crate::log::json_text;
-use crate::terminal::{broken, colour_wanted, columns};
+use crate::terminal::{aligned, broken, colour_wanted, columns};
 use crate::{UNUSABLE, print};
 use anstyle::{AnsiColor, Style};
 use serde_json::{Value, json};
@@ -23,15 +23,19 @@ const INDENT: usize = VERDICT + CHECK + 4;
 /// What was found so far.
 pub(super) struct Report {
     election: String,
-    json: bool,
+    pub json: bool,
     colour: bool,
     width: Option<usize>,
     findings: Vec<Finding>,
 }
 
 impl Report {
-    pub(super) fn begin(election: &str, json: bool) -> Self {
+    /// With its name as a heading where there are several.
+    pub(super) fn begin(election: &str, json: bool, heading: bool) -> Self {
         let terminal = stdout().is_terminal();
+        if heading && !json {
+            print(&format!("{}\n", printable(election)));
+        }
         Self {
             election: election.to_owned(),
             json,
@@ -51,16 +55,38 @@ impl Report {
         }
     }
 
-    /// Says what it comes to.
-    pub(super) fn end(self) -> ExitCode {
-        let worst = worst(&self.findings);
-        let text = match self.json {
-            true => json_text(&as_json(&self.election, &self.findings)),
-            false => format!("\n{}\n", summary(&self.findings)),
-        };
-        print(&text);
-        ExitCode::from(exit_code(worst))
+    fn verdict(&self) -> Verdict {
+        worst(&self.findings)
     }
+
+    fn object(&self) -> Value {
+        as_json(&self.election, &self.findings)
+    }
+}
+
+/// Says what it comes to: of one election, or of all of a file, the failures first.
+pub(super) fn end(mut reports: Vec<Report>, json: bool, all_of_a_file: bool) -> ExitCode {
+    let worst = reports.iter().map(Report::verdict).max_by_key(|verdict| exit_code(*verdict));
+    let worst = worst.unwrap_or(Verdict::Good);
+    let objects = || reports.iter().map(Report::object).collect::<Vec<_>>();
+    let text = match reports.as_slice() {
+        _ if json && all_of_a_file => {
+            json_text(&json!({ "verdict": verdict_name(worst), "elections": objects() }))
+        }
+        _ if json => objects().iter().map(json_text).collect(),
+        [one] => format!("\n{}\n", summary(&one.findings)),
+        _ => {
+            reports.sort_by_key(|report| std::cmp::Reverse(exit_code(report.verdict())));
+            let title = ["election", "verdict", "findings"].map(str::to_owned);
+            let row = |report: &Report| {
+                let (election, findings) = (printable(&report.election), summary(&report.findings));
+                [election, verdict_name(report.verdict()).to_owned(), findings]
+            };
+            format!("\n{}", aligned([title].into_iter().chain(reports.iter().map(row))))
+        }
+    };
+    print(&text);
+    ExitCode::from(exit_code(worst))
 }
 
 /// What is found when settings are wrong, and nothing was tried for that reason.

@@ -1,22 +1,25 @@
-//! The elections of `tenure run`: that of the command line, or those of `tenure.toml`.
+//! The elections of a command: that of the command line, or those of `tenure.toml`.
 
-use super::given::{Given, Variables, environment};
+use super::given::{Given, Value, Variables, environment};
 use super::options::CommandLine;
-use super::parse;
+use super::parse::{self, Content, Section};
 use super::setting::Scope;
 use super::source::Source;
 use super::table::{CONFIG, ELECTION};
-use crate::complaint::Complaint;
+use crate::complaint::{Complaint, shown};
 
-/// The elections that this process is to run, and what is wrong with how they are told.
+/// The elections that a command is for, and what is wrong with how they are told.
 #[derive(Default)]
 pub(crate) struct Elections {
     pub given: Vec<Given>,
+    /// They are all that a file has: none was named.
+    pub all_of_a_file: bool,
     pub complaints: Vec<Complaint>,
 }
 
 impl Elections {
-    /// Those of the file that is named; without one, that of the command line.
+    /// Those of the file that is named, and of these the one that is named; without a file, that of the
+    /// command line.
     pub(crate) fn of(line: &CommandLine) -> Self {
         let given = Given::of(line);
         let Some(file) = given.get(&CONFIG) else {
@@ -35,6 +38,11 @@ impl Elections {
         if content.broken {
             return this;
         }
+        if let Some(named) = named(line) {
+            this.choose(line, variable, &mut content, &named);
+            return this;
+        }
+        this.all_of_a_file = true;
         if content.elections.len() > 1 {
             this.refuse_of_one(line, variable);
         }
@@ -45,6 +53,52 @@ impl Elections {
         };
         this.refuse_twins(line);
         this
+    }
+
+    /// The one election that is named, if the file has it. A file that names none is for any.
+    fn choose(
+        &mut self,
+        line: &CommandLine,
+        variable: Variables<'_>,
+        content: &mut Content,
+        wanted: &str,
+    ) {
+        let name = |section: &Section| {
+            let entry = section.entries.iter().find(|entry| entry.setting.is(&ELECTION))?;
+            entry.words.first().map(|word| word.text.to_string_lossy().into_owned())
+        };
+        let there: Vec<String> =
+            content.elections.iter().chain([&content.defaults]).filter_map(name).collect();
+        let is_there = there.is_empty() || there.iter().any(|name| name == wanted);
+        // A lock has a blob of its own, and goes by what the file says above its elections.
+        if !is_there && line.command != "lock" {
+            let given = Given::resolve(line, variable, None);
+            self.complaints.push(Complaint::new(
+                given.get(&ELECTION).map(Value::told).unwrap_or_default(),
+                "the file has no such election",
+                format!(
+                    "name one that it has ({}), or leave out the file",
+                    shown(&there.join(", "))
+                ),
+            ));
+        }
+        content.elections.retain(|section| name(section).as_deref() == Some(wanted));
+        let one = content.elections.first();
+        self.given = vec![Given::resolve(line, variable, Some((content, one)))];
+    }
+
+    /// The one election of a command that is for one.
+    pub(crate) fn only(mut self) -> (Given, Vec<Complaint>) {
+        let names = self.given.iter().filter_map(|given| given.text(&ELECTION));
+        let names: Vec<_> = names.map(|name| shown(&name)).collect();
+        if self.given.len() > 1 {
+            self.complaints = vec![Complaint::new(
+                ELECTION.option(),
+                "the file has several elections, and this is for one",
+                format!("name one of them: {}", names.join(", ")),
+            )];
+        }
+        (self.given.into_iter().next().unwrap_or_default(), self.complaints)
     }
 
     /// What is true of one election cannot be said of several at once.
@@ -94,6 +148,16 @@ impl Elections {
             }
         }
     }
+}
+
+/// The election that the command line names, of a command that does not contend: for one that does, the
+/// file's other elections would be left out without a word.
+fn named(line: &CommandLine) -> Option<String> {
+    let words = match line.command.as_str() {
+        "run" | "check" => None,
+        _ => line.get(&ELECTION).or_else(|| line.bare(&ELECTION)),
+    };
+    words?.first().map(|word| word.to_string_lossy().into_owned())
 }
 
 #[cfg(test)]

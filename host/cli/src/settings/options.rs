@@ -139,6 +139,10 @@ impl CommandLine {
         }
     }
 
+    pub(crate) fn has(&self, setting: &Setting) -> bool {
+        self.get(setting).or_else(|| self.bare(setting)).is_some()
+    }
+
     /// The values of one that was given without its name.
     pub(super) fn bare(&self, setting: &Setting) -> Option<&[OsString]> {
         self.bare.iter().find(|(given, _)| given.is(setting)).map(|(_, words)| words.as_slice())

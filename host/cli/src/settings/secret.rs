@@ -1,7 +1,9 @@
 //! Secrets do not stand in the file: it is copied, mailed and put under version control.
 
 /// What the name of a key holds, without dashes and underscores, and where such a secret belongs.
-const MARKS: [(&str, &str); 6] = [
+const MARKS: [(&str, &str); 8] = [
+    ("webhooktoken", "TENURE_HANDLER_TOKEN"),
+    ("webhooksecret", "TENURE_HANDLER_SECRET"),
     ("connectionstring", "AZURE_STORAGE_CONNECTION_STRING"),
     ("secondkey", "TENURE_SECOND_KEY"),
     ("clientsecret", "AZURE_CLIENT_SECRET"),
@@ -46,6 +48,8 @@ mod tests {
             ("sas_token", "AZURE_STORAGE_SAS_TOKEN"),
             ("auth-token", "AZURE_STORAGE_AUTH_TOKEN"),
             ("client-secret", "AZURE_CLIENT_SECRET"),
+            ("webhook-token", "TENURE_HANDLER_TOKEN"),
+            ("webhook_secret", "TENURE_HANDLER_SECRET"),
         ] {
             let advice = advice(key).unwrap();
             assert!(advice.contains(&format!("variable {variable}, ")), "{key}: {advice}");

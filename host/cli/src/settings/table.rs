@@ -10,14 +10,33 @@ use std::time::Duration;
 use tenure::settings::names;
 use tenure_webhook::variable as webhook;
 
-const RUN: &[&str] = &["run"];
-const RUN_AND_LOCK: &[&str] = &["run", "lock"];
-const LOOKS: &[&str] = &["status", "watch", "doctor", "history"];
-const RUN_AND_LOOKS: &[&str] = &["run", "lock", "status", "watch", "doctor", "history"];
-const RUN_AND_ORDERS: &[&str] = &["run", "resign", "transfer", "pause", "resume"];
+const RUN: &[&str] = &["run", "check"];
+const RUN_AND_LOCK: &[&str] = &["run", "check", "lock"];
+const RUN_AND_LOOKS: &[&str] = &["run", "check", "lock", "status", "watch", "doctor", "history"];
+const RUN_AND_ORDERS: &[&str] = &["run", "check", "resign", "transfer", "pause", "resume"];
+/// Those that read the file.
+const OF_THE_FILE: &[&str] =
+    &["run", "check", "lock", "status", "watch", "doctor", "history", "reset-slot", "break"];
+/// Those that can answer in JSON.
+const TELLING: &[&str] = &["check", "status", "watch", "doctor", "history"];
+/// Those that meet one election, which can be named without its option.
+const OF_ONE: &[&str] = &[
+    "lock",
+    "status",
+    "watch",
+    "doctor",
+    "history",
+    "reset-slot",
+    "resign",
+    "transfer",
+    "pause",
+    "resume",
+    "break",
+];
 /// Those that meet an election.
 const ALL: &[&str] = &[
     "run",
+    "check",
     "lock",
     "status",
     "watch",
@@ -103,14 +122,15 @@ pub(super) const HEADINGS: [&str; 10] =
 
 settings! {
     CONFIG = Setting {
-        name: "config", variable: "TENURE_CONFIG", kind: Kind::File, scope: Scope::Elsewhere,
+        name: "config", variable: "TENURE_CONFIG", kind: Kind::File, commands: OF_THE_FILE,
+        scope: Scope::Elsewhere,
         help: "A file with values for these options, for one election or for several; see \
                docs/configuration.md. The command line and variables win",
         heading: ELECTIONS, ..ROW
     };
     ELECTION = Setting {
         name: "election", variable: names::ELECTION, kind: Kind::Text("CONTAINER/BLOB"),
-        commands: ALL, bare_in: &["lock"], scope: Scope::One,
+        commands: ALL, bare_in: OF_ONE, scope: Scope::One,
         help: "The election: a container and a blob in it; both are created when missing",
         more: "Each job needs a blob of its own; a blob that holds anything else is refused and left \
                untouched",
@@ -194,7 +214,7 @@ settings! {
     WEBHOOK_TIMEOUT = Setting {
         name: "webhook-timeout", variable: webhook::TIMEOUT, kind: Kind::Duration,
         default: "as long as the turn", works: &[Work::Webhook],
-        help: "The longest that a call of --webhook may take; one that takes longer is a failed turn",
+        help: "The longest that the calls of --webhook may take in one turn; a turn that takes longer fails",
         more: "In `tenure.wasm` never longer than the turn is valid",
         heading: WORK, ..ROW
     };
@@ -203,6 +223,28 @@ settings! {
         works: &[Work::Webhook],
         help: "Certificates in PEM form that are trusted beside the platform's, for --webhook alone",
         advice: CERTIFICATES,
+        heading: WORK, ..ROW
+    };
+    WEBHOOK_TOKEN_FILE = Setting {
+        name: "webhook-token-file", variable: webhook::TOKEN_FILE, content: webhook::TOKEN,
+        kind: Kind::File, works: &[Work::Webhook],
+        help: "A file with the bearer token that each call of --webhook shows; it is read again for each call",
+        more: "See [Who calls](handlers.md#who-calls). In `tenure.wasm` too",
+        heading: WORK, ..ROW
+    };
+    WEBHOOK_TOKEN_HEADER = Setting {
+        name: "webhook-token-header", variable: webhook::TOKEN_HEADER, kind: Kind::Text("NAME"),
+        default: "authorization, with Bearer before the token", works: &[Work::Webhook],
+        help: "Another header for that token, which is its whole value then, like x-api-key",
+        more: "In `tenure.wasm` too",
+        heading: WORK, ..ROW
+    };
+    WEBHOOK_SECRET_FILE = Setting {
+        name: "webhook-secret-file", variable: webhook::SECRET_FILE, content: webhook::SECRET,
+        kind: Kind::File, works: &[Work::Webhook],
+        help: "A file with the secret that each call of --webhook is signed with, whsec_ and 24 to 64 bytes in \
+               Base64, as Standard Webhooks has it; of several, each has a line. It is read again for each call",
+        more: "See [Who calls](handlers.md#who-calls). In `tenure.wasm` too",
         heading: WORK, ..ROW
     };
     COMMAND = Setting {
@@ -261,7 +303,7 @@ settings! {
     };
     FAILOVER = Setting {
         name: "failover", variable: names::FAILOVER, kind: Kind::Duration,
-        range: Range::Durations(seconds(1)..=seconds(10)), default: "off: a leader is replaced when its lease ends", commands: &["run", "lock", "doctor"],
+        range: Range::Durations(seconds(1)..=seconds(10)), default: "off: a leader is replaced when its lease ends", commands: &["run", "check", "lock", "doctor"],
         help: "After about this time, replace a leader whose machine died, froze or lost the network. Candidates then \
                send a request every sixth of it: three candidates cost about $7 a month at 3s, $21 at 1s, $2 at 10s, \
                and $1 without",
@@ -500,9 +542,16 @@ settings! {
     LOG = Setting {
         commands: RUN_AND_LOCK,
         name: "log", kind: Kind::OneOf(&["text", "json"]), default: "text", scope: Scope::Process,
-        help: "How to tell what happens: text for people, or one JSON object per line. Renewals are in the \
-               JSON only",
-        more: "Each object has `timestamp`, `candidate`, `event` and its fields",
+        help: "How to tell what happens: text for people, or one JSON object per line",
+        more: "See [The log](operations.md#the-log)",
+        heading: SHOWN, ..ROW
+    };
+    LOG_LEVEL = Setting {
+        commands: RUN_AND_LOCK,
+        name: "log-level", variable: "TENURE_LOG_LEVEL",
+        kind: Kind::OneOf(&["error", "warn", "info", "debug"]), default: "info", scope: Scope::Process,
+        help: "The least grave events that are told: error, warn, info, or debug, which adds each renewal",
+        more: "What a handler writes is info",
         heading: SHOWN, ..ROW
     };
     CACHE_DIR = Setting {
@@ -543,6 +592,10 @@ settings! {
         advice: "each look is a request that is paid for; 2s shows changes soon",
         heading: OTHERS, ..ROW
     };
+    OFFLINE = Setting {
+        name: "offline", kind: Kind::Switch, commands: &["check"],
+        help: "Sends nothing: does not ask whether the storage account can be reached", heading: OTHERS, ..ROW
+    };
     PERIOD = Setting {
         name: "period", kind: Kind::Duration, commands: &["break"],
         range: Range::Durations(Duration::ZERO..=seconds(60)), default: "what is left of it",
@@ -555,7 +608,7 @@ settings! {
         help: "Does it without asking", heading: OTHERS, ..ROW
     };
     JSON = Setting {
-        name: "json", kind: Kind::Switch, commands: LOOKS,
+        name: "json", kind: Kind::Switch, commands: TELLING,
         help: "JSON instead of text: one object, with watch one per line", heading: OTHERS, ..ROW
     };
 }

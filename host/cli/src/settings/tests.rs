@@ -19,6 +19,7 @@ static MADE_UP: Setting = Setting {
     range: Range::Durations(Duration::from_secs(1)..=Duration::from_secs(10)),
     default: "2s",
     commands: &["run", "watch"],
+    bare_in: &[],
     required: false,
     scope: setting::Scope::Any,
     choice: None,
@@ -92,7 +93,7 @@ fn it_is_a_key_and_a_variable_and_judged_wherever_it_is_said() {
 
 #[test]
 fn mistakes_are_told_what_is_meant() {
-    let complaint = variables::complaint("TENURE_SHARPNES", &variables::known(&table()));
+    let complaint = variables::complaint("TENURE_SHARPNES", &variables::known(&table()), &table());
     assert_eq!(complaint.unwrap().advice, "did you mean TENURE_SHARPNESS?");
     for (file, words) in [
         ("sharpnes = \"1s\"", "did you mean sharpness?"),

@@ -34,7 +34,7 @@ pub(super) fn remarks(snapshot: &Snapshot, own: &Own, (before, after): (u64, u64
     if let Some(told) = slot_ahead(snapshot) {
         say("schedule", told);
     }
-    if let (Some(theirs), Some(ours)) = (&snapshot.schedule, &own.schedule)
+    if let (Some(theirs), Some(ours)) = (&snapshot.turns.schedule, &own.schedule)
         && theirs != ours
     {
         say(
@@ -145,7 +145,7 @@ fn clock(asked_at: u64, before: u64, after: u64) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tenure::contract::{Incumbent, LastSlot};
+    use tenure::contract::{Incumbent, LastSlot, Turns};
 
     const SECOND: u64 = 1_000_000_000;
     const NOW: u64 = 1_800_000_000 * SECOND;
@@ -154,12 +154,16 @@ mod tests {
         Snapshot {
             lease,
             incumbent: Some(Incumbent { name: "ben".into(), term: 7, since: 0, address: None }),
-            last_slot: Some(LastSlot { slot: NOW - SECOND, attempt: 1 }),
-            finished: None,
-            started: None,
-            next_turn: None,
+            turns: Turns {
+                schedule: Some("every 5s".to_owned()),
+                last_slot: Some(LastSlot { slot: NOW - SECOND, attempt: 1 }),
+                finished: None,
+                started: None,
+                last_success: None,
+                last_failure: None,
+                next: None,
+            },
             ahead: None,
-            schedule: Some("every 5s".to_owned()),
             history: Vec::new(),
             changes: 1,
             successor: None,

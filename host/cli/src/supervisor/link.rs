@@ -1,7 +1,7 @@
 //! The runner's end: what its supervisor is to know is told here, and nobody ever waits for that.
 
 use super::message::{Message, Will};
-use crate::log::{Format, Output};
+use crate::log::{Format, Output, Style, Whose};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, getpid, getppid, kill_process};
@@ -64,18 +64,12 @@ impl Supervised {
     }
 
     /// Tells the supervisor how to write the log, and of whom.
-    pub(crate) fn link(
-        &self,
-        (format, output): (Format, Output),
-        candidates: Vec<String>,
-        elections: Vec<String>,
-    ) -> Result<Arc<Link>, String> {
+    pub(crate) fn link(&self, style: Style, candidates: Vec<Whose>) -> Result<Arc<Link>, String> {
         let pipe = OpenOptions::new().open_sender(&self.pipe);
         let pipe = pipe.map_err(|error| format!("the supervisor cannot be reached: {error}"))?;
         let link = Arc::new(Link::default());
-        let (json, stderr) = (format == Format::Json, output == Output::Stderr);
-        let log = Message::Log { json, stderr, candidates, elections };
-        link.waiting().lines.push_back(line(&log));
+        let (json, stderr) = (style.format == Format::Json, style.output == Output::Stderr);
+        link.waiting().lines.push_back(line(&Message::Log { json, stderr, candidates }));
         tokio::spawn(link.clone().deliver(pipe));
         Ok(link)
     }

@@ -1,5 +1,6 @@
 //! What a runner tells its supervisor, line by line over a pipe.
 
+use crate::log::Whose;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::time::Duration;
@@ -12,9 +13,7 @@ pub(super) enum Message {
         json: bool,
         /// To standard error.
         stderr: bool,
-        /// Their names, and, where there are several, their elections.
-        candidates: Vec<String>,
-        elections: Vec<String>,
+        candidates: Vec<Whose>,
     },
     /// The last will of a candidate; none: the one from before is void.
     Will { of: usize, will: Option<Will> },

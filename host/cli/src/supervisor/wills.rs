@@ -2,7 +2,7 @@
 
 use super::message::{Message, Will};
 use crate::complaint;
-use crate::log::{Format, Log, Output};
+use crate::log::{Format, Log, Output, Style, Whose};
 use crate::systemd::ServiceManager;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -18,6 +18,7 @@ use tokio::select;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
+use tracing::Level;
 
 /// The longest that one try may take.
 const TRY: Duration = Duration::from_secs(3);
@@ -38,10 +39,8 @@ pub(super) struct Wills {
 }
 
 struct LogSettings {
-    format: Format,
-    output: Output,
-    candidates: Vec<String>,
-    elections: Vec<String>,
+    style: Style,
+    candidates: Vec<Whose>,
 }
 
 /// What became of a will.
@@ -62,10 +61,11 @@ enum Fate {
 impl Wills {
     pub(super) fn take(&mut self, line: &str, manager: Option<&ServiceManager>) {
         match read(line) {
-            Some(Message::Log { json, stderr, candidates, elections }) => {
+            Some(Message::Log { json, stderr, candidates }) => {
                 let format = if json { Format::Json } else { Format::Text };
                 let output = if stderr { Output::Stderr } else { Output::Stdout };
-                self.log = Some(LogSettings { format, output, candidates, elections });
+                let style = Style { format, level: Level::INFO, output };
+                self.log = Some(LogSettings { style, candidates });
             }
             Some(Message::Exit(code)) => self.code = Some(code),
             Some(Message::Will { of, will: Some(will) }) => drop(self.wills.insert(of, will)),
@@ -102,7 +102,7 @@ impl Wills {
             return;
         }
         let subject = format!("the process that ran the election {how}");
-        let Some(LogSettings { format, output, candidates, elections }) = self.log else {
+        let Some(LogSettings { style, candidates }) = self.log else {
             complaint::print(format_args!("tenure: {subject}\n"));
             return;
         };
@@ -111,8 +111,8 @@ impl Wills {
             true => send_all(self.wills, hurry).await,
             false => BTreeMap::new(),
         };
-        let Ok((log, written)) = Log::start(format, output) else { return };
-        for (of, log) in log.shared(&candidates, &elections).into_iter().enumerate() {
+        let Ok((log, written)) = Log::start(style) else { return };
+        for (of, log) in log.shared(&candidates).into_iter().enumerate() {
             let rest = match (terms.get(&of), fates.remove(&of)) {
                 (None, _) => "it held no lease".to_owned(),
                 (Some(term), Some(fate)) => {

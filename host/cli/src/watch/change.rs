@@ -1,13 +1,13 @@
 //! What changed between two looks at an election.
 
 use crate::complaint::printable;
-use crate::status::{leader, lease_name, outcome_name};
+use crate::status::{leader, lease_name, took, whole};
 use crate::terminal::broken;
 use anstyle::{AnsiColor, Style};
 use chrono::{DateTime, TimeZone};
 use serde::Serialize;
 use std::fmt;
-use tenure::contract::{Problem, Snapshot, class_name, rfc3339};
+use tenure::contract::{Outlook, Problem, Snapshot, Turns, class_name, outcome_name, rfc3339};
 
 /// Texts begin there, behind the time and the name.
 const INDENT: usize = 24;
@@ -31,7 +31,17 @@ pub(super) enum Change {
     /// A slot was claimed for a turn.
     SlotClaimed { slot: String, attempt: u32 },
     /// The end of a turn is on record.
-    SlotFinished { slot: String, outcome: &'static str },
+    SlotFinished {
+        slot: String,
+        outcome: &'static str,
+        #[serde(flatten)]
+        outlook: Outlook,
+    },
+    /// When the next turn comes, where none is over yet.
+    NextTurn {
+        #[serde(flatten)]
+        outlook: Outlook,
+    },
     /// A turn for a value was claimed, or its end is on record.
     Started { value: String, attempt: u32, outcome: Option<&'static str> },
     /// The election cannot be looked at.
@@ -94,12 +104,20 @@ impl Watcher {
 
 fn turns(last: Option<&Snapshot>, now: &Snapshot) -> Vec<Change> {
     let mut changes = Vec::new();
+    let outlook = Outlook::at(now.asked_at, &now.turns);
+    let (last, now) = (last.map(|last| &last.turns), &now.turns);
+    // Two attempts at a slot may end alike.
+    let ends = |turns: &Turns| (turns.finished, turns.last_success, turns.last_failure);
+    let another_end = last.is_none_or(|last| ends(last) != ends(now));
     // What ended first was claimed before.
     if let Some(finished) = now.finished.as_ref()
-        && last.and_then(|last| last.finished.as_ref()) != Some(finished)
+        && another_end
+        && (now.started.is_none() || last.is_none_or(|last| last.started == now.started))
     {
-        let outcome = outcome_name(finished.outcome);
-        changes.push(Change::SlotFinished { slot: rfc3339(finished.slot), outcome });
+        let (slot, outcome) = (rfc3339(finished.slot), outcome_name(finished.outcome));
+        changes.push(Change::SlotFinished { slot, outcome, outlook });
+    } else if last.is_none() && outlook.next_turn.is_some() {
+        changes.push(Change::NextTurn { outlook });
     }
     if let Some(claimed) = now.last_slot.as_ref()
         && last.and_then(|last| last.last_slot.as_ref()) != Some(claimed)
@@ -127,6 +145,7 @@ impl Change {
     pub(super) fn line<Z: TimeZone<Offset: fmt::Display>>(
         &self,
         now: &DateTime<Z>,
+        election: Option<(&str, usize)>,
         colour: bool,
         width: Option<usize>,
     ) -> String {
@@ -135,8 +154,12 @@ impl Change {
             if colour { (Style::new().dimmed(), style) } else { (Style::new(), Style::new()) };
         let time = now.format("%H:%M:%S%.3f");
         // Names and texts are what somebody wrote on the blob, or answered.
-        let text = broken(&printable(&text), INDENT, width);
-        format!("{dim}{time}{dim:#}  {style}{name:<8}{style:#}  {text}").trim_end().to_owned()
+        let election = election.map(|(name, room)| format!("{:<room$}  ", printable(name)));
+        let election = election.unwrap_or_default();
+        let text = broken(&printable(&text), INDENT + election.chars().count(), width);
+        format!("{dim}{time}{dim:#}  {election}{style}{name:<8}{style:#}  {text}")
+            .trim_end()
+            .to_owned()
     }
 
     fn words(&self) -> (Style, &'static str, String) {
@@ -157,10 +180,18 @@ impl Change {
                     if *attempt > 1 { format!(", attempt {attempt}") } else { String::new() };
                 (plain, "slot", format!("{slot} claimed{again}"))
             }
-            Self::SlotFinished { slot, outcome } => {
+            Self::SlotFinished { slot, outcome, outlook } => {
                 let style = if *outcome == "succeeded" { plain } else { yellow };
-                (style, "slot", format!("{slot} {outcome}"))
+                let ran = outlook.last_turn.as_ref().filter(|last| last.slot == *slot);
+                let ran = ran.and_then(|last| last.took_ms);
+                let ran = ran.map(|ms| format!(" after {}", took(ms))).unwrap_or_default();
+                let success = outlook.last_success.as_ref().filter(|_| *outcome != "succeeded");
+                let success = success.and_then(|last| last.ended.as_ref());
+                let success = success.map(|at| format!("; last success {at}")).unwrap_or_default();
+                let next = next_turn(outlook).map(|next| format!("; {next}")).unwrap_or_default();
+                (style, "slot", format!("{slot} {outcome}{ran}{success}{next}"))
             }
+            Self::NextTurn { outlook } => (plain, "slot", next_turn(outlook).unwrap_or_default()),
             Self::Started { value, attempt, outcome } => {
                 let again =
                     if *attempt > 1 { format!(", attempt {attempt}") } else { String::new() };
@@ -175,12 +206,22 @@ impl Change {
     }
 }
 
+/// When the next turn comes, in the time zone of its schedule.
+fn next_turn(outlook: &Outlook) -> Option<String> {
+    let next = outlook.next_turn.as_ref()?;
+    let wait = match next.in_ms {
+        0 => "now".to_owned(),
+        ms => format!("in {}", whole(ms.next_multiple_of(1_000))),
+    };
+    Some(format!("next turn {} ({wait})", next.local))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use chrono::Utc;
     use tenure::contract::{
-        Finished, Incumbent, LastSlot, LeaseState, Outcome, ProblemClass, Started,
+        Ended, Finished, Incumbent, LastSlot, LeaseState, NextTurn, Outcome, ProblemClass, Started,
     };
 
     const SECOND: u64 = 1_000_000_000;
@@ -194,12 +235,16 @@ mod tests {
                 since: 5 * SECOND,
                 address: None,
             }),
-            last_slot: None,
-            finished: None,
-            started: None,
-            next_turn: None,
+            turns: Turns {
+                schedule: None,
+                last_slot: None,
+                finished: None,
+                started: None,
+                last_success: None,
+                last_failure: None,
+                next: None,
+            },
             ahead: None,
-            schedule: None,
             history: Vec::new(),
             changes: 1,
             successor: None,
@@ -209,7 +254,7 @@ mod tests {
     }
 
     fn lines(changes: &[Change]) -> Vec<String> {
-        let line = |change: &Change| change.line(&DateTime::<Utc>::UNIX_EPOCH, false, None);
+        let line = |change: &Change| change.line(&DateTime::<Utc>::UNIX_EPOCH, None, false, None);
         changes.iter().map(|change| line(change)[14..].to_owned()).collect()
     }
 
@@ -222,7 +267,8 @@ mod tests {
             first,
             ["lease     leased", "leader    ada, term 7, since 1970-01-01T00:00:05Z"]
         );
-        let later = Snapshot { asked_at: 70 * SECOND, next_turn: Some(1), ..held };
+        let mut later = Snapshot { asked_at: 70 * SECOND, ..held };
+        later.turns.next = Some(NextTurn { slot: 1, at: 1 });
         assert_eq!(watcher.see(Ok(later)), []);
         let mut watcher = Watcher::default();
         let nothing = lines(&watcher.see(Ok(look(LeaseState::Absent, None))));
@@ -247,11 +293,11 @@ mod tests {
         let mut watcher = Watcher::default();
         let mut now = look(LeaseState::Leased, Some(("ada", 7)));
         watcher.see(Ok(now.clone()));
-        now.last_slot = Some(LastSlot { slot: 60 * SECOND, attempt: 1 });
+        now.turns.last_slot = Some(LastSlot { slot: 60 * SECOND, attempt: 1 });
         let claimed = lines(&watcher.see(Ok(now.clone())));
         assert_eq!(claimed, ["slot      1970-01-01T00:01:00Z claimed"]);
-        now.finished = Some(Finished { slot: 60 * SECOND, outcome: Outcome::Failed });
-        now.last_slot = Some(LastSlot { slot: 65 * SECOND, attempt: 2 });
+        now.turns.finished = Some(Finished { slot: 60 * SECOND, outcome: Outcome::Failed });
+        now.turns.last_slot = Some(LastSlot { slot: 65 * SECOND, attempt: 2 });
         let next = lines(&watcher.see(Ok(now.clone())));
         assert_eq!(
             next,
@@ -260,9 +306,9 @@ mod tests {
                 "slot      1970-01-01T00:01:05Z claimed, attempt 2"
             ]
         );
-        now.finished = Some(Finished { slot: 70 * SECOND, outcome: Outcome::Succeeded });
-        now.last_slot = Some(LastSlot { slot: 70 * SECOND, attempt: 1 });
-        now.started =
+        now.turns.finished = Some(Finished { slot: 70 * SECOND, outcome: Outcome::Succeeded });
+        now.turns.last_slot = Some(LastSlot { slot: 70 * SECOND, attempt: 1 });
+        now.turns.started =
             Some(Started { value: "v1".to_owned(), slot: 70 * SECOND, attempt: 1, outcome: None });
         let both = lines(&watcher.see(Ok(now)));
         assert_eq!(
@@ -273,6 +319,26 @@ mod tests {
                 "start     for v1: claimed"
             ]
         );
+    }
+
+    #[test]
+    fn an_end_is_told_with_how_long_it_took_and_what_comes_next() {
+        let mut watcher = Watcher::default();
+        let mut now = look(LeaseState::Leased, Some(("ada", 7)));
+        now.turns.next = Some(NextTurn { slot: 120 * SECOND, at: 120 * SECOND });
+        let first = lines(&watcher.see(Ok(now.clone())));
+        assert_eq!(first[2], "slot      next turn 1970-01-01T00:02:00Z (in 55s)");
+        let ended =
+            |slot, outcome, took| Ended { slot, outcome, at: slot + took, took: Some(took) };
+        now.turns.last_success = Some(ended(30 * SECOND, Outcome::Succeeded, SECOND));
+        now.turns.last_slot = Some(LastSlot { slot: 60 * SECOND, attempt: 1 });
+        now.turns.finished = Some(Finished { slot: 60 * SECOND, outcome: Outcome::Failed });
+        now.turns.last_failure = Some(ended(60 * SECOND, Outcome::Failed, 2 * SECOND));
+        let failed = "slot      1970-01-01T00:01:00Z failed after 2.0 s; last success \
+                      1970-01-01T00:00:31Z; next turn 1970-01-01T00:02:00Z (in 55s)";
+        assert_eq!(lines(&watcher.see(Ok(now.clone())))[1], failed);
+        now.turns.last_failure = Some(ended(60 * SECOND, Outcome::Failed, 3 * SECOND));
+        assert_eq!(watcher.see(Ok(now)).len(), 1, "another attempt that failed is news");
     }
 
     #[test]
@@ -292,10 +358,10 @@ mod tests {
     #[test]
     fn nothing_that_a_terminal_obeys_gets_through() {
         let change = Change::Nobody { last: Some("a\u{1b}[31m\nb".to_owned()) };
-        let line = change.line(&DateTime::<Utc>::UNIX_EPOCH, false, None);
+        let line = change.line(&DateTime::<Utc>::UNIX_EPOCH, None, false, None);
         assert!(!line.contains(['\u{1b}', '\n']), "{line:?}");
         assert_eq!(line.find("nobody"), Some(INDENT));
-        assert!(change.line(&DateTime::<Utc>::UNIX_EPOCH, true, None).contains('\u{1b}'));
+        assert!(change.line(&DateTime::<Utc>::UNIX_EPOCH, None, true, None).contains('\u{1b}'));
     }
 
     #[test]

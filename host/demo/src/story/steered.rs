@@ -1,7 +1,8 @@
 //! What people do to candidates, as the story tells it.
 
 use super::super::lane::{Hindrance, State};
-use super::{Cause, Kind, Leadership, Story};
+use super::super::steer::Act;
+use super::{Kind, Leadership, Story};
 use std::time::Duration;
 
 /// Of notes, terms and take-overs so many are kept when a demo goes on for long.
@@ -15,7 +16,7 @@ impl Story {
     }
 
     pub(in super::super) fn freeze(&mut self, now: Duration, who: usize) {
-        let leads = self.vacate(now, who, Cause::Freeze);
+        let leads = self.vacate(now, who, Act::Freeze);
         if let Some(lane) = self.lanes.get_mut(who) {
             lane.hinder(now, Hindrance::Frozen);
         }
@@ -36,7 +37,7 @@ impl Story {
     }
 
     pub(in super::super) fn partition(&mut self, now: Duration, who: usize) {
-        let leads = self.vacate(now, who, Cause::Partition);
+        let leads = self.vacate(now, who, Act::Partition);
         if let Some(lane) = self.lanes.get_mut(who) {
             lane.hinder(now, Hindrance::CutOff);
         }
@@ -68,13 +69,13 @@ impl Story {
     }
 
     /// Somebody else must take over if it is the leader; whether it is.
-    pub(super) fn vacate(&mut self, now: Duration, who: usize, cause: Cause) -> bool {
+    pub(super) fn vacate(&mut self, now: Duration, who: usize, cause: Act) -> bool {
         let leads = self.holder(now) == Some(who);
         let last = self.leaderships.last_mut().filter(|_| leads);
         // What came first counts: a frozen leader that is then killed was lost when it froze.
         if let Some(last @ Leadership { last_sign: None, .. }) = last {
             self.vacancy = Some((cause, now));
-            if cause != Cause::Stop {
+            if cause != Act::Stop {
                 last.last_sign = Some(now);
             }
         }
@@ -100,10 +101,10 @@ impl Story {
         let resigned = std::mem::take(&mut lane.resigns);
         if resigned {
             lane.enter(at, State::Follows);
-            self.vacancy = Some((Cause::Resign, at));
+            self.vacancy = Some((Act::Resign, at));
             return Some(format!("{} has given the lease back.", self.name(who)));
         }
-        let hindered = matches!(vacancy, Some((Cause::Freeze | Cause::Partition, _)))
+        let hindered = matches!(vacancy, Some((Act::Freeze | Act::Partition, _)))
             || lane.is_cut_off()
             || self.leaderships.last().is_some_and(|last| last.who != who);
         if state == Some(State::Leads) && hindered {

@@ -19,7 +19,7 @@ fn a_take_over_is_measured_from_the_kill() {
     story.elects(4_600, 1, 1015);
     assert_eq!(story.leader(), Some(1));
     assert_eq!(story.promise_left(ms(4_600)), None);
-    let take_over = TakeOver { cause: Cause::Machine, after: ms(2_300) };
+    let take_over = TakeOver { cause: Act::KillMachine, after: ms(2_300) };
     assert_eq!(
         (&story.take_overs[..], story.leaderships[1].took_over),
         (&[take_over][..], Some(take_over))
@@ -64,7 +64,7 @@ fn a_leader_that_was_asked_leaves_in_good_order() {
     story.elects(4_000, 2, 1004);
     assert_eq!(story.lost, 0);
     assert_eq!(story.leaderships[0].ended, Some((ms(3_010), "stopped".to_owned())));
-    assert_eq!(story.take_overs, [TakeOver { cause: Cause::Stop, after: ms(1_000) }]);
+    assert_eq!(story.take_overs, [TakeOver { cause: Act::Stop, after: ms(1_000) }]);
     assert!(story.notes.iter().all(|note| note.kind != Kind::Problem), "{:?}", story.notes);
 }
 

@@ -41,7 +41,7 @@ pub use run::this_program;
 pub use supervisor::supervise;
 
 use super::lines::{HandlerLines, LineSink, Stream};
-use super::{BoxFuture, Handler, TurnEnd};
+use super::{BoxFuture, Handler, TraceParent, TurnEnd};
 use crate::clock::{Clock, Reading};
 use crate::contract::Turn;
 use crate::deadline::Deadline;
@@ -52,7 +52,7 @@ use outcome::{Fate, turn_end};
 use run::Run;
 use std::ffi::OsString;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::{oneshot, watch};
@@ -118,6 +118,11 @@ impl CommandHandler {
         Ok(Self { program, variables, stop_time, lines, clock, runs, attached })
     }
 
+    /// The file that is run, by its whole path.
+    pub fn file(&self) -> &Path {
+        &self.program.file
+    }
+
     async fn run(&self, turn: Turn, lease: Deadline) -> TurnEnd {
         let attached = self.attached.clone();
         let signals = match attached.as_ref().map(|attached| attached.begin()) {
@@ -129,6 +134,8 @@ impl CommandHandler {
         let limit = turn.time_limit.map(|limit| self.clock.now() + Duration::from_nanos(limit));
         let mut variables = self.variables.clone();
         variables.extend(environment::of_turn(&turn, Utc::now(), lease.remaining()));
+        let parent = TraceParent::current();
+        variables.extend(parent.map(|parent| ("TRACEPARENT".into(), parent.to_string().into())));
         let last_words = Arc::new(Mutex::new(String::new()));
         let run = Run {
             program: self.program.clone(),

@@ -24,12 +24,13 @@ fn turn() -> Turn {
 }
 
 fn handler(url: &str, timeout: &str) -> WebhookHandler {
-    let variable = |name: &str| match name {
-        "TENURE_HANDLER_URL" => Some(url.to_owned()),
-        "TENURE_HANDLER_TIMEOUT" => Some(timeout.to_owned()),
-        _ => None,
-    };
-    WebhookHandler::new(Target::read(variable).unwrap(), Authorities::default()).unwrap()
+    delivering(url, timeout, false, None)
+}
+
+fn delivering(url: &str, timeout: &str, repeats: bool, output: Option<LineSink>) -> WebhookHandler {
+    let variables = Variables::new().with(variable::URL, url).with(variable::TIMEOUT, timeout);
+    let authorities = Authorities::default();
+    WebhookHandler::new(variables, authorities, repeats, output, &BootClock::new()).unwrap()
 }
 
 fn for_ever() -> Deadline {
@@ -141,7 +142,7 @@ async fn a_call_is_given_up_at_its_own_time_and_not_when_the_turn_was_first_vali
 async fn who_cannot_be_called_is_told() {
     let (listener, port) = listen().await;
     let url = format!("http://127.0.0.1:{port}/S3CRETS3CRET");
-    let handler = handler(&url, "");
+    let handler = handler(&url, "400ms");
     let (end, ()) = both(handler.on_tick(turn(), for_ever()), async {
         drop(listener.accept().await.unwrap());
         drop(listener);
@@ -184,4 +185,92 @@ async fn the_connection_is_cut_when_the_turn_is() {
     // A reset, so that nothing that still waits in the kernel goes out.
     assert_eq!(read.unwrap_err().kind(), std::io::ErrorKind::ConnectionReset);
     assert_eq!(rest, b"");
+}
+
+/// Answers each request with the next of these; an empty one closes the connection. Tells the requests.
+async fn serve(listener: &TcpListener, answers: &[&str]) -> Vec<String> {
+    let mut heard = Vec::new();
+    let mut peer: Option<TcpStream> = None;
+    for answer in answers {
+        let mut known = match peer.take() {
+            Some(known) => known,
+            None => listener.accept().await.unwrap().0,
+        };
+        heard.push(hear(&mut known).await);
+        known.write_all(answer.as_bytes()).await.unwrap();
+        peer = Some(known).filter(|_| !answer.is_empty());
+    }
+    heard
+}
+
+const OK: &str = "HTTP/1.1 204 No Content\r\n\r\n";
+const BUSY: &str = "HTTP/1.1 503 Busy\r\ncontent-length: 4\r\n\r\nbusy";
+
+#[tokio::test]
+async fn with_at_least_once_a_call_that_failed_is_made_again_as_the_same_turn() {
+    let (listener, port) = listen().await;
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let (sink, lines): (_, LineSink) = (told.clone(), {
+        let told = told.clone();
+        Arc::new(move |_, line| told.lock().unwrap().push(line))
+    });
+    let handler = delivering(&format!("http://127.0.0.1:{port}/"), "", true, Some(lines));
+    let turn_of = turn();
+    let (end, heard) =
+        both(handler.on_tick(turn_of, for_ever()), serve(&listener, &[BUSY, "", OK])).await;
+    assert_eq!(end, TurnEnd::Succeeded);
+    for request in &heard {
+        assert!(request.contains("idempotency-key: acme/jobs/report/1970-01-01T00:00:01.500Z"));
+        assert!(request.contains(r#""attempt":1,"#), "{request}");
+    }
+    let told = sink.lock().unwrap().clone();
+    assert_eq!(
+        told,
+        [
+            "tenure: the webhook answered 503: busy; it is called again in 500ms",
+            "tenure: the webhook closed the connection before it answered; it is called again in 1s",
+        ]
+    );
+}
+
+#[tokio::test]
+async fn with_at_most_once_no_call_that_may_have_arrived_is_made_again() {
+    for (answer, detail) in
+        [(BUSY, "answered 503: busy"), ("", "closed the connection before it answered")]
+    {
+        let (listener, port) = listen().await;
+        let handler = handler(&format!("http://127.0.0.1:{port}/"), "");
+        let (end, heard) =
+            both(handler.on_tick(turn(), for_ever()), serve(&listener, &[answer])).await;
+        assert_eq!(end, TurnEnd::Failed(format!("the webhook {detail}")));
+        assert_eq!(heard.len(), 1);
+        listener.into_std().unwrap().accept().unwrap_err();
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_did_not_arrive_is_made_again_whatever_the_delivery() {
+    let (listener, port) = listen().await;
+    // Nobody listens there any more; the kernel keeps the port for who asks for it.
+    drop(listener);
+    let (told, mut heard) = tokio::sync::mpsc::unbounded_channel();
+    let lines: LineSink = Arc::new(move |_, line| told.send(line).unwrap());
+    let handler = delivering(&format!("http://127.0.0.1:{port}/"), "", false, Some(lines));
+    let begin = async {
+        let line = heard.recv().await.unwrap();
+        assert!(line.contains("cannot be connected to; it is called again in 500ms"), "{line}");
+        let listener = TcpListener::bind(("127.0.0.1", port)).await.unwrap();
+        serve(&listener, &[OK]).await
+    };
+    let (end, heard) = both(handler.on_tick(turn(), for_ever()), begin).await;
+    assert_eq!((end, heard.len()), (TurnEnd::Succeeded, 1));
+}
+
+#[tokio::test]
+async fn a_receiver_that_wants_to_be_left_alone_for_longer_than_there_is_time_is_not_called() {
+    let (listener, port) = listen().await;
+    let handler = delivering(&format!("http://127.0.0.1:{port}/"), "5s", true, None);
+    let busy = "HTTP/1.1 429 Wait\r\nretry-after: 60\r\ncontent-length: 0\r\n\r\n";
+    let (end, _) = both(handler.on_tick(turn(), for_ever()), serve(&listener, &[busy])).await;
+    assert_eq!(end, TurnEnd::Failed("the webhook answered 429".to_owned()));
 }

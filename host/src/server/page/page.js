@@ -62,6 +62,12 @@ function timeOfDay(instant) {
   return found ? `${found[1]} UTC` : instant;
 }
 
+// An instant in its zone: 2000-01-01T10:00:00+01:00[Europe/Berlin] is 2000-01-01 10:00:00 Europe/Berlin.
+function localTime(instant) {
+  const found = /^(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.\d+)?(?:Z|[+-]\d\d:\d\d\[(.+)\])$/.exec(instant);
+  return found ? `${found[1]} ${found[2]} ${found[3] ?? "UTC"}` : instant;
+}
+
 const elapsed = () => performance.now() - toldAt;
 const isLost = () => document.body.classList.contains("lost");
 
@@ -137,8 +143,15 @@ function showFacts() {
   const { leader, last_turn: turn, overlapping } = view;
   const known = view.lanes.map((lane) => lane.requests_per_minute).filter((number) => number !== null);
   write(byId("requests"), known.length ? String(known.reduce((sum, number) => sum + number, 0)) : "–");
-  write(byId("turn"), turn ? `${timeOfDay(turn.slot)} ${turn.outcome}` : "none yet");
-  byId("turn").title = turn ? `${turn.slot}, ${turn.candidate}` : "";
+  const took = turn?.took_ms == null ? "" : ` after ${brief(turn.took_ms)}`;
+  write(byId("turn"), turn ? `${timeOfDay(turn.slot)} ${turn.outcome}${took}` : "none yet");
+  byId("turn").title = turn ? [turn.slot, turn.candidate].filter(Boolean).join(", ") : "";
+  showEnd("succeeded", "success", view.outlook.last_success);
+  showEnd("failed", "failure", view.outlook.last_failure);
+  const next = view.outlook.next_turn;
+  byId("coming").hidden = !next;
+  write(byId("next"), next ? localTime(next.local) : "");
+  byId("next").title = next?.slot ?? "";
   byId("since").title = leader?.since ?? "";
   byId("fail-over").hidden = !view.fail_over;
   write(byId("fail-over"), view.fail_over ?? "");
@@ -147,6 +160,14 @@ function showFacts() {
   byId("judged").hidden = overlapping === null;
   write(byId("overlapping"), overlapping === 0 ? "0, by logs and by endpoint" : String(overlapping ?? "–"));
   byId("overlapping").classList.toggle("bad", overlapping > 0);
+}
+
+// The newest turn that ended so; when that was runs on.
+function showEnd(row, value, turn) {
+  byId(row).hidden = !turn;
+  byId(value).title = turn ? `${turn.local} ${turn.outcome}` : "";
+  if (turn?.ago_ms == null) delete byId(value).dataset.age;
+  else byId(value).dataset.age = turn.ago_ms;
 }
 
 // What has not changed stays as it is, for those who are reading or marking it.
@@ -343,6 +364,9 @@ function frame() {
   byId("bar").classList.toggle("short", !leader || left < (time?.whole_ms ?? 0) / 3);
   write(byId("left"), time ? `${(left / 1000).toFixed(1)} s` : none);
   write(byId("since"), leader ? sinceWords(leader, passed) : "–");
+  const next = view.outlook.next_turn;
+  const wait = next ? next.in_ms - passed : 0;
+  write(byId("wait"), next ? (wait > 0 ? `in ${span(wait)}` : "now") : "");
   for (const cell of document.querySelectorAll("[data-left]")) write(cell, span(Math.max(cell.dataset.left - passed, 0)));
   for (const age of document.querySelectorAll("[data-age]")) write(age, `${span(Number(age.dataset.age) + passed)} ago`);
 }

@@ -3,6 +3,7 @@
 //! All times are ages and spans in milliseconds, counted from the instant of the view: the clock of
 //! whoever looks does not matter.
 
+use crate::contract::Outlook;
 use crate::settings::FailOver;
 use serde::Serialize;
 use std::time::Duration;
@@ -39,6 +40,8 @@ pub struct View {
     pub lanes: Vec<Lane>,
     /// The newest turn.
     pub last_turn: Option<LastTurn>,
+    /// How turns go by the record, and when the next one comes.
+    pub outlook: Outlook,
     /// The newest first.
     pub changes: Vec<Note>,
     /// The newest first.
@@ -148,10 +151,10 @@ pub struct LastTurn {
     pub slot: String,
     /// `running`, or as the log names it.
     pub outcome: String,
-    /// Who ran it.
-    pub candidate: String,
-    /// The age of its beginning.
-    pub age_ms: u64,
+    /// Who ran it; none where the record tells of it alone.
+    pub candidate: Option<String>,
+    /// How long it ran, where that is known.
+    pub took_ms: Option<u64>,
 }
 
 /// A sentence for people.

@@ -13,6 +13,8 @@
 //! | `valid_for_ms` | how long this leader may act without another renewal, from when this was sent; null for a follower. Each renewal is told |
 //! | `handing_over_to` | the successor that this leader was told to hand over to; else null |
 //! | `ended` | `term` and `reason` of this candidate's newest leadership, when that is over, and in `released` whether its lease was given back or handed on; else null |
+//! | `last_turn`, `last_success`, `last_failure` | of the election's newest turn that is over, of the newest that succeeded, and of the newest that ended in another way: `slot`, `local` (in the schedule's time zone), `outcome`, `ended`, `ago_ms`, `took_ms`. Missing where there is none on record |
+//! | `next_turn` | `slot`, `local` and `in_ms`, from when this was sent, of the next turn of the schedule. Missing where no schedule is on record |
 //!
 //! A comment comes when there was nothing else for ten seconds. The stream ends after an hour, for the
 //! reader to ask again; one that breaks off in the middle tells that the process is gone, or cannot be
@@ -25,6 +27,7 @@ pub use client::{Watcher, causes, endpoint, listener};
 pub(super) use stream::router;
 
 use super::board::{Board, Leader, Role};
+use crate::contract::Outlook;
 use crate::runner::milliseconds;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -43,6 +46,18 @@ struct News {
     valid_for_ms: Option<u64>,
     handing_over_to: Option<String>,
     ended: Option<Ended>,
+    /// For whoever else watches: no follower acts by it, and an earlier version does not tell it.
+    #[serde(skip)]
+    outlook: Outlook,
+}
+
+/// News as they are sent.
+#[derive(Serialize)]
+struct Sent<'n> {
+    #[serde(flatten)]
+    news: &'n News,
+    #[serde(flatten)]
+    outlook: Outlook,
 }
 
 /// The newest leadership of a candidate, when that is over.
@@ -75,6 +90,7 @@ impl News {
             valid_for_ms: until.map(|until| milliseconds(until.saturating_sub(now))),
             handing_over_to: board.successor(),
             ended: board.ended(),
+            outlook: board.outlook(),
         };
         (news, until)
     }

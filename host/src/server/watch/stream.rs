@@ -2,7 +2,7 @@
 
 use super::super::board::Board;
 use super::super::pages::{Faces, choose, refuse};
-use super::News;
+use super::{News, Sent};
 use crate::clock::Reading;
 use axum::Router;
 use axum::body::Body;
@@ -78,15 +78,19 @@ impl Reader {
     async fn next(&mut self) -> Option<Event> {
         loop {
             self.changed.mark_unchanged();
-            let (news, until) = News::of(&self.board, self.clock.now());
+            let (mut news, until) = News::of(&self.board, self.clock.now());
             let same = self.told.as_ref().is_some_and(|(told, before)| {
                 // The time that is left is another at each moment; only a renewal is news.
                 let valid_for_ms = told.valid_for_ms;
-                *before == until && *told == News { valid_for_ms, ..news.clone() }
+                let outlook = news.outlook.timeless();
+                *before == until && *told == News { valid_for_ms, outlook, ..news.clone() }
             });
             if !same {
+                let outlook = std::mem::take(&mut news.outlook);
+                let told = Sent { news: &news, outlook: outlook.clone() };
                 let event =
-                    serde_json::to_string(&news).ok().map(|text| Event::default().data(text));
+                    serde_json::to_string(&told).ok().map(|text| Event::default().data(text));
+                news.outlook = outlook.timeless();
                 self.told = Some((news, until));
                 return event;
             }

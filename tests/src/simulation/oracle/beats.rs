@@ -103,6 +103,12 @@ pub fn i9(history: &History) -> Vec<Violation> {
                 let what = format!("c{who} leads under a lease that it wrote nothing under");
                 violations.push(violation("I9", *at, what));
             }
+            What::Struck(fault, ..) if fault.loses_record() => {
+                // What the record promises now nobody wrote: it binds nobody until somebody writes again.
+                promise = 0;
+                writes += 1;
+                lost.iter_mut().flatten().for_each(|lost| lost.1 = 0);
+            }
             What::Works(who, term) => works[who] = Some(term),
             What::Rests(who, _) => works[who] = None,
             _ => {}

@@ -3,9 +3,11 @@
 //!
 //! - A slot that becomes due is claimed within a renewal period and four round trips, unless a turn
 //!   runs. Work that went wrong lately may be left alone for a while.
-//! - How a turn ended is on record within the same time; where a slot has one turn at most, it may
-//!   ride on the next claim, if that comes within a minute.
+//! - How a turn ended is on record within the same time; where a slot has one turn at most, within five
+//!   seconds and four round trips, or with the next claim if slots come less than ten seconds apart.
 //! - It is on record before the lease is given back.
+//! - It costs one request at most, and none where slots have one turn at most and come less than ten seconds
+//!   apart.
 
 use super::super::fault::Step;
 use super::super::history::{Entry, History, Life, Periods, What, Who, Written};
@@ -15,7 +17,10 @@ use super::calm::{Calm, Leadership, between, four_round_trips, slowly};
 use super::{Violation, dates, violation};
 
 /// So long an outcome may wait for the next claim.
-const RIDE: Millis = 60_000;
+const RIDE: Millis = 5_000;
+
+/// It waits for it at any rate where slots are closer than this.
+const CLOSE: Millis = 10_000;
 
 /// The longest rest between two turns of work that goes wrong.
 const REST: Millis = 60_000;
@@ -57,6 +62,7 @@ pub fn progress(history: &History) -> Vec<Violation> {
     for leadership in Leadership::all(history).into_iter().filter(fits) {
         judge.slots(&leadership);
         judge.outcomes(&leadership);
+        judge.writes(&leadership);
     }
     judge.violations
 }
@@ -185,8 +191,12 @@ impl Judge<'_> {
         let ended = |turn: &&Ran| (turn.who, turn.term) == (who, leadership.term);
         let mut late = Vec::new();
         for turn in self.turns.iter().filter(ended).filter(|turn| turn.to != Millis::MAX) {
-            let waits = if self.may_ride(turn) { slowly(RIDE) } else { 0 };
-            let soon = self.with_token(who, turn.to + waits) + self.soon(who);
+            let (waits, within) = match self.may_ride(turn) {
+                true if self.is_close(who) => (slowly(CLOSE), self.soon(who)),
+                true => (slowly(RIDE), four_round_trips(self.history)),
+                false => (0, self.soon(who)),
+            };
+            let soon = self.with_token(who, turn.to + waits) + within;
             let end = match soon < leadership.to {
                 true => Some(soon),
                 false => self.release(leadership, turn),
@@ -199,6 +209,70 @@ impl Judge<'_> {
             }
         }
         self.violations.append(&mut late);
+    }
+
+    /// Whether slots come so close to each other that outcomes always ride.
+    fn is_close(&self, who: Who) -> bool {
+        let every = self.history.lives[who].every / 1_000_000;
+        (1..CLOSE).contains(&every)
+    }
+
+    /// How many writes were made for an outcome alone.
+    fn writes(&mut self, leadership: &Leadership) {
+        let (history, who) = (self.history, leadership.who);
+        let turns: Vec<_> = self
+            .turns
+            .iter()
+            .filter(|turn| (turn.who, turn.term) == (who, leadership.term))
+            .collect();
+        let ends = turns.iter().skip(1).map(|next| next.from).chain([leadership.to]);
+        let mut more = Vec::new();
+        for (turn, end) in turns.iter().zip(ends).filter(|(turn, end)| turn.to < *end) {
+            let alone = |entry: &&Entry| match entry.what {
+                What::Sent(number) => {
+                    let asked = &history.asked[number];
+                    (asked.who, asked.step, asked.lease) == (who, Step::Outcome, leadership.lease)
+                }
+                _ => false,
+            };
+            let writes = between(history, turn.to, end - 1).iter().filter(alone).count();
+            // A beat comes at any rate; and before the lease is given back there is no other claim.
+            let beats = history.lives[who].periods.failover.is_some();
+            let rides = self.is_close(who) && turn.value.is_none() && self.may_ride(turn);
+            let rides = rides && !beats && end < leadership.to;
+            let most = usize::from(!rides || self.had_value(turn));
+            if writes > most && self.is_free_after(who, turn, end) {
+                let slot = turn.slot / 1_000_000_000;
+                let what =
+                    format!("c{who} writes {writes} times how its turn for slot {slot} ended");
+                more.push(violation("outcomes", end, what));
+            }
+        }
+        self.violations.append(&mut more);
+    }
+
+    /// Whether the record tells of a turn for a value, whose rule counts too.
+    fn had_value(&self, turn: &Ran) -> bool {
+        let before = between(self.history, 0, turn.to).iter().rev();
+        let mut newest =
+            before.filter_map(|entry| self.history.carried_out(entry.what)?.write.as_ref());
+        newest.next().is_some_and(|write| write.value.0 != '\0')
+    }
+
+    /// Whether nothing befell a leader from its turn on, and nobody ordered it to do something.
+    fn is_free_after(&self, who: Who, turn: &Ran, end: Millis) -> bool {
+        let ordered = |Entry { what, .. }: &Entry| match *what {
+            What::ToldToHandOver(told, ..) | What::ToldToLeave(told) => told == who,
+            // It hands over by itself, which is a write too, and so is giving that up.
+            What::Sent(number) => {
+                let asked = &self.history.asked[number];
+                let names = asked.write.as_ref().is_some_and(|write| write.successor.is_some());
+                asked.who == who && names
+            }
+            _ => false,
+        };
+        let lately = between(self.history, turn.from.saturating_sub(ORDER), end);
+        self.calm.lasts(&[who], turn.from, end) && !lately.iter().any(ordered)
     }
 
     /// Whether the slot has one turn at most, by what is on record.

@@ -1,8 +1,11 @@
 //! The program as it is installed, configured and supervised: `tenure.toml`, several elections in one
 //! process, systemd, signals, completions and pages for man.
 
+mod check;
 mod file;
+mod first_words;
 mod hang_up;
+mod looks;
 mod manual;
 #[cfg(target_os = "linux")]
 mod several;

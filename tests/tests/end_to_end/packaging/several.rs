@@ -91,8 +91,8 @@ async fn each_election_has_its_own_candidate_and_all_are_left_together() {
     let status = process.terminate(SOON).await.unwrap();
     assert_eq!(status.code(), Some(0), "{}", process.transcript());
     let lines = process.lines();
-    let told = lines.iter().rfind(|line| of(&second, "ordered")(line)).unwrap();
-    assert_eq!(told.event["order"], "leave; a turn that runs may go on for 1s");
+    let told = lines.iter().find(|line| of(&second, "leaving")(line)).unwrap();
+    assert_eq!(told.event["grace_ms"], 1_000);
     let ended = lines.iter().find(|line| of(&second, "stood-down")(line)).unwrap();
     assert_eq!(ended.event["reason"], "left", "{}", process.transcript());
     for election in [&first, &second] {

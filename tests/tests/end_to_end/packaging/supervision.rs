@@ -125,6 +125,9 @@ fn the_unit_is_in_order() {
         let line = unit.lines().find_map(|line| line.strip_prefix(key)).unwrap();
         line.trim_end_matches('s').parse().unwrap()
     };
+    let started = unit.lines().find_map(|line| line.strip_prefix("ExecStart=")).unwrap();
+    let checked = started.replacen(" run ", " check --offline ", 1);
+    assert!(unit.contains(&format!("\nExecStartPre=-{checked}\n")), "{unit}");
     // The example's grace, and as long as an election is left at most.
     assert!(Duration::from_secs(seconds("TimeoutStopSec=")) > Duration::from_secs(10 + 10));
     let Some((good, said)) = verify(&unit) else {

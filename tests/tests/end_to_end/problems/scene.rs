@@ -171,7 +171,17 @@ impl Scene {
     fn run(&self) -> Candidate {
         let mut command = Command::new(PROGRAM);
         command
-            .args(["run", "--log", "json", "--election", ELECTION, "--name", "ada"])
+            .args([
+                "run",
+                "--log",
+                "json",
+                "--log-level",
+                "debug",
+                "--election",
+                ELECTION,
+                "--name",
+                "ada",
+            ])
             .args(["--every", "1h", "--listen", "127.0.0.1:0", "--poll", "500ms"])
             .args(["--renew", "1s", "--request-timeout", "1s", "--handler"])
             .arg(Path::new(BEAT_HANDLER));

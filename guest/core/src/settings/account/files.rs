@@ -1,7 +1,7 @@
 //! Secrets from variables, and from files that variables name.
 
-use super::super::{Reader, shown, variable};
-use crate::environment::Unreadable;
+use super::super::{Reader, variable};
+use crate::environment::read_secret;
 use tenure_azure::secret::Secret;
 use tenure_base::prelude::*;
 
@@ -43,27 +43,15 @@ impl Reader<'_> {
     }
 
     pub(super) fn file(&mut self, name: &'static str, path: String) -> Option<Secret> {
-        let (problem, advice) = match self.environment.file(&path) {
-            Ok(text) if text.reveal().trim().is_empty() => ("is empty", "write the secret into it"),
+        match read_secret(self.environment, &path) {
             Ok(text) => {
-                // Some editors begin a file with a byte order mark.
-                let trimmed = text.reveal().trim_start_matches('\u{feff}').trim().into();
-                self.files.add(path, text);
-                return Some(trimmed);
+                self.files.add(path, text.clone());
+                Some(text)
             }
-            Err(Unreadable::NotGranted) => (
-                "cannot be read: the host has not opened its directory to this component",
-                "let the host open it (wasmtime: --dir), or set the secret in a variable",
-            ),
-            Err(Unreadable::Missing) => (
-                "is not there or may not be read",
-                "check the path, the permissions, and that links do not lead out of its directory",
-            ),
-            Err(Unreadable::NoText) => {
-                ("is not text, or is larger than 64 KiB", "let it hold the secret alone")
+            Err((problem, advice)) => {
+                self.complain(name, problem, advice);
+                None
             }
-        };
-        self.complain(name, format!("the file {} {problem}", shown(&path)), advice);
-        None
+        }
     }
 }

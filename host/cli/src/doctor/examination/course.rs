@@ -1,7 +1,6 @@
-//! The course of an examination: which request comes next.
+//! The course of an examination: looks at the election, what is [tried](trial) beside it, the account's own words.
 
-mod answers;
-mod stage;
+mod trial;
 
 use std::time::Duration;
 
@@ -12,24 +11,17 @@ use super::facts::Facts;
 use super::scratch::Scratch;
 use super::times::{Times, short};
 use super::{Finding, credential};
-use stage::Stage;
+use tenure_azure::BlobName;
 use tenure_azure::answer::{Answer, Class};
-use tenure_azure::credential::Pass;
-use tenure_azure::operation::{ETag, Operation, Request};
-use tenure_azure::{BlobName, LeaseId, Metadata};
+use tenure_azure::credential::{Credential, Pass};
+use tenure_azure::operation::{Operation, Request};
 use tenure_core::{
     Chance, CredentialState, Failure, Fetch, Fetched, LONGEST_FETCH, Moment, Problem, Settings,
-    fresh_lease_id,
+    Snapshot,
 };
-
-/// The lease on the doctor's blob, in seconds: the shortest.
-const LEASE: u32 = 15;
 
 /// A request that is not answered is sent so often.
 const MOST_TRIES: u32 = 2;
-
-/// The name in the metadata by which the doctor knows his own blob.
-const MARK: &str = "doctor";
 
 /// A request of the doctor's.
 #[derive(Clone, Debug)]
@@ -64,307 +56,279 @@ pub struct Reply {
     pub headers: Vec<(String, Vec<u8>)>,
 }
 
-/// What an examination wants next.
-#[derive(Debug)]
-pub enum Todo {
-    /// Send this, and tell [`Examination::answered`].
-    Send(Box<Question>),
-    /// Ask for a token with this, and tell [`Examination::fetched`].
-    Fetch(Fetch),
-    /// That was all: [`Examination::findings`].
-    Rest,
+/// The way to the account, and the clocks on this side of it.
+pub trait Way: Chance {
+    /// By a clock that nobody sets.
+    fn now(&self) -> Moment;
+
+    /// The time of day.
+    fn wall(&self) -> DateTime<Utc>;
+
+    /// Sends a question.
+    async fn ask(&mut self, question: Question) -> Result<Reply, Failure>;
+
+    /// Asks for a token.
+    async fn fetch(&mut self, asked: Fetch) -> Fetched;
 }
 
+/// What came of a question.
+struct Answered {
+    operation: Operation,
+    answer: Answer,
+    /// An earlier try of it may have been carried out.
+    again: bool,
+    /// How long the last try took.
+    took: Duration,
+}
+
+/// Nothing of the rest can be asked, for this reason.
+struct GaveUp(&'static str);
+
 /// One examination of an account, from the first look to the last finding.
-pub struct Examination<'s> {
+pub struct Examination<'s, W> {
     settings: &'s Settings,
-    stage: Stage,
-    tries: u32,
-    /// None: there is nothing beside the election's blob that the credential is good for.
-    scratch: Option<Scratch>,
-    ids: [LeaseId; 2],
-    /// Which of them holds the lease, when one does.
-    held: LeaseId,
-    /// The lease may be held.
-    is_leased: bool,
-    /// Of the doctor's blob: the newest, and the one before.
-    etags: [Option<ETag>; 2],
+    way: W,
     credential_state: CredentialState,
     clock: Offset,
     /// The service's time is used for signatures.
     corrected: bool,
-    container_asked: bool,
-    /// Something went wrong with the doctor's blob: all that is left to do is to remove it.
-    cleaning: bool,
-    /// Nothing can be asked.
-    gave_up: bool,
     times: Times,
     facts: Facts,
     findings: Vec<Finding>,
 }
 
-impl<'s> Examination<'s> {
-    /// Begins with a look.
-    pub fn begin(settings: &'s Settings, chance: &mut dyn Chance) -> Self {
-        let ids = [fresh_lease_id(chance), fresh_lease_id(chance)];
+impl<'s, W: Way> Examination<'s, W> {
+    /// Of the account that these settings name.
+    pub fn of(settings: &'s Settings, way: W) -> Self {
         Self {
             settings,
-            stage: Stage::Election,
-            tries: 0,
-            scratch: Scratch::beside(&settings.election, chance.bits()),
-            ids,
-            held: ids[0],
-            is_leased: false,
-            etags: [None, None],
+            way,
             credential_state: CredentialState::default(),
             clock: Offset::default(),
             corrected: false,
-            container_asked: false,
-            cleaning: false,
-            gave_up: false,
             times: Times::default(),
             facts: Facts::default(),
             findings: Vec::new(),
         }
     }
 
-    /// What to do now.
-    pub fn next(&mut self, now: Moment) -> Todo {
-        if self.stage == Stage::Done {
-            return Todo::Rest;
-        }
-        let credential = self.settings.account.credential();
-        match (
-            self.credential_state.pass(credential, now),
-            CredentialState::fetch(credential, LONGEST_FETCH),
-        ) {
-            (None, Some(fetch)) => Todo::Fetch(fetch),
-            (pass, _) => Todo::Send(Box::new(Question {
-                operation: self.operation(),
-                blob: self.blob(),
-                timeout: self.settings.timings.request_timeout,
-                pass: pass.unwrap_or(Pass::Own),
-                correction: if self.corrected { self.clock } else { Offset::default() },
-            })),
-        }
-    }
-
-    /// Takes the answer to a request for a token. `wall` is the time of day.
-    pub fn fetched(
-        &mut self,
-        reply: Fetched,
-        (sent, now): (Moment, Moment),
-        wall: DateTime<Utc>,
-        chance: &mut dyn Chance,
-    ) {
-        const CHECK: &str = "token";
-        let credential = self.settings.account.credential();
-        match self.credential_state.fetched(credential, reply, (sent, now), wall, chance) {
-            Ok(()) => {
-                self.tries = 0;
-                let took = short(now.saturating_sub(sent));
-                self.findings.push(Finding::good(CHECK, format!("one was obtained in {took}")));
-            }
-            Err(problem) => {
-                self.tries += 1;
-                if self.tries == MOST_TRIES {
-                    self.findings.push(Finding::failed(CHECK, problem.detail));
-                    self.give_up("there is no token");
-                }
-            }
-        }
-    }
-
-    /// Takes the answer to a question. `sent` was read before it was sent; `now`, and `wall`, the time
-    /// of day, after it was answered.
-    pub fn answered(
-        &mut self,
-        sent: Moment,
-        now: Moment,
-        wall: DateTime<Utc>,
-        reply: Result<Reply, Failure>,
-    ) {
-        let took = now.saturating_sub(sent);
-        self.tries += 1;
-        let operation = self.operation();
-        let Reply { answer, headers } = match reply {
-            Ok(reply) => reply,
-            Err(failure) => {
-                if self.tries < MOST_TRIES {
-                    return;
-                }
-                let origin = self.settings.account.origin();
-                return self.unanswered(failure.problem(operation.name(), origin));
-            }
-        };
-        if let Some(date) = answer.date {
-            self.clock.learn(date, wall.checked_sub_signed(delta(took)).unwrap_or(wall), wall);
-        }
-        self.facts.read(&headers);
-        self.facts.answered(&operation, &answer);
-        if self.asks_again(&answer, now) {
-            return;
-        }
-        if self.stage == Stage::Times {
-            self.times.add(took);
-        }
-        let again = self.tries > 1;
-        self.judge(&operation, &answer, again, wall);
-    }
-
-    /// All that was found. `wall` is the time of day.
-    pub fn findings(self, wall: DateTime<Utc>) -> Vec<Finding> {
+    /// Tries everything, and tells all that was found.
+    pub async fn findings(mut self) -> Vec<Finding> {
+        let course = self.course().await;
+        let wall = self.way.wall();
         let mut all = vec![credential::finding(self.settings, self.clock.correct(wall))];
         all.extend(self.findings);
+        let gave_up = course.map_err(|GaveUp(why)| format!("everything else: {why}")).err();
+        all.extend(gave_up.clone().map(|why| Finding::unknown("not tried", why)));
         // Of what could not be asked, one line is enough.
         if self.clock.certain().is_some() {
             all.push(self.clock.finding());
         }
-        if !self.gave_up {
+        if gave_up.is_none() {
             all.push(self.times.finding(&self.settings.timings));
             all.push(self.facts.account(self.settings.account.name()));
         }
-        if !self.gave_up || self.facts.versions {
+        if gave_up.is_none() || self.facts.versions {
             all.push(self.facts.versioning(self.settings.timings.failover));
         }
         all.extend(self.facts.findings(self.settings.account.name()));
         all
     }
 
-    fn blob(&self) -> BlobName {
-        let beside = self.stage > Stage::Container && self.stage < Stage::Account;
-        let scratch = self.scratch.as_ref().filter(|_| beside);
-        scratch.map_or(&self.settings.election, Scratch::name).clone()
+    async fn course(&mut self) -> Result<(), GaveUp> {
+        self.look().await?;
+        if let Some(scratch) = self.beside() {
+            self.try_beside(scratch).await?;
+        }
+        let election = &self.settings.election;
+        match self.ask(Operation::ReadAccount, election).await? {
+            Ok(asked) => {
+                let explained = self.explained(&asked, election);
+                self.facts.asked(asked.answer.class == Class::Done, explained);
+            }
+            Err(problem) => self.facts.asked(false, problem.detail),
+        }
+        Ok(())
     }
 
-    fn operation(&self) -> Operation {
-        let [first, second] = self.ids;
-        let acquire = |lease, if_match| Operation::Acquire { lease, seconds: LEASE, if_match };
-        let write = |etag: &Option<ETag>| Operation::WriteMetadata {
-            lease: self.held,
-            if_match: etag.clone().unwrap_or_else(|| ETag("*".into())),
-            metadata: Metadata::from_iter([(MARK, "examined")]),
+    /// Looks at the election's own blob: once for what is there, and some times more for the time that it takes.
+    async fn look(&mut self) -> Result<(), GaveUp> {
+        let (read, election) = (Operation::Read { lease: None }, &self.settings.election);
+        let Answered { answer, .. } = self.answer(read.clone(), election).await?;
+        match Snapshot::read(&answer, self.settings, self.way.wall()) {
+            Ok(snapshot) => self.findings.extend(of_election(&snapshot, self.settings)),
+            Err(problem) if answer.class == Class::Done => {
+                self.findings.push(Finding::failed("election", problem.detail));
+            }
+            Err(problem) => {
+                self.findings.push(Finding::failed(read.name(), problem.detail));
+                // Somebody who may not look may still be allowed other things; who is not known or
+                // not answered, nothing.
+                if !lacks_permission(&answer) {
+                    return Err(GaveUp("the first request was not answered as it should be"));
+                }
+            }
+        }
+        while !self.times.are_enough() {
+            let took = self.answer(read.clone(), election).await?.took;
+            self.times.add(took);
+        }
+        Ok(())
+    }
+
+    /// The blob beside the election's on which the rest is tried, if the credential is good for one.
+    fn beside(&mut self) -> Option<Scratch> {
+        let one_blob = match self.settings.account.credential() {
+            Credential::Sas(sas) => sas.is_for_one_blob(),
+            _ => false,
         };
-        match self.stage {
-            Stage::Election | Stage::Times | Stage::Read => Operation::Read { lease: None },
-            Stage::Account => Operation::ReadAccount,
-            Stage::Container => Operation::CreateContainer,
-            Stage::Create => Operation::CreateBlob,
-            Stage::Acquire => acquire(first, self.etags[0].clone()),
-            Stage::AcquireHeld => acquire(second, None),
-            Stage::Write => write(&self.etags[0]),
-            Stage::WriteStale => write(&self.etags[1]),
-            Stage::Renew => Operation::Renew { lease: self.held },
-            Stage::Change => Operation::Change { lease: self.held, to: second },
-            Stage::Release => Operation::Release { lease: self.held },
-            Stage::AcquireAgain => acquire(first, None),
-            Stage::BreakStale => {
-                let stale = self.etags[1].clone().unwrap_or_else(|| ETag("\"0x0\"".into()));
-                Operation::Break { period: Some(0), if_match: Some(stale) }
+        let scratch = Scratch::beside(&self.settings.election, self.way.bits());
+        let why = match &scratch {
+            _ if one_blob => {
+                "the SAS is good for the election's blob alone, so nothing can be tried beside it"
             }
-            Stage::StillHeld => Operation::Read { lease: Some(self.held) },
-            Stage::Break => {
-                let seen = self.etags[0].clone().filter(|_| !self.cleaning);
-                Operation::Break { period: Some(0), if_match: seen }
+            None => "the blob's name is so long that there is no room for another one beside it",
+            Some(_) => return scratch,
+        };
+        self.findings.push(Finding::unknown("permissions", why));
+        None
+    }
+
+    /// The answer to a question without which there is no use in others.
+    async fn answer(&mut self, operation: Operation, blob: &BlobName) -> Result<Answered, GaveUp> {
+        let check = operation.name();
+        self.ask(operation, blob).await?.map_err(|problem| {
+            self.findings.push(Finding::failed(check, problem.detail));
+            GaveUp("the service does not answer")
+        })
+    }
+
+    /// Asks until there is an answer to be judged: by another date or another key, or later. The inner error: there
+    /// was none, also when it was asked again.
+    async fn ask(
+        &mut self,
+        operation: Operation,
+        blob: &BlobName,
+    ) -> Result<Result<Answered, Problem>, GaveUp> {
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let question = Question {
+                operation: operation.clone(),
+                blob: blob.clone(),
+                timeout: self.settings.timings.request_timeout,
+                pass: self.pass().await?,
+                correction: if self.corrected { self.clock } else { Offset::default() },
+            };
+            let sent = self.way.now();
+            let reply = self.way.ask(question).await;
+            let (now, wall) = (self.way.now(), self.way.wall());
+            let took = now.saturating_sub(sent);
+            let Reply { answer, headers } = match reply {
+                Ok(reply) => reply,
+                Err(_) if tries < MOST_TRIES => continue,
+                Err(failure) => {
+                    let origin = self.settings.account.origin();
+                    return Ok(Err(failure.problem(operation.name(), origin)));
+                }
+            };
+            if let Some(date) = answer.date {
+                self.clock.learn(date, wall.checked_sub_signed(delta(took)).unwrap_or(wall), wall);
             }
-            Stage::Removable | Stage::Done => Operation::Delete { lease: None },
-            Stage::Delete => Operation::Delete { lease: self.is_leased.then_some(self.held) },
+            self.facts.read(&headers);
+            self.facts.answered(&operation, &answer);
+            let later = answer.class == Class::Unavailable && tries < MOST_TRIES;
+            if !self.is_about_the_signature(&answer, now) && !later {
+                return Ok(Ok(Answered { operation, answer, again: tries > 1, took }));
+            }
         }
     }
 
-    /// Whether the same question is worth asking again, by another date, another key, or later.
-    fn asks_again(&mut self, answer: &Answer, now: Moment) -> bool {
+    /// With what the next question is authorised.
+    async fn pass(&mut self) -> Result<Pass, GaveUp> {
+        const CHECK: &str = "token";
+        let credential = self.settings.account.credential();
+        let mut failures = 0;
+        loop {
+            let sent = self.way.now();
+            let pass = self.credential_state.pass(credential, sent);
+            let fetch = CredentialState::fetch(credential, LONGEST_FETCH);
+            let (None, Some(fetch)) = (&pass, fetch) else { return Ok(pass.unwrap_or(Pass::Own)) };
+            let reply = self.way.fetch(fetch).await;
+            let (times, wall) = ((sent, self.way.now()), self.way.wall());
+            let state = &mut self.credential_state;
+            match state.fetched(credential, reply, times, wall, &mut self.way) {
+                Ok(()) => {
+                    let took = short(times.1.saturating_sub(sent));
+                    self.findings.push(Finding::good(CHECK, format!("one was obtained in {took}")));
+                }
+                Err(_) if failures + 1 < MOST_TRIES => failures += 1,
+                Err(problem) => {
+                    self.findings.push(Finding::failed(CHECK, problem.detail));
+                    return Err(GaveUp("there is no token"));
+                }
+            }
+        }
+    }
+
+    /// Whether the same question is to be asked again at once, by another date or with another key.
+    fn is_about_the_signature(&mut self, answer: &Answer, now: Moment) -> bool {
         if answer.status == 403 && !self.corrected && self.clock.is_suspect() {
             self.corrected = true;
             return true;
         }
         let credential = self.settings.account.credential();
-        if let Some(problem) = self.credential_state.answered(credential, answer, now) {
-            self.findings.push(Finding::warning("credential", problem.detail));
-            return true;
-        }
-        answer.class == Class::Unavailable && self.tries < MOST_TRIES
+        let problem = self.credential_state.answered(credential, answer, now);
+        let other = problem.is_some();
+        self.findings.extend(problem.map(|p| Finding::warning("credential", p.detail)));
+        other
     }
 
-    /// No answer, and none when it was asked again.
-    fn unanswered(&mut self, problem: Problem) {
-        let stage = self.stage;
-        let operation = self.operation();
-        if stage == Stage::Delete {
-            let detail = format!(
-                "{}. The blob {} may be left: delete it by hand",
-                problem.detail,
-                self.blob()
-            );
-            self.findings.push(Finding::warning(operation.name(), detail));
-            return self.advance();
-        }
-        if stage == Stage::Account {
-            self.facts.asked(false, problem.detail);
-            return self.advance();
-        }
-        if stage == Stage::Create
-            && let Some(scratch) = &mut self.scratch
-        {
-            // It may have been made all the same.
-            scratch.is_made = true;
-        }
-        self.is_leased |= stage == Stage::Acquire;
-        if !(stage == Stage::Break && self.cleaning) {
-            self.findings.push(Finding::failed(stage.check(&operation), problem.detail));
-        }
-        if stage < Stage::Create {
-            return self.give_up("the service does not answer");
-        }
-        self.abandon(stage);
+    fn explained(&self, asked: &Answered, blob: &BlobName) -> String {
+        asked.answer.explain(&asked.operation, blob, self.settings.account.name())
     }
+}
 
-    /// Says what is not tried any more, and removes what was made.
-    fn abandon(&mut self, at: Stage) {
-        let mut left = Vec::new();
-        let mut stage = at.next();
-        while stage < Stage::Delete && !self.cleaning {
-            self.stage = stage;
-            if !stage.is_silent() {
-                left.push(stage.check(&self.operation()));
+/// What a look at the election showed.
+fn of_election(snapshot: &Snapshot, settings: &Settings) -> Vec<Finding> {
+    const CHECK: &str = "election";
+    let name = &settings.election;
+    let is_held = matches!(
+        snapshot.lease,
+        tenure_core::LeaseState::Leased | tenure_core::LeaseState::Breaking
+    );
+    let mut findings = vec![Finding::good(
+        CHECK,
+        match (&snapshot.incumbent, is_held) {
+            (Some(leader), true) => format!("{name}: {} leads, term {}", leader.name, leader.term),
+            (Some(leader), false) => {
+                format!("{name}: nobody leads; the last one was {}", leader.name)
             }
-            stage = stage.next();
-        }
-        if !left.is_empty() {
-            let left = left.join(", ");
-            self.findings.push(Finding::unknown(
-                "not tried",
-                format!("{left}: something before them failed"),
-            ));
-        }
-        let made = self.scratch.as_ref().is_some_and(|scratch| scratch.is_made);
-        let to = match (made, at) {
-            (false, _) => Stage::Account,
-            (true, Stage::Break) => Stage::Delete,
-            (true, _) => Stage::Break,
-        };
-        self.cleaning = true;
-        self.go(to);
-    }
+            (None, true) => format!("{name}: somebody holds the lease, and is about to lead"),
+            (None, false) => {
+                format!("{name}: nobody has led yet; the first candidate creates what is missing")
+            }
+        },
+    )];
+    let schedules = Problem::of_schedules(snapshot.turns.schedule.as_deref(), settings);
+    let ahead =
+        snapshot.ahead.and(snapshot.turns.last_slot).map(|last| Problem::of_slot_ahead(last.slot));
+    let problems = schedules.into_iter().chain(ahead);
+    findings.extend(problems.map(|problem| Finding::warning("schedule", problem.detail)));
+    findings
+}
 
-    /// Nothing of the rest can be asked.
-    fn give_up(&mut self, why: &str) {
-        self.gave_up = true;
-        self.findings.push(Finding::unknown("not tried", format!("everything else: {why}")));
-        self.go(Stage::Done);
-    }
-
-    fn explained(&self, operation: &Operation, answer: &Answer) -> String {
-        answer.explain(operation, &self.blob(), self.settings.account.name())
-    }
-
-    fn advance(&mut self) {
-        self.go(self.stage.next());
-    }
-
-    fn go(&mut self, to: Stage) {
-        (self.stage, self.tries) = (to, 0);
-    }
+/// Whether the service knows who asks, and denies just this.
+fn lacks_permission(answer: &Answer) -> bool {
+    let code = answer.code.as_deref().unwrap_or("");
+    answer.class == Class::Refused
+        && matches!(
+            code,
+            "AuthorizationPermissionMismatch"
+                | "InsufficientAccountPermissions"
+                | "AuthorizationResourceTypeMismatch"
+                | "UnauthorizedBlobOverwrite"
+        )
 }
 
 fn delta(span: Duration) -> chrono::TimeDelta {

@@ -1,9 +1,8 @@
 //! An examination of a storage account: tries all that an election needs of it, on a blob of the doctor's own beside
 //! the election's, and says what each answer means.
 //!
-//! Pure like [`tenure_core`]: an [`Examination`] says which request to send ([`Todo::Send`]),
-//! takes the answer, and ends with [`Finding`]s. The election's own blob and its lease are looked at,
-//! and never touched.
+//! An [`Examination`] decides what is asked and what the answers mean, and ends with [`Finding`]s; a [`Way`] brings
+//! its questions to the account. The election's own blob and its lease are looked at, and never touched.
 
 mod clock;
 mod course;
@@ -12,7 +11,7 @@ mod facts;
 mod scratch;
 mod times;
 
-pub use course::{Examination, Question, Reply, Todo};
+pub use course::{Examination, Question, Reply, Way};
 
 /// How good or bad something is, the best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

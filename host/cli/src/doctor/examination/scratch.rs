@@ -14,8 +14,6 @@ pub(super) struct Scratch {
     lasting: BlobName,
     /// Whether it can be removed; not known before it was asked.
     pub removable: bool,
-    /// It may be there, and is to be removed.
-    pub is_made: bool,
 }
 
 impl Scratch {
@@ -26,7 +24,6 @@ impl Scratch {
             passing: named(election, &format!("{LASTING}-{random:016x}"))?,
             lasting: named(election, LASTING)?,
             removable: true,
-            is_made: false,
         })
     }
 

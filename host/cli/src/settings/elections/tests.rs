@@ -10,9 +10,13 @@ use std::ffi::OsString;
 
 /// What was given to `tenure run`.
 fn line(arguments: &[&str]) -> CommandLine {
-    let all = ["tenure", "run"].iter().chain(arguments);
+    line_of("run", arguments)
+}
+
+fn line_of(command: &str, arguments: &[&str]) -> CommandLine {
+    let all = ["tenure", command].into_iter().chain(arguments.iter().copied());
     let matches = program(TABLE).try_get_matches_from(all).unwrap();
-    CommandLine::of(TABLE, "run", matches.subcommand().unwrap().1)
+    CommandLine::of(TABLE, command, matches.subcommand().unwrap().1)
 }
 
 /// What becomes of a file, a command line, and the variables that are set.
@@ -195,4 +199,64 @@ fn what_the_settings_lack_is_told_with_its_election_unless_the_file_explains_it(
 fn what_is_no_toml_is_all_that_is_told() {
     let broken = elections("lease = 15s\n", &[], &[]);
     assert_eq!((broken.given.len(), broken.complaints.len()), (0, 1));
+}
+
+const TWO: &str = "lease = \"20s\"\n[[election]]\nelection = \"jobs/a\"\n\
+                   [[election]]\nelection = \"jobs/b\"\nlease = \"30s\"\n";
+
+#[test]
+fn one_election_of_a_file_can_be_named_by_those_who_do_not_contend() {
+    let named = |command, file, arguments: &[&str]| {
+        Elections::of_file(&Source::of(file), &line_of(command, arguments), &|_| None)
+    };
+    for arguments in [&["jobs/b"][..], &["--election", "jobs/b"]] {
+        let elections = named("status", TWO, arguments);
+        assert_eq!(text(only(&elections), &LEASE).as_deref(), Some("30s"), "{arguments:?}");
+        assert!(!elections.all_of_a_file);
+    }
+    let all = named("status", TWO, &[]);
+    assert!(all.all_of_a_file && all.given.len() == 2 && all.complaints.is_empty());
+    // Others would be left out without a word.
+    let run = named("run", TWO, &["--election", "jobs/b"]);
+    assert_eq!(sources(&run), ["--election"]);
+
+    let none = named("status", TWO, &["jobs/c"]);
+    assert_eq!(sources(&none), ["jobs/c"]);
+    assert!(none.complaints[0].advice.contains("(jobs/a, jobs/b)"), "{:?}", none.complaints);
+    // A file that names none says what holds for any.
+    let any = named("status", "lease = \"20s\"\n", &["jobs/c"]);
+    assert_eq!(text(only(&any), &LEASE).as_deref(), Some("20s"));
+    let other = named("status", "election = \"jobs/a\"\n", &["jobs/c"]);
+    assert_eq!(sources(&other), ["jobs/c"]);
+}
+
+#[test]
+fn what_is_for_one_election_is_told_which_there_are() {
+    let of = |arguments: &[&str]| {
+        Elections::of_file(&Source::of(TWO), &line_of("break", arguments), &|_| None).only()
+    };
+    let (_, complaints) = of(&["--yes"]);
+    assert_eq!(complaints.len(), 1);
+    assert_eq!(complaints[0].advice, "name one of them: jobs/a, jobs/b");
+    let (given, complaints) = of(&["--yes", "jobs/a"]);
+    assert_eq!((given.text(&ELECTION).as_deref(), complaints), (Some("jobs/a"), Vec::new()));
+}
+
+/// Its blob is its own. What the file has for elections is for those who lead them.
+#[cfg(unix)]
+#[test]
+fn a_lock_goes_by_what_is_above_the_elections() {
+    let of = |arguments: &[&str]| {
+        let line = line_of("lock", &[arguments, &["--", "true"]].concat());
+        let file = TWO.replace("lease = \"30s\"", "handler = \"a.wasm\"\nevery = \"5s\"");
+        let (mut given, complaints) =
+            Elections::of_file(&Source::of(&file), &line, &|_| None).only();
+        given.keep_own();
+        let told = [&LEASE, &EVERY, &HANDLER, &COMMAND].map(|setting| text(&given, setting));
+        (told, complaints.len())
+    };
+    let told = [Some("20s".to_owned()), None, None, Some("true".to_owned())];
+    assert_eq!(of(&["jobs/c"]), (told.clone(), 0));
+    assert_eq!(of(&["jobs/b"]), (told, 0));
+    assert_eq!(of(&[]).1, 1);
 }

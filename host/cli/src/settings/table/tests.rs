@@ -105,7 +105,9 @@ fn defaults_are_those_of_the_program() {
     assert_eq!(usize::try_from(memory.as_u64()), Ok(tenure::handler::MEMORY_LIMIT));
     let header: tenure::egress::TermHeader = TERM_HEADER.default.parse().unwrap();
     assert_eq!(header, tenure::egress::TermHeader::default());
-    assert!(matches!(LOG.kind, Kind::OneOf(words) if words[0] == LOG.default));
+    for setting in [&LOG, &LOG_LEVEL] {
+        assert!(matches!(setting.kind, Kind::OneOf(words) if words.contains(&setting.default)));
+    }
 }
 
 #[test]
@@ -120,6 +122,13 @@ fn every_variable_of_the_component_has_a_row() {
     for name in names {
         let row = TABLE.iter().find(|setting| setting.variables().any(|known| known == name));
         assert!(row.is_some_and(|setting| setting.component), "{name}");
+    }
+}
+
+#[test]
+fn check_takes_all_that_run_takes() {
+    for setting in TABLE.iter().filter(|setting| setting.is_option_of("run")) {
+        assert!(setting.is_option_of("check"), "{}", setting.id());
     }
 }
 

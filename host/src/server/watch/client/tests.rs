@@ -24,6 +24,7 @@ fn news(more: impl FnOnce(&mut News)) -> Vec<u8> {
         valid_for_ms: Some(9_000),
         handing_over_to: None,
         ended: None,
+        outlook: Default::default(),
     };
     more(&mut news);
     format!("data: {}\n\n", serde_json::to_string(&news).unwrap()).into_bytes()

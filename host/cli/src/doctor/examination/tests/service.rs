@@ -1,19 +1,69 @@
 //! A service of values, and the course of an examination on it.
 
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-use super::super::{Examination, Finding, Question, Reply, Todo};
+use super::super::{Examination, Finding, Question, Reply, Way};
 use tenure_azure::answer::Answer;
 use tenure_azure::operation::{ETag, Operation};
 use tenure_azure::{LeaseId, http_date};
-use tenure_core::{Chance, Failure, FailureKind, Settings};
+use tenure_core::{Chance, Failure, FailureKind, Fetch, Fetched, Settings};
 
 pub const ELECTION: &str = "jobs/report";
 
 /// Nothing takes longer.
 pub const MOST_QUESTIONS: usize = 60;
+
+/// The way to a service of values.
+struct Said<'a, F> {
+    service: &'a mut Service,
+    other: F,
+    chance: Counter,
+    now: Duration,
+}
+
+impl<F> Chance for Said<'_, F> {
+    fn bits(&mut self) -> u64 {
+        self.chance.bits()
+    }
+}
+
+impl<F: FnMut(&Question, DateTime<Utc>) -> Option<Told>> Way for Said<'_, F> {
+    fn now(&self) -> Duration {
+        self.now
+    }
+
+    fn wall(&self) -> DateTime<Utc> {
+        DateTime::from_timestamp(1_800_000_000, 0).unwrap() + self.now
+    }
+
+    async fn ask(&mut self, question: Question) -> Result<Reply, Failure> {
+        let asked = &self.service.asked;
+        assert!(asked.len() < MOST_QUESTIONS, "it does not end: {asked:?}");
+        self.now += Duration::from_millis(20);
+        let there = self.wall() + self.service.ahead;
+        let told = (self.other)(&question, there);
+        let told = told.unwrap_or_else(|| self.service.say(&question));
+        let reply = told.map_err(|kind| Failure { kind, detail: String::new() });
+        let reply = reply.map(|(status, more)| {
+            let fixed = [("date", http_date::format(there)), ("x-ms-request-id", "1".to_string())];
+            let all = fixed.into_iter().chain(more);
+            let headers: Vec<_> =
+                all.map(|(name, value)| (name.to_string(), value.into_bytes())).collect();
+            let answer = Answer::read(&question.operation, status, &headers);
+            Reply { answer, headers }
+        });
+        self.service.asked.push(question);
+        reply
+    }
+
+    async fn fetch(&mut self, _: Fetch) -> Fetched {
+        panic!("a key needs no token")
+    }
+}
 
 struct Counter(u64);
 
@@ -174,38 +224,13 @@ impl Service {
     pub fn examine(
         &mut self,
         settings: &Settings,
-        mut other: impl FnMut(&Question, DateTime<Utc>) -> Option<Told>,
+        other: impl FnMut(&Question, DateTime<Utc>) -> Option<Told>,
     ) -> Vec<Finding> {
-        let start = DateTime::from_timestamp(1_800_000_000, 0).unwrap();
-        let (mut chance, mut now) = (Counter(0), Duration::ZERO);
-        let mut examination = Examination::begin(settings, &mut chance);
-        loop {
-            assert!(self.asked.len() < MOST_QUESTIONS, "it does not end: {:?}", self.asked);
-            let question = match examination.next(now) {
-                Todo::Rest => return examination.findings(start + now),
-                Todo::Fetch(_) => panic!("a key needs no token"),
-                Todo::Send(question) => *question,
-            };
-            let sent = now;
-            now += Duration::from_millis(20);
-            let told = other(&question, start + now + self.ahead);
-            let told = told.unwrap_or_else(|| self.say(&question));
-            let date = http_date::format(start + now + self.ahead);
-            let reply = match told {
-                Err(kind) => Err(Failure { kind, detail: String::new() }),
-                Ok((status, more)) => {
-                    let fixed = [("date", date), ("x-ms-request-id", "1".to_string())];
-                    let headers: Vec<_> = fixed
-                        .into_iter()
-                        .chain(more)
-                        .map(|(name, value)| (name.to_string(), value.into_bytes()))
-                        .collect();
-                    let answer = Answer::read(&question.operation, status, &headers);
-                    Ok(Reply { answer, headers })
-                }
-            };
-            self.asked.push(question);
-            examination.answered(sent, now, start + now, reply);
+        let way = Said { service: self, other, chance: Counter(0), now: Duration::ZERO };
+        let examined = pin!(Examination::of(settings, way).findings());
+        match examined.poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(findings) => findings,
+            Poll::Pending => panic!("nothing here is waited for"),
         }
     }
 

@@ -1,0 +1,69 @@
+//! How the turns of an election went, and when the next one comes: what its record tells whoever looks,
+//! without the settings of a candidate.
+
+use core::time::Duration;
+
+use super::agenda::{Agenda, Missed};
+use super::record::{Ended, Finished, LastSlot, Record, Started};
+use super::service_clock::Timestamp;
+use super::slots::Schedule;
+use tenure_base::prelude::*;
+
+/// What a record tells of turns, at some instant.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Turns {
+    /// The schedule of the newest leader, in words.
+    pub schedule: Option<String>,
+    /// The newest slot that was claimed for a turn.
+    pub last_slot: Option<LastSlot>,
+    /// The newest turn whose end was recorded.
+    pub finished: Option<Finished>,
+    /// The newest turn for a value.
+    pub started: Option<Started>,
+    /// The newest turn that succeeded.
+    pub last_success: Option<Ended>,
+    /// The newest turn that ended in another way.
+    pub last_failure: Option<Ended>,
+    /// The next turn of the schedule.
+    pub next: Option<NextTurn>,
+}
+
+/// A turn that is to come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NextTurn {
+    /// Its slot.
+    pub slot: Timestamp,
+    /// When it is due; in the past: as soon as somebody can run it.
+    pub at: Timestamp,
+}
+
+impl Turns {
+    /// What `record` tells at `now`, while a turn `runs` or not.
+    #[inline(never)]
+    pub(super) fn of(record: &Record, runs: bool, now: Timestamp) -> Self {
+        Self {
+            schedule: record.schedule.clone(),
+            // Attempt 0 is where the count began; nothing ran then.
+            last_slot: record.last.filter(|last| last.attempt > 0),
+            finished: record.finished,
+            started: record.started.clone(),
+            last_success: record.success,
+            last_failure: record.failure,
+            next: next(record, runs, now),
+        }
+    }
+}
+
+fn next(record: &Record, runs: bool, now: Timestamp) -> Option<NextTurn> {
+    let (schedule, _) = Schedule::described(record.schedule.as_deref()?)?;
+    let agenda = Agenda {
+        schedule: Some(schedule),
+        delivery: record.delivery,
+        missed: Missed::Once,
+        tolerance: Duration::ZERO,
+        delay: record.delay,
+        on_start: None,
+    };
+    let slot = agenda.next_slot(now, record, runs)?;
+    Some(NextTurn { slot, at: slot.plus(record.delay) })
+}

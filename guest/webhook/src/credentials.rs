@@ -1,0 +1,251 @@
+//! What a receiver trusts a call by: a token, and signatures by the scheme of
+//! [Standard Webhooks](https://www.standardwebhooks.com).
+
+use super::target::{RESERVED, is_name, variable};
+use tenure_azure::secret::Secret;
+use tenure_azure::shared_key::Key;
+use tenure_azure::token::is_token;
+use tenure_base::prelude::*;
+use tenure_core::{Complaint, Environment, read_secret};
+
+/// How a secret begins.
+const SECRET: &str = "whsec_";
+
+/// How many bytes a secret may have (Standard Webhooks, *Signature scheme*).
+const LENGTH: core::ops::RangeInclusive<usize> = 24..=64;
+
+/// With what calls are authorised and signed. `Debug` prints nothing of it.
+#[derive(Clone, Debug, Default)]
+pub struct Credentials {
+    /// A header, and its value.
+    pub(super) token: Option<(String, Secret)>,
+    /// More than one while receivers change from one secret to another.
+    keys: Vec<Key>,
+}
+
+impl Credentials {
+    /// Reads the variables and the files that they name.
+    ///
+    /// # Errors
+    /// Every complaint at once. Without values.
+    pub fn read(environment: &dyn Environment) -> Result<Self, Vec<Complaint>> {
+        let mut reader = Reader { environment, complaints: Vec::new() };
+        let token = reader.token();
+        let keys = reader.keys();
+        match reader.complaints {
+            complaints if complaints.is_empty() => Ok(Self { token, keys }),
+            complaints => Err(complaints),
+        }
+    }
+
+    /// The value of `webhook-signature`, where there is a secret.
+    pub(super) fn sign(&self, id: &str, timestamp: &str, body: &str) -> Option<String> {
+        let content = format!("{id}.{timestamp}.{body}");
+        let mut signatures = String::new();
+        for key in &self.keys {
+            let blank = if signatures.is_empty() { "" } else { " " };
+            signatures = format!("{signatures}{blank}v1,{}", key.sign(&content));
+        }
+        (!signatures.is_empty()).then_some(signatures)
+    }
+}
+
+struct Reader<'e> {
+    environment: &'e dyn Environment,
+    complaints: Vec<Complaint>,
+}
+
+impl Reader<'_> {
+    fn get(&self, name: &str) -> Option<String> {
+        self.environment
+            .variable(name)
+            .map(|value| value.trim().into())
+            .filter(|v: &String| !v.is_empty())
+    }
+
+    fn complain(&mut self, setting: &'static str, problem: impl Into<String>, advice: &str) {
+        let (problem, advice) = (problem.into(), advice.into());
+        self.complaints.push(Complaint { setting, problem, advice });
+    }
+
+    /// The header that carries the token, and its value.
+    fn token(&mut self) -> Option<(String, Secret)> {
+        let header = self.get(variable::TOKEN_HEADER).map(|name| name.to_ascii_lowercase());
+        if let Some(name) = &header {
+            const TRY: &str = "give a name like x-api-key";
+            let free = name == "authorization" || !RESERVED.contains(&name.as_str());
+            if !is_name(name) {
+                self.complain(variable::TOKEN_HEADER, "is not the name of a header", TRY);
+            } else if !free {
+                let problem = "names a header that has another meaning";
+                self.complain(variable::TOKEN_HEADER, problem, TRY);
+            }
+        }
+        let told = self.complaints.len();
+        let found = self.secret(variable::TOKEN, variable::TOKEN_FILE);
+        let Some((from, token)) = found else {
+            if header.is_some() && self.complaints.len() == told {
+                let problem = "names a header, and there is no token to put into it";
+                let advice = "set TENURE_HANDLER_TOKEN_FILE, or leave it out";
+                self.complain(variable::TOKEN_HEADER, problem, advice);
+            }
+            return None;
+        };
+        let text = token.reveal();
+        let good = match header {
+            None => is_token(text),
+            Some(_) => text.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic()),
+        };
+        if !good {
+            let problem = "holds more than one word, or characters that a header cannot carry";
+            self.complain(from, problem, "let it hold the token alone, in one line");
+        }
+        Some(match header {
+            None => ("authorization".into(), format!("Bearer {text}").into()),
+            Some(name) => (name, token),
+        })
+    }
+
+    fn keys(&mut self) -> Vec<Key> {
+        let Some((from, text)) = self.secret(variable::SECRET, variable::SECRET_FILE) else {
+            return Vec::new();
+        };
+        let keys: Option<Vec<_>> = text.reveal().split_ascii_whitespace().map(key).collect();
+        keys.unwrap_or_else(|| {
+            let problem = "holds something else than whsec_ and 24 to 64 bytes in Base64";
+            let advice = "make a secret with: echo whsec_$(openssl rand -base64 32). Of several, each \
+                          has a line of its own";
+            self.complain(from, problem, advice);
+            Vec::new()
+        })
+    }
+
+    /// A secret and the variable that gives it, by itself or by the file that it names.
+    fn secret(&mut self, name: &'static str, file: &'static str) -> Option<(&'static str, Secret)> {
+        match (self.get(name), self.get(file)) {
+            (None, None) => None,
+            (Some(text), None) => Some((name, text.into())),
+            (None, Some(path)) => match read_secret(self.environment, &path) {
+                Ok(text) => Some((file, text)),
+                Err((problem, advice)) => {
+                    self.complain(file, problem, advice);
+                    None
+                }
+            },
+            (Some(_), Some(_)) => {
+                self.complain(file, format!("is set beside {name}"), "keep one of the two");
+                None
+            }
+        }
+    }
+}
+
+fn key(text: &str) -> Option<Key> {
+    let text = text.strip_prefix(SECRET)?;
+    let bytes = text.bytes().filter(|letter| *letter != b'=').count() * 3 / 4;
+    Key::from_base64(text).filter(|_| LENGTH.contains(&bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::variable::{SECRET, SECRET_FILE, TOKEN, TOKEN_FILE, TOKEN_HEADER};
+    use super::*;
+    use tenure_core::Unreadable;
+
+    /// That of the examples of Standard Webhooks' libraries.
+    const KNOWN: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+    const LONGER: &str = "whsec_VmVyeVNlY3JldFNlY3JldFNlY3JldFNlY3JldFM=";
+
+    struct Given<'a>(&'a [(&'a str, &'a str)]);
+
+    impl Environment for Given<'_> {
+        fn variable(&self, name: &str) -> Option<String> {
+            self.0.iter().find(|(known, _)| *known == name).map(|(_, value)| value.to_string())
+        }
+
+        fn file(&self, path: &str) -> Result<Secret, Unreadable> {
+            self.variable(path).map(Secret::from).ok_or(Unreadable::Missing)
+        }
+    }
+
+    fn read(given: &[(&str, &str)]) -> Result<Credentials, Vec<Complaint>> {
+        Credentials::read(&Given(given))
+    }
+
+    fn refused(given: &[(&str, &str)]) -> Vec<&'static str> {
+        let complaints = read(given).unwrap_err();
+        let told = Complaint::sentences(&complaints);
+        assert!(!told.contains("S3CRET") && !told.contains("whsec_M"), "{told}");
+        complaints.iter().map(|complaint| complaint.setting).collect()
+    }
+
+    #[test]
+    fn a_token_is_one_of_a_bearer_or_the_whole_value_of_a_header() {
+        let token = |given: &[_]| {
+            let (header, value) = read(given).unwrap().token.unwrap();
+            (header, value.reveal().to_string())
+        };
+        let pair = |one: &str, other: &str| (one.to_string(), other.to_string());
+        assert_eq!(token(&[(TOKEN, " a.b ")]), pair("authorization", "Bearer a.b"));
+        let file = [(TOKEN_FILE, "/f"), ("/f", "\u{feff}a\n")];
+        assert_eq!(token(&file), pair("authorization", "Bearer a"));
+        let basic = [(TOKEN, "Basic YQ=="), (TOKEN_HEADER, "Authorization")];
+        assert_eq!(token(&basic), pair("authorization", "Basic YQ=="));
+        assert_eq!(token(&[(TOKEN, "a"), (TOKEN_HEADER, "X-Key")]), pair("x-key", "a"));
+        assert!(read(&[]).unwrap().token.is_none());
+    }
+
+    #[test]
+    fn a_signature_is_that_of_the_standard() {
+        // The example of Standard Webhooks' own tests.
+        let signed = |secret: &str| {
+            let credentials = read(&[(SECRET, secret)]).unwrap();
+            credentials.sign(
+                "msg_p5jXN8AQM9LWM0D4loKWxJek",
+                "1614265330",
+                r#"{"test": 2432232314}"#,
+            )
+        };
+        let expected = "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=";
+        assert_eq!(signed(KNOWN).unwrap(), expected);
+        let both = signed(&format!("{KNOWN}\n{LONGER}\n")).unwrap();
+        let (first, second) = both.split_once(' ').unwrap();
+        assert_eq!((first, second), (expected, signed(LONGER).unwrap().as_str()));
+        assert_ne!(first, second);
+        assert_eq!(read(&[]).unwrap().sign("a", "1", "b"), None);
+    }
+
+    #[test]
+    fn what_is_no_secret_and_no_token_is_refused_without_its_value() {
+        for wrong in [
+            "S3CRETS3CRETS3CRETS3CRETS3CRETS3",
+            "whsec_S3CRET!!",
+            "whsec_S3CRETS3CRETS3CRETS3CRETS3CR",
+            "whsec_",
+            &format!("{KNOWN} S3CRET"),
+            &format!("whsec_{}", "S3CR".repeat(22)),
+        ] {
+            assert_eq!(refused(&[(SECRET, wrong)]), [SECRET], "{wrong}");
+            assert_eq!(refused(&[(SECRET_FILE, "/f"), ("/f", wrong)]), [SECRET_FILE], "{wrong}");
+        }
+        for wrong in ["S3CRET b", "S3CRET\nb", "S3CRETü"] {
+            assert_eq!(refused(&[(TOKEN, wrong)]), [TOKEN], "{wrong}");
+        }
+        let twice = [(TOKEN, "S3CRET"), (TOKEN_FILE, "/f"), ("/f", "S3CRET")];
+        assert_eq!(refused(&twice), [TOKEN_FILE]);
+        assert_eq!(refused(&[(TOKEN_FILE, "/f"), ("/f", " \n")]), [TOKEN_FILE]);
+        assert_eq!(refused(&[(TOKEN_FILE, "/f"), (SECRET_FILE, "/g")]), [TOKEN_FILE, SECRET_FILE]);
+        for wrong in ["a b", "ce-id", "Webhook-Signature", "host"] {
+            assert_eq!(refused(&[(TOKEN, "a"), (TOKEN_HEADER, wrong)]), [TOKEN_HEADER], "{wrong}");
+        }
+        assert_eq!(refused(&[(TOKEN_HEADER, "x-key")]), [TOKEN_HEADER]);
+        assert_eq!(refused(&[(TOKEN_HEADER, "x-key"), (TOKEN_FILE, "/f")]), [TOKEN_FILE]);
+    }
+
+    #[test]
+    fn nothing_is_printed() {
+        let credentials = read(&[(TOKEN, "S3CRET"), (SECRET, KNOWN)]).unwrap();
+        let told = format!("{credentials:?}");
+        assert!(!told.contains("S3CRET") && !told.contains("MfKQ"), "{told}");
+    }
+}

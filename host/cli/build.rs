@@ -1,0 +1,99 @@
+//! Tells the program which commit it is built from, and of which day that is: `TENURE_BUILD`, which stands behind the
+//! number in `tenure --version`.
+//!
+//! The same source gives the same program: the day is that of `SOURCE_DATE_EPOCH` or of the commit, and never today.
+//! A debug build is told neither. Else each commit would build and link anew all that holds the program.
+
+use std::env;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+/// Digits of the commit that are shown.
+const DIGITS: usize = 12;
+
+/// A commit, and the seconds from 1970 to it, as far as they are known.
+#[derive(Default)]
+struct Source {
+    commit: Option<String>,
+    time: Option<i64>,
+}
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    for variable in ["TENURE_COMMIT", "SOURCE_DATE_EPOCH"] {
+        println!("cargo::rerun-if-env-changed={variable}");
+    }
+    println!("cargo::rustc-env=TENURE_BUILD={}", build());
+}
+
+/// In brackets; nothing where nothing is known.
+fn build() -> String {
+    if env::var("PROFILE").is_ok_and(|profile| profile == "debug") {
+        return " (debug build)".to_owned();
+    }
+    let Source { commit, time } =
+        given().or_else(packaged).or_else(checked_out).unwrap_or_default();
+    // Whoever sets it means it.
+    let time = variable("SOURCE_DATE_EPOCH").and_then(|time| time.parse().ok()).or(time);
+    let commit = commit.map(|commit| commit.chars().take(DIGITS).collect());
+    let told: Vec<String> = commit.into_iter().chain(time.map(day)).collect();
+    if told.is_empty() { String::new() } else { format!(" ({})", told.join(", ")) }
+}
+
+fn variable(name: &str) -> Option<String> {
+    env::var(name).ok().map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())
+}
+
+fn is_commit(text: &str) -> bool {
+    text.len() >= DIGITS && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// Where the build does not see the repository: in an image, or by a packager.
+fn given() -> Option<Source> {
+    let commit = variable("TENURE_COMMIT").filter(|commit| is_commit(commit))?;
+    Some(Source { commit: Some(commit), time: None })
+}
+
+/// What `cargo package` wrote down.
+fn packaged() -> Option<Source> {
+    let noted = fs::read_to_string(".cargo_vcs_info.json").ok()?;
+    let commit = noted.split('"').find(|text| is_commit(text)).map(str::to_owned);
+    Some(Source { commit, time: None })
+}
+
+/// The newest commit, if this package is in it and not merely in a folder below another project.
+fn checked_out() -> Option<Source> {
+    git(&["ls-files", "--error-unmatch", "Cargo.toml"])?;
+    let told = git(&["log", "-1", "--format=%H %ct"])?;
+    let (commit, time) = told.split_once(' ')?;
+    // Git writes to them whenever another commit is checked out or made. One that is missing would build this anew
+    // each time.
+    for file in ["HEAD", "logs/HEAD"] {
+        let path = git(&["rev-parse", "--git-path", file])?;
+        if Path::new(&path).exists() {
+            println!("cargo::rerun-if-changed={path}");
+        }
+    }
+    Some(Source { commit: Some(commit.to_owned()), time: time.parse().ok() })
+}
+
+fn git(arguments: &[&str]) -> Option<String> {
+    let output = Command::new("git").args(arguments).output().ok()?;
+    let told = String::from_utf8(output.stdout).ok()?;
+    output.status.success().then(|| told.trim().to_owned())
+}
+
+/// The day, UTC, by the proleptic Gregorian calendar.
+fn day(seconds: i64) -> String {
+    // Years that begin in March have their leap day at the end.
+    let days = seconds.div_euclid(86_400) + 719_468;
+    let (era, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let (day, month) =
+        (day - (153 * month + 2) / 5 + 1, if month < 10 { month + 3 } else { month - 9 });
+    let year = year + era * 400 + i64::from(month <= 2);
+    format!("{year}-{month:02}-{day:02}")
+}

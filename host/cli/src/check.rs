@@ -1,0 +1,111 @@
+//! `tenure check`: judges what `tenure run` would be given, and says what it comes to.
+
+mod report;
+
+use super::candidacy::Candidacy;
+use super::configuration::Configuration;
+use super::doctor::connection;
+use super::doctor::examination::{Finding, Verdict};
+use super::judged::{judge, leave_wills, outside};
+use super::log::Log;
+use super::print;
+use super::settings::table::{JSON, OFFLINE};
+use super::settings::{CommandLine, Elections};
+use super::status::{complain, leader};
+use super::{engine, fail};
+use report::Checked;
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+use tenure::clock::BootClock;
+use tenure::contract::{LeaseState, Problem, Snapshot, class_name};
+use tenure::egress::Authorities;
+
+/// The settings are right, but the account was not reached, or refused.
+const NOT_REACHED: u8 = 1;
+
+const READ: &str = "read";
+
+pub(super) async fn check(line: &CommandLine) -> ExitCode {
+    let json = line.has(&JSON);
+    let engine = match engine() {
+        Ok(engine) => engine,
+        Err(failure) => return fail(failure),
+    };
+    let clock = BootClock::new();
+    let mut elections = Elections::of(line);
+    let given = std::mem::take(&mut elections.given);
+    let mut configurations: Vec<_> = given.into_iter().map(Configuration::of_run).collect();
+    leave_wills(&mut configurations);
+    let logs = configurations.iter().map(|_| Log::nowhere()).collect();
+    let mut beside = Vec::new();
+    let outside = outside(&engine, &clock, &mut configurations, Some(&mut beside)).await;
+    let judging = judge(&engine, &clock, &mut elections, &mut configurations, logs, outside.fronts);
+    let candidacies = match judging.await {
+        Ok(Some(candidacies)) => candidacies,
+        Ok(None) => return complain(&elections.complaints, json),
+        Err(failure) => return fail(failure),
+    };
+    let notes: Vec<_> = outside.notes.into_iter().chain(beside).collect();
+    let mut accounts = Accounts::default();
+    let mut checked = Vec::new();
+    for candidacy in &candidacies {
+        let found = match line.has(&OFFLINE) {
+            true => None,
+            false => Some(accounts.ask(candidacy, &outside.authorities).await),
+        };
+        checked.push(Checked { candidacy, found });
+    }
+    print(&match json {
+        true => report::as_json(&checked, &notes),
+        false => report::as_text(&checked, &notes),
+    });
+    let reached = |checked: &Checked<'_>| {
+        checked.found.as_ref().is_none_or(|found| found.verdict != Verdict::Failed)
+    };
+    ExitCode::from(if checked.iter().all(reached) { 0 } else { NOT_REACHED })
+}
+
+/// Where requests would go, and whether anybody is there: asked once for all elections.
+#[derive(Default)]
+struct Accounts(BTreeMap<String, Finding>);
+
+impl Accounts {
+    /// Goes to where the election is kept, and reads it.
+    async fn ask(&mut self, candidacy: &Candidacy, authorities: &Authorities) -> Finding {
+        for origin in &candidacy.understood.origins {
+            if !self.0.contains_key(origin) {
+                let found = connection::examine(origin, authorities).await;
+                self.0.insert(origin.clone(), found);
+            }
+            let found = self.0.get(origin).filter(|found| found.verdict == Verdict::Failed);
+            if let Some(found) = found {
+                return found.clone();
+            }
+        }
+        match candidacy.inspect().await {
+            Ok(seen) => read(seen),
+            Err(error) => Finding::failed(READ, error.to_string()),
+        }
+    }
+}
+
+fn read(seen: Result<Snapshot, Problem>) -> Finding {
+    match seen {
+        Ok(seen) => Finding::good(READ, told(&seen)),
+        Err(Problem { class, detail, .. }) => {
+            Finding::failed(READ, format!("{}: {detail}", class_name(class)))
+        }
+    }
+}
+
+fn told(seen: &Snapshot) -> String {
+    match (leader(seen), seen.lease) {
+        (Some(leader), _) => {
+            format!("the account answers; {} leads, term {}", leader.name, leader.term)
+        }
+        (None, LeaseState::Absent) => {
+            "the account answers; no candidate ran yet, and the first one makes the blob".to_owned()
+        }
+        (None, _) => "the account answers; nobody leads".to_owned(),
+    }
+}

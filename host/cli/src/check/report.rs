@@ -1,0 +1,238 @@
+//! What was understood, for people and for programs.
+
+use crate::VERSION;
+use crate::candidacy::Candidacy;
+use crate::complaint::printable;
+use crate::doctor::examination::{Finding, Verdict};
+use crate::handler::Found;
+use crate::log::json_text;
+use crate::terminal::{broken, columns};
+use crate::understood::Understood;
+use chrono::{DateTime, SecondsFormat, Utc};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::time::Duration;
+use tenure_base::duration::format_duration;
+use tenure_core::{Agenda, Delivery, Missed, Schedule, Timestamp};
+
+/// So many turns are told.
+const TURNS: usize = 3;
+
+/// Values begin there.
+const INDENT: usize = 14;
+
+/// An election that was judged, and what came of asking for it.
+pub(super) struct Checked<'c> {
+    pub candidacy: &'c Candidacy,
+    /// None: nobody was asked.
+    pub found: Option<Finding>,
+}
+
+pub(super) fn as_json(checked: &[Checked<'_>], notes: &[String]) -> String {
+    let elections: Vec<_> = checked.iter().map(object).collect();
+    json_text(&json!({ "version": VERSION, "elections": elections, "notes": notes }))
+}
+
+fn object(checked: &Checked<'_>) -> Value {
+    let Understood { election, candidate, agenda, lease, failover, account, credential, .. } =
+        &checked.candidacy.understood;
+    let turns = turns(agenda, now());
+    let reached = checked
+        .found
+        .as_ref()
+        .map(|found| json!({ "ok": found.verdict != Verdict::Failed, "detail": found.detail }));
+    json!({
+        "election": election,
+        "candidate": candidate,
+        "schedule": agenda.description(),
+        "on_start": agenda.on_start,
+        "next_turns": turns.iter().map(|turn| turn.text.as_str()).collect::<Vec<_>>(),
+        "work": work_object(&checked.candidacy.understood.work),
+        "lease_ms": milliseconds(*lease),
+        "failover_ms": failover.map(milliseconds),
+        "account": account,
+        "credential": credential,
+        "reached": reached,
+        "notes": notes(checked.candidacy),
+    })
+}
+
+fn work_object(work: &Found) -> Value {
+    match work {
+        Found::Component { file, imports, hosts, variables } => json!({
+            "kind": "component",
+            "file": file,
+            "imports": imports,
+            "may_reach": hosts,
+            "variables": variables,
+        }),
+        Found::Webhook { origin } => json!({ "kind": "webhook", "origin": origin }),
+        Found::Command { file, arguments, .. } => {
+            json!({ "kind": "command", "file": file, "arguments": arguments })
+        }
+    }
+}
+
+fn milliseconds(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn notes(candidacy: &Candidacy) -> Vec<&str> {
+    let notes = candidacy.understood.notes.iter().chain(&candidacy.notes);
+    notes.map(String::as_str).collect()
+}
+
+pub(super) fn as_text(checked: &[Checked<'_>], notes: &[String]) -> String {
+    let width = columns(std::io::stdout());
+    let mut text = String::new();
+    for checked in checked {
+        let _ = writeln!(text, "{}", printable(&checked.candidacy.understood.election));
+        for (name, value) in rows(checked) {
+            let value = broken(&printable(&value), INDENT, width);
+            let _ = writeln!(text, "  {name:<11} {value}");
+        }
+        text.push('\n');
+    }
+    for note in notes {
+        let _ = writeln!(text, "{}", broken(&printable(note), 0, width));
+    }
+    text + &summary(checked)
+}
+
+fn rows(checked: &Checked<'_>) -> Vec<(&'static str, String)> {
+    let understood = &checked.candidacy.understood;
+    let mut rows = vec![("candidate", understood.candidate.clone())];
+    let schedule = understood.schedule().unwrap_or_else(|| "none".to_owned());
+    rows.push(("schedule", format!("{schedule}{}", rules(&understood.agenda))));
+    let turns = turns(&understood.agenda, now());
+    let names = ["next turns"].into_iter().chain(std::iter::repeat(""));
+    rows.extend(names.zip(turns.into_iter().map(|turn| turn.for_people())));
+    rows.push(("work", work(&understood.work)));
+    if let Some(reach) = reach(&understood.work) {
+        rows.push(("may reach", reach));
+    }
+    rows.push(("lease", format_duration(understood.lease)));
+    rows.push(("account", understood.account.clone()));
+    rows.push(("credential", understood.credential.clone()));
+    if let Some(found) = &checked.found {
+        let name = if found.verdict == Verdict::Failed { "NOT REACHED" } else { "reached" };
+        rows.push((name, found.detail.clone()));
+    }
+    rows.extend(notes(checked.candidacy).into_iter().map(|note| ("note", note.to_owned())));
+    rows
+}
+
+/// How often a slot is run, and what becomes of missed ones, where there are slots.
+fn rules(agenda: &Agenda) -> String {
+    if agenda.is_one_turn_a_term() || agenda.schedule.is_none() {
+        return String::new();
+    }
+    let delivery = match agenda.delivery {
+        Delivery::AtMostOnce => "at most once".to_owned(),
+        Delivery::AtLeastOnce { max_attempts } => {
+            format!("at least once, in up to {max_attempts} attempts")
+        }
+    };
+    let missed = match agenda.missed {
+        Missed::Skip => "missed ones are skipped".to_owned(),
+        Missed::Once => "one turn stands for all missed ones".to_owned(),
+        Missed::All(most) => format!("the newest {most} missed ones run"),
+    };
+    format!("; each slot {delivery}, {missed}")
+}
+
+/// The time of a turn.
+struct TurnTime {
+    /// By the clock of the schedule's zone.
+    text: String,
+    zone: String,
+    wait: Duration,
+}
+
+impl TurnTime {
+    fn for_people(&self) -> String {
+        let wait = Duration::from_secs(self.wait.as_secs());
+        format!("{} {} (in {})", self.text, self.zone, format_duration(wait))
+    }
+}
+
+fn now() -> Timestamp {
+    let since = std::time::UNIX_EPOCH.elapsed().unwrap_or_default();
+    Timestamp(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
+}
+
+/// The next turns of the timer, as this machine's clock has it now.
+fn turns(agenda: &Agenda, now: Timestamp) -> Vec<TurnTime> {
+    let Some(schedule) = &agenda.schedule else { return Vec::new() };
+    let delay = u64::try_from(agenda.delay.as_nanos()).unwrap_or(u64::MAX);
+    let due = Timestamp(now.0.saturating_sub(delay));
+    let slots = std::iter::successors(schedule.next(due), |slot| schedule.next(*slot));
+    let time = |slot: Timestamp| {
+        let due = slot.0.saturating_add(delay);
+        let utc = DateTime::from_timestamp_nanos(i64::try_from(due).unwrap_or(i64::MAX));
+        let (text, zone) = match schedule {
+            Schedule::Cron(_, zone) if zone.name() != "UTC" => {
+                (told(&utc.with_timezone(zone)), zone.name())
+            }
+            _ => (told::<Utc>(&utc), "UTC".to_owned()),
+        };
+        TurnTime { text, zone, wait: Duration::from_nanos(due.saturating_sub(now.0)) }
+    };
+    slots.take(TURNS).map(time).collect()
+}
+
+fn told<Z: chrono::TimeZone>(time: &DateTime<Z>) -> String {
+    time.to_rfc3339_opts(SecondsFormat::AutoSi, true)
+}
+
+fn work(work: &Found) -> String {
+    match work {
+        Found::Component { imports, variables, .. } => {
+            let packages = imports.iter().map(|name| name.split('/').next().unwrap_or_default());
+            let packages: BTreeSet<_> = packages.collect();
+            format!("{work}; it imports {}; its variables: {}", listed(packages), listed(variables))
+        }
+        Found::Webhook { .. } => format!("{work}, a POST for each turn"),
+        Found::Command { arguments, .. } => match arguments {
+            0 => work.to_string(),
+            1 => format!("{work}, with 1 argument"),
+            some => format!("{work}, with {some} arguments"),
+        },
+    }
+}
+
+fn listed(names: impl IntoIterator<Item = impl AsRef<str>>) -> String {
+    let names: Vec<_> = names.into_iter().map(|name| name.as_ref().to_owned()).collect();
+    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+}
+
+/// Where requests of a component may go.
+fn reach(work: &Found) -> Option<String> {
+    match work {
+        Found::Component { .. } if !work.asks() => {
+            Some("nothing: it imports no wasi:http".to_owned())
+        }
+        Found::Component { hosts, .. } if hosts.is_empty() => {
+            Some("nothing: no host is allowed".to_owned())
+        }
+        Found::Component { hosts, .. } => Some(hosts.join(", ")),
+        Found::Webhook { .. } | Found::Command { .. } => None,
+    }
+}
+
+fn summary(checked: &[Checked<'_>]) -> String {
+    let failed = |checked: &&Checked<'_>| {
+        checked.found.as_ref().is_some_and(|found| found.verdict == Verdict::Failed)
+    };
+    let count = match checked.len() {
+        1 => "1 election".to_owned(),
+        several => format!("{several} elections"),
+    };
+    match checked.iter().filter(failed).count() {
+        0 => format!("{count}: the settings are right\n"),
+        some => format!(
+            "{count}: the settings are right, but the account of {some} was not reached, or refused\n"
+        ),
+    }
+}

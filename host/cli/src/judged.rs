@@ -1,0 +1,107 @@
+//! What `tenure run` judges before it sends anything, and `tenure check` and `tenure lock` too.
+
+use super::candidacy::{Candidacy, Front};
+use super::compiling;
+use super::configuration::Configuration;
+use super::log::Log;
+use super::settings::Elections;
+use super::settings::table::{COMMAND, HEALTH_LISTEN, LISTEN};
+use super::variables;
+use tenure::clock::BootClock;
+use tenure::component::{ElectionComponent, Engine};
+use tenure::egress::Authorities;
+use tenure::server::{ControlToken, Hosts};
+use tenure::settings::{Variables, names};
+use tokio::net::TcpListener;
+
+/// What a process is to the outside, before its elections are judged: that takes its time where components have
+/// to be compiled.
+pub(super) struct Outside {
+    pub listener: Option<TcpListener>,
+    pub probes: Option<TcpListener>,
+    pub control: Option<ControlToken>,
+    pub hosts: Hosts,
+    pub authorities: Authorities,
+    /// What people should know that concerns the whole process.
+    pub notes: Vec<String>,
+    /// One for each election.
+    pub fronts: Vec<Front>,
+}
+
+/// Binds the listeners. With `beside`, a candidate with these settings may be running: what that would use already
+/// is told there.
+pub(super) async fn outside(
+    engine: &Engine,
+    clock: &BootClock,
+    configurations: &mut [Configuration],
+    mut beside: Option<&mut Vec<String>>,
+) -> Outside {
+    let (mut listener, mut probes, mut control) = (None, None, None);
+    let (mut hosts, mut authorities) = (Hosts::default(), Authorities::default());
+    let mut notes: Vec<String> = engine.uncached().map(str::to_owned).into_iter().collect();
+    if let Some(first) = configurations.first_mut() {
+        listener = first.listener(&LISTEN, beside.as_deref_mut()).await;
+        probes = first.listener(&HEALTH_LISTEN, beside).await;
+        hosts = first.hosts();
+        control = first.control_token();
+        if first.given.text(&LISTEN).is_none() {
+            first.judge_unheard();
+        }
+        authorities = first.authorities.clone();
+        notes.extend(first.exposed_token());
+        notes.extend(variables::unread(&first.given.table));
+    }
+    configurations.iter().filter_map(Configuration::host_on_record).for_each(|h| hosts.add(&h));
+    configurations.iter_mut().for_each(|c| c.default_address(listener.as_ref()));
+    let fronts = configurations.iter().map(|c| Front::new(c, clock)).collect();
+    Outside { listener, probes, control, hosts, authorities, notes, fronts }
+}
+
+/// Judges all settings, and loads all components; none when there is something to complain about, which is added to
+/// `elections`.
+///
+/// # Errors
+///
+/// Why there can be no candidate, whatever the settings are.
+pub(super) async fn judge(
+    engine: &Engine,
+    clock: &BootClock,
+    elections: &mut Elections,
+    configurations: &mut [Configuration],
+    logs: Vec<Log>,
+    fronts: Vec<Front>,
+) -> Result<Option<Vec<Candidacy>>, String> {
+    let count = configurations.len();
+    let Some(log) = logs.first() else { return Ok(None) };
+    // All candidates of this process share it.
+    let (of, at) = (engine.clone(), clock.clone());
+    let load = move || ElectionComponent::new(&of, Variables::new(), &at);
+    let shared = compiling::load(log, "the election component", load).await;
+    // Those who trust the same servers share their connections too.
+    let authorities = configurations.first().map(|first| first.authorities.clone());
+    let shared = shared.map_err(|error| error.to_string())?;
+    let shared = shared.trusting(authorities.unwrap_or_default());
+    let mut candidacies = Vec::new();
+    for ((configuration, log), front) in configurations.iter_mut().zip(logs).zip(fronts) {
+        let judged = Candidacy::judge(engine, &shared, clock, configuration, log, front);
+        candidacies.extend(judged.await?);
+        elections.complain(std::mem::take(&mut configuration.complaints));
+    }
+    // One that cannot begin means that none does.
+    let all = elections.complaints.is_empty() && candidacies.len() == count;
+    Ok(all.then_some(candidacies))
+}
+
+/// Has leaders leave last wills with their supervisor, unless it could not know that all work is over: why not.
+pub(super) fn leave_wills(configurations: &mut [Configuration]) -> Option<String> {
+    let commands = configurations.iter().any(|c| c.given.is_on(&COMMAND));
+    if commands && !cfg!(target_os = "linux") {
+        return Some(
+            "on this system processes that a command leaves behind cannot be seen".to_owned(),
+        );
+    }
+    for configuration in configurations {
+        configuration.settings.set(names::LAST_WILL, "true");
+    }
+    None
+}

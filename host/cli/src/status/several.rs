@@ -1,0 +1,87 @@
+//! All elections of a file as one table, the failures first; and what kept from looking at some.
+
+use super::{ago, leader};
+use crate::complaint::{self, printable};
+use crate::look::Look;
+use crate::terminal::aligned;
+use std::time::Duration;
+use tenure::contract::{Outcome, Outlook, Snapshot, class_name, outcome_name};
+use tenure_base::duration::format_duration;
+
+/// How an election fares, the worst first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Fares {
+    NotSeen,
+    NobodyLeads,
+    LastTurnFailed,
+    Well,
+}
+
+impl Fares {
+    fn of(look: &Look) -> Self {
+        match &look.seen {
+            Err(_) => Self::NotSeen,
+            Ok(snapshot) if leader(snapshot).is_none() => Self::NobodyLeads,
+            Ok(snapshot) if has_failed(snapshot) => Self::LastTurnFailed,
+            Ok(_) => Self::Well,
+        }
+    }
+}
+
+/// Whether the last turn that ended went wrong.
+fn has_failed(snapshot: &Snapshot) -> bool {
+    let last = outlook(snapshot).last_turn;
+    last.is_some_and(|last| last.outcome != outcome_name(Outcome::Succeeded))
+}
+
+fn outlook(snapshot: &Snapshot) -> Outlook {
+    Outlook::at(snapshot.asked_at, &snapshot.turns)
+}
+
+/// One row for each election.
+pub(super) fn table(looks: &[Look]) -> String {
+    let mut looks: Vec<_> = looks.iter().collect();
+    looks.sort_by_key(|look| Fares::of(look));
+    let title = ["election", "leader", "since", "last turn", "next turn"].map(str::to_owned);
+    aligned([title].into_iter().chain(looks.into_iter().map(row)))
+}
+
+fn row(look: &Look) -> [String; 5] {
+    let none = || "-".to_owned();
+    let election = printable(&look.election);
+    let snapshot = match &look.seen {
+        Ok(snapshot) => snapshot,
+        Err(problem) => {
+            return [election, class_name(problem.class).to_owned(), none(), none(), none()];
+        }
+    };
+    let now = snapshot.asked_at;
+    let leader = leader(snapshot);
+    let since = leader.map_or_else(none, |leader| ago(leader.since, now));
+    let leader = leader.map_or_else(|| "nobody".to_owned(), |leader| printable(&leader.name));
+    let Outlook { last_turn, next_turn, .. } = outlook(snapshot);
+    let seconds = |span| Duration::from_secs(span / 1_000);
+    let last = last_turn.map_or_else(none, |last| match last.ago_ms {
+        Some(span) => format!("{}, {} ago", last.outcome, format_duration(seconds(span))),
+        None => last.outcome.to_owned(),
+    });
+    let next = next_turn.map_or_else(none, |next| match next.in_ms {
+        0 => "now".to_owned(),
+        wait => format!("in {}", format_duration(seconds(wait))),
+    });
+    [election, leader, since, last, next]
+}
+
+/// Tells what kept from looking at some elections.
+pub(crate) fn problems(looks: &[Look]) {
+    for look in looks {
+        let (election, Err(problem)) = (&look.election, &look.seen) else { continue };
+        let (class, detail) = (class_name(problem.class), printable(&problem.detail));
+        let meaning = super::here::meaning(problem.class);
+        complaint::print(format_args!(
+            "tenure: {election} could not be read ({class}): {detail}\n\
+             here: {meaning}\n\
+             To try each request, step by step: tenure doctor {election}\n"
+        ));
+    }
+}

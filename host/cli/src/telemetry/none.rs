@@ -1,0 +1,49 @@
+//! A build without OpenTelemetry sends nothing, and says so when it is asked to.
+
+use super::log::{Log, Whose};
+use std::sync::Arc;
+use std::time::Duration;
+use tenure::clock::BootClock;
+use tenure::contract::Report;
+use tenure::handler::Handler;
+use tenure::runner::Event;
+use tenure::server::Board;
+
+pub(super) struct Telemetry;
+
+#[derive(Clone)]
+pub(super) struct Witness;
+
+impl Telemetry {
+    pub(super) fn start(_: &[Arc<Board>], _: &BootClock, _: &Log) -> Result<Self, String> {
+        match std::env::var_os("OTEL_EXPORTER_OTLP_ENDPOINT") {
+            Some(endpoint) if !endpoint.is_empty() => Err(
+                "traces and metrics are not sent: this program was built without the feature `otel`".to_owned(),
+            ),
+            _ => Ok(Self),
+        }
+    }
+
+    pub(super) fn witness(&self, _: &Whose) -> Witness {
+        Witness
+    }
+
+    #[allow(clippy::unused_async, reason = "as where there is something to send")]
+    pub(super) async fn end(self, _: Duration) {}
+}
+
+impl Default for Telemetry {
+    fn default() -> Self {
+        Self
+    }
+}
+
+impl Witness {
+    pub(super) fn stepped(&self, _: &Report) {}
+
+    pub(super) fn happened(&self, _: &Event) {}
+
+    pub(super) fn around(&self, handler: Box<dyn Handler>) -> Box<dyn Handler> {
+        handler
+    }
+}

@@ -1,0 +1,82 @@
+//! What the settings of an election come to, for the first line of the log and for `tenure check`.
+
+use super::VERSION;
+use super::handler::Found;
+use chrono::DateTime;
+use std::time::Duration;
+use tenure::runner::Event;
+use tenure_core::{Agenda, Settings};
+
+/// How the note of the component begins that tells the credential.
+const CREDENTIAL: &str = "credential: ";
+
+/// One election as it is understood. Nothing in it is a secret.
+pub(super) struct Understood {
+    pub election: String,
+    pub candidate: String,
+    pub agenda: Agenda,
+    pub lease: Duration,
+    /// How soon a leader that died is replaced, where that is to be sooner than its lease ends.
+    pub failover: Option<Duration>,
+    /// The name of the storage account, and where it is.
+    pub account: String,
+    /// Which kind of credential is used, and why this one.
+    pub credential: String,
+    /// Where requests of the election go.
+    pub origins: Vec<String>,
+    /// What else people should know.
+    pub notes: Vec<String>,
+    pub work: Found,
+}
+
+impl Understood {
+    pub(super) fn of(settings: Settings, work: Found) -> Self {
+        let needs = settings.needs(DateTime::from(std::time::SystemTime::now()));
+        let mut credential = String::new();
+        let mut notes = needs.notes;
+        notes.retain(|note| match note.strip_prefix(CREDENTIAL) {
+            Some(told) => {
+                told.clone_into(&mut credential);
+                false
+            }
+            None => true,
+        });
+        let (name, origin) = (settings.account.name(), settings.account.origin());
+        Self {
+            election: settings.election.to_string(),
+            candidate: settings.name,
+            lease: settings.timings.lease,
+            failover: settings.timings.failover.map(|failover| failover.within),
+            account: format!("{name} at {origin}"),
+            credential,
+            origins: needs.origins,
+            notes,
+            agenda: settings.agenda,
+            work,
+        }
+    }
+
+    /// When there are turns, in words; none where there is no timer.
+    pub(super) fn schedule(&self) -> Option<String> {
+        let value = self.agenda.on_start.as_ref().map(|value| format!("one turn for {value}"));
+        match (value, self.agenda.description()) {
+            (Some(value), Some(timer)) => Some(format!("{value}, then {timer}")),
+            (value, timer) => value.or(timer),
+        }
+    }
+
+    /// The first line of the log.
+    pub(super) fn event(&self) -> Event {
+        Event::Starting {
+            version: VERSION.to_owned(),
+            candidate: self.candidate.clone(),
+            election: self.election.clone(),
+            schedule: self.schedule(),
+            work: self.work.to_string(),
+            lease: self.lease,
+            failover: self.failover,
+            account: self.account.clone(),
+            credential: self.credential.clone(),
+        }
+    }
+}

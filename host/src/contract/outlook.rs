@@ -1,0 +1,232 @@
+//! How the turns of an election went, and when the next one comes, as people and programs are told.
+
+use super::rfc3339;
+use super::types::{Ended, Outcome, Turns};
+use chrono::{DateTime, SecondsFormat};
+use serde::Serialize;
+use std::time::Duration;
+use tenure_core::{Schedule, Zone};
+
+/// How the turns of an election went, and when the next one comes, by its record. The log, the pages, `/leader`,
+/// `/watch` and `tenure status` tell it so.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Outlook {
+    /// The newest turn that is over. None: there was none yet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_turn: Option<EndedTurn>,
+    /// The newest that succeeded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_success: Option<EndedTurn>,
+    /// The newest that ended in another way.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_failure: Option<EndedTurn>,
+    /// The next one. None: there is no schedule on record.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_turn: Option<ComingTurn>,
+}
+
+/// A turn that is over.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct EndedTurn {
+    /// Its slot, RFC 3339 in UTC.
+    pub slot: String,
+    /// The same with the offset and the name of the schedule's time zone (RFC 9557).
+    pub local: String,
+    /// How it ended, as the WIT spells it.
+    pub outcome: &'static str,
+    /// When, RFC 3339 in UTC. None: an earlier version recorded its outcome alone.
+    pub ended: Option<String>,
+    /// How long ago that was when this was told.
+    pub ago_ms: Option<u64>,
+    /// How long it ran. None also when it never began, or nobody saw its end.
+    pub took_ms: Option<u64>,
+}
+
+/// A turn that is to come.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ComingTurn {
+    /// Its slot, RFC 3339 in UTC.
+    pub slot: String,
+    /// When it is due, with the offset and the name of the schedule's time zone (RFC 9557): its slot, and what
+    /// `--jitter` adds to that.
+    pub local: String,
+    /// How long until then when this was told; 0: as soon as somebody can run it.
+    pub in_ms: u64,
+}
+
+impl Outlook {
+    /// What `turns` are at `now`, in nanoseconds since 1970.
+    #[must_use]
+    pub fn at(now: u64, turns: &Turns) -> Self {
+        let zone = turns.schedule.as_deref().and_then(Schedule::described);
+        let zone = zone.map_or(Zone::UTC, |(_, zone)| zone);
+        let told = |ended: Ended| EndedTurn {
+            slot: rfc3339(ended.slot),
+            local: local(ended.slot, zone),
+            outcome: outcome_name(ended.outcome),
+            ended: Some(rfc3339(ended.at)),
+            ago_ms: Some(millis(now.saturating_sub(ended.at))),
+            took_ms: ended.took.map(millis),
+        };
+        let ends = [turns.last_success, turns.last_failure];
+        let newest = ends.into_iter().flatten().max_by_key(|ended| ended.at);
+        // An earlier version keeps the ends of turns as they were, and records outcomes alone.
+        let alone = turns
+            .finished
+            .as_ref()
+            .filter(|finished| ends.into_iter().flatten().all(|ended| ended.slot < finished.slot));
+        let last_turn = match alone {
+            None => newest.map(told),
+            Some(finished) => Some(EndedTurn {
+                slot: rfc3339(finished.slot),
+                local: local(finished.slot, zone),
+                outcome: outcome_name(finished.outcome),
+                ended: None,
+                ago_ms: None,
+                took_ms: None,
+            }),
+        };
+        Self {
+            last_turn: last_turn.map(|last| match (&turns.finished, turns.last_failure) {
+                // Its last attempt failed, and there is no other one.
+                (Some(finished), Some(failure))
+                    if finished.outcome == Outcome::Abandoned
+                        && finished.slot == failure.slot
+                        && last.outcome == outcome_name(failure.outcome) =>
+                {
+                    EndedTurn { outcome: outcome_name(Outcome::Abandoned), ..last }
+                }
+                _ => last,
+            }),
+            last_success: turns.last_success.map(told),
+            last_failure: turns.last_failure.map(told),
+            next_turn: turns.next.map(|next| ComingTurn {
+                slot: rfc3339(next.slot),
+                local: local(next.at, zone),
+                in_ms: millis(next.at.saturating_sub(now)),
+            }),
+        }
+    }
+
+    /// The same, told at no instant in particular: what changes only since time passes is left out.
+    #[must_use]
+    pub fn timeless(&self) -> Self {
+        let ended = |turn: &EndedTurn| EndedTurn { ago_ms: None, ..turn.clone() };
+        Self {
+            last_turn: self.last_turn.as_ref().map(ended),
+            last_success: self.last_success.as_ref().map(ended),
+            last_failure: self.last_failure.as_ref().map(ended),
+            next_turn: self.next_turn.clone().map(|next| ComingTurn { in_ms: 0, ..next }),
+        }
+    }
+}
+
+/// An instant with the offset and the name of a zone, as RFC 9557 has it.
+fn local(nanoseconds: u64, zone: Zone) -> String {
+    if zone == Zone::UTC {
+        return rfc3339(nanoseconds);
+    }
+    let time = DateTime::from_timestamp_nanos(i64::try_from(nanoseconds).unwrap_or(i64::MAX));
+    let time = time.with_timezone(&zone).fixed_offset();
+    format!("{}[{}]", time.to_rfc3339_opts(SecondsFormat::AutoSi, false), zone.name())
+}
+
+fn millis(nanoseconds: u64) -> u64 {
+    nanoseconds / 1_000_000
+}
+
+/// This machine's time of day, in nanoseconds since 1970.
+pub(crate) fn wall() -> u64 {
+    let since: Duration = std::time::UNIX_EPOCH.elapsed().unwrap_or_default();
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// The name of an outcome, as the WIT spells it.
+#[must_use]
+pub fn outcome_name(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Succeeded => "succeeded",
+        Outcome::Failed => "failed",
+        Outcome::Trapped => "trapped",
+        Outcome::TimedOut => "timed-out",
+        Outcome::CutOff => "cut-off",
+        Outcome::Abandoned => "abandoned",
+        Outcome::NotStarted => "not-started",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::types::{Finished, NextTurn};
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+    /// 2026-03-28T02:00:00Z: the clocks of Berlin go forward the night after.
+    const SLOT: u64 = 1_774_663_200 * SECOND;
+    const DAY: u64 = 86_400 * SECOND;
+
+    fn ended(slot: u64, outcome: Outcome) -> Ended {
+        Ended { slot, outcome, at: slot + 12_345_000_000, took: Some(12_300_000_000) }
+    }
+
+    fn turns() -> Turns {
+        Turns {
+            schedule: Some("cron 0 3 * * * Europe/Berlin".to_owned()),
+            last_slot: None,
+            finished: Some(Finished { slot: SLOT, outcome: Outcome::Failed }),
+            started: None,
+            last_success: Some(ended(SLOT - DAY, Outcome::Succeeded)),
+            last_failure: Some(ended(SLOT, Outcome::Failed)),
+            next: Some(NextTurn {
+                slot: SLOT + DAY - 3_600 * SECOND,
+                at: SLOT + DAY - 3_540 * SECOND,
+            }),
+        }
+    }
+
+    #[test]
+    fn times_are_those_of_the_schedules_zone() {
+        let told = Outlook::at(SLOT + 60 * SECOND, &turns());
+        let last = told.last_turn.clone().unwrap();
+        assert_eq!(Some(&last), told.last_failure.as_ref());
+        assert_eq!(last.slot, "2026-03-28T02:00:00Z");
+        assert_eq!(last.local, "2026-03-28T03:00:00+01:00[Europe/Berlin]");
+        assert_eq!(
+            (last.outcome, last.took_ms, last.ago_ms),
+            ("failed", Some(12_300), Some(47_655))
+        );
+        assert_eq!(
+            told.last_success.as_ref().unwrap().local,
+            "2026-03-27T03:00:00+01:00[Europe/Berlin]"
+        );
+        let next = told.next_turn.clone().unwrap();
+        assert_eq!(next.slot, "2026-03-29T01:00:00Z");
+        assert_eq!(next.local, "2026-03-29T03:01:00+02:00[Europe/Berlin]", "with its jitter");
+        assert_eq!(next.in_ms, 82_800_000);
+        assert_eq!(Outlook::at(SLOT + 61 * SECOND, &turns()).timeless(), told.timeless());
+        let overdue = Outlook::at(SLOT + 2 * DAY, &turns());
+        assert_eq!(overdue.next_turn.unwrap().in_ms, 0);
+        let every = Turns { schedule: Some("every 1d".to_owned()), ..turns() };
+        assert_eq!(Outlook::at(0, &every).last_turn.unwrap().local, "2026-03-28T02:00:00Z");
+    }
+
+    #[test]
+    fn the_last_turn_is_the_newest_whatever_is_known_of_it() {
+        let last = |turns: &Turns| Outlook::at(SLOT + DAY, turns).last_turn;
+        let none = Turns { finished: None, last_success: None, last_failure: None, ..turns() };
+        assert_eq!(last(&none), None);
+        let better =
+            Turns { last_success: Some(ended(SLOT + SECOND, Outcome::Succeeded)), ..turns() };
+        assert_eq!(last(&better).unwrap().outcome, "succeeded");
+        let given_up = Turns {
+            finished: Some(Finished { slot: SLOT, outcome: Outcome::Abandoned }),
+            ..turns()
+        };
+        let told = last(&given_up).unwrap();
+        assert_eq!((told.outcome, told.took_ms), ("abandoned", Some(12_300)));
+        // As a version wrote it that knows no ends.
+        let later = Finished { slot: SLOT + SECOND, outcome: Outcome::Succeeded };
+        let told = last(&Turns { finished: Some(later), ..turns() }).unwrap();
+        assert_eq!((told.outcome, told.ended, told.took_ms), ("succeeded", None, None));
+    }
+}

@@ -1,0 +1,74 @@
+//! Events for subscribers of the crate `tracing`. The library installs none.
+
+use super::event::Event;
+use crate::contract::{Turn, rfc3339};
+use crate::runner::milliseconds;
+use tracing::{Level, Span, info_span};
+
+/// An event of `tracing` at the level of an [`Event`].
+macro_rules! at_level {
+    ($event:expr, $($fields:tt)+) => {
+        match $event.level() {
+            Level::ERROR => tracing::error!($($fields)+),
+            Level::WARN => tracing::warn!($($fields)+),
+            Level::INFO => tracing::info!($($fields)+),
+            _ => tracing::debug!($($fields)+),
+        }
+    };
+}
+
+/// Emits an event. It costs next to nothing where nobody listens.
+pub(super) fn emit(event: &Event) {
+    match event {
+        Event::Note { detail } => at_level!(event, "{detail}"),
+        Event::Following { leader, term } => at_level!(event, leader, term, "following"),
+        Event::Elected { term, valid_for } => {
+            at_level!(event, term, valid_for_ms = milliseconds(*valid_for), "elected");
+        }
+        Event::Renewed { term, valid_for } => {
+            at_level!(event, term, valid_for_ms = milliseconds(*valid_for), "renewed");
+        }
+        Event::TurnStarted { turn } => {
+            let &Turn { term, attempt, past_due, missed, .. } = turn;
+            at_level!(
+                event,
+                term,
+                slot = rfc3339(turn.slot),
+                attempt,
+                past_due,
+                missed,
+                "turn started"
+            );
+        }
+        Event::TurnEnded { turn, end, elapsed, .. } => at_level!(
+            event,
+            term = turn.term,
+            slot = rfc3339(turn.slot),
+            outcome = %end,
+            detail = end.detail(),
+            elapsed_ms = milliseconds(*elapsed),
+            "turn ended"
+        ),
+        Event::StoodDown { term, reason } => at_level!(event, term, %reason, "stood down"),
+        Event::Problem { class, detail } => at_level!(event, %class, "{detail}"),
+        Event::Ordered { order } => at_level!(event, order, "ordered"),
+        Event::Stopped => at_level!(event, "stopped"),
+        // The program tells these, and has a log of its own.
+        Event::Starting { .. }
+        | Event::Leaving { .. }
+        | Event::Compiling { .. }
+        | Event::Compiled { .. }
+        | Event::Handler { .. } => {}
+    }
+}
+
+/// What a candidate does, from its beginning to its end.
+pub(super) fn of_candidate((election, candidate): (&str, &str)) -> Span {
+    info_span!("candidate", election, candidate)
+}
+
+/// What the handler does in a turn.
+pub(super) fn of_turn(turn: &Turn) -> Span {
+    let Turn { election, term, attempt, .. } = turn;
+    info_span!("turn", election, term, slot = rfc3339(turn.slot), attempt)
+}

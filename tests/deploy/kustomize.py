@@ -1,0 +1,76 @@
+"""Renders the overlays of `deploy/kubernetes` as people would, and judges how their resources fit together."""
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import yaml
+
+PARTS = "components:\n  - ../../components/pod-monitor\n"
+
+
+def rendered(kubernetes):
+    """Each overlay, by itself and with the other parts: its name, its documents, and what kubectl complains about."""
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder, "kubernetes")
+        shutil.copytree(kubernetes, copy)
+        readme = kubernetes.parent / "README.md"
+        if readme.exists():
+            own = copy / "overlays/of-the-readme"
+            own.mkdir()
+            example = readme.read_text().partition("```yaml\n")[2].partition("```")[0]
+            (own / "kustomization.yaml").write_text(example)
+        for overlay in sorted(path for path in copy.glob("overlays/*") if path.is_dir()):
+            file = overlay / "kustomization.yaml"
+            alone = file.read_text()
+            for parts in [""] if "components:" in alone else ["", PARTS]:
+                file.write_text(alone + parts)
+                kubectl = next(p for p in map(Path, sys.path) if (p / "bin/kubectl").exists())
+                command = [kubectl / "bin/kubectl", "kustomize", overlay]
+                made = subprocess.run(command, capture_output=True, text=True)
+                name = f"overlays/{overlay.name}{', with all parts' if parts else ''}"
+                yield name, list(yaml.safe_load_all(made.stdout)), made.stderr.splitlines()
+
+
+def fits(documents):
+    """What names something that is not there, or is missing for more than one candidate."""
+    of = {document["kind"]: document for document in documents}
+    for kind in ("Deployment", "Service", "PodDisruptionBudget", "ServiceAccount"):
+        if kind not in of:
+            yield f"has no {kind}"
+    deployment = of.get("Deployment")
+    if not deployment:
+        return
+    pod = deployment["spec"]["template"]
+    labels = pod["metadata"]["labels"].items()
+    ports = {port["name"] for c in pod["spec"]["containers"] for port in c.get("ports", [])}
+
+    def selects(what, selector):
+        if not selector.items() <= labels:
+            yield f"{what} selects {selector}, which no pod has"
+
+    for spread in pod["spec"].get("topologySpreadConstraints", []):
+        yield from selects("a spread constraint", spread["labelSelector"]["matchLabels"])
+    keys = {c["topologyKey"] for c in pod["spec"].get("topologySpreadConstraints", [])}
+    if keys != {"topology.kubernetes.io/zone", "kubernetes.io/hostname"}:
+        yield "does not spread over zones and machines"
+    for kind in ("PodDisruptionBudget", "PodMonitor"):
+        if kind in of:
+            yield from selects(kind, of[kind]["spec"]["selector"]["matchLabels"])
+    if "Service" in of:
+        yield from selects("Service", of["Service"]["spec"]["selector"])
+    named = [port["targetPort"] for port in of.get("Service", {}).get("spec", {}).get("ports", [])]
+    named += [end["port"] for end in of.get("PodMonitor", {}).get("spec", {}).get("podMetricsEndpoints", [])]
+    for container in pod["spec"]["containers"]:
+        named += [container[probe]["httpGet"]["port"] for probe in container if probe.endswith("Probe")]
+    for port in sorted(set(named) - ports):
+        yield f"{port} is no port of a container"
+    account = pod["spec"].get("serviceAccountName")
+    if account != of.get("ServiceAccount", {}).get("metadata", {}).get("name"):
+        yield f"the service account {account} is not made"
+    if pod["metadata"]["labels"].get("azure.workload.identity/use") == "true":
+        notes = of.get("ServiceAccount", {}).get("metadata", {}).get("annotations", {})
+        if "azure.workload.identity/client-id" not in notes:
+            yield "the service account names no identity"

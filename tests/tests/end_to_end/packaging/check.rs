@@ -1,0 +1,165 @@
+//! `tenure check`: what it understood, what is wrong, and whether the account answers.
+
+use std::net::TcpListener;
+use std::process::Output;
+
+use serde_json::Value;
+use tenure_tests::{BEAT_HANDLER, Group, Sink, Store};
+use tokio::process::Command;
+
+use crate::PROGRAM;
+
+use super::stage::{SOON, file, tenure, text};
+
+const KEY: &str = "c2VjcmV0LWtleQ==";
+
+/// A store that must not be spoken to, and what names it.
+fn silent() -> (TcpListener, String) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let address = listener.local_addr().unwrap();
+    (listener, format!("AccountName=acme;AccountKey={KEY};BlobEndpoint=http://{address}/acme"))
+}
+
+fn check(arguments: &[&str], store: &str) -> Output {
+    let arguments = [&["check"][..], arguments].concat();
+    let output = tenure(&arguments, &[("AZURE_STORAGE_CONNECTION_STRING", store)]);
+    assert!(!text(&output).contains(KEY), "{}", text(&output));
+    output
+}
+
+fn json(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", text(output)))
+}
+
+#[test]
+fn what_was_understood_is_told_and_nothing_is_sent() {
+    let (listener, store) = silent();
+    let (_folder, file) = file(&format!(
+        "[[election]]\nelection = \"jobs/backup\"\ncron = \"0 3 * * *\"\ntime-zone = \"Asia/Kolkata\"\n\
+         command = [\"/bin/sh\", \"-c\", \"hunter2\"]\n\
+         [[election]]\nelection = \"jobs/report\"\nevery = \"1h\"\nhandler = \"{BEAT_HANDLER}\"\n\
+         env = {{ BEAT_URL = \"http://hunter2/\" }}\n"
+    ));
+    let arguments = ["--offline", "--config", file.to_str().unwrap()];
+    let output = check(&[&arguments[..], &["--json"]].concat(), &store);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    let told = json(&output);
+    let [backup, report] = [0, 1].map(|at| told["elections"][at].clone());
+    let turns = backup["next_turns"].as_array().unwrap();
+    assert_eq!(turns.len(), 3, "{backup}");
+    assert!(
+        turns.iter().all(|turn| turn.as_str().unwrap().ends_with("T03:00:00+05:30")),
+        "{backup}"
+    );
+    assert_eq!(backup["schedule"], "cron 0 3 * * * Asia/Kolkata");
+    assert_eq!(backup["work"]["kind"], "command");
+    assert_eq!(
+        (&backup["work"]["file"], &backup["work"]["arguments"]),
+        (&"/bin/sh".into(), &2.into())
+    );
+    assert_eq!((&backup["reached"], &backup["lease_ms"]), (&Value::Null, &15_000.into()));
+    assert_eq!(backup["credential"], "the key in the connection string");
+    assert!(report["next_turns"][0].as_str().unwrap().ends_with(":00:00Z"), "{report}");
+    let imports = report["work"]["imports"].as_array().unwrap();
+    let http = |name: &Value| name.as_str().unwrap().starts_with("wasi:http/outgoing-handler");
+    assert!(imports.iter().any(http), "{report}");
+    assert_eq!(report["work"]["variables"], serde_json::json!(["BEAT_URL"]));
+    let notes = report["notes"].to_string();
+    assert!(notes.contains("each will be refused") && notes.contains("--allow-host"), "{notes}");
+
+    let output = check(&arguments, &store);
+    let said = text(&output);
+    for words in [
+        "jobs/backup\n  candidate ",
+        "T03:00:00+05:30 Asia/Kolkata (in ",
+        "command /bin/sh, with 2 arguments",
+        "may reach   nothing: no host is allowed",
+        "account     acme at http://127.0.0.1:",
+        "2 elections: the settings are right\n",
+    ] {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+    assert!(!said.contains("hunter2"), "an argument or a variable may be a secret: {said}");
+    assert_eq!(listener.accept().unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
+}
+
+#[test]
+fn it_refuses_what_run_refuses_in_the_same_words() {
+    let (_listener, store) = silent();
+    let wrong = [
+        "--election",
+        "Jobs",
+        "--cron",
+        "61 * * * *",
+        "--lease",
+        "5s",
+        "--grace",
+        "soon",
+        "--listen",
+        "here",
+        "--handler",
+        "/nowhere.wasm",
+        "--allow-host",
+        "*.example.com",
+    ];
+    let checked = check(&wrong, &store);
+    let ran =
+        tenure(&[&["run"][..], &wrong].concat(), &[("AZURE_STORAGE_CONNECTION_STRING", &store)]);
+    assert_eq!((checked.status.code(), ran.status.code()), (Some(2), Some(2)));
+    assert_eq!(text(&checked), text(&ran));
+    let told = json(&check(&[&wrong[..], &["--json"]].concat(), &store));
+    let sources: Vec<_> = told["complaints"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|c| c["source"].as_str().unwrap())
+        .collect();
+    for source in
+        ["--election Jobs", "--cron 61 * * * *", "--lease 5s", "--grace soon", "--listen here"]
+    {
+        assert!(sources.contains(&source), "{source}: {sources:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_account_is_asked_and_nothing_is_made_there() {
+    let (store, sink) = (Store::embedded().await.unwrap(), Sink::start().await.unwrap());
+    let group = Group::new(PROGRAM, &store, &sink);
+    group.warm_up().await.unwrap();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let ask = async |access: &tenure_tests::Access| {
+        let mut command = Command::new(PROGRAM);
+        command.args(["check", "--json", "--election", &group.election, "--while-leading"]);
+        command.args(["--listen", &address, "--", "/bin/sh"]);
+        access.give(&mut command);
+        let output = command.output().await.unwrap();
+        (output.status.code(), json(&output))
+    };
+    let (code, told) = ask(&group.access).await;
+    assert_eq!(code, Some(0), "{told}");
+    let reached = &told["elections"][0]["reached"];
+    assert_eq!(reached["ok"], true);
+    assert!(reached["detail"].as_str().unwrap().contains("no candidate ran yet"), "{told}");
+    assert!(told["notes"].to_string().contains("in use already"), "{told}");
+    // Asked again, there is still nothing.
+    let (_, told) = ask(&group.access).await;
+    assert!(told.to_string().contains("no candidate ran yet"), "{told}");
+
+    let mut ada = group.start("ada", &[]).unwrap();
+    ada.event("elected", SOON).await;
+    let (code, told) = ask(&group.access).await;
+    assert_eq!(code, Some(0), "{told}");
+    assert!(told.to_string().contains("ada leads, term "), "{told}");
+
+    let (container, _) = group.election.split_once('/').unwrap();
+    let wrong =
+        tenure_tests::Credential::SharedKey.wrong_access(&store.connection_string(), container);
+    let (code, told) = ask(&wrong).await;
+    assert_eq!((code, &told["elections"][0]["reached"]["ok"]), (Some(1), &false.into()), "{told}");
+    ada.terminate(SOON).await.unwrap();
+    let _stopped = store.stop().await.unwrap();
+    let (code, told) = ask(&group.access).await;
+    assert_eq!((code, &told["elections"][0]["reached"]["ok"]), (Some(1), &false.into()), "{told}");
+}

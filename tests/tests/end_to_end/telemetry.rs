@@ -1,0 +1,295 @@
+//! What a collector of OpenTelemetry gets, in its own words, and that nobody waits for one.
+
+use crate::PROGRAM;
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::routing::post;
+use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::common::v1::{KeyValue, any_value};
+use opentelemetry_proto::tonic::metrics::v1::{Metric, metric, number_data_point};
+use opentelemetry_proto::tonic::resource::v1::Resource;
+use opentelemetry_proto::tonic::trace::v1::{Span, status};
+use prost::Message as _;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::net::{SocketAddr, TcpListener as StdListener};
+use std::process::Stdio;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tenure_tests::{BEAT_HANDLER, Candidate, Group, Sink, Store};
+use tokio::net::TcpListener;
+use tokio::process::Command;
+use tokio::sync::watch;
+
+const SOON: Duration = Duration::from_secs(60);
+
+/// All that arrived.
+#[derive(Default)]
+struct Arrived {
+    spans: Vec<Span>,
+    metrics: Vec<Metric>,
+    resources: Vec<Resource>,
+    /// Of requests of handlers.
+    traceparents: Vec<String>,
+    /// Of requests to the collector.
+    headers: Vec<HeaderMap>,
+}
+
+/// A collector, and what handlers send requests to.
+struct Collector {
+    address: SocketAddr,
+    arrived: Arc<(Mutex<Arrived>, watch::Sender<()>)>,
+}
+
+type Shared = State<Arc<(Mutex<Arrived>, watch::Sender<()>)>>;
+
+impl Collector {
+    async fn start() -> Self {
+        let arrived = Arc::<(Mutex<Arrived>, watch::Sender<()>)>::default();
+        let router = Router::new()
+            .route("/v1/traces", post(traces))
+            .route("/v1/metrics", post(metrics))
+            .fallback(work)
+            .with_state(arrived.clone());
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        Self { address, arrived }
+    }
+
+    /// Waits until something is there.
+    async fn until<T>(&self, what: &str, found: impl Fn(&Arrived) -> Option<T>) -> T {
+        let mut changes = self.arrived.1.subscribe();
+        let waited = tokio::time::timeout(SOON, async {
+            loop {
+                if let Some(found) = found(&self.arrived.0.lock().unwrap()) {
+                    return found;
+                }
+                changes.changed().await.unwrap();
+            }
+        });
+        waited.await.unwrap_or_else(|_| panic!("{what} did not arrive"))
+    }
+}
+
+async fn traces(State(arrived): Shared, headers: HeaderMap, body: Bytes) -> &'static str {
+    let request = ExportTraceServiceRequest::decode(body).unwrap();
+    let mut all = arrived.0.lock().unwrap();
+    all.headers.push(headers);
+    for of_resource in request.resource_spans {
+        all.resources.extend(of_resource.resource);
+        all.spans.extend(of_resource.scope_spans.into_iter().flat_map(|scope| scope.spans));
+    }
+    arrived.1.send_replace(());
+    ""
+}
+
+async fn metrics(State(arrived): Shared, body: Bytes) -> &'static str {
+    let request = ExportMetricsServiceRequest::decode(body).unwrap();
+    let mut all = arrived.0.lock().unwrap();
+    for of_resource in request.resource_metrics {
+        all.resources.extend(of_resource.resource);
+        all.metrics.extend(of_resource.scope_metrics.into_iter().flat_map(|scope| scope.metrics));
+    }
+    arrived.1.send_replace(());
+    ""
+}
+
+async fn work(State(arrived): Shared, headers: HeaderMap) -> &'static str {
+    let mut all = arrived.0.lock().unwrap();
+    all.traceparents.push(headers["traceparent"].to_str().unwrap().to_owned());
+    arrived.1.send_replace(());
+    ""
+}
+
+async fn stage() -> (Store, Group) {
+    let (store, sink) = (Store::embedded().await.unwrap(), Sink::start().await.unwrap());
+    let mut group = Group::new(PROGRAM, &store, &sink);
+    group.timer = ["--every", "1s"];
+    group.warm_up().await.unwrap();
+    (store, group)
+}
+
+fn run(group: &Group, collector: SocketAddr, work: &[&str]) -> Command {
+    let mut command = Command::new(PROGRAM);
+    command.args(["run", "--log", "json", "--election", &group.election, "--name", "ada"]);
+    command.args(["--every", "1s"]).args(work).stdin(Stdio::null());
+    group.access.give(&mut command);
+    command
+        .env("OTEL_EXPORTER_OTLP_ENDPOINT", format!("http://{collector}"))
+        .env("OTEL_EXPORTER_OTLP_HEADERS", "x-tenant=acme")
+        .env("OTEL_BSP_SCHEDULE_DELAY", "50")
+        .env("OTEL_METRIC_EXPORT_INTERVAL", "50");
+    command
+}
+
+/// Attributes as texts.
+fn texts(attributes: &[KeyValue]) -> BTreeMap<String, String> {
+    let text = |pair: &KeyValue| match pair.value.as_ref().and_then(|value| value.value.as_ref()) {
+        Some(any_value::Value::StringValue(text)) => text.clone(),
+        Some(any_value::Value::IntValue(number)) => number.to_string(),
+        other => format!("{other:?}"),
+    };
+    attributes.iter().map(|pair| (pair.key.clone(), text(pair))).collect()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        write!(text, "{byte:02x}").unwrap();
+        text
+    })
+}
+
+fn traceparent(span: &Span) -> String {
+    format!("00-{}-{}-01", hex(&span.trace_id), hex(&span.span_id))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_turn_is_a_span_and_its_handler_knows_it() {
+    let (_store, group) = stage().await;
+    let collector = Collector::start().await;
+    let work = "test $TENURE_ATTEMPT = 1 && echo at $TRACEPARENT && exit 3";
+    let mut ada =
+        Candidate::spawn("ada", run(&group, collector.address, &["--", "sh", "-c", work])).unwrap();
+    let elected = ada.event("elected", SOON).await;
+    let ended = ada.event("turn-ended", SOON).await;
+    let slot = ended.event["slot"].as_str().unwrap().to_owned();
+    let of_turn = |all: &Arrived| {
+        all.spans.iter().find(|span| texts(&span.attributes)["tenure.slot"] == slot).cloned()
+    };
+    let span = collector.until("the span of the turn", of_turn).await;
+    assert_eq!(span.name, "turn");
+    assert_eq!(span.parent_span_id, b"");
+    let told = texts(&span.attributes);
+    for (name, value) in [
+        ("tenure.election", group.election.as_str()),
+        ("tenure.candidate", "ada"),
+        ("tenure.term", &elected.term().to_string()),
+        ("tenure.attempt", "1"),
+        ("tenure.outcome", "failed"),
+    ] {
+        assert_eq!(told[name], value, "{told:?}");
+    }
+    assert_eq!(span.status.as_ref().unwrap().code, i32::from(status::StatusCode::Error));
+    assert!(span.end_time_unix_nano > span.start_time_unix_nano);
+    let said = |line: &tenure_tests::Line| {
+        line.name() == "handler" && line.event["line"] == format!("at {}", traceparent(&span))
+    };
+    ada.line("the trace in the command's environment", 0, SOON, said).await;
+    assert!(ada.terminate(SOON).await.unwrap().success(), "{}", ada.transcript());
+    // Nothing is lost at the end: the last turn of all is there.
+    let lines = ada.all_lines().await;
+    let last = lines.iter().rfind(|line| line.name() == "turn-ended").unwrap();
+    let last = last.event["slot"].as_str().unwrap();
+    let is_last = |all: &Arrived| {
+        all.spans.iter().any(|span| texts(&span.attributes)["tenure.slot"] == last).then_some(())
+    };
+    collector.until("the span of the last turn", is_last).await;
+    let all = collector.arrived.0.lock().unwrap();
+    assert!(all.headers.iter().all(|headers| headers["x-tenant"] == "acme"));
+    for resource in &all.resources {
+        assert_eq!(texts(&resource.attributes)["service.name"], "tenure");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn requests_of_handlers_carry_the_span_of_their_turn() {
+    let (_store, group) = stage().await;
+    let collector = Collector::start().await;
+    let at = collector.address.to_string();
+    let url = format!("http://{at}/");
+    let (env, beats) = (format!("BEAT_URL={url}"), "BEAT_FOR_MS=300");
+    let component = ["--handler", BEAT_HANDLER, "--allow-host", &at, "--env", &env, "--env", beats];
+    for work in [&["--webhook", &url][..], &component] {
+        let mut ada = Candidate::spawn("ada", run(&group, collector.address, work)).unwrap();
+        let both = |all: &Arrived| {
+            let spans = all.spans.iter().map(traceparent);
+            let of_turns = spans.filter(|span| all.traceparents.contains(span)).count();
+            (of_turns >= 2).then_some(())
+        };
+        collector.until("a request with the trace of its turn", both).await;
+        assert!(ada.terminate(SOON).await.unwrap().success(), "{}", ada.transcript());
+        let mut all = collector.arrived.0.lock().unwrap();
+        let known: Vec<_> = all.spans.iter().map(traceparent).collect();
+        assert!(all.traceparents.iter().all(|parent| known.contains(parent)), "{known:?}");
+        (all.spans, all.traceparents) = Default::default();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn figures_arrive_by_their_names() {
+    let (_store, group) = stage().await;
+    let collector = Collector::start().await;
+    let mut ada = Candidate::spawn("ada", run(&group, collector.address, &["--", "true"])).unwrap();
+    let value = |all: &Arrived, name: &str, label: Option<&str>| {
+        let metric = all.metrics.iter().rfind(|metric| metric.name == name)?;
+        let points = match metric.data.as_ref()? {
+            metric::Data::Gauge(gauge) => &gauge.data_points,
+            metric::Data::Sum(sum) => {
+                assert!(sum.is_monotonic, "{name}");
+                &sum.data_points
+            }
+            _ => return None,
+        };
+        let point = points.iter().find(|point| {
+            let labels = texts(&point.attributes);
+            label.is_none_or(|label| labels.values().any(|value| value == label))
+        })?;
+        match point.value? {
+            number_data_point::Value::AsDouble(value) => Some(value),
+            number_data_point::Value::AsInt(_) => None,
+        }
+    };
+    let leads = |all: &Arrived| {
+        let leads = value(all, "tenure_is_leader", Some("ada"))? > 0.5;
+        let turns = value(all, "tenure_turns", Some("succeeded"))? > 1.5;
+        (leads && turns).then_some(value(all, "tenure_turns", Some("failed"))?)
+    };
+    let failed = collector.until("the figures of a leader", leads).await;
+    assert!(failed.abs() < 0.5, "{failed}");
+    for name in ["tenure_turn_seconds", "tenure_renewal_seconds"] {
+        let timed = |all: &Arrived| {
+            let metric = all.metrics.iter().rfind(|metric| metric.name == name)?;
+            let metric::Data::Histogram(histogram) = metric.data.as_ref()? else { return None };
+            let point = histogram.data_points.first()?;
+            assert_eq!(texts(&point.attributes)["election"], group.election);
+            (point.count > 0 && metric.unit == "s").then_some(())
+        };
+        collector.until(name, timed).await;
+    }
+    let process = |all: &Arrived| value(all, "process_cpu_seconds", None);
+    assert!(collector.until("time on processors", process).await > 0.0);
+    assert!(ada.terminate(SOON).await.unwrap().success(), "{}", ada.transcript());
+}
+
+/// It takes connections and answers nothing, or is not there at all. Requests to it may take an hour, so whoever
+/// waited for one would not come to an end here.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_waits_for_a_collector_that_hangs_or_is_gone() {
+    let (_store, group) = stage().await;
+    let hangs = StdListener::bind("127.0.0.1:0").unwrap();
+    let gone = StdListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    for (address, told) in [(hangs.local_addr().unwrap(), false), (gone, true)] {
+        let mut command = run(&group, address, &["--log-level", "debug", "--", "true"]);
+        command.env("OTEL_EXPORTER_OTLP_TIMEOUT", "3600000");
+        let mut ada = Candidate::spawn("ada", command).unwrap();
+        let term = ada.event("elected", SOON).await.term();
+        // Longer than a validity, and more turns than one.
+        for (name, count) in [("renewed", 4), ("turn-ended", 8)] {
+            let enough = |_: &tenure_tests::Line| ada.count(name) >= count;
+            ada.line(name, 0, SOON, enough).await;
+        }
+        assert_eq!((ada.count("elected"), ada.count("stood-down")), (1, 0), "{}", ada.transcript());
+        let problems = ada.lines();
+        let problems: Vec<_> = problems.iter().filter(|line| line.name() == "problem").collect();
+        assert_eq!(problems.len(), usize::from(told), "{}", ada.transcript());
+        assert!(problems.iter().all(|line| line.event["class"] == "telemetry"));
+        assert!(ada.terminate(SOON).await.unwrap().success(), "{}", ada.transcript());
+        let lines = ada.all_lines().await;
+        let ended = lines.iter().find(|line| line.name() == "stood-down").unwrap();
+        assert_eq!((ended.term(), &ended.event["reason"]), (term, &"left".into()));
+    }
+}

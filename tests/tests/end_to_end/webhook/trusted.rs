@@ -1,0 +1,261 @@
+//! Calls that their receiver can trust: it verifies them with the libraries of Standard Webhooks and of CloudEvents.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use rustix::process::Signal;
+use serde_json::Value;
+use tenure_tests::{Candidate, Group, Store, examples, foreign, tools};
+use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
+use tokio::process::{Child, ChildStdout};
+
+use super::{SOON, refused, stage, start};
+
+const ONE: &str = "whsec_T25lU2VjcmV0T25lU2VjcmV0T25lU2VjcmV0";
+const OTHER: &str = "whsec_T3RoZXJTZWNyZXRPdGhlclNlY3JldE90aGVy";
+const TOKEN: &str = "VG9rZW5PZlRoZVRlc3Q";
+
+/// Nothing of them may be seen. They are their values' beginnings.
+const SECRETS: [&str; 3] = ["T25lU2Vj", "T3RoZXJT", "VG9rZW5P"];
+
+/// `tests/webhook/receiver.py`.
+struct Receiver {
+    _child: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+    port: String,
+}
+
+impl Receiver {
+    async fn start(secret: &Path) -> Self {
+        let installed = tools::pip("webhook", "tests/webhook/requirements.txt").unwrap();
+        let mut python =
+            tokio::process::Command::from(tools::python("tests/webhook/receiver.py", &installed));
+        python.arg(secret).stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true);
+        let mut child = python.spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let port = lines.next_line().await.unwrap().expect("it listens");
+        Self { _child: child, lines, port }
+    }
+
+    fn url(&self, path: &str) -> String {
+        format!("http://127.0.0.1:{}{path}", self.port)
+    }
+
+    /// The next call.
+    async fn call(&mut self) -> Value {
+        let line = tokio::time::timeout(SOON, self.lines.next_line()).await.expect("it is called");
+        serde_json::from_str(&line.unwrap().expect("it goes on")).unwrap()
+    }
+
+    /// The next call with this status, of the calls that are to come.
+    async fn call_with(&mut self, status: u16) -> Value {
+        loop {
+            let call = self.call().await;
+            if call["status"] == status {
+                return call;
+            }
+        }
+    }
+}
+
+/// Secrets of the sender, and that of its receiver.
+struct Files {
+    folder: tempfile::TempDir,
+}
+
+impl Files {
+    fn new(secret: &str) -> Self {
+        let files = Self { folder: tempfile::tempdir().unwrap() };
+        files.write("secret", secret);
+        files.write("received", secret);
+        files.write("token", TOKEN);
+        files
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// As platforms do: nobody sees half of it.
+    fn write(&self, name: &str, text: &str) {
+        let new = self.path("new");
+        fs::write(&new, format!("{text}\n")).unwrap();
+        fs::rename(new, self.path(name)).unwrap();
+    }
+
+    fn given(&self, url: &str) -> [String; 6] {
+        let file = |name| self.path(name).to_str().unwrap().to_owned();
+        let [secret, token] = [file("secret"), file("token")];
+        let words =
+            ["--webhook", url, "--webhook-secret-file", &secret, "--webhook-token-file", &token];
+        words.map(str::to_owned)
+    }
+}
+
+fn begin(group: &Group, files: &Files, url: &str, more: &[&str]) -> Candidate {
+    let given = files.given(url);
+    let given: Vec<_> = given.iter().map(String::as_str).chain(more.iter().copied()).collect();
+    start(group, "ada", &given)
+}
+
+fn no_secret(candidate: &Candidate) {
+    let told = candidate.transcript();
+    assert!(SECRETS.iter().all(|secret| !told.contains(secret)), "{told}");
+}
+
+/// What holds for every call that is verified.
+fn judge(call: &Value, election: &str) {
+    let (turn, event, headers) = (&call["turn"], &call["event"], &call["headers"]);
+    assert_eq!(turn["election"], election, "{call}");
+    assert_eq!(headers["tenure-election"], election);
+    assert_eq!(headers["authorization"], format!("Bearer {TOKEN}"));
+    assert_eq!(headers["idempotency-key"], event["id"]);
+    assert_eq!(event["data"], *turn);
+    assert_eq!(event["source"], format!("tenure://devstoreaccount1/{election}"));
+    assert_eq!((&event["type"], &event["specversion"]), (&"tenure.turn".into(), &"1.0".into()));
+    let slot: chrono::DateTime<chrono::Utc> = turn["slot"].as_str().unwrap().parse().unwrap();
+    assert_eq!(event["time"], slot.format("%Y-%m-%dT%H:%M:%S%.f+00:00").to_string(), "{call}");
+    let key = format!("devstoreaccount1/{election}/{}", turn["slot"].as_str().unwrap());
+    assert!(event["id"].as_str().unwrap().starts_with(&key), "{call}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_receiver_verifies_each_call_while_secrets_change() {
+    let (_store, group) = stage().await;
+    let files = Files::new(ONE);
+    let mut receiver = Receiver::start(&files.path("received")).await;
+    let mut ada = begin(&group, &files, &receiver.url("/"), &[]);
+    judge(&receiver.call().await, &group.election);
+    // To another secret without a call that is refused: the sender takes it on, the receiver changes, the
+    // sender leaves the first one.
+    files.write("secret", &format!("{ONE}\n{OTHER}"));
+    loop {
+        let call = receiver.call().await;
+        judge(&call, &group.election);
+        let signatures = call["headers"]["webhook-signature"].as_str().unwrap();
+        if signatures.matches("v1,").count() == 2 {
+            break;
+        }
+    }
+    files.write("received", OTHER);
+    files.write("secret", OTHER);
+    loop {
+        let call = receiver.call().await;
+        judge(&call, &group.election);
+        if call["headers"]["webhook-signature"].as_str().unwrap().matches("v1,").count() == 1 {
+            break;
+        }
+    }
+    // What is in the middle of a change is not used.
+    files.write("secret", "");
+    let told = ada.event("handler", SOON).await.event;
+    let line = told["line"].as_str().unwrap();
+    assert!(line.contains("is empty") && line.ends_with("what was read before is used"), "{line}");
+    judge(&receiver.call().await, &group.election);
+    // One that nobody knows is refused.
+    files.write("secret", ONE);
+    let call = receiver.call_with(401).await;
+    assert_eq!(call["turn"], "No matching signature found", "{call}");
+    ada.signal(Signal::TERM).unwrap();
+    ada.end(SOON).await.unwrap();
+    no_secret(&ada);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_receiver_that_is_busy_is_called_again_with_at_least_once_only() {
+    let (_store, group) = stage().await;
+    let files = Files::new(ONE);
+    let mut receiver = Receiver::start(&files.path("received")).await;
+    let url = receiver.url("/?busy");
+    let mut ada = begin(&group, &files, &url, &["--delivery", "at-least-once"]);
+    let (busy, taken) = (receiver.call().await, receiver.call().await);
+    assert_eq!((&busy["status"], &taken["status"]), (&503.into(), &204.into()), "{busy} {taken}");
+    // The same turn: only what was measured, and when it was signed, is anew.
+    for what in ["slot", "term", "attempt"] {
+        assert_eq!(busy["turn"][what], taken["turn"][what], "{what}");
+    }
+    for header in ["idempotency-key", "webhook-id", "ce-id", "tenure-term"] {
+        assert_eq!(busy["headers"][header], taken["headers"][header], "{header}");
+    }
+    let at = |call: &Value| {
+        call["headers"]["webhook-timestamp"].as_str().unwrap().parse::<u64>().unwrap()
+    };
+    assert!(at(&busy) < at(&taken), "{busy} {taken}");
+    assert_eq!(ada.event("turn-ended", SOON).await.event["outcome"], "succeeded");
+    let said = ada.event("handler", SOON).await.event;
+    assert_eq!(said["line"], "tenure: the webhook answered 503; it is called again in 1s");
+    assert!(ada.terminate(SOON).await.unwrap().success());
+
+    let election = format!("{}-2", group.election);
+    let group = Group { election, ..group };
+    let mut receiver = Receiver::start(&files.path("received")).await;
+    let ben = begin(&group, &files, &receiver.url("/?busy"), &[]);
+    let ended = ben.event("turn-ended", SOON).await.event;
+    assert_eq!(ended["outcome"], "failed");
+    assert_eq!(ended["detail"], "the webhook answered 503");
+    let (one, next) = (receiver.call().await, receiver.call().await);
+    assert_ne!(one["event"]["id"], next["event"]["id"]);
+    no_secret(&ben);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_component_signs_as_the_runner_does() {
+    let store = Store::azurite().await.unwrap();
+    let files = Files::new(ONE);
+    let mut receiver = Receiver::start(&files.path("received")).await;
+    let component = examples::components().unwrap().join("tenure.wasm");
+    let url = receiver.url("/");
+    let turn = async |secret: &str| {
+        let mut once = foreign::wasmtime("run.py", &component).unwrap();
+        once.env("TENURE_ELECTION", "tenure-test/v1.trusted a");
+        once.env("TENURE_EVERY", "1s").env("TENURE_HANDLER_URL", &url);
+        once.env("TENURE_HANDLER_SECRET", secret).env("TENURE_HANDLER_TOKEN", TOKEN);
+        once.env("AZURE_STORAGE_CONNECTION_STRING", store.connection_string());
+        let output = tokio::time::timeout(SOON, once.output()).await.expect("it ends").unwrap();
+        let told = [output.stdout, output.stderr].concat();
+        let told = String::from_utf8(told).unwrap();
+        assert!(SECRETS.iter().all(|secret| !told.contains(secret)), "{told}");
+        told
+    };
+    // A new election has its first slot ahead.
+    while !turn(&format!("{ONE} {OTHER}")).await.contains("succeeded") {}
+    let call = receiver.call().await;
+    let (headers, event) = (&call["headers"], &call["event"]);
+    assert_eq!(call["status"], 204, "{call}");
+    assert_eq!(call["turn"]["election"], "tenure-test/v1.trusted a");
+    assert_eq!(headers["tenure-election"], "tenure-test/v1.trusted%20a");
+    assert_eq!(headers["authorization"], format!("Bearer {TOKEN}"));
+    assert_eq!(headers["idempotency-key"], event["id"]);
+    assert_eq!(event["source"], "tenure://devstoreaccount1/tenure-test/v1.trusted%20a");
+    assert_eq!(headers["webhook-id"], event["id"].as_str().unwrap().replace('.', "%2E"));
+    let told = turn("whsec_S3CRET").await;
+    let refused = r#""TENURE_HANDLER_SECRET","problem":"holds something else"#;
+    assert!(told.contains(refused) && !told.contains("S3CRET"), "{told}");
+}
+
+#[test]
+fn what_cannot_be_trusted_is_told_before_anything_is_sent() {
+    let files = Files::new("no secret");
+    let given = files.given("https://example.com/a");
+    let given: Vec<_> = given.iter().map(String::as_str).collect();
+    let path = files.path("secret");
+    let secret =
+        format!("--webhook-secret-file {}\n    holds something else than whsec_", path.display());
+    let header = "--webhook-token-header ce-id\n    names a header that has another meaning";
+    let more = ["--every", "5s", "--webhook-token-header", "ce-id"];
+    let said = refused(&[&given[..], &more].concat(), &[]);
+    assert!(said.contains(&secret) && said.contains(header), "{said}");
+    fs::remove_file(files.path("token")).unwrap();
+    let said = refused(&[&given[..], &more[..2]].concat(), &[]);
+    let token = format!("the file {} is not there", files.path("token").display());
+    assert!(said.contains(&secret) && said.contains(&token), "{said}");
+    let variables = [("TENURE_HANDLER_SECRET", "S3CRET"), ("TENURE_HANDLER_TOKEN", "a b")];
+    let said = refused(&["--every", "5s", "--webhook", "http://a/"], &variables);
+    for variable in ["TENURE_HANDLER_SECRET\n    holds", "TENURE_HANDLER_TOKEN\n    holds"] {
+        assert!(said.contains(variable), "{said}");
+    }
+    assert!(!said.contains("S3CRET"), "{said}");
+    let said = refused(&["--every", "5s", "--webhook-secret-file", "a", "--", "true"], &[]);
+    assert!(said.contains("--webhook-secret-file\n    this is for a webhook"), "{said}");
+}

@@ -1,0 +1,94 @@
+//! What `tenure --version` tells of the commit: the program's build script, in folders as it meets them.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use tenure_tests::tools;
+
+fn run(program: &str, folder: &Path, arguments: &[&str]) -> String {
+    let output = Command::new(program)
+        .args(arguments)
+        .current_dir(folder)
+        .envs(
+            ["AUTHOR", "COMMITTER"]
+                .map(|who| (format!("GIT_{who}_DATE"), "2026-02-28T23:30:00-0100")),
+        )
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{program} {arguments:?}: {output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn a_version_names_the_commit_that_it_was_built_from_and_no_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = folder.path().join("script");
+    let source = tools::repository().join("host/cli/build.rs");
+    let compile = ["--edition", "2024", "-o", script.to_str().unwrap(), source.to_str().unwrap()];
+    run("rustc", folder.path(), &compile);
+    let package = folder.path().join("project/package");
+    fs::create_dir_all(&package).unwrap();
+    fs::write(package.join("Cargo.toml"), "").unwrap();
+    let told = |profile: &str, variables: &[(&str, &str)]| {
+        let mut command = Command::new(&script);
+        command.current_dir(&package).env_remove("SOURCE_DATE_EPOCH").env_remove("TENURE_COMMIT");
+        // Whatever holds the folder of temporary files is none of this.
+        command.env("GIT_CEILING_DIRECTORIES", folder.path());
+        let output =
+            command.env("PROFILE", profile).envs(variables.iter().copied()).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let build = |profile: &str, variables: &[(&str, &str)]| {
+        let told = told(profile, variables);
+        let line =
+            told.lines().find_map(|line| line.strip_prefix("cargo::rustc-env=TENURE_BUILD="));
+        line.unwrap().to_owned()
+    };
+    let git = |arguments: &[&str]| {
+        let who = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false"];
+        run("git", &package, &[&who[..], arguments].concat()).trim().to_owned()
+    };
+
+    assert_eq!(build("release", &[]), "", "there is no repository");
+    // A day that is the last of a month, the first, or a leap day.
+    for (seconds, day) in [
+        ("0", "1970-01-01"),
+        ("1772323199", "2026-02-28"),
+        ("1772323200", "2026-03-01"),
+        ("1709164800", "2024-02-29"),
+    ] {
+        assert_eq!(build("release", &[("SOURCE_DATE_EPOCH", seconds)]), format!(" ({day})"));
+    }
+    let given = "0123456789abcdef0123456789abcdef01234567";
+    assert_eq!(build("release", &[("TENURE_COMMIT", given)]), " (0123456789ab)");
+    assert_eq!(build("release", &[("TENURE_COMMIT", "none")]), "");
+
+    run("git", folder.path(), &["init", "--quiet", "project"]);
+    git(&["commit", "--quiet", "--allow-empty", "--message", "x"]);
+    assert_eq!(build("release", &[]), "", "it lies in the repository of another project");
+    git(&["add", "Cargo.toml"]);
+    git(&["commit", "--quiet", "--message", "y"]);
+    let commit = git(&["rev-parse", "HEAD"]);
+    let short = &commit[..12];
+    assert_eq!(build("release", &[]), format!(" ({short}, 2026-03-01)"), "the day is UTC's");
+    assert_eq!(build("release", &[("SOURCE_DATE_EPOCH", "0")]), format!(" ({short}, 1970-01-01)"));
+    assert_eq!(build("debug", &[]), " (debug build)");
+
+    // Whatever is watched is there, or each build would begin anew; and it changes with a commit.
+    let all = told("release", &[]);
+    let watched = all.lines().filter_map(|line| line.strip_prefix("cargo::rerun-if-changed="));
+    let watched: Vec<_> =
+        watched.filter(|path| *path != "build.rs").map(|path| package.join(path)).collect();
+    assert!(!watched.is_empty(), "{all}");
+    let contents = || watched.iter().map(|path| fs::read(path).unwrap()).collect::<Vec<_>>();
+    let before = contents();
+    git(&["commit", "--quiet", "--allow-empty", "--message", "z"]);
+    assert_ne!(contents(), before);
+
+    let noted =
+        format!("{{\n  \"git\": {{ \"sha1\": \"{given}\" }},\n  \"path_in_vcs\": \"host/cli\"\n}}");
+    fs::write(package.join(".cargo_vcs_info.json"), noted).unwrap();
+    assert_eq!(build("release", &[]), " (0123456789ab)", "a package says itself what it is of");
+}
