@@ -224,7 +224,7 @@ mod tests {
         };
         let turn = "00:00:00.000  turn        1970-01-01T00:00:00Z";
         assert_eq!(ended(9_999, TurnEnd::Succeeded), format!("{turn} succeeded after 12 ms"));
-        let next = "next turn 1970-01-02T04:00:00+01:00[Europe/Berlin] (in 1day 3h)";
+        let next = "next turn 1970-01-02T04:00:00+01:00[Europe/Berlin] (in 1d 3h)";
         assert_eq!(
             ended(97_200_000, TurnEnd::CutOff),
             format!("{turn} cut-off after 12 ms; last success 1969-12-31T03:00:09Z; {next}")

@@ -106,13 +106,14 @@ fn turns(last: Option<&Snapshot>, now: &Snapshot) -> Vec<Change> {
     let mut changes = Vec::new();
     let outlook = Outlook::at(now.asked_at, &now.turns);
     let (last, now) = (last.map(|last| &last.turns), &now.turns);
-    // Two attempts at a slot may end alike.
-    let ends = |turns: &Turns| (turns.finished, turns.last_success, turns.last_failure);
-    let another_end = last.is_none_or(|last| ends(last) != ends(now));
+    // Two attempts at a slot may end alike, and are told apart by when they did; so do turns for a value.
+    let ends = |turns: &Turns| (turns.last_success, turns.last_failure);
+    let another_end = last.is_none_or(|last| {
+        last.finished != now.finished || (last.started == now.started && ends(last) != ends(now))
+    });
     // What ended first was claimed before.
     if let Some(finished) = now.finished.as_ref()
         && another_end
-        && (now.started.is_none() || last.is_none_or(|last| last.started == now.started))
     {
         let (slot, outcome) = (rfc3339(finished.slot), outcome_name(finished.outcome));
         changes.push(Change::SlotFinished { slot, outcome, outlook });
