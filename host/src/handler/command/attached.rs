@@ -66,7 +66,7 @@ impl Attached {
 
     /// From now on it does not begin. False: it has begun.
     pub fn call_off(&self) -> bool {
-        self.from_waiting_to(Stage::CalledOff)
+        self.leave_waiting_for(Stage::CalledOff)
     }
 
     /// Completes when it does not run, and has not.
@@ -88,7 +88,7 @@ impl Attached {
     /// Its run begins: the signals that it is to be handed. None when it must not.
     pub(super) fn begin(&self) -> Option<broadcast::Receiver<i32>> {
         let signals = self.signals.subscribe();
-        self.from_waiting_to(Stage::Running).then_some(signals)
+        self.leave_waiting_for(Stage::Running).then_some(signals)
     }
 
     /// Its run ended so.
@@ -102,7 +102,7 @@ impl Attached {
         });
     }
 
-    fn from_waiting_to(&self, next: Stage) -> bool {
+    fn leave_waiting_for(&self, next: Stage) -> bool {
         self.stage.send_if_modified(|stage| {
             let waiting = *stage == Stage::Waiting;
             if waiting {
