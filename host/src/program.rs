@@ -9,7 +9,8 @@ pub use crate::handler::webhook::WebhookHandler;
 #[cfg(unix)]
 pub mod command {
     pub use crate::handler::command::{
-        CommandHandler, KILL_SLACK, Program, STOP_TIME, Settings, supervise,
+        Attached, CommandEnd, CommandHandler, KILL_SLACK, NotRunnable, Program, STOP_TIME,
+        Settings, supervise,
     };
 }
 

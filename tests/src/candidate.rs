@@ -417,17 +417,7 @@ impl Candidate {
     /// # Errors
     /// It does not run any more.
     pub fn runner(&self) -> Result<Pid> {
-        let id = self.id()?;
-        let told = format!("--supervised-by={}:", id.as_raw_nonzero());
-        let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-        let mut ids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-        let runner = ids.find(|id: &i32| {
-            let line = std::fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
-            line.split(|byte| *byte == 0)
-                .nth(2)
-                .is_some_and(|word| word.starts_with(told.as_bytes()))
-        });
-        Ok(runner.and_then(Pid::from_raw).unwrap_or(id))
+        Ok(runner_of(self.id()?))
     }
 
     /// The number of the process that was started.
@@ -452,6 +442,19 @@ impl Candidate {
         }
         Ok(())
     }
+}
+
+/// The child of a process that was started, which runs its election; itself, unless it has one.
+#[must_use]
+pub fn runner_of(id: Pid) -> Pid {
+    let told = format!("--supervised-by={}:", id.as_raw_nonzero());
+    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let mut ids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let runner = ids.find(|id: &i32| {
+        let line = std::fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
+        line.split(|byte| *byte == 0).nth(2).is_some_and(|word| word.starts_with(told.as_bytes()))
+    });
+    runner.and_then(Pid::from_raw).unwrap_or(id)
 }
 
 /// Whether a process runs, or would when it is let: who is dead and not reaped yet does not.

@@ -16,6 +16,7 @@ pub mod exploration;
 pub mod foreign;
 pub mod front;
 pub mod identity;
+pub mod locks;
 pub mod measure;
 pub mod outsider;
 pub mod platform;

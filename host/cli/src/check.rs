@@ -39,7 +39,7 @@ pub(super) async fn check(line: &CommandLine) -> ExitCode {
     let logs = configurations.iter().map(|_| Log::nowhere()).collect();
     let mut beside = Vec::new();
     let outside = outside(&engine, &clock, &mut configurations, Some(&mut beside)).await;
-    let judging = judge(&engine, &clock, &mut elections, configurations, logs, outside.fronts);
+    let judging = judge(&engine, &clock, &mut elections, &mut configurations, logs, outside.fronts);
     let candidacies = match judging.await {
         Ok(Some(candidacies)) => candidacies,
         Ok(None) => return complain(&elections.complaints, json),

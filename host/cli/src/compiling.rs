@@ -38,14 +38,15 @@ async fn told<T>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log::{Format, Style};
+    use crate::log::{Format, Output, Style};
     use std::future::ready;
     use tokio::sync::oneshot;
     use tracing::Level;
 
     #[tokio::test]
     async fn compiling_is_told_before_it_ends_and_after() {
-        let (log, lines) = Log::new(Style { format: Format::Text, level: Level::INFO }, false);
+        let style = Style { format: Format::Text, level: Level::INFO, output: Output::Stdout };
+        let (log, lines) = Log::new(style, false);
         let lines = || lines.try_iter().map(|line| line.text().to_owned()).collect::<Vec<_>>();
         assert_eq!(told(&log, "a.wasm", ready(7), FROM_CACHE).await, 7);
         assert_eq!(lines().len(), 0);

@@ -320,7 +320,8 @@ fn command(clock: &BootClock, configuration: &mut Configuration, output: LineSin
     // A leader that leaves in good order beats meanwhile, and the command has the time that it always has.
     let beats = configuration.settings.get(names::FAILOVER).is_some();
     let grace = if beats { stop_time.max(STOP_TIME) } else { stop_time };
-    let settings = Settings { env, stop_time, output };
+    let attached = configuration.attached.clone();
+    let settings = Settings { env, stop_time, output, attached };
     let words = configuration.given.words(&COMMAND).map(|(_, word)| word.text.clone());
     let words: Vec<_> = words.collect();
     match CommandHandler::new(&words, settings, clock) {
@@ -341,6 +342,7 @@ fn command(clock: &BootClock, configuration: &mut Configuration, output: LineSin
                 Some((problem, advice)) => configuration.complain(&COMMAND, &problem, advice),
                 None => configuration.complain(&COMMAND, &error.to_string(), advice),
             }
+            configuration.not_runnable = Some(error);
             None
         }
     }

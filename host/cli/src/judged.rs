@@ -1,4 +1,4 @@
-//! What `tenure run` judges before it sends anything, and `tenure check` too.
+//! What `tenure run` judges before it sends anything, and `tenure check` and `tenure lock` too.
 
 use super::candidacy::{Candidacy, Front};
 use super::compiling;
@@ -67,7 +67,7 @@ pub(super) async fn judge(
     engine: &Engine,
     clock: &BootClock,
     elections: &mut Elections,
-    configurations: Vec<Configuration>,
+    configurations: &mut [Configuration],
     logs: Vec<Log>,
     fronts: Vec<Front>,
 ) -> Result<Option<Vec<Candidacy>>, String> {
@@ -82,8 +82,7 @@ pub(super) async fn judge(
     let shared = shared.map_err(|error| error.to_string())?;
     let shared = shared.trusting(authorities.unwrap_or_default());
     let mut candidacies = Vec::new();
-    for ((mut configuration, log), front) in configurations.into_iter().zip(logs).zip(fronts) {
-        let configuration = &mut configuration;
+    for ((configuration, log), front) in configurations.iter_mut().zip(logs).zip(fronts) {
         let judged = Candidacy::judge(engine, &shared, clock, configuration, log, front);
         candidacies.extend(judged.await?);
         elections.complain(std::mem::take(&mut configuration.complaints));

@@ -19,6 +19,8 @@ mod exposed;
 mod handler;
 mod history;
 mod judged;
+#[cfg(unix)]
+mod lock;
 mod log;
 mod look;
 mod manual;
@@ -88,13 +90,18 @@ fn obey() -> ExitCode {
     // that are started here.
     #[cfg(unix)]
     close_fds::set_fds_cloexec(3, &[]);
-    let given = args::program(TABLE).try_get_matches_from(&words);
-    let given = given.unwrap_or_else(|error| args::advised(error, &words).exit());
+    let is_lock = words.get(1).is_some_and(|command| command == "lock");
+    let given = match args::program(TABLE).try_get_matches_from(&words) {
+        Ok(given) => given,
+        Err(error) => return misused(args::advised(error, &words), is_lock),
+    };
     let command = Arguments::from_arg_matches(&given).unwrap_or_else(|error| error.exit()).command;
     let line = given.subcommand().map(|(name, options)| CommandLine::of(TABLE, name, options));
     let line = &line.unwrap_or_default();
     match command {
         Command::Run => with_runtime(2, |runtime| runtime.block_on(run::run(line, supervised))),
+        #[cfg(unix)]
+        Command::Lock => with_runtime(2, |runtime| runtime.block_on(lock::lock(line, supervised))),
         Command::Check => with_runtime(2, |runtime| runtime.block_on(check::check(line))),
         Command::Status => with_runtime(1, |runtime| runtime.block_on(status::status(line))),
         Command::Watch => with_runtime(1, |runtime| runtime.block_on(watch::watch(line))),
@@ -122,6 +129,18 @@ fn obey() -> ExitCode {
             with_runtime(2, |runtime| runtime.block_on(demo::demo(&arguments)))
         }
     }
+}
+
+/// What was typed was not understood, or asked for help.
+fn misused(error: clap::Error, is_lock: bool) -> ExitCode {
+    #[cfg(unix)]
+    if is_lock && error.use_stderr() {
+        let _ = error.print();
+        return ExitCode::from(lock::FAILED);
+    }
+    #[cfg(not(unix))]
+    let _ = is_lock;
+    error.exit()
 }
 
 /// The engine of a command that keeps no log. Where it goes without a cache for safety's sake, that is told.

@@ -1,4 +1,4 @@
-//! The log of a candidate on standard output.
+//! The log of a candidate.
 //!
 //! A thread of its own writes it: a reader that stops reading must not hold up the candidate,
 //! which has a deadline to keep.
@@ -35,12 +35,21 @@ pub(super) enum Format {
     Json,
 }
 
+/// Where a log is written to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Output {
+    Stdout,
+    /// Standard output is a command's.
+    Stderr,
+}
+
 /// How a log is written.
 #[derive(Clone, Copy)]
 pub(super) struct Style {
     pub format: Format,
     /// What matters less is left out.
     pub level: Level,
+    pub output: Output,
 }
 
 /// Whose log it is, as lines tell it.
@@ -53,6 +62,7 @@ pub(super) struct Whose {
 /// Writes events. Clones write to the same log.
 #[derive(Clone)]
 pub(super) struct Log {
+    problems_only: bool,
     lines: Sender<Waiting>,
     of_election: Arc<Room>,
     of_handler: Arc<Room>,
@@ -87,12 +97,19 @@ pub(super) struct Written(Receiver<()>);
 impl Log {
     /// Starts the log, of which each candidate gets a [share](Self::shared).
     pub(super) fn start(style: Style) -> io::Result<(Self, Written)> {
-        let terminal = io::stdout().is_terminal();
+        let output = style.output;
+        let terminal = match output {
+            Output::Stdout => io::stdout().is_terminal(),
+            Output::Stderr => io::stderr().is_terminal(),
+        };
         let (log, waiting) = Self::new(style, terminal);
         let (done, written) = channel::<()>();
         let write = move || {
             let _done = done;
-            write_all(&waiting);
+            match output {
+                Output::Stdout => write_all(&waiting, io::stdout()),
+                Output::Stderr => write_all(&waiting, io::stderr()),
+            }
         };
         thread::Builder::new().name("tenure-log".to_owned()).spawn(write)?;
         Ok((log, Written(written)))
@@ -100,7 +117,8 @@ impl Log {
 
     /// One that nobody reads.
     pub(super) fn nowhere() -> Self {
-        Self::new(Style { format: Format::Text, level: Level::INFO }, false).0
+        let style = Style { format: Format::Text, level: Level::INFO, output: Output::Stdout };
+        Self::new(style, false).0
     }
 
     /// A log whose lines are left to whoever asks for them.
@@ -110,9 +128,17 @@ impl Log {
         let of_election = Room::new("events", OF_ELECTION);
         let of_handler = Room::new("lines of the handler", OF_HANDLER);
         let colour = terminal && terminal::colour_wanted();
-        let whose = Arc::default();
-        let log =
-            Self { lines, of_election, of_handler, style, terminal, colour, whose, width: None };
+        let log = Self {
+            problems_only: false,
+            lines,
+            of_election,
+            of_handler,
+            style,
+            terminal,
+            colour,
+            whose: Arc::default(),
+            width: None,
+        };
         (log, waiting)
     }
 
@@ -130,8 +156,16 @@ impl Log {
         candidates.iter().map(log).collect()
     }
 
+    /// One that tells of problems alone, if it is wanted so.
+    pub(super) fn problems_only(self, problems_only: bool) -> Self {
+        Self { problems_only, ..self }
+    }
+
     /// Takes note of an event. Never waits.
     pub(super) fn event(&self, event: &Event) {
+        if self.problems_only && !matches!(event, Event::Problem { .. }) {
+            return;
+        }
         let now = Utc::now();
         for room in [&self.of_election, &self.of_handler] {
             if let Some(missing) = room.missing() {
@@ -225,8 +259,7 @@ impl Written {
     }
 }
 
-fn write_all(lines: &Receiver<Waiting>) {
-    let mut out = io::stdout();
+fn write_all(lines: &Receiver<Waiting>, mut out: impl Write) {
     for waiting in lines {
         // Nobody may be reading any more, which does not concern the election.
         let _ = writeln!(out, "{}", waiting.line).and_then(|()| out.flush());
@@ -285,8 +318,8 @@ mod tests {
         Event::Renewed { term: 7, valid_for: Duration::from_secs(12) }
     }
 
-    const JSON: Style = Style { format: Format::Json, level: Level::DEBUG };
-    const TEXT: Style = Style { format: Format::Text, level: Level::INFO };
+    const JSON: Style = Style { format: Format::Json, level: Level::DEBUG, output: Output::Stdout };
+    const TEXT: Style = Style { format: Format::Text, level: Level::INFO, output: Output::Stdout };
 
     fn whose(election: &str, candidate: &str) -> Whose {
         Whose { election: election.to_owned(), candidate: candidate.to_owned() }

@@ -4,10 +4,10 @@ use super::complaint;
 use super::configuration::Configuration;
 use super::descriptors;
 use super::judged::{Outside, judge, leave_wills, outside};
-use super::log::{Format, Log, Style, Whose};
+use super::log::{Format, Log, Output, Style, Whose};
 use super::settings::table::{LOG, LOG_LEVEL};
 use super::settings::{CommandLine, Elections};
-use super::signals::{Signals, StatusSignal};
+use super::signals::{REPEATED, Signals, StatusSignal};
 use super::supervisor::Supervised;
 use super::systemd;
 use super::telemetry::Telemetry;
@@ -31,9 +31,6 @@ const IMPATIENT: u8 = 1;
 /// How long a collector is waited for that is to take the last spans and figures.
 const LAST_SPANS: Duration = Duration::from_secs(2);
 
-/// Signals that follow the first within this time mean the same.
-const REPEATED: Duration = Duration::from_secs(1);
-
 /// Runs the elections in this process, which has a supervisor, or the reason why it has none.
 pub(super) async fn run(line: &CommandLine, supervised: Result<Supervised, String>) -> ExitCode {
     // Before anything is sent: a signal in between must not leave a lease behind.
@@ -54,7 +51,7 @@ pub(super) async fn run(line: &CommandLine, supervised: Result<Supervised, Strin
     let count = configurations.len();
     // What holds for the process is the same in each of them.
     let Some(of_process) = configurations.first_mut() else { return refuse(&elections) };
-    let style = style(of_process);
+    let style = style(of_process, Output::Stdout);
     let format = style.format;
     let (log, written) = match Log::start(style) {
         Ok(started) => started,
@@ -65,7 +62,7 @@ pub(super) async fn run(line: &CommandLine, supervised: Result<Supervised, Strin
     let own_log = logs.first().cloned();
     drop(log);
     let link = supervised.as_ref().map_err(Clone::clone);
-    let link = link.and_then(|supervised| supervised.link(format, candidates.clone()));
+    let link = link.and_then(|supervised| supervised.link(style, candidates.clone()));
     let no_will = match &link {
         Ok(_) => leave_wills(&mut configurations),
         Err(why) => Some(why.clone()),
@@ -90,7 +87,7 @@ pub(super) async fn run(line: &CommandLine, supervised: Result<Supervised, Strin
         }
     }
     let watcher = Arc::new(Watcher::new(authorities));
-    let judging = judge(&engine, &clock, &mut elections, configurations, logs, fronts);
+    let judging = judge(&engine, &clock, &mut elections, &mut configurations, logs, fronts);
     let candidacies = select! {
         biased;
         // Nothing was sent yet.
@@ -172,17 +169,17 @@ fn refuse(elections: &Elections) -> ExitCode {
 }
 
 /// How the log is to be written.
-fn style(of_process: &mut Configuration) -> Style {
+pub(super) fn style(of_process: &mut Configuration, output: Output) -> Style {
     let format = match of_process.word(&LOG) {
         "json" => Format::Json,
         _ => Format::Text,
     };
     let level = of_process.word(&LOG_LEVEL).parse().unwrap_or(Level::INFO);
-    Style { format, level }
+    Style { format, level, output }
 }
 
 /// Whose the log of a candidate is.
-fn whose(configuration: &Configuration) -> Whose {
+pub(super) fn whose(configuration: &Configuration) -> Whose {
     let setting = |name| configuration.settings.get(name).unwrap_or_default().to_owned();
     Whose { election: setting(names::ELECTION), candidate: setting(names::NAME) }
 }

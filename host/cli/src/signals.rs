@@ -3,6 +3,10 @@
 use std::io;
 #[cfg(unix)]
 use std::io::IsTerminal as _;
+use std::time::Duration;
+
+/// Signals that follow the first within this time mean the same.
+pub(super) const REPEATED: Duration = Duration::from_secs(1);
 
 /// The signals that end the program.
 pub(super) struct Signals {
@@ -37,6 +41,34 @@ impl Signals {
             _ = self.interrupt.recv() => {}
             () = hung_up(&mut self.hangup) => {}
         }
+    }
+}
+
+/// Signals that are handed on, by their numbers.
+#[cfg(unix)]
+pub(super) struct Numbered(Vec<(tokio::signal::unix::SignalKind, tokio::signal::unix::Signal)>);
+
+#[cfg(unix)]
+impl Numbered {
+    /// These, and SIGHUP where it is taken. None of them ends the process by itself from now on.
+    pub(super) fn new(kinds: &[tokio::signal::unix::SignalKind]) -> io::Result<Self> {
+        use tokio::signal::unix::{SignalKind, signal};
+        // One that is ignored here is ignored in what is started too.
+        let hangup = takes_hangup().then(SignalKind::hangup);
+        let kinds = kinds.iter().copied().chain(hangup);
+        kinds.map(|kind| Ok((kind, signal(kind)?))).collect::<io::Result<_>>().map(Self)
+    }
+
+    /// The number of the next one.
+    pub(super) async fn next(&mut self) -> i32 {
+        use std::task::Poll;
+        let next = |context: &mut std::task::Context<'_>| {
+            let come = self.0.iter_mut().find_map(|(kind, signal)| {
+                signal.poll_recv(context).is_ready().then_some(kind.as_raw_value())
+            });
+            come.map_or(Poll::Pending, Poll::Ready)
+        };
+        std::future::poll_fn(next).await
     }
 }
 

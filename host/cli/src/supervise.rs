@@ -17,7 +17,7 @@ pub(super) fn supervise(arguments: SuperviseArguments) -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => return fail(format_args!("the supervisor could not be started: {error}")),
     };
-    match runtime.block_on(supervise_program(&program, stop_time)) {
+    match runtime.block_on(supervise_program(&program, stop_time, arguments.attached)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => fail(format_args!("the runner cannot be heard: {error}")),
     }

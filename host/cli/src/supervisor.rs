@@ -1,4 +1,4 @@
-//! The supervisor of `tenure run`: the process that people start, see and signal.
+//! The supervisor of `tenure run` and `tenure lock`: the process that people start, see and signal.
 //!
 //! ```text
 //! supervisor ── runner ── supervisor of a turn ── command ── whatever it starts
@@ -20,22 +20,21 @@ mod wills;
 
 pub(super) use link::{Link, Supervised};
 
-use super::signals::takes_hangup;
+use super::lock;
+use super::signals::Numbered;
 use super::systemd::ServiceManager;
 use std::ffi::{OsStr, OsString};
-use std::future::poll_fn;
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, ExitCode};
-use std::task::Poll;
 use std::time::Duration;
 use tenure::program::supervisor::{Ended, Family, adopt_orphans, now, this_program};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::net::unix::pipe::Receiver;
 use tokio::runtime::Builder;
 use tokio::select;
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{sleep, timeout};
 use wills::Wills;
 
@@ -47,6 +46,9 @@ const LOOK: Duration = Duration::from_millis(10);
 
 /// How long the end of work is waited for that nobody has a last will for.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The exit code of a Rust program that panicked.
+const PANICKED: i32 = 101;
 
 /// A signal that comes while wills are sent leaves them so much time.
 const HURRY: Duration = Duration::from_secs(1);
@@ -64,7 +66,7 @@ pub(super) enum Part {
 impl Part {
     /// Of the process with these arguments. As the supervisor it returns when the runner has ended.
     pub(super) fn of(words: &mut Vec<OsString>) -> Self {
-        if words.get(1).is_none_or(|command| command != "run") {
+        if !words.get(1).is_some_and(|command| command == "run" || command == "lock") {
             return Self::Other;
         }
         let first = words.get(2).and_then(|word| word.to_str());
@@ -83,7 +85,7 @@ impl Part {
 /// Fails before the runner is started, and never afterwards.
 fn supervise(words: &[OsString]) -> io::Result<ExitCode> {
     Builder::new_current_thread().enable_all().build()?.block_on(async {
-        let mut signals = Signals::new()?;
+        let mut signals = signals()?;
         let mut deaths = signal(SignalKind::child())?;
         // Else nobody could tell whether its work is over.
         adopt_orphans()?;
@@ -94,7 +96,8 @@ fn supervise(words: &[OsString]) -> io::Result<ExitCode> {
         let supervised = format!("{SUPERVISED}{}:{}", std::process::id(), runners_end.as_raw_fd());
         let name = words.first().map_or(OsStr::new("tenure"), OsString::as_os_str);
         let mut runner = Command::new(this_program()?);
-        runner.arg0(name).arg("run").arg(supervised).args(words.iter().skip(2));
+        let command = words.get(1).map_or(OsStr::new("run"), OsString::as_os_str);
+        runner.arg0(name).arg(command).arg(supervised).args(words.iter().skip(2));
         let mut family = Family::start(&mut runner)?;
         drop(runners_end);
 
@@ -128,6 +131,7 @@ fn supervise(words: &[OsString]) -> io::Result<ExitCode> {
             wills.take(&line, manager.as_ref());
         }
         let ended = family.ended().unwrap_or(Ended::Exit(0));
+        let code = code(ended, command == "lock", &wills);
         if ended != Ended::Exit(0) {
             let hurry = async {
                 signals.next().await;
@@ -135,13 +139,19 @@ fn supervise(words: &[OsString]) -> io::Result<ExitCode> {
             };
             wills.settle(ended, gone, hurry).await;
         }
-        Ok(code(ended))
+        Ok(code)
     })
 }
 
-/// The child's own; of one that was killed what shells make of it.
-fn code(ended: Ended) -> ExitCode {
+/// The one that the child told, or else its own; of one that was killed what shells make of it, unless that would
+/// be taken for the end of the command of a lock.
+fn code(ended: Ended, lock: bool, wills: &Wills) -> ExitCode {
     let code = match ended {
+        _ if wills.code().is_some() => wills.code().map_or(0, i32::from),
+        // It ends so on purpose only before anything began, and a panic is no end of a command.
+        Ended::Exit(code) if !lock || code != PANICKED => code,
+        _ if lock && wills.until() > Duration::ZERO => i32::from(lock::LOST),
+        _ if lock => i32::from(lock::FAILED),
         Ended::Exit(code) => code,
         Ended::Signal(number) => 128 + number,
     };
@@ -150,35 +160,16 @@ fn code(ended: Ended) -> ExitCode {
 
 /// What is handed on to the runner. A terminal sends to both of them: the runner takes what comes twice within
 /// a second for once.
-struct Signals(Vec<(SignalKind, Signal)>);
-
-impl Signals {
-    fn new() -> io::Result<Self> {
-        // With the last one systemd ends what shows no sign of life any more.
-        let abort = SignalKind::from_raw(rustix::process::Signal::ABORT.as_raw());
-        let kinds = [
-            SignalKind::terminate(),
-            SignalKind::interrupt(),
-            SignalKind::quit(),
-            SignalKind::user_defined1(),
-            abort,
-        ];
-        // One that is ignored here is ignored in the runner too.
-        let hangup = takes_hangup().then(SignalKind::hangup);
-        let kinds = kinds.into_iter().chain(hangup);
-        kinds.map(|kind| Ok((kind, signal(kind)?))).collect::<io::Result<_>>().map(Self)
-    }
-
-    /// The number of the next one.
-    async fn next(&mut self) -> i32 {
-        let next = |context: &mut std::task::Context<'_>| {
-            let come = self.0.iter_mut().find_map(|(kind, signal)| {
-                signal.poll_recv(context).is_ready().then_some(kind.as_raw_value())
-            });
-            come.map_or(Poll::Pending, Poll::Ready)
-        };
-        poll_fn(next).await
-    }
+fn signals() -> io::Result<Numbered> {
+    Numbered::new(&[
+        SignalKind::terminate(),
+        SignalKind::interrupt(),
+        SignalKind::quit(),
+        SignalKind::user_defined1(),
+        SignalKind::user_defined2(),
+        // With it systemd ends what shows no sign of life any more.
+        SignalKind::from_raw(rustix::process::Signal::ABORT.as_raw()),
+    ])
 }
 
 #[cfg(test)]
@@ -200,10 +191,20 @@ mod tests {
 
     #[test]
     fn the_exit_code_is_the_runners() {
-        for (ended, expected) in
-            [(Ended::Exit(0), 0), (Ended::Exit(101), 101), (Ended::Signal(9), 137)]
-        {
-            assert_eq!(code(ended), ExitCode::from(expected));
+        let mut wills = Wills::default();
+        for (ended, lock, expected) in [
+            (Ended::Exit(0), false, 0),
+            (Ended::Exit(101), false, 101),
+            (Ended::Signal(9), false, 137),
+            (Ended::Exit(127), true, 127),
+            (Ended::Exit(101), true, 125),
+            (Ended::Signal(9), true, 125),
+        ] {
+            assert_eq!(code(ended, lock, &wills), ExitCode::from(expected));
+        }
+        wills.take(tenure::program::supervisor::line(&message::Message::Exit(3)).trim_end(), None);
+        for ended in [Ended::Exit(0), Ended::Exit(101), Ended::Signal(9)] {
+            assert_eq!(code(ended, true, &wills), ExitCode::from(3));
         }
     }
 }

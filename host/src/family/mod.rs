@@ -82,7 +82,19 @@ impl Family {
     /// Asks all of the group to end. Who is stopped must go on, or it does not hear that.
     pub(crate) fn tell(&self) {
         self.send(Signal::TERM);
+        self.go_on();
+    }
+
+    /// All of the group that were stopped go on.
+    pub(crate) fn go_on(&self) {
         self.send(Signal::CONT);
+    }
+
+    /// The signal by which the process was stopped, once for each time.
+    pub(crate) fn stopped(&self) -> Option<i32> {
+        let look = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG;
+        let stopped = self.ended.is_none().then(|| waitid(WaitId::Pid(self.leader), look));
+        stopped?.ok()??.stopping_signal()
     }
 
     /// Hands a signal on to the process alone, unless it has ended.

@@ -19,6 +19,8 @@ mod languages;
 mod last_will;
 mod leaks;
 mod listening;
+#[cfg(target_os = "linux")]
+mod lock;
 mod onlookers;
 mod packaging;
 mod page;

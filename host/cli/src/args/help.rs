@@ -21,6 +21,9 @@ Examples:
   Is it right, and when will it run?
     tenure check --election jobs/backup --cron '0 3 * * *' -- /usr/local/bin/backup --all
 
+  One command at a time, on all machines together
+    tenure lock --wait 60s jobs/migration -- ./migrate.sh
+
   Who leads?
     tenure status jobs/nightly
 
@@ -72,6 +75,32 @@ Windows; on macOS with a command as the work), the log says why.
 Exit codes: 0 the candidate left; 1 a second signal ended it; 2 something was wrong with the \
 settings, and nothing was sent; 101, or 128 and the number of a signal: the process that ran the election \
 died. No error of the store or of the work ends it: what goes wrong later is reported, and retried.";
+
+#[cfg_attr(not(unix), allow(dead_code, reason = "there is no such command"))]
+pub(super) const LOCK_HELP: &str = "\
+It waits until nobody else holds the lease of the blob, runs the command once, releases the lease, and ends \
+with the command's exit code. The lease is renewed meanwhile. When that fails, the command and all that it started \
+get SIGTERM one stop time before the lease must be given up, and SIGKILL half a second before; so it never runs beside the \
+next holder's. What it leaves running when it ends is killed.
+
+  tenure lock jobs/migration -- ./migrate.sh
+  tenure lock --if-free jobs/report -- ./report.sh || test $? = 75
+
+The command has the standard input, output and error and the terminal of this process; Ctrl-Z does not \
+stop it, since it would keep the lock. What goes wrong is told on standard error, everything else only with --log. It sees \
+this environment without AZURE_*, IDENTITY_*, MSI_* and TENURE_*, what --env adds, and TENURE_TERM, a number that rises \
+with each holder: give it to whatever the command writes to, which can then refuse an earlier holder. TENURE_DEADLINE \
+is the time at which it is killed unless a renewal puts that off, as most do.
+
+While the command runs, it is sent the signals that this process gets: SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2. \
+Before that they end the waiting.
+
+The blob is that of an election, and no election should share it: `tenure status`, `history` and `break` work on it.
+
+Exit codes: the command's own; 128 and the number of a signal, if one ended the command or the waiting; 75 the lock was not \
+acquired in time, or was not free, and nothing was run; 76 the lock was lost while the command ran, and the command was \
+ended for that; 125 something was wrong with the settings or with this program itself, and nothing was run; 126 the command \
+cannot be executed; 127 there is no such command.";
 
 pub(super) const CHECK_HELP: &str = "\
 It takes all that `tenure run` takes, judges it in the same way, and takes no part in the election: put \

@@ -14,8 +14,8 @@ use super::settings::with_options;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory as _, Parser, Subcommand};
 use help::{
-    BREAK_HELP, CHECK_HELP, DOCTOR_HELP, EXAMPLES, HISTORY_HELP, PAUSE_HELP, RESET_SLOT_HELP,
-    RUN_HELP, STATUS_HELP, STEER_HELP, WATCH_HELP,
+    BREAK_HELP, CHECK_HELP, DOCTOR_HELP, EXAMPLES, HISTORY_HELP, LOCK_HELP, PAUSE_HELP,
+    RESET_SLOT_HELP, RUN_HELP, STATUS_HELP, STEER_HELP, WATCH_HELP,
 };
 use std::ffi::OsString;
 
@@ -38,6 +38,10 @@ pub(super) enum Command {
     /// Judges the settings of `tenure run`, and says what they come to: schedule, work, account
     #[command(after_help = CHECK_HELP)]
     Check,
+    /// Runs a command once, while it holds the lease of a blob, and ends with its exit code
+    #[cfg(unix)]
+    #[command(after_help = LOCK_HELP)]
+    Lock,
     /// Shows who leads
     #[command(after_help = STATUS_HELP)]
     Status,
@@ -106,7 +110,7 @@ pub(super) fn advised(mut error: clap::Error, words: &[OsString]) -> clap::Error
             "put quotes around a cron expression, since the shell takes it apart: --cron '0 3 * * *'"
         }
         ErrorKind::UnknownArgument
-            if ["tenure run", "tenure check"]
+            if ["tenure run", "tenure check", "tenure lock"]
                 .iter()
                 .any(|c| context(ContextKind::Usage).contains(c))
                 && !context(ContextKind::InvalidArg).starts_with('-') =>

@@ -89,6 +89,9 @@ pub(crate) struct SuperviseArguments {
     /// How long before the end of the leadership the command is told to end, in milliseconds
     #[arg(long)]
     pub stop_time_ms: u64,
+    /// The command is given the runner's standard input, which comes over the socket, and its terminal
+    #[arg(long)]
+    pub attached: bool,
     /// What the command is called, for itself
     #[arg(long)]
     pub name: OsString,

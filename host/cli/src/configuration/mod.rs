@@ -22,7 +22,11 @@ use super::settings::{CommandLine, Elections, Given, Value};
 use super::{exposed, variables};
 use std::path::PathBuf;
 use std::process;
+#[cfg(unix)]
+use std::sync::Arc;
 use tenure::egress::Authorities;
+#[cfg(unix)]
+use tenure::program::command::{Attached, NotRunnable};
 use tenure::settings::{Variables, names};
 
 /// Settings of turns, which make sense together with a timer only.
@@ -39,7 +43,17 @@ pub(super) struct Configuration {
     pub complaints: Vec<Complaint>,
     /// Trusted beside the platform's.
     pub authorities: Authorities,
+    /// The command has this process's streams, for one run.
+    #[cfg(unix)]
+    pub attached: Option<Arc<Attached>>,
+    /// Why the command cannot be run, if that was complained of.
+    #[cfg(unix)]
+    pub not_runnable: Option<NotRunnable>,
 }
+
+/// How often somebody who waits for a lock looks at it.
+#[cfg(unix)]
+const LOCK_POLL: &str = "1s";
 
 impl Configuration {
     pub(super) fn of_run(given: Given) -> Self {
@@ -54,6 +68,31 @@ impl Configuration {
                 "give one: --every, --cron, --on-start or --while-leading",
             );
         }
+        this
+    }
+
+    /// For a candidate whose work is one run of a command, attached to this process.
+    #[cfg(unix)]
+    pub(super) fn of_lock(line: &CommandLine, attached: Arc<Attached>) -> Self {
+        let (mut given, complaints) = Elections::of(line).only();
+        // Variables and the file may be for others: of elections, and how they are led.
+        given.keep_own();
+        let mut this = Self::of(given);
+        this.complaints.extend(complaints);
+        let others = this.given.table.iter().copied();
+        let others = others.filter(|setting| {
+            setting.component && setting.is_option_of("run") && !setting.is_option_of("lock")
+        });
+        this.clear(&others.collect::<Vec<_>>());
+        this.settings.set(names::WHILE_LEADING, "true");
+        // It is told by the exit code that the command failed, and there is no next turn.
+        this.settings.set(names::MAX_FAILURES, "0");
+        for (name, usual) in [(names::NAME, default_name()), (names::POLL, LOCK_POLL.to_owned())] {
+            if this.settings.get(name).is_none() {
+                this.settings.set(name, usual);
+            }
+        }
+        this.attached = Some(attached);
         this
     }
 
@@ -103,6 +142,10 @@ impl Configuration {
             settings: Variables::from_env(),
             complaints: Vec::new(),
             authorities: Authorities::default(),
+            #[cfg(unix)]
+            attached: None,
+            #[cfg(unix)]
+            not_runnable: None,
             given,
         };
         // The program's business alone.

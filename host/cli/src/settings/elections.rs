@@ -69,7 +69,9 @@ impl Elections {
         };
         let there: Vec<String> =
             content.elections.iter().chain([&content.defaults]).filter_map(name).collect();
-        if there.iter().all(|name| name != wanted) && !there.is_empty() {
+        let is_there = there.is_empty() || there.iter().any(|name| name == wanted);
+        // A lock has a blob of its own, and goes by what the file says above its elections.
+        if !is_there && line.command != "lock" {
             let given = Given::resolve(line, variable, None);
             self.complaints.push(Complaint::new(
                 given.get(&ELECTION).map(Value::told).unwrap_or_default(),

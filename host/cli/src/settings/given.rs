@@ -185,6 +185,14 @@ impl Given {
         values.flat_map(|value| value.words.iter().map(move |word| (value, word)))
     }
 
+    /// Forgets what the command has no option for.
+    #[cfg(unix)]
+    pub(crate) fn keep_own(&mut self) {
+        let command = &self.command;
+        let is_own = |of: &Setting| of.name.is_empty() || of.is_option_of(command);
+        self.values.retain(|value| is_own(value.setting));
+    }
+
     pub(crate) fn values(&self) -> impl Iterator<Item = &Value> {
         self.values.iter()
     }

@@ -12,7 +12,12 @@ pub(crate) fn with_options(command: Command, table: &[&'static Setting]) -> Comm
     let argument = |setting: &'static Setting| Some(bare(setting, setting.argument_of(&name)?));
     let bare = table.iter().copied().filter_map(argument);
     let options = table.iter().copied().filter(|setting| setting.is_option_of(&name)).map(option);
-    command.args(bare).args(options)
+    // A lock has no other work.
+    let required = |arg: Arg| match name == "lock" && arg.is_last_set() {
+        true => arg.required(true),
+        false => arg,
+    };
+    command.args(bare).args(options.map(required))
 }
 
 /// The same as an option, without its name.

@@ -11,15 +11,17 @@ use tenure::settings::names;
 use tenure_webhook::variable as webhook;
 
 const RUN: &[&str] = &["run", "check"];
-const RUN_AND_LOOKS: &[&str] = &["run", "check", "status", "watch", "doctor", "history"];
+const RUN_AND_LOCK: &[&str] = &["run", "check", "lock"];
+const RUN_AND_LOOKS: &[&str] = &["run", "check", "lock", "status", "watch", "doctor", "history"];
 const RUN_AND_ORDERS: &[&str] = &["run", "check", "resign", "transfer", "pause", "resume"];
 /// Those that read the file.
 const OF_THE_FILE: &[&str] =
-    &["run", "check", "status", "watch", "doctor", "history", "reset-slot", "break"];
+    &["run", "check", "lock", "status", "watch", "doctor", "history", "reset-slot", "break"];
 /// Those that can answer in JSON.
 const TELLING: &[&str] = &["check", "status", "watch", "doctor", "history"];
 /// Those that meet one election, which can be named without its option.
 const OF_ONE: &[&str] = &[
+    "lock",
     "status",
     "watch",
     "doctor",
@@ -35,6 +37,7 @@ const OF_ONE: &[&str] = &[
 const ALL: &[&str] = &[
     "run",
     "check",
+    "lock",
     "status",
     "watch",
     "doctor",
@@ -245,6 +248,7 @@ settings! {
         heading: WORK, ..ROW
     };
     COMMAND = Setting {
+        commands: RUN_AND_LOCK,
         name: "command", kind: Kind::Command, scope: Scope::One, choice: Some(Choice::Work),
         help: "The work of the leader, instead of --handler: a program and its arguments. On Linux and \
                macOS",
@@ -252,6 +256,7 @@ settings! {
         heading: WORK, ..ROW
     };
     STOP_TIME = Setting {
+        commands: RUN_AND_LOCK,
         name: "stop-time", variable: "TENURE_STOP_TIME", kind: Kind::Duration,
         range: Range::From(Duration::from_millis(100)), default: "3s, with --failover as much of that as fits: 0.7s at 3s",
         works: &[Work::Command],
@@ -261,18 +266,21 @@ settings! {
         heading: FAILURES, ..ROW
     };
     NAME = Setting {
+        commands: RUN_AND_LOCK,
         name: "name", variable: names::NAME, kind: Kind::Text("NAME"), range: Range::Bytes(128),
         default: "machine and process",
         help: "How others see this candidate; it need not be unique",
         heading: ELECTIONS, ..PASSED_ON
     };
     LEASE = Setting {
+        commands: RUN_AND_LOCK,
         name: "lease", variable: names::LEASE, kind: Kind::Duration,
         range: Range::Durations(seconds(15)..=seconds(60)), default: "15s, with --failover 60s",
         help: "How long a lease lasts without a renewal, in whole seconds",
         heading: TIMINGS, ..PASSED_ON
     };
     MARGIN = Setting {
+        commands: RUN_AND_LOCK,
         name: "margin", variable: names::MARGIN, kind: Kind::Duration,
         range: Range::From(Duration::from_millis(2_500)),
         default: "a fifth of the lease, at least 2.5s",
@@ -280,20 +288,22 @@ settings! {
         heading: TIMINGS, ..PASSED_ON
     };
     RENEW = Setting {
+        commands: RUN_AND_LOCK,
         name: "renew", variable: names::RENEW, kind: Kind::Duration, range: Range::From(seconds(1)),
         default: "4/15 of the lease, 4s of 15s",
         help: "How often a leader renews; with two tries of a renewal it must fit between lease and margin",
         heading: TIMINGS, ..PASSED_ON
     };
     POLL = Setting {
+        commands: RUN_AND_LOCK,
         name: "poll", variable: names::POLL, kind: Kind::Duration,
-        range: Range::Durations(Duration::from_millis(500)..=seconds(60)), default: "4s",
+        range: Range::Durations(Duration::from_millis(500)..=seconds(60)), default: "4s, of a lock 1s",
         help: "The longest that a follower waits between two polls; the shortest is half of it",
         heading: TIMINGS, ..PASSED_ON
     };
     FAILOVER = Setting {
         name: "failover", variable: names::FAILOVER, kind: Kind::Duration,
-        range: Range::Durations(seconds(1)..=seconds(10)), default: "off: a leader is replaced when its lease ends", commands: &["run", "doctor"],
+        range: Range::Durations(seconds(1)..=seconds(10)), default: "off: a leader is replaced when its lease ends", commands: &["run", "check", "lock", "doctor"],
         help: "After about this time, replace a leader whose machine died, froze or lost the network. Candidates then \
                send a request every sixth of it: three candidates cost about $7 a month at 3s, $21 at 1s, $2 at 10s, \
                and $1 without",
@@ -440,6 +450,7 @@ settings! {
         heading: WORK, ..ROW
     };
     ENV = Setting {
+        commands: RUN_AND_LOCK,
         name: "env", kind: Kind::Variables, range: Range::Words("KEY=VALUE"),
         works: &[Work::Component, Work::Command],
         help: "A variable for the handler, which sees no other, or for the command. Repeatable",
@@ -529,12 +540,14 @@ settings! {
         more: "See [Credentials](security.md#credentials)", heading: ACCOUNT, ..VARIABLE
     };
     LOG = Setting {
+        commands: RUN_AND_LOCK,
         name: "log", kind: Kind::OneOf(&["text", "json"]), default: "text", scope: Scope::Process,
         help: "How to tell what happens: text for people, or one JSON object per line",
         more: "See [The log](operations.md#the-log)",
         heading: SHOWN, ..ROW
     };
     LOG_LEVEL = Setting {
+        commands: RUN_AND_LOCK,
         name: "log-level", variable: "TENURE_LOG_LEVEL",
         kind: Kind::OneOf(&["error", "warn", "info", "debug"]), default: "info", scope: Scope::Process,
         help: "The least grave events that are told: error, warn, info, or debug, which adds each renewal",
@@ -558,6 +571,18 @@ settings! {
     TO = Setting {
         name: "to", kind: Kind::Text("NAME"), commands: &["transfer"], required: true,
         help: "The name of the candidate that is to lead", advice: "name the successor",
+        heading: OTHERS, ..ROW
+    };
+    WAIT = Setting {
+        name: "wait", kind: Kind::Duration, commands: &["lock"],
+        range: Range::Durations(seconds(1)..=seconds(366 * DAY)), default: "as long as it takes",
+        help: "How long to wait for the lock; then it ends with 75, and nothing was run",
+        advice: "give a time like 60s, or leave it out to wait as long as it takes",
+        heading: OTHERS, ..ROW
+    };
+    IF_FREE = Setting {
+        name: "if-free", kind: Kind::Switch, commands: &["lock"],
+        help: "Does not wait for the lock: if it is not free, ends with 75, and nothing was run",
         heading: OTHERS, ..ROW
     };
     INTERVAL = Setting {

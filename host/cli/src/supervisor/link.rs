@@ -1,7 +1,7 @@
 //! The runner's end: what its supervisor is to know is told here, and nobody ever waits for that.
 
 use super::message::{Message, Will};
-use crate::log::{Format, Whose};
+use crate::log::{Format, Output, Style, Whose};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, getpid, getppid, kill_process};
@@ -64,12 +64,12 @@ impl Supervised {
     }
 
     /// Tells the supervisor how to write the log, and of whom.
-    pub(crate) fn link(&self, format: Format, candidates: Vec<Whose>) -> Result<Arc<Link>, String> {
+    pub(crate) fn link(&self, style: Style, candidates: Vec<Whose>) -> Result<Arc<Link>, String> {
         let pipe = OpenOptions::new().open_sender(&self.pipe);
         let pipe = pipe.map_err(|error| format!("the supervisor cannot be reached: {error}"))?;
         let link = Arc::new(Link::default());
-        let json = format == Format::Json;
-        link.waiting().lines.push_back(line(&Message::Log { json, candidates }));
+        let (json, stderr) = (style.format == Format::Json, style.output == Output::Stderr);
+        link.waiting().lines.push_back(line(&Message::Log { json, stderr, candidates }));
         tokio::spawn(link.clone().deliver(pipe));
         Ok(link)
     }
@@ -95,18 +95,28 @@ fn die() {
 pub(crate) struct Link {
     waiting: Mutex<Waiting>,
     news: Notify,
+    /// The exit code was told, and all before it.
+    delivered: Notify,
 }
 
 #[derive(Default)]
 struct Waiting {
     lines: VecDeque<String>,
     wills: BTreeMap<usize, Option<Will>>,
+    /// Told last.
+    exit: Option<u8>,
     /// Whose will the supervisor has, or is about to be told.
     holders: BTreeSet<usize>,
 }
 
 impl Waiting {
-    fn next(&mut self) -> Option<String> {
+    /// The next line, and whether it is the last one.
+    fn next(&mut self) -> Option<(String, bool)> {
+        let before = self.next_before().map(|line| (line, false));
+        before.or_else(|| self.exit.take().map(|code| (line(&Message::Exit(code)), true)))
+    }
+
+    fn next_before(&mut self) -> Option<String> {
         let will = || self.wills.pop_first().map(|(of, will)| line(&Message::Will { of, will }));
         self.lines.pop_front().or_else(will)
     }
@@ -160,16 +170,29 @@ impl Link {
         self.news.notify_one();
     }
 
+    /// Tells the exit code of this program, whatever becomes of this process.
+    pub(crate) fn exit(&self, code: u8) {
+        self.waiting().exit = Some(code);
+        self.news.notify_one();
+    }
+
+    /// Completes when that is told. Call it once.
+    pub(crate) async fn delivered(&self) {
+        self.delivered.notified().await;
+    }
+
     async fn deliver(self: Arc<Self>, mut pipe: Sender) {
         loop {
             let next = self.waiting().next();
-            match next {
-                Some(line) => {
-                    if pipe.write_all(line.as_bytes()).await.is_err() {
-                        return;
-                    }
-                }
-                None => self.news.notified().await,
+            let Some((line, is_last)) = next else {
+                self.news.notified().await;
+                continue;
+            };
+            if pipe.write_all(line.as_bytes()).await.is_err() {
+                return;
+            }
+            if is_last {
+                self.delivered.notify_one();
             }
         }
     }
@@ -200,7 +223,7 @@ mod tests {
 
     /// What the supervisor is told next of whom: the address in the will.
     fn next(link: &Link) -> Option<(usize, Option<String>)> {
-        let line = link.waiting().next()?;
+        let (line, _) = link.waiting().next()?;
         match read(line.trim_end()) {
             Some(Message::Will { of, will }) => Some((of, will.map(|will| will.url))),
             _ => panic!("no will"),

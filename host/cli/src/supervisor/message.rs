@@ -9,11 +9,18 @@ use std::time::Duration;
 #[derive(Serialize, Deserialize)]
 pub(super) enum Message {
     /// The first one: whose log is written, and how.
-    Log { json: bool, candidates: Vec<Whose> },
+    Log {
+        json: bool,
+        /// To standard error.
+        stderr: bool,
+        candidates: Vec<Whose>,
+    },
     /// The last will of a candidate; none: the one from before is void.
     Will { of: usize, will: Option<Will> },
     /// For the service manager, which listens to the supervisor alone.
     Notify(String),
+    /// The exit code, however the runner ends: that of a command.
+    Exit(u8),
 }
 
 /// The release of a lease.

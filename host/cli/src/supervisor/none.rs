@@ -1,7 +1,7 @@
 //! On this system nobody supervises `tenure run`: there is no signal to hand on, and no sure way to see the
 //! end of all that a process has started.
 
-use super::log::{Format, Whose};
+use super::log::{Style, Whose};
 use std::convert::Infallible;
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -33,7 +33,7 @@ impl Supervised {
         match self.0 {}
     }
 
-    pub(crate) fn link(&self, _: Format, _: Vec<Whose>) -> Result<Arc<Link>, String> {
+    pub(crate) fn link(&self, _: Style, _: Vec<Whose>) -> Result<Arc<Link>, String> {
         match self.0 {}
     }
 }

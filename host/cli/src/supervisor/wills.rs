@@ -2,7 +2,7 @@
 
 use super::message::{Message, Will};
 use crate::complaint;
-use crate::log::{Format, Log, Style, Whose};
+use crate::log::{Format, Log, Output, Style, Whose};
 use crate::systemd::ServiceManager;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -34,11 +34,12 @@ const AT_A_TIME: usize = 32;
 #[derive(Default)]
 pub(super) struct Wills {
     log: Option<LogSettings>,
+    code: Option<u8>,
     wills: BTreeMap<usize, Will>,
 }
 
 struct LogSettings {
-    format: Format,
+    style: Style,
     candidates: Vec<Whose>,
 }
 
@@ -60,10 +61,13 @@ enum Fate {
 impl Wills {
     pub(super) fn take(&mut self, line: &str, manager: Option<&ServiceManager>) {
         match read(line) {
-            Some(Message::Log { json, candidates }) => {
+            Some(Message::Log { json, stderr, candidates }) => {
                 let format = if json { Format::Json } else { Format::Text };
-                self.log = Some(LogSettings { format, candidates });
+                let output = if stderr { Output::Stderr } else { Output::Stdout };
+                let style = Style { format, level: Level::INFO, output };
+                self.log = Some(LogSettings { style, candidates });
             }
+            Some(Message::Exit(code)) => self.code = Some(code),
             Some(Message::Will { of, will: Some(will) }) => drop(self.wills.insert(of, will)),
             Some(Message::Will { of, will: None }) => drop(self.wills.remove(&of)),
             Some(Message::Notify(message)) => {
@@ -73,6 +77,11 @@ impl Wills {
             }
             None => {}
         }
+    }
+
+    /// The exit code that the runner told.
+    pub(super) fn code(&self) -> Option<u8> {
+        self.code
     }
 
     /// Until when one of the wills can be of use.
@@ -93,7 +102,7 @@ impl Wills {
             return;
         }
         let subject = format!("the process that ran the election {how}");
-        let Some(LogSettings { format, candidates }) = self.log else {
+        let Some(LogSettings { style, candidates }) = self.log else {
             complaint::print(format_args!("tenure: {subject}\n"));
             return;
         };
@@ -102,7 +111,7 @@ impl Wills {
             true => send_all(self.wills, hurry).await,
             false => BTreeMap::new(),
         };
-        let Ok((log, written)) = Log::start(Style { format, level: Level::INFO }) else { return };
+        let Ok((log, written)) = Log::start(style) else { return };
         for (of, log) in log.shared(&candidates).into_iter().enumerate() {
             let rest = match (terms.get(&of), fates.remove(&of)) {
                 (None, _) => "it held no lease".to_owned(),

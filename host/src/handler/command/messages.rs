@@ -1,6 +1,6 @@
 //! What the runner and the supervisor of a turn tell each other, line by line over one socket.
 //!
-//! The runner tells instants: the end of the leadership as it is known at the moment, in
+//! The runner tells signals for the command, and instants: the end of the leadership as it is known at the moment, in
 //! nanoseconds on the clock that both read ([`crate::clock::shared`]). Not how much is left: a line
 //! that lay in the socket while the machine slept would give the work time that it does not have.
 //! The end of the stream, however it comes about, means: kill.
@@ -30,14 +30,35 @@ pub(super) struct Gone {
     pub told: bool,
 }
 
-/// The end of the leadership as a line, with its end.
-pub(super) fn until(at: Duration) -> String {
-    format!("{}\n", u64::try_from(at.as_nanos()).unwrap_or(u64::MAX))
+/// What the runner tells, as a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Order {
+    /// The leadership ends at this instant, as far as is known at the moment.
+    Until(Duration),
+    /// The command is sent the signal of this number.
+    Signal(i32),
 }
 
-/// The instant in such a line. What is none counts as long past: the work is killed.
-pub(super) fn read_until(line: &str) -> Duration {
-    Duration::from_nanos(line.parse().unwrap_or(0))
+/// How a line begins that holds a signal.
+const SIGNAL: &str = "signal ";
+
+impl Order {
+    /// The line, with its end.
+    pub(super) fn line(self) -> String {
+        match self {
+            Self::Until(at) => format!("{}\n", u64::try_from(at.as_nanos()).unwrap_or(u64::MAX)),
+            Self::Signal(number) => format!("{SIGNAL}{number}\n"),
+        }
+    }
+
+    /// The order in such a line. What is none counts as an instant that is long past: the work is killed.
+    pub(super) fn read(line: &str) -> Self {
+        let signal = line.strip_prefix(SIGNAL).and_then(|number| number.parse().ok());
+        signal.map_or_else(
+            || Self::Until(Duration::from_nanos(line.parse().unwrap_or(0))),
+            Self::Signal,
+        )
+    }
 }
 
 #[cfg(test)]
@@ -61,10 +82,13 @@ mod tests {
     }
 
     #[test]
-    fn an_instant_that_makes_no_sense_is_past() {
-        let at = Duration::new(5, 17);
-        assert_eq!(read_until(until(at).trim_end()), at);
-        assert_eq!(until(Duration::MAX), format!("{}\n", u64::MAX));
-        assert_eq!(read_until("soon"), Duration::ZERO);
+    fn an_order_that_makes_no_sense_is_an_instant_that_is_past() {
+        for order in [Order::Until(Duration::new(5, 17)), Order::Signal(15)] {
+            assert_eq!(Order::read(order.line().trim_end()), order);
+        }
+        assert_eq!(Order::Until(Duration::MAX).line(), format!("{}\n", u64::MAX));
+        for nonsense in ["soon", "signal", "signal x", "15 signal"] {
+            assert_eq!(Order::read(nonsense), Order::Until(Duration::ZERO), "{nonsense}");
+        }
     }
 }

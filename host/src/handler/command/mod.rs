@@ -23,6 +23,7 @@
 //! What the command leaves running when it ends is killed too: the turn is over when nothing of it
 //! runs any more.
 
+mod attached;
 mod environment;
 mod messages;
 mod outcome;
@@ -30,7 +31,9 @@ mod plan;
 mod resolve;
 mod run;
 mod supervisor;
+mod terminal;
 
+pub use attached::{Attached, CommandEnd};
 pub use outcome::signal_name;
 pub use plan::{KILL_SLACK, STOP_TIME};
 pub use resolve::NotRunnable;
@@ -71,8 +74,11 @@ pub struct Settings {
     pub env: Vec<(String, String)>,
     /// How long before the end of the leadership it is told to end.
     pub stop_time: Duration,
-    /// Called with each line that it writes, up to the same number as those of a component.
+    /// Called with each line that it writes, up to the same number as those of a component. One that is attached
+    /// writes no lines, but to where this process does.
     pub output: LineSink,
+    /// Whoever attaches it to this process's streams and signals, for one run.
+    pub attached: Option<Arc<Attached>>,
 }
 
 /// A program that is run for each turn.
@@ -84,6 +90,7 @@ pub struct CommandHandler {
     clock: Reading,
     /// Whether something of a turn may still run.
     runs: watch::Sender<bool>,
+    attached: Option<Arc<Attached>>,
 }
 
 impl CommandHandler {
@@ -100,14 +107,15 @@ impl CommandHandler {
         let Some((name, arguments)) = command.split_first() else {
             return Err(NotRunnable::Missing);
         };
-        let variables = environment::base(std::env::vars_os(), settings.env);
+        let variables = environment::base(std::env::vars_os(), settings.env.clone());
         // The last one of a name counts.
         let path = variables.iter().rev().find(|(name, _)| name == "PATH").map(|(_, path)| path);
         let file = resolve::resolve(name, path.map(OsString::as_os_str))?;
         let program = Program { file, name: name.clone(), arguments: arguments.to_vec() };
-        let lines = HandlerLines::new(Some(settings.output), clock.reading());
+        let lines = HandlerLines::new(Some(settings.output.clone()), clock.reading());
         let (clock, runs) = (clock.reading(), watch::Sender::new(false));
-        Ok(Self { program, variables, stop_time: settings.stop_time, lines, clock, runs })
+        let Settings { stop_time, attached, .. } = settings;
+        Ok(Self { program, variables, stop_time, lines, clock, runs, attached })
     }
 
     /// The file that is run, by its whole path.
@@ -116,6 +124,13 @@ impl CommandHandler {
     }
 
     async fn run(&self, turn: Turn, lease: Deadline) -> TurnEnd {
+        let attached = self.attached.clone();
+        let signals = match attached.as_ref().map(|attached| attached.begin()) {
+            // It was called off, or has had its run.
+            Some(None) => return TurnEnd::CutOff,
+            Some(signals) => signals,
+            None => None,
+        };
         let limit = turn.time_limit.map(|limit| self.clock.now() + Duration::from_nanos(limit));
         let mut variables = self.variables.clone();
         variables.extend(environment::of_turn(&turn, Utc::now(), lease.remaining()));
@@ -128,6 +143,7 @@ impl CommandHandler {
             stop_time: self.stop_time,
             lease: lease.clone(),
             lines: self.lines(&last_words),
+            signals,
         };
         // Dropped with this future: that is the order to kill.
         let (_stop, stopped) = oneshot::channel();
@@ -135,6 +151,9 @@ impl CommandHandler {
         runs.send_replace(true);
         let kept = tokio::spawn(async move {
             let fate = run.keep(stopped).await;
+            if let Some(attached) = attached {
+                attached.ended(&fate);
+            }
             runs.send_replace(false);
             fate
         });

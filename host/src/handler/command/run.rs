@@ -1,7 +1,8 @@
 //! The runner's side of one run of a command: what it tells the supervisor, and what it hears.
 
 use super::Program;
-use super::messages::{self, Gone, Report};
+use super::attached::{next_signal, send_stdin};
+use super::messages::{Gone, Order, Report};
 use super::outcome::Fate;
 use super::plan::KILL_SLACK;
 use crate::clock::{BootClock, Clock as _, shared};
@@ -26,7 +27,7 @@ use tokio::io::{
 use tokio::net::UnixStream;
 use tokio::process::{Child, Command};
 use tokio::select;
-use tokio::sync::oneshot;
+use tokio::sync::{broadcast, oneshot};
 use tokio::time::{sleep, timeout};
 
 /// A supervisor that was told to kill and says nothing for so long is not waited for: the runner kills
@@ -56,6 +57,8 @@ pub(super) struct Run {
     pub lease: Deadline,
     /// Where its lines go.
     pub lines: [Lines; 2],
+    /// The signals that are handed on to it; none: it is not attached.
+    pub signals: Option<broadcast::Receiver<i32>>,
 }
 
 /// What is known of a run whose supervisor is alive.
@@ -71,6 +74,8 @@ struct Kept {
     last_chance: Option<Duration>,
     /// Whether it was killed from here because its time was nearly over.
     overdue: bool,
+    /// The signals that are handed on to it.
+    signals: Option<broadcast::Receiver<i32>>,
 }
 
 impl Run {
@@ -81,8 +86,11 @@ impl Run {
         let told = self.lease.at();
         let lease = self.lease;
         let (supervisor, group, last_chance) = (None, None, None);
-        let mut kept = Kept { lease, supervisor, group, told, last_chance, overdue: false };
-        let started = start(&self.program, &self.variables, self.stop_time, &kept.lease);
+        let (overdue, signals) = (false, self.signals);
+        let attached = signals.is_some();
+        let mut kept = Kept { lease, supervisor, group, told, last_chance, overdue, signals };
+        let given = (self.program, self.variables);
+        let started = start(&given.0, &given.1, self.stop_time, &kept.lease, attached);
         let (mut supervisor, socket) = match started {
             Ok(started) => started,
             Err(error) => return Fate::NotStarted(error.to_string()),
@@ -117,7 +125,7 @@ impl Kept {
             let at = self.lease.at();
             if at != self.told && unsent.is_empty() {
                 self.told = at;
-                unsent = messages::until(on_shared_clock(&self.lease)).into_bytes();
+                unsent = Order::Until(on_shared_clock(&self.lease)).line().into_bytes();
             }
             let last_chance = match stopping {
                 true => self.last_chance,
@@ -130,7 +138,8 @@ impl Kept {
                         Some(Report::Started(group)) => self.group = Pid::from_raw(group),
                         Some(Report::NotStarted(problem)) => return Fate::NotStarted(problem),
                         Some(Report::Gone(gone)) => {
-                            return Fate::Gone(Gone { told: gone.told || self.overdue, ..gone });
+                            let told = gone.told || self.overdue || stopping;
+                            return Fate::Gone(Gone { told, ..gone });
                         }
                         None => return self.end_unwatched().await,
                     }
@@ -142,6 +151,9 @@ impl Kept {
                     let _ = words.shutdown().await;
                 }
                 () = self.lease.moved_from(at), if !stopping => {}
+                number = next_signal(&mut self.signals), if !stopping => {
+                    unsent.extend_from_slice(Order::Signal(number).line().as_bytes());
+                }
                 () = sleep_until(&clock, last_chance) => {
                     // Nobody has reaped it: the number is still its own.
                     let again = (!self.kill()).then(|| clock.now() + PATIENCE);
@@ -212,15 +224,21 @@ fn start(
     variables: &[(OsString, OsString)],
     stop_time: Duration,
     lease: &Deadline,
+    attached: bool,
 ) -> io::Result<(Child, UnixStream)> {
     let (mut ours, theirs) = StdUnixStream::pair()?;
-    ours.write_all(messages::until(on_shared_clock(lease)).as_bytes())?;
+    if attached {
+        send_stdin(&ours)?;
+    }
+    ours.write_all(Order::Until(on_shared_clock(lease)).line().as_bytes())?;
     ours.set_nonblocking(true)?;
+    let output = || if attached { Stdio::inherit() } else { Stdio::piped() };
     let supervisor = Command::new(this_program()?)
         .arg0("tenure")
         .arg("supervise")
         .arg("--stop-time-ms")
         .arg(stop_time.as_millis().to_string())
+        .args(attached.then_some("--attached"))
         .arg("--name")
         .arg(&program.name)
         .arg("--")
@@ -229,8 +247,8 @@ fn start(
         .env_clear()
         .envs(variables.iter().map(|(name, value)| (name, value)))
         .stdin(Stdio::from(OwnedFd::from(theirs)))
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
+        .stdout(output())
+        .stderr(output())
         .process_group(0)
         .spawn()?;
     Ok((supervisor, UnixStream::from_std(ours)?))

@@ -10,8 +10,10 @@
 //! ignored.
 
 use super::Program;
-use super::messages::{self, Gone, Report};
+use super::attached::receive_stdin;
+use super::messages::{Gone, Order, Report};
 use super::plan::{Act, due};
+use super::terminal::Terminal;
 use crate::clock::shared;
 use crate::family::{Family, adopt_orphans, line};
 use std::io;
@@ -30,12 +32,12 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 const LOOK: Duration = Duration::from_millis(10);
 
 /// Watches over one run of `program`. Standard input is the runner's socket; see
-/// `messages`.
+/// `messages`. One that is `attached` has the runner's standard input, and its terminal.
 ///
 /// # Errors
 ///
 /// When standard input is no socket, or signals cannot be handled; nothing was started then.
-pub async fn supervise(program: &Program, stop_time: Duration) -> io::Result<()> {
+pub async fn supervise(program: &Program, stop_time: Duration, attached: bool) -> io::Result<()> {
     let ignored = [
         SignalKind::hangup(),
         SignalKind::interrupt(),
@@ -45,22 +47,31 @@ pub async fn supervise(program: &Program, stop_time: Duration) -> io::Result<()>
     // A signal that is caught and forgotten; one that is ignored would be so in the command too.
     let _ignored = ignored.into_iter().map(signal).collect::<io::Result<Vec<Signal>>>()?;
     let mut deaths = signal(SignalKind::child())?;
-    let mut runner = Runner::on_stdin()?;
+    let socket = StdUnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
+    let input = match attached {
+        true => Stdio::from(receive_stdin(&socket)?),
+        false => Stdio::null(),
+    };
+    let mut runner = Runner::on(socket)?;
     // Before the command is started: from then on there is an instant at which it is killed.
-    let Some(mut until) = runner.until().await else { return Ok(()) };
+    let Some(Order::Until(mut until)) = runner.order().await else { return Ok(()) };
     if due(shared::now(), until, stop_time, false) == Act::Kill {
         runner.tell(&Report::Gone(Gone { ended: None, told: true })).await;
         return Ok(());
     }
     // Without it only those that leave the group are not seen.
     let _ = adopt_orphans();
-    let mut family = match Family::start(&mut command(program)) {
+    let mut family = match Family::start(&mut command(program, input)) {
         Ok(family) => family,
         Err(error) => {
             runner.tell(&Report::NotStarted(error.to_string())).await;
             return Ok(());
         }
     };
+    let terminal = attached.then(Terminal::of_runner).flatten();
+    if let Some(terminal) = &terminal {
+        terminal.give(&family);
+    }
     runner.tell(&Report::Started(family.group())).await;
     let (mut told, mut killed, mut alone) = (false, false, false);
     loop {
@@ -84,11 +95,15 @@ pub async fn supervise(program: &Program, stop_time: Duration) -> io::Result<()>
         if family.is_gone() {
             break;
         }
+        if let Some(terminal) = &terminal {
+            terminal.keep_going(&family);
+        }
         let ending = killed || family.ended().is_some();
         select! {
             biased;
-            at = runner.until(), if !alone => match at {
-                Some(at) => until = at,
+            order = runner.order(), if !alone => match order {
+                Some(Order::Until(at)) => until = at,
+                Some(Order::Signal(number)) => family.signal(number),
                 // It ended, or it wants the command to: at once.
                 None => {
                     alone = true;
@@ -101,15 +116,16 @@ pub async fn supervise(program: &Program, stop_time: Duration) -> io::Result<()>
             () = tokio::time::sleep(LOOK), if ending => {}
         }
     }
+    // Before anybody hears of the end.
+    drop(terminal);
     runner.tell(&Report::Gone(Gone { ended: family.ended(), told })).await;
     Ok(())
 }
 
-/// In this process's environment, with standard output and standard error of this process and nothing to
-/// read.
-fn command(program: &Program) -> Command {
+/// In this process's environment, with standard output and standard error of this process.
+fn command(program: &Program, input: Stdio) -> Command {
     let mut command = Command::new(&program.file);
-    command.arg0(&program.name).args(&program.arguments).stdin(Stdio::null()).process_group(0);
+    command.arg0(&program.name).args(&program.arguments).stdin(input).process_group(0);
     command
 }
 
@@ -120,17 +136,16 @@ struct Runner {
 }
 
 impl Runner {
-    fn on_stdin() -> io::Result<Self> {
-        // Not passed on: what is started is given other standard input, and this copy closes itself.
-        let socket = StdUnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
+    /// Not passed on: what is started is given other standard input, and this copy closes itself.
+    fn on(socket: StdUnixStream) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
         let (messages, ear) = UnixStream::from_std(socket)?.into_split();
         Ok(Self { messages: BufReader::new(messages).lines(), ear })
     }
 
-    /// The next instant; none when there will be no more. May be dropped and called again.
-    async fn until(&mut self) -> Option<Duration> {
-        self.messages.next_line().await.ok().flatten().map(|line| messages::read_until(&line))
+    /// The next order; none when there will be no more. May be dropped and called again.
+    async fn order(&mut self) -> Option<Order> {
+        self.messages.next_line().await.ok().flatten().map(|line| Order::read(&line))
     }
 
     /// A runner that hears nothing any more is no reason to stop watching.

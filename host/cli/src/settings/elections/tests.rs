@@ -241,3 +241,22 @@ fn what_is_for_one_election_is_told_which_there_are() {
     let (given, complaints) = of(&["--yes", "jobs/a"]);
     assert_eq!((given.text(&ELECTION).as_deref(), complaints), (Some("jobs/a"), Vec::new()));
 }
+
+/// Its blob is its own. What the file has for elections is for those who lead them.
+#[cfg(unix)]
+#[test]
+fn a_lock_goes_by_what_is_above_the_elections() {
+    let of = |arguments: &[&str]| {
+        let line = line_of("lock", &[arguments, &["--", "true"]].concat());
+        let file = TWO.replace("lease = \"30s\"", "handler = \"a.wasm\"\nevery = \"5s\"");
+        let (mut given, complaints) =
+            Elections::of_file(&Source::of(&file), &line, &|_| None).only();
+        given.keep_own();
+        let told = [&LEASE, &EVERY, &HANDLER, &COMMAND].map(|setting| text(&given, setting));
+        (told, complaints.len())
+    };
+    let told = [Some("20s".to_owned()), None, None, Some("true".to_owned())];
+    assert_eq!(of(&["jobs/c"]), (told.clone(), 0));
+    assert_eq!(of(&["jobs/b"]), (told, 0));
+    assert_eq!(of(&[]).1, 1);
+}

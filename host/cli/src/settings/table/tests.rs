@@ -126,6 +126,13 @@ fn every_variable_of_the_component_has_a_row() {
 }
 
 #[test]
+fn check_takes_all_that_run_takes() {
+    for setting in TABLE.iter().filter(|setting| setting.is_option_of("run")) {
+        assert!(setting.is_option_of("check"), "{}", setting.id());
+    }
+}
+
+#[test]
 fn rows_make_sense() {
     for (at, setting) in TABLE.iter().enumerate() {
         let id = setting.id();

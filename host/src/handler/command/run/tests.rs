@@ -12,7 +12,7 @@ fn id(process: &Child) -> Option<Pid> {
 
 fn kept(lease: &Deadline, supervisor: Option<Pid>, group: Option<Pid>) -> Kept {
     let (lease, told) = (lease.clone(), lease.at());
-    Kept { lease, supervisor, group, told, last_chance: None, overdue: false }
+    Kept { lease, supervisor, group, told, last_chance: None, overdue: false, signals: None }
 }
 
 /// What the runner makes of it when the supervisor goes on at last.

@@ -1,0 +1,330 @@
+//! `tenure lock`: runs a command once under the lease of a blob, and ends with its exit code.
+//!
+//! It is a candidate whose work is as long as its leadership, and which leaves when that is over.
+
+use super::complaint::{self, Complaint, printable};
+use super::configuration::Configuration;
+use super::judged::{judge, leave_wills, outside};
+use super::log::{Log, Output};
+use super::run::{style, whose};
+use super::settings::table::{IF_FREE, LOG, LOG_LEVEL, WAIT};
+use super::settings::{CommandLine, Elections};
+use super::signals::{Numbered, REPEATED};
+use super::supervisor::Supervised;
+use super::telemetry::Telemetry;
+use super::{descriptors, fail};
+use std::cell::OnceCell;
+use std::future::pending;
+use std::pin::pin;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+use tenure::clock::{BootClock, Clock as _};
+use tenure::component::Engine;
+use tenure::program::command::{Attached, CommandEnd, NotRunnable};
+use tenure::program::server::Summary;
+use tenure::program::supervisor::Ended;
+use tenure::server::{Board, Watcher};
+use tenure_base::duration::format_duration;
+use tokio::select;
+use tokio::signal::unix::SignalKind;
+use tokio::sync::{Notify, oneshot};
+use tokio::time::{Instant, sleep};
+
+/// The lock was not acquired, and nothing was run. `EX_TEMPFAIL` of sysexits.h.
+pub(super) const NOT_ACQUIRED: u8 = 75;
+
+/// The command was ended, since the lock was lost.
+pub(super) const LOST: u8 = 76;
+
+/// It was used wrongly, or could not do what it was asked for. As of `env`, `nohup` and `timeout`.
+pub(super) const FAILED: u8 = 125;
+
+/// There is such a command, and it cannot be executed. As of shells.
+const NOT_EXECUTABLE: u8 = 126;
+
+/// There is no such command. As of shells.
+const NOT_FOUND: u8 = 127;
+
+/// What shells add to the number of the signal that ended a command.
+const BY_SIGNAL: i32 = 128;
+
+/// How long the last words to the supervisor may take.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// What is handed on to the command.
+const HANDED_ON: [SignalKind; 5] = [
+    SignalKind::terminate(),
+    SignalKind::interrupt(),
+    SignalKind::quit(),
+    SignalKind::user_defined1(),
+    SignalKind::user_defined2(),
+];
+
+/// What it came to.
+enum Course {
+    /// The command ran.
+    Ran(CommandEnd),
+    /// Somebody else has the lock, and it was not to be waited for.
+    NotFree,
+    /// It was not acquired in this time.
+    TooLate(Duration),
+    /// This signal came before the command ran.
+    Interrupted(i32),
+}
+
+pub(super) async fn lock(line: &CommandLine, supervised: Result<Supervised, String>) -> ExitCode {
+    let mut signals = match Numbered::new(&HANDED_ON) {
+        Ok(signals) => signals,
+        Err(error) => return failed(format_args!("signals cannot be handled: {error}")),
+    };
+    let engine = match Engine::new() {
+        Ok(engine) => engine,
+        Err(error) => return failed(format_args!("WebAssembly cannot be run here: {error:#}")),
+    };
+    let clock = BootClock::new();
+    let attached = Arc::new(Attached::default());
+    let mut configuration = Configuration::of_lock(line, attached.clone());
+    let wait = Wait::of(&mut configuration);
+    let style = style(&mut configuration, Output::Stderr);
+    let all = [&LOG, &LOG_LEVEL].iter().any(|setting| configuration.given.is_by_option(setting));
+    let (log, written) = match Log::start(style) {
+        Ok(started) => started,
+        Err(error) => return failed(format_args!("the log cannot be written: {error}")),
+    };
+    let whose = whose(&configuration);
+    let logs = log.problems_only(!all).shared(std::slice::from_ref(&whose));
+    let link = supervised.as_ref().map_err(Clone::clone);
+    let link = link.and_then(|supervised| supervised.link(style, vec![whose.clone()]));
+    let mut configurations = [configuration];
+    if link.is_ok() {
+        leave_wills(&mut configurations);
+    }
+    descriptors::make_room(1);
+    let outside = outside(&engine, &clock, &mut configurations, None).await;
+    let Some(board) = outside.fronts.first().map(|front| front.board.clone()) else {
+        return ExitCode::from(FAILED);
+    };
+    let mut elections = Elections::default();
+    let judging = judge(&engine, &clock, &mut elections, &mut configurations, logs, outside.fronts);
+    let judged = select! {
+        biased;
+        // Nothing was sent yet.
+        number = signals.next() => return ExitCode::from(code(&Course::Interrupted(number))),
+        judged = judging => match judged {
+            Ok(judged) => judged.and_then(|mut candidacies| candidacies.pop()),
+            Err(problem) => return failed(problem),
+        }
+    };
+    let Some(candidacy) = judged else {
+        let [Configuration { not_runnable, .. }] = configurations;
+        return refused(&elections.complaints, not_runnable);
+    };
+
+    candidacy.begin(&outside.notes);
+    let changed = Arc::new(Notify::new());
+    let watcher = Arc::new(Watcher::new(outside.authorities));
+    let link = link.ok();
+    let supervisor = link.clone().map(|link| (link, 0));
+    // Of so short a life nothing is sent to a collector.
+    let witness = Telemetry::default().witness(&whose);
+    let mut contender = candidacy.contender(clock.clone(), &changed, &watcher, supervisor, witness);
+    let course = OnceCell::new();
+    let (tell, told) = oneshot::channel::<()>();
+    let conduct = async {
+        let taken = decide(&attached, &mut signals, async {
+            match wait {
+                Wait::ForEver => pending().await,
+                Wait::For(time) => {
+                    sleep(time).await;
+                    Course::TooLate(time)
+                }
+                Wait::IfFree => not_free(&board, &clock, &changed).await,
+            }
+        });
+        let taken = taken.await;
+        if let Some(link) = &link {
+            link.exit(code(&taken));
+        }
+        // Before it has left, and knows nobody any more.
+        let _ = course.set((taken, board.summary(clock.now())));
+        let _ = tell.send(());
+        let heard = Instant::now();
+        // What comes later than that does not wait for the lease to be released.
+        while heard.elapsed() < REPEATED {
+            signals.next().await;
+        }
+    };
+    let left = select! {
+        () = contender.run(async { drop(told.await) }) => true,
+        () = conduct => false,
+    };
+    contender.end().await;
+    written.wait();
+    let Some((course, seen)) = course.get() else { return ExitCode::from(FAILED) };
+    if let Some(words) = words(course, seen) {
+        complaint::print(format_args!("tenure: {words}\n"));
+    }
+    match link {
+        Some(link) => {
+            // From it the supervisor knows the exit code. Zero says that nothing is left to be done.
+            let delivered = tokio::time::timeout(LAST_WORDS, link.delivered()).await;
+            match (delivered, left) {
+                (Ok(()), true) => ExitCode::SUCCESS,
+                (Ok(()), false) => ExitCode::from(FAILED),
+                (Err(_), _) => ExitCode::from(code(course)),
+            }
+        }
+        None => ExitCode::from(code(course)),
+    }
+}
+
+/// Until it is known what comes of it. `waited` completes when it is not to be waited for any longer.
+async fn decide(
+    attached: &Attached,
+    signals: &mut Numbered,
+    waited: impl Future<Output = Course>,
+) -> Course {
+    let mut waited = pin!(waited);
+    let mut given_up = None;
+    let mut handed_on: Option<(i32, Instant)> = None;
+    loop {
+        select! {
+            biased;
+            end = attached.over() => return Course::Ran(end),
+            number = signals.next() => {
+                if attached.call_off() {
+                    return Course::Interrupted(number);
+                }
+                // The same one may come from a service manager, from the terminal and from the supervisor.
+                let repeated = |(of, at): (i32, Instant)| of == number && at.elapsed() < REPEATED;
+                if !handed_on.is_some_and(repeated) {
+                    handed_on = Some((number, Instant::now()));
+                    attached.signal(number);
+                }
+            }
+            course = &mut waited, if given_up.is_none() => given_up = Some(course),
+            () = attached.idle(), if given_up.is_some() => {
+                if let Some(course) = given_up.take_if(|_| attached.call_off()) {
+                    return course;
+                }
+            }
+        }
+    }
+}
+
+/// Until somebody else is seen to have the lock, or it cannot be found out.
+async fn not_free(board: &Board, clock: &BootClock, changed: &Notify) -> Course {
+    loop {
+        changed.notified().await;
+        let seen = board.summary(clock.now());
+        if seen.role == "following" || seen.problem.is_some() {
+            return Course::NotFree;
+        }
+    }
+}
+
+/// The exit code.
+fn code(course: &Course) -> u8 {
+    let code = match course {
+        Course::Ran(CommandEnd::Ended(Ended::Exit(code))) => *code,
+        Course::Ran(CommandEnd::Ended(Ended::Signal(number))) | Course::Interrupted(number) => {
+            BY_SIGNAL + number
+        }
+        Course::Ran(CommandEnd::Lost) => i32::from(LOST),
+        Course::Ran(CommandEnd::NotStarted(_)) => i32::from(NOT_EXECUTABLE),
+        Course::NotFree | Course::TooLate(_) => i32::from(NOT_ACQUIRED),
+    };
+    u8::try_from(code).unwrap_or(u8::MAX)
+}
+
+/// What people should know of it.
+fn words(course: &Course, seen: &Summary) -> Option<String> {
+    let election = printable(&seen.election);
+    let why = match course {
+        Course::Ran(CommandEnd::Ended(_)) | Course::Interrupted(_) => return None,
+        Course::Ran(CommandEnd::Lost) => {
+            return Some(format!(
+                "the lock {election} could not be kept, so the command was ended before the lease"
+            ));
+        }
+        Course::Ran(CommandEnd::NotStarted(why)) => {
+            return Some(format!("the command could not be started: {}", printable(why)));
+        }
+        Course::NotFree => "and it was not to be waited for (--if-free)".to_owned(),
+        Course::TooLate(time) => format!("for all of {} (--wait)", format_duration(*time)),
+    };
+    let holder = match (&seen.leader, &seen.problem) {
+        (Some(holder), _) => {
+            format!("is held by {}, term {}", printable(&holder.name), holder.term)
+        }
+        (None, Some(problem)) => {
+            format!("could not be acquired ({}: {})", problem.class, printable(&problem.detail))
+        }
+        (None, None) => "was not free".to_owned(),
+    };
+    Some(format!("the lock {election} {holder}, {why}; the command was not run"))
+}
+
+/// How long to wait for the lock.
+#[derive(Clone, Copy)]
+enum Wait {
+    ForEver,
+    For(Duration),
+    IfFree,
+}
+
+impl Wait {
+    fn of(configuration: &mut Configuration) -> Self {
+        let time = configuration.duration(&WAIT);
+        match (configuration.given.is_on(&IF_FREE), time) {
+            (false, None) => Self::ForEver,
+            (false, Some(time)) => Self::For(time),
+            (true, None) => Self::IfFree,
+            (true, Some(_)) => {
+                let problem = "--if-free does not wait, so there is no time to wait";
+                configuration.complain_of_use(&WAIT, problem, "leave out one of them");
+                Self::IfFree
+            }
+        }
+    }
+}
+
+fn refused(complaints: &[Complaint], not_runnable: Option<NotRunnable>) -> ExitCode {
+    complaint::print(complaint::report(complaints));
+    // Where nothing else is wrong, what shells make of it.
+    let code = match (complaints, not_runnable) {
+        ([_], Some(NotRunnable::Missing | NotRunnable::NotOnPath)) => NOT_FOUND,
+        ([_], Some(NotRunnable::NotExecutable)) => NOT_EXECUTABLE,
+        _ => FAILED,
+    };
+    ExitCode::from(code)
+}
+
+fn failed(problem: impl std::fmt::Display) -> ExitCode {
+    // It has an exit code of its own, which the command could have too.
+    let _ = fail(problem);
+    ExitCode::from(FAILED)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_end_has_its_exit_code() {
+        let ran = |ended| Course::Ran(CommandEnd::Ended(ended));
+        for (course, expected) in [
+            (ran(Ended::Exit(0)), 0),
+            (ran(Ended::Exit(3)), 3),
+            (ran(Ended::Signal(9)), 137),
+            (Course::Interrupted(2), 130),
+            (Course::Ran(CommandEnd::Lost), 76),
+            (Course::Ran(CommandEnd::NotStarted("x".into())), 126),
+            (Course::NotFree, 75),
+            (Course::TooLate(Duration::from_secs(1)), 75),
+        ] {
+            assert_eq!(code(&course), expected);
+        }
+    }
+}

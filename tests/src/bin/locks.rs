@@ -1,0 +1,75 @@
+//! Many processes that want one lock, on Azurite: never two of them hold it at once, and each ends with the exit code
+//! that is documented.
+//!
+//! ```text
+//! cargo run -p tenure-tests --release --bin locks -- --contenders 200 --acquisitions 2000 [--wait 60s]
+//! ```
+//!
+//! Ends with 1 when something was otherwise.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Parser;
+use tenure_tests::Store;
+use tenure_tests::locks::Game;
+use tenure_tests::measure::load;
+
+#[derive(Parser)]
+#[command(about = "Has many contend for one lock, and kills some of those who have it")]
+struct Arguments {
+    /// How many contend at a time
+    #[arg(long, default_value_t = 200)]
+    contenders: usize,
+    /// How often the lock is acquired
+    #[arg(long, default_value_t = 2000)]
+    acquisitions: usize,
+    /// Each so many-th holder is killed, frozen or told to end
+    #[arg(long, default_value_t = 25)]
+    victims: usize,
+    /// How long each of them waits
+    #[arg(long)]
+    wait: Option<String>,
+}
+
+fn main() -> Result<ExitCode> {
+    // The processes are this program too: it is the only one that is surely built.
+    if std::env::args().nth(1).is_some_and(|first| ["lock", "supervise"].contains(&first.as_str()))
+    {
+        return Ok(tenure_cli::main());
+    }
+    let arguments = Arguments::parse();
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    runtime.block_on(contend(&arguments))
+}
+
+async fn contend(arguments: &Arguments) -> Result<ExitCode> {
+    let (store, before) = (Store::azurite().await?, load());
+    let wait = arguments.wait.iter().flat_map(|wait| ["--wait".to_owned(), wait.clone()]);
+    let game = Game {
+        program: std::env::current_exe()?,
+        connection_string: store.connection_string(),
+        election: "locks/one".to_owned(),
+        contenders: arguments.contenders,
+        acquisitions: arguments.acquisitions,
+        victims: arguments.victims,
+        options: wait.collect(),
+    };
+    let course = game.play().await?;
+    println!(
+        "{} acquisitions by {} contenders in {:.0} s, {} of them harmed; load {before} before, {} after",
+        course.acquisitions,
+        arguments.contenders,
+        course.took.as_secs_f64(),
+        course.harmed,
+        load()
+    );
+    println!("exit codes: {:?}", course.codes);
+    let gap = |share| course.gaps.quantile(share).as_secs_f64();
+    println!("from one command to the next: {:.2} s median, {:.2} s p99", gap(0.5), gap(0.99));
+    for breach in &course.breaches {
+        println!("breach: {breach}");
+    }
+    Ok(if course.breaches.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

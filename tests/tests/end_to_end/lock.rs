@@ -1,0 +1,272 @@
+//! `tenure lock`: a command that runs once, by itself, and whose exit code is told.
+
+use crate::PROGRAM;
+use std::path::Path;
+use std::process::{Output, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use tenure_tests::candidate::runner_of;
+use tenure_tests::locks::Game;
+use tenure_tests::{Sink, Store};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::process::{Child, Command};
+use tokio::time::timeout;
+
+const SOON: Duration = Duration::from_secs(90);
+
+struct Stage {
+    store: Store,
+    lock: String,
+}
+
+impl Stage {
+    async fn new() -> Self {
+        let store = Store::embedded().await.unwrap();
+        Self { store, lock: format!("locks-{}/one", uuid::Uuid::new_v4().simple()) }
+    }
+
+    fn command(&self, options: &[&str], work: &[&str]) -> Command {
+        let mut command = Command::new(PROGRAM);
+        command.arg("lock").args(options).args([&self.lock, "--"]).args(work);
+        command
+            .env("AZURE_STORAGE_CONNECTION_STRING", self.store.connection_string())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true);
+        command
+    }
+
+    async fn run(&self, options: &[&str], work: &[&str]) -> Output {
+        let ended = timeout(SOON, self.command(options, work).output()).await;
+        ended.expect("it ends").unwrap()
+    }
+
+    /// Somebody who has the lock until its standard input ends.
+    async fn holder(&self) -> Child {
+        let mut command = self.command(&["--name", "holder"], &["sh", "-c", "echo has it; cat"]);
+        let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.as_mut().unwrap()).lines();
+        let line = timeout(SOON, lines.next_line()).await.unwrap().unwrap();
+        assert_eq!(line.as_deref(), Some("has it"));
+        child
+    }
+}
+
+fn id(child: &Child) -> Pid {
+    Pid::from_raw(child.id().unwrap().try_into().unwrap()).unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Until somebody's runner has its signal handlers, which it has before it asks the store for the first time.
+async fn waits(child: &mut Child) {
+    let mut lines = BufReader::new(child.stderr.as_mut().unwrap()).lines();
+    while let Some(line) = timeout(SOON, lines.next_line()).await.unwrap().unwrap() {
+        if line.contains("following") {
+            return;
+        }
+    }
+    panic!("it does not wait");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn it_ends_as_its_command_does_and_writes_nothing_of_its_own() {
+    let stage = Stage::new().await;
+    for (script, code) in [("echo out; echo err >&2", 0), ("exit 3", 3), ("kill -9 $$", 137)] {
+        let ended = stage.run(&[], &["sh", "-c", script]).await;
+        assert_eq!(ended.status.code(), Some(code), "{script}: {}", text(&ended.stderr));
+        let (out, err) = if code == 0 { ("out\n", "err\n") } else { ("", "") };
+        assert_eq!((text(&ended.stdout).as_str(), text(&ended.stderr).as_str()), (out, err));
+    }
+    // The term rises with each holder.
+    let mut terms = Vec::new();
+    for _ in 0..2 {
+        let ended = stage.run(&[], &["sh", "-c", "echo $TENURE_TERM"]).await;
+        terms.push(text(&ended.stdout).trim().parse::<u64>().unwrap());
+    }
+    assert!(terms[0] < terms[1], "{terms:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_cannot_be_run_or_is_wrong_has_exit_codes_of_its_own() {
+    let stage = Stage::new().await;
+    let folder = tempfile::tempdir().unwrap();
+    let plain = folder.path().join("plain");
+    std::fs::write(&plain, "").unwrap();
+    let wrong = "--wait";
+    for (options, work, code, told) in [
+        (&[][..], "no-such-command", 127, "no directory of PATH holds"),
+        (&[], plain.to_str().unwrap(), 126, "may not be executed"),
+        (&[wrong, "60"], "true", 125, "\"60\" is not a duration"),
+        (&[wrong, "5s", "--if-free"], "true", 125, "leave out one of them"),
+        (&["--every", "5s"], "true", 125, "unexpected argument"),
+    ] {
+        let ended = stage.run(options, &[work]).await;
+        let said = text(&ended.stderr);
+        assert_eq!(ended.status.code(), Some(code), "{said}");
+        assert!(said.contains(told), "{said}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_does_not_get_it_says_who_has_it_and_runs_nothing() {
+    let stage = Stage::new().await;
+    let free = stage.run(&["--if-free"], &["echo", "free"]).await;
+    assert_eq!((free.status.code(), text(&free.stdout)), (Some(0), "free\n".into()));
+    let mut holder = stage.holder().await;
+    for options in [&["--if-free"][..], &["--wait", "2s"]] {
+        let ended = stage.run(options, &["echo", "ran"]).await;
+        let said = text(&ended.stderr);
+        assert_eq!(ended.status.code(), Some(75), "{said}");
+        assert_eq!(text(&ended.stdout), "");
+        assert!(said.contains("is held by holder, term "), "{said}");
+    }
+    // Who waits gets it, and not before.
+    let mut waiting = stage.command(&["--log", "text"], &["echo", "ran"]).spawn().unwrap();
+    waits(&mut waiting).await;
+    drop(holder.stdin.take());
+    assert_eq!(timeout(SOON, holder.wait()).await.unwrap().unwrap().code(), Some(0));
+    let ended = timeout(SOON, waiting.wait_with_output()).await.unwrap().unwrap();
+    assert_eq!((ended.status.code(), text(&ended.stdout)), (Some(0), "ran\n".into()));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn signals_end_the_waiting_and_go_to_the_command_after_that() {
+    let stage = Stage::new().await;
+    let script = "trap 'echo hung up; exit 9' HUP; trap 'echo told' USR1; echo up; while :; do sleep 0.05; done";
+    let mut child = stage.command(&[], &["sh", "-c", script]).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut line = async || timeout(SOON, lines.next_line()).await.unwrap().unwrap();
+    assert_eq!(line().await.as_deref(), Some("up"));
+    let mut waiting = stage.command(&["--log", "text"], &["true"]).spawn().unwrap();
+    waits(&mut waiting).await;
+    kill_process(id(&waiting), Signal::INT).unwrap();
+    assert_eq!(timeout(SOON, waiting.wait()).await.unwrap().unwrap().code(), Some(130));
+    for (signal, told) in [(Signal::USR1, "told"), (Signal::HUP, "hung up")] {
+        kill_process(id(&child), signal).unwrap();
+        assert_eq!(line().await.as_deref(), Some(told));
+    }
+    assert_eq!(timeout(SOON, child.wait()).await.unwrap().unwrap().code(), Some(9));
+}
+
+/// Its runner dies, and its work with it; or it cannot renew.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lock_that_is_lost_is_told_apart() {
+    let stage = Stage::new().await;
+    // Waiting for its end would end its input, and so the command.
+    let mut holder = stage.holder().await;
+    let _input = holder.stdin.take();
+    kill_process(runner_of(id(&holder)), Signal::KILL).unwrap();
+    let ended = timeout(SOON, holder.wait_with_output()).await.unwrap().unwrap();
+    let said = text(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(76), "{said}");
+    assert!(said.contains("was released, so that another candidate can lead"), "{said}");
+
+    let mut holder = stage.holder().await;
+    let _input = holder.stdin.take();
+    let Stage { store, .. } = stage;
+    drop(store.stop().await.unwrap());
+    let ended = timeout(SOON, holder.wait_with_output()).await.unwrap().unwrap();
+    let said = text(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(76), "{said}");
+    assert!(said.contains("could not be kept"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_command_reads_what_is_handed_to_the_lock() {
+    let stage = Stage::new().await;
+    let mut command = stage.command(&[], &["sh", "-c", "read a; echo got $a; cat"]);
+    let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    input.write_all(b"one\ntwo\n").await.unwrap();
+    drop(input);
+    let ended = timeout(SOON, child.wait_with_output()).await.unwrap().unwrap();
+    assert_eq!(text(&ended.stdout), "got one\ntwo\n", "{}", text(&ended.stderr));
+}
+
+/// In a terminal: the command reads it, Ctrl-C is the command's, Ctrl-Z does not stop it, and whoever comes after it has
+/// the terminal again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_command_has_the_terminal_and_gives_it_back() {
+    const PLAY: &str = r#"
+import os, pty, select, sys, time
+child, terminal = pty.fork()
+if child == 0:
+    os.execvp("sh", ["sh", "-c", sys.argv[1], "sh"] + sys.argv[2:])
+seen = b""
+def until(word):
+    global seen
+    end = time.monotonic() + 90
+    while word not in seen:
+        assert select.select([terminal], [], [], max(0, end - time.monotonic()))[0], (word, seen)
+        seen += os.read(terminal, 4096)
+    seen = seen.split(word, 1)[1]
+until(b"first?"); os.write(terminal, b"one\n")
+until(b"got:one"); os.write(terminal, b"\x1a")
+os.write(terminal, b"two\n")
+until(b"got:two"); os.write(terminal, b"\x03")
+until(b"interrupted"); until(b"code=7")
+os.write(terminal, b"three\n")
+until(b"after:three")
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+print("all was well")
+"#;
+    const COMMAND: &str = "trap 'echo interrupted; exit 7' INT; echo first?; read a; echo got:$a; read b; \
+                           echo got:$b; while :; do sleep 0.05; done";
+    let stage = Stage::new().await;
+    let script = "\"$@\"; echo code=$?; read c; echo after:$c";
+    let mut command = Command::new("python3");
+    command.args(["-c", PLAY, script, PROGRAM, "lock", &stage.lock, "--", "sh", "-c", COMMAND]);
+    command.env("AZURE_STORAGE_CONNECTION_STRING", stage.store.connection_string());
+    let ended = timeout(2 * SOON, command.kill_on_drop(true).output()).await.unwrap().unwrap();
+    let told = format!("{}{}", text(&ended.stdout), text(&ended.stderr));
+    assert!(told.contains("all was well"), "{told}");
+}
+
+/// A lock and an election on one blob: their work does not overlap, and terms go on rising.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_election_on_the_same_blob_takes_turns_with_a_lock() {
+    let (store, sink) = (Store::embedded().await.unwrap(), Sink::start().await.unwrap());
+    let mut group = tenure_tests::Group::new(PROGRAM, &store, &sink);
+    group.timer = ["--every", "1s"];
+    let lock = group.election.clone();
+    let stage = Stage { store, lock };
+    let holder = stage.holder().await;
+    let command = group.command("ada", &[], &["true"]);
+    let mut ada = tenure_tests::Candidate::spawn("ada", command).unwrap();
+    let following = ada.event("following", SOON).await;
+    assert_eq!(following.event["leader"], "holder");
+    assert_eq!(ada.count("elected"), 0);
+    let mut holder = holder;
+    drop(holder.stdin.take());
+    assert_eq!(timeout(SOON, holder.wait()).await.unwrap().unwrap().code(), Some(0));
+    let elected = ada.event("elected", SOON).await;
+    assert!(elected.term() > following.term());
+    ada.event("turn-ended", SOON).await;
+    let busy = stage.run(&["--if-free"], &["true"]).await;
+    assert!(text(&busy.stderr).contains("is held by ada"), "{}", text(&busy.stderr));
+    assert!(ada.terminate(SOON).await.unwrap().success());
+    let ended = stage.run(&[], &["sh", "-c", "echo $TENURE_TERM"]).await;
+    assert!(text(&ended.stdout).trim().parse::<u64>().unwrap() > elected.term());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_contend_and_some_are_killed_and_never_two_have_it() {
+    let store = Store::shared_azurite(false).await.unwrap();
+    let game = Game {
+        program: Path::new(PROGRAM).to_owned(),
+        connection_string: store.connection_string(),
+        election: format!("locks-{}/many", uuid::Uuid::new_v4().simple()),
+        contenders: 6,
+        acquisitions: 36,
+        victims: 6,
+        options: vec!["--wait".into(), "120s".into()],
+    };
+    let course = game.play().await.unwrap();
+    assert_eq!(course.breaches, [""; 0]);
+    assert!(course.acquisitions >= 36 && course.harmed >= 6, "{course:?}");
+}
