@@ -288,7 +288,7 @@ impl<'s> OneTurn<'s> {
         let outcome = if result.is_ok() { Outcome::Succeeded } else { Outcome::Failed };
         self.result.error = result.err();
         if let (Some((record, ..)), Some(turn)) = (&mut self.known, &self.result.turn) {
-            record.put_outcome(turn.value.is_some(), outcome);
+            record.put_outcome(turn.kind(), outcome);
         }
         self.result.next = self.next_turn(now);
         let (course, event) = match outcome {

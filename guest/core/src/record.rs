@@ -13,10 +13,13 @@ mod field;
 mod judge;
 #[cfg(test)]
 mod tests;
+mod triggers;
 mod turns;
 mod values;
 
 pub(super) use judge::{Judged, Unusable};
+pub use triggers::{Trigger, TriggerState, Triggers};
+pub(crate) use turns::Kind;
 pub use turns::{Finished, LastSlot, Outcome, Started};
 pub use values::Values;
 pub(super) use values::fingerprint;
@@ -40,8 +43,8 @@ const FORMAT: u64 = 2;
 const MOST_BYTES: usize = 8192;
 
 /// So much of that is left for what a leader adds to the record with which it won: a successor, the turn for
-/// a value and the values that had theirs, all encoded, and slots, attempts and outcomes.
-const ROOM: usize = 2048;
+/// a value and the values that had theirs, all encoded, triggers, slots, attempts and outcomes.
+const ROOM: usize = 2560;
 
 /// A term is the seconds since 1970 at which it was won, or one more than the term before. So it is ahead
 /// of the service's clock only after more terms than seconds, or when that clock was set back. Ten years of
@@ -89,6 +92,8 @@ pub struct Record {
     pub started: Option<Started>,
     /// The values that had their turn.
     pub values: Values,
+    /// The triggers that had their turn.
+    pub triggers: Triggers,
     /// The leader's, when it was given one: it makes way for a higher one.
     pub priority: Option<u32>,
     /// To whom the leader wants to hand over.
@@ -161,7 +166,12 @@ impl Record {
         let attempt = fields.number(field::ATTEMPT);
         let finished = fields.instant(field::FINISHED);
         let outcome = fields.outcome(metadata, [field::FINISHED, field::OUTCOME]);
-        let started = fields.started(metadata);
+        let started = fields.started(metadata, field::OF_VALUE);
+        let triggers = Triggers {
+            newest: fields.started(metadata, field::OF_TRIGGER),
+            term: fields.optional(field::TRIGGER_TERM, |text| text.parse().ok()).unwrap_or(0),
+            earlier: fields.optional(field::TRIGGERS, Triggers::parse_earlier).unwrap_or_default(),
+        };
         let term = fields.required(field::TERM, |text| text.parse().ok());
         if fields.left.get(field::LEADER).is_none() {
             fields.garble(field::LEADER, " (missing)");
@@ -181,6 +191,7 @@ impl Record {
             delivery: fields.delivery(field::MAX_ATTEMPTS),
             finished: finished.zip(outcome).map(|(slot, outcome)| Finished { slot, outcome }),
             started,
+            triggers,
             values: fields.optional(field::VALUES, Values::parse).unwrap_or_default(),
             priority: fields.priority(),
             successor: fields.successor(term),
@@ -223,16 +234,24 @@ impl Record {
             put(field::FINISHED, &finished.slot.to_rfc3339());
             put(field::OUTCOME, finished.outcome.word());
         }
-        if let Some(started) = &self.started {
-            put(field::VALUE, &started.value);
-            put(field::VALUE_SLOT, &started.slot.to_rfc3339());
-            put(field::VALUE_ATTEMPT, &started.attempt.to_string());
+        let newest = [(&self.started, field::OF_VALUE), (&self.triggers.newest, field::OF_TRIGGER)];
+        for (started, [value, slot, attempt, most, outcome]) in newest {
+            let Some(started) = started else { continue };
+            put(value, &started.value);
+            put(slot, &started.slot.to_rfc3339());
+            put(attempt, &started.attempt.to_string());
             if let Delivery::AtLeastOnce { max_attempts } = started.delivery {
-                put(field::VALUE_MAX_ATTEMPTS, &max_attempts.to_string());
+                put(most, &max_attempts.to_string());
             }
-            if let Some(outcome) = started.outcome {
-                put(field::VALUE_OUTCOME, outcome.word());
+            if let Some(how) = started.outcome {
+                put(outcome, how.word());
             }
+        }
+        if self.triggers.newest.is_some() {
+            put(field::TRIGGER_TERM, &self.triggers.term.to_string());
+        }
+        if let Some(earlier) = self.triggers.write_earlier() {
+            put(field::TRIGGERS, &earlier);
         }
         if !self.values.0.is_empty() {
             put(field::VALUES, &self.values.write());
@@ -265,12 +284,30 @@ impl Record {
         self.delivery == Delivery::AtMostOnce || finished.is_some_and(|f| f.outcome.is_final())
     }
 
-    /// Whether the end of the newest turns, of the schedule and for a value, is on record.
+    /// The newest turn for a value, or for a trigger.
+    pub(super) fn newest(&self, kind: Kind) -> Option<&Started> {
+        match kind {
+            Kind::Slot => None,
+            Kind::Value => self.started.as_ref(),
+            Kind::Trigger => self.triggers.newest.as_ref(),
+        }
+    }
+
+    /// Its claim, or that of the newest slot.
+    pub(super) fn claim(&self, kind: Kind) -> Option<LastSlot> {
+        match kind {
+            Kind::Slot => self.last,
+            _ => self.newest(kind).map(Started::claim),
+        }
+    }
+
+    /// Whether the end of the newest turns, of the schedule, for a value and for a trigger, is on record.
     pub(super) fn is_ended(&self) -> bool {
         let last = self.last.is_none_or(|last| {
             last.attempt == 0 || self.finished.is_some_and(|f| f.slot == last.slot)
         });
-        last && self.started.as_ref().is_none_or(|started| started.outcome.is_some())
+        let ended = |kind| self.newest(kind).is_none_or(|newest| newest.outcome.is_some());
+        last && ended(Kind::Value) && ended(Kind::Trigger)
     }
 
     /// Begins with a leadership that has one turn, whatever was claimed before. Its slot is later than
@@ -290,23 +327,33 @@ impl Record {
         self.finished = self.finished.filter(|finished| *finished != unbegun);
     }
 
-    /// Puts on record how the newest turn ended, the one for a value or that of the schedule.
-    pub(super) fn put_outcome(&mut self, for_value: bool, outcome: Outcome) {
-        match (&mut self.started, self.last) {
-            (Some(started), _) if for_value => started.outcome = Some(outcome),
-            (_, Some(last)) if !for_value => {
-                self.finished = Some(Finished { slot: last.slot, outcome });
+    /// Puts on record how the newest turn of that kind ended.
+    pub(super) fn put_outcome(&mut self, kind: Kind, outcome: Outcome) {
+        let newest = match kind {
+            Kind::Slot => {
+                let finished = self.last.map(|last| Finished { slot: last.slot, outcome });
+                self.finished = finished.or(self.finished);
+                return;
             }
-            _ => {}
+            Kind::Value => &mut self.started,
+            Kind::Trigger => &mut self.triggers.newest,
+        };
+        if let Some(newest) = newest {
+            newest.outcome = Some(outcome);
         }
     }
 
-    /// Claims the turn for a value.
-    pub(super) fn start(&mut self, started: Started) {
+    /// Claims the turn for a value, or else for a trigger.
+    pub(super) fn start(&mut self, for_value: bool, started: Started) {
+        let [.., outcome] = if for_value { field::OF_VALUE } else { field::OF_TRIGGER };
         // A word of a newer version was about another claim.
-        self.unknown.remove(field::VALUE_OUTCOME);
-        self.values.add(&started.value);
-        self.started = Some(started);
+        self.unknown.remove(outcome);
+        if for_value {
+            self.values.add(&started.value);
+            self.started = Some(started);
+        } else {
+            self.triggers.claim(started, self.term);
+        }
     }
 
     /// Whether `self`, read from the blob, is what `written` was to put there.
@@ -322,8 +369,10 @@ impl Record {
     }
 
     /// The newest turns: what of the record changes within a term, beside beats and the successor.
-    pub(super) fn turns(&self) -> (Option<LastSlot>, Option<Finished>, Option<&Started>) {
-        (self.last, self.finished, self.started.as_ref())
+    pub(super) fn turns(
+        &self,
+    ) -> (Option<LastSlot>, Option<Finished>, Option<&Started>, Option<&Started>) {
+        (self.last, self.finished, self.started.as_ref(), self.triggers.newest.as_ref())
     }
 
     /// The leader of this record makes way for another one.

@@ -44,6 +44,8 @@ pub struct Snapshot {
     pub finished: Option<Finished>,
     /// The newest turn for a value.
     pub started: Option<Started>,
+    /// The newest turn for a trigger.
+    pub triggered: Option<Started>,
     /// When a leader with these settings would run the next turn; none also while one seems to run.
     pub next_turn: Option<Timestamp>,
     /// By how much the last claimed slot lies in the future.
@@ -103,6 +105,7 @@ impl Snapshot {
             changes: record.as_ref().map_or(0, |record| record.changes),
             successor: record.as_ref().and_then(|record| record.successor.clone()),
             promise: record.as_ref().and_then(|record| record.beat).map(|beat| beat.promise),
+            triggered: record.as_ref().and_then(|record| record.triggers.newest.clone()),
             started: record.and_then(|record| record.started),
             asked_at,
         })

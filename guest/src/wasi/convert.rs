@@ -8,7 +8,7 @@ use tenure_azure::operation::Request;
 use tenure_core::{
     Complaint, EndingReason, Event, Exchange, ExchangeResult, Failure, FailureKind, Incumbent,
     LeaseState, Needs, Outcome, Problem, ProblemClass, RawAnswer, Report, Role, Settings, Snapshot,
-    Timestamp, Told, Turn, TurnId,
+    Started, Timestamp, Told, TriggerState, Turn, TurnId,
 };
 use tenure_wasi::nanos;
 
@@ -128,6 +128,7 @@ pub fn turn(turn: Turn, settings: &Settings) -> wit::Turn {
         term: turn.term,
         slot: turn.slot.0,
         value: turn.value,
+        trigger: turn.trigger,
         attempt: turn.attempt,
         past_due: turn.past_due,
         missed: turn.missed,
@@ -206,6 +207,29 @@ pub fn report(report: Report, settings: Option<&Settings>) -> wit::Report {
     }
 }
 
+impl From<Started> for wit::Started {
+    fn from(started: Started) -> Self {
+        Self {
+            value: started.value,
+            slot: started.slot.0,
+            attempt: started.attempt,
+            outcome: started.outcome.map(Into::into),
+        }
+    }
+}
+
+impl From<TriggerState> for wit::TriggerState {
+    fn from(state: TriggerState) -> Self {
+        match state {
+            TriggerState::Waiting(until) => Self::Waiting(until.0),
+            TriggerState::Claimed(term) => Self::Claimed(term),
+            TriggerState::Ended(outcome) => Self::Ended(outcome.into()),
+            TriggerState::Unknown => Self::Unknown,
+            TriggerState::Missing => Self::Missing,
+        }
+    }
+}
+
 impl From<Snapshot> for wit::Snapshot {
     fn from(snapshot: Snapshot) -> Self {
         Self {
@@ -225,12 +249,8 @@ impl From<Snapshot> for wit::Snapshot {
                 slot: finished.slot.0,
                 outcome: finished.outcome.into(),
             }),
-            started: snapshot.started.map(|started| wit::Started {
-                value: started.value,
-                slot: started.slot.0,
-                attempt: started.attempt,
-                outcome: started.outcome.map(Into::into),
-            }),
+            started: snapshot.started.map(Into::into),
+            triggered: snapshot.triggered.map(Into::into),
             next_turn: snapshot.next_turn.map(|at| at.0),
             ahead: snapshot.ahead.map(nanos),
             schedule: snapshot.schedule,

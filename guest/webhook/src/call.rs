@@ -133,6 +133,7 @@ fn body(turn: &Turn, election: &str, valid_for: Duration) -> String {
         .with("term", turn.term)
         .with("slot", &turn.slot.to_rfc3339())
         .with("value", turn.value.as_ref())
+        .with("trigger", turn.trigger.as_ref())
         .with("attempt", u64::from(turn.attempt))
         .with("past_due", turn.past_due)
         .with("missed", u64::from(turn.missed))
@@ -151,6 +152,7 @@ mod tests {
             term: 7,
             slot: Timestamp(1_795_158_000_000_000_000),
             value: None,
+            trigger: None,
             attempt: 2,
             past_due: true,
             missed: 3,

@@ -157,9 +157,9 @@ impl Candidacy {
             runner = runner.grace(grace);
         }
         let mut beside = JoinSet::new();
+        let hints = self.board.hints();
+        runner = runner.with_hints(hints.clone());
         if self.has_address {
-            let hints = Arc::new(Notify::new());
-            runner = runner.with_hints(hints.clone());
             let (watcher, board, log) = (watcher.clone(), self.board, noted.clone());
             let tell = move |detail| log.event(&Event::Note { detail });
             beside.spawn(async move { watcher.run(board, hints, tell).await });

@@ -37,6 +37,7 @@ mod supervisor;
 mod systemd;
 mod terminal;
 mod text;
+mod trigger;
 mod variables;
 mod watch;
 
@@ -96,6 +97,7 @@ fn obey() -> ExitCode {
         Command::Resign | Command::Transfer | Command::Pause | Command::Resume => {
             with_runtime(1, |runtime| runtime.block_on(steer::steer(line)))
         }
+        Command::Trigger => with_runtime(1, |runtime| runtime.block_on(trigger::trigger(line))),
         Command::Break => {
             with_runtime(1, |runtime| runtime.block_on(break_lease::break_lease(line)))
         }

@@ -135,6 +135,14 @@ fn as_json(election: &str, snapshot: &Snapshot) -> Value {
             "outcome": started.outcome.map(outcome_name),
         })
     };
+    let triggered = |newest: &Started| {
+        json!({
+            "id": newest.value,
+            "asked": rfc3339(newest.slot),
+            "attempt": newest.attempt,
+            "outcome": newest.outcome.map(outcome_name),
+        })
+    };
     json!({
         "election": election,
         "lease": lease_name(snapshot.lease),
@@ -143,6 +151,7 @@ fn as_json(election: &str, snapshot: &Snapshot) -> Value {
         "last_slot": snapshot.last_slot.as_ref().map(last_slot),
         "finished": snapshot.finished.as_ref().map(finished),
         "started": snapshot.started.as_ref().map(started),
+        "triggered": snapshot.triggered.as_ref().map(triggered),
         "next_turn": snapshot.next_turn.map(rfc3339),
         "changes": snapshot.changes,
         "history": snapshot.history.iter().map(incumbent).collect::<Vec<_>>(),
@@ -194,6 +203,11 @@ fn as_text(election: &str, snapshot: &Snapshot, width: Option<usize>) -> String 
         let outcome = outcome.map_or("not over", outcome_name);
         let slot = when(*slot, snapshot.asked_at);
         row("started", format!("for {value} at {slot}{attempt}, {outcome}"));
+    }
+    if let Some(Started { value: id, slot, attempt, outcome }) = &snapshot.triggered {
+        let (attempt, asked) = (again(*attempt), when(*slot, snapshot.asked_at));
+        let outcome = outcome.map_or("not over", outcome_name);
+        row("triggered", format!("{id}, asked for at {asked}{attempt}, {outcome}"));
     }
     if let Some(next) = snapshot.next_turn {
         let wait = ahead(next, snapshot.asked_at).unwrap_or_else(|| "now".to_owned());

@@ -51,8 +51,11 @@ fn words(event: &Event) -> Option<(Style, &'static str, String)> {
         }
         Event::Renewed { .. } => return None,
         Event::TurnStarted { turn } => {
-            let value =
-                turn.value.as_ref().map(|value| format!(", for {value}")).unwrap_or_default();
+            let value = match (&turn.value, &turn.trigger) {
+                (Some(value), _) => format!(", for {value}"),
+                (_, Some(id)) => format!(", trigger {id}"),
+                (None, None) => String::new(),
+            };
             let attempt = match turn.attempt {
                 1 => String::new(),
                 again => format!(", attempt {again}"),

@@ -18,7 +18,7 @@ pub use names::{class_name, rfc3339};
 pub use types::{
     Complaint, Ending, EndingReason, Event, Exchange, ExchangeResult, Failure, FailureKind,
     Finished, Incumbent, LastSlot, Leadership, LeaseState, Needs, Outcome, Problem, ProblemClass,
-    Response, Role, Snapshot, Started, Turn,
+    Response, Role, Snapshot, Started, TriggerState, Turn,
 };
 
 /// The interface by which a handler is called.

@@ -6,7 +6,7 @@ use super::summary::LastTurn;
 use super::timeline::Timeline;
 use super::watch::Ended;
 use crate::contract::{
-    self, ExchangeResult, Incumbent, Problem, ProblemClass, Report, class_name, reason_name,
+    self, ExchangeResult, Incumbent, Problem, ProblemClass, Report, Turn, class_name, reason_name,
     rfc3339,
 };
 use crate::handler::TurnEnd;
@@ -15,9 +15,9 @@ use crate::settings::FailOver;
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 /// As many changes are kept in mind.
 const HISTORY: usize = 200;
@@ -47,6 +47,8 @@ pub struct Board {
     fail_over: Option<FailOver>,
     /// The word that something may have changed.
     changed: watch::Sender<()>,
+    /// The word of others that a leader changed, or that a trigger waits.
+    hints: Arc<Notify>,
 }
 
 #[derive(Debug, Default)]
@@ -182,6 +184,7 @@ impl Board {
             metrics: Metrics::new(election, candidate),
             fail_over: None,
             changed: watch::Sender::new(()),
+            hints: Arc::default(),
         }
     }
 
@@ -189,6 +192,13 @@ impl Board {
     #[must_use]
     pub fn with_fail_over(self, by_settings: FailOver) -> Self {
         Self { fail_over: Some(by_settings), ..self }
+    }
+
+    /// Notified when others say that the leader changed, or that a trigger waits:
+    /// [`with_hints`](crate::runner::Runner::with_hints) has the candidate hear it.
+    #[must_use]
+    pub fn hints(&self) -> Arc<Notify> {
+        self.hints.clone()
     }
 
     /// The word that there is something new to show.
@@ -433,10 +443,10 @@ impl State {
     fn remember(&mut self, event: &Event, now: Duration) {
         let problem = match event {
             Event::TurnStarted { turn } => {
-                return self.timeline.turn_started(now, &rfc3339(turn.slot));
+                return self.timeline.turn_started(now, &named(turn));
             }
             Event::TurnEnded { turn, end, .. } => {
-                let slot = rfc3339(turn.slot);
+                let slot = named(turn);
                 self.timeline.turn_ended(&slot, &end.to_string());
                 if *end == TurnEnd::Succeeded {
                     return;
@@ -452,6 +462,11 @@ impl State {
         }
         self.problems.push_back((now, problem));
     }
+}
+
+/// Its slot, or the trigger that it runs for.
+fn named(turn: &Turn) -> String {
+    turn.trigger.as_ref().map_or_else(|| rfc3339(turn.slot), |id| format!("trigger {id}"))
 }
 
 fn leader(incumbent: &Incumbent) -> Leader {

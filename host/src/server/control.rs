@@ -7,7 +7,10 @@
 //! | `POST /pause` | stay out of the race; a leader resigns |
 //! | `POST /resume` | contend again |
 //!
-//! Each needs a proof that whoever orders it has the token ([`proof`](super::proof)), as the commands of
+//! `POST /trigger` is no order: it says that a trigger may wait beside the election's blob, and a leader looks
+//! there, at most once a second. Whoever reaches the listener may say so.
+//!
+//! Each order needs a proof that whoever orders it has the token ([`proof`](super::proof)), as the commands of
 //! operators give it; or the token itself, `Authorization: Bearer TOKEN`, from people who know whom they
 //! give it to. No page of another site can send either. The answer is 202: it was ordered. What becomes
 //! of it is seen at `/leader`, and in the log.
@@ -87,7 +90,7 @@ impl fmt::Debug for ControlToken {
 }
 
 /// What is ordered there, and not read.
-pub(super) const ORDERS: [&str; 4] = ["/resign", "/transfer", "/pause", "/resume"];
+pub(super) const ORDERS: [&str; 5] = ["/resign", "/transfer", "/pause", "/resume", "/trigger"];
 
 pub(super) fn routes() -> Router<Faces> {
     Router::new()
@@ -95,6 +98,18 @@ pub(super) fn routes() -> Router<Faces> {
         .route("/transfer", post(transfer))
         .route("/pause", post(|face, headers| order(face, headers, Order::Pause)))
         .route("/resume", post(|face, headers| order(face, headers, Order::Resume)))
+        .route("/trigger", post(trigger))
+}
+
+/// Only who leads looks: whoever says so is told who that is.
+async fn trigger(face: Face) -> Response<Body> {
+    match leads(&face) {
+        Ok(()) => {
+            face.board.hints().notify_one();
+            answer(StatusCode::ACCEPTED, &json!({ "ordered": "look for triggers" }))
+        }
+        Err(refusal) => *refusal,
+    }
 }
 
 async fn resign(face: Face, headers: HeaderMap) -> Response<Body> {

@@ -10,7 +10,7 @@ use tenure_core::mutants::Mutant;
 use super::{Fidelity, Options};
 
 /// The invariants of the protocol, and the rules of progress: each of them some seeded bug must break.
-pub const INVARIANTS: [&str; 15] = [
+pub const INVARIANTS: [&str; 16] = [
     "I1",
     "I2",
     "I3",
@@ -26,6 +26,7 @@ pub const INVARIANTS: [&str; 15] = [
     "hand over",
     "hint",
     "hints",
+    "trigger",
 ];
 
 /// Invariants that a bug breaks, but seldom before another one.

@@ -28,6 +28,17 @@ fn record() -> Record {
             outcome: Some(Outcome::Failed),
         }),
         values: Values(vec![1, u64::MAX]),
+        triggers: Triggers {
+            newest: Some(Started {
+                value: "again-7".into(),
+                slot: Timestamp::parse("2026-11-20T07:00:03.007Z").unwrap(),
+                attempt: 1,
+                delivery: Delivery::AtMostOnce,
+                outcome: None,
+            }),
+            term: 1_795_000_001,
+            earlier: vec![(0, None), (u64::MAX, Some(Outcome::NotStarted))],
+        },
         priority: Some(7),
         successor: Some("web 2".into()),
         beat: Some(Beat { number: 8, promise: Duration::from_millis(2_100) }),
@@ -58,7 +69,7 @@ fn records_of_earlier_versions_read_as_they_did() {
     let given_up = fields(include_str!("fixtures/format-1.txt"));
     assert_eq!(Record::read(&given_up), Err(RecordError::Older("1".into())));
     let before = fields(include_str!("fixtures/format-2.txt"));
-    let read = Record { beat: None, ..record() };
+    let read = Record { beat: None, triggers: Triggers::default(), ..record() };
     assert_eq!(Record::read(&before), Ok(Some(read.clone())));
     // What the version before wrote it finds again, whoever wrote the record since.
     assert_eq!(read.write(), before);
@@ -104,6 +115,11 @@ fn the_largest_record_is_read_too() {
         ..record()
     };
     largest.started = largest.started.map(|started| Started { value: text(128), ..started });
+    for n in 10..40 {
+        let (value, delivery) = (format!("{n}{}", "x".repeat(62)), largest.delivery);
+        let (slot, outcome) = (largest.since, Some(Outcome::TimedOut));
+        largest.start(false, Started { value, slot, attempt: u32::MAX, delivery, outcome });
+    }
     for term in 0..20 {
         largest.term -= 1;
         largest.leader = format!("{}{term:02}", text(126));
@@ -145,7 +161,7 @@ fn a_word_about_another_claim_is_not_kept() {
     let mut read = Record::read(&newer).unwrap().unwrap();
     assert_eq!(read.write(), newer);
     let started = record().started.unwrap();
-    read.start(Started { value: "v2".into(), outcome: None, ..started });
+    read.start(true, Started { value: "v2".into(), outcome: None, ..started });
     assert_eq!(read.write().get("tenurevalueoutcome"), None);
 }
 

@@ -57,6 +57,28 @@ impl Outcome {
     }
 }
 
+/// What a turn is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Kind {
+    /// A slot of the schedule.
+    Slot,
+    /// A value.
+    Value,
+    /// A trigger.
+    Trigger,
+}
+
+impl Kind {
+    /// Of a turn for this value or this trigger.
+    pub(crate) fn of(value: Option<&String>, trigger: Option<&String>) -> Self {
+        match (value, trigger) {
+            (Some(_), _) => Self::Value,
+            (_, Some(_)) => Self::Trigger,
+            (None, None) => Self::Slot,
+        }
+    }
+}
+
 /// The newest slot that was claimed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LastSlot {
@@ -76,12 +98,12 @@ pub struct Finished {
     pub outcome: Outcome,
 }
 
-/// The newest turn for a value.
+/// The newest turn for a value, or for a trigger.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Started {
-    /// The value that it ran for.
+    /// The value that it ran for, or the id of the trigger.
     pub value: String,
-    /// When it was claimed first.
+    /// When it was claimed first; of a trigger: when it was asked for.
     pub slot: Timestamp,
     /// How often it was tried.
     pub attempt: u32,

@@ -109,6 +109,17 @@ elections are at the listener.
 
 Exit codes: 0 it is done; 2 it was not ordered, and nothing has changed.";
 
+pub(super) const TRIGGER_HELP: &str = "\
+It leaves the trigger on a small blob beside the election's, BLOB.trigger, and tells the leader at the address \
+that it put on record; it needs no control token, but permission to write there. The turn is claimed like any \
+other, after the one that runs, and before slots that wait. It is run once, or with --delivery at-least-once \
+until it succeeds. When nobody leads, the next leader runs it. One that nobody claims within an hour is not run. \
+Eight may wait at a time. The same command again with the same --id asks for no second turn, as long as no more than 16 others \
+came after it.
+
+Exit codes: 0 it waits or had its turn, with --wait: the turn succeeded; 1 with --wait: it was not over in time; \
+2 it was not placed; 3 with --wait: the turn ended otherwise, or will not be run, or nobody knows how it ended.";
+
 pub(super) const BREAK_HELP: &str = "\
 For a leader that nobody can reach any more. Without --period what is left of its lease runs out, \
 so that it has stopped by then: no two leaders overlap. With a shorter period it goes on until its next renewal meets the broken lease, \

@@ -27,6 +27,7 @@ const ALL: &[&str] = &[
     "pause",
     "resume",
     "break",
+    "trigger",
 ];
 
 /// What most rows have.
@@ -524,6 +525,20 @@ settings! {
         range: Range::Durations(Duration::ZERO..=seconds(60)), default: "what is left of it",
         help: "How long the holder keeps the lease at most, rounded up to whole seconds",
         advice: "give 0s to 60s, or leave it out: then what is left of the lease runs out",
+        heading: OTHERS, ..ROW
+    };
+    ID = Setting {
+        name: "id", kind: Kind::Text("ID"), commands: &["trigger"], default: "a new one",
+        range: Range::Words("1 to 64 letters, digits, dots, hyphens and underscores"),
+        help: "The name of the trigger: repeated with the same name, the command asks for no second turn",
+        advice: "give it like rerun-7",
+        heading: OTHERS, ..ROW
+    };
+    WAIT = Setting {
+        name: "wait", kind: Kind::Duration, commands: &["trigger"],
+        range: Range::Durations(seconds(1)..=seconds(7 * DAY)), default: "not at all",
+        help: "How long to wait for the end of the turn",
+        advice: "give a time like 10m",
         heading: OTHERS, ..ROW
     };
     YES = Setting {

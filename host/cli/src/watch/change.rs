@@ -34,6 +34,8 @@ pub(super) enum Change {
     SlotFinished { slot: String, outcome: &'static str },
     /// A turn for a value was claimed, or its end is on record.
     Started { value: String, attempt: u32, outcome: Option<&'static str> },
+    /// A turn for a trigger was claimed, or its end is on record.
+    Triggered { id: String, attempt: u32, outcome: Option<&'static str> },
     /// The election cannot be looked at.
     Problem { class: &'static str, detail: String },
     /// It can again.
@@ -119,6 +121,15 @@ fn turns(last: Option<&Snapshot>, now: &Snapshot) -> Vec<Change> {
             outcome: started.outcome.map(outcome_name),
         });
     }
+    if let Some(newest) = now.triggered.as_ref()
+        && last.and_then(|last| last.triggered.as_ref()) != Some(newest)
+    {
+        changes.push(Change::Triggered {
+            id: newest.value.clone(),
+            attempt: newest.attempt,
+            outcome: newest.outcome.map(outcome_name),
+        });
+    }
     changes
 }
 
@@ -167,6 +178,12 @@ impl Change {
                 let outcome = outcome.unwrap_or("claimed");
                 (plain, "start", format!("for {value}{again}: {outcome}"))
             }
+            Self::Triggered { id, attempt, outcome } => {
+                let again =
+                    if *attempt > 1 { format!(", attempt {attempt}") } else { String::new() };
+                let outcome = outcome.unwrap_or("claimed");
+                (plain, "trigger", format!("{id}{again}: {outcome}"))
+            }
             Self::Problem { class, detail } => (red, "problem", format!("{class}: {detail}")),
             Self::ProblemOver => {
                 (green, "problem", "over: the election can be seen again".to_owned())
@@ -197,6 +214,7 @@ mod tests {
             last_slot: None,
             finished: None,
             started: None,
+            triggered: None,
             next_turn: None,
             ahead: None,
             schedule: None,

@@ -144,7 +144,7 @@ pub struct Tick {
 /// The newest turn of the election.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LastTurn {
-    /// The scheduled instant, RFC 3339.
+    /// The scheduled instant, RFC 3339; or `trigger` and its id.
     pub slot: String,
     /// `running`, or as the log names it.
     pub outcome: String,

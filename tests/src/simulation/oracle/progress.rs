@@ -8,7 +8,7 @@
 //! - It is on record before the lease is given back.
 
 use super::super::fault::Step;
-use super::super::history::{Entry, History, Life, Periods, What, Who, Written};
+use super::super::history::{Entry, History, Label, Life, Periods, What, Who, Written};
 use super::super::token::GOOD;
 use super::super::world::Millis;
 use super::calm::{Calm, Leadership, between, four_round_trips, slowly};
@@ -39,7 +39,7 @@ struct Ran {
     from: Millis,
     to: Millis,
     slot: u64,
-    value: Option<char>,
+    label: Option<Label>,
 }
 
 struct Judge<'h> {
@@ -74,8 +74,8 @@ fn turns(history: &History) -> Vec<Ran> {
     let mut turns: Vec<Ran> = Vec::new();
     for Entry { at, what } in &history.entries {
         match *what {
-            What::TurnBegan { who, term, slot, value, .. } => {
-                turns.push(Ran { who, term, from: *at, to: Millis::MAX, slot, value });
+            What::TurnBegan { who, term, slot, label, .. } => {
+                turns.push(Ran { who, term, from: *at, to: Millis::MAX, slot, label });
             }
             What::TurnOver(who, term) => {
                 let open = turns.iter_mut().rev().find(|turn| (turn.who, turn.term) == (who, term));
@@ -206,13 +206,14 @@ impl Judge<'_> {
         let before = between(self.history, 0, turn.to).iter().rev();
         let newest =
             before.filter_map(|entry| self.history.carried_out(entry.what)?.write.as_ref());
-        // Of a value's the record does not tell.
-        turn.value.is_some() || newest.take(1).all(|write| write.most == 0)
+        // Of others the record does not tell.
+        turn.label.is_some() || newest.take(1).all(|write| write.most == 0)
     }
 
     fn is_on_record(&self, turn: &Ran, end: Millis) -> bool {
-        let tells = |write: &Written| match turn.value {
-            Some(value) => write.value.0 != value || write.value_ended,
+        let tells = |write: &Written| match turn.label {
+            Some(Label::Value(value)) => write.value.0 != value || write.value_ended,
+            Some(Label::Trigger(number)) => write.trigger.number != number || write.trigger.ended,
             None => write.finished >= turn.slot,
         };
         between(self.history, turn.to, end).iter().any(|entry| {
