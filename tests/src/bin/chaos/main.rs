@@ -85,7 +85,7 @@ fn mix(text: &str) -> Result<Mix, String> {
 fn main() -> Result<ExitCode> {
     // The candidates are this program too: it is the only one that is surely built.
     match std::env::args().nth(1).as_deref() {
-        Some("run" | "trigger") => return Ok(tenure_cli::main()),
+        Some("run" | "trigger" | "supervise") => return Ok(tenure_cli::main()),
         Some("baseline") => return baseline::main(),
         _ => {}
     }
