@@ -75,6 +75,14 @@ pub fn i9(history: &History) -> Vec<Violation> {
             {
                 lost[history.asked[number].who] = Some((*at, promise));
             }
+            // It was certainly not applied, and is sent again as it was, with another token.
+            What::Answered(number, Answer { status: 401, .. }) => {
+                let asked = &history.asked[number];
+                let beats = asked.write.as_ref().filter(|write| write.promise > 0);
+                if let Some((write, lease)) = beats.zip(asked.lease) {
+                    numbers.remove(&(lease, write.beat));
+                }
+            }
             What::Sent(number) if history.asked[number].step == Step::Break => {
                 let who = history.asked[number].who;
                 // On a clock that is 1 % fast.

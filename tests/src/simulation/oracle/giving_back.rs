@@ -1,7 +1,7 @@
 //! protocol.md §4.2 and §7.1: a lease that a candidate may have acquired, unseen, is released by its id
 //! before the candidate turns to anything else, and before it leaves.
 //!
-//! Not where it stood still meanwhile, or takes longer to leave than its runner lets it; nor where it
+//! Not where it stood still or its clock was set forward meanwhile, or takes longer to leave than its runner lets it; nor where it
 //! forgot all that it knew; nor when the lease has run out, which a candidate waits for that has no
 //! token to release it with.
 
@@ -85,6 +85,14 @@ pub fn giving_back(history: &History) -> Vec<Violation> {
                 if !unable && !told[who].is_some_and(gave_up) {
                     violations.extend(kept(history, who, attempts[who], *at, "has left with"));
                 }
+            }
+            // By a clock that is set forward the lease has run out.
+            What::Struck(Fault::WallJump, Some(who), _) => {
+                let machine = history.lives[who].machine;
+                let there = history.lives.iter().zip(&mut attempts);
+                there
+                    .filter(|(life, _)| life.machine == machine)
+                    .for_each(|(_, attempt)| *attempt = Attempt::default());
             }
             What::Paused(who) | What::Killed(who) | What::Forgot(who) => {
                 attempts[who] = Attempt::default();
