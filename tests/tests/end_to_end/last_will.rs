@@ -276,7 +276,7 @@ async fn a_second_signal_leaves_no_lease_behind() {
     scene.old.event("handler", SOON).await;
     let before = scene.releases();
     scene.old.signal(Signal::TERM).unwrap();
-    scene.old.event("ordered", SOON).await;
+    scene.old.event("leaving", SOON).await;
     // The same signal within a second counts once. The lease is renewed meanwhile, every two seconds: from one renewal to the
     // next that second is over.
     for _ in 0..2 {
