@@ -9,10 +9,12 @@ use tenure::handler::Handler;
 use tenure::runner::Event;
 use tenure::server::Board;
 
-pub(super) struct Telemetry;
+// With braces, so that it is made by `default` like the other one.
+#[derive(Default)]
+pub(super) struct Telemetry {}
 
 #[derive(Clone)]
-pub(super) struct Witness;
+pub(super) struct Witness {}
 
 impl Telemetry {
     pub(super) fn start(_: &[Arc<Board>], _: &BootClock, _: &Log) -> Result<Self, String> {
@@ -20,22 +22,16 @@ impl Telemetry {
             Some(endpoint) if !endpoint.is_empty() => Err(
                 "traces and metrics are not sent: this program was built without the feature `otel`".to_owned(),
             ),
-            _ => Ok(Self),
+            _ => Ok(Self {}),
         }
     }
 
     pub(super) fn witness(&self, _: &Whose) -> Witness {
-        Witness
+        Witness {}
     }
 
     #[allow(clippy::unused_async, reason = "as where there is something to send")]
     pub(super) async fn end(self, _: Duration) {}
-}
-
-impl Default for Telemetry {
-    fn default() -> Self {
-        Self
-    }
 }
 
 impl Witness {
