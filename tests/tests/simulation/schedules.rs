@@ -111,7 +111,9 @@ fn the_component_does_what_the_core_does() {
             }
         }
     }
-    assert!(same * 3 > compared, "only {same} of {compared} schedules are the same");
+    // What happens within one millisecond may come in another order, and with outcomes that are written by themselves
+    // more does.
+    assert!(same * 4 > compared, "only {same} of {compared} schedules are the same");
 }
 
 /// What happened in the millisecond in which two histories part.
