@@ -80,8 +80,8 @@ died. No error of the store or of the work ends it: what goes wrong later is rep
 pub(super) const LOCK_HELP: &str = "\
 It waits until nobody else holds the lease of the blob, runs the command once, releases the lease, and ends \
 with the command's exit code. The lease is renewed meanwhile. When that fails, the command and all that it started \
-get SIGTERM one stop time before the lease must be given up, and SIGKILL half a second before; so it never runs beside the \
-next holder's. What it leaves running when it ends is killed.
+get SIGTERM before the lease must be given up, as long before as --stop-time says, and SIGKILL half a second before. So it \
+never runs beside the next holder's command. What it leaves running when it ends is killed.
 
   tenure lock jobs/migration -- ./migrate.sh
   tenure lock --if-free jobs/report -- ./report.sh || test $? = 75
