@@ -19,6 +19,9 @@ pub(super) const TURNS: usize = 10;
 
 const RUNNING: &str = "running";
 
+/// A slot of which nothing is known.
+pub(super) const UNKNOWN: &str = "unknown";
+
 /// A slot that has no turn and never will.
 const MISSED: &str = "missed";
 
@@ -107,7 +110,8 @@ impl RecentTurns {
     }
 
     /// The last turns at `now` (nanoseconds since 1970), the oldest first: slots of the schedule on record
-    /// that are over, and what is known beside them.
+    /// that are over, and what is known beside them. Where the record tells of no turn at all,
+    /// all slots are unknown.
     pub(super) fn shown(&self, now: u64, turns: Option<&Turns>) -> Vec<PastTurn> {
         let described = turns.and_then(|turns| Schedule::described(turns.schedule.as_deref()?));
         let zone = described.as_ref().map_or(Zone::UTC, |(_, zone)| *zone);
@@ -121,7 +125,7 @@ impl RecentTurns {
         let until = next.map_or(now.saturating_add(1), |next| next.min(now.saturating_add(1)));
         if let Some((schedule, _)) = &described {
             for slot in earlier(schedule, until).take(TURNS) {
-                shown.entry(slot).or_insert(Known::so("unknown"));
+                shown.entry(slot).or_insert(Known::so(UNKNOWN));
             }
         }
         let last = shown.into_iter().rev().take(TURNS).collect::<Vec<_>>().into_iter().rev();
@@ -138,7 +142,8 @@ impl RecentTurns {
 
 /// The slots before `then`, the newest first.
 fn earlier(schedule: &Schedule, then: u64) -> impl Iterator<Item = u64> {
-    let before = move |slot: u64| schedule.newest(Timestamp(slot.checked_sub(1)?)).map(|found| found.0);
+    let before =
+        move |slot: u64| schedule.newest(Timestamp(slot.checked_sub(1)?)).map(|found| found.0);
     std::iter::successors(before(then), move |slot| before(*slot))
 }
 

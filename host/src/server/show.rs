@@ -6,6 +6,7 @@ use super::page::view::{
     window,
 };
 use super::page::{Row, Source};
+use super::recent::UNKNOWN;
 use crate::clock::Reading;
 use crate::contract::{Fares, Outlook, schedule_words, wall};
 use chrono::DateTime;
@@ -40,11 +41,14 @@ fn view(board: &Board, now: Duration) -> View {
         changes.map(|change| Note::new(ago(change.seen), &told(change, &board.candidate)));
     let outlook = state.outlook();
     let last_turn = last_turn(board, &state, &outlook);
-    let turns = state.recent.shown(wall(), state.turns.as_ref());
+    let mut turns = state.recent.shown(wall(), state.turns.as_ref());
     let oldest = turns.first().map_or(Duration::ZERO, |turn| Duration::from_millis(turn.age_ms));
     let window = window(oldest);
-    let recent =
-        state.problems.iter().rev().filter(|(at, _)| ago(*at) < RECENT.max(window));
+    if turns.iter().all(|turn| turn.outcome == UNKNOWN) {
+        // An election that had no turn yet has nothing to show but its scale.
+        turns.clear();
+    }
+    let recent = state.problems.iter().rev().filter(|(at, _)| ago(*at) < RECENT.max(window));
     let problems = recent.map(|(at, text)| Note::new(ago(*at), text));
     View {
         election: board.election.clone(),

@@ -103,7 +103,8 @@ impl Viewer {
     async fn next(&mut self) -> Option<Event> {
         let Some((shown, before)) = self.shown.take() else {
             let rows = self.overview.rows();
-            let event = event(rows.len(), rows.iter().collect())?.retry(super::events::RETRY);
+            let first = Event::default().retry(super::events::RETRY);
+            let event = event(first, rows.len(), rows.iter().collect())?;
             self.shown = Some((Instant::now(), rows));
             return Some(event);
         };
@@ -115,12 +116,12 @@ impl Viewer {
             looked += FRESH;
             sleep_until(looked).await;
             let rows = self.overview.rows();
+            let both = rows.iter().zip(before.iter());
             let changed: Vec<_> =
-                rows.iter().zip(before.iter()).filter(|(new, old)| new != old).collect();
-            let changed: Vec<_> = changed.into_iter().map(|(new, _)| new).collect();
+                both.filter(|(new, old)| new != old).map(|(new, _)| new).collect();
             // Also where nothing changed, so that the page knows of its connection.
             if !changed.is_empty() || shown.elapsed() >= super::events::BEAT {
-                let event = event(rows.len(), changed)?;
+                let event = event(Event::default(), rows.len(), changed)?;
                 self.shown = Some((Instant::now(), rows));
                 return Some(event);
             }
@@ -128,9 +129,9 @@ impl Viewer {
     }
 }
 
-fn event(elections: usize, rows: Vec<&Row>) -> Option<Event> {
+fn event(event: Event, elections: usize, rows: Vec<&Row>) -> Option<Event> {
     let told = Told { now: wall() / 1_000_000, elections, rows };
-    serde_json::to_string(&told).ok().map(|text| Event::default().data(text))
+    serde_json::to_string(&told).ok().map(|text| event.data(text))
 }
 
 #[cfg(test)]

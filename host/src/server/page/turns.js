@@ -15,14 +15,16 @@ function showTurns() {
   byId("next").title = next?.slot ?? "";
   showEnd("succeeded", outlook.last_success);
   showEnd("failed", outlook.last_failure);
-  write(byId("last"), lastWords(turns.at(-1)));
+  showLast(view.last_turn);
   showStrip(turns);
 }
 
-function lastWords(turn) {
-  if (!turn) return "none yet";
-  const took = turn.took_ms === null ? "" : `, ${brief(turn.took_ms)}`;
-  return turn.outcome + took;
+function showLast(turn) {
+  const [how, more] = byId("last").children;
+  const took = turn?.took_ms == null ? "" : `, ${brief(turn.took_ms)}`;
+  write(how, turn ? turn.outcome + took : "none yet");
+  const known = turn && view.turns.find(({ slot }) => slot === turn.slot);
+  write(more, known ? `slot ${localTime(known.local)}` : "");
 }
 
 // The newest turn that ended so: when that was runs on, and the rest is told beside it.
@@ -39,12 +41,13 @@ function showEnd(row, turn) {
 }
 
 function showStrip(turns) {
+  byId("past").hidden = !turns.length;
   const strip = byId("strip");
   const told = JSON.stringify(turns.map(({ slot, outcome, took_ms }) => [slot, outcome, took_ms]));
   if (strip.told === told) return;
   strip.told = told;
   const times = turns.map((turn) => calendar(turn.local));
-  const oneDay = times.every(({ day }) => day === times[0].day);
+  const oneDay = new Set(times.map(({ day }) => day)).size === 1;
   const longest = Math.max(1, ...turns.map((turn) => turn.took_ms ?? 0));
   const items = turns.map((turn, i) => makeTurn(turn, times[i], oneDay, longest));
   // The newest is read first; on a wide screen it stands at the right.

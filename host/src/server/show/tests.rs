@@ -42,7 +42,8 @@ fn a_leader_with_a_turn_that_failed() {
     assert_eq!((validity.left_ms, validity.whole_ms), (12_000, 12_000));
     // Without one, nobody leads.
     assert_eq!(view(&board, NOW + seconds(16)).leader, None);
-    assert_eq!(view(&board, NOW + seconds(900)).problems.len(), 1, "the loop stands still");
+    let still = &view(&board, NOW + seconds(900)).problems[0];
+    assert_eq!(still.text, "The loop of this candidate stands still.");
 }
 
 #[test]
@@ -127,6 +128,18 @@ fn the_lanes_show_the_last_ten_turns_and_what_the_record_knows_of_the_leader() {
     assert_eq!((seen.window_ms, seen.began_ms), (120_000, Some(5_000)));
     assert_eq!((seen.schedule, seen.turns.len()), (None, 0));
 
+    // A schedule, and no turn yet.
+    let new = Turns {
+        last_slot: None,
+        finished: None,
+        last_success: None,
+        last_failure: None,
+        ..nightly()
+    };
+    board.stepped(&Report { turns: Some(new), ..report(following(None), &[Declined]) }, NOW, NOW);
+    let seen = view(&board, NOW + seconds(5));
+    assert_eq!((seen.window_ms, seen.turns.len()), (12 * 86_400_000, 0));
+
     let hour = 3_600_000_000_000;
     let role = Role::Following(Some(Incumbent {
         name: "ben".to_owned(),
@@ -142,6 +155,9 @@ fn the_lanes_show_the_last_ten_turns_and_what_the_record_knows_of_the_leader() {
     assert_eq!((outcomes.len(), &outcomes[7..]), (10, &["unknown", "succeeded", "failed"][..]));
     let ben = &seen.lanes[1];
     assert_eq!((ben.name.as_str(), ben.spans[0].from_ms / 3_600_000), ("ben", 30));
+    // What went wrong last night is still told in the morning.
+    board.happened(&Event::Problem { class: Class::Log, detail: "slow".to_owned() }, NOW);
+    assert_eq!(view(&board, NOW + seconds(20 * 3_600)).problems.len(), 2, "and it stands still");
     // Of the one before only as much as was seen.
     assert_eq!((seen.lanes[2].state, seen.lanes[2].spans[0].from_ms), ("led", 5_000));
 }

@@ -74,7 +74,11 @@ async fn the_page_of_a_nightly_job_tells_of_nights_and_not_of_minutes() {
         "return [...document.querySelectorAll('#axis span')].map((mark) => mark.textContent)";
     let axis = browser.run(axis, json!([])).await.unwrap();
     assert_eq!(axis, json!(["12 days", "9 days", "6 days", "3 days", "now"]));
-    assert_eq!(shown("last").await, "failed, 42.0 s");
+    let last = shown("last").await;
+    assert!(
+        last.starts_with("failed, 42.0 s slot ") && last.ends_with(" 02:00 Europe/Berlin"),
+        "{last}"
+    );
     let (failed, succeeded) = (shown("failed").await, shown("succeeded").await);
     assert!(failed.contains(" 02:00 Europe/Berlin, 42.0 s"), "{failed}");
     assert!(succeeded.contains(" 02:00 Europe/Berlin, 2 min 41 s"), "{succeeded}");
@@ -156,6 +160,14 @@ async fn who_has_the_token_gives_orders_on_the_page_and_the_token_is_not_sent() 
     let own = of_ben.trim_end_matches('/');
     let paused = format!("{command} === 'tenure pause --election {election} --at {own}'");
     browser.until(&paused, SOON).await.unwrap();
+
+    // No night is over: nothing is told of nights, not even that they are unknown.
+    let nothing = "return ['past', 'unknown-turns'].map((id) => document.getElementById(id).checkVisibility())";
+    assert_eq!(browser.run(nothing, json!([])).await.unwrap(), json!([false, false]));
+    assert_eq!(
+        text(&browser, "return document.getElementById('last').textContent").await.trim(),
+        "none yet"
+    );
 
     // The leader's page: a name as somebody typed it, a wrong token, and the right one.
     browser.open(&of_ada).await.unwrap();
