@@ -218,14 +218,14 @@ impl Browser {
         Ok(())
     }
 
-    /// Puts a picture of the whole page, as it is now, into the folder that the variable `PICTURES` names, for people to
+    /// Puts a picture of the page from its top on, as it is now, into the folder that the variable `PICTURES` names, for people to
     /// look at. Without that variable, nothing is done.
     ///
     /// # Errors
     /// The browser makes none, or it cannot be written.
     pub async fn picture(&self, name: &str) -> Result<()> {
         let Some(folder) = std::env::var_os("PICTURES") else { return Ok(()) };
-        let size = "return [innerWidth, document.documentElement.scrollHeight]";
+        let size = "return [innerWidth, Math.min(document.documentElement.scrollHeight, 2600)]";
         let size = self.run(size, json!([])).await?;
         let clip = json!({ "x": 0, "y": 0, "width": size[0], "height": size[1], "scale": 1 });
         let wanted = json!({ "format": "png", "captureBeyondViewport": true, "clip": clip });
