@@ -17,8 +17,10 @@ use zeroize::Zeroize;
 pub(crate) use bindings::types;
 pub(crate) use names::reason_name;
 pub use names::{class_name, rfc3339};
+#[cfg(feature = "server")]
+pub(crate) use outlook::local;
+pub(crate) use outlook::wall;
 pub use outlook::{ComingTurn, EndedTurn, Fares, Outlook, outcome_name};
-pub(crate) use outlook::{local, wall};
 pub use types::{
     Complaint, Ended, Ending, EndingReason, Event, Exchange, ExchangeResult, Failure, FailureKind,
     Finished, Incumbent, LastSlot, Leadership, LeaseState, Needs, NextTurn, Outcome, Problem,
