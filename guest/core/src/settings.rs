@@ -51,6 +51,8 @@ pub mod variable {
     pub const MAX_TENURE: &str = "TENURE_MAX_TENURE";
     /// How long after its start a candidate stays out of the race.
     pub const WARM_UP: &str = "TENURE_WARM_UP";
+    /// `true`: this one looks, and takes no part. It is no setting: people do not set it.
+    pub const OBSERVE: &str = "TENURE_OBSERVE";
     /// The period of the timer. Without this and `CRON` it has no slots.
     pub const EVERY: &str = "TENURE_EVERY";
     /// The times of the timer, as a cron expression.
@@ -181,6 +183,8 @@ pub struct Settings {
     pub max_tenure: Option<Duration>,
     /// How long after its start a candidate stays out of the race.
     pub warm_up: Duration,
+    /// It looks, and takes no part: it never contends, and writes nothing.
+    pub observes: bool,
     /// It is for a single invocation.
     pub one_shot: bool,
     /// What the files say that the variables name.
@@ -272,6 +276,7 @@ impl<'e> Reader<'e> {
         let priority = reader.priority();
         let max_tenure = reader.max_tenure(timings.as_ref());
         let warm_up = reader.warm_up();
+        let observes = reader.get(variable::OBSERVE).is_some_and(|value| value == "true");
         match (election, account, timings) {
             (Some(election), Some(chosen), Some(timings)) if reader.complaints.is_empty() => {
                 let Chosen { account, note } = chosen;
@@ -287,6 +292,7 @@ impl<'e> Reader<'e> {
                     priority,
                     max_tenure,
                     warm_up,
+                    observes,
                     one_shot,
                     files,
                     note,

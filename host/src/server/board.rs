@@ -1,6 +1,7 @@
 //! What a candidate is at the moment, as far as others may know it. Written by the runner, read by the
 //! pages.
 
+use super::application::Told as ToApplication;
 use super::metrics::{Metrics, Now};
 use super::summary::LastTurn;
 use super::timeline::Timeline;
@@ -92,6 +93,8 @@ pub(super) struct State {
     turns: Option<Turns>,
     /// So many turns in a row did not succeed.
     failed_turns: u32,
+    /// Where the work is an application's that asks: what that was told.
+    pub(super) application: Option<ToApplication>,
     pub(super) history: VecDeque<Change>,
     /// When and what, also what is over.
     pub(super) problems: VecDeque<(Duration, String)>,
@@ -214,6 +217,11 @@ impl Board {
         Self { expiry: Some(Expiry(Box::new(expiry))), ..self }
     }
 
+    /// Says that there is something new to show.
+    pub(super) fn has_changed(&self) {
+        self.changed.send_replace(());
+    }
+
     /// The word that there is something new to show.
     pub(super) fn changes(&self) -> watch::Receiver<()> {
         self.changed.subscribe()
@@ -247,6 +255,9 @@ impl Board {
             state.problem = Some(Told::of(problem));
         }
         let state = &mut *state;
+        if let Some(application) = &mut state.application {
+            application.winds_down = report.wind_down;
+        }
         state.promise = report.promise;
         if report.turns.is_some() {
             state.turns.clone_from(&report.turns);
