@@ -60,9 +60,12 @@ impl<C: Clock> Application<C> {
         let mut changed = self.board.changes();
         loop {
             changed.mark_unchanged();
-            let until = self.board.state().application.as_ref().and_then(|told| {
-                (told.winds_down || told.leaves).then_some(told.until)
-            });
+            let until = self
+                .board
+                .state()
+                .application
+                .as_ref()
+                .and_then(|told| (told.winds_down || told.leaves).then_some(told.until));
             let over = async {
                 match until {
                     Some(until) => self.clock.sleep_until(until).await,

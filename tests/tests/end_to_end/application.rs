@@ -216,7 +216,11 @@ async fn the_answer_becomes_no_by_itself_while_the_lease_is_still_held() {
     status.args(["status", "--json", "--election", &stage.group.election]);
     stage.group.access.give(&mut status);
     let seen: Value = serde_json::from_slice(&status.output().await.unwrap().stdout).unwrap();
-    assert_eq!((&seen["lease"], &seen["leader"]["name"]), (&"leased".into(), &"ada".into()), "{seen}");
+    assert_eq!(
+        (&seen["lease"], &seen["leader"]["name"]),
+        (&"leased".into(), &"ada".into()),
+        "{seen}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -328,7 +332,8 @@ async fn an_observer_of_a_file_answers_for_each_election() {
     let olga = Shown::start("olga", command).await;
     let led = async {
         loop {
-            let (status, told) = leader(&olga.at, &format!("?election={}", stage.group.election)).await;
+            let (status, told) =
+                leader(&olga.at, &format!("?election={}", stage.group.election)).await;
             if told["leader"]["term"] == term {
                 return status;
             }
@@ -336,7 +341,8 @@ async fn an_observer_of_a_file_answers_for_each_election() {
         }
     };
     assert_eq!(timeout(SOON, led).await.unwrap(), 200, "{}", olga.process.transcript());
-    let (status, told) = leader(&olga.at, &format!("?election={}-other", stage.group.election)).await;
+    let (status, told) =
+        leader(&olga.at, &format!("?election={}-other", stage.group.election)).await;
     assert_eq!((status, &told["leader"]), (200, &Value::Null), "{told}");
     assert_eq!(leader(&olga.at, "").await.0, 400);
     assert_eq!(leader(&olga.at, "?election=no/where").await.0, 404);

@@ -56,10 +56,10 @@ Or this candidate leads for an application beside it, which asks http://localhos
 
   tenure run --election jobs/poller --no-work --listen 127.0.0.1:8080
 
-The answer says whether this candidate leads ("leading"), its term, and how long the application may act: for \
-"valid_for_ms", counted from before it asked, or until "valid_until". /watch tells each change. Nobody preempts the application: it \
-has to stop by itself when that time is over. When this candidate is told to end, it answers no from then on, and releases the lease when all that the application was told \
-has run out, or after --grace.
+The answer says whether this candidate leads, under which term, and how long the application may act: for \
+valid_for_ms, counted from before it asked, or until valid_until. /watch tells each change. Nobody preempts the \
+application: it has to stop by itself when that time is over. When this candidate is told to end, it says no from \
+then on, and releases the lease when all that the application was told has run out, or after --grace.
 
 Durations are written with their unit: 500ms, 15s, 1h30m.
 

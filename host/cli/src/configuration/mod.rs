@@ -136,7 +136,8 @@ impl Configuration {
         given.keep_own();
         let mut this = Self::of(given);
         let others = this.given.table.iter().copied();
-        let others = others.filter(|s| s.component && s.is_option_of("run") && !s.is_option_of("observe"));
+        let others =
+            others.filter(|s| s.component && s.is_option_of("run") && !s.is_option_of("observe"));
         this.clear(&others.collect::<Vec<_>>());
         this.settings.set(names::OBSERVE, "true");
         if this.settings.get(names::NAME).is_none() {

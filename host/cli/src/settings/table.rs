@@ -19,8 +19,18 @@ const RUN_AND_LOOKS: &[&str] =
     &["run", "check", "lock", "observe", "status", "watch", "doctor", "history"];
 const RUN_AND_ORDERS: &[&str] = &["run", "check", "resign", "transfer", "pause", "resume"];
 /// Those that read the file.
-const OF_THE_FILE: &[&str] =
-    &["run", "check", "lock", "observe", "status", "watch", "doctor", "history", "reset-slot", "break"];
+const OF_THE_FILE: &[&str] = &[
+    "run",
+    "check",
+    "lock",
+    "observe",
+    "status",
+    "watch",
+    "doctor",
+    "history",
+    "reset-slot",
+    "break",
+];
 /// Those that can answer in JSON.
 const TELLING: &[&str] = &["check", "status", "watch", "doctor", "history"];
 /// Those that meet one election, which can be named without its option.

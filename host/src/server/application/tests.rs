@@ -3,6 +3,7 @@ use super::*;
 use crate::contract::{ExchangeResult::Done, Report};
 use futures_util::FutureExt as _;
 use std::sync::Mutex;
+use std::task::Poll;
 
 /// A clock that is set by hand, and wakes whoever sleeps.
 #[derive(Clone)]
@@ -15,9 +16,11 @@ impl Clock for ByHand {
 
     async fn sleep_until(&self, at: Duration) {
         // Polled by hand too.
-        while self.now() < at {
-            futures_util::pending!();
-        }
+        std::future::poll_fn(|_| match self.now() < at {
+            true => Poll::Pending,
+            false => Poll::Ready(()),
+        })
+        .await;
     }
 }
 
