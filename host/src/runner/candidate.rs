@@ -327,6 +327,10 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
         {
             turn.extend(taken_at + Duration::from_nanos(leadership.valid_for));
         }
+        if report.background.is_some() {
+            // The election has given up the request before: its answer would be taken for this one's.
+            self.orders.retain(|word| !matches!(word, Word::Answered(_)));
+        }
         report.background
     }
 

@@ -1,5 +1,6 @@
 //! The rules of the loop, with a scripted elector and virtual time.
 
+mod beside;
 mod leaving;
 mod orders;
 mod stopping;
