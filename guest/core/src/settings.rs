@@ -51,8 +51,6 @@ pub mod variable {
     pub const MAX_TENURE: &str = "TENURE_MAX_TENURE";
     /// How long after its start a candidate stays out of the race.
     pub const WARM_UP: &str = "TENURE_WARM_UP";
-    /// `true`: this one looks, and takes no part. It is no setting: people do not set it.
-    pub const OBSERVE: &str = "TENURE_OBSERVE";
     /// The period of the timer. Without this and `CRON` it has no slots.
     pub const EVERY: &str = "TENURE_EVERY";
     /// The times of the timer, as a cron expression.
@@ -193,6 +191,9 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// The variable by which a host has it observe: `true`. It is no setting: people do not set it.
+    pub const OBSERVE: &str = "TENURE_OBSERVE";
+
     /// Reads and judges all variables. A variable that is set but empty counts as not set.
     ///
     /// # Errors
@@ -276,7 +277,7 @@ impl<'e> Reader<'e> {
         let priority = reader.priority();
         let max_tenure = reader.max_tenure(timings.as_ref());
         let warm_up = reader.warm_up();
-        let observes = reader.get(variable::OBSERVE).is_some_and(|value| value == "true");
+        let observes = reader.get(Settings::OBSERVE).is_some_and(|value| value == "true");
         match (election, account, timings) {
             (Some(election), Some(chosen), Some(timings)) if reader.complaints.is_empty() => {
                 let Chosen { account, note } = chosen;
