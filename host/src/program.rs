@@ -35,7 +35,7 @@ pub mod server {
     pub use crate::server::board::{Leader, Told};
     pub use crate::server::exposition::{example, figures};
     pub use crate::server::metrics::{renewal, renewal_bounds, turn_bounds};
-    pub use crate::server::page::{Source, rate, router, view};
+    pub use crate::server::page::{Row, Source, rate, router, view};
     pub use crate::server::pages::answer;
     pub use crate::server::proof::{Intent, authorization, nonce_of};
     pub use crate::server::summary::{LastTurn, Summary};

@@ -1,9 +1,12 @@
 //! A real browser: Chromium without a window, driven over WebDriver.
 
+use std::path::Path;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -212,6 +215,24 @@ impl Browser {
             let order = json!({ "cmd": command, "params": parameters });
             self.post("goog/cdp/execute", &order).await?;
         }
+        Ok(())
+    }
+
+    /// Puts a picture of the page from its top on, as it is now, into the folder that the variable `PICTURES` names, for people to
+    /// look at. Without that variable, nothing is done.
+    ///
+    /// # Errors
+    /// The browser makes none, or it cannot be written.
+    pub async fn picture(&self, name: &str) -> Result<()> {
+        let Some(folder) = std::env::var_os("PICTURES") else { return Ok(()) };
+        let size = "return [innerWidth, Math.min(document.documentElement.scrollHeight, 2600)]";
+        let size = self.run(size, json!([])).await?;
+        let clip = json!({ "x": 0, "y": 0, "width": size[0], "height": size[1], "scale": 1 });
+        let wanted = json!({ "format": "png", "captureBeyondViewport": true, "clip": clip });
+        let order = json!({ "cmd": "Page.captureScreenshot", "params": wanted });
+        let picture = self.post("goog/cdp/execute", &order).await?;
+        let picture = STANDARD.decode(picture["data"].as_str().context("no picture")?)?;
+        std::fs::write(Path::new(&folder).join(name).with_extension("png"), picture)?;
         Ok(())
     }
 

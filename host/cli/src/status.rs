@@ -17,7 +17,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 use tenure::contract::{
     EndedTurn, Finished, Incumbent, LastSlot, LeaseState, Outlook, Problem, Snapshot, Started,
-    Turns, class_name, outcome_name, rfc3339,
+    Turns, class_name, outcome_name, rfc3339, schedule_words_and_text,
 };
 use tenure::settings::{FailOver, names};
 use tenure_base::duration::format_duration;
@@ -234,7 +234,7 @@ fn turn_rows(snapshot: &Snapshot, row: &mut impl FnMut(&str, String)) {
     let Outlook { last_turn, last_success, last_failure, next_turn } =
         Outlook::at(snapshot.asked_at, turns);
     if let Some(schedule) = &turns.schedule {
-        row("schedule", schedule.clone());
+        row("schedule", schedule_words_and_text(schedule));
     }
     match &last_turn {
         Some(last) => row("last turn", ended(last)),

@@ -5,7 +5,6 @@ use super::note::Kind as NoteKind;
 use super::steer::Act;
 use super::story::{Leadership, Story, Turn};
 use std::time::Duration;
-use tenure::contract::Outlook;
 use tenure::program::server::view::{
     Kind, Lane as Shown, LastTurn, Leader, NOTES, Note, Span, TURNS, TakeOver, Tick, Validity,
     View, WINDOW, millis, sentence, short,
@@ -32,6 +31,7 @@ pub(super) fn view(story: &Story, now: Duration, beside: &Beside<'_>) -> View {
         fail_over: Some(sentence(&story.fail_over)),
         take_over: take_over(story, now),
         vacancy: vacancy(story, now),
+        window_ms: millis(WINDOW),
         lanes: (0..story.lanes.len())
             .filter_map(|who| shown(story, who, now, beside.requests_per_minute))
             .collect(),
@@ -41,10 +41,10 @@ pub(super) fn view(story: &Story, now: Duration, beside: &Beside<'_>) -> View {
             candidate: Some(story.name(turn.who).to_owned()),
             took_ms: None,
         }),
-        outlook: Outlook::default(),
         changes: notes(NoteKind::Headline),
         problems: notes(NoteKind::Problem),
         overlapping: Some(beside.overlapping),
+        ..View::default()
     }
 }
 
@@ -115,7 +115,7 @@ fn spans(story: &Story, who: usize, now: Duration) -> Vec<Span> {
             State::Killed | State::Gone | State::Lost => Kind::Gone,
             State::Starting | State::Leads | State::Stopping => continue,
         };
-        spans.extend(Span::seen(now, kind, None, from, to));
+        spans.extend(Span::seen(WINDOW, now, kind, None, from, to));
     }
     for (place, leadership) in story.leaderships.iter().enumerate().filter(|(_, t)| t.who == who) {
         let next = story.leaderships.get(place + 1).map(|next| next.since);
@@ -126,7 +126,7 @@ fn spans(story: &Story, who: usize, now: Duration) -> Vec<Span> {
             Hindrance::Frozen => Kind::Frozen,
             Hindrance::CutOff => Kind::CutOff,
         };
-        spans.extend(Span::seen(now, kind, None, spell.from, spell.to));
+        spans.extend(Span::seen(WINDOW, now, kind, None, spell.from, spell.to));
     }
     spans
 }
@@ -142,13 +142,13 @@ fn spans_of(
     let ended = leadership.ended.as_ref().map_or(valid_until, |(at, _)| *at);
     let ended = ended.min(valid_until);
     let term = Some(leadership.term);
-    let leads = Span::seen(now, Kind::Leads, term, leadership.since, Some(ended));
+    let leads = Span::seen(WINDOW, now, Kind::Leads, term, leadership.since, Some(ended));
     let after_ms = leadership.took_over.map(|take_over| millis(take_over.after));
     let mut spans: Vec<_> = leads.into_iter().map(|leads| Span { after_ms, ..leads }).collect();
     if let Some(promised) = leadership.waits_until(promise) {
         let until = next.unwrap_or(promised).min(promised);
         if ended < now && ended < until {
-            spans.extend(Span::seen(now, Kind::LeaseRuns, None, ended, Some(until)));
+            spans.extend(Span::seen(WINDOW, now, Kind::LeaseRuns, None, ended, Some(until)));
         }
     }
     spans

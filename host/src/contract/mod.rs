@@ -6,6 +6,7 @@
 pub(crate) mod bindings;
 mod names;
 mod outlook;
+mod words;
 
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue};
@@ -16,13 +17,14 @@ use zeroize::Zeroize;
 pub(crate) use bindings::types;
 pub(crate) use names::reason_name;
 pub use names::{class_name, rfc3339};
-pub(crate) use outlook::wall;
-pub use outlook::{ComingTurn, EndedTurn, Outlook, outcome_name};
+pub use outlook::{ComingTurn, EndedTurn, Fares, Outlook, outcome_name};
+pub(crate) use outlook::{local, wall};
 pub use types::{
     Complaint, Ended, Ending, EndingReason, Event, Exchange, ExchangeResult, Failure, FailureKind,
     Finished, Incumbent, LastSlot, Leadership, LeaseState, Needs, NextTurn, Outcome, Problem,
     ProblemClass, Response, Role, Snapshot, Started, Turn, Turns,
 };
+pub use words::{schedule_words, schedule_words_and_text};
 
 /// The interface by which a handler is called.
 pub(crate) const LEADER_HANDLER: &str = "tenure:election/leader-handler@0.1.0";

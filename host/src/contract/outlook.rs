@@ -25,6 +25,21 @@ pub struct Outlook {
     pub next_turn: Option<ComingTurn>,
 }
 
+/// How an election fares, the worst first: the order in which several are shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Fares {
+    /// The account does not answer, refuses, or what answers is no election.
+    #[default]
+    NotSeen,
+    /// Nobody leads.
+    NobodyLeads,
+    /// The last turn that is over did not succeed.
+    LastTurnFailed,
+    /// None of these.
+    Well,
+}
+
 /// A turn that is over.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct EndedTurn {
@@ -108,6 +123,17 @@ impl Outlook {
         }
     }
 
+    /// How an election with these turns fares that can be seen, and that somebody leads or nobody.
+    #[must_use]
+    pub fn fares(&self, is_led: bool) -> Fares {
+        let succeeded = outcome_name(Outcome::Succeeded);
+        match &self.last_turn {
+            _ if !is_led => Fares::NobodyLeads,
+            Some(last) if last.outcome != succeeded => Fares::LastTurnFailed,
+            _ => Fares::Well,
+        }
+    }
+
     /// The same, told at no instant in particular: what changes only since time passes is left out.
     #[must_use]
     pub fn timeless(&self) -> Self {
@@ -122,7 +148,7 @@ impl Outlook {
 }
 
 /// An instant with the offset and the name of a zone, as RFC 9557 has it.
-fn local(nanoseconds: u64, zone: Zone) -> String {
+pub(crate) fn local(nanoseconds: u64, zone: Zone) -> String {
     if zone == Zone::UTC {
         return rfc3339(nanoseconds);
     }
@@ -208,6 +234,19 @@ mod tests {
         assert_eq!(overdue.next_turn.unwrap().in_ms, 0);
         let every = Turns { schedule: Some("every 1d".to_owned()), ..turns() };
         assert_eq!(Outlook::at(0, &every).last_turn.unwrap().local, "2026-03-28T02:00:00Z");
+    }
+
+    #[test]
+    fn the_worst_comes_first() {
+        let failed = Outlook::at(SLOT + DAY, &turns());
+        let well = Outlook::default();
+        let fares = [Fares::NotSeen, failed.fares(false), failed.fares(true), well.fares(true)];
+        use Fares::{LastTurnFailed, NobodyLeads, NotSeen, Well};
+        assert_eq!(fares, [NotSeen, NobodyLeads, LastTurnFailed, Well]);
+        assert!(fares.is_sorted());
+        let ended = |outcome| EndedTurn { outcome, ..failed.last_turn.clone().unwrap() };
+        let succeeded = Outlook { last_turn: Some(ended("succeeded")), ..failed.clone() };
+        assert_eq!(succeeded.fares(true), Well);
     }
 
     #[test]

@@ -1,40 +1,25 @@
 //! What a candidate is at the moment, as far as others may know it. Written by the runner, read by the
 //! pages.
 
-use super::application::Told as ToApplication;
+mod readiness;
+mod state;
+
+pub(super) use readiness::Readiness;
+pub use readiness::Told;
+pub use state::Leader;
+pub(super) use state::{Change, Role, State};
+
 use super::metrics::{Metrics, Now};
 use super::summary::LastTurn;
-use super::timeline::Timeline;
 use super::watch::Ended;
-use crate::contract::{
-    self, ExchangeResult, Incumbent, Outlook, Problem, ProblemClass, Report, Turns, class_name,
-    reason_name, rfc3339, wall,
-};
-use crate::handler::TurnEnd;
+use crate::contract::{Outlook, Report};
 use crate::runner::Event;
 use crate::settings::FailOver;
-use chrono::{DateTime, SecondsFormat, Utc};
-use serde::{Deserialize, Serialize};
-use std::collections::VecDeque;
+use chrono::{DateTime, Utc};
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
-
-/// As many changes are kept in mind.
-const HISTORY: usize = 200;
-
-/// As many problems, for the page.
-const PROBLEMS: usize = 20;
-
-/// A loop that was not heard of for so long stands still: longer than the longest step.
-const STILL: Duration = Duration::from_secs(150);
-
-/// What a lease is given up by.
-const GIVES_UP: [&str; 2] = ["release lease", "change lease"];
-
-/// So many requests in a row that came to nothing: the first may have met a connection that had died.
-const FAILURES: u32 = 2;
 
 /// The present state of one candidate, with its newest changes and its figures.
 #[derive(Debug)]
@@ -61,136 +46,11 @@ impl fmt::Debug for Expiry {
     }
 }
 
-#[derive(Debug, Default)]
-pub(super) struct State {
-    /// When the loop was last heard of.
-    heard: Duration,
-    /// Requests in a row that the service did not answer as it does when all is well.
-    failures: u32,
-    /// The service has answered at least once.
-    answered: bool,
-    pub(super) role: Role,
-    /// How long a leader may act right after a renewal.
-    pub(super) whole: Duration,
-    /// What the leader promises, by the record.
-    promise: Option<Duration>,
-    /// To whom it hands over.
-    successor: Option<String>,
-    /// Its newest leadership, when that is over.
-    ended: Option<Ended>,
-    /// Why nothing came of the last order.
-    refused_order: Option<String>,
-    /// An operator keeps it out of the race.
-    paused: bool,
-    problem: Option<Told>,
-    /// What keeps it from leading and from following.
-    blocked: Option<Told>,
-    /// The loop has made a step, whatever came of it.
-    stepped: bool,
-    /// The turn that runs, or else the last one.
-    pub(super) turn: Option<LastTurn>,
-    /// How the turns of the election go, by its record.
-    turns: Option<Turns>,
-    /// So many turns in a row did not succeed.
-    failed_turns: u32,
-    /// Where the work is an application's that asks: what that was told.
-    pub(super) application: Option<ToApplication>,
-    pub(super) history: VecDeque<Change>,
-    /// When and what, also what is over.
-    pub(super) problems: VecDeque<(Duration, String)>,
-    pub(super) timeline: Timeline,
-}
-
-/// What the candidate is in its election.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) enum Role {
-    /// Nobody is known to lead.
-    #[default]
-    Undecided,
-    /// It leads, and may act until then.
-    Leading { term: u64, until: Duration },
-    /// Another one leads; who, where that is known.
-    Following(Option<Leader>),
-    /// It has left.
-    Left,
-}
-
-/// Who leads.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Leader {
-    /// How candidates name it.
-    pub name: String,
-    /// Its fencing token.
-    pub term: u64,
-    /// Where it can be reached, if it said so.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub address: Option<String>,
-    /// When it won, by the record.
-    #[serde(skip)]
-    pub since: Option<String>,
-}
-
-/// Something that went wrong.
-#[derive(Clone, Debug, Serialize)]
-pub struct Told {
-    /// The class of the WIT's `problem`, or `component`.
-    pub class: &'static str,
-    /// What happened, and what to do about it.
-    pub detail: String,
-}
-
-impl Told {
-    fn of(problem: &Problem) -> Self {
-        Self { class: class_name(problem.class), detail: problem.detail.clone() }
-    }
-}
-
-/// Whether a candidate with such a problem cannot win while it lasts.
-fn keeps_out(class: ProblemClass) -> bool {
-    match class {
-        ProblemClass::Configuration
-        | ProblemClass::Refused
-        | ProblemClass::Clock
-        | ProblemClass::Unreachable
-        | ProblemClass::Unavailable
-        | ProblemClass::Nonsense => true,
-        ProblemClass::LeaseLost
-        | ProblemClass::Schedule
-        | ProblemClass::Work
-        | ProblemClass::Order => false,
-    }
-}
-
-/// A change of leadership, as this candidate saw it.
-#[derive(Clone, Debug, Serialize)]
-pub(super) struct Change {
-    /// By this machine's clock.
-    pub at: String,
-    /// The same by the clock of the candidate.
-    #[serde(skip)]
-    pub seen: Duration,
-    /// `elected`, `stood-down` or `following`.
-    pub event: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub leader: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub term: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reason: Option<&'static str>,
-}
-
-/// Whether a candidate is ready, and why not.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Readiness {
-    Ready,
-    NotReady(String),
-}
-
 impl Board {
     /// The board of a candidate that begins now.
     #[must_use]
     pub fn new(election: &str, candidate: &str, now: Duration) -> Self {
-        let state = State { heard: now, ..State::default() };
+        let state = State::begun(now);
         Self {
             candidate: candidate.to_owned(),
             election: election.to_owned(),
@@ -234,123 +94,21 @@ impl Board {
 
     /// Takes the report of a step that began at `taken_at`, as the clock says.
     pub fn stepped(&self, report: &Report, taken_at: Duration, now: Duration) {
-        let mut state = self.state();
-        state.heard = now;
-        state.timeline.requests.add(now, report.exchanges.len());
-        state.stepped = true;
         for exchange in &report.exchanges {
             self.metrics.exchange(exchange);
-            match exchange.result {
-                ExchangeResult::Done | ExchangeResult::Declined => {
-                    (state.failures, state.answered) = (0, true);
-                    state.problem = None;
-                }
-                _ => state.failures += 1,
-            }
         }
         if let Some(turn) = &report.run {
             self.metrics.claimed(turn);
         }
-        if let Some(problem) = report.problems.last() {
-            state.problem = Some(Told::of(problem));
-        }
-        let state = &mut *state;
-        if let Some(application) = &mut state.application {
-            application.winds_down = report.wind_down;
-        }
-        state.promise = report.promise;
-        if report.turns.is_some() {
-            state.turns.clone_from(&report.turns);
-        }
-        state.successor.clone_from(&report.successor);
-        let refused = report.problems.iter().rfind(|problem| problem.class == ProblemClass::Order);
-        match refused {
-            Some(problem) => state.refused_order = Some(problem.detail.clone()),
-            None if report.successor.is_some() => state.refused_order = None,
-            None => {}
-        }
-        if let Some(ending) = &report.ending {
-            state.ended(ending.term, reason_name(ending.reason));
-        }
-        let gave_up = report.exchanges.iter().any(|exchange| {
-            let answered =
-                matches!(exchange.result, ExchangeResult::Done | ExchangeResult::Declined);
-            answered && GIVES_UP.contains(&exchange.what.as_str())
-        });
-        if let Some(ended) = state.ended.as_mut().filter(|_| gave_up) {
-            ended.released = true;
-        }
-        state.role = match &report.role {
-            contract::Role::Leading(leadership) => {
-                state.ended = None;
-                let (term, valid_for) =
-                    (leadership.term, Duration::from_nanos(leadership.valid_for));
-                let same = matches!(state.role, Role::Leading { term: known, .. } if known == term);
-                state.whole = if same { state.whole.max(valid_for) } else { valid_for };
-                Role::Leading { term, until: taken_at + valid_for }
-            }
-            contract::Role::Following(incumbent) => Role::Following(incumbent.as_ref().map(leader)),
-            contract::Role::Undecided => Role::Undecided,
-            contract::Role::Left => Role::Left,
-        };
-        // A look may succeed, and what comes after it never: then nobody is known to lead. The same
-        // problem is told once a minute only, so it is kept in mind until that ends.
-        match state.role {
-            Role::Undecided => {
-                let blocked = report.problems.iter().rfind(|problem| keeps_out(problem.class));
-                state.blocked = blocked.map(Told::of).or(state.blocked.take());
-            }
-            _ => state.blocked = None,
-        }
-        state.timeline.stands(now, &self.candidate, &state.role);
+        self.state().stepped(&self.candidate, report, taken_at, now);
         self.changed.send_replace(());
     }
 
     /// Takes an event of the runner that happened at `now`, as the clock says.
     pub fn happened(&self, event: &Event, now: Duration) {
         self.metrics.event(event);
-        if *event == Event::Stopped {
-            self.state().role = Role::Left;
-        }
-        if let Some(turn) = LastTurn::of(event) {
-            let mut state = self.state();
-            state.failed_turns = match turn.outcome.as_deref() {
-                Some("succeeded") => 0,
-                Some(_) => state.failed_turns.saturating_add(1),
-                None => state.failed_turns,
-            };
-            state.turn = Some(turn);
-        }
-        self.state().remember(event, now);
-        self.note_change(event, now);
+        self.state().happened(&self.candidate, event, now);
         self.changed.send_replace(());
-    }
-
-    fn note_change(&self, event: &Event, seen: Duration) {
-        if let Event::Ordered { order } = event {
-            let mut state = self.state();
-            state.paused = order == "pause" || (state.paused && order != "resume");
-        }
-        let own = || Some(self.candidate.clone());
-        let (name, leader, term, reason) = match event {
-            Event::Elected { term, .. } => ("elected", own(), Some(*term), None),
-            Event::StoodDown { term, reason } => {
-                ("stood-down", own(), Some(*term), Some(reason.name()))
-            }
-            Event::Following { leader, term } => ("following", leader.clone(), *term, None),
-            _ => return,
-        };
-        let at = wall_clock();
-        let state = &mut *self.state();
-        if state.history.len() == HISTORY {
-            state.history.pop_front();
-        }
-        state.history.push_back(Change { at, seen, event: name, leader, term, reason });
-        if let Event::StoodDown { term, reason } = event {
-            state.ended(*term, reason.name());
-            state.role = Role::Undecided;
-            state.timeline.stands(seen, &self.candidate, &state.role);
-        }
     }
 
     /// What it is at `now`: leadership ends with its time, whether or not anybody says so.
@@ -359,17 +117,6 @@ impl Board {
             Role::Leading { until, .. } if now >= *until => Role::Undecided,
             role => role.clone(),
         }
-    }
-
-    /// Whether the loop runs, or has come to its end.
-    pub(super) fn runs(&self, now: Duration) -> bool {
-        let state = self.state();
-        state.role == Role::Left || now.saturating_sub(state.heard) < STILL
-    }
-
-    /// Whether the loop has made its first step.
-    pub(super) fn stepped_once(&self) -> bool {
-        self.state().stepped
     }
 
     /// The turn that runs, or else the last one.
@@ -408,27 +155,6 @@ impl Board {
             next_turn: turns.and_then(|turns| turns.next.as_ref()).map(|next| at(next.at)),
             credential_expires,
         })
-    }
-
-    /// Whether it could lead: the storage account answers, and lets it.
-    pub(super) fn readiness(&self, now: Duration) -> Readiness {
-        if !self.runs(now) {
-            return Readiness::NotReady("the loop stands still".to_owned());
-        }
-        let state = self.state();
-        if state.role == Role::Left {
-            return Readiness::NotReady("it has left the election".to_owned());
-        }
-        let answers = state.answered && state.failures < FAILURES;
-        if answers && state.blocked.is_none() {
-            return Readiness::Ready;
-        }
-        let why = match state.problem.as_ref().filter(|_| !answers).or(state.blocked.as_ref()) {
-            Some(Told { class, detail }) => format!("{class}: {detail}"),
-            None if state.answered => "the storage account does not answer".to_owned(),
-            None => "the storage account has not answered yet".to_owned(),
-        };
-        Readiness::NotReady(why)
     }
 
     /// How soon somebody else leads when the leader dies: the one of `state`, or else the next one.
@@ -475,61 +201,8 @@ impl Board {
         self.state().paused
     }
 
-    /// The newest problem since the service answered last.
-    pub(super) fn problem(&self) -> Option<Told> {
-        self.state().problem.clone()
-    }
-
     /// The newest changes, the oldest first.
     pub(super) fn history(&self) -> Vec<Change> {
         self.state().history.iter().cloned().collect()
     }
-}
-
-impl State {
-    /// How the turns of the election go at this moment, by its record.
-    pub(super) fn outlook(&self) -> Outlook {
-        self.turns.as_ref().map(|turns| Outlook::at(wall(), turns)).unwrap_or_default()
-    }
-
-    /// A leadership is over. It may be told twice.
-    fn ended(&mut self, term: u64, reason: &str) {
-        if self.ended.as_ref().is_none_or(|ended| ended.term != term) {
-            self.ended = Some(Ended { term, reason: reason.to_owned(), released: false });
-        }
-    }
-
-    /// Takes note of turns and problems.
-    fn remember(&mut self, event: &Event, now: Duration) {
-        let problem = match event {
-            Event::TurnStarted { turn } => {
-                return self.timeline.turn_started(now, &rfc3339(turn.slot));
-            }
-            Event::TurnEnded { turn, end, .. } => {
-                let slot = rfc3339(turn.slot);
-                self.timeline.turn_ended(&slot, &end.to_string());
-                if *end == TurnEnd::Succeeded {
-                    return;
-                }
-                let detail = end.detail().map(|text| format!(": {text}")).unwrap_or_default();
-                format!("The turn of {slot} {end}{detail}")
-            }
-            Event::Problem { class, detail } => format!("{class}: {detail}"),
-            _ => return,
-        };
-        if self.problems.len() == PROBLEMS {
-            self.problems.pop_front();
-        }
-        self.problems.push_back((now, problem));
-    }
-}
-
-fn leader(incumbent: &Incumbent) -> Leader {
-    let Incumbent { name, term, address, since } = incumbent;
-    let since = (*since > 0).then(|| rfc3339(*since));
-    Leader { name: name.clone(), term: *term, address: address.clone(), since }
-}
-
-fn wall_clock() -> String {
-    DateTime::<Utc>::from(std::time::SystemTime::now()).to_rfc3339_opts(SecondsFormat::Millis, true)
 }

@@ -2,7 +2,7 @@
 //!
 //! | request | answer |
 //! |---|---|
-//! | `GET /` | a page that shows all of this as it goes on; `GET /events` is what it lives on |
+//! | `GET /` | a page that shows all of this as it goes on; `GET /events` is what it lives on. Of several elections an overview, by `GET /events?overview` |
 //! | `GET /healthz` | 200 while the loop runs; 503 when it stands still |
 //! | `GET /readyz` | 200 when the storage account answers, so that this candidate could lead; else 503, and why |
 //! | `GET /readyz?leader` | 200 on the leader alone, so that a load balancer finds it |
@@ -34,6 +34,7 @@ pub(crate) mod page;
 pub(crate) mod pages;
 mod process;
 pub(crate) mod proof;
+mod recent;
 mod show;
 pub(crate) mod summary;
 #[cfg(test)]
@@ -99,10 +100,11 @@ impl Server {
         clock: &C,
         hosts: Hosts,
     ) -> io::Result<Self> {
-        let source = |board: &Arc<Board>| {
-            (board.election.clone(), show::source(board.clone(), clock.reading()))
+        let source = |(board, control): &(Arc<Board>, Option<Control>)| {
+            let source = show::source(board.clone(), clock.reading(), control.is_some());
+            (board.election.clone(), source)
         };
-        let sources = candidates.iter().map(|(board, _)| source(board)).collect();
+        let sources = candidates.iter().map(source).collect();
         let faces = pages::faces(candidates, &clock.reading())?;
         let pages = pages::router(faces.clone()).merge(watch::router(faces));
         let app = pages::with_refusals(pages.merge(page::router(sources)));

@@ -269,7 +269,7 @@ pub(super) fn shown(kind: &'static str, text: impl Into<Body>) -> Response<Body>
 }
 
 /// Whether a word is in the query, with or without a value.
-fn has(uri: &Uri, word: &str) -> bool {
+pub(super) fn has(uri: &Uri, word: &str) -> bool {
     let words = uri.query().unwrap_or_default().split('&');
     words.map(|pair| pair.split('=').next().unwrap_or_default()).any(|name| name == word)
 }

@@ -1,37 +1,55 @@
 //! A board as the page shows it: one candidate, and whoever else it saw lead.
 
-use super::board::{Board, Change, Leader as Other, Role, State};
-use super::page::Source;
+use super::board::{Board, Change, Leader as Other, Readiness, Role, State};
 use super::page::view::{
-    LANES, Lane, LastTurn, Leader, NOTES, Note, Validity, View, millis, sentence, short,
+    LANES, Lane, LastTurn, Leader, NOTES, Note, Orders, Validity, View, millis, sentence, short,
+    window,
 };
+use super::page::{Row, Source};
+use super::recent::UNKNOWN;
 use crate::clock::Reading;
-use crate::contract::Outlook;
+use crate::contract::{Fares, Outlook, schedule_words, wall};
 use chrono::DateTime;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A problem older than that is of no interest to somebody who looks now.
+/// A problem older than that, and than all that the lanes show, is of no interest to somebody who looks now.
 const RECENT: Duration = Duration::from_secs(600);
 
-pub(super) fn source(board: Arc<Board>, clock: Reading) -> Source {
+/// What the page shows of a candidate, which `takes_orders` or not.
+pub(super) fn source(board: Arc<Board>, clock: Reading, takes_orders: bool) -> Source {
     let changes = board.changes();
-    Source::new(move || view(&board, clock.now()), changes)
+    let (seen, at) = (board.clone(), clock.clone());
+    let view = move || {
+        let mut view = view(&board, clock.now());
+        if let Some(orders) = &mut view.orders {
+            orders.taken = takes_orders;
+        }
+        view
+    };
+    Source::new(view, changes).with_row(move || row(&seen, at.now()))
 }
 
 fn view(board: &Board, now: Duration) -> View {
     let (role, runs) = (board.role(now), board.runs(now));
     let state = board.state();
     let ago = |at: Duration| now.saturating_sub(at);
-    let recent = state.problems.iter().rev().filter(|(at, _)| ago(*at) < RECENT);
     let still =
         (!runs).then(|| Note::new(Duration::ZERO, "The loop of this candidate stands still."));
-    let problems = recent.map(|(at, text)| Note::new(ago(*at), text));
     let changes = state.history.iter().rev();
     let changes =
         changes.map(|change| Note::new(ago(change.seen), &told(change, &board.candidate)));
     let outlook = state.outlook();
     let last_turn = last_turn(board, &state, &outlook);
+    let mut turns = state.recent.shown(wall(), state.turns.as_ref());
+    let oldest = turns.first().map_or(Duration::ZERO, |turn| Duration::from_millis(turn.age_ms));
+    let window = window(oldest);
+    if turns.iter().all(|turn| turn.outcome == UNKNOWN) {
+        // An election that had no turn yet has nothing to show but its scale.
+        turns.clear();
+    }
+    let recent = state.problems.iter().rev().filter(|(at, _)| ago(*at) < RECENT.max(window));
+    let problems = recent.map(|(at, text)| Note::new(ago(*at), text));
     View {
         election: board.election.clone(),
         told_by: Some(short(&board.candidate)),
@@ -39,13 +57,62 @@ fn view(board: &Board, now: Duration) -> View {
         fail_over: board.fail_over(&state).map(|told| sentence(&told)),
         take_over: None,
         vacancy: None,
-        lanes: lanes(board, &role, &state, now),
+        window_ms: millis(window),
+        began_ms: Some(millis(ago(state.began))),
+        lanes: lanes(board, &role, &state, (now, window)),
+        schedule: schedule(&state),
+        turns,
         last_turn,
         outlook,
         changes: changes.take(NOTES).collect(),
         problems: still.into_iter().chain(problems).take(NOTES).collect(),
         overlapping: None,
+        orders: Some(Orders {
+            taken: false,
+            leads: matches!(role, Role::Leading { .. }),
+            paused: state.paused,
+            successors: state.known_candidates(&board.candidate),
+        }),
     }
+}
+
+/// One line of the overview.
+fn row(board: &Board, now: Duration) -> Row {
+    let (role, readiness) = (board.role(now), board.readiness(now));
+    let state = board.state();
+    let outlook = state.outlook();
+    let last_turn = last_turn(board, &state, &outlook);
+    let problem = match readiness {
+        Readiness::Ready => None,
+        Readiness::NotReady(why) => Some(short(&why)),
+    };
+    let (leader, term) = match &role {
+        Role::Leading { term, .. } => (Some(short(&board.candidate)), Some(*term)),
+        Role::Following(Some(leader)) => (Some(short(&leader.name)), Some(leader.term)),
+        _ => (None, None),
+    };
+    let is_led = matches!(role, Role::Leading { .. } | Role::Following(_));
+    let on_record = state.turns.as_ref();
+    let ends = on_record.map(|turns| [&turns.last_success, &turns.last_failure]);
+    let ended = ends.into_iter().flatten().flatten().map(|end| end.at / 1_000_000).max();
+    Row {
+        election: board.election.clone(),
+        fares: if problem.is_some() { Fares::NotSeen } else { outlook.fares(is_led) },
+        role: if state.paused { "paused" } else { word(&role) },
+        leader,
+        term,
+        ended_at: ended.filter(|_| outlook.last_turn.is_some()),
+        outcome: last_turn.as_ref().map(|turn| turn.outcome.clone()),
+        took_ms: last_turn.and_then(|turn| turn.took_ms),
+        next_at: on_record.and_then(|turns| Some(turns.next?.at / 1_000_000)),
+        next_local: outlook.next_turn.map(|next| next.local),
+        schedule: schedule(&state),
+        problem,
+    }
+}
+
+fn schedule(state: &State) -> Option<String> {
+    state.turns.as_ref()?.schedule.as_deref().map(schedule_words)
 }
 
 /// That of this candidate, as long as the record tells of none that is newer.
@@ -91,29 +158,48 @@ fn leader(board: &Board, role: &Role, state: &State, now: Duration) -> Option<Le
     }
 }
 
-fn lanes(board: &Board, role: &Role, state: &State, now: Duration) -> Vec<Lane> {
-    let word = match role {
+fn word(role: &Role) -> &'static str {
+    match role {
         Role::Leading { .. } => "leads",
         Role::Following(_) => "follows",
         Role::Undecided => "looks",
         Role::Left => "left",
-    };
+    }
+}
+
+fn lanes(
+    board: &Board,
+    role: &Role,
+    state: &State,
+    (now, window): (Duration, Duration),
+) -> Vec<Lane> {
     let own = Lane {
         name: short(&board.candidate),
-        state: word,
+        state: word(role),
         requests_per_minute: Some(state.timeline.requests.per_minute(now)),
-        spans: state.timeline.own(now),
-        turns: state.timeline.ticks(now),
+        spans: state.timeline.own(now, window),
+        turns: state.timeline.ticks(now, window),
         ..Lane::default()
     };
     let leads = |name: &str| matches!(role, Role::Following(Some(other)) if other.name == name);
-    let others = state.timeline.others(now).into_iter().map(|(name, spans)| Lane {
-        name: short(name),
-        state: if leads(name) { "leads" } else { "led" },
-        spans,
-        ..Lane::default()
+    let others = state.timeline.others(now, window).into_iter().map(|(name, mut spans)| {
+        let present = spans.last_mut().filter(|span| leads(name) && span.to_ms.is_none());
+        if let (Some(span), Some(age)) = (present, led_for(role)) {
+            // The record knows more than was seen.
+            span.from_ms = span.from_ms.max(millis(age.min(window + window / 12)));
+        }
+        let state = if leads(name) { "leads" } else { "led" };
+        Lane { name: short(name), state, spans, ..Lane::default() }
     });
     std::iter::once(own).chain(others).take(LANES).collect()
+}
+
+/// For how long the leader that is followed leads, by the record.
+fn led_for(role: &Role) -> Option<Duration> {
+    let Role::Following(Some(Other { since: Some(since), .. })) = role else { return None };
+    let since = DateTime::parse_from_rfc3339(since).ok()?;
+    let since = u64::try_from(since.timestamp_nanos_opt()?).ok()?;
+    Some(Duration::from_nanos(wall().saturating_sub(since)))
 }
 
 /// A change as a sentence.
@@ -141,122 +227,4 @@ fn told(change: &Change, own: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::page::view::{Kind, WINDOW};
-    use super::super::tests::NOW;
-    use super::super::tests::{board, following, leading, report, seconds, turn};
-    use super::*;
-    use crate::contract::ExchangeResult::{Declined, Done};
-    use crate::contract::{EndingReason, Report, Role};
-    use crate::handler::TurnEnd;
-    use crate::runner::{Class, Event, Reason};
-    use crate::settings::FailOver;
-
-    #[test]
-    fn a_leader_with_a_turn_that_failed() {
-        let board = board();
-        board.stepped(&report(leading(), &[Done, Done]), NOW, NOW);
-        board.happened(&Event::Elected { term: 7, valid_for: seconds(12) }, NOW);
-        let turn = turn();
-        let started = Event::TurnStarted { turn: turn.clone() };
-        board.happened(&started, NOW + seconds(1));
-        assert_eq!(view(&board, NOW + seconds(1)).last_turn.unwrap().outcome, "running");
-        let end = TurnEnd::Failed("no paper".to_owned());
-        let before = Box::default();
-        let ended = Event::TurnEnded { turn, end, elapsed: seconds(1), before };
-        board.happened(&ended, NOW + seconds(2));
-
-        let seen = view(&board, NOW + seconds(3));
-        let leader = seen.leader.unwrap();
-        assert_eq!((leader.name.as_str(), leader.term, leader.seen_ms), ("ada", 7, 3_000));
-        assert_eq!(leader.validity.unwrap(), Validity { left_ms: 9_000, whole_ms: 12_000 });
-        let last = seen.last_turn.unwrap();
-        assert_eq!((last.outcome.as_str(), last.took_ms), ("failed", Some(1_000)));
-        assert_eq!(seen.lanes[0].requests_per_minute, Some(2));
-        assert_eq!(seen.lanes[0].turns[0].outcome, "failed");
-        assert_eq!(seen.changes, [Note::new(seconds(3), "ada leads, with term 7.")]);
-        let problem = "The turn of 2000-01-01T00:00:00Z failed: no paper";
-        assert_eq!(seen.problems, [Note::new(seconds(1), problem)]);
-        // A renewal makes the bar whole again, by the same measure.
-        board.stepped(&report(leading(), &[Done]), NOW + seconds(4), NOW + seconds(4));
-        let validity = view(&board, NOW + seconds(4)).leader.unwrap().validity.unwrap();
-        assert_eq!((validity.left_ms, validity.whole_ms), (12_000, 12_000));
-        // Without one, nobody leads.
-        assert_eq!(view(&board, NOW + seconds(16)).leader, None);
-        assert_eq!(view(&board, NOW + seconds(900)).problems.len(), 1, "the loop stands still");
-    }
-
-    #[test]
-    fn a_follower_tells_of_the_leader_that_it_sees_and_of_those_before() {
-        let board = board();
-        board.stepped(&report(leading(), &[Done]), NOW, NOW);
-        let reason = Reason::Election(EndingReason::LeaseLost);
-        board.happened(&Event::StoodDown { term: 7, reason }, NOW + seconds(2));
-        board.stepped(&report(following(None), &[Declined]), NOW + seconds(3), NOW + seconds(3));
-        let seen = view(&board, NOW + seconds(5));
-        let leader = seen.leader.unwrap();
-        assert_eq!((leader.name.as_str(), leader.term, leader.seen_ms), ("<script>", 6, 2_000));
-        assert_eq!(leader.validity, None, "only the leader knows");
-        let lanes: Vec<_> =
-            seen.lanes.iter().map(|lane| (lane.name.as_str(), lane.state)).collect();
-        assert_eq!(lanes, [("ada", "follows"), ("<script>", "leads")]);
-        let own: Vec<_> = seen.lanes[0].spans.iter().map(|span| (span.kind, span.to_ms)).collect();
-        assert_eq!(own, [(Kind::Leads, Some(3_000)), (Kind::Follows, None)]);
-        assert_eq!(seen.changes[0].text, "ada leads no longer: the lease was lost.");
-
-        board.stepped(&report(Role::Undecided, &[]), NOW + seconds(6), NOW + seconds(6));
-        let seen = view(&board, NOW + seconds(7));
-        assert_eq!((seen.leader, seen.lanes[1].state), (None, "led"));
-        assert!(view(&board, NOW + WINDOW + seconds(7)).lanes.len() == 1, "out of sight");
-    }
-
-    #[test]
-    fn how_soon_a_leader_is_replaced_is_told_by_the_record_or_else_by_the_settings() {
-        let by_settings = FailOver {
-            promise: None,
-            lease: seconds(15),
-            poll: seconds(4),
-            supervised: true,
-            watched: true,
-        };
-        let board = board().with_fail_over(by_settings);
-        let told = |at| view(&board, NOW + at).fail_over.unwrap();
-        assert!(
-            told(seconds(0))
-                .starts_with("A machine that dies is replaced when its lease has run out")
-        );
-        let promises = |role| {
-            let promise = Some(Duration::from_millis(2_100));
-            board.stepped(&Report { promise, ..report(role, &[Declined]) }, NOW, NOW);
-        };
-        promises(leading());
-        let at_once = "A machine that dies is replaced within about 3s; a process that dies under its supervisor, at once.";
-        assert_eq!(told(seconds(1)), at_once);
-        // It gave no address.
-        promises(following(None));
-        assert!(
-            told(seconds(1)).ends_with("under its supervisor, within 500ms."),
-            "{}",
-            told(seconds(1))
-        );
-        promises(following(Some("http://10.0.0.4")));
-        assert_eq!(told(seconds(1)), at_once);
-        // A leader that promises nothing, whatever is set here.
-        board.stepped(&report(leading(), &[Done]), NOW, NOW);
-        assert!(told(seconds(1)).contains("within about 21s"), "{}", told(seconds(1)));
-    }
-
-    #[test]
-    fn a_view_stays_small_whatever_happens() {
-        let board = Board::new("jobs/report", &"n".repeat(10_000), NOW);
-        for number in 0..1_000 {
-            let now = NOW + Duration::from_millis(number);
-            board.happened(&Event::TurnStarted { turn: turn() }, now);
-            let detail = "d".repeat(10_000);
-            board.happened(&Event::Problem { class: Class::Log, detail }, now);
-            board.happened(&Event::Following { leader: Some("x".repeat(9_000)), term: None }, now);
-        }
-        let text = serde_json::to_string(&view(&board, NOW + seconds(1))).unwrap();
-        assert!(text.len() < 30_000, "{}", text.len());
-    }
-}
+mod tests;

@@ -1,8 +1,8 @@
-//! What a candidate saw in the last minutes: who led when, its own turns, its requests.
+//! What a candidate saw lately: who led when, its own turns, its requests.
 
 use super::board::Role;
 use super::page::rate::Rate;
-use super::page::view::{Kind, Span, TURNS, Tick, WINDOW, millis, short};
+use super::page::view::{Kind, Span, TURNS, Tick, millis, short};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -75,25 +75,25 @@ impl Timeline {
     }
 
     /// The turns in sight, the oldest first.
-    pub(super) fn ticks(&self, now: Duration) -> Vec<Tick> {
+    pub(super) fn ticks(&self, now: Duration, window: Duration) -> Vec<Tick> {
         let tick = |turn: &Turn| {
             let age = now.saturating_sub(turn.began);
             let outcome = turn.outcome.clone().unwrap_or_else(|| "running".to_owned());
-            (age <= WINDOW).then(|| Tick { outcome, age_ms: millis(age) })
+            (age <= window).then(|| Tick { outcome, age_ms: millis(age) })
         };
         self.turns.iter().filter_map(tick).collect()
     }
 
     /// What this candidate was.
-    pub(super) fn own(&self, now: Duration) -> Vec<Span> {
-        self.own.0.iter().filter_map(|stretch| stretch.seen(now)).collect()
+    pub(super) fn own(&self, now: Duration, window: Duration) -> Vec<Span> {
+        self.own.0.iter().filter_map(|stretch| stretch.seen(now, window)).collect()
     }
 
     /// The others that led, those of the newest first, and when.
-    pub(super) fn others(&self, now: Duration) -> Vec<(&str, Vec<Span>)> {
+    pub(super) fn others(&self, now: Duration, window: Duration) -> Vec<(&str, Vec<Span>)> {
         let mut lanes: Vec<(&str, Vec<Span>)> = Vec::new();
         for stretch in self.others.0.iter().rev() {
-            let Some(span) = stretch.seen(now) else { continue };
+            let Some(span) = stretch.seen(now, window) else { continue };
             match lanes.iter_mut().find(|(name, _)| *name == stretch.name) {
                 Some((_, spans)) => spans.insert(0, span),
                 None => lanes.push((&stretch.name, vec![span])),
@@ -134,8 +134,8 @@ impl Track {
 }
 
 impl Stretch {
-    fn seen(&self, now: Duration) -> Option<Span> {
-        Span::seen(now, self.kind, self.term, self.from, self.to)
+    fn seen(&self, now: Duration, window: Duration) -> Option<Span> {
+        Span::seen(window, now, self.kind, self.term, self.from, self.to)
     }
 }
 
@@ -150,6 +150,7 @@ fn push<T>(kept: &mut VecDeque<T>, new: T, most: usize) {
 #[cfg(test)]
 mod tests {
     use super::super::board::Leader;
+    use super::super::page::view::WINDOW;
     use super::*;
 
     fn s(seconds: u64) -> Duration {
@@ -183,17 +184,20 @@ mod tests {
         line.stands(s(1_021), "ada", &leading(8, 1_033));
         line.stands(s(1_025), "ada", &leading(8, 1_037));
         let now = s(1_030);
-        assert_eq!(ages(&line.own(now)), [(Kind::Follows, 30, Some(10)), (Kind::Leads, 9, None)]);
-        let others = line.others(now);
+        assert_eq!(
+            ages(&line.own(now, WINDOW)),
+            [(Kind::Follows, 30, Some(10)), (Kind::Leads, 9, None)]
+        );
+        let others = line.others(now, WINDOW);
         let names: Vec<_> = others.iter().map(|(name, _)| *name).collect();
         assert_eq!(names, ["cleo", "ben"]);
         assert_eq!(ages(&others[1].1), [(Kind::Leads, 30, Some(20))]);
         assert_eq!(line.leads_since(), Some(s(1_021)));
         // Leadership ends with its time, whether or not anybody says so.
-        assert_eq!(ages(&line.own(s(1_040)))[1], (Kind::Leads, 19, Some(3)));
+        assert_eq!(ages(&line.own(s(1_040), WINDOW))[1], (Kind::Leads, 19, Some(3)));
         line.stands(s(1_050), "ada", &following("ben", 9));
-        assert_eq!(ages(&line.own(s(1_050)))[1], (Kind::Leads, 29, Some(13)));
-        assert_eq!(line.others(s(1_050))[0].1.len(), 2, "ben has one lane");
+        assert_eq!(ages(&line.own(s(1_050), WINDOW))[1], (Kind::Leads, 29, Some(13)));
+        assert_eq!(line.others(s(1_050), WINDOW)[0].1.len(), 2, "ben has one lane");
         assert_eq!(line.leads_since(), Some(s(1_050)));
     }
 
@@ -204,7 +208,7 @@ mod tests {
         line.turn_ended("a", "failed");
         line.turn_started(s(20), "b");
         let told = |now| {
-            let ticks = line.ticks(s(now)).into_iter();
+            let ticks = line.ticks(s(now), WINDOW).into_iter();
             ticks.map(|tick| (tick.outcome, tick.age_ms / 1_000)).collect::<Vec<_>>()
         };
         assert_eq!(told(30), [("failed".to_owned(), 20), ("running".to_owned(), 10)]);

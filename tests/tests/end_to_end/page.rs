@@ -1,5 +1,8 @@
 //! The page in a real browser, over the demo and over single candidates.
 
+mod nightly;
+mod overview;
+
 use crate::PROGRAM;
 use std::time::Duration;
 
@@ -281,69 +284,4 @@ async fn a_name_is_text_and_the_page_knows_nobody_else() {
     browser.until(&format!("{connection} === 'Live'"), SOON).await.unwrap();
     drop(follower);
     browser.until("document.body.classList.contains('lost')", SOON).await.unwrap();
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn with_several_elections_the_page_leads_from_one_to_the_others() {
-    let (store, sink) = (Store::embedded().await.unwrap(), Sink::start().await.unwrap());
-    let group = Group::new(PROGRAM, &store, &sink);
-    group.warm_up().await.unwrap();
-    let (container, _) = group.election.split_once('/').unwrap();
-    let names = ["nightly", "<script>alert(1)</script>", "a long & windy name of a job-\u{fc}"];
-    let elections = names.map(|blob| format!("{container}/{blob}"));
-    let folder = tempfile::tempdir().unwrap();
-    let mut file = "log = \"json\"\nlisten = \"127.0.0.1:0\"\nevery = \"1h\"\n".to_owned();
-    for (number, election) in elections.iter().enumerate() {
-        file += &format!("[[election]]\nelection = '{election}'\nname = '<b>{number}</b>'\n");
-        file += "command = [\"/bin/true\"]\n";
-    }
-    std::fs::write(folder.path().join("tenure.toml"), file).unwrap();
-    let mut command = Command::new(PROGRAM);
-    command.arg("run").arg("--config").arg(folder.path().join("tenure.toml"));
-    group.access.give(&mut command);
-    let process = Candidate::spawn("all", command).unwrap();
-    let url = address(&process).await;
-
-    let browser = Browser::start().await.unwrap();
-    browser.open(&url).await.unwrap();
-    browser.until(&format!("{LEADER_NOW} === '<b>0</b>'"), SOON).await.unwrap();
-    let links = "return [...document.querySelectorAll('nav[aria-label=Elections] a')]\
-                 .map((link) => [link.textContent, link.getAttribute('aria-current')])";
-    let marked = |own: usize| {
-        let current = |number| if number == own { json!("page") } else { json!(null) };
-        json!([0, 1, 2].map(|number| json!([elections[number], current(number)])))
-    };
-    assert_eq!(browser.run(links, json!([])).await.unwrap(), marked(0));
-    for (width, height) in [(1280, 800), (375, 740)] {
-        for scheme in ["light", "dark"] {
-            browser.play(width, height, scheme).await.unwrap();
-            let wrong = browser.run(MANNERS, json!([])).await.unwrap();
-            assert_eq!(wrong, json!([]), "{width} {scheme}");
-        }
-    }
-    // The last one is in sight in its list, on a phone too.
-    browser.open(&format!("{url}/?election={}", elections[2].replace('&', "%26"))).await.unwrap();
-    let seen = "const [own, list] = ['[aria-current]', 'nav'].map((what) => document.querySelector(what).getBoundingClientRect());\
-                return own.top >= list.top && own.bottom <= list.bottom";
-    assert_eq!(browser.run(seen, json!([])).await.unwrap(), true);
-    browser.open(&url).await.unwrap();
-    browser.until(&format!("{LEADER_NOW} === '<b>0</b>'"), SOON).await.unwrap();
-    // By the keyboard: the second link is seen to have the focus, and is followed.
-    let heading = "const at = document.querySelector('h1'); at.tabIndex = -1; at.focus()";
-    browser.run(heading, json!([])).await.unwrap();
-    browser.press(TAB).await.unwrap();
-    browser.press(TAB).await.unwrap();
-    let focus = "const at = document.activeElement; return [at.textContent, getComputedStyle(at).outlineStyle]";
-    assert_eq!(browser.run(focus, json!([])).await.unwrap(), json!([elections[1], "solid"]));
-    browser.press(ENTER).await.unwrap();
-    browser.until(&format!("{LEADER_NOW} === '<b>1</b>'"), SOON).await.unwrap();
-    assert_eq!(browser.run(links, json!([])).await.unwrap(), marked(1));
-    let shown = text(&browser, "return document.getElementById('election').textContent").await;
-    assert_eq!(shown, elections[1]);
-    assert_eq!(browser.run("return document.scripts.length", json!([])).await.unwrap(), 1);
-    // What the page links to knows the election too.
-    let leader = text(&browser, "return document.querySelector('footer a').href").await;
-    let told = client().get(leader).send().await.unwrap().text().await.unwrap();
-    let told: serde_json::Value = serde_json::from_str(&told).unwrap();
-    assert_eq!(told["election"], elections[1]);
 }

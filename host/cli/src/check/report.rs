@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::time::Duration;
+use tenure::contract::schedule_words_and_text;
 use tenure_base::duration::format_duration;
 use tenure_core::{Agenda, Delivery, Missed, Schedule, Timestamp};
 
@@ -105,7 +106,8 @@ pub(super) fn as_text(checked: &[Checked<'_>], notes: &[String]) -> String {
 fn rows(checked: &Checked<'_>) -> Vec<(&'static str, String)> {
     let understood = &checked.candidacy.understood;
     let mut rows = vec![("candidate", understood.candidate.clone())];
-    let schedule = understood.schedule().unwrap_or_else(|| "none".to_owned());
+    let schedule = understood.schedule().as_deref().map(schedule_words_and_text);
+    let schedule = schedule.unwrap_or_else(|| "none".to_owned());
     rows.push(("schedule", format!("{schedule}{}", rules(&understood.agenda))));
     let turns = turns(&understood.agenda, now());
     let names = ["next turns"].into_iter().chain(std::iter::repeat(""));

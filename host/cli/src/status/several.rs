@@ -5,33 +5,13 @@ use crate::complaint::{self, printable};
 use crate::look::Look;
 use crate::terminal::aligned;
 use std::time::Duration;
-use tenure::contract::{Outcome, Outlook, Snapshot, class_name, outcome_name};
+use tenure::contract::{Fares, Outlook, Snapshot, class_name};
 use tenure_base::duration::format_duration;
 
-/// How an election fares, the worst first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Fares {
-    NotSeen,
-    NobodyLeads,
-    LastTurnFailed,
-    Well,
-}
-
-impl Fares {
-    fn of(look: &Look) -> Self {
-        match &look.seen {
-            Err(_) => Self::NotSeen,
-            Ok(snapshot) if leader(snapshot).is_none() => Self::NobodyLeads,
-            Ok(snapshot) if has_failed(snapshot) => Self::LastTurnFailed,
-            Ok(_) => Self::Well,
-        }
-    }
-}
-
-/// Whether the last turn that ended went wrong.
-fn has_failed(snapshot: &Snapshot) -> bool {
-    let last = outlook(snapshot).last_turn;
-    last.is_some_and(|last| last.outcome != outcome_name(Outcome::Succeeded))
+fn fares(look: &Look) -> Fares {
+    look.seen
+        .as_ref()
+        .map_or(Fares::NotSeen, |snapshot| outlook(snapshot).fares(leader(snapshot).is_some()))
 }
 
 fn outlook(snapshot: &Snapshot) -> Outlook {
@@ -41,7 +21,7 @@ fn outlook(snapshot: &Snapshot) -> Outlook {
 /// One row for each election.
 pub(super) fn table(looks: &[Look]) -> String {
     let mut looks: Vec<_> = looks.iter().collect();
-    looks.sort_by_key(|look| Fares::of(look));
+    looks.sort_by_key(|look| fares(look));
     let title = ["election", "leader", "since", "last turn", "next turn"].map(str::to_owned);
     aligned([title].into_iter().chain(looks.into_iter().map(row)))
 }

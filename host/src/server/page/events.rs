@@ -21,10 +21,10 @@ pub(super) const BEAT: Duration = Duration::from_secs(4);
 
 /// After so long a viewer gives its place back, and the browser asks for it anew: one that reads
 /// nothing is not told from others before the system's buffers are full.
-const LIFE: Duration = Duration::from_secs(60 * 60);
+pub(super) const LIFE: Duration = Duration::from_secs(60 * 60);
 
 /// After so long the browser connects again.
-const RETRY: Duration = Duration::from_secs(1);
+pub(super) const RETRY: Duration = Duration::from_secs(1);
 
 /// Views for one viewer, who gives its place back when it goes.
 pub(super) fn stream(source: Source, place: OwnedSemaphorePermit) -> Response {

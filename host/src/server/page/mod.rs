@@ -1,16 +1,17 @@
-//! The page at `/`: one file that shows an election as it goes on, and nothing from anywhere else.
+//! The page at `/`: one file that shows an election as it goes on, and nothing from anywhere else. Where there are
+//! several, `/` is an overview of them, and `/?election=container/blob` is the page of one.
 //!
 //! Its script and its style are the only ones that its browser runs: the policy names them by their
 //! hash, so that a name with markup in it could do nothing even if it were put in as markup.
 
-mod elections;
 mod events;
+mod overview;
 pub mod rate;
 #[cfg(test)]
 mod tests;
 pub mod view;
 
-use super::pages::{refuse, shown, unknown, value};
+use super::pages::{has, refuse, shown, unknown, value};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::State;
@@ -18,6 +19,9 @@ use axum::http::{HeaderValue, Response, StatusCode, Uri, header};
 use axum::routing::get;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use overview::Overview;
+pub use overview::Row;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use sha2::{Digest as _, Sha256};
 use std::sync::{Arc, LazyLock};
 use tokio::sync::{Semaphore, watch};
@@ -26,35 +30,57 @@ use view::View;
 /// So many may watch at a time.
 const VIEWERS: usize = 32;
 
-const STYLE: &str = include_str!("page.css");
-const SCRIPT: &str = include_str!("page.js");
-const FRAME: &str = include_str!("page.html");
+const STYLE: &str = concat!(include_str!("base.css"), include_str!("page.css"));
+const SCRIPT: &str = concat!(
+    include_str!("base.js"),
+    include_str!("lanes.js"),
+    include_str!("turns.js"),
+    include_str!("orders.js"),
+    include_str!("page.js"),
+);
+const OVERVIEW_STYLE: &str = concat!(include_str!("base.css"), include_str!("overview.css"));
+const OVERVIEW_SCRIPT: &str = concat!(include_str!("base.js"), include_str!("overview.js"));
 
-/// What is different from one election to another: the query of links, and the links to the others. The
-/// latter is put in last: no name becomes a part of the page that is looked for.
+/// What is different from one election to another: the query of links, and the way back to the overview.
 const QUERY: &str = "<!-- QUERY -->";
-const ELECTIONS: &str = "<!-- ELECTIONS -->\n";
+const BACK: &str = "<!-- BACK -->";
 
-/// The page in one piece, but for these.
-static PAGE: LazyLock<String> =
-    LazyLock::new(|| FRAME.replace("/* STYLE */", STYLE).replace("/* SCRIPT */", SCRIPT));
+/// What stands for itself in the value of a query.
+const PLAIN: &AsciiSet =
+    &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
 
-/// What its browser may do: run this script and this style, draw the icon that is in the page, and
-/// ask whoever it has the page from.
-static POLICY: LazyLock<String> = LazyLock::new(|| {
-    let hash = |text: &str| format!("'sha256-{}'", STANDARD.encode(Sha256::digest(text)));
-    format!(
-        "default-src 'none'; script-src {}; style-src {}; img-src data:; connect-src 'self'; \
-         frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
-        hash(SCRIPT),
-        hash(STYLE),
-    )
-});
+/// The page of an election, but for what is different.
+static PAGE: LazyLock<Page> = LazyLock::new(|| Page::new(include_str!("page.html"), STYLE, SCRIPT));
+static OVERVIEW: LazyLock<Page> =
+    LazyLock::new(|| Page::new(include_str!("overview.html"), OVERVIEW_STYLE, OVERVIEW_SCRIPT));
+
+/// A page in one piece.
+struct Page {
+    text: String,
+    /// What its browser may do: run this script and this style, draw the icon that is in the page, and
+    /// ask whoever it has the page from.
+    policy: String,
+}
+
+impl Page {
+    fn new(frame: &str, style: &str, script: &str) -> Self {
+        let hash = |text: &str| format!("'sha256-{}'", STANDARD.encode(Sha256::digest(text)));
+        let policy = format!(
+            "default-src 'none'; script-src {}; style-src {}; img-src data:; connect-src 'self'; \
+             frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+            hash(script),
+            hash(style),
+        );
+        let text = frame.replace("/* STYLE */", style).replace("/* SCRIPT */", script);
+        Self { text, policy }
+    }
+}
 
 /// Where views come from, and the word that there is a new one.
 #[derive(Clone)]
 pub struct Source {
     view: Arc<dyn Fn() -> View + Send + Sync>,
+    row: Arc<dyn Fn() -> Row + Send + Sync>,
     changed: watch::Receiver<()>,
 }
 
@@ -64,10 +90,16 @@ impl Source {
         view: impl Fn() -> View + Send + Sync + 'static,
         changed: watch::Receiver<()>,
     ) -> Self {
-        Self { view: Arc::new(view), changed }
+        Self { view: Arc::new(view), row: Arc::new(Row::default), changed }
     }
 
-    fn view(&self) -> View {
+    /// Takes its line in the overview of several of `row`.
+    #[must_use]
+    pub fn with_row(self, row: impl Fn() -> Row + Send + Sync + 'static) -> Self {
+        Self { row: Arc::new(row), ..self }
+    }
+
+    pub(super) fn view(&self) -> View {
         (self.view)()
     }
 }
@@ -76,16 +108,20 @@ impl Source {
 struct Face {
     /// Elections, and what is to be seen of each.
     sources: Arc<[(String, Source)]>,
+    overview: Arc<Overview>,
     places: Arc<Semaphore>,
 }
 
-/// `/` and `/events`, of the election that `?election=` names or else the first.
+/// `/` and `/events`, of the election that `?election=` names or else the only one. Of several, `/` is their
+/// overview, which lives on `/events?overview`.
 pub fn router(sources: Vec<(String, Source)>) -> Router {
-    let (sources, places) = (sources.into(), Arc::new(Semaphore::new(VIEWERS)));
-    Router::new()
-        .route("/", get(page))
-        .route("/events", get(events))
-        .with_state(Face { sources, places })
+    let (sources, places): (Arc<[_]>, _) = (sources.into(), Arc::new(Semaphore::new(VIEWERS)));
+    let overview = Arc::new(Overview::new(sources.clone()));
+    Router::new().route("/", get(page)).route("/events", get(events)).with_state(Face {
+        sources,
+        overview,
+        places,
+    })
 }
 
 impl Face {
@@ -99,26 +135,42 @@ impl Face {
         self.sources.iter().find(|(election, _)| named.as_ref().is_none_or(|n| n == election))
     }
 
-    fn page(&self, uri: &Uri) -> String {
-        let elections = self.elections();
-        let chosen = self.chosen(uri).map(|(election, _)| &**election);
-        // The only one goes without saying, to the other paths too.
-        let query = chosen.filter(|_| elections.len() > 1).map(elections::query);
-        PAGE.replace(QUERY, &query.unwrap_or_default())
-            .replace(ELECTIONS, &elections::links(&elections, chosen))
+    /// The page of one election, and how it says what is different in it.
+    fn page(&self, uri: &Uri) -> (StatusCode, String, &'static str) {
+        let several = self.sources.len() > 1;
+        match self.chosen(uri) {
+            Some((election, _)) if !several || has(uri, "election") => {
+                // The only one goes without saying, to the other paths too.
+                let query = if several { query(election) } else { String::new() };
+                let back = if several { back(self.sources.len()) } else { String::new() };
+                let text = PAGE.text.replace(QUERY, &query).replace(BACK, &back);
+                (StatusCode::OK, text, &PAGE.policy)
+            }
+            Some(_) => (StatusCode::OK, OVERVIEW.text.clone(), &OVERVIEW.policy),
+            // It shows those that are here.
+            None => (StatusCode::NOT_FOUND, OVERVIEW.text.clone(), &OVERVIEW.policy),
+        }
     }
 }
 
+/// What chooses an election, behind a path.
+fn query(election: &str) -> String {
+    format!("?election={}", utf8_percent_encode(election, PLAIN))
+}
+
+/// The way to the overview.
+fn back(elections: usize) -> String {
+    format!("<nav aria-label=\"Elections\"><a href=\"/\">All {elections} elections</a></nav>")
+}
+
 async fn page(State(face): State<Face>, uri: Uri) -> Response<Body> {
-    let mut response = shown("text/html; charset=utf-8", face.page(&uri));
-    if face.chosen(&uri).is_none() {
-        // It links to those that are here.
-        *response.status_mut() = StatusCode::NOT_FOUND;
-    }
-    if let Ok(policy) = HeaderValue::from_str(&POLICY) {
-        response.headers_mut().insert(header::CONTENT_SECURITY_POLICY, policy);
-    }
+    let (status, text, policy) = face.page(&uri);
+    let mut response = shown("text/html; charset=utf-8", text);
+    *response.status_mut() = status;
     let headers = response.headers_mut();
+    if let Ok(policy) = HeaderValue::from_str(policy) {
+        headers.insert(header::CONTENT_SECURITY_POLICY, policy);
+    }
     headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
     headers.insert("cross-origin-opener-policy", HeaderValue::from_static("same-origin"));
     headers.insert("cross-origin-resource-policy", HeaderValue::from_static("same-origin"));
@@ -130,6 +182,7 @@ async fn events(State(face): State<Face>, uri: Uri) -> Response<Body> {
         return unknown(&face.elections());
     };
     match face.places.try_acquire_owned() {
+        Ok(place) if has(&uri, "overview") => overview::stream(face.overview, place),
         Ok(place) => events::stream(source, place),
         Err(_) => refuse(&format!("{VIEWERS} viewers are watching, and no more are taken")),
     }

@@ -91,21 +91,43 @@ async fn of_several_elections_the_query_chooses_one() {
 }
 
 #[tokio::test]
-async fn of_several_elections_the_page_links_to_all_and_marks_its_own() {
-    let script = "a/<script>alert(1)</script>";
+async fn of_several_elections_the_page_is_an_overview_and_each_leads_back_to_it() {
+    let script = "a/<script>alert(1)</script>\"&%3C#?=+";
     let mut app = router(vec![(script.to_owned(), source()), ("b/2".to_owned(), source())]);
-    for (path, own) in
-        [("/", "a/%3Cscript%3E"), ("/?election=b%2F2", "b/2"), ("/?election=c/3", "")]
-    {
-        let page = text(get(&mut app, path).await).await;
-        let marked: Vec<_> =
-            page.lines().filter(|line| line.contains("aria-current=\"page\"")).collect();
-        assert_eq!(marked.len(), usize::from(!own.is_empty()), "{path}: {marked:?}");
-        assert_eq!(page.matches("href=\"/?election=").count(), 2, "{path}");
-        assert_eq!(page.matches("<script").count(), 1, "{path}: its own");
-        if !own.is_empty() {
-            assert!(marked[0].contains(&format!("href=\"/?election={own}")), "{path}: {marked:?}");
-            assert!(page.contains(&format!("href=\"/leader?election={own}")), "{path}");
-        }
+    let is_overview = |page: &str| page.contains("id=\"search\"") && !page.contains("id=\"lanes\"");
+    for path in ["/", "/?election=c/3"] {
+        let response = get(&mut app, path).await;
+        let policy = response.headers()["content-security-policy"].to_str().unwrap().to_owned();
+        let page = text(response).await;
+        assert!(is_overview(&page) && !page.contains("<!--"), "{path}");
+        let (_, rest) = page.split_once("<script>").unwrap();
+        let (inside, _) = rest.split_once("</script>").unwrap();
+        let hash = STANDARD.encode(Sha256::digest(inside));
+        assert!(policy.contains(&format!("script-src 'sha256-{hash}';")), "{policy}");
     }
+    let named = "a/%3Cscript%3Ealert%281%29%3C/script%3E%22%26%253C%23%3F%3D%2B";
+    for own in [named, "b/2"] {
+        let page = text(get(&mut app, &format!("/?election={own}")).await).await;
+        assert!(!is_overview(&page) && page.contains("<a href=\"/\">All 2 elections</a>"));
+        assert_eq!(page.matches("<script").count(), 1, "{own}: its own");
+        assert!(page.contains(&format!("href=\"/leader?election={own}")), "{own}");
+    }
+    let mut only = router(vec![("a/b".to_owned(), source())]);
+    for path in ["/", "/?election=a/b"] {
+        assert!(!is_overview(&text(get(&mut only, path).await).await), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn the_overview_has_one_stream_for_all_elections() {
+    let row = |name: &'static str| move || Row { election: name.to_owned(), ..Row::default() };
+    let source = |name: &'static str| (name.to_owned(), source().with_row(row(name)));
+    let mut app = router(vec![source("a/1"), source("b/2")]);
+    let mut response = get(&mut app, "/events?overview").await;
+    let first = response.body_mut().frame().await.unwrap().unwrap().into_data().unwrap();
+    let first = String::from_utf8_lossy(&first).into_owned();
+    assert!(
+        first.contains("\"election\":\"a/1\"") && first.contains("\"election\":\"b/2\""),
+        "{first}"
+    );
 }

@@ -8,7 +8,7 @@ use crate::settings::FailOver;
 use serde::Serialize;
 use std::time::Duration;
 
-/// How far back the page shows.
+/// How far back the page shows at least.
 pub const WINDOW: Duration = Duration::from_secs(120);
 
 /// As many candidates are told at most.
@@ -36,8 +36,16 @@ pub struct View {
     pub take_over: Option<TakeOver>,
     /// How long a leader that is gone keeps the others out, where that is known.
     pub vacancy: Option<Validity>,
+    /// How far back the lanes show.
+    pub window_ms: u64,
+    /// The age of the first that was seen of this election; none when all of it was.
+    pub began_ms: Option<u64>,
     /// The candidates, in the order in which they are shown.
     pub lanes: Vec<Lane>,
+    /// When turns are due, in words, where a schedule is on record.
+    pub schedule: Option<String>,
+    /// The last ten turns, the oldest first.
+    pub turns: Vec<PastTurn>,
     /// The newest turn.
     pub last_turn: Option<LastTurn>,
     /// How turns go by the record, and when the next one comes.
@@ -48,6 +56,37 @@ pub struct View {
     pub problems: Vec<Note>,
     /// Turns that should not have been, where somebody judges that.
     pub overlapping: Option<usize>,
+    /// What operators may order of the candidate that tells this.
+    pub orders: Option<Orders>,
+}
+
+/// What operators may order of a candidate.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Orders {
+    /// It has a control token; without one it takes no orders.
+    pub taken: bool,
+    /// It leads, so that it can hand over.
+    pub leads: bool,
+    /// An operator keeps it out of the race.
+    pub paused: bool,
+    /// The other candidates that are known by name.
+    pub successors: Vec<String>,
+}
+
+/// A slot that is over, or a turn that runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PastTurn {
+    /// RFC 3339 in UTC.
+    pub slot: String,
+    /// The same with the offset and the name of the schedule's time zone (RFC 9557).
+    pub local: String,
+    /// How it ended, as the log names it; `running`; `claimed`: it runs, or its outcome is not on record;
+    /// `missed`: it has no turn and never will; or `unknown`.
+    pub outcome: String,
+    /// How long it ran, where that is known.
+    pub took_ms: Option<u64>,
+    /// The age of its slot.
+    pub age_ms: u64,
 }
 
 /// Who leads.
@@ -174,8 +213,9 @@ impl Note {
 }
 
 impl Span {
-    /// A span as seen at `now`, unless it is out of sight.
+    /// A span as seen at `now`, unless it is out of sight in this window.
     pub fn seen(
+        window: Duration,
         now: Duration,
         kind: Kind,
         term: Option<u64>,
@@ -184,12 +224,50 @@ impl Span {
     ) -> Option<Self> {
         let age = |at: Duration| now.saturating_sub(at);
         let to = to.filter(|to| *to <= now).map(age);
-        if to.is_some_and(|to| to > WINDOW) {
+        if to.is_some_and(|to| to > window) {
             return None;
         }
-        let from_ms = millis(age(from).min(WINDOW + Duration::from_secs(10)));
+        let from_ms = millis(age(from).min(window + window / 12));
         Some(Self { kind, term, from_ms, to_ms: to.map(millis), after_ms: None })
     }
+}
+
+/// How far back lanes show in which something so old is to be seen: a time of which people can name the
+/// quarters, and [`WINDOW`] at least.
+pub fn window(oldest: Duration) -> Duration {
+    const MINUTES: [u64; 23] = {
+        const HOUR: u64 = 60;
+        const DAY: u64 = 24 * HOUR;
+        const WEEK: u64 = 7 * DAY;
+        const YEAR: u64 = 52 * WEEK;
+        [
+            2,
+            4,
+            8,
+            12,
+            20,
+            40,
+            HOUR,
+            2 * HOUR,
+            4 * HOUR,
+            8 * HOUR,
+            12 * HOUR,
+            DAY,
+            2 * DAY,
+            4 * DAY,
+            8 * DAY,
+            12 * DAY,
+            4 * WEEK,
+            8 * WEEK,
+            12 * WEEK,
+            16 * WEEK,
+            YEAR,
+            4 * YEAR,
+            12 * YEAR,
+        ]
+    };
+    let minutes = MINUTES.map(|minutes| Duration::from_secs(60 * minutes));
+    minutes.into_iter().find(|window| oldest <= *window).unwrap_or(minutes[MINUTES.len() - 1])
 }
 
 /// As a sentence of its own.
@@ -224,7 +302,7 @@ mod tests {
     #[test]
     fn spans_are_told_by_age_as_far_as_they_are_in_sight() {
         let seen = |from, to: Option<u64>| {
-            let span = Span::seen(s(1_000), Kind::Leads, Some(7), s(from), to.map(s))?;
+            let span = Span::seen(WINDOW, s(1_000), Kind::Leads, Some(7), s(from), to.map(s))?;
             Some((span.from_ms, span.to_ms))
         };
         assert_eq!(seen(990, None), Some((10_000, None)));
@@ -233,6 +311,25 @@ mod tests {
         assert_eq!(seen(990, Some(1_001)), Some((10_000, None)));
         assert_eq!(seen(1, Some(900)), Some((130_000, Some(100_000))));
         assert_eq!(seen(1, Some(879)), None);
+    }
+
+    #[test]
+    fn the_window_fits_the_schedule() {
+        const DAY: u64 = 86_400;
+        for (oldest, shown) in [
+            (0, 120),
+            (120, 120),
+            (121, 240),
+            (10 * 60, 12 * 60),
+            (9 * 3_600 + 1, 12 * 3_600),
+            (9 * DAY + 3_600, 12 * DAY),
+            (10 * 7 * DAY, 12 * 7 * DAY),
+            (300 * DAY, 364 * DAY),
+            (100 * 365 * DAY, 12 * 364 * DAY),
+        ] {
+            assert_eq!(window(s(oldest)), s(shown), "{oldest}");
+        }
+        assert_eq!(window(Duration::ZERO), WINDOW);
     }
 
     #[test]

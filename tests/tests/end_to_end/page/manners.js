@@ -15,7 +15,7 @@ for (const button of all("button")) {
   const [name, seen] = [button.getAttribute("aria-label") ?? button.textContent, button.textContent];
   if (!seen.trim() || !name.includes(seen)) wrong.push(`a button is called "${name}" and reads "${seen}"`);
 }
-const names = all("button").map((button) => button.getAttribute("aria-label"));
+const names = all("button").map((button) => button.getAttribute("aria-label") ?? button.textContent);
 if (new Set(names).size !== names.length) wrong.push("two buttons have one name");
 for (const header of all("th")) if (!["col", "row"].includes(header.scope)) wrong.push("a table header has no scope");
 for (const meter of all("[role=meter]")) if (!meter.hasAttribute("aria-labelledby")) wrong.push("a meter has no name");

@@ -1,0 +1,89 @@
+//! Whether a candidate runs, and whether it could lead.
+
+use super::{Board, Role};
+use crate::contract::{Problem, ProblemClass, class_name};
+use serde::Serialize;
+use std::time::Duration;
+
+/// A loop that was not heard of for so long stands still: longer than the longest step.
+const STILL: Duration = Duration::from_secs(150);
+
+/// So many requests in a row that came to nothing: the first may have met a connection that had died.
+const FAILURES: u32 = 2;
+
+/// Something that went wrong.
+#[derive(Clone, Debug, Serialize)]
+pub struct Told {
+    /// The class of the WIT's `problem`, or `component`.
+    pub class: &'static str,
+    /// What happened, and what to do about it.
+    pub detail: String,
+}
+
+impl Told {
+    pub(super) fn of(problem: &Problem) -> Self {
+        Self { class: class_name(problem.class), detail: problem.detail.clone() }
+    }
+}
+
+/// Whether a candidate with such a problem cannot win while it lasts.
+pub(super) fn keeps_out(class: ProblemClass) -> bool {
+    match class {
+        ProblemClass::Configuration
+        | ProblemClass::Refused
+        | ProblemClass::Clock
+        | ProblemClass::Unreachable
+        | ProblemClass::Unavailable
+        | ProblemClass::Nonsense => true,
+        ProblemClass::LeaseLost
+        | ProblemClass::Schedule
+        | ProblemClass::Work
+        | ProblemClass::Order => false,
+    }
+}
+
+/// Whether a candidate is ready, and why not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::server) enum Readiness {
+    Ready,
+    NotReady(String),
+}
+
+impl Board {
+    /// Whether the loop runs, or has come to its end.
+    pub(in crate::server) fn runs(&self, now: Duration) -> bool {
+        let state = self.state();
+        state.role == Role::Left || now.saturating_sub(state.heard) < STILL
+    }
+
+    /// Whether the loop has made its first step.
+    pub(in crate::server) fn stepped_once(&self) -> bool {
+        self.state().stepped
+    }
+
+    /// Whether it could lead: the storage account answers, and lets it.
+    pub(in crate::server) fn readiness(&self, now: Duration) -> Readiness {
+        if !self.runs(now) {
+            return Readiness::NotReady("the loop stands still".to_owned());
+        }
+        let state = self.state();
+        if state.role == Role::Left {
+            return Readiness::NotReady("it has left the election".to_owned());
+        }
+        let answers = state.answered && state.failures < FAILURES;
+        if answers && state.blocked.is_none() {
+            return Readiness::Ready;
+        }
+        let why = match state.problem.as_ref().filter(|_| !answers).or(state.blocked.as_ref()) {
+            Some(Told { class, detail }) => format!("{class}: {detail}"),
+            None if state.answered => "the storage account does not answer".to_owned(),
+            None => "the storage account has not answered yet".to_owned(),
+        };
+        Readiness::NotReady(why)
+    }
+
+    /// The newest problem since the service answered last.
+    pub(in crate::server) fn problem(&self) -> Option<Told> {
+        self.state().problem.clone()
+    }
+}

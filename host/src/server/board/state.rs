@@ -1,0 +1,305 @@
+//! What a board keeps in mind, and how reports and events change it.
+
+use super::super::application;
+use super::super::recent::RecentTurns;
+use super::super::summary::LastTurn;
+use super::super::timeline::Timeline;
+use super::super::watch::Ended;
+use super::readiness::{Told, keeps_out};
+use crate::contract::{
+    self, ExchangeResult, Incumbent, Outlook, ProblemClass, Report, Turns, reason_name, rfc3339,
+    wall,
+};
+use crate::handler::TurnEnd;
+use crate::runner::Event;
+use chrono::{DateTime, SecondsFormat, Utc};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeSet, VecDeque};
+use std::time::Duration;
+
+/// As many changes are kept in mind.
+const HISTORY: usize = 200;
+
+/// As many problems, for the page.
+const PROBLEMS: usize = 20;
+
+/// So many candidates are known by name at most.
+const KNOWN: usize = 50;
+
+/// What a lease is given up by.
+const GIVES_UP: [&str; 2] = ["release lease", "change lease"];
+
+#[derive(Debug, Default)]
+pub(in crate::server) struct State {
+    /// Since when it sees anything.
+    pub(in crate::server) began: Duration,
+    /// When the loop was last heard of.
+    pub(in crate::server) heard: Duration,
+    /// Requests in a row that the service did not answer as it does when all is well.
+    pub(in crate::server) failures: u32,
+    /// The service has answered at least once.
+    pub(in crate::server) answered: bool,
+    pub(in crate::server) role: Role,
+    /// How long a leader may act right after a renewal.
+    pub(in crate::server) whole: Duration,
+    /// What the leader promises, by the record.
+    pub(in crate::server) promise: Option<Duration>,
+    /// To whom it hands over.
+    pub(in crate::server) successor: Option<String>,
+    /// Its newest leadership, when that is over.
+    pub(in crate::server) ended: Option<Ended>,
+    /// Why nothing came of the last order.
+    pub(in crate::server) refused_order: Option<String>,
+    /// An operator keeps it out of the race.
+    pub(in crate::server) paused: bool,
+    pub(in crate::server) problem: Option<Told>,
+    /// What keeps it from leading and from following.
+    pub(in crate::server) blocked: Option<Told>,
+    /// The loop has made a step, whatever came of it.
+    pub(in crate::server) stepped: bool,
+    /// The turn that runs, or else the last one.
+    pub(in crate::server) turn: Option<LastTurn>,
+    /// How the turns of the election go, by its record.
+    pub(in crate::server) turns: Option<Turns>,
+    /// The newest of them, as far as they are known here.
+    pub(in crate::server) recent: RecentTurns,
+    /// So many turns in a row did not succeed.
+    pub(in crate::server) failed_turns: u32,
+    /// Where the work is an application's that asks: what that was told.
+    pub(in crate::server) application: Option<application::Told>,
+    pub(in crate::server) history: VecDeque<Change>,
+    /// When and what, also what is over.
+    pub(in crate::server) problems: VecDeque<(Duration, String)>,
+    pub(in crate::server) timeline: Timeline,
+}
+
+/// What the candidate is in its election.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in crate::server) enum Role {
+    /// Nobody is known to lead.
+    #[default]
+    Undecided,
+    /// It leads, and may act until then.
+    Leading { term: u64, until: Duration },
+    /// Another one leads; who, where that is known.
+    Following(Option<Leader>),
+    /// It has left.
+    Left,
+}
+
+/// Who leads.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Leader {
+    /// How candidates name it.
+    pub name: String,
+    /// Its fencing token.
+    pub term: u64,
+    /// Where it can be reached, if it said so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
+    /// When it won, by the record.
+    #[serde(skip)]
+    pub since: Option<String>,
+}
+
+/// A change of leadership, as this candidate saw it.
+#[derive(Clone, Debug, Serialize)]
+pub(in crate::server) struct Change {
+    /// By this machine's clock.
+    pub at: String,
+    /// The same by the clock of the candidate.
+    #[serde(skip)]
+    pub seen: Duration,
+    /// `elected`, `stood-down` or `following`.
+    pub event: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub leader: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub term: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<&'static str>,
+}
+
+impl State {
+    /// That of a candidate that begins now.
+    pub(super) fn begun(now: Duration) -> Self {
+        Self { began: now, heard: now, ..Self::default() }
+    }
+
+    /// Takes the report of a step of `candidate` that began at `taken_at`.
+    pub(super) fn stepped(
+        &mut self,
+        candidate: &str,
+        report: &Report,
+        taken_at: Duration,
+        now: Duration,
+    ) {
+        self.heard = now;
+        self.stepped = true;
+        self.timeline.requests.add(now, report.exchanges.len());
+        for exchange in &report.exchanges {
+            match exchange.result {
+                ExchangeResult::Done | ExchangeResult::Declined => {
+                    (self.failures, self.answered) = (0, true);
+                    self.problem = None;
+                }
+                _ => self.failures += 1,
+            }
+        }
+        if let Some(problem) = report.problems.last() {
+            self.problem = Some(Told::of(problem));
+        }
+        if let Some(application) = &mut self.application {
+            application.winds_down = report.wind_down;
+        }
+        self.promise = report.promise;
+        if let Some(turns) = &report.turns {
+            self.recent.on_record(turns);
+            self.turns = Some(turns.clone());
+        }
+        self.successor.clone_from(&report.successor);
+        let refused = report.problems.iter().rfind(|problem| problem.class == ProblemClass::Order);
+        match refused {
+            Some(problem) => self.refused_order = Some(problem.detail.clone()),
+            None if report.successor.is_some() => self.refused_order = None,
+            None => {}
+        }
+        if let Some(ending) = &report.ending {
+            self.ended(ending.term, reason_name(ending.reason));
+        }
+        let gave_up = report.exchanges.iter().any(|exchange| {
+            let answered =
+                matches!(exchange.result, ExchangeResult::Done | ExchangeResult::Declined);
+            answered && GIVES_UP.contains(&exchange.what.as_str())
+        });
+        if let Some(ended) = self.ended.as_mut().filter(|_| gave_up) {
+            ended.released = true;
+        }
+        self.role = match &report.role {
+            contract::Role::Leading(leadership) => {
+                self.ended = None;
+                let (term, valid_for) =
+                    (leadership.term, Duration::from_nanos(leadership.valid_for));
+                let same = matches!(self.role, Role::Leading { term: known, .. } if known == term);
+                self.whole = if same { self.whole.max(valid_for) } else { valid_for };
+                Role::Leading { term, until: taken_at + valid_for }
+            }
+            contract::Role::Following(incumbent) => Role::Following(incumbent.as_ref().map(leader)),
+            contract::Role::Undecided => Role::Undecided,
+            contract::Role::Left => Role::Left,
+        };
+        // A look may succeed, and what comes after it never: then nobody is known to lead. The same
+        // problem is told once a minute only, so it is kept in mind until that ends.
+        match self.role {
+            Role::Undecided => {
+                let blocked = report.problems.iter().rfind(|problem| keeps_out(problem.class));
+                self.blocked = blocked.map(Told::of).or(self.blocked.take());
+            }
+            _ => self.blocked = None,
+        }
+        self.timeline.stands(now, candidate, &self.role);
+    }
+
+    /// Takes an event of the runner of `candidate` that happened at `now`.
+    pub(super) fn happened(&mut self, candidate: &str, event: &Event, now: Duration) {
+        if let Some(turn) = LastTurn::of(event) {
+            self.failed_turns = match turn.outcome.as_deref() {
+                Some("succeeded") => 0,
+                Some(_) => self.failed_turns.saturating_add(1),
+                None => self.failed_turns,
+            };
+            self.turn = Some(turn);
+        }
+        match event {
+            Event::Stopped => self.role = Role::Left,
+            Event::Ordered { order } => {
+                self.paused = order == "pause" || (self.paused && order != "resume");
+            }
+            _ => {}
+        }
+        self.remember(event, now);
+        self.note_change(candidate, event, now);
+    }
+
+    fn note_change(&mut self, candidate: &str, event: &Event, seen: Duration) {
+        let own = || Some(candidate.to_owned());
+        let (name, leader, term, reason) = match event {
+            Event::Elected { term, .. } => ("elected", own(), Some(*term), None),
+            Event::StoodDown { term, reason } => {
+                ("stood-down", own(), Some(*term), Some(reason.name()))
+            }
+            Event::Following { leader, term } => ("following", leader.clone(), *term, None),
+            _ => return,
+        };
+        if self.history.len() == HISTORY {
+            self.history.pop_front();
+        }
+        let at = wall_clock();
+        self.history.push_back(Change { at, seen, event: name, leader, term, reason });
+        if let Event::StoodDown { term, reason } = event {
+            self.ended(*term, reason.name());
+            self.role = Role::Undecided;
+            self.timeline.stands(seen, candidate, &self.role);
+        }
+    }
+
+    /// How the turns of the election go at this moment, by its record.
+    pub(in crate::server) fn outlook(&self) -> Outlook {
+        self.turns.as_ref().map(|turns| Outlook::at(wall(), turns)).unwrap_or_default()
+    }
+
+    /// The candidates but `own` that are known by name, by the alphabet: those that were seen to lead. This
+    /// is the one place that such names come from.
+    pub(in crate::server) fn known_candidates(&self, own: &str) -> Vec<String> {
+        let led = self.history.iter().filter_map(|change| change.leader.as_deref());
+        let leads = match &self.role {
+            Role::Following(Some(leader)) => Some(leader.name.as_str()),
+            _ => None,
+        };
+        let names: BTreeSet<_> = led.chain(leads).filter(|name| *name != own).collect();
+        names.into_iter().map(str::to_owned).take(KNOWN).collect()
+    }
+
+    /// A leadership is over. It may be told twice.
+    fn ended(&mut self, term: u64, reason: &str) {
+        if self.ended.as_ref().is_none_or(|ended| ended.term != term) {
+            self.ended = Some(Ended { term, reason: reason.to_owned(), released: false });
+        }
+    }
+
+    /// Takes note of turns and problems.
+    fn remember(&mut self, event: &Event, now: Duration) {
+        let problem = match event {
+            Event::TurnStarted { turn } => {
+                self.recent.started(turn);
+                return self.timeline.turn_started(now, &rfc3339(turn.slot));
+            }
+            Event::TurnEnded { turn, end, elapsed, .. } => {
+                self.recent.ended(turn, end, *elapsed);
+                let slot = rfc3339(turn.slot);
+                self.timeline.turn_ended(&slot, &end.to_string());
+                if *end == TurnEnd::Succeeded {
+                    return;
+                }
+                let detail = end.detail().map(|text| format!(": {text}")).unwrap_or_default();
+                format!("The turn of {slot} {end}{detail}")
+            }
+            Event::Problem { class, detail } => format!("{class}: {detail}"),
+            _ => return,
+        };
+        if self.problems.len() == PROBLEMS {
+            self.problems.pop_front();
+        }
+        self.problems.push_back((now, problem));
+    }
+}
+
+fn leader(incumbent: &Incumbent) -> Leader {
+    let Incumbent { name, term, address, since } = incumbent;
+    let since = (*since > 0).then(|| rfc3339(*since));
+    Leader { name: name.clone(), term: *term, address: address.clone(), since }
+}
+
+fn wall_clock() -> String {
+    DateTime::<Utc>::from(std::time::SystemTime::now()).to_rfc3339_opts(SecondsFormat::Millis, true)
+}

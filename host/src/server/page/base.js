@@ -1,0 +1,110 @@
+"use strict";
+
+// What both pages need: elements, words for times, and the connection.
+const SILENCE = 12_000; // Three times the longest pause between two events.
+const RETRY = 5_000;
+const [SECOND, MINUTE, HOUR, DAY, WEEK] = [1000, 60_000, 3_600_000, 86_400_000, 604_800_000];
+
+const byId = (id) => document.getElementById(id);
+let toldAt = 0;
+
+// ---- Elements
+
+function write(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
+
+function make(tag, className, text) {
+  const element = document.createElement(tag);
+  if (className) element.className = className;
+  if (text !== undefined) element.textContent = text;
+  return element;
+}
+
+function draw(tag, className, attributes) {
+  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  if (className) element.setAttribute("class", className);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  return element;
+}
+
+// ---- Words for times
+
+// How long ago, roughly.
+function span(ms) {
+  if (ms < 2 * MINUTE) return `${Math.floor(ms / SECOND)} s`;
+  if (ms < 2 * HOUR) return `${Math.floor(ms / MINUTE)} min`;
+  return ms < 2 * DAY ? `${Math.floor(ms / HOUR)} h` : `${Math.floor(ms / DAY)} days`;
+}
+
+// How long until then, in two units.
+function countdown(ms) {
+  const s = Math.ceil(ms / SECOND);
+  const [min, h, days] = [Math.floor(s / 60), Math.floor(s / 3600), Math.floor(s / 86_400)];
+  if (s < 60) return `${s} s`;
+  if (h < 1) return `${min} min ${s % 60} s`;
+  if (days < 1) return `${h} h ${min % 60} min`;
+  return `${days} ${days === 1 ? "day" : "days"} ${h % 24} h`;
+}
+
+// A time that was measured.
+function brief(ms) {
+  if (ms < SECOND) return `${ms} ms`;
+  if (ms < 2 * MINUTE) return `${(ms / SECOND).toFixed(1)} s`;
+  const s = Math.round(ms / SECOND);
+  return s < 7200 ? `${Math.floor(s / 60)} min ${s % 60} s` : `${Math.floor(s / 3600)} h ${Math.floor(s / 60) % 60} min`;
+}
+
+// An instant as it was written, without a date: 2000-01-01T10:00:00Z is 10:00:00 UTC.
+function timeOfDay(instant) {
+  const found = /^\d{4}-\d\d-\d\dT(\d\d:\d\d:\d\d)(?:\.\d+)?Z$/.exec(instant);
+  return found ? `${found[1]} UTC` : instant;
+}
+
+// The parts of an instant in its zone: 2000-01-01T10:00:00+01:00[Europe/Berlin] is Sat 1 Jan, 10:00 and Europe/Berlin.
+function calendar(instant) {
+  const found = /^(\d{4})-(\d\d)-(\d\d)T(\d\d:\d\d)(:\d\d)(?:\.\d+)?(?:Z|[+-]\d\d:\d\d\[(.+)\])$/.exec(instant);
+  if (!found) return { day: "", time: instant, zone: "" };
+  const [, year, month, day, time, seconds, zone] = found;
+  const date = new Date(Date.UTC(year, month - 1, day));
+  const words = date.toLocaleDateString("en-GB", { weekday: "short", day: "numeric", month: "short", timeZone: "UTC" });
+  return { day: words.replace(",", ""), time: seconds === ":00" ? time : time + seconds, zone: zone ?? "UTC" };
+}
+
+function localTime(instant) {
+  const { day, time, zone } = calendar(instant);
+  return `${day} ${time} ${zone}`.trim();
+}
+
+// ---- The connection
+
+const elapsed = () => performance.now() - toldAt;
+const isLost = () => document.body.classList.contains("lost");
+
+function connect(path, take) {
+  const news = new EventSource(path);
+  news.onmessage = (event) => {
+    const told = JSON.parse(event.data);
+    toldAt = performance.now();
+    document.body.classList.add("live");
+    document.body.classList.remove("lost");
+    write(byId("connection"), "Live");
+    take(told);
+  };
+  news.onerror = () => {
+    lose("Disconnected. What you see is old; trying again …");
+    // Refused: the browser gives up by itself.
+    if (news.readyState === EventSource.CLOSED) setTimeout(() => connect(path, take), RETRY);
+  };
+}
+
+function lose(why) {
+  document.body.classList.remove("live");
+  document.body.classList.add("lost");
+  write(byId("connection"), why);
+}
+
+// Silence is not peace.
+function heed() {
+  if (toldAt && !isLost() && elapsed() > SILENCE) lose("No news for a while. What you see is old; waiting …");
+}

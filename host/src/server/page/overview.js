@@ -1,0 +1,121 @@
+
+// ---- All elections of the process, a line each
+
+const MOST = 500; // More lines at a time are slow to draw and to read: a search finds the others.
+const FARES = ["not-seen", "nobody-leads", "last-turn-failed", "well"];
+const WORDS = { "not-seen": "not ready", "nobody-leads": "nobody leads", "last-turn-failed": "last turn failed", well: "well" };
+
+const told = new Map(); // By election.
+const lines = new Map(); // The line of each that was shown once.
+const byName = new Intl.Collator("en", { numeric: true });
+let now = 0; // The process's time when it was told.
+let total = 0;
+
+function take(event) {
+  now = event.now;
+  total = event.elections;
+  for (const row of event.rows) told.set(row.election, row);
+  if (event.rows.length) show();
+  tick();
+}
+
+// The failing ones first, then by name.
+function order(a, b) {
+  return FARES.indexOf(a.fares) - FARES.indexOf(b.fares) || byName.compare(a.election, b.election);
+}
+
+function matches(row, words) {
+  const text = [row.election, row.leader, row.role, row.outcome, WORDS[row.fares]].join(" ").toLowerCase();
+  return words.every((word) => text.includes(word));
+}
+
+function show() {
+  const words = byId("search").value.toLowerCase().split(/\s+/).filter(Boolean);
+  const found = [...told.values()].filter((row) => matches(row, words)).sort(order);
+  const shown = found.slice(0, MOST);
+  summarize();
+  const some = words.length ? `${found.length} of ${total} elections match` : `${total} elections`;
+  write(byId("count"), shown.length < found.length ? `${some}; the first ${MOST} are shown` : some);
+  place(shown.map((row) => showLine(row)));
+}
+
+function summarize() {
+  const of = (fares) => [...told.values()].filter((row) => row.fares === fares).length;
+  const parts = [["not-seen", "not ready"], ["nobody-leads", "without a leader"], ["last-turn-failed", "with a failed last turn"], ["well", "well"]];
+  const counted = parts.map(([fares, words]) => [of(fares), words]).filter(([count, words]) => count || words === "well");
+  write(byId("summary"), counted.map(([count, words]) => `${count} ${words}`).join(", "));
+  const failing = total - of("well");
+  document.title = failing ? `${failing} of ${total} need a look – Tenure` : `${total} elections – Tenure`;
+}
+
+// Only lines that are not where they belong are moved, and the one with the focus keeps it.
+function place(wanted) {
+  const body = byId("lines");
+  const focused = document.activeElement;
+  wanted.forEach((line, i) => {
+    if (body.children[i] !== line) body.insertBefore(line, body.children[i] ?? null);
+  });
+  while (body.children.length > wanted.length) body.lastChild.remove();
+  if (focused !== document.activeElement && body.contains(focused)) focused.focus();
+}
+
+function makeLine(election) {
+  const line = make("tr");
+  line.setAttribute("role", "row");
+  const name = make("th", "name");
+  name.scope = "row";
+  name.setAttribute("role", "rowheader");
+  const link = make("a", "", election);
+  link.href = `/?election=${encodeURIComponent(election)}`;
+  name.append(link);
+  line.append(name);
+  for (const kind of ["fares", "role", "leader", "last", "next"]) {
+    const cell = make("td", kind);
+    cell.setAttribute("role", "cell");
+    line.append(cell);
+  }
+  line.cells[1].append(make("span", "word"));
+  line.cells[4].append(make("span", "outcome"), make("span", "ago"));
+  line.cells[5].append(make("span", "wait"));
+  return line;
+}
+
+function showLine(row) {
+  if (!lines.has(row.election)) lines.set(row.election, makeLine(row.election));
+  const line = lines.get(row.election);
+  if (line.row === row) return line;
+  line.row = row;
+  line.className = row.fares;
+  const [, fares, role, leader, last, next] = line.cells;
+  write(fares.firstChild, WORDS[row.fares]);
+  fares.title = row.problem ?? "";
+  write(role, row.role);
+  write(leader, row.leader ? `${row.leader}, term ${row.term}` : row.role === "follows" ? "not known yet" : "nobody");
+  write(last.firstChild, row.outcome ?? "none yet");
+  last.title = row.took_ms === null ? "" : `after ${brief(row.took_ms)}`;
+  next.title = [row.next_local && localTime(row.next_local), row.schedule].filter(Boolean).join("; ");
+  return line;
+}
+
+// Ages and waits of the lines that are shown.
+function tick() {
+  heed();
+  if (isLost()) return;
+  const instant = now + elapsed();
+  for (const { row, cells } of byId("lines").children) {
+    const ran = row.outcome !== "running" && row.ended_at !== null;
+    write(cells[4].lastChild, ran ? `${span(Math.max(instant - row.ended_at, 0))} ago` : "");
+    const wait = row.next_at === null ? null : row.next_at - instant;
+    write(cells[5].firstChild, wait === null ? "–" : wait > 0 ? `in ${countdown(wait)}` : "due now");
+  }
+}
+
+// What is looked for is kept behind the `#`, for whoever comes back from an election.
+byId("search").value = new URLSearchParams(location.hash.slice(1)).get("find") ?? "";
+byId("search").addEventListener("input", () => {
+  history.replaceState(null, "", `#find=${encodeURIComponent(byId("search").value)}`);
+  show();
+  tick();
+});
+connect("/events?overview", take);
+setInterval(tick, 1000);

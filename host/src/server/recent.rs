@@ -1,0 +1,151 @@
+//! The newest turns of an election, as far as this process knows how they went: by its own turns, and by
+//! what the record said whenever it was read.
+//!
+//! The record keeps the newest success and the newest failure alone. So a process that was just started
+//! knows two turns at most, and a follower misses one that ended between two of its polls. Such a slot is
+//! told as unknown: what is not known is not guessed.
+
+use super::page::view::PastTurn;
+use crate::contract::{Outcome, Turn, Turns, local, outcome_name, rfc3339};
+use crate::handler::TurnEnd;
+use crate::runner::milliseconds;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use tenure_core::{Schedule, Timestamp, Zone};
+
+/// So many are kept and shown.
+pub(super) const TURNS: usize = 10;
+
+const RUNNING: &str = "running";
+
+/// A slot of which nothing is known.
+pub(super) const UNKNOWN: &str = "unknown";
+
+/// A slot that has no turn and never will.
+const MISSED: &str = "missed";
+
+/// The newest turns, by slot.
+#[derive(Debug, Default)]
+pub(super) struct RecentTurns {
+    known: BTreeMap<u64, Known>,
+    schedule: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Known {
+    /// `running`, `missed`, or how it ended.
+    outcome: Cow<'static, str>,
+    took_ms: Option<u64>,
+}
+
+impl Known {
+    fn so(outcome: &'static str) -> Self {
+        Self { outcome: outcome.into(), took_ms: None }
+    }
+}
+
+impl RecentTurns {
+    /// A turn of this process began.
+    pub(super) fn started(&mut self, turn: &Turn) {
+        for slot in self.missed_before(turn) {
+            self.known.entry(slot).or_insert(Known::so(MISSED));
+        }
+        self.keep(turn.slot, Known::so(RUNNING));
+    }
+
+    /// A turn of this process ended.
+    pub(super) fn ended(&mut self, turn: &Turn, end: &TurnEnd, elapsed: Duration) {
+        let took_ms = Some(milliseconds(elapsed));
+        self.keep(turn.slot, Known { outcome: end.to_string().into(), took_ms });
+    }
+
+    /// What the record says now.
+    pub(super) fn on_record(&mut self, turns: &Turns) {
+        self.schedule.clone_from(&turns.schedule);
+        for ended in [&turns.last_success, &turns.last_failure].into_iter().flatten() {
+            // While it runs, the record tells of an attempt before this one.
+            if !self.runs(ended.slot) {
+                let took_ms = ended.took.map(|took| took / 1_000_000);
+                self.keep(
+                    ended.slot,
+                    Known { outcome: outcome_name(ended.outcome).into(), took_ms },
+                );
+            }
+        }
+        let Some(finished) = turns.finished.as_ref().filter(|last| !self.runs(last.slot)) else {
+            return;
+        };
+        match self.known.get_mut(&finished.slot) {
+            Some(known) if finished.outcome == Outcome::Abandoned => {
+                known.outcome = outcome_name(Outcome::Abandoned).into();
+            }
+            Some(_) => {}
+            None => self.keep(finished.slot, Known::so(outcome_name(finished.outcome))),
+        }
+    }
+
+    fn runs(&self, slot: u64) -> bool {
+        self.known.get(&slot).is_some_and(|known| known.outcome == RUNNING)
+    }
+
+    fn keep(&mut self, slot: u64, known: Known) {
+        self.known.insert(slot, known);
+        while self.known.len() > TURNS {
+            self.known.pop_first();
+        }
+    }
+
+    /// The newest slots of those before this turn that have none.
+    fn missed_before(&self, turn: &Turn) -> Vec<u64> {
+        let schedule = self.schedule.as_deref().and_then(Schedule::described);
+        let most = TURNS.min(turn.missed.try_into().unwrap_or(TURNS));
+        match schedule {
+            // Of the slot of a value nothing can be counted back.
+            Some((schedule, _)) if turn.value.is_none() => {
+                earlier(&schedule, turn.slot).take(most).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// The last turns at `now` (nanoseconds since 1970), the oldest first: slots of the schedule on record
+    /// that are over, and what is known beside them. Where the record tells of no turn at all,
+    /// all slots are unknown.
+    pub(super) fn shown(&self, now: u64, turns: Option<&Turns>) -> Vec<PastTurn> {
+        let described = turns.and_then(|turns| Schedule::described(turns.schedule.as_deref()?));
+        let zone = described.as_ref().map_or(Zone::UTC, |(_, zone)| *zone);
+        let claimed = turns.and_then(|turns| turns.last_slot.as_ref()).map(|last| last.slot);
+        let mut shown = self.known.clone();
+        if let Some(slot) = claimed.filter(|slot| *slot <= now) {
+            shown.entry(slot).or_insert(Known::so("claimed"));
+        }
+        // A slot that is still to have its turn is no past one.
+        let next = turns.and_then(|turns| turns.next.as_ref()).map(|next| next.slot);
+        let until = next.map_or(now.saturating_add(1), |next| next.min(now.saturating_add(1)));
+        if let Some((schedule, _)) = &described {
+            for slot in earlier(schedule, until).take(TURNS) {
+                shown.entry(slot).or_insert(Known::so(UNKNOWN));
+            }
+        }
+        let last = shown.into_iter().rev().take(TURNS).collect::<Vec<_>>().into_iter().rev();
+        let told = |(slot, Known { outcome, took_ms }): (u64, Known)| PastTurn {
+            slot: rfc3339(slot),
+            local: local(slot, zone),
+            outcome: outcome.into_owned(),
+            took_ms,
+            age_ms: now.saturating_sub(slot) / 1_000_000,
+        };
+        last.map(told).collect()
+    }
+}
+
+/// The slots before `then`, the newest first.
+fn earlier(schedule: &Schedule, then: u64) -> impl Iterator<Item = u64> {
+    let before =
+        move |slot: u64| schedule.newest(Timestamp(slot.checked_sub(1)?)).map(|found| found.0);
+    std::iter::successors(before(then), move |slot| before(*slot))
+}
+
+#[cfg(test)]
+mod tests;

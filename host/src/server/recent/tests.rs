@@ -1,0 +1,110 @@
+use super::*;
+use crate::contract::{Ended, Finished, LastSlot, NextTurn};
+
+const SECOND: u64 = 1_000_000_000;
+const DAY: u64 = 86_400 * SECOND;
+/// 2026-11-20T01:00:00Z, which is two o'clock in Berlin.
+const SLOT: u64 = 1_795_136_400 * SECOND;
+
+fn nightly() -> Turns {
+    Turns {
+        schedule: Some("cron 0 2 * * * Europe/Berlin".to_owned()),
+        last_slot: Some(LastSlot { slot: SLOT, attempt: 1 }),
+        finished: Some(Finished { slot: SLOT, outcome: Outcome::Failed }),
+        started: None,
+        last_success: Some(end(SLOT - 2 * DAY, Outcome::Succeeded)),
+        last_failure: Some(end(SLOT, Outcome::Failed)),
+        next: Some(NextTurn { slot: SLOT + DAY, at: SLOT + DAY }),
+    }
+}
+
+fn end(slot: u64, outcome: Outcome) -> Ended {
+    Ended { slot, outcome, at: slot + 60 * SECOND, took: Some(60 * SECOND) }
+}
+
+fn turn(slot: u64, missed: u32) -> Turn {
+    Turn { slot, missed, ..super::super::tests::turn() }
+}
+
+/// Day of the month and outcome.
+fn told(recent: &RecentTurns, now: u64, turns: &Turns) -> Vec<(String, String)> {
+    let day = |turn: PastTurn| (turn.local[8..10].to_owned(), turn.outcome);
+    recent.shown(now, Some(turns)).into_iter().map(day).collect()
+}
+
+fn outcomes(recent: &RecentTurns, now: u64, turns: &Turns) -> String {
+    told(recent, now, turns).into_iter().map(|(_, outcome)| outcome + " ").collect()
+}
+
+#[test]
+fn after_a_restart_the_record_tells_of_two_turns_and_the_others_are_unknown() {
+    let (mut recent, turns) = (RecentTurns::default(), nightly());
+    recent.on_record(&turns);
+    let shown = told(&recent, SLOT + 3_600 * SECOND, &turns);
+    let days: Vec<_> = shown.iter().map(|(day, _)| day.as_str()).collect();
+    assert_eq!(days, ["11", "12", "13", "14", "15", "16", "17", "18", "19", "20"]);
+    let known: Vec<_> = shown.iter().filter(|(_, outcome)| outcome != "unknown").collect();
+    let expected = [("18", "succeeded"), ("20", "failed")];
+    assert_eq!(known, expected.map(|(day, o)| (day.to_owned(), o.to_owned())).each_ref());
+    let last = recent.shown(SLOT + 3_600 * SECOND, Some(&turns)).pop().unwrap();
+    assert_eq!(last.local, "2026-11-20T02:00:00+01:00[Europe/Berlin]");
+    assert_eq!((last.took_ms, last.age_ms), (Some(60_000), 3_600_000));
+}
+
+#[test]
+fn a_turn_that_runs_is_told_as_such_until_it_ends_whatever_the_record_says_of_it() {
+    let mut recent = RecentTurns::default();
+    let every = |finished| Turns {
+        schedule: Some("every 1d".to_owned()),
+        last_slot: Some(LastSlot { slot: SLOT, attempt: 2 }),
+        finished,
+        last_success: None,
+        last_failure: Some(end(SLOT, Outcome::Failed)),
+        next: None,
+        started: None,
+    };
+    let finished = |outcome| Some(Finished { slot: SLOT, outcome });
+    recent.started(&turn(SLOT, 0));
+    recent.on_record(&every(finished(Outcome::Failed)));
+    let last = |recent: &RecentTurns| recent.shown(SLOT, None).pop().unwrap().outcome;
+    assert_eq!(last(&recent), "running");
+    recent.ended(&turn(SLOT, 0), &TurnEnd::TimedOut, Duration::from_secs(3));
+    assert_eq!(last(&recent), "timed-out");
+    recent.on_record(&every(finished(Outcome::Abandoned)));
+    assert_eq!(last(&recent), "abandoned");
+}
+
+#[test]
+fn slots_that_the_leader_says_it_missed_are_missed_and_others_are_not() {
+    let (mut recent, turns) = (RecentTurns::default(), nightly());
+    recent.on_record(&turns);
+    let now = SLOT + 4 * DAY;
+    recent.started(&turn(now, 2));
+    let later = Turns { next: Some(NextTurn { slot: now + DAY, at: now + DAY }), ..turns };
+    let shown = outcomes(&recent, now, &later);
+    assert!(shown.ends_with("succeeded unknown failed unknown missed missed running "), "{shown}");
+}
+
+#[test]
+fn a_slot_that_waits_for_its_turn_is_no_past_one_and_a_claimed_one_is() {
+    let (mut recent, mut turns) = (RecentTurns::default(), nightly());
+    recent.on_record(&turns);
+    // Nobody could run it yet, or it is late by its jitter.
+    let now = SLOT + DAY + SECOND;
+    assert!(outcomes(&recent, now, &turns).ends_with("succeeded unknown failed "));
+    turns.next = Some(NextTurn { slot: SLOT + 2 * DAY, at: SLOT + 2 * DAY });
+    turns.last_slot = Some(LastSlot { slot: SLOT + DAY, attempt: 1 });
+    assert!(outcomes(&recent, now, &turns).ends_with("unknown failed claimed "));
+}
+
+#[test]
+fn without_a_schedule_there_are_the_turns_that_are_known_and_not_too_many() {
+    let mut recent = RecentTurns::default();
+    assert_eq!(recent.shown(SLOT, None), []);
+    for day in 0..20 {
+        recent.ended(&turn(SLOT + day * DAY, 0), &TurnEnd::Succeeded, Duration::ZERO);
+    }
+    let shown = recent.shown(SLOT + 20 * DAY, None);
+    assert_eq!((shown.len(), recent.known.len()), (TURNS, TURNS));
+    assert_eq!(shown[0].slot, "2026-11-30T01:00:00Z", "in UTC");
+}

@@ -1,0 +1,225 @@
+use super::super::page::view::{Kind, WINDOW};
+use super::super::tests::NOW;
+use super::super::tests::{board, following, leading, report, seconds, turn};
+use super::*;
+use crate::clock::{BootClock, Clock as _};
+use crate::contract::ExchangeResult::{Declined, Done};
+use crate::contract::{
+    Ended, EndingReason, Finished, Incumbent, LastSlot, NextTurn, Outcome, Report, Role, Turns,
+};
+use crate::handler::TurnEnd;
+use crate::runner::{Class, Event, Reason};
+use crate::settings::FailOver;
+
+#[test]
+fn a_leader_with_a_turn_that_failed() {
+    let board = board();
+    board.stepped(&report(leading(), &[Done, Done]), NOW, NOW);
+    board.happened(&Event::Elected { term: 7, valid_for: seconds(12) }, NOW);
+    let turn = turn();
+    let started = Event::TurnStarted { turn: turn.clone() };
+    board.happened(&started, NOW + seconds(1));
+    assert_eq!(view(&board, NOW + seconds(1)).last_turn.unwrap().outcome, "running");
+    let end = TurnEnd::Failed("no paper".to_owned());
+    let before = Box::default();
+    let ended = Event::TurnEnded { turn, end, elapsed: seconds(1), before };
+    board.happened(&ended, NOW + seconds(2));
+
+    let seen = view(&board, NOW + seconds(3));
+    let leader = seen.leader.unwrap();
+    assert_eq!((leader.name.as_str(), leader.term, leader.seen_ms), ("ada", 7, 3_000));
+    assert_eq!(leader.validity.unwrap(), Validity { left_ms: 9_000, whole_ms: 12_000 });
+    let last = seen.last_turn.unwrap();
+    assert_eq!((last.outcome.as_str(), last.took_ms), ("failed", Some(1_000)));
+    assert_eq!(seen.lanes[0].requests_per_minute, Some(2));
+    assert_eq!(seen.lanes[0].turns[0].outcome, "failed");
+    assert_eq!(seen.changes, [Note::new(seconds(3), "ada leads, with term 7.")]);
+    let problem = "The turn of 2000-01-01T00:00:00Z failed: no paper";
+    assert_eq!(seen.problems, [Note::new(seconds(1), problem)]);
+    // A renewal makes the bar whole again, by the same measure.
+    board.stepped(&report(leading(), &[Done]), NOW + seconds(4), NOW + seconds(4));
+    let validity = view(&board, NOW + seconds(4)).leader.unwrap().validity.unwrap();
+    assert_eq!((validity.left_ms, validity.whole_ms), (12_000, 12_000));
+    // Without one, nobody leads.
+    assert_eq!(view(&board, NOW + seconds(16)).leader, None);
+    let still = &view(&board, NOW + seconds(900)).problems[0];
+    assert_eq!(still.text, "The loop of this candidate stands still.");
+}
+
+#[test]
+fn a_follower_tells_of_the_leader_that_it_sees_and_of_those_before() {
+    let board = board();
+    board.stepped(&report(leading(), &[Done]), NOW, NOW);
+    let reason = Reason::Election(EndingReason::LeaseLost);
+    board.happened(&Event::StoodDown { term: 7, reason }, NOW + seconds(2));
+    board.stepped(&report(following(None), &[Declined]), NOW + seconds(3), NOW + seconds(3));
+    let seen = view(&board, NOW + seconds(5));
+    let leader = seen.leader.unwrap();
+    assert_eq!((leader.name.as_str(), leader.term, leader.seen_ms), ("<script>", 6, 2_000));
+    assert_eq!(leader.validity, None, "only the leader knows");
+    let lanes: Vec<_> = seen.lanes.iter().map(|lane| (lane.name.as_str(), lane.state)).collect();
+    assert_eq!(lanes, [("ada", "follows"), ("<script>", "leads")]);
+    let own: Vec<_> = seen.lanes[0].spans.iter().map(|span| (span.kind, span.to_ms)).collect();
+    assert_eq!(own, [(Kind::Leads, Some(3_000)), (Kind::Follows, None)]);
+    assert_eq!(seen.changes[0].text, "ada leads no longer: the lease was lost.");
+
+    board.stepped(&report(Role::Undecided, &[]), NOW + seconds(6), NOW + seconds(6));
+    let seen = view(&board, NOW + seconds(7));
+    assert_eq!((seen.leader, seen.lanes[1].state), (None, "led"));
+    assert!(view(&board, NOW + WINDOW + seconds(7)).lanes.len() == 1, "out of sight");
+}
+
+#[test]
+fn how_soon_a_leader_is_replaced_is_told_by_the_record_or_else_by_the_settings() {
+    let by_settings = FailOver {
+        promise: None,
+        lease: seconds(15),
+        poll: seconds(4),
+        supervised: true,
+        watched: true,
+    };
+    let board = board().with_fail_over(by_settings);
+    let told = |at| view(&board, NOW + at).fail_over.unwrap();
+    assert!(
+        told(seconds(0)).starts_with("A machine that dies is replaced when its lease has run out")
+    );
+    let promises = |role| {
+        let promise = Some(Duration::from_millis(2_100));
+        board.stepped(&Report { promise, ..report(role, &[Declined]) }, NOW, NOW);
+    };
+    promises(leading());
+    let at_once = "A machine that dies is replaced within about 3s; a process that dies under its supervisor, at once.";
+    assert_eq!(told(seconds(1)), at_once);
+    // It gave no address.
+    promises(following(None));
+    assert!(
+        told(seconds(1)).ends_with("under its supervisor, within 500ms."),
+        "{}",
+        told(seconds(1))
+    );
+    promises(following(Some("http://10.0.0.4")));
+    assert_eq!(told(seconds(1)), at_once);
+    // A leader that promises nothing, whatever is set here.
+    board.stepped(&report(leading(), &[Done]), NOW, NOW);
+    assert!(told(seconds(1)).contains("within about 21s"), "{}", told(seconds(1)));
+}
+
+/// The record of an election whose slots come every day; the last turn failed.
+fn nightly() -> Turns {
+    const DAY: u64 = 86_400_000_000_000;
+    let slot = wall() / DAY * DAY;
+    let ended = |slot, outcome| Ended { slot, outcome, at: slot + 7_000_000, took: None };
+    Turns {
+        schedule: Some("every 1d".to_owned()),
+        last_slot: Some(LastSlot { slot, attempt: 1 }),
+        finished: Some(Finished { slot, outcome: Outcome::Failed }),
+        started: None,
+        last_success: Some(ended(slot - DAY, Outcome::Succeeded)),
+        last_failure: Some(ended(slot, Outcome::Failed)),
+        next: Some(NextTurn { slot: slot + DAY, at: slot + DAY }),
+    }
+}
+
+#[test]
+fn the_lanes_show_the_last_ten_turns_and_what_the_record_knows_of_the_leader() {
+    let board = board();
+    board.stepped(&report(following(None), &[Declined]), NOW, NOW);
+    let seen = view(&board, NOW + seconds(5));
+    assert_eq!((seen.window_ms, seen.began_ms), (120_000, Some(5_000)));
+    assert_eq!((seen.schedule, seen.turns.len()), (None, 0));
+
+    // A schedule, and no turn yet.
+    let new = Turns {
+        last_slot: None,
+        finished: None,
+        last_success: None,
+        last_failure: None,
+        ..nightly()
+    };
+    board.stepped(&Report { turns: Some(new), ..report(following(None), &[Declined]) }, NOW, NOW);
+    let seen = view(&board, NOW + seconds(5));
+    assert_eq!((seen.window_ms, seen.turns.len()), (12 * 86_400_000, 0));
+
+    let hour = 3_600_000_000_000;
+    let role = Role::Following(Some(Incumbent {
+        name: "ben".to_owned(),
+        term: 8,
+        since: wall() - 30 * hour,
+        address: None,
+    }));
+    board.stepped(&Report { turns: Some(nightly()), ..report(role, &[Declined]) }, NOW, NOW);
+    let seen = view(&board, NOW + seconds(5));
+    assert_eq!(seen.window_ms, 12 * 86_400_000);
+    assert_eq!(seen.schedule.as_deref(), Some("every day at 00:00 UTC"));
+    let outcomes: Vec<_> = seen.turns.iter().map(|turn| turn.outcome.as_str()).collect();
+    assert_eq!((outcomes.len(), &outcomes[7..]), (10, &["unknown", "succeeded", "failed"][..]));
+    let ben = &seen.lanes[1];
+    assert_eq!((ben.name.as_str(), ben.spans[0].from_ms / 3_600_000), ("ben", 30));
+    // What went wrong last night is still told in the morning.
+    board.happened(&Event::Problem { class: Class::Log, detail: "slow".to_owned() }, NOW);
+    assert_eq!(view(&board, NOW + seconds(20 * 3_600)).problems.len(), 2, "and it stands still");
+    // Of the one before only as much as was seen.
+    assert_eq!((seen.lanes[2].state, seen.lanes[2].spans[0].from_ms), ("led", 5_000));
+}
+
+#[test]
+fn operators_are_told_whom_they_can_name() {
+    let board = board();
+    let orders = |at| view(&board, NOW + seconds(at)).orders.unwrap();
+    assert_eq!(orders(0), Orders::default());
+    for name in ["cleo", "ada", "ben", "cleo"] {
+        board.happened(&Event::Following { leader: Some(name.to_owned()), term: None }, NOW);
+    }
+    board.happened(&Event::Ordered { order: "pause".to_owned() }, NOW);
+    board.stepped(&report(leading(), &[Done]), NOW, NOW);
+    let successors = ["ben".to_owned(), "cleo".to_owned()].to_vec();
+    let told = Orders { leads: true, paused: true, successors, taken: false };
+    assert_eq!(orders(1), told);
+    board.stepped(&report(following(None), &[Done]), NOW, NOW);
+    assert_eq!(orders(1).successors, ["<script>", "ben", "cleo"]);
+    let source = source(Arc::new(board), BootClock::new().reading(), true);
+    assert!(source.view().orders.unwrap().taken);
+}
+
+#[test]
+fn a_line_of_the_overview_tells_how_an_election_fares() {
+    let board = board();
+    let line = |at| row(&board, NOW + seconds(at));
+    let new = line(0);
+    assert_eq!((new.fares, new.role, new.leader), (Fares::NotSeen, "looks", None));
+    assert_eq!(new.problem.as_deref(), Some("the storage account has not answered yet"));
+
+    board.stepped(&report(Role::Undecided, &[Done]), NOW, NOW);
+    assert_eq!((line(0).fares, line(0).problem), (Fares::NobodyLeads, None));
+    board.stepped(&report(following(None), &[Declined]), NOW, NOW);
+    assert_eq!(line(0).fares, Fares::Well);
+    board.stepped(&Report { turns: Some(nightly()), ..report(leading(), &[Done]) }, NOW, NOW);
+    let failed = line(1);
+    assert_eq!((failed.fares, failed.role, failed.term), (Fares::LastTurnFailed, "leads", Some(7)));
+    assert_eq!(
+        (failed.leader.as_deref(), failed.outcome.as_deref()),
+        (Some("ada"), Some("failed"))
+    );
+    let slot = nightly().next.unwrap().slot / 1_000_000;
+    assert_eq!((failed.next_at, failed.ended_at), (Some(slot), Some(slot - 86_400_000 + 7)));
+    // A renewal, and time that goes by, are no news.
+    board.stepped(&report(leading(), &[Done]), NOW + seconds(4), NOW + seconds(4));
+    assert_eq!(line(5), failed);
+    // Its time is over.
+    assert_eq!(line(17).fares, Fares::NobodyLeads);
+    assert_eq!(line(900).fares, Fares::NotSeen, "the loop stands still");
+}
+
+#[test]
+fn a_view_stays_small_whatever_happens() {
+    let board = Board::new("jobs/report", &"n".repeat(10_000), NOW);
+    for number in 0..1_000 {
+        let now = NOW + Duration::from_millis(number);
+        board.happened(&Event::TurnStarted { turn: turn() }, now);
+        let detail = "d".repeat(10_000);
+        board.happened(&Event::Problem { class: Class::Log, detail }, now);
+        board.happened(&Event::Following { leader: Some("x".repeat(9_000)), term: None }, now);
+    }
+    let text = serde_json::to_string(&view(&board, NOW + seconds(1))).unwrap();
+    assert!(text.len() < 30_000, "{}", text.len());
+}

@@ -1,0 +1,213 @@
+//! The overview of the elections of a process.
+
+use super::*;
+
+/// As many as a team has that runs all its jobs in one process.
+const ELECTIONS: usize = 300;
+
+/// The elections that are shown, from the first on.
+const NAMES: &str =
+    "return [...document.querySelectorAll('#lines a')].map((link) => link.textContent)";
+
+async fn names(browser: &Browser) -> Vec<String> {
+    let names = browser.run(NAMES, json!([])).await.unwrap();
+    names.as_array().unwrap().iter().map(|name| name.as_str().unwrap().to_owned()).collect()
+}
+
+/// Types into the search box, in the place of what is there.
+async fn find(browser: &Browser, words: &str) {
+    let typed = "const box = document.getElementById('search'); box.value = arguments[0];
+        box.dispatchEvent(new Event('input'))";
+    browser.run(typed, json!([words])).await.unwrap();
+}
+
+/// A process with these elections, and its page.
+async fn process(
+    group: &Group,
+    folder: &tempfile::TempDir,
+    elections: &str,
+) -> (Candidate, String) {
+    let file = format!("log = \"json\"\nlisten = \"127.0.0.1:0\"\nname = \"ada\"\n{elections}");
+    std::fs::write(folder.path().join("tenure.toml"), file).unwrap();
+    let mut command = Command::new(PROGRAM);
+    command.arg("run").arg("--config").arg(folder.path().join("tenure.toml"));
+    group.access.give(&mut command);
+    let process = Candidate::spawn("all", command).unwrap();
+    let url = address(&process).await;
+    (process, url)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn three_hundred_elections_are_lines_of_one_page_with_the_failing_ones_first() {
+    let (store, sink) = (Store::embedded().await.unwrap(), Sink::start().await.unwrap());
+    let group = Group::new(PROGRAM, &store, &sink);
+    group.warm_up().await.unwrap();
+    let (container, _) = group.election.split_once('/').unwrap();
+    // One has turns that fail, and the blob of another one is somebody else's.
+    let mut outsider = group.clone();
+    outsider.election = format!("{container}/job-250");
+    let outsider = outsider.outsider();
+    outsider.create_container().await.unwrap();
+    outsider.put_foreign_blob().await.unwrap();
+    let mut file =
+        "cron = \"0 2 * * *\"\ntime-zone = \"Europe/Berlin\"\nlease = \"60s\"\n".to_owned();
+    for number in 1..=ELECTIONS {
+        file += &format!("[[election]]\nelection = '{container}/job-{number}'\n");
+        file += match number {
+            200 => "on-start = \"v1\"\ncommand = [\"/bin/false\"]\n",
+            201 => "on-start = \"v1\"\ncommand = [\"/bin/true\"]\n",
+            _ => "command = [\"/bin/true\"]\n",
+        };
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (process, url) = process(&group, &folder, &file).await;
+    let browser = Browser::start().await.unwrap();
+    browser.play(1280, 800, "light").await.unwrap();
+    browser.open(&url).await.unwrap();
+    let summary = "document.getElementById('summary').textContent";
+    let settled = format!("{summary} === '1 not ready, 1 with a failed last turn, 298 well'");
+    browser.until(&settled, 4 * SOON).await.unwrap();
+
+    let job = |number: usize| format!("{container}/job-{number}");
+    let all = names(&browser).await;
+    assert_eq!(all.len(), ELECTIONS);
+    assert_eq!(all[..3], [job(250), job(200), job(1)], "the failing ones, then by name");
+    assert_eq!(all[3..].iter().position(|name| *name == job(10)), Some(8), "numbers by value");
+    let line = "return [...document.querySelectorAll('#lines tr')].filter((line, i) => [0, 1, 201].includes(i))
+        .map((line) => [...line.cells].slice(1, 5).map((cell) => cell.textContent.replace(/term \\d+|\\d+ (s|min) ago/g, '…')))";
+    let lines = browser.run(line, json!([])).await.unwrap();
+    assert_eq!(lines[0], json!(["not ready", "looks", "nobody", "none yet"]));
+    assert_eq!(lines[1], json!(["last turn failed", "leads", "ada, …", "failed…"]));
+    assert_eq!(lines[2], json!(["well", "leads", "ada, …", "succeeded…"]), "{}", all[201]);
+    let next = "return [...document.querySelectorAll('#lines .wait')].at(-1).textContent";
+    let next = text(&browser, next).await;
+    assert!(next.starts_with("in "), "{next}");
+    let why = text(&browser, "return document.querySelector('#lines .fares').title").await;
+    assert!(why.starts_with("configuration: "), "{why}");
+    browser.picture("overview").await.unwrap();
+
+    // One stream and nothing else was asked for, and the page is light.
+    let asked = "return performance.getEntriesByType('resource').map((entry) => new URL(entry.name).pathname + new URL(entry.name).search)";
+    let asked = browser.run(asked, json!([])).await.unwrap();
+    assert!(asked.as_array().unwrap().iter().all(|path| path == "/events?overview"), "{asked}");
+    let page = client().get(&url).send().await.unwrap().text().await.unwrap();
+    assert!(page.len() < 30_000, "{}", page.len());
+    let elements = "return document.querySelectorAll('*').length";
+    let elements = browser.run(elements, json!([])).await.unwrap().as_u64().unwrap();
+    assert!(elements < 15 * ELECTIONS as u64, "{elements}");
+
+    for (width, height) in [(1280, 800), (390, 844)] {
+        for scheme in ["light", "dark"] {
+            browser.play(width, height, scheme).await.unwrap();
+            let wrong = browser.run(MANNERS, json!([])).await.unwrap();
+            assert_eq!(wrong, json!([]), "{width} {scheme}");
+        }
+    }
+    browser.picture("overview-phone-dark").await.unwrap();
+    browser.play(1280, 800, "light").await.unwrap();
+
+    find(&browser, "job-25 well").await;
+    assert_eq!(names(&browser).await.len(), 10, "25, and 251 to 259");
+    let count = text(&browser, "return document.getElementById('count').textContent").await;
+    assert_eq!(count, "10 of 300 elections match");
+    find(&browser, "failed").await;
+    assert_eq!(names(&browser).await, [job(200)]);
+    // By the keyboard from the search to the line, and to its own page.
+    browser.run("document.getElementById('search').focus()", json!([])).await.unwrap();
+    browser.press(TAB).await.unwrap();
+    let focus = "const at = document.activeElement; return [at.textContent, getComputedStyle(at).outlineStyle]";
+    assert_eq!(browser.run(focus, json!([])).await.unwrap(), json!([job(200), "solid"]));
+    browser.press(ENTER).await.unwrap();
+    browser.until(&format!("{LEADER_NOW} === 'ada'"), SOON).await.unwrap();
+    let shown = text(&browser, "return document.getElementById('election').textContent").await;
+    assert_eq!(shown, job(200));
+    // And back, with what was looked for.
+    browser.run("history.back()", json!([])).await.unwrap();
+    browser.until("document.querySelectorAll('#lines a').length === 1", SOON).await.unwrap();
+    let sought = text(&browser, "return document.getElementById('search').value").await;
+    assert_eq!(sought, "failed");
+    drop(process);
+    browser.until("document.body.classList.contains('lost')", SOON).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_line_changes_as_its_election_does_and_keeps_the_focus() {
+    let (store, sink) = (Store::embedded().await.unwrap(), Sink::start().await.unwrap());
+    let group = Group::new(PROGRAM, &store, &sink);
+    group.warm_up().await.unwrap();
+    let (container, _) = group.election.split_once('/').unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let switch = folder.path().join("fails");
+    let work = format!("test ! -e {}", switch.display());
+    let file = format!(
+        "every = \"2s\"\n[[election]]\nelection = '{container}/a'\ncommand = [\"/bin/true\"]\n\
+         [[election]]\nelection = '{container}/b'\ncommand = [\"/bin/sh\", \"-c\", '{work}']\n"
+    );
+    let (_process, url) = process(&group, &folder, &file).await;
+    let browser = Browser::start().await.unwrap();
+    browser.open(&url).await.unwrap();
+    let well = "document.getElementById('summary').textContent === '2 well' && document.querySelectorAll('.outcome')[1].textContent === 'succeeded'";
+    browser.until(well, SOON).await.unwrap();
+    let focus = "const link = document.querySelectorAll('#lines a')[1]; link.focus(); return link.textContent";
+    let second = text(&browser, focus).await;
+    assert_eq!(second, format!("{container}/b"));
+
+    std::fs::write(&switch, "").unwrap();
+    let first = format!(
+        "document.querySelector('#lines a').textContent === '{second}' && document.querySelector('#lines .word').textContent === 'last turn failed'"
+    );
+    browser.until(&first, SOON).await.unwrap();
+    let focused = text(&browser, "return document.activeElement.textContent").await;
+    assert_eq!(focused, second, "it has moved, and has the focus");
+    std::fs::remove_file(&switch).unwrap();
+    browser.until(well, SOON).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_line_leads_to_the_page_of_its_election_whatever_its_name_is() {
+    let (store, sink) = (Store::embedded().await.unwrap(), Sink::start().await.unwrap());
+    let group = Group::new(PROGRAM, &store, &sink);
+    group.warm_up().await.unwrap();
+    let (container, _) = group.election.split_once('/').unwrap();
+    let blobs = ["nightly", "<script>alert(1)</script>", "a long & windy name of a job-\u{fc}"];
+    let elections = blobs.map(|blob| format!("{container}/{blob}"));
+    let folder = tempfile::tempdir().unwrap();
+    let mut file = "every = \"1h\"\n".to_owned();
+    for (number, election) in elections.iter().enumerate() {
+        file += &format!("[[election]]\nelection = '{election}'\nname = '<b>{number}</b>'\n");
+        file += "command = [\"/bin/true\"]\n";
+    }
+    let (_process, url) = process(&group, &folder, &file).await;
+
+    let browser = Browser::start().await.unwrap();
+    browser.open(&url).await.unwrap();
+    let well = "document.getElementById('summary').textContent === '3 well'";
+    browser.until(well, SOON).await.unwrap();
+    let [last, first, second] = elections;
+    assert_eq!(names(&browser).await, [&*first, &second, &last], "by name, as text");
+    // By the keyboard: the second line is seen to have the focus, and is followed.
+    browser.run("document.getElementById('search').focus()", json!([])).await.unwrap();
+    browser.press(TAB).await.unwrap();
+    browser.press(TAB).await.unwrap();
+    let focus = "const at = document.activeElement; return [at.textContent, getComputedStyle(at).outlineStyle]";
+    assert_eq!(browser.run(focus, json!([])).await.unwrap(), json!([second, "solid"]));
+    browser.press(ENTER).await.unwrap();
+    browser.until(&format!("{LEADER_NOW} === '<b>2</b>'"), SOON).await.unwrap();
+    let shown = text(&browser, "return document.getElementById('election').textContent").await;
+    assert_eq!(shown, second);
+    assert_eq!(browser.run("return document.scripts.length", json!([])).await.unwrap(), 1);
+    for (width, height) in [(1280, 800), (375, 740)] {
+        for scheme in ["light", "dark"] {
+            browser.play(width, height, scheme).await.unwrap();
+            let wrong = browser.run(MANNERS, json!([])).await.unwrap();
+            assert_eq!(wrong, json!([]), "{width} {scheme}");
+        }
+    }
+    // What the page links to knows the election too.
+    let leader = text(&browser, "return document.querySelector('footer a').href").await;
+    let told = client().get(leader).send().await.unwrap().text().await.unwrap();
+    let told: serde_json::Value = serde_json::from_str(&told).unwrap();
+    assert_eq!(told["election"], second);
+    browser.click("nav a").await.unwrap();
+    browser.until(well, SOON).await.unwrap();
+}
