@@ -77,6 +77,11 @@ impl Board {
         Self { expiry: Some(Expiry(Box::new(expiry))), ..self }
     }
 
+    /// Says that there is something new to show.
+    pub(super) fn has_changed(&self) {
+        self.changed.send_replace(());
+    }
+
     /// The word that there is something new to show.
     pub(super) fn changes(&self) -> watch::Receiver<()> {
         self.changed.subscribe()

@@ -24,6 +24,7 @@
 //! `/transfer?to=NAME`, `/pause`, `/resume`.
 
 mod accept;
+mod application;
 pub(crate) mod board;
 mod control;
 pub(crate) mod exposition;
@@ -41,6 +42,7 @@ mod tests;
 mod timeline;
 pub(crate) mod watch;
 
+pub use application::Application;
 pub use board::Board;
 pub use control::{Control, ControlToken};
 pub use hosts::Hosts;
