@@ -5,6 +5,7 @@ use super::control::{self, Control};
 use super::exposition::{exposition, figures};
 use super::page::view::millis;
 use super::proof::Nonces;
+use super::triggers;
 use crate::clock::Reading;
 use axum::Router;
 use axum::body::Body;
@@ -85,6 +86,7 @@ pub(super) fn faces(
 pub(super) fn router(faces: Faces) -> Router {
     Router::new()
         .merge(control::routes())
+        .merge(triggers::routes())
         .merge(probes())
         .route("/leader", get(leader))
         .route("/history", get(history))
