@@ -262,7 +262,8 @@ impl Context<'_> {
     /// Whether this candidate leaves the lease to the others.
     pub fn stays_out(&self) -> bool {
         let Steering { paused, out_until, .. } = self.state.steering;
-        paused || self.now < out_until || self.state.health.is_out(self.now)
+        let out = paused || self.now < out_until || self.state.health.is_out(self.now);
+        out || self.settings.observes
     }
 
     /// Between two tries of a follower, or after one of its requests failed. A follower that is to take over

@@ -64,17 +64,17 @@ pub(super) fn take(
     phase
 }
 
-/// A leader looks for triggers: protocol.md §6.1. A follower that may contend polls sooner: §4.5. What it has to tell the leader waits no longer
-/// for that than a poll takes.
+/// A leader looks for triggers: protocol.md §6.1. A follower that may contend polls sooner, and an observer: §4.5.
+/// What it has to tell the leader waits no longer for that than a poll takes.
 fn hinted(phase: &mut Phase, context: &mut Context<'_>) {
-    let (now, contends) = (context.now, !context.stays_out());
+    let (now, heeds) = (context.now, context.settings.observes || !context.stays_out());
     let term = context.state.follower.known_term();
     if let Phase::Holding(hold) = phase {
         triggers::told(hold, now);
     }
     if let Phase::Watching(watch) = phase
         && watch.missing.is_none()
-        && contends
+        && heeds
         && !mutant!(HintIgnored)
         && context.state.hints.heard(term, now)
     {

@@ -181,6 +181,8 @@ pub struct Settings {
     pub max_tenure: Option<Duration>,
     /// How long after its start a candidate stays out of the race.
     pub warm_up: Duration,
+    /// It looks, and takes no part: it never contends, and writes nothing.
+    pub observes: bool,
     /// It is for a single invocation.
     pub one_shot: bool,
     /// What the files say that the variables name.
@@ -189,6 +191,9 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// The variable by which a host has it observe: `true`. It is no setting: people do not set it.
+    pub const OBSERVE: &str = "TENURE_OBSERVE";
+
     /// Reads and judges all variables. A variable that is set but empty counts as not set.
     ///
     /// # Errors
@@ -272,6 +277,7 @@ impl<'e> Reader<'e> {
         let priority = reader.priority();
         let max_tenure = reader.max_tenure(timings.as_ref());
         let warm_up = reader.warm_up();
+        let observes = reader.get(Settings::OBSERVE).is_some_and(|value| value == "true");
         match (election, account, timings) {
             (Some(election), Some(chosen), Some(timings)) if reader.complaints.is_empty() => {
                 let Chosen { account, note } = chosen;
@@ -287,6 +293,7 @@ impl<'e> Reader<'e> {
                     priority,
                     max_tenure,
                     warm_up,
+                    observes,
                     one_shot,
                     files,
                     note,

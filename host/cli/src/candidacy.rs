@@ -47,8 +47,8 @@ pub(super) struct Candidacy {
     pub notes: Vec<String>,
     log: Log,
     vocabulary: Vocabulary,
-    /// It has an address, so that it may watch those of others.
-    has_address: bool,
+    /// It watches the leader: it has an address itself, or observes.
+    watches: bool,
     board: Arc<Board>,
     orders: mpsc::Receiver<Order>,
 }
@@ -56,6 +56,7 @@ pub(super) struct Candidacy {
 /// The loop of a candidate, and what goes with it.
 pub(super) struct Contender {
     runner: Runner<ElectionComponent, BootClock>,
+    board: Arc<Board>,
     orders: mpsc::Receiver<Order>,
     /// Asks whether this process can work, and watches the leader.
     beside: JoinSet<()>,
@@ -92,7 +93,7 @@ impl Candidacy {
         log: Log,
         front: Front,
     ) -> Result<Option<Self>, String> {
-        let work = handler::of_run(engine, clock, configuration, &log).await;
+        let work = handler::of_run(engine, clock, configuration, &log, &front.board).await;
         let grace = configuration.duration(&GRACE);
         let ready_cmd = configuration.given.text(&READY_CMD);
         let ca_file = configuration.given.get(&CA_FILE).filter(|value| !value.is_blank());
@@ -113,8 +114,10 @@ impl Candidacy {
             Err(CheckError::Settings(complaints)) => configuration.add(complaints),
             Err(CheckError::Component(error)) => return Err(error.to_string()),
         }
-        let fail_over = configuration.settings.fail_over();
-        let has_address = configuration.settings.get(names::ADDRESS).is_some();
+        let observes = configuration.observes();
+        // An observer is nobody's concern when it dies.
+        let fail_over = configuration.settings.fail_over().filter(|_| !observes);
+        let watches = observes || configuration.settings.get(names::ADDRESS).is_some();
         let mut notes = configuration.exposed();
         notes.extend(fail_over.map(|told| told_of(told, configuration)));
         let Front { board, orders, .. } = front;
@@ -131,7 +134,7 @@ impl Candidacy {
             notes,
             log,
             vocabulary,
-            has_address,
+            watches,
             board,
             orders,
         }))
@@ -152,7 +155,7 @@ impl Candidacy {
 
     /// Gets ready to contend. `changed` hears of everything that becomes different, and the supervisor, by
     /// the number that it knows the candidate by, of last wills. `watcher` watches the leader, if this candidate
-    /// has an address itself. `witness` sees what happens, for a collector.
+    /// is to. `witness` sees what happens, for a collector.
     pub(super) fn contender(
         self,
         clock: BootClock,
@@ -165,7 +168,8 @@ impl Candidacy {
         let (log, noted, own_log) = (self.log.clone(), self.log.clone(), self.log);
         let (reading, told_at) = (clock.reading(), clock.reading());
         let ca_file = self.ca_file;
-        let (stepped, happened) = (self.board.clone(), self.board.clone());
+        let board = self.board.clone();
+        let (stepped, happened) = (board.clone(), board.clone());
         let (reported, told) = (changed.clone(), changed.clone());
         let handler = witness.around(self.handler);
         let seen = witness.clone();
@@ -196,7 +200,7 @@ impl Candidacy {
         let mut beside = JoinSet::new();
         let hints = self.board.hints();
         runner = runner.with_hints(hints.clone());
-        if self.has_address {
+        if self.watches {
             let (watcher, board, log) = (watcher.clone(), self.board, noted.clone());
             let tell = move |detail| log.event(&Event::Note { detail });
             beside.spawn(async move { watcher.run(board, hints, tell).await });
@@ -207,16 +211,18 @@ impl Candidacy {
             let asking = ready::wait(command, ready, move |event| noted.event(&event));
             beside.spawn(asking);
         }
-        Contender { runner, orders: self.orders, beside, grace, log: own_log }
+        Contender { runner, board, orders: self.orders, beside, grace, log: own_log }
     }
 }
 
 impl Contender {
     /// Contends until `leave` completes, and has left.
     pub(super) async fn run(&mut self, leave: impl Future<Output = ()>) {
-        let Self { runner, orders, grace, log, .. } = self;
+        let Self { runner, board, orders, grace, log, .. } = self;
         let leave = async {
             leave.await;
+            // Before anything is given up.
+            board.leaves();
             log.event(&Event::Leaving { grace: grace.unwrap_or(runner::GRACE) });
         };
         runner.run_with(leave, orders).await;
@@ -263,7 +269,7 @@ fn board(configuration: &Configuration, clock: &BootClock) -> Board {
         Some(_) => board.with_expiry(move || expiry(&settings)),
         None => board,
     };
-    match configuration.settings.fail_over() {
+    match configuration.settings.fail_over().filter(|_| !configuration.observes()) {
         Some(fail_over) => board.with_fail_over(fail_over),
         None => board,
     }

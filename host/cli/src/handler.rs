@@ -7,7 +7,7 @@ use super::log::Log;
 use super::settings::setting::Setting;
 use super::settings::setting::Work as Kind;
 use super::settings::table::{
-    ALLOW_HOST, COMMAND, HANDLER, MEMORY_LIMIT, TURN_TIMEOUT, WEBHOOK, WEBHOOK_CA_FILE,
+    ALLOW_HOST, COMMAND, HANDLER, MEMORY_LIMIT, NO_WORK, TURN_TIMEOUT, WEBHOOK, WEBHOOK_CA_FILE,
     WEBHOOK_TIMEOUT, WHILE_LEADING,
 };
 use std::env;
@@ -18,14 +18,18 @@ use std::time::Duration;
 use tenure::clock::BootClock;
 use tenure::component::Engine;
 use tenure::contract;
-use tenure::handler::{ComponentHandler, Handler, LineSink, MEMORY_LIMIT as USUAL_MEMORY, Options};
+use tenure::handler::{
+    ComponentHandler, Handler, LineSink, MEMORY_LIMIT as USUAL_MEMORY, Options, from_fn,
+};
 use tenure::program::WebhookHandler;
 use tenure::runner::Event;
+use tenure::server::{Application, Board};
 use tenure::settings::{Variables, names};
 use tenure_webhook::Target;
 
 const ADVICE: &str = "name a component that exports tenure:election/leader-handler, or give a \
-                      URL with --webhook, or a program and its arguments after --";
+                      URL with --webhook, or a program and its arguments after --; for an application that asks \
+                      who leads, and acts by itself, add --no-work";
 
 /// A handler, and what follows from its kind.
 pub(super) struct Work {
@@ -55,7 +59,17 @@ pub(super) enum Found {
         /// Those that only a shell understands.
         of_a_shell: Vec<String>,
     },
+    /// That of an application, which asks.
+    Application,
+    /// None: this one observes.
+    Nothing,
 }
+
+/// What people have to know of an application that asks.
+const NOBODY_PREEMPTS: &str = "nobody preempts the application that asks /leader: it must stop by itself when the \
+                               time that it was told is over, and give the term to whatever it writes to. If this \
+                               process dies while it leads, the others wait until its lease ends, since the \
+                               application may go on";
 
 /// What a shell understands where it stands alone, and a program hardly ever.
 const OF_A_SHELL: [&str; 9] = ["|", "||", "&&", "&", ">", ">>", "<", "2>&1", "2>"];
@@ -74,6 +88,7 @@ impl Found {
                  -- /bin/sh -c 'LINE'",
                 of_a_shell.join(", ")
             ),
+            Self::Application => NOBODY_PREEMPTS.to_owned(),
             _ => return Vec::new(),
         };
         vec![note]
@@ -92,6 +107,8 @@ impl fmt::Display for Found {
             Self::Component { file, .. } => write!(f, "component {}", file.display()),
             Self::Webhook { origin } => write!(f, "webhook at {origin}"),
             Self::Command { file, .. } => write!(f, "command {}", file.display()),
+            Self::Application => f.write_str("none: an application asks"),
+            Self::Nothing => f.write_str("none"),
         }
     }
 }
@@ -102,11 +119,21 @@ pub(super) async fn of_run(
     clock: &BootClock,
     configuration: &mut Configuration,
     log: &Log,
+    board: &Arc<Board>,
 ) -> Option<Work> {
+    if configuration.observes() {
+        let handler = Box::new(from_fn(async |_, _| Ok(())));
+        return Some(Work { handler, grace: None, found: Found::Nothing });
+    }
     let written = log.clone();
     let output: LineSink =
         Arc::new(move |stream, line| written.event(&Event::Handler { line, stream }));
-    let kinds = [(&HANDLER, Kind::Component), (&WEBHOOK, Kind::Webhook), (&COMMAND, Kind::Command)];
+    let kinds = [
+        (&HANDLER, Kind::Component),
+        (&WEBHOOK, Kind::Webhook),
+        (&COMMAND, Kind::Command),
+        (&NO_WORK, Kind::Application),
+    ];
     let given: Vec<_> =
         kinds.into_iter().filter(|(setting, _)| configuration.given.is_on(setting)).collect();
     match given.as_slice() {
@@ -116,6 +143,7 @@ pub(super) async fn of_run(
                 Kind::Component => component(engine, clock, configuration, output, log).await,
                 Kind::Webhook => post(clock, configuration, output),
                 Kind::Command => command(clock, configuration, output),
+                Kind::Application => Some(application(clock, configuration, board)),
             }
         }
         [] => {
@@ -148,7 +176,15 @@ fn named(kind: Kind) -> &'static str {
         Kind::Component => "a component",
         Kind::Webhook => "a webhook",
         Kind::Command => "a command",
+        Kind::Application => "an application that asks (--no-work)",
     }
+}
+
+/// Nothing runs here. The grace is as long as the application can have been told that it may act.
+fn application(clock: &BootClock, configuration: &Configuration, board: &Arc<Board>) -> Work {
+    let grace = configuration.settings.periods().map(|periods| periods.validity);
+    let handler = Box::new(Application::new(board.clone(), clock.clone()));
+    Work { handler, grace, found: Found::Application }
 }
 
 fn judge_all(configuration: &mut Configuration) {
@@ -182,6 +218,7 @@ fn refuse(configuration: &mut Configuration, kind: Kind, settings: &[&'static Se
         Kind::Component => "a component is stopped at once when its time is over",
         Kind::Webhook => "a webhook is one request, and its work is elsewhere",
         Kind::Command => "a command may do whatever this user may",
+        Kind::Application => "an application that asks is no part of this process",
     };
     for setting in settings {
         // A variable may be set for others.
@@ -198,6 +235,7 @@ fn refuse(configuration: &mut Configuration, kind: Kind, settings: &[&'static Se
             Kind::Component => "a component with --handler",
             Kind::Webhook => "a URL with --webhook",
             Kind::Command => "a command after --",
+            Kind::Application => "--no-work",
         });
         let advice = match setting.is(&WEBHOOK_TIMEOUT) {
             true => format!("leave it out, or use {}", TURN_TIMEOUT.option()),

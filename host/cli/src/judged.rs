@@ -5,7 +5,7 @@ use super::compiling;
 use super::configuration::Configuration;
 use super::log::Log;
 use super::settings::Elections;
-use super::settings::table::{COMMAND, HEALTH_LISTEN, LISTEN};
+use super::settings::table::{COMMAND, HEALTH_LISTEN, LISTEN, NO_WORK};
 use super::variables;
 use tenure::clock::BootClock;
 use tenure::component::{ElectionComponent, Engine};
@@ -92,7 +92,8 @@ pub(super) async fn judge(
     Ok(all.then_some(candidacies))
 }
 
-/// Has leaders leave last wills with their supervisor, unless it could not know that all work is over: why not.
+/// Has leaders leave last wills with their supervisor, unless it could not know that all work is over: why not. An
+/// application that asks goes on whatever becomes of the process, and is told of where it is the work.
 pub(super) fn leave_wills(configurations: &mut [Configuration]) -> Option<String> {
     let commands = configurations.iter().any(|c| c.given.is_on(&COMMAND));
     if commands && !cfg!(target_os = "linux") {
@@ -100,7 +101,7 @@ pub(super) fn leave_wills(configurations: &mut [Configuration]) -> Option<String
             "on this system processes that a command leaves behind cannot be seen".to_owned(),
         );
     }
-    for configuration in configurations {
+    for configuration in configurations.iter_mut().filter(|c| !c.given.is_on(&NO_WORK)) {
         configuration.settings.set(names::LAST_WILL, "true");
     }
     None

@@ -101,6 +101,7 @@ fn obey() -> ExitCode {
     let line = &line.unwrap_or_default();
     match command {
         Command::Run => with_runtime(2, |runtime| runtime.block_on(run::run(line, supervised))),
+        Command::Observe => with_runtime(2, |runtime| runtime.block_on(run::observe(line))),
         #[cfg(unix)]
         Command::Lock => with_runtime(2, |runtime| runtime.block_on(lock::lock(line, supervised))),
         Command::Check => with_runtime(2, |runtime| runtime.block_on(check::check(line))),

@@ -1,4 +1,4 @@
-//! `tenure run`: candidates until a signal.
+//! `tenure run`: candidates until a signal. `tenure observe`: observers of the same elections, which take no part.
 
 use super::complaint;
 use super::configuration::Configuration;
@@ -6,7 +6,7 @@ use super::descriptors;
 use super::judged::{Outside, judge, leave_wills, outside};
 use super::log::{Format, Log, Output, Style, Whose};
 use super::settings::table::{LOG, LOG_LEVEL};
-use super::settings::{CommandLine, Elections};
+use super::settings::{CommandLine, Elections, Given};
 use super::signals::{REPEATED, Signals, StatusSignal};
 use super::supervisor::Supervised;
 use super::systemd;
@@ -31,8 +31,21 @@ const IMPATIENT: u8 = 1;
 /// How long a collector is waited for that is to take the last spans and figures.
 const LAST_SPANS: Duration = Duration::from_secs(2);
 
+/// Observes the elections. There is nothing to supervise.
+pub(super) async fn observe(line: &CommandLine) -> ExitCode {
+    take_part(line, Configuration::of_observe, None).await
+}
+
 /// Runs the elections in this process, which has a supervisor, or the reason why it has none.
 pub(super) async fn run(line: &CommandLine, supervised: Result<Supervised, String>) -> ExitCode {
+    take_part(line, Configuration::of_run, Some(supervised)).await
+}
+
+async fn take_part(
+    line: &CommandLine,
+    configuration: fn(Given) -> Configuration,
+    supervised: Option<Result<Supervised, String>>,
+) -> ExitCode {
     // Before anything is sent: a signal in between must not leave a lease behind.
     let (mut signals, mut status) = match (Signals::new(), StatusSignal::new()) {
         (Ok(signals), Ok(status)) => (signals, status),
@@ -47,7 +60,7 @@ pub(super) async fn run(line: &CommandLine, supervised: Result<Supervised, Strin
     let clock = BootClock::new();
     let mut elections = Elections::of(line);
     let given = std::mem::take(&mut elections.given);
-    let mut configurations: Vec<_> = given.into_iter().map(Configuration::of_run).collect();
+    let mut configurations: Vec<_> = given.into_iter().map(configuration).collect();
     let count = configurations.len();
     // What holds for the process is the same in each of them.
     let Some(of_process) = configurations.first_mut() else { return refuse(&elections) };
@@ -61,11 +74,13 @@ pub(super) async fn run(line: &CommandLine, supervised: Result<Supervised, Strin
     let logs = log.shared(&candidates);
     let own_log = logs.first().cloned();
     drop(log);
-    let link = supervised.as_ref().map_err(Clone::clone);
-    let link = link.and_then(|supervised| supervised.link(style, candidates.clone()));
+    let link = supervised.as_ref().map(|supervised| {
+        supervised.as_ref().map_err(Clone::clone)?.link(style, candidates.clone())
+    });
     let no_will = match &link {
-        Ok(_) => leave_wills(&mut configurations),
-        Err(why) => Some(why.clone()),
+        Some(Ok(_)) => leave_wills(&mut configurations),
+        Some(Err(why)) => Some(why.clone()),
+        None => None,
     };
     let short = descriptors::make_room(count);
     let Outside { listener, probes, control, hosts, authorities, notes: mut also, fronts } =
@@ -111,7 +126,7 @@ pub(super) async fn run(line: &CommandLine, supervised: Result<Supervised, Strin
     let telemetry = telemetry.unwrap_or_default();
     let changed = Arc::new(Notify::new());
     let mut contenders = Vec::new();
-    let link = link.ok();
+    let link = link.and_then(Result::ok);
     for (number, (candidacy, whose)) in candidacies.into_iter().zip(&candidates).enumerate() {
         candidacy.begin(&std::mem::take(&mut also));
         let supervisor = link.clone().map(|link| (link, number));
@@ -119,7 +134,8 @@ pub(super) async fn run(line: &CommandLine, supervised: Result<Supervised, Strin
         let contender = candidacy.contender(clock.clone(), &changed, &watcher, supervisor, witness);
         contenders.push(contender);
     }
-    let supervisor = supervised.as_ref().ok().map(Supervised::supervisor).zip(link.as_deref());
+    let supervised = supervised.as_ref().and_then(|supervised| supervised.as_ref().ok());
+    let supervisor = supervised.map(Supervised::supervisor).zip(link.as_deref());
     let asked = watch::Sender::new(false);
     let insisted = async {
         signals.next().await;

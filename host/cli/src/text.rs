@@ -63,9 +63,14 @@ fn words(event: &Event) -> Option<(Style, &'static str, String)> {
             let lease = format_duration(*lease);
             let failover = failover.map(|time| format!(", fail-over {}", format_duration(time)));
             let failover = failover.unwrap_or_default();
+            let does = match work {
+                Some(work) => {
+                    format!("contends for {election}; {schedule}: {work}; lease {lease}{failover}")
+                }
+                None => format!("observes {election}"),
+            };
             let text = format!(
-                "{version}: {candidate} contends for {election}; {schedule}: {work}; lease {lease}{failover}; \
-                 account {account}; credential: {credential}"
+                "{version}: {candidate} {does}; account {account}; credential: {credential}"
             );
             (PLAIN, "tenure", text)
         }
@@ -174,7 +179,7 @@ mod tests {
             candidate: "ada".to_owned(),
             election: "jobs/a".to_owned(),
             schedule: Some("every 1h".to_owned()),
-            work: "command /bin/true".to_owned(),
+            work: Some("command /bin/true".to_owned()),
             lease: Duration::from_secs(60),
             failover: Some(Duration::from_secs(3)),
             account: "acme at https://acme".to_owned(),

@@ -72,7 +72,7 @@ impl Understood {
             candidate: self.candidate.clone(),
             election: self.election.clone(),
             schedule: self.schedule(),
-            work: self.work.to_string(),
+            work: (!matches!(self.work, Found::Nothing)).then(|| self.work.to_string()),
             lease: self.lease,
             failover: self.failover,
             account: self.account.clone(),

@@ -27,8 +27,8 @@ pub enum Event {
         election: String,
         /// When there are turns, as the record has it: `every 1h`.
         schedule: Option<String>,
-        /// What runs in a turn: `command /usr/local/bin/backup`.
-        work: String,
+        /// What runs in a turn: `command /usr/local/bin/backup`. None: it observes, and never leads.
+        work: Option<String>,
         /// How long a lease lasts without a renewal.
         #[serde(rename = "lease_ms", serialize_with = "as_milliseconds")]
         lease: Duration,

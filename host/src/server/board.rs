@@ -105,6 +105,11 @@ impl Board {
         self.placer.get()
     }
 
+    /// Says that there is something new to show.
+    pub(super) fn has_changed(&self) {
+        self.changed.send_replace(());
+    }
+
     /// The word that there is something new to show.
     pub(super) fn changes(&self) -> watch::Receiver<()> {
         self.changed.subscribe()

@@ -24,6 +24,7 @@
 //! `/transfer?to=NAME`, `/pause`, `/resume`, `/trigger?id=ID`. `POST /trigger` alone has a leader look for triggers.
 
 mod accept;
+mod application;
 pub(crate) mod board;
 mod control;
 pub(crate) mod exposition;
@@ -42,6 +43,7 @@ mod timeline;
 mod triggers;
 pub(crate) mod watch;
 
+pub use application::Application;
 pub use board::Board;
 pub use control::{Control, ControlToken};
 pub use hosts::Hosts;

@@ -3,9 +3,9 @@
 use super::board::{Board, Readiness, Role};
 use super::control::{self, Control};
 use super::exposition::{exposition, figures};
-use super::page::view::millis;
 use super::proof::Nonces;
 use super::triggers;
+use super::watch::{Instant, VERSION};
 use crate::clock::Reading;
 use axum::Router;
 use axum::body::Body;
@@ -139,7 +139,7 @@ async fn readyz(State(faces): State<Faces>, uri: Uri) -> Response<Body> {
         if let Readiness::NotReady(why) = face.board.readiness(now) {
             return refuse(&about(&faces, face, &why));
         }
-        leads |= matches!(face.board.role(now), Role::Leading { .. });
+        leads |= matches!(face.board.told_role(now), Role::Leading { .. });
     }
     if has(&uri, "leader") && !leads {
         return refuse("this candidate does not lead");
@@ -156,26 +156,28 @@ fn about(faces: &[Face], face: &Face, why: &str) -> String {
 }
 
 async fn leader(face: Face, uri: Uri) -> Response<Body> {
-    let (board, now) = (&face.board, face.clock.now());
-    let role = board.role(now);
+    let (board, instant) = (&face.board, Instant::of(&face.clock));
+    let role = board.told_role(instant.now);
     if has(&uri, "redirect") {
         return redirect(&role);
     }
-    let (leading, leader, valid_for) = match &role {
+    let (leading, leader, until) = match &role {
         Role::Leading { term, until } => {
-            let left = until.saturating_sub(now);
-            (true, json!({ "name": board.candidate, "term": term }), json!(millis(left)))
+            (true, json!({ "name": board.candidate, "term": term }), Some(*until))
         }
-        Role::Following(Some(leader)) => (false, json!(leader), Value::Null),
-        Role::Following(None) | Role::Undecided | Role::Left => (false, Value::Null, Value::Null),
+        Role::Following(Some(leader)) => (false, json!(leader), None),
+        Role::Following(None) | Role::Undecided | Role::Left => (false, Value::Null, None),
     };
+    let (valid_for_ms, valid_until) = until.map(|until| instant.until(until)).unzip();
     let mut told = json!(board.outlook());
     let who = json!({
+        "version": VERSION,
         "election": board.election,
         "candidate": board.candidate,
         "leading": leading,
         "leader": leader,
-        "valid_for_ms": valid_for,
+        "valid_for_ms": valid_for_ms,
+        "valid_until": valid_until,
         "handing_over_to": board.successor(),
         "order_refused": board.refused_order(),
         "paused": board.is_paused(),

@@ -19,6 +19,9 @@ pub mod names {
     /// Set to `true`, the host sends the requests that reports hold. For programs, not for people.
     pub const BACKGROUND: &str = tenure_core::Beside::VARIABLE;
 
+    /// Set to `true`, it looks and takes no part. For programs, not for people.
+    pub const OBSERVE: &str = tenure_core::Settings::OBSERVE;
+
     /// The token by which operators steer a candidate. The host reads it, and not the component.
     pub const CONTROL_TOKEN: &str = "TENURE_CONTROL_TOKEN";
 

@@ -3,6 +3,8 @@
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+#[cfg(target_os = "linux")]
+mod application;
 mod chaos;
 #[cfg(unix)]
 mod commands;

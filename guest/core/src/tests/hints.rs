@@ -127,3 +127,31 @@ fn who_leads_or_stays_out_takes_no_hint() {
     paused.step(Some(Event::Hint), available);
     assert_eq!(paused.verbs(), [""; 0]);
 }
+
+#[test]
+fn an_observer_follows_a_hint_and_sends_nothing_but_polls() {
+    let mut observer = Candidate::new(&[(Settings::OBSERVE, "true")]);
+    let missing = |o: &Operation, at| refusal(o, at, 404, "ContainerNotFound");
+    let mut record = Record::read(&incumbent(5)).unwrap().unwrap();
+    record.successor = Some("here".into());
+    let named = record.write();
+    let names_it = |o: &Operation, at: Moment| seen(o, at, "leased", &named);
+    for service in 0..4 {
+        for _ in 0..3 {
+            let report = observer.step(None, |o: &Operation, at| match service {
+                0 => missing(o, at),
+                1 => available(o, at),
+                2 => led(o, at),
+                _ => names_it(o, at),
+            });
+            assert!(!matches!(report.role, Role::Leading(_)), "{report:?}");
+            assert_eq!(observer.verbs(), ["read blob"]);
+            observer.now += report.again_in;
+        }
+        observer.now += seconds(60);
+    }
+    observer.step(None, led);
+    observer.now += millis(700);
+    observer.step(Some(Event::Hint), |o: &Operation, at| seen(o, at, "leased", &incumbent(6)));
+    assert_eq!(observer.verbs(), ["read blob"]);
+}

@@ -55,6 +55,15 @@ attempts at a turn. When the leadership ends the connection is cut, but what the
 begun goes on: nobody here can stop it. So it must refuse a term smaller than one that it has \
 seen. Names of this machine are allowed, for a sidecar at http://localhost:3000/.
 
+Or this candidate leads for an application beside it, which asks http://localhost:8080/leader and acts by itself:
+
+  tenure run --election jobs/poller --no-work --listen 127.0.0.1:8080
+
+The answer says whether this candidate leads, under which term, and how long the application may act: for \
+valid_for_ms, counted from before it asked, or until valid_until. /watch tells each change. Nobody preempts the \
+application: it has to stop by itself when that time is over. When this candidate is told to end, it says no from \
+then on, and releases the lease when all that the application was told has run out, or after --grace.
+
 Durations are written with their unit: 500ms, 15s, 1h30m.
 
 Every option that names a variable can be set by it; the command line wins. The storage account \
@@ -104,6 +113,21 @@ Exit codes: the command's own; 128 and the number of a signal, if one ended the 
 acquired in time, or was not free, and nothing was run; 76 the lock was lost while the command ran, and the command was \
 ended for that; 125 something was wrong with the settings or with this program itself, and nothing was run; 126 the command \
 cannot be executed; 127 there is no such command.";
+
+pub(super) const OBSERVE_HELP: &str = "\
+It answers at --listen what a candidate answers, /leader and /watch among it, of elections in which it takes no part: \
+it never leads, and writes nothing, so that a credential that may only read blobs is enough.
+
+  tenure observe jobs/nightly --listen 127.0.0.1:8080
+  tenure observe --config tenure.toml --listen 127.0.0.1:8080
+
+It polls as a follower does, about 1,200 requests an hour for each election. Where the leader put an address on record that \
+can be reached, it hears of changes at once, so that --poll 60s is enough: 80 requests an hour.
+
+For an application that is to act itself while it leads, see `tenure run --no-work`.
+
+It ends with SIGTERM, SIGINT or SIGHUP. Exit codes: 0 it was ended; 1 a second signal ended it; 2 something was wrong \
+with the settings, and nothing was sent.";
 
 pub(super) const CHECK_HELP: &str = "\
 It takes all that `tenure run` takes, judges it in the same way, and takes no part in the election: put \

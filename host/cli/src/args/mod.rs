@@ -14,8 +14,8 @@ use super::settings::with_options;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory as _, Parser, Subcommand};
 use help::{
-    BREAK_HELP, CHECK_HELP, DOCTOR_HELP, EXAMPLES, HISTORY_HELP, LOCK_HELP, PAUSE_HELP,
-    RESET_SLOT_HELP, RUN_HELP, STATUS_HELP, STEER_HELP, TRIGGER_HELP, WATCH_HELP,
+    BREAK_HELP, CHECK_HELP, DOCTOR_HELP, EXAMPLES, HISTORY_HELP, LOCK_HELP, OBSERVE_HELP,
+    PAUSE_HELP, RESET_SLOT_HELP, RUN_HELP, STATUS_HELP, STEER_HELP, TRIGGER_HELP, WATCH_HELP,
 };
 use std::ffi::OsString;
 
@@ -42,6 +42,9 @@ pub(super) enum Command {
     #[cfg(unix)]
     #[command(after_help = LOCK_HELP)]
     Lock,
+    /// Follows elections without contending, and answers applications that ask who leads
+    #[command(after_help = OBSERVE_HELP)]
+    Observe,
     /// Shows who leads
     #[command(after_help = STATUS_HELP)]
     Status,

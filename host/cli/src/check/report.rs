@@ -72,6 +72,8 @@ fn work_object(work: &Found) -> Value {
         Found::Command { file, arguments, .. } => {
             json!({ "kind": "command", "file": file, "arguments": arguments })
         }
+        Found::Application => json!({ "kind": "application" }),
+        Found::Nothing => Value::Null,
     }
 }
 
@@ -196,6 +198,7 @@ fn work(work: &Found) -> String {
             format!("{work}; it imports {}; its variables: {}", listed(packages), listed(variables))
         }
         Found::Webhook { .. } => format!("{work}, a POST for each turn"),
+        Found::Application | Found::Nothing => work.to_string(),
         Found::Command { arguments, .. } => match arguments {
             0 => work.to_string(),
             1 => format!("{work}, with 1 argument"),
@@ -219,7 +222,7 @@ fn reach(work: &Found) -> Option<String> {
             Some("nothing: no host is allowed".to_owned())
         }
         Found::Component { hosts, .. } => Some(hosts.join(", ")),
-        Found::Webhook { .. } | Found::Command { .. } => None,
+        Found::Webhook { .. } | Found::Command { .. } | Found::Application | Found::Nothing => None,
     }
 }
 

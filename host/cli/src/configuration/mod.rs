@@ -15,8 +15,8 @@ pub(super) use read::expiry;
 use super::complaint::Complaint;
 use super::settings::setting::{Kind, Setting};
 use super::settings::table::{
-    CA_FILE, CONFIG, CRON, DELIVERY, EVERY, JITTER, MAX_ATTEMPTS, MAX_TENURE, MISSED, NAME,
-    ON_START, POLL, PRIORITY, TIME_ZONE, WARM_UP, WHILE_LEADING,
+    CA_FILE, CONFIG, CRON, DELIVERY, EVERY, JITTER, LISTEN, MAX_ATTEMPTS, MAX_TENURE, MISSED, NAME,
+    NO_WORK, ON_START, POLL, PRIORITY, TIME_ZONE, TURN_TIMEOUT, WARM_UP, WHILE_LEADING,
 };
 use super::settings::{CommandLine, Elections, Given, Value};
 use super::{exposed, variables};
@@ -51,6 +51,19 @@ pub(super) struct Configuration {
     pub not_runnable: Option<NotRunnable>,
 }
 
+/// Settings that say nothing about an application that acts as long as the leadership lasts.
+const OF_TURNS: [&Setting; 9] = [
+    &EVERY,
+    &CRON,
+    &ON_START,
+    &TIME_ZONE,
+    &JITTER,
+    &DELIVERY,
+    &MAX_ATTEMPTS,
+    &MISSED,
+    &TURN_TIMEOUT,
+];
+
 /// How often somebody who waits for a lock looks at it.
 #[cfg(unix)]
 const LOCK_POLL: &str = "1s";
@@ -60,6 +73,9 @@ impl Configuration {
         let mut this = Self::of(given);
         if this.settings.get(names::NAME).is_none() {
             this.settings.set(names::NAME, default_name());
+        }
+        if this.given.is_on(&NO_WORK) {
+            this.without_work();
         }
         if TIMERS.iter().all(|timer| this.settings.get(timer.variable).is_none()) {
             this.complain(
@@ -94,6 +110,49 @@ impl Configuration {
         }
         this.attached = Some(attached);
         this
+    }
+
+    /// For a candidate that leads, while the work is an application's.
+    fn without_work(&mut self) {
+        for setting in OF_TURNS {
+            // A variable may be set for others.
+            if self.given.is_written(setting) {
+                let problem = "there are no turns without work: the application may act for as long as this \
+                               candidate leads";
+                self.complain_of_use(setting, problem, "leave it out, or leave out --no-work");
+            }
+        }
+        self.clear(&OF_TURNS);
+        self.settings.set(names::WHILE_LEADING, "true");
+        if self.given.text(&LISTEN).is_none() {
+            let problem = "there is no listener that the application could ask";
+            self.complain_of_use(&NO_WORK, problem, "add --listen, like --listen 127.0.0.1:8080");
+        }
+    }
+
+    /// For somebody who follows an election, and shows it to others.
+    pub(super) fn of_observe(mut given: Given) -> Self {
+        // Variables and the file are for candidates too.
+        given.keep_own();
+        let mut this = Self::of(given);
+        let others = this.given.table.iter().copied();
+        let others =
+            others.filter(|s| s.component && s.is_option_of("run") && !s.is_option_of("observe"));
+        this.clear(&others.collect::<Vec<_>>());
+        this.settings.set(names::OBSERVE, "true");
+        if this.settings.get(names::NAME).is_none() {
+            this.settings.set(names::NAME, default_name());
+        }
+        if this.given.text(&LISTEN).is_none() {
+            const PROBLEM: &str = "no address is given, so nobody could ask this observer";
+            this.complain(&LISTEN, PROBLEM, LISTEN.advice);
+        }
+        this
+    }
+
+    /// Whether it takes no part.
+    pub(super) fn observes(&self) -> bool {
+        self.settings.get(names::OBSERVE).is_some()
     }
 
     /// For somebody who looks at an election, and takes no part.

@@ -186,7 +186,6 @@ impl Given {
     }
 
     /// Forgets what the command has no option for.
-    #[cfg(unix)]
     pub(crate) fn keep_own(&mut self) {
         let command = &self.command;
         let is_own = |of: &Setting| of.name.is_empty() || of.is_option_of(command);

@@ -112,6 +112,8 @@ pub(crate) enum Work {
     Component,
     Webhook,
     Command,
+    /// That of an application outside this process, which asks.
+    Application,
 }
 
 impl Setting {

@@ -12,7 +12,11 @@ use tenure_webhook::variable as webhook;
 
 const RUN: &[&str] = &["run", "check"];
 const RUN_AND_LOCK: &[&str] = &["run", "check", "lock"];
-const RUN_AND_LOOKS: &[&str] = &["run", "check", "lock", "status", "watch", "doctor", "history"];
+const RUN_AND_OBSERVE: &[&str] = &["run", "check", "observe"];
+/// Those that keep a log, and know who leads.
+const LASTING: &[&str] = &["run", "check", "lock", "observe"];
+const RUN_AND_LOOKS: &[&str] =
+    &["run", "check", "lock", "observe", "status", "watch", "doctor", "history"];
 const RUN_AND_ORDERS: &[&str] =
     &["run", "check", "resign", "transfer", "pause", "resume", "trigger"];
 /// Those that read the file.
@@ -20,6 +24,7 @@ const OF_THE_FILE: &[&str] = &[
     "run",
     "check",
     "lock",
+    "observe",
     "status",
     "watch",
     "doctor",
@@ -33,6 +38,7 @@ const TELLING: &[&str] = &["check", "status", "watch", "doctor", "history"];
 /// Those that meet one election, which can be named without its option.
 const OF_ONE: &[&str] = &[
     "lock",
+    "observe",
     "status",
     "watch",
     "doctor",
@@ -50,6 +56,7 @@ const ALL: &[&str] = &[
     "run",
     "check",
     "lock",
+    "observe",
     "status",
     "watch",
     "doctor",
@@ -268,6 +275,13 @@ settings! {
         more: "See [Commands](handlers.md#a-command)",
         heading: WORK, ..ROW
     };
+    NO_WORK = Setting {
+        name: "no-work", kind: Kind::Switch, scope: Scope::One, choice: Some(Choice::Work),
+        help: "Instead of work: an application asks at --listen whether this candidate leads (/leader, /watch), and \
+               acts by itself. Nobody preempts it: it has to stop in time",
+        more: "See [An application that asks](handlers.md#an-application-that-asks)",
+        heading: WORK, ..ROW
+    };
     STOP_TIME = Setting {
         commands: RUN_AND_LOCK,
         name: "stop-time", variable: "TENURE_STOP_TIME", kind: Kind::Duration,
@@ -279,7 +293,7 @@ settings! {
         heading: FAILURES, ..ROW
     };
     NAME = Setting {
-        commands: RUN_AND_LOCK,
+        commands: LASTING,
         name: "name", variable: names::NAME, kind: Kind::Text("NAME"), range: Range::Bytes(128),
         default: "machine and process",
         help: "How others see this candidate; it need not be unique",
@@ -308,7 +322,7 @@ settings! {
         heading: TIMINGS, ..PASSED_ON
     };
     POLL = Setting {
-        commands: RUN_AND_LOCK,
+        commands: LASTING,
         name: "poll", variable: names::POLL, kind: Kind::Duration,
         range: Range::Durations(Duration::from_millis(500)..=seconds(60)), default: "4s, of a lock 1s",
         help: "The longest that a follower waits between two polls; the shortest is half of it",
@@ -352,7 +366,8 @@ settings! {
     GRACE = Setting {
         name: "grace", variable: "TENURE_GRACE", kind: Kind::Duration,
         range: Range::Durations(Duration::ZERO..=seconds(HOUR)),
-        default: "1s, for a command the stop time (at least 3s with --failover)",
+        default: "1s, for a command the stop time (at least 3s with --failover), with --no-work until all that the \
+                  application was told has run out",
         help: "How long a running turn may go on when this candidate is told to end; its lease is renewed \
                meanwhile",
         more: "The same before the leadership is given up; a transfer is cancelled when the turn lasts for \
@@ -394,6 +409,7 @@ settings! {
         heading: ELECTIONS, ..PASSED_ON
     };
     LISTEN = Setting {
+        commands: RUN_AND_OBSERVE,
         name: "listen", variable: "TENURE_LISTEN", kind: Kind::Text("ADDRESS:PORT"),
         scope: Scope::Process,
         help: "Shows over HTTP, to whoever reaches it: a page of the election (/), whether \
@@ -405,6 +421,7 @@ settings! {
         heading: SHOWN, ..ROW
     };
     LISTEN_HOST = Setting {
+        commands: RUN_AND_OBSERVE,
         name: "listen-host", variable: "TENURE_LISTEN_HOST", kind: Kind::Text("NAMES"),
         scope: Scope::Process,
         help: "More names by which --listen may be asked, separated by commas; * for all. \
@@ -414,6 +431,7 @@ settings! {
         heading: SHOWN, ..ROW
     };
     HEALTH_LISTEN = Setting {
+        commands: RUN_AND_OBSERVE,
         name: "health-listen", variable: "TENURE_HEALTH_LISTEN", kind: Kind::Text("ADDRESS:PORT"),
         scope: Scope::Process,
         help: "An address for probes alone, /healthz and /readyz, so that they are answered \
@@ -559,14 +577,14 @@ settings! {
         more: "See [Credentials](security.md#credentials)", heading: ACCOUNT, ..VARIABLE
     };
     LOG = Setting {
-        commands: RUN_AND_LOCK,
+        commands: LASTING,
         name: "log", kind: Kind::OneOf(&["text", "json"]), default: "text", scope: Scope::Process,
         help: "How to tell what happens: text for people, or one JSON object per line",
         more: "See [The log](operations.md#the-log)",
         heading: SHOWN, ..ROW
     };
     LOG_LEVEL = Setting {
-        commands: RUN_AND_LOCK,
+        commands: LASTING,
         name: "log-level", variable: "TENURE_LOG_LEVEL",
         kind: Kind::OneOf(&["error", "warn", "info", "debug"]), default: "info", scope: Scope::Process,
         help: "The least grave events that are told: error, warn, info, or debug, which adds each renewal",

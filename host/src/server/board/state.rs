@@ -1,5 +1,6 @@
 //! What a board keeps in mind, and how reports and events change it.
 
+use super::super::application;
 use super::super::recent::RecentTurns;
 use super::super::summary::LastTurn;
 use super::super::timeline::Timeline;
@@ -64,6 +65,8 @@ pub(in crate::server) struct State {
     pub(in crate::server) recent: RecentTurns,
     /// So many turns in a row did not succeed.
     pub(in crate::server) failed_turns: u32,
+    /// Where the work is an application's that asks: what that was told.
+    pub(in crate::server) application: Option<application::Told>,
     pub(in crate::server) history: VecDeque<Change>,
     /// When and what, also what is over.
     pub(in crate::server) problems: VecDeque<(Duration, String)>,
@@ -145,6 +148,9 @@ impl State {
         }
         if let Some(problem) = report.problems.last() {
             self.problem = Some(Told::of(problem));
+        }
+        if let Some(application) = &mut self.application {
+            application.winds_down = report.wind_down;
         }
         self.promise = report.promise;
         if let Some(turns) = &report.turns {

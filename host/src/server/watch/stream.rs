@@ -78,12 +78,13 @@ impl Reader {
     async fn next(&mut self) -> Option<Event> {
         loop {
             self.changed.mark_unchanged();
-            let (mut news, until) = News::of(&self.board, self.clock.now());
+            let (mut news, until) = News::of(&self.board, &self.clock);
             let same = self.told.as_ref().is_some_and(|(told, before)| {
                 // The time that is left is another at each moment; only a renewal is news.
-                let valid_for_ms = told.valid_for_ms;
+                let (valid_for_ms, valid_until) = (told.valid_for_ms, told.valid_until.clone());
                 let outlook = news.outlook.timeless();
-                *before == until && *told == News { valid_for_ms, outlook, ..news.clone() }
+                let timeless = News { valid_for_ms, valid_until, outlook, ..news.clone() };
+                *before == until && *told == timeless
             });
             if !same {
                 let outlook = std::mem::take(&mut news.outlook);
@@ -149,7 +150,7 @@ mod tests {
         assert_eq!(response.headers()["content-type"], "text/event-stream");
         let nothing = json!({
             "version": 1, "election": "jobs/report", "candidate": "ada", "leading": false,
-            "leader": null, "valid_for_ms": null, "handing_over_to": null, "ended": null,
+            "leader": null, "valid_for_ms": null, "valid_until": null, "handing_over_to": null, "ended": null,
         });
         assert_eq!(told(&mut response).await, nothing);
 

@@ -22,6 +22,7 @@ fn news(more: impl FnOnce(&mut News)) -> Vec<u8> {
         leading: true,
         leader: Some(leader),
         valid_for_ms: Some(9_000),
+        valid_until: Some("2026-11-23T08:00:00.000Z".to_owned()),
         handing_over_to: None,
         ended: None,
         outlook: Default::default(),

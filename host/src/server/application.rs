@@ -1,0 +1,144 @@
+//! Work that is no part of this process: an application asks `/leader` or reads `/watch`, and acts by itself while
+//! it is told that this candidate leads.
+//!
+//! Nothing here can stop it. So what it was told is kept: a leadership that is given up, at the end of the process
+//! for example, is denied from then on, and goes on until the last instant up to which the application was told
+//! that it may act (protocol.md §7.1: the lease is released when the work has stopped).
+
+use super::board::{Board, Role, State};
+use crate::clock::Clock;
+use crate::contract::Turn;
+use crate::deadline::Deadline;
+use crate::handler::{BoxFuture, Handler, TurnEnd};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What an application was told of the leadership.
+#[derive(Debug, Default)]
+pub(super) struct Told {
+    /// The term in which it may act: the one whose turn is under way.
+    term: Option<u64>,
+    /// The leadership is about to be given up.
+    pub winds_down: bool,
+    /// The process is about to end.
+    leaves: bool,
+    /// The latest instant up to which it was told that it may act.
+    until: Duration,
+}
+
+impl Told {
+    fn may_act(&self, term: u64) -> bool {
+        self.term == Some(term) && !self.winds_down && !self.leaves
+    }
+}
+
+/// The work of a leader that is an application's: [`Handler`] of a candidate with
+/// [`Schedule::WhileLeading`](crate::settings::Schedule::WhileLeading), whose [`Board`] a
+/// [`Server`](super::Server) shows. Its turn ends by itself when the leadership is about to be given up and all
+/// that the application was told has run out, so the grace of the runner should be as long as a leader may act
+/// without a renewal ([`Periods::validity`](crate::settings::Periods)); with a shorter one the lease is released
+/// sooner, and the application must heed a denial within that time.
+///
+/// Nobody preempts the application, and the candidate must leave no last will: its process may die while the
+/// application goes on.
+#[derive(Debug)]
+pub struct Application<C> {
+    board: Arc<Board>,
+    clock: C,
+}
+
+impl<C: Clock> Application<C> {
+    /// The application that asks what is shown of `board`.
+    pub fn new(board: Arc<Board>, clock: C) -> Self {
+        board.state().application = Some(Told::default());
+        Self { board, clock }
+    }
+
+    /// Completes when the leadership is to be given up, and no answer that allows the application to act is in
+    /// force any more.
+    async fn over(&self) {
+        let mut changed = self.board.changes();
+        loop {
+            changed.mark_unchanged();
+            let until = self
+                .board
+                .state()
+                .application
+                .as_ref()
+                .and_then(|told| (told.winds_down || told.leaves).then_some(told.until));
+            let over = async {
+                match until {
+                    Some(until) => self.clock.sleep_until(until).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = over => return,
+                // The board is held by this.
+                _ = changed.changed() => {}
+            }
+        }
+    }
+}
+
+impl<C: Clock> Handler for Application<C> {
+    fn on_tick(&self, turn: Turn, _: Deadline) -> BoxFuture<'_, TurnEnd> {
+        Box::pin(async move {
+            let _acts = Acts::begin(&self.board, turn.term);
+            self.over().await;
+            TurnEnd::Succeeded
+        })
+    }
+}
+
+/// As long as it lives, the application may be told that it may act.
+struct Acts<'b>(&'b Board);
+
+impl<'b> Acts<'b> {
+    fn begin(board: &'b Board, term: u64) -> Self {
+        board.set_term(Some(term));
+        Self(board)
+    }
+}
+
+impl Drop for Acts<'_> {
+    fn drop(&mut self) {
+        self.0.set_term(None);
+    }
+}
+
+impl Board {
+    fn set_term(&self, term: Option<u64>) {
+        if let Some(told) = &mut self.state().application {
+            told.term = term;
+        }
+        self.has_changed();
+    }
+
+    /// The process is about to end: from now on an application is told that it may not act.
+    pub fn leaves(&self) {
+        if let Some(told) = &mut self.state().application {
+            told.leaves = true;
+        }
+        self.has_changed();
+    }
+
+    /// The role as whoever acts by it is told: see [`Board::role`]. What an application is told is kept.
+    pub(super) fn told_role(&self, now: Duration) -> Role {
+        let mut state = self.state();
+        let State { role, application, .. } = &mut *state;
+        match (role, application) {
+            (Role::Leading { until, .. }, _) if now >= *until => Role::Undecided,
+            (Role::Leading { term, .. }, Some(told)) if !told.may_act(*term) => Role::Undecided,
+            (role, told) => {
+                if let (Role::Leading { until, .. }, Some(told)) = (&*role, told) {
+                    told.until = told.until.max(*until);
+                }
+                role.clone()
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
