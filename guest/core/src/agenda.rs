@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use super::record::{Kind, LastSlot, Outcome, Record, Started, Trigger, fingerprint};
+use super::record::{Kind, LastSlot, Outcome, Record, Started, Trigger, Triggers, fingerprint};
 use super::service_clock::{Timestamp, is_ahead, nanos};
 use super::slots::{Delivery, Schedule};
 use crate::mutants::mutant;
@@ -203,7 +203,10 @@ impl Agenda {
             next_attempt(*delivery, *attempt, *outcome, |n| task(id, *slot, n))
         });
         again.or_else(|| {
-            let lets = |t: &&Trigger| record.triggers.lets(t, record.term, now);
+            let forgotten = mutant!(TriggerForgotten) && record.term != record.triggers.term;
+            let none = Triggers::default();
+            let known = if forgotten { &none } else { &record.triggers };
+            let lets = |t: &&Trigger| known.lets(t, now);
             let Trigger { id, asked } = waiting.iter().filter(lets).min_by_key(|t| t.asked)?;
             Some(Due::Now(task(id, *asked, 1)))
         })

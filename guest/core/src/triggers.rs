@@ -206,7 +206,7 @@ pub fn trigger(
     if let Some(state) = record.triggers.state(id, held.then_some(record.term)) {
         return Ok(Placing::Known(state));
     }
-    waiting.retain(|trigger| record.triggers.lets(trigger, record.term, now));
+    waiting.retain(|trigger| record.triggers.lets(trigger, now));
     if let Some(trigger) = waiting.iter().find(|trigger| trigger.id == id) {
         return Ok(Placing::Known(TriggerState::Waiting(trigger.expires())));
     }

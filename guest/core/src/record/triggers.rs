@@ -6,7 +6,6 @@ use super::super::service_clock::Timestamp;
 use super::super::slots::Delivery;
 use super::turns::{Outcome, Started};
 use super::values::fingerprint;
-use crate::mutants::mutant;
 use serde::{Deserialize, Serialize};
 use tenure_base::prelude::*;
 
@@ -67,13 +66,12 @@ impl Triggers {
         Some(asked).filter(|asked| asked.since(now) <= EXPIRES)
     }
 
-    /// Whether the leader of this term may claim a trigger that waits.
-    pub(crate) fn lets(&self, trigger: &Trigger, term: u64, now: Timestamp) -> bool {
+    /// Whether a trigger that waits may be claimed.
+    pub(crate) fn lets(&self, trigger: &Trigger, now: Timestamp) -> bool {
         let Trigger { id, asked } = trigger;
         let current = now.since(*asked) <= EXPIRES && asked.since(now) <= EXPIRES;
         let claimed = self.mark(now).is_some_and(|mark| *asked <= mark) || self.know(id);
-        let forgotten = mutant!(TriggerForgotten) && term != self.term;
-        current && (!claimed || forgotten)
+        current && !claimed
     }
 
     /// Whether a trigger of that id was claimed.
