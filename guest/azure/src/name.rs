@@ -64,8 +64,8 @@ impl BlobName {
         encoded_path(&[&self.container, &self.blob])
     }
 
-    /// `/container/blob.notice` and the like, percent-encoded: a side blob by which a candidate tells
-    /// the leader what it cannot write to a leased blob.
+    /// `/container/blob.notice` and the like, percent-encoded: a side blob by which the leader is
+    /// told what it cannot write to a leased blob.
     pub fn side_blob_path(&self, blob: SideBlob) -> String {
         self.path() + blob.ending()
     }
@@ -88,6 +88,8 @@ pub enum SideBlob {
     Notice,
     /// `.successor`: the announcement of a candidate that is to lead next.
     Successor,
+    /// `.trigger`: the turns that somebody asks for outside the schedule.
+    Trigger,
 }
 
 impl SideBlob {
@@ -95,6 +97,7 @@ impl SideBlob {
         match self {
             Self::Notice => ".notice",
             Self::Successor => ".successor",
+            Self::Trigger => ".trigger",
         }
     }
 }

@@ -178,8 +178,10 @@ impl Operation {
             Operation::WriteMetadata { .. } => "write record",
             Operation::ReadSideBlob(SideBlob::Notice) => "read schedule notice",
             Operation::ReadSideBlob(SideBlob::Successor) => "read announcement",
+            Operation::ReadSideBlob(SideBlob::Trigger) => "read triggers",
             Operation::WriteSideBlob { blob: SideBlob::Notice, .. } => "write schedule notice",
             Operation::WriteSideBlob { blob: SideBlob::Successor, .. } => "announce",
+            Operation::WriteSideBlob { blob: SideBlob::Trigger, .. } => "write triggers",
             Operation::Delete { .. } => "delete blob",
             Operation::ReadAccount => "read account",
         }

@@ -110,12 +110,16 @@ pub enum Mutant {
     HintsWithoutLimit,
     /// A hint changes nothing.
     HintIgnored,
+    /// A new leader does not know which triggers had their turn.
+    TriggerForgotten,
+    /// A leader sees no triggers but those that it is told of.
+    TriggersUnseen,
 }
 
 #[cfg(feature = "mutants")]
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 47] = [
+    pub const ALL: [Self; 49] = [
         Self::ValidityFromAnswer,
         Self::ReleaseBeforeStop,
         Self::HandOverBeforeStop,
@@ -163,6 +167,8 @@ impl Mutant {
         Self::WillBeforeStop,
         Self::HintsWithoutLimit,
         Self::HintIgnored,
+        Self::TriggerForgotten,
+        Self::TriggersUnseen,
     ];
 }
 

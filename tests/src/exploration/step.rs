@@ -2,8 +2,9 @@
 
 use std::hash::{Hash, Hasher};
 
+use tenure_azure::name::SideBlob;
 use tenure_azure::{Answer, Operation};
-use tenure_core::{Ask, Event, Failure, FailureKind, Outcome, Report, Role, Step, Todo};
+use tenure_core::{Ask, Beside, Event, Failure, FailureKind, Outcome, Report, Role, Step, Todo};
 
 use super::chance::Draws;
 use super::known::{Known, digest};
@@ -17,6 +18,11 @@ pub enum Word {
     CutOff,
     Leave,
     HandOver,
+}
+
+fn is_look_for_triggers(beside: &Beside) -> bool {
+    const LOOK: Operation = Operation::ReadSideBlob(SideBlob::Trigger);
+    matches!(beside, Beside::Send(ask) if ask.operation == LOOK)
 }
 
 /// A step that waits for an answer.
@@ -99,7 +105,9 @@ impl Process {
                 Moved::Asks(asked)
             }
             Todo::Rest(report) => {
-                assert!(step.beside().is_none(), "so soon nothing goes out beside the steps");
+                // Nobody asks for turns here, and no answer to that look is waited for.
+                let others = step.beside().filter(|beside| !is_look_for_triggers(beside));
+                assert!(others.is_none(), "so soon nothing else goes out beside the steps");
                 self.stepped(scope, began, *report, now)
             }
         }
