@@ -15,6 +15,7 @@ use tenure_tests::simulation::fault::{Fault, Kind, Step};
 use tenure_tests::simulation::history::{Entry, History, What};
 use tenure_tests::simulation::plan::{Plan, Rules, SLOTS, Trait};
 use tenure_tests::simulation::trace::trace;
+use tenure_tests::simulation::world::Millis;
 use tenure_tests::simulation::{self, About, Fidelity, Options, Slots, last_run};
 
 fn native() -> Options {
@@ -83,7 +84,8 @@ fn a_seed_is_the_same_schedule_of_the_component() {
 /// Request by request, to the millisecond. Where two things happen in one millisecond, they may
 /// come in another order, since the component takes more rounds of the executor; what follows may
 /// then differ, too. Nothing else may be the first difference. Hints, and requests beside the steps, often
-/// come in one millisecond with something else; without them a third of the schedules are the same to the end.
+/// come in one millisecond with something else; without them half of the schedules are the same to the end, but for
+/// that order.
 #[test]
 fn the_component_does_what_the_core_does() {
     let component = component();
@@ -97,8 +99,9 @@ fn the_component_does_what_the_core_does() {
         let core = simulation::run(seed, &native()).history;
         let shipped = simulation::run(seed, &component).history;
         compared += u32::from(alone);
+        same += u32::from(alone && in_any_order(&core) == in_any_order(&shipped));
         match parting(&core, &shipped) {
-            None => same += u32::from(alone),
+            None => {}
             Some((core, shipped)) => {
                 let at = [core[0].at, shipped[0].at];
                 let several = core.len() > 1 && shipped.len() > 1;
@@ -114,9 +117,15 @@ fn the_component_does_what_the_core_does() {
             }
         }
     }
-    // What happens within one millisecond may come in another order, and with outcomes that are written by themselves
-    // more does.
-    assert!(same * 4 > compared, "only {same} of {compared} schedules are the same");
+    assert!(same * 2 > compared, "only {same} of {compared} schedules are the same");
+}
+
+/// All that happened, where the order within one millisecond does not count.
+fn in_any_order(history: &History) -> Vec<(Millis, String)> {
+    let told = |entry: &Entry| (entry.at, format!("{:?}", entry.what));
+    let mut entries = history.entries.iter().map(told).collect::<Vec<_>>();
+    entries.sort();
+    entries
 }
 
 /// What happened in the millisecond in which two histories part.
