@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -79,13 +81,18 @@ pub async fn round(
     let first: Vec<_> = seats.iter().map(|seat| Box::pin(seat.line_where(leads))).collect();
     timeout(GIVE_UP, crate::candidate::first(first)).await.context("nobody leads")?;
     let mut commands = tokio::task::JoinSet::new();
-    for first in 1..=BESIDE {
-        let group = group.clone();
+    // One after the other, so that what is asked for again at the end is among the newest, which are remembered.
+    let next = Arc::new(AtomicU32::new(1));
+    for _ in 0..BESIDE {
+        let (group, next) = (group.clone(), next.clone());
         commands.spawn(async move {
-            for number in (first..=count).step_by(BESIDE as usize) {
+            loop {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                if number > count {
+                    return anyhow::Ok(());
+                }
                 place(&group, number).await?;
             }
-            anyhow::Ok(())
         });
     }
     let mut killed = 0;
