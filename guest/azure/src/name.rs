@@ -21,7 +21,7 @@ const LONGEST: usize = 1024;
 const ENCODED: &AsciiSet = &percent::UNRESERVED.remove(b'/');
 
 /// What the longest name of a side blob ends with.
-const LONGEST_SUFFIX: &str = ".successor";
+const LONGEST_SUFFIX: &str = ".candidates";
 
 impl BlobName {
     /// Reads `container/blob`; the blob's own name may hold more slashes.
@@ -88,6 +88,8 @@ pub enum SideBlob {
     Notice,
     /// `.successor`: the announcement of a candidate that is to lead next.
     Successor,
+    /// `.candidates`: those that were seen lately.
+    Candidates,
 }
 
 impl SideBlob {
@@ -95,6 +97,7 @@ impl SideBlob {
         match self {
             Self::Notice => ".notice",
             Self::Successor => ".successor",
+            Self::Candidates => ".candidates",
         }
     }
 }

@@ -110,12 +110,14 @@ pub enum Mutant {
     HintsWithoutLimit,
     /// A hint changes nothing.
     HintIgnored,
+    /// A candidate that writes the list of candidates forgets the others.
+    ListsOnlyItself,
 }
 
 #[cfg(feature = "mutants")]
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 47] = [
+    pub const ALL: [Self; 48] = [
         Self::ValidityFromAnswer,
         Self::ReleaseBeforeStop,
         Self::HandOverBeforeStop,
@@ -163,6 +165,7 @@ impl Mutant {
         Self::WillBeforeStop,
         Self::HintsWithoutLimit,
         Self::HintIgnored,
+        Self::ListsOnlyItself,
     ];
 }
 

@@ -24,6 +24,7 @@ use clock::{OwnClock, StepClock};
 use host::Host;
 use tenure_azure::answer::Answer;
 use tenure_azure::credential::{Credential, Pass};
+use tenure_azure::name::SideBlob;
 use tenure_azure::operation::Operation;
 use tenure_core::{
     Ask, Begins, Beside, Chance, Complaint, CredentialState, Failure, Fetch, Fetched,
@@ -124,6 +125,16 @@ impl Guest for Component {
         let clock = OwnClock::start();
         let looked = look(&settings, &mut CredentialState::default(), &|| clock.now());
         looked.map(Into::into).map_err(Into::into)
+    }
+
+    fn candidates() -> Result<Vec<wit::Listed>, wit::Problem> {
+        let settings = usable_settings().map_err(wit::Problem::from)?;
+        let clock = OwnClock::start();
+        let operation = Operation::ReadSideBlob(SideBlob::Candidates);
+        let now = || clock.now();
+        let answer = ask_for_people(&settings, operation, &mut CredentialState::default(), &now);
+        let listed = answer.and_then(|answer| tenure_core::listed(&answer, &settings));
+        listed.map(|listed| listed.into_iter().map(Into::into).collect()).map_err(Into::into)
     }
 
     fn break_lease(period: Option<wit::Duration>) -> Result<wit::Duration, wit::Problem> {

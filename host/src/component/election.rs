@@ -9,7 +9,7 @@ use super::places::{Place, Urgency};
 use super::surroundings::{Carrier, Surroundings};
 use crate::clock::{Clock, Reading};
 use crate::contract::{
-    Complaint, Event, Failure, FailureKind, LEADER_HANDLER, Needs, Problem, Report, Request,
+    Complaint, Event, Failure, FailureKind, LEADER_HANDLER, Listed, Needs, Problem, Report, Request,
     Response, Role, Snapshot, State, types,
 };
 use crate::egress::direct::through;
@@ -78,6 +78,7 @@ struct Functions {
     check: ComponentExportIndex,
     step: ComponentExportIndex,
     inspect: ComponentExportIndex,
+    candidates: ComponentExportIndex,
     break_lease: ComponentExportIndex,
 }
 
@@ -290,6 +291,7 @@ impl ElectionComponent {
             successor: report.successor,
             promise: report.promise.map(Duration::from_nanos),
             turns: report.turns,
+            candidates: report.candidates,
             run: report.run,
             background: report.background.map(Request::of),
             problems: report.problems,
@@ -351,6 +353,17 @@ impl ElectionComponent {
     pub async fn inspect(&self) -> Result<Result<Snapshot, Problem>, ComponentError> {
         let (answer,): (Result<Snapshot, Problem>,) =
             self.call(&self.functions.inspect, ()).await?;
+        Ok(answer)
+    }
+
+    /// The candidates that were seen lately, those seen last first.
+    ///
+    /// # Errors
+    ///
+    /// The inner one when the service could not be asked.
+    pub async fn candidates(&self) -> Result<Result<Vec<Listed>, Problem>, ComponentError> {
+        let (answer,): (Result<Vec<Listed>, Problem>,) =
+            self.call(&self.functions.candidates, ()).await?;
         Ok(answer)
     }
 
@@ -467,6 +480,7 @@ impl Functions {
             check: function("check")?,
             step: function("step")?,
             inspect: function("inspect")?,
+            candidates: function("candidates")?,
             break_lease: function("break-lease")?,
         })
     }

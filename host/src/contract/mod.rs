@@ -4,6 +4,7 @@
 //! [`std::time::Duration`].
 
 pub(crate) mod bindings;
+mod listed;
 mod names;
 mod outlook;
 mod words;
@@ -15,13 +16,14 @@ use std::time::Duration;
 use zeroize::Zeroize;
 
 pub(crate) use bindings::types;
+pub use listed::candidate_as_json;
 pub(crate) use names::reason_name;
 pub use names::{class_name, rfc3339};
 pub use outlook::{ComingTurn, EndedTurn, Fares, Outlook, outcome_name};
 pub(crate) use outlook::{local, wall};
 pub use types::{
     Complaint, Ended, Ending, EndingReason, Event, Exchange, ExchangeResult, Failure, FailureKind,
-    Finished, Incumbent, LastSlot, Leadership, LeaseState, Needs, NextTurn, Outcome, Problem,
+    Finished, Incumbent, LastSlot, Leadership, LeaseState, Listed, Needs, NextTurn, Outcome, Problem,
     ProblemClass, Response, Role, Snapshot, Started, Turn, Turns,
 };
 pub use words::{schedule_words, schedule_words_and_text};
@@ -162,6 +164,8 @@ pub struct Report {
     /// How the turns of the election go by its record, where that may be news: when this candidate begins to lead,
     /// when a turn was claimed or ended, and when a follower has read the record.
     pub turns: Option<Turns>,
+    /// The candidates that were seen lately, where that may be news.
+    pub candidates: Option<Vec<Listed>>,
     /// A turn to run now.
     pub run: Option<Turn>,
     /// A request to send beside the steps.
@@ -187,6 +191,7 @@ impl Report {
             successor: None,
             promise: None,
             turns: None,
+            candidates: None,
             run: None,
             background: None,
             problems: Vec::new(),

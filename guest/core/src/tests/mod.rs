@@ -14,6 +14,7 @@ mod holding;
 mod hostile;
 mod last_wills;
 mod leaving;
+mod listing;
 mod notices;
 mod one_turn;
 mod priority;
@@ -64,6 +65,8 @@ struct Candidate {
     chance: Counter,
     /// How far the machine's clock is ahead of the service's.
     wall_ahead: Duration,
+    /// It takes part in the list of candidates; else it is refused that, and no test sees it.
+    lists: bool,
     /// Requests of this name are answered after so long: the process was frozen.
     slow: Option<(&'static str, Duration)>,
     asked: Vec<Asked>,
@@ -114,6 +117,7 @@ impl Candidate {
             began: seconds(100),
             chance: Counter(7),
             wall_ahead: Duration::ZERO,
+            lists: false,
             slow: None,
             asked: Vec::new(),
             will: None,
@@ -152,6 +156,11 @@ impl Candidate {
                 }
                 Todo::Send(Ask { operation, timeout, .. }) => {
                     let sent = self.now;
+                    if !self.lists && operation.name().ends_with(" candidates") {
+                        let (reply, wall) = (refusal(&operation, sent, 403, "x"), instant(sent));
+                        step.answered(sent, sent, wall, reply, &mut self.chance);
+                        continue;
+                    }
                     let slow = self.slow.filter(|(name, _)| *name == operation.name());
                     let reply = service(&operation, sent);
                     let failed = matches!(&reply, Err(f) if f.kind == FailureKind::Timeout);

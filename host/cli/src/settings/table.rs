@@ -16,7 +16,7 @@ const RUN_AND_OBSERVE: &[&str] = &["run", "check", "observe"];
 /// Those that keep a log, and know who leads.
 const LASTING: &[&str] = &["run", "check", "lock", "observe"];
 const RUN_AND_LOOKS: &[&str] =
-    &["run", "check", "lock", "observe", "status", "watch", "doctor", "history"];
+    &["run", "check", "lock", "observe", "status", "watch", "doctor", "history", "candidates"];
 const RUN_AND_ORDERS: &[&str] = &["run", "check", "resign", "transfer", "pause", "resume"];
 /// Those that read the file.
 const OF_THE_FILE: &[&str] = &[
@@ -28,11 +28,12 @@ const OF_THE_FILE: &[&str] = &[
     "watch",
     "doctor",
     "history",
+    "candidates",
     "reset-slot",
     "break",
 ];
 /// Those that can answer in JSON.
-const TELLING: &[&str] = &["check", "status", "watch", "doctor", "history"];
+const TELLING: &[&str] = &["check", "status", "watch", "doctor", "history", "candidates"];
 /// Those that meet one election, which can be named without its option.
 const OF_ONE: &[&str] = &[
     "lock",
@@ -41,6 +42,7 @@ const OF_ONE: &[&str] = &[
     "watch",
     "doctor",
     "history",
+    "candidates",
     "reset-slot",
     "resign",
     "transfer",
@@ -58,6 +60,7 @@ const ALL: &[&str] = &[
     "watch",
     "doctor",
     "history",
+    "candidates",
     "reset-slot",
     "resign",
     "transfer",

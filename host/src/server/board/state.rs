@@ -7,7 +7,7 @@ use super::super::timeline::Timeline;
 use super::super::watch::Ended;
 use super::readiness::{Told, keeps_out};
 use crate::contract::{
-    self, ExchangeResult, Incumbent, Outlook, ProblemClass, Report, Turns, reason_name, rfc3339,
+    self, ExchangeResult, Incumbent, Listed, Outlook, ProblemClass, Report, Turns, reason_name, rfc3339,
     wall,
 };
 use crate::handler::TurnEnd;
@@ -65,6 +65,8 @@ pub(in crate::server) struct State {
     pub(in crate::server) recent: RecentTurns,
     /// So many turns in a row did not succeed.
     pub(in crate::server) failed_turns: u32,
+    /// The candidates that were seen lately, by their list.
+    pub(in crate::server) listed: Vec<Listed>,
     /// Where the work is an application's that asks: what that was told.
     pub(in crate::server) application: Option<application::Told>,
     pub(in crate::server) history: VecDeque<Change>,
@@ -157,6 +159,9 @@ impl State {
             self.recent.on_record(turns);
             self.turns = Some(turns.clone());
         }
+        if let Some(candidates) = &report.candidates {
+            self.listed.clone_from(candidates);
+        }
         self.successor.clone_from(&report.successor);
         let refused = report.problems.iter().rfind(|problem| problem.class == ProblemClass::Order);
         match refused {
@@ -248,15 +253,16 @@ impl State {
         self.turns.as_ref().map(|turns| Outlook::at(wall(), turns)).unwrap_or_default()
     }
 
-    /// The candidates but `own` that are known by name, by the alphabet: those that were seen to lead. This
-    /// is the one place that such names come from.
+    /// The candidates but `own` that are known by name, by the alphabet: those that were seen to lead, and those on
+    /// the list of candidates. This is the one place that such names come from.
     pub(in crate::server) fn known_candidates(&self, own: &str) -> Vec<String> {
         let led = self.history.iter().filter_map(|change| change.leader.as_deref());
         let leads = match &self.role {
             Role::Following(Some(leader)) => Some(leader.name.as_str()),
             _ => None,
         };
-        let names: BTreeSet<_> = led.chain(leads).filter(|name| *name != own).collect();
+        let listed = self.listed.iter().map(|candidate| candidate.name.as_str());
+        let names: BTreeSet<_> = listed.chain(led).chain(leads).filter(|name| *name != own).collect();
         names.into_iter().map(str::to_owned).take(KNOWN).collect()
     }
 
