@@ -176,7 +176,8 @@ pub(super) fn queue(phase: &Phase, context: &Context<'_>) -> Vec<Waiting> {
         Phase::Holding(hold) => queue.extend(of_leader(hold, context).into_iter().flatten()),
         _ => {}
     }
-    if matches!(phase, Phase::Watching(_) | Phase::Holding(_)) {
+    // A handover, which has a limit, is not kept waiting by what nobody waits for.
+    if !hurries && matches!(phase, Phase::Watching(_) | Phase::Holding(_)) {
         queue.extend(of_list(context));
     }
     let at = if hurries { queue.len() } else { 0 };

@@ -117,28 +117,30 @@ impl Listing {
         (time, now): (Option<Timestamp>, Moment),
         chance: &mut dyn Chance,
     ) -> bool {
-        let later = Next::Read(now + EVERY + part_of(SPREAD, chance.bits()));
-        let soon = Next::Read(now + jittered(SOON, chance));
         let class = answer.map(|answer| answer.class);
-        let (next, tries, known) = match (class, writes) {
-            (Some(Class::Refused), _) => (Next::Nothing, 0, None),
-            (Some(Class::Done), true) => {
-                (later, 0, time.map(|time| with_own(&self.known, settings, paused, time)))
+        let quicker = matches!(class, Some(Class::ConditionNotMet | Class::Conflict)) && writes;
+        let there = answer.filter(|_| class == Some(Class::Done) && !writes).and_then(read);
+        let (next, known) = match (class, there) {
+            (Some(Class::Refused), _) => (Next::Nothing, None),
+            (Some(Class::MissingBlob), _) if !writes => (Next::Write(None), Some(Vec::new())),
+            (_, Some((etag, entries))) => (Next::Write(Some(etag)), Some(lately(entries, time))),
+            _ if quicker && self.tries < MOST_TRIES => {
+                (Next::Read(now + jittered(SOON, chance)), None)
             }
-            (Some(Class::ConditionNotMet | Class::Conflict), true) if self.tries < MOST_TRIES => {
-                (soon, self.tries + 1, None)
+            // Written, or given up until then. Somebody else's blob is left untouched.
+            _ => {
+                let done = class == Some(Class::Done) && writes;
+                let own = time.filter(|_| done);
+                let known = own.map(|time| with_own(&self.known, settings, paused, time));
+                (Next::Read(now + EVERY + part_of(SPREAD, chance.bits())), known)
             }
-            (Some(Class::MissingBlob), false) => (Next::Write(None), self.tries, Some(Vec::new())),
-            (Some(Class::Done), false) => match answer.and_then(read) {
-                Some((etag, entries)) => {
-                    (Next::Write(Some(etag)), self.tries, Some(lately(entries, time)))
-                }
-                // Somebody else's blob is left untouched.
-                None => (later, 0, None),
-            },
-            _ => (later, 0, None),
         };
-        (self.next, self.tries) = (next, tries);
+        self.tries = match &next {
+            Next::Read(_) if quicker && self.tries < MOST_TRIES => self.tries + 1,
+            Next::Write(_) => self.tries,
+            Next::Read(_) | Next::Nothing => 0,
+        };
+        self.next = next;
         let news = known.is_some();
         if let Some(known) = known {
             self.known = known;

@@ -9,8 +9,8 @@ use super::places::{Place, Urgency};
 use super::surroundings::{Carrier, Surroundings};
 use crate::clock::{Clock, Reading};
 use crate::contract::{
-    Complaint, Event, Failure, FailureKind, LEADER_HANDLER, Listed, Needs, Problem, Report, Request,
-    Response, Role, Snapshot, State, types,
+    Complaint, Event, Failure, FailureKind, LEADER_HANDLER, Listed, Needs, Problem, Report,
+    Request, Response, Role, Snapshot, State, types,
 };
 use crate::egress::direct::through;
 use crate::egress::{

@@ -23,8 +23,8 @@ pub use outlook::{ComingTurn, EndedTurn, Fares, Outlook, outcome_name};
 pub(crate) use outlook::{local, wall};
 pub use types::{
     Complaint, Ended, Ending, EndingReason, Event, Exchange, ExchangeResult, Failure, FailureKind,
-    Finished, Incumbent, LastSlot, Leadership, LeaseState, Listed, Needs, NextTurn, Outcome, Problem,
-    ProblemClass, Response, Role, Snapshot, Started, Turn, Turns,
+    Finished, Incumbent, LastSlot, Leadership, LeaseState, Listed, Needs, NextTurn, Outcome,
+    Problem, ProblemClass, Response, Role, Snapshot, Started, Turn, Turns,
 };
 pub use words::{schedule_words, schedule_words_and_text};
 

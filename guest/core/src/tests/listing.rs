@@ -227,9 +227,11 @@ fn somebody_elses_blob_is_left_alone_and_a_request_that_fails_is_not_repeated_at
         Operation::ReadSideBlob(_) => failure(FailureKind::Timeout),
         _ => available(o, at),
     };
-    let services: [&dyn Fn(&Operation, Moment) -> Reply; 3] = [&foreign, &busy, &silent];
-    for service in services {
-        let (asked, _) = live(&mut lister(&[]), seconds(590), service);
+    for asked in [
+        live(&mut lister(&[]), seconds(590), foreign).0,
+        live(&mut lister(&[]), seconds(590), busy).0,
+        live(&mut lister(&[]), seconds(590), silent).0,
+    ] {
         assert_eq!(verbs(&asked), [READ]);
     }
 }

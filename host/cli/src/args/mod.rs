@@ -14,8 +14,8 @@ use super::settings::with_options;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory as _, Parser, Subcommand};
 use help::{
-    BREAK_HELP, CANDIDATES_HELP, CHECK_HELP, DOCTOR_HELP, EXAMPLES, HISTORY_HELP, LOCK_HELP, OBSERVE_HELP,
-    PAUSE_HELP, RESET_SLOT_HELP, RUN_HELP, STATUS_HELP, STEER_HELP, WATCH_HELP,
+    BREAK_HELP, CANDIDATES_HELP, CHECK_HELP, DOCTOR_HELP, EXAMPLES, HISTORY_HELP, LOCK_HELP,
+    OBSERVE_HELP, PAUSE_HELP, RESET_SLOT_HELP, RUN_HELP, STATUS_HELP, STEER_HELP, WATCH_HELP,
 };
 use std::ffi::OsString;
 

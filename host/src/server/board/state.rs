@@ -7,8 +7,8 @@ use super::super::timeline::Timeline;
 use super::super::watch::Ended;
 use super::readiness::{Told, keeps_out};
 use crate::contract::{
-    self, ExchangeResult, Incumbent, Listed, Outlook, ProblemClass, Report, Turns, reason_name, rfc3339,
-    wall,
+    self, ExchangeResult, Incumbent, Listed, Outlook, ProblemClass, Report, Turns, reason_name,
+    rfc3339, wall,
 };
 use crate::handler::TurnEnd;
 use crate::runner::Event;
@@ -262,7 +262,8 @@ impl State {
             _ => None,
         };
         let listed = self.listed.iter().map(|candidate| candidate.name.as_str());
-        let names: BTreeSet<_> = listed.chain(led).chain(leads).filter(|name| *name != own).collect();
+        let names: BTreeSet<_> =
+            listed.chain(led).chain(leads).filter(|name| *name != own).collect();
         names.into_iter().map(str::to_owned).take(KNOWN).collect()
     }
 
