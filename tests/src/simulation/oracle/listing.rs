@@ -6,20 +6,21 @@ use super::{Violation, violation};
 
 /// Judges each list by the one that it replaced. None lasts long enough for a name to be left out for its age.
 pub fn kept(history: &History) -> Vec<Violation> {
-    let (mut there, mut hostile_until) = (0, 0);
+    let (mut there, mut hostile_until) = (0, None);
     let mut violations = Vec::new();
     for entry in &history.entries {
         if let What::Struck(Fault::HostileSideBlobs, _, until) = entry.what {
-            hostile_until = until;
+            // Who writes there keeps nobody on it.
+            (there, hostile_until) = (0, Some(until));
         }
         let Some(asked) = history.carried_out(entry.what) else { continue };
         let Some(lists) = asked.lists else { continue };
-        let replaces = !lists.is_first && entry.at > hostile_until;
-        if replaces && there & !lists.machines != 0 {
+        if !lists.is_first && there & !lists.machines != 0 {
             let what = format!("c{} forgets another candidate", asked.who);
             violations.push(violation("list", entry.at, what));
         }
-        there = lists.machines;
+        let is_known = hostile_until.is_none_or(|until| entry.at > until);
+        there = if is_known { lists.machines } else { 0 };
     }
     violations
 }
