@@ -116,6 +116,7 @@ impl Elector for Script {
             term: 7,
             slot: 0,
             value: None,
+            trigger: None,
             attempt: 1,
             past_due: false,
             missed: 0,

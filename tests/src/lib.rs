@@ -28,6 +28,7 @@ pub mod sink;
 pub mod store;
 pub mod token;
 pub mod tools;
+pub mod triggers;
 
 pub use azurite::Azurite;
 pub use browser::{Browser, Family};

@@ -64,8 +64,8 @@ impl BlobName {
         encoded_path(&[&self.container, &self.blob])
     }
 
-    /// `/container/blob.notice` and the like, percent-encoded: a side blob by which a candidate tells
-    /// the leader what it cannot write to a leased blob.
+    /// `/container/blob.notice` and the like, percent-encoded: a side blob by which the leader is
+    /// told what it cannot write to a leased blob.
     pub fn side_blob_path(&self, blob: SideBlob) -> String {
         self.path() + blob.ending()
     }
@@ -90,6 +90,8 @@ pub enum SideBlob {
     Successor,
     /// `.candidates`: those that were seen lately.
     Candidates,
+    /// `.trigger`: the turns that somebody asks for outside the schedule.
+    Trigger,
 }
 
 impl SideBlob {
@@ -98,6 +100,7 @@ impl SideBlob {
             Self::Notice => ".notice",
             Self::Successor => ".successor",
             Self::Candidates => ".candidates",
+            Self::Trigger => ".trigger",
         }
     }
 }

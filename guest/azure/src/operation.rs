@@ -180,8 +180,10 @@ impl Operation {
             Operation::ReadSideBlob(SideBlob::Successor) => "read announcement",
             Operation::ReadSideBlob(SideBlob::Candidates) => "read candidates",
             Operation::WriteSideBlob { blob: SideBlob::Candidates, .. } => "write candidates",
+            Operation::ReadSideBlob(SideBlob::Trigger) => "read triggers",
             Operation::WriteSideBlob { blob: SideBlob::Notice, .. } => "write schedule notice",
             Operation::WriteSideBlob { blob: SideBlob::Successor, .. } => "announce",
+            Operation::WriteSideBlob { blob: SideBlob::Trigger, .. } => "write triggers",
             Operation::Delete { .. } => "delete blob",
             Operation::ReadAccount => "read account",
         }

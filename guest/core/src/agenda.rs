@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use super::record::{LastSlot, Outcome, Record, Started, fingerprint};
+use super::record::{Kind, LastSlot, Outcome, Record, Started, Trigger, Triggers, fingerprint};
 use super::service_clock::{Timestamp, is_ahead, nanos};
 use super::slots::{Delivery, Schedule};
 use crate::mutants::mutant;
@@ -47,6 +47,8 @@ pub struct Task {
     pub slot: Timestamp,
     /// What it runs for once and for all; none for a turn of the schedule.
     pub value: Option<String>,
+    /// The id of the trigger that it runs for.
+    pub trigger: Option<String>,
     /// 1 for the first attempt.
     pub attempt: u32,
     /// It comes late, or stands for earlier slots that were missed.
@@ -55,12 +57,18 @@ pub struct Task {
     pub missed: u32,
 }
 
+impl Task {
+    pub(super) fn kind(&self) -> Kind {
+        Kind::of(self.value.as_ref(), self.trigger.as_ref())
+    }
+}
+
 /// What the agenda says at one instant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Due {
     /// A turn is to be claimed.
     Now(Task),
-    /// The newest turn, for a value or of the schedule, went wrong too often: this is to be
+    /// The newest turn of its kind went wrong too often: this is to be
     /// put on record.
     Abandon(Task),
     /// Nothing for so long.
@@ -134,7 +142,13 @@ impl Agenda {
 
     /// What is due at `now`, by what is on record.
     pub fn due(&self, now: Timestamp, record: &Record) -> Due {
-        if let Some(due) = self.value_due(now, record) {
+        self.due_with(now, record, &[])
+    }
+
+    /// The same, where these triggers may wait.
+    pub fn due_with(&self, now: Timestamp, record: &Record, waiting: &[Trigger]) -> Due {
+        let trigger = || self.trigger_due(now, record, waiting);
+        if let Some(due) = self.value_due(now, record).or_else(trigger) {
             return due;
         }
         let (Some(schedule), Some(last)) = (&self.schedule, record.last) else {
@@ -157,7 +171,7 @@ impl Agenda {
         let value = self.on_start.as_ref()?;
         let task = |value: &str, slot, attempt| {
             let value = Some(value.into());
-            Task { slot, value, attempt, past_due: self.is_late(slot, now), missed: 0 }
+            Task { value, ..self.unplanned(slot, attempt, now) }
         };
         let newest = record.started.as_ref().and_then(|newest| {
             let Started { value: of, slot, attempt, delivery, outcome } = newest;
@@ -174,6 +188,36 @@ impl Agenda {
         }
     }
 
+    /// A turn that somebody asked for: another attempt at the newest, or the first at the one that waits for
+    /// the longest time.
+    fn trigger_due(&self, now: Timestamp, record: &Record, waiting: &[Trigger]) -> Option<Due> {
+        if self.is_one_turn_a_term() {
+            return None;
+        }
+        let task = |id: &str, slot, attempt| {
+            let trigger = Some(id.into());
+            Task { trigger, ..self.unplanned(slot, attempt, now) }
+        };
+        let again = record.triggers.newest.as_ref().and_then(|newest| {
+            let Started { value: id, slot, attempt, delivery, outcome } = newest;
+            next_attempt(*delivery, *attempt, *outcome, |n| task(id, *slot, n))
+        });
+        again.or_else(|| {
+            let forgotten = mutant!(TriggerForgotten) && record.term != record.triggers.term;
+            let none = Triggers::default();
+            let known = if forgotten { &none } else { &record.triggers };
+            let lets = |t: &&Trigger| known.lets(t, now);
+            let Trigger { id, asked } = waiting.iter().filter(lets).min_by_key(|t| t.asked)?;
+            Some(Due::Now(task(id, *asked, 1)))
+        })
+    }
+
+    /// A turn that the schedule does not have.
+    fn unplanned(&self, slot: Timestamp, attempt: u32, now: Timestamp) -> Task {
+        let past_due = self.is_late(slot, now);
+        Task { slot, value: None, trigger: None, attempt, past_due, missed: 0 }
+    }
+
     /// The newest slot, when the rule under which it was claimed is not done with it.
     fn again(&self, now: Timestamp, last: LastSlot, record: &Record) -> Option<Due> {
         if last.attempt == 0 {
@@ -181,12 +225,8 @@ impl Agenda {
         }
         let outcome = record.finished.filter(|finished| finished.slot == last.slot);
         let outcome = outcome.map(|finished| finished.outcome);
-        next_attempt(record.delivery, last.attempt, outcome, |attempt| Task {
-            slot: last.slot,
-            value: None,
-            attempt,
-            past_due: self.is_late(last.slot, now),
-            missed: 0,
+        next_attempt(record.delivery, last.attempt, outcome, |attempt| {
+            self.unplanned(last.slot, attempt, now)
         })
     }
 
@@ -209,7 +249,7 @@ impl Agenda {
         let stands_for_others = self.missed == Missed::Once && slot > first;
         let past_due = slot < newest || stands_for_others || self.is_late(slot, now);
         let missed = schedule.count(last.slot, slot, MOST_COUNTED);
-        Due::Now(Task { slot, value: None, attempt: 1, past_due, missed })
+        Due::Now(Task { slot, value: None, trigger: None, attempt: 1, past_due, missed })
     }
 
     /// Slots up to this one are due at `now`.
@@ -230,7 +270,8 @@ fn of_the_term(now: Timestamp, last: LastSlot) -> Due {
     // Later than any before, also where the service's clock went back a little.
     let slot = now.max(last.slot.plus(Duration::from_millis(1)));
     let slot = slot.to_whole_millis();
-    Due::Now(Task { slot, value: None, attempt: 1, past_due: false, missed: 0 })
+    let (value, trigger, missed) = (None, None, 0);
+    Due::Now(Task { slot, value, trigger, attempt: 1, past_due: false, missed })
 }
 
 /// What comes after an attempt that was claimed under this rule.

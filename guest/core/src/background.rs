@@ -25,6 +25,7 @@ use super::phase::{Hold, Phase};
 use super::problem::{Problem, ProblemClass};
 use super::report::{Exchange, ExchangeResult, Told};
 use super::settings::Settings;
+use super::triggers;
 use tenure_azure::answer::Answer;
 use tenure_azure::credential::Pass;
 use tenure_azure::metadata::Metadata;
@@ -65,6 +66,8 @@ impl Waiting {
                 CredentialState::fetch(credential, timeout).map(Todo::Fetch)
             }
             What::SideBlob(operation) => {
+                // Hosts that wait by other clocks give up in the same instant.
+                let timeout = Duration::from_millis(u64::try_from(timeout.as_millis()).ok()?);
                 Some(Outgoing { operation, timeout }.signed(pass?.clone()))
             }
         }
@@ -207,17 +210,26 @@ fn of_follower(context: &Context<'_>) -> Option<Waiting> {
     Some(side_blob(follower.operation(settings)?, context.now, longest))
 }
 
-/// The reads for an announcement, which may take longer if only a renewal is due, and for a notice.
-fn of_leader(hold: &Hold, context: &Context<'_>) -> [Option<Waiting>; 2] {
+/// The reads for an announcement and for triggers, which may take longer if only a renewal is due, and for a
+/// notice.
+fn of_leader(hold: &Hold, context: &Context<'_>) -> [Option<Waiting>; 3] {
     let timings = &context.settings.timings;
-    let announcement = handing_over::read_due(hold, context).map(|due| {
-        let read = Operation::ReadSideBlob(SideBlob::Successor);
+    let patient = |blob, due| {
+        let read = Operation::ReadSideBlob(blob);
         let beside = timings.beside_renewals(context.now, hold.valid_until);
         Waiting { beside, ..side_blob(read, due, timings.request_timeout) }
-    });
+    };
+    let announcement = handing_over::read_due(hold, context);
+    let announcement = announcement.map(|due| patient(SideBlob::Successor, due));
     let notice = Operation::ReadSideBlob(SideBlob::Notice);
     let notice = side_blob(notice, hold.read_notice_at, LONGEST_NOTICE);
-    [announcement, notice::are_in_use(context.settings).then_some(notice)]
+    let triggers = patient(SideBlob::Trigger, hold.triggers.read_at);
+    let settings = context.settings;
+    [
+        announcement,
+        triggers::are_in_use(settings).then_some(triggers),
+        notice::are_in_use(settings).then_some(notice),
+    ]
 }
 
 /// Takes the answer to the request for a token, which was `sent` then.
@@ -267,6 +279,9 @@ pub(super) fn side_blob_answered(
         (SideBlob::Successor, Phase::Holding(hold)) => {
             handing_over::announcement_read(answer, took, hold, context);
         }
+        (SideBlob::Trigger, Phase::Holding(hold)) => {
+            context.report(triggers::read(answer, answered.sent, hold, settings, now));
+        }
         (SideBlob::Notice, Phase::Holding(hold)) => {
             hold.read_notice_at = now + notice::EVERY;
             context.report(answer.and_then(Notice::fresh).and_then(|n| n.problem(settings)));
@@ -292,6 +307,7 @@ fn strange(blob: SideBlob, answer: &Answer, settings: &Settings) -> Option<Probl
         SideBlob::Successor => Announcement::is_fit(seen),
         SideBlob::Notice => Notice::is_fit(seen),
         SideBlob::Candidates => listing::is_fit(seen),
+        SideBlob::Trigger => triggers::is_fit(seen),
     };
     let name = settings.election.side_blob_name(blob);
     let detail = format!(

@@ -12,6 +12,7 @@ use super::problem::ProblemClass;
 use super::record::Outcome;
 use super::releasing::{leave_as_follower, release, step_down};
 use super::report::{EndingReason, Event, Turn};
+use super::triggers;
 use crate::mutants::mutant;
 
 /// Takes what happened since the last step.
@@ -63,11 +64,14 @@ pub(super) fn take(
     phase
 }
 
-/// A follower that may contend polls sooner, and an observer: protocol.md §4.5. What it has to tell the leader waits
-/// no longer for that than a poll takes.
+/// A leader looks for triggers: protocol.md §6.1. A follower that may contend polls sooner, and an observer: §4.5.
+/// What it has to tell the leader waits no longer for that than a poll takes.
 fn hinted(phase: &mut Phase, context: &mut Context<'_>) {
     let (now, heeds) = (context.now, context.settings.observes || !context.stays_out());
     let term = context.state.follower.known_term();
+    if let Phase::Holding(hold) = phase {
+        triggers::told(hold, now);
+    }
     if let Phase::Watching(watch) = phase
         && watch.missing.is_none()
         && heeds

@@ -64,6 +64,7 @@ mod snapshot;
 mod state;
 mod text;
 mod timings;
+mod triggers;
 mod turn_id;
 mod turns;
 mod wake;
@@ -86,7 +87,8 @@ pub use one_turn::{Course, Next, OneTurn, Prospect, Turned};
 pub use own_time::OwnTime;
 pub use problem::{Problem, ProblemClass};
 pub use record::{
-    Beat, End, Ended, Finished, LastSlot, Outcome, Record, RecordError, Started, Values,
+    Beat, End, Ended, Finished, LastSlot, Outcome, Record, RecordError, Started, Trigger,
+    TriggerState, Triggers, Values,
 };
 pub use report::{
     Ending, EndingReason, Event, Exchange, ExchangeResult, Leadership, RawAnswer, Report, Role,
@@ -97,6 +99,7 @@ pub use settings::{Complaint, Needs, Settings, variable};
 pub use slots::{Cron, CronError, Delivery, Schedule, ZONES_OF, Zone, ZoneOffset};
 pub use snapshot::{LeaseState, Snapshot, broken};
 pub use timings::Timings;
+pub use triggers::{Placing, trigger};
 pub use turn_id::TurnId;
 pub use turns::{NextTurn, Turns};
 

@@ -112,12 +112,16 @@ pub enum Mutant {
     HintIgnored,
     /// A candidate that writes the list of candidates forgets the others.
     ListsOnlyItself,
+    /// A new leader does not know which triggers had their turn.
+    TriggerForgotten,
+    /// A leader sees no triggers but those that it is told of.
+    TriggersUnseen,
 }
 
 #[cfg(feature = "mutants")]
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 48] = [
+    pub const ALL: [Self; 50] = [
         Self::ValidityFromAnswer,
         Self::ReleaseBeforeStop,
         Self::HandOverBeforeStop,
@@ -166,6 +170,8 @@ impl Mutant {
         Self::HintsWithoutLimit,
         Self::HintIgnored,
         Self::ListsOnlyItself,
+        Self::TriggerForgotten,
+        Self::TriggersUnseen,
     ];
 }
 

@@ -1,13 +1,13 @@
 //! With which record a candidate begins to lead. protocol.md §4.3.
 
-use super::record::{Beat, End, LastSlot, Outcome, Record};
+use super::record::{Beat, End, Kind, LastSlot, Outcome, Record};
 use super::report::Turn;
 use super::service_clock::Timestamp;
 use super::settings::Settings;
 use crate::mutants::mutant;
 use serde::{Deserialize, Serialize};
 
-/// The newest turns that this candidate put forward: of the schedule, and for a value.
+/// The newest turns that this candidate put forward: of the schedule, for a value, and for a trigger.
 ///
 /// An attempt is a turn that began. Of a claim that a leader could not follow up, since its leadership
 /// had ended by the time it was answered, this candidate knows so when it leads again. Of a
@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 pub(super) struct Began {
     scheduled: Option<PutForward>,
     for_value: Option<PutForward>,
+    triggered: Option<PutForward>,
 }
 
 /// A claim that this candidate decided to write.
@@ -37,26 +38,27 @@ impl PutForward {
 
 impl Began {
     /// Notes the claim in a record that is to be written.
-    pub fn put_forward(&mut self, record: &Record, for_value: bool) {
-        let claim = match &record.started {
-            Some(started) if for_value => Some(started.claim()),
-            _ => record.last,
-        };
+    pub fn put_forward(&mut self, record: &Record, kind: Kind) {
+        let claim = record.claim(kind);
         let put = claim.map(|claim| PutForward { term: record.term, claim, begun: false });
-        *self.of(for_value) = put;
+        *self.of(kind) = put;
     }
 
     /// Notes that a turn is handed to the host, or that the host says that it never began it.
     pub fn note(&mut self, turn: &Turn, begun: bool) {
         let claim = LastSlot { slot: turn.slot, attempt: turn.attempt };
-        let put = self.of(turn.value.is_some()).as_mut();
+        let put = self.of(turn.kind()).as_mut();
         if let Some(put) = put.filter(|put| (put.term, put.claim) == (turn.term, claim)) {
             put.begun = begun;
         }
     }
 
-    fn of(&mut self, for_value: bool) -> &mut Option<PutForward> {
-        if for_value { &mut self.for_value } else { &mut self.scheduled }
+    fn of(&mut self, kind: Kind) -> &mut Option<PutForward> {
+        match kind {
+            Kind::Slot => &mut self.scheduled,
+            Kind::Value => &mut self.for_value,
+            Kind::Trigger => &mut self.triggered,
+        }
     }
 
     /// Puts on a record that this candidate wrote which of its claims came to nothing. What the record
@@ -66,13 +68,15 @@ impl Began {
         if let Some(last) = record.last
             && PutForward::never_began(self.scheduled, record.term, last)
         {
-            record.put_outcome(false, not_started);
+            record.put_outcome(Kind::Slot, not_started);
         }
-        if let Some(started) = &record.started
-            && started.outcome.is_none()
-            && PutForward::never_began(self.for_value, record.term, started.claim())
-        {
-            record.put_outcome(true, not_started);
+        for (kind, put) in [(Kind::Value, self.for_value), (Kind::Trigger, self.triggered)] {
+            if let Some(newest) = record.newest(kind)
+                && newest.outcome.is_none()
+                && PutForward::never_began(put, record.term, newest.claim())
+            {
+                record.put_outcome(kind, not_started);
+            }
         }
     }
 }

@@ -289,7 +289,7 @@ impl<'s> OneTurn<'s> {
         self.result.error = result.err();
         if let (Some((record, time, _)), Some(turn)) = (&mut self.known, &self.result.turn) {
             let end = End { outcome, at: *time, took: None };
-            record.put_outcome(turn.value.is_some(), end);
+            record.put_outcome(turn.kind(), end);
         }
         self.result.next = self.next_turn(now);
         let (course, event) = match outcome {

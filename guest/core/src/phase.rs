@@ -6,11 +6,12 @@ use core::time::Duration;
 use super::Moment;
 use super::failover::Failover;
 use super::pace::Pace;
-use super::record::Record;
+use super::record::{Kind, Record, Trigger};
 use super::write::Write;
 use serde::{Deserialize, Serialize};
 use tenure_azure::lease_id::LeaseId;
 use tenure_azure::operation::ETag;
+use tenure_base::prelude::*;
 
 /// Where a candidate stands in the protocol.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -119,6 +120,8 @@ pub(super) struct Hold {
     pub handed: bool,
     /// No schedule notice is read before.
     pub read_notice_at: Moment,
+    /// The triggers that wait.
+    pub triggers: Waiting,
     /// No announcement of a higher priority is read before.
     pub read_announcement_at: Moment,
     pub renew: Pace,
@@ -137,6 +140,19 @@ pub(super) struct Hold {
     pub resets_slot: bool,
     /// A slot that went wrong is not tried again before.
     pub rest_until: Moment,
+}
+
+/// What a leader knows of triggers that wait. protocol.md §6.1.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Waiting {
+    /// What it saw last: also those that were claimed since.
+    pub seen: Vec<Trigger>,
+    /// It does not look before.
+    pub read_at: Moment,
+    /// When the newest look was answered, or failed.
+    pub answered: Moment,
+    /// It was told of some that it has not looked for.
+    pub told: bool,
 }
 
 /// The beats of a leader. protocol.md §13.
@@ -196,7 +212,7 @@ impl Hold {
 /// What is not on record of a turn that is claimed.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Claim {
-    pub for_value: bool,
+    pub kind: Kind,
     pub past_due: bool,
     pub missed: u32,
 }

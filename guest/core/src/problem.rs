@@ -86,7 +86,7 @@ impl Problem {
     }
 
     /// An answer that is not as hoped, for people.
-    pub(super) fn of_answer(answer: &Answer, operation: &Operation, settings: &Settings) -> Self {
+    pub fn of_answer(answer: &Answer, operation: &Operation, settings: &Settings) -> Self {
         let class = match answer.class {
             Class::Refused => ProblemClass::Refused,
             Class::MissingBlob | Class::MissingContainer => ProblemClass::Configuration,

@@ -12,6 +12,7 @@ use super::phase::{Attempt, Beats, Hold, MOST_ROUNDS, Phase, Raise};
 use super::problem::ProblemClass;
 use super::releasing::{self, give_back};
 use super::timings::{BACK_OFF, SECOND, Timings};
+use super::triggers;
 use super::write::{Progress, Write};
 use crate::mutants::{self, mutant};
 use tenure_azure::lease_id::LeaseId;
@@ -130,6 +131,7 @@ fn lead(raise: Raise, etag: ETag, sent: Moment, timings: &Timings) -> Hold {
         won: acquired,
         handed,
         read_notice_at: acquired + FIRST_READ,
+        triggers: triggers::unseen(acquired),
         read_announcement_at: acquired + FIRST_READ,
         renew: Pace::at(acquired + timings.renew),
         record: write.record,

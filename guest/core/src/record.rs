@@ -13,10 +13,13 @@ mod field;
 mod judge;
 #[cfg(test)]
 mod tests;
+mod triggers;
 mod turns;
 mod values;
 
 pub(super) use judge::{Judged, Unusable};
+pub use triggers::{Trigger, TriggerState, Triggers};
+pub(crate) use turns::Kind;
 pub use turns::{End, Ended, Finished, LastSlot, Outcome, Started};
 pub use values::Values;
 pub(super) use values::fingerprint;
@@ -40,8 +43,8 @@ const FORMAT: u64 = 2;
 const MOST_BYTES: usize = 8192;
 
 /// So much of that is left for what a leader adds to the record with which it won: a successor, the turn for
-/// a value and the values that had theirs, all encoded, and slots, attempts and outcomes.
-const ROOM: usize = 2048;
+/// a value and the values that had theirs, all encoded, triggers, slots, attempts and outcomes.
+const ROOM: usize = 2560;
 
 /// A term is the seconds since 1970 at which it was won, or one more than the term before. So it is ahead
 /// of the service's clock only after more terms than seconds, or when that clock was set back. Ten years of
@@ -87,7 +90,7 @@ pub struct Record {
     pub delivery: Delivery,
     /// The newest turn whose end was recorded; it may be an earlier one.
     pub finished: Option<Finished>,
-    /// The newest turn that succeeded, be it of the schedule or for a value.
+    /// The newest turn that succeeded, be it of the schedule, for a value or for a trigger.
     pub success: Option<Ended>,
     /// The newest turn that ended in another way.
     pub failure: Option<Ended>,
@@ -95,6 +98,8 @@ pub struct Record {
     pub started: Option<Started>,
     /// The values that had their turn.
     pub values: Values,
+    /// The triggers that had their turn.
+    pub triggers: Triggers,
     /// The leader's, when it was given one: it makes way for a higher one.
     pub priority: Option<u32>,
     /// To whom the leader wants to hand over.
@@ -167,7 +172,12 @@ impl Record {
         let attempt = fields.number(field::ATTEMPT);
         let finished = fields.instant(field::FINISHED);
         let outcome = fields.outcome(metadata, [field::FINISHED, field::OUTCOME]);
-        let started = fields.started(metadata);
+        let started = fields.started(metadata, field::OF_VALUE);
+        let triggers = Triggers {
+            newest: fields.started(metadata, field::OF_TRIGGER),
+            term: fields.optional(field::TRIGGER_TERM, |text| text.parse().ok()).unwrap_or(0),
+            earlier: fields.optional(field::TRIGGERS, Triggers::parse_earlier).unwrap_or_default(),
+        };
         let term = fields.required(field::TERM, |text| text.parse().ok());
         if fields.left.get(field::LEADER).is_none() {
             fields.garble(field::LEADER, " (missing)");
@@ -190,6 +200,7 @@ impl Record {
             success: fields.ended(field::SUCCESS),
             failure: fields.ended(field::FAILURE),
             started,
+            triggers,
             values: fields.optional(field::VALUES, Values::parse).unwrap_or_default(),
             priority: fields.priority(),
             successor: fields.successor(term),
@@ -240,16 +251,24 @@ impl Record {
                 put(name, &ended.write());
             }
         }
-        if let Some(started) = &self.started {
-            put(field::VALUE, &started.value);
-            put(field::VALUE_SLOT, &started.slot.to_rfc3339());
-            put(field::VALUE_ATTEMPT, &started.attempt.to_string());
+        let newest = [(&self.started, field::OF_VALUE), (&self.triggers.newest, field::OF_TRIGGER)];
+        for (started, [value, slot, attempt, most, outcome]) in newest {
+            let Some(started) = started else { continue };
+            put(value, &started.value);
+            put(slot, &started.slot.to_rfc3339());
+            put(attempt, &started.attempt.to_string());
             if let Delivery::AtLeastOnce { max_attempts } = started.delivery {
-                put(field::VALUE_MAX_ATTEMPTS, &max_attempts.to_string());
+                put(most, &max_attempts.to_string());
             }
-            if let Some(outcome) = started.outcome {
-                put(field::VALUE_OUTCOME, outcome.word());
+            if let Some(how) = started.outcome {
+                put(outcome, how.word());
             }
+        }
+        if self.triggers.newest.is_some() {
+            put(field::TRIGGER_TERM, &self.triggers.term.to_string());
+        }
+        if let Some(earlier) = self.triggers.write_earlier() {
+            put(field::TRIGGERS, &earlier);
         }
         if !self.values.0.is_empty() {
             put(field::VALUES, &self.values.write());
@@ -282,12 +301,30 @@ impl Record {
         self.delivery == Delivery::AtMostOnce || finished.is_some_and(|f| f.outcome.is_final())
     }
 
-    /// Whether the end of the newest turns, of the schedule and for a value, is on record.
+    /// The newest turn for a value, or for a trigger.
+    pub(super) fn newest(&self, kind: Kind) -> Option<&Started> {
+        match kind {
+            Kind::Slot => None,
+            Kind::Value => self.started.as_ref(),
+            Kind::Trigger => self.triggers.newest.as_ref(),
+        }
+    }
+
+    /// Its claim, or that of the newest slot.
+    pub(super) fn claim(&self, kind: Kind) -> Option<LastSlot> {
+        match kind {
+            Kind::Slot => self.last,
+            _ => self.newest(kind).map(Started::claim),
+        }
+    }
+
+    /// Whether the end of the newest turns, of the schedule, for a value and for a trigger, is on record.
     pub(super) fn is_ended(&self) -> bool {
         let last = self.last.is_none_or(|last| {
             last.attempt == 0 || self.finished.is_some_and(|f| f.slot == last.slot)
         });
-        last && self.started.as_ref().is_none_or(|started| started.outcome.is_some())
+        let ended = |kind| self.newest(kind).is_none_or(|newest| newest.outcome.is_some());
+        last && ended(Kind::Value) && ended(Kind::Trigger)
     }
 
     /// Begins with a leadership that has one turn, whatever was claimed before. Its slot is later than
@@ -296,7 +333,7 @@ impl Record {
         let before = self.last.unwrap_or(begin);
         if !self.is_done() {
             let end = End { outcome: Outcome::Abandoned, at: begin.slot, took: None };
-            self.put_outcome(false, end);
+            self.put_outcome(Kind::Slot, end);
         }
         let earliest = if is_ahead(before.slot, begin.slot) { begin.slot } else { before.slot };
         self.last = Some(LastSlot { slot: earliest.max(begin.slot), attempt: 0 });
@@ -308,29 +345,38 @@ impl Record {
         self.finished = self.finished.filter(|finished| *finished != unbegun);
     }
 
-    /// Puts on record how the newest turn ended, the one for a value or that of the schedule.
+    /// Puts on record how the newest turn of that kind ended.
     #[inline(never)]
-    pub(super) fn put_outcome(&mut self, for_value: bool, end: End) {
+    pub(super) fn put_outcome(&mut self, kind: Kind, end: End) {
         let outcome = end.outcome;
-        let slot = match (&mut self.started, self.last) {
-            (Some(started), _) if for_value => {
-                started.outcome = Some(outcome);
-                started.slot
+        let newest = match kind {
+            Kind::Slot => None,
+            Kind::Value => self.started.as_mut(),
+            Kind::Trigger => self.triggers.newest.as_mut(),
+        };
+        let slot = match (newest, self.last) {
+            (Some(newest), _) => {
+                newest.outcome = Some(outcome);
+                newest.slot
             }
-            (_, Some(last)) if !for_value => {
+            (None, Some(last)) if kind == Kind::Slot => {
                 self.finished = Some(Finished { slot: last.slot, outcome });
                 last.slot
             }
             _ => return,
         };
         let at = end.at.to_whole_millis();
-        let ended = Some(Ended { slot, end: End { at, ..end } });
+        let triggered = kind == Kind::Trigger;
+        let ended = Some(Ended { slot, triggered, end: End { at, ..end } });
         match outcome {
             Outcome::Succeeded => self.success = ended,
             // The last attempt tells more, where its end was seen.
-            Outcome::Abandoned if self.failure.is_some_and(|last| last.slot == slot) => {}
+            Outcome::Abandoned
+                if self
+                    .failure
+                    .is_some_and(|last| (last.slot, last.triggered) == (slot, triggered)) => {}
             // Work that was to last as long as the leadership, and did.
-            Outcome::CutOff if !for_value && self.lasts() => {}
+            Outcome::CutOff if kind == Kind::Slot && self.lasts() => {}
             _ => self.failure = ended,
         }
     }
@@ -340,12 +386,18 @@ impl Record {
         self.schedule.as_deref() == Some(WHILE_LEADING)
     }
 
-    /// Claims the turn for a value.
-    pub(super) fn start(&mut self, started: Started) {
+    /// Claims the turn for a value or for a trigger.
+    pub(super) fn start(&mut self, kind: Kind, started: Started) {
+        let for_value = kind == Kind::Value;
+        let [.., outcome] = if for_value { field::OF_VALUE } else { field::OF_TRIGGER };
         // A word of a newer version was about another claim.
-        self.unknown.remove(field::VALUE_OUTCOME);
-        self.values.add(&started.value);
-        self.started = Some(started);
+        self.unknown.remove(outcome);
+        if for_value {
+            self.values.add(&started.value);
+            self.started = Some(started);
+        } else {
+            self.triggers.claim(started, self.term);
+        }
     }
 
     /// Whether `self`, read from the blob, is what `written` was to put there.
@@ -365,7 +417,9 @@ impl Record {
     #[inline(never)]
     pub(super) fn has_turns_of(&self, other: &Self) -> bool {
         let ends = |record: &Self| (record.last, record.finished, record.success, record.failure);
-        ends(self) == ends(other) && self.started == other.started
+        ends(self) == ends(other)
+            && self.started == other.started
+            && self.triggers.newest == other.triggers.newest
     }
 
     /// The leader of this record makes way for another one.

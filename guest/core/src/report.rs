@@ -8,7 +8,7 @@ use super::failure::Failure;
 use super::history::Incumbent;
 use super::listing::Listed;
 use super::problem::Problem;
-use super::record::Outcome;
+use super::record::{Kind, Outcome};
 use super::service_clock::Timestamp;
 use super::turns::Turns;
 use serde::{Deserialize, Serialize};
@@ -72,6 +72,8 @@ pub struct Turn {
     pub slot: Timestamp,
     /// What it runs for once and for all; none for a turn of the schedule.
     pub value: Option<String>,
+    /// The id of the trigger that it runs for, outside the schedule.
+    pub trigger: Option<String>,
     /// 1 for the first attempt.
     pub attempt: u32,
     /// It comes late, or stands for earlier slots that were missed.
@@ -82,6 +84,12 @@ pub struct Turn {
     pub valid_for: Duration,
     /// The longest that the turn may take.
     pub time_limit: Option<Duration>,
+}
+
+impl Turn {
+    pub(super) fn kind(&self) -> Kind {
+        Kind::of(self.value.as_ref(), self.trigger.as_ref())
+    }
 }
 
 /// What happened since the last step.
@@ -105,7 +113,7 @@ pub enum Event {
     Pause,
     /// Contend again.
     Resume,
-    /// The leader may have changed, as somebody says.
+    /// The leader may have changed, or triggers may wait, as somebody says.
     Hint,
     /// The request that went out beside the steps was answered, or failed.
     Answered(Told),

@@ -29,6 +29,11 @@ impl TurnId {
             key.push('/');
             key.push_str(&percent::encode(value, percent::ALL));
         }
+        if let Some(trigger) = &turn.trigger {
+            // Two slashes: no value is empty.
+            key.push_str("//");
+            key.push_str(trigger);
+        }
         Self { election: election.to_string(), key }
     }
 }
@@ -44,6 +49,7 @@ mod tests {
             term: 7,
             slot: Timestamp(1_795_158_000_000_000_000),
             value: None,
+            trigger: None,
             attempt: 2,
             past_due: true,
             missed: 3,

@@ -20,6 +20,8 @@ pub struct Turns {
     pub finished: Option<Finished>,
     /// The newest turn for a value.
     pub started: Option<Started>,
+    /// The newest turn for a trigger.
+    pub triggered: Option<Started>,
     /// The newest turn that succeeded.
     pub last_success: Option<Ended>,
     /// The newest turn that ended in another way.
@@ -47,6 +49,7 @@ impl Turns {
             last_slot: record.last.filter(|last| last.attempt > 0),
             finished: record.finished,
             started: record.started.clone(),
+            triggered: record.triggers.newest.clone(),
             last_success: record.success,
             last_failure: record.failure,
             next: next(record, runs, now),

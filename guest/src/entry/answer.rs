@@ -45,6 +45,7 @@ pub fn turned(turned: &Turned) -> Answer {
     if let Some(turn) = &turned.turn {
         object = object
             .with("value", turn.value.as_ref())
+            .with("trigger", turn.trigger.as_ref())
             .with("attempt", u64::from(turn.attempt))
             .with("past_due", turn.past_due)
             .with("missed", u64::from(turn.missed));
@@ -187,6 +188,7 @@ mod tests {
             term: 9,
             slot: SEVEN,
             value: None,
+            trigger: None,
             attempt: 2,
             past_due: true,
             missed: 3,

@@ -8,7 +8,7 @@ use tenure_azure::operation::Request;
 use tenure_core::{
     Complaint, Ended, EndingReason, Event, Exchange, ExchangeResult, Failure, FailureKind,
     Incumbent, LeaseState, Listed, Needs, Outcome, Problem, ProblemClass, RawAnswer, Report, Role,
-    Settings, Snapshot, Timestamp, Told, Turn, TurnId, Turns,
+    Settings, Snapshot, Started, Timestamp, Told, TriggerState, Turn, TurnId, Turns,
 };
 use tenure_wasi::nanos;
 
@@ -128,6 +128,7 @@ pub fn turn(turn: Turn, settings: &Settings) -> wit::Turn {
         term: turn.term,
         slot: turn.slot.0,
         value: turn.value,
+        trigger: turn.trigger,
         attempt: turn.attempt,
         past_due: turn.past_due,
         missed: turn.missed,
@@ -218,8 +219,33 @@ impl From<Listed> for wit::Listed {
 
 impl From<Ended> for wit::Ended {
     #[inline(never)]
-    fn from(Ended { slot, end }: Ended) -> Self {
-        Self { slot: slot.0, outcome: end.outcome.into(), at: end.at.0, took: end.took.map(nanos) }
+    fn from(Ended { slot, triggered, end }: Ended) -> Self {
+        let (outcome, at) = (end.outcome.into(), end.at.0);
+        Self { slot: slot.0, triggered, outcome, at, took: end.took.map(nanos) }
+    }
+}
+
+impl From<Started> for wit::Started {
+    #[inline(never)]
+    fn from(started: Started) -> Self {
+        Self {
+            value: started.value,
+            slot: started.slot.0,
+            attempt: started.attempt,
+            outcome: started.outcome.map(Into::into),
+        }
+    }
+}
+
+impl From<TriggerState> for wit::TriggerState {
+    fn from(state: TriggerState) -> Self {
+        match state {
+            TriggerState::Waiting(until) => Self::Waiting(until.0),
+            TriggerState::Claimed(term) => Self::Claimed(term),
+            TriggerState::Ended(outcome) => Self::Ended(outcome.into()),
+            TriggerState::Unknown => Self::Unknown,
+            TriggerState::Missing => Self::Missing,
+        }
     }
 }
 
@@ -235,12 +261,8 @@ impl From<Turns> for wit::Turns {
                 slot: finished.slot.0,
                 outcome: finished.outcome.into(),
             }),
-            started: turns.started.map(|started| wit::Started {
-                value: started.value,
-                slot: started.slot.0,
-                attempt: started.attempt,
-                outcome: started.outcome.map(Into::into),
-            }),
+            started: turns.started.map(Into::into),
+            triggered: turns.triggered.map(Into::into),
             last_success: turns.last_success.map(Into::into),
             last_failure: turns.last_failure.map(Into::into),
             next: turns.next.map(|next| wit::NextTurn { slot: next.slot.0, at: next.at.0 }),

@@ -22,13 +22,14 @@ use core::time::Duration;
 
 use clock::{OwnClock, StepClock};
 use host::Host;
-use tenure_azure::answer::Answer;
+use tenure_azure::answer::{Answer, Class};
 use tenure_azure::credential::{Credential, Pass};
 use tenure_azure::name::SideBlob;
 use tenure_azure::operation::Operation;
 use tenure_core::{
     Ask, Begins, Beside, Chance, Complaint, CredentialState, Failure, Fetch, Fetched,
-    LONGEST_FETCH, LastWill, Moment, Problem, ProblemClass, Report, Settings, Snapshot, Step, Todo,
+    LONGEST_FETCH, LastWill, Moment, Placing, Problem, ProblemClass, Report, Settings, Snapshot,
+    Step, Todo, TriggerState,
 };
 
 /// What the macro makes of `wit/`.
@@ -53,6 +54,9 @@ const LONGEST_BREAK: u64 = 60;
 /// A request for people is sent so often: when the first two were refused for the clock and for the
 /// first key, a third can be right.
 const MOST_TRIES: u32 = 3;
+
+/// Of several commands that write at a time one is done in each round.
+const MOST_ROUNDS: u32 = 12;
 
 struct Component;
 
@@ -137,6 +141,13 @@ impl Guest for Component {
         listed.map(|listed| listed.into_iter().map(Into::into).collect()).map_err(Into::into)
     }
 
+    fn trigger(id: String, place: bool) -> Result<wit::TriggerState, wit::Problem> {
+        let settings = usable_settings().map_err(wit::Problem::from)?;
+        let clock = OwnClock::start();
+        let triggered = trigger(&id, place, &settings, &|| clock.now());
+        triggered.map(Into::into).map_err(Into::into)
+    }
+
     fn break_lease(period: Option<wit::Duration>) -> Result<wit::Duration, wit::Problem> {
         // Rounded up: a fraction of a second must not become "at once".
         let seconds = period.map(|nanos| nanos.div_ceil(1_000_000_000).min(LONGEST_BREAK));
@@ -201,6 +212,41 @@ fn look(
 ) -> Result<Snapshot, Problem> {
     let answer = ask_for_people(settings, Operation::Read { lease: None }, credential_state, now)?;
     Snapshot::read(&answer, settings, clock::wall())
+}
+
+/// Asks for a turn, or what became of it. Begins anew when another command was faster, or when it is not known
+/// whether the trigger was written.
+fn trigger(
+    id: &str,
+    place: bool,
+    settings: &Settings,
+    now: &dyn Fn() -> Moment,
+) -> Result<TriggerState, Problem> {
+    let mut credential_state = CredentialState::default();
+    let mut ask = |operation| ask_for_people(settings, operation, &mut credential_state, now);
+    for _ in 0..MOST_ROUNDS {
+        let beside = ask(Operation::ReadSideBlob(SideBlob::Trigger))?;
+        let election = ask(Operation::Read { lease: None })?;
+        match tenure_core::trigger((id, place), (&beside, &election), settings, clock::wall())? {
+            Placing::Known(state) => return Ok(state),
+            Placing::Write(operation, state) => {
+                let answer = ask(operation.clone())?;
+                match answer.class {
+                    Class::Done => return Ok(state),
+                    Class::Refused => {
+                        return Err(Problem::of_answer(&answer, &operation, settings));
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+    Err(Problem {
+        class: ProblemClass::Order,
+        detail: "the trigger could not be written: other commands were faster each time, or the service did not \
+                 answer. Try again, with the same id"
+            .into(),
+    })
 }
 
 /// One request outside an election. Asked twice when the first try got no answer: an idle

@@ -6,7 +6,7 @@ use tenure_base::json::Object;
 use tenure_base::text::cut;
 
 use super::credentials::Credentials;
-use super::target::{ELECTION_HEADER, KEY_HEADER, Target};
+use super::target::{ELECTION_HEADER, KEY_HEADER, TRIGGER_HEADER, Target};
 use tenure_azure::operation::{Method, Request};
 use tenure_azure::percent::{self, AsciiSet};
 use tenure_azure::secret::Secret;
@@ -70,6 +70,9 @@ impl Call {
             header("ce-id", event.clone()),
             header("ce-time", slot),
         ];
+        if let Some(trigger) = &turn.trigger {
+            headers.push(header(TRIGGER_HEADER, trigger.clone()));
+        }
         if let Some((name, value)) = &credentials.token {
             headers.push(header(name, value.reveal().into()));
         }
@@ -180,6 +183,7 @@ fn body(turn: &Turn, election: &str, valid_for: Duration) -> String {
         .with("term", turn.term)
         .with("slot", &turn.slot.to_rfc3339())
         .with("value", turn.value.as_ref())
+        .with("trigger", turn.trigger.as_ref())
         .with("attempt", u64::from(turn.attempt))
         .with("past_due", turn.past_due)
         .with("missed", u64::from(turn.missed))
@@ -198,6 +202,7 @@ mod tests {
             term: 7,
             slot: Timestamp(1_795_158_000_000_000_000),
             value: None,
+            trigger: None,
             attempt: 2,
             past_due: true,
             missed: 3,
@@ -245,8 +250,8 @@ mod tests {
         assert_eq!(call.timeout, turn().valid_for);
         let json: serde_json::Value = serde_json::from_str(body.reveal()).unwrap();
         let expected = json!({
-            "election": "jobs/report", "term": 7, "slot": "2026-11-20T07:00:00Z", "value": null, "attempt": 2,
-            "past_due": true, "missed": 3, "valid_for_ms": 40_500,
+            "election": "jobs/report", "term": 7, "slot": "2026-11-20T07:00:00Z", "value": null, "trigger": null,
+            "attempt": 2, "past_due": true, "missed": 3, "valid_for_ms": 40_500,
         });
         assert_eq!(json, expected);
         let length = body.reveal().len().to_string();
@@ -263,6 +268,15 @@ mod tests {
             ("ce-time", "2026-11-20T07:00:00Z"),
         ];
         assert_eq!(headers, expected.map(|(n, v)| (n.to_string(), v.to_string())));
+    }
+
+    #[test]
+    fn a_turn_that_somebody_asked_for_says_so() {
+        let call = call_of(&Turn { trigger: Some("rerun-7".into()), ..turn() }, "");
+        assert_eq!(value(&call, TRIGGER_HEADER), Some("rerun-7"));
+        let json: serde_json::Value = serde_json::from_str(call.request.body.reveal()).unwrap();
+        assert_eq!(json["trigger"], "rerun-7");
+        assert_eq!(value(&call_of(&turn(), ""), TRIGGER_HEADER), None);
     }
 
     #[test]

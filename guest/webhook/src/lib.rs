@@ -29,4 +29,4 @@ mod target;
 
 pub use call::{Call, election_value, wanted};
 pub use credentials::Credentials;
-pub use target::{ELECTION_HEADER, KEY_HEADER, RESERVED, Target, variable};
+pub use target::{ELECTION_HEADER, KEY_HEADER, RESERVED, TRIGGER_HEADER, Target, variable};

@@ -31,7 +31,7 @@ pub mod variable {
 
 /// Headers that decide how a request is delivered and read, and who may send it, and those that say
 /// more of a turn than its term. None of them carries a term.
-pub const RESERVED: [&str; 31] = [
+pub const RESERVED: [&str; 32] = [
     "accept-encoding",
     "authorization",
     "ce-id",
@@ -57,6 +57,7 @@ pub const RESERVED: [&str; 31] = [
     "range",
     "te",
     ELECTION_HEADER,
+    TRIGGER_HEADER,
     "trailer",
     "transfer-encoding",
     "upgrade",
@@ -70,6 +71,9 @@ pub const KEY_HEADER: &str = "idempotency-key";
 
 /// Which election a turn is of, percent-encoded where the name has more than a header may.
 pub const ELECTION_HEADER: &str = "tenure-election";
+
+/// The id of the trigger that a turn runs for, where there is one.
+pub const TRIGGER_HEADER: &str = "tenure-trigger";
 
 /// Where turns are posted to, and how.
 #[derive(Debug)]

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tenure::clock::{BootClock, Clock as _};
 use tenure::component::{CheckError, ComponentError, ElectionComponent, Engine};
-use tenure::contract::{Problem, Snapshot};
+use tenure::contract::{Problem, ProblemClass, Snapshot, TriggerState};
 use tenure::handler::Handler;
 use tenure::runner::{self, Event, Order, Runner};
 use tenure::server::{Board, Control, ControlToken, Watcher};
@@ -99,11 +99,18 @@ impl Candidacy {
         let ca_file = configuration.given.get(&CA_FILE).filter(|value| !value.is_blank());
         let ca_file = ca_file.map(|value| value.path().into_os_string());
         let settings = configuration.settings.clone();
-        let elector = component.for_candidate(settings, clock);
-        let elector = elector.trusting(configuration.authorities.clone());
+        let of = |settings| {
+            let elector = component.for_candidate(settings, clock);
+            elector.trusting(configuration.authorities.clone())
+        };
+        let (elector, placer) = (of(settings.clone()), Arc::new(of(settings)));
         let mut read = None;
         match elector.check().await {
-            Ok(_) => read = configuration.read(),
+            Ok(_) => {
+                read = configuration.read();
+                let place = move |id, place| trigger(placer.clone(), id, place);
+                front.board.place_triggers(place);
+            }
             Err(CheckError::Settings(complaints)) => configuration.add(complaints),
             Err(CheckError::Component(error)) => return Err(error.to_string()),
         }
@@ -191,9 +198,9 @@ impl Candidacy {
             runner = runner.grace(grace);
         }
         let mut beside = JoinSet::new();
+        let hints = self.board.hints();
+        runner = runner.with_hints(hints.clone());
         if self.watches {
-            let hints = Arc::new(Notify::new());
-            runner = runner.with_hints(hints.clone());
             let (watcher, board, log) = (watcher.clone(), self.board, noted.clone());
             let tell = move |detail| log.event(&Event::Note { detail });
             beside.spawn(async move { watcher.run(board, hints, tell).await });
@@ -225,6 +232,18 @@ impl Contender {
     pub(super) async fn end(mut self) {
         self.beside.shutdown().await;
     }
+}
+
+/// Leaves a trigger for an operator who asks for it at the listener, or tells what became of it.
+async fn trigger(
+    elector: Arc<ElectionComponent>,
+    id: String,
+    place: bool,
+) -> Result<TriggerState, Problem> {
+    let failed = |detail| Problem { class: ProblemClass::Unavailable, detail };
+    // It is granted what it needs.
+    elector.check().await.map_err(|error| failed(error.to_string()))?;
+    elector.trigger(&id, place).await.unwrap_or_else(|error| Err(failed(error.to_string())))
 }
 
 /// How soon this candidate is replaced if it dies as leader, and why.

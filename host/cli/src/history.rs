@@ -120,6 +120,7 @@ mod tests {
                 last_slot: None,
                 finished: None,
                 started: None,
+                triggered: None,
                 last_success: None,
                 last_failure: None,
                 next: None,

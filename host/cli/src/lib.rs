@@ -45,6 +45,7 @@ mod systemd;
 mod telemetry;
 mod terminal;
 mod text;
+mod trigger;
 mod understood;
 mod variables;
 mod watch;
@@ -118,6 +119,7 @@ fn obey() -> ExitCode {
         Command::Resign | Command::Transfer | Command::Pause | Command::Resume => {
             with_runtime(1, |runtime| runtime.block_on(steer::steer(line)))
         }
+        Command::Trigger => with_runtime(1, |runtime| runtime.block_on(trigger::trigger(line))),
         Command::Break => {
             with_runtime(1, |runtime| runtime.block_on(break_lease::break_lease(line)))
         }

@@ -76,7 +76,8 @@ fn text(summary: &Summary) -> String {
     text
 }
 
-fn turn(LastTurn { slot, outcome, elapsed_ms, detail, .. }: &LastTurn) -> String {
+fn turn(LastTurn { slot, trigger, outcome, elapsed_ms, detail, .. }: &LastTurn) -> String {
+    let slot = trigger.as_ref().map_or_else(|| slot.clone(), |id| format!("trigger {id}"));
     let detail = detail.as_ref().map(|detail| format!(": {detail}")).unwrap_or_default();
     match (outcome, elapsed_ms) {
         (Some(outcome), Some(ms)) => format!("{slot} {outcome} after {ms} ms{detail}"),
@@ -121,6 +122,7 @@ mod tests {
         let mut summary = summary(&leading);
         summary.turn = Some(LastTurn {
             slot: "2026-11-20T08:36:55Z".to_owned(),
+            trigger: None,
             term: 7,
             outcome: Some("succeeded".to_owned()),
             elapsed_ms: Some(12),
@@ -143,6 +145,7 @@ mod tests {
         summary.failed_turns = 3;
         summary.turn = Some(LastTurn {
             slot: "2026-11-20T08:36:55Z".to_owned(),
+            trigger: None,
             term: 7,
             outcome: Some("failed".to_owned()),
             elapsed_ms: Some(12),

@@ -171,6 +171,14 @@ fn as_json(election: &str, snapshot: &Snapshot) -> Value {
             "outcome": started.outcome.map(outcome_name),
         })
     };
+    let triggered = |newest: &Started| {
+        json!({
+            "id": newest.value,
+            "asked": rfc3339(newest.slot),
+            "attempt": newest.attempt,
+            "outcome": newest.outcome.map(outcome_name),
+        })
+    };
     let turns = &snapshot.turns;
     let outlook = Outlook::at(snapshot.asked_at, turns);
     json!({
@@ -186,6 +194,7 @@ fn as_json(election: &str, snapshot: &Snapshot) -> Value {
         "last_slot": turns.last_slot.as_ref().map(last_slot),
         "finished": turns.finished.as_ref().map(finished),
         "started": turns.started.as_ref().map(started),
+        "triggered": turns.triggered.as_ref().map(triggered),
         "changes": snapshot.changes,
         "history": snapshot.history.iter().map(incumbent).collect::<Vec<_>>(),
         "asked_at": rfc3339(snapshot.asked_at),
@@ -262,6 +271,11 @@ fn turn_rows(snapshot: &Snapshot, row: &mut impl FnMut(&str, String)) {
         let slot = when(*slot, snapshot.asked_at);
         row("started", format!("for {value} at {slot}{attempt}, {outcome}"));
     }
+    if let Some(Started { value: id, slot, attempt, outcome }) = &turns.triggered {
+        let (attempt, asked) = (again(*attempt), when(*slot, snapshot.asked_at));
+        let outcome = outcome.map_or("no outcome is on record yet", outcome_name);
+        row("triggered", format!("{id}, asked for at {asked}{attempt}, {outcome}"));
+    }
     if let Some(next) = next_turn {
         let wait = match (next.in_ms, leader(snapshot)) {
             (0, Some(_)) => "now".to_owned(),
@@ -279,10 +293,11 @@ fn is_over(claimed: &LastSlot, turns: &Turns) -> bool {
 
 /// The end of a turn, as a sentence whose subject is the turn.
 fn ended(turn: &EndedTurn) -> String {
-    let EndedTurn { local, outcome, ago_ms, took_ms, .. } = turn;
+    let EndedTurn { local, triggered, outcome, ago_ms, took_ms, .. } = turn;
     let ago = ago_ms.map(|ms| format!(" {} ago", whole(ms))).unwrap_or_default();
     let took = took_ms.map(|ms| format!(", after {}", took(ms))).unwrap_or_default();
-    format!("{outcome}{ago}{took}: the slot {local}")
+    let what = if *triggered { "triggered at" } else { "the slot" };
+    format!("{outcome}{ago}{took}: {what} {local}")
 }
 
 /// In whole seconds.
@@ -344,6 +359,7 @@ mod tests {
     fn turns() -> Turns {
         let ended = |slot: u64, outcome, took| Ended {
             slot: slot * SECOND,
+            triggered: false,
             outcome,
             at: (slot + 3) * SECOND,
             took,
@@ -353,6 +369,7 @@ mod tests {
             last_slot: Some(LastSlot { slot: 60 * SECOND, attempt: 1 }),
             finished: Some(Finished { slot: 55 * SECOND, outcome: Outcome::Failed }),
             started: None,
+            triggered: None,
             last_success: Some(ended(50, Outcome::Succeeded, Some(2_950_000_000))),
             last_failure: Some(ended(55, Outcome::Failed, Some(12_000_000))),
             next: Some(NextTurn { slot: 70 * SECOND, at: 70 * SECOND }),
@@ -466,8 +483,13 @@ mod tests {
         let told =
             |lease, turns: Turns| as_text("c/b", &Snapshot { turns, ..snapshot(lease) }, None);
         let finished = Some(Finished { slot: 60 * SECOND, outcome: Outcome::Succeeded });
-        let success =
-            Ended { slot: 60 * SECOND, outcome: Outcome::Succeeded, at: 61 * SECOND, took: None };
+        let success = Ended {
+            slot: 60 * SECOND,
+            triggered: false,
+            outcome: Outcome::Succeeded,
+            at: 61 * SECOND,
+            took: None,
+        };
         let good = Turns { finished, last_success: Some(success), ..turns() };
         let text = told(LeaseState::Leased, good);
         assert!(

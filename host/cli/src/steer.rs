@@ -110,7 +110,7 @@ pub(super) async fn steer(line: &CommandLine) -> ExitCode {
     }
 }
 
-fn token(configuration: &mut Configuration) -> Option<ControlToken> {
+pub(super) fn token(configuration: &mut Configuration) -> Option<ControlToken> {
     if !configuration.given.is_on(&CONTROL_TOKEN_FILE) {
         configuration.complain(
             &CONTROL_TOKEN_FILE,
@@ -126,7 +126,7 @@ fn token(configuration: &mut Configuration) -> Option<ControlToken> {
 }
 
 /// The address of a listener; else what is wrong with it.
-fn listener(text: &str) -> Result<Url, String> {
+pub(super) fn listener(text: &str) -> Result<Url, String> {
     let problem = || format!("\"{}\" is not an http:// or https:// address", shown(text));
     server::listener(text).ok_or_else(problem)
 }
@@ -159,14 +159,14 @@ enum Stop {
     NotYet(String),
 }
 
-struct Operator {
-    clients: Clients,
-    at: Url,
+pub(super) struct Operator {
+    pub clients: Clients,
+    pub at: Url,
     /// Who must be there, when the address is the one on record: whoever may write the record chooses it.
-    leader: Option<String>,
-    token: ControlToken,
+    pub leader: Option<String>,
+    pub token: ControlToken,
     /// Which of several at that listener is meant.
-    election: Option<String>,
+    pub election: Option<String>,
 }
 
 impl Operator {
@@ -218,7 +218,7 @@ impl Operator {
     }
 
     /// Says where an order goes.
-    fn announce(&self, Intent { order, election, candidate, .. }: &Intent<'_>) {
+    pub(super) fn announce(&self, Intent { order, election, candidate, .. }: &Intent<'_>) {
         let source = match self.leader {
             Some(_) => ", the address on record",
             None => "",
@@ -230,19 +230,28 @@ impl Operator {
         ));
     }
 
-    /// Gives the order, with a proof that this operator has the token: never the token itself.
     async fn demand(&self, intent: &Intent<'_>) -> Result<(u16, Value), String> {
         let mut url = self.url(intent.order);
         if intent.order == Verb::TRANSFER {
             url.query_pairs_mut().append_pair("to", intent.to);
         }
-        let (first, told) = self.send(reqwest::Method::POST, url.clone(), None).await?;
+        self.prove(reqwest::Method::POST, url, intent).await
+    }
+
+    /// Sends it with a proof that this operator has the token: never the token itself.
+    pub(super) async fn prove(
+        &self,
+        method: reqwest::Method,
+        url: Url,
+        intent: &Intent<'_>,
+    ) -> Result<(u16, Value), String> {
+        let (first, told) = self.send(method.clone(), url.clone(), None).await?;
         let challenges = first.headers().get_all(WWW_AUTHENTICATE);
         let challenges = challenges.iter().filter_map(|challenge| challenge.to_str().ok());
         let nonce = nonce_of(challenges).filter(|_| first.status() == StatusCode::UNAUTHORIZED);
         let Some(nonce) = nonce else { return Ok((first.status().as_u16(), told)) };
         let shown = authorization(nonce, &intent.prove(&self.token, nonce));
-        let (second, told) = self.send(reqwest::Method::POST, url, Some(shown)).await?;
+        let (second, told) = self.send(method, url, Some(shown)).await?;
         Ok((second.status().as_u16(), told))
     }
 
@@ -299,11 +308,11 @@ impl Operator {
         )))
     }
 
-    fn url(&self, path: &str) -> Url {
+    pub(super) fn url(&self, path: &str) -> Url {
         endpoint(&self.at, path, self.election.as_deref())
     }
 
-    async fn look(&self) -> Result<Value, String> {
+    pub(super) async fn look(&self) -> Result<Value, String> {
         let (answer, told) = self.send(reqwest::Method::GET, self.url("leader"), None).await?;
         let status = answer.status().as_u16();
         match told.get("candidate") {
@@ -359,7 +368,7 @@ impl Operator {
 }
 
 /// Who leads instead, as far as that is known.
-fn elsewhere(leader: &Value) -> String {
+pub(super) fn elsewhere(leader: &Value) -> String {
     let Some(name) = leader["name"].as_str() else { return String::new() };
     let at = leader["address"].as_str().map(|at| format!(" at {}", printable(at)));
     format!("; {} leads{}", printable(name), at.unwrap_or_default())

@@ -87,8 +87,11 @@ fn words(event: &Event) -> Option<(Style, &'static str, String)> {
             (DIM, "renewed", format!("term {term}, to be renewed within {}", time(*valid_for)))
         }
         Event::TurnStarted { turn } => {
-            let value =
-                turn.value.as_ref().map(|value| format!(", for {value}")).unwrap_or_default();
+            let value = match (&turn.value, &turn.trigger) {
+                (Some(value), _) => format!(", for {value}"),
+                (_, Some(id)) => format!(", trigger {id}"),
+                (None, None) => String::new(),
+            };
             let attempt = match turn.attempt {
                 1 => String::new(),
                 again => format!(", attempt {again}"),
@@ -114,7 +117,9 @@ fn words(event: &Event) -> Option<(Style, &'static str, String)> {
             let next = next
                 .map(|next| format!("; next turn {} (in {})", next.local, whole(next.in_ms)))
                 .unwrap_or_default();
-            (style, "turn", format!("{slot} {end} after {elapsed}{detail}{success}{next}"))
+            let trigger = turn.trigger.as_ref().map(|id| format!(", trigger {id},"));
+            let trigger = trigger.unwrap_or_default();
+            (style, "turn", format!("{slot}{trigger} {end} after {elapsed}{detail}{success}{next}"))
         }
         Event::StoodDown { term, reason } => {
             (YELLOW, "stood down", format!("term {term}, {reason}"))
@@ -206,6 +211,7 @@ mod tests {
                 term: 7,
                 slot: 0,
                 value: None,
+                trigger: None,
                 attempt: 1,
                 past_due: false,
                 missed: 0,
@@ -214,6 +220,7 @@ mod tests {
             };
             let success = EndedTurn {
                 slot: "x".into(),
+                triggered: false,
                 local: "x".into(),
                 outcome: "succeeded",
                 ended: Some("1969-12-31T03:00:09Z".into()),

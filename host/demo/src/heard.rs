@@ -120,6 +120,7 @@ mod tests {
                 term: 7,
                 slot: 1_000_000_000,
                 value: None,
+                trigger: None,
                 attempt: 1,
                 past_due: false,
                 missed: 0,

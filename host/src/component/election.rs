@@ -10,7 +10,7 @@ use super::surroundings::{Carrier, Surroundings};
 use crate::clock::{Clock, Reading};
 use crate::contract::{
     Complaint, Event, Failure, FailureKind, LEADER_HANDLER, Listed, Needs, Problem, Report,
-    Request, Response, Role, Snapshot, State, types,
+    Request, Response, Role, Snapshot, State, TriggerState, types,
 };
 use crate::egress::direct::through;
 use crate::egress::{
@@ -79,6 +79,7 @@ struct Functions {
     step: ComponentExportIndex,
     inspect: ComponentExportIndex,
     candidates: ComponentExportIndex,
+    trigger: ComponentExportIndex,
     break_lease: ComponentExportIndex,
 }
 
@@ -367,6 +368,21 @@ impl ElectionComponent {
         Ok(answer)
     }
 
+    /// Asks for a turn outside the schedule, by a trigger of that id, or tells what became of it. See the WIT.
+    ///
+    /// # Errors
+    ///
+    /// The inner one when it was not placed, or the service could not be asked.
+    pub async fn trigger(
+        &self,
+        id: &str,
+        place: bool,
+    ) -> Result<Result<TriggerState, Problem>, ComponentError> {
+        let (answer,): (Result<TriggerState, Problem>,) =
+            self.call(&self.functions.trigger, (id, place)).await?;
+        Ok(answer)
+    }
+
     /// Breaks the lease, whoever holds it, after at most `period` (whole seconds, up to 60), or
     /// when it runs out. Returns how long it is still held.
     ///
@@ -481,6 +497,7 @@ impl Functions {
             step: function("step")?,
             inspect: function("inspect")?,
             candidates: function("candidates")?,
+            trigger: function("trigger")?,
             break_lease: function("break-lease")?,
         })
     }

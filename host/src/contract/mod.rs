@@ -3,6 +3,7 @@
 //! Durations and points in time are whole nanoseconds here; the rest of this crate uses
 //! [`std::time::Duration`].
 
+mod asked;
 pub(crate) mod bindings;
 mod listed;
 mod names;
@@ -15,16 +16,19 @@ use std::fmt;
 use std::time::Duration;
 use zeroize::Zeroize;
 
+pub use asked::TriggerTold;
 pub(crate) use bindings::types;
 pub use listed::candidate_as_json;
 pub(crate) use names::reason_name;
 pub use names::{class_name, rfc3339};
+#[cfg(feature = "server")]
+pub(crate) use outlook::local;
+pub(crate) use outlook::wall;
 pub use outlook::{ComingTurn, EndedTurn, Fares, Outlook, outcome_name};
-pub(crate) use outlook::{local, wall};
 pub use types::{
     Complaint, Ended, Ending, EndingReason, Event, Exchange, ExchangeResult, Failure, FailureKind,
     Finished, Incumbent, LastSlot, Leadership, LeaseState, Listed, Needs, NextTurn, Outcome,
-    Problem, ProblemClass, Response, Role, Snapshot, Started, Turn, Turns,
+    Problem, ProblemClass, Response, Role, Snapshot, Started, TriggerState, Turn, Turns,
 };
 pub use words::{schedule_words, schedule_words_and_text};
 

@@ -43,8 +43,11 @@ pub enum Fares {
 /// A turn that is over.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct EndedTurn {
-    /// Its slot, RFC 3339 in UTC.
+    /// Its slot, RFC 3339 in UTC; of a trigger, when it was asked for.
     pub slot: String,
+    /// It ran for a trigger, outside the schedule.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub triggered: bool,
     /// The same with the offset and the name of the schedule's time zone (RFC 9557).
     pub local: String,
     /// How it ended, as the WIT spells it.
@@ -77,6 +80,7 @@ impl Outlook {
         let zone = zone.map_or(Zone::UTC, |(_, zone)| zone);
         let told = |ended: Ended| EndedTurn {
             slot: rfc3339(ended.slot),
+            triggered: ended.triggered,
             local: local(ended.slot, zone),
             outcome: outcome_name(ended.outcome),
             ended: Some(rfc3339(ended.at)),
@@ -86,14 +90,16 @@ impl Outlook {
         let ends = [turns.last_success, turns.last_failure];
         let newest = ends.into_iter().flatten().max_by_key(|ended| ended.at);
         // An earlier version keeps the ends of turns as they were, and records outcomes alone.
-        let alone = turns
-            .finished
-            .as_ref()
-            .filter(|finished| ends.into_iter().flatten().all(|ended| ended.slot < finished.slot));
+        let earlier =
+            |ended: Ended, slot| ended.slot < slot && (!ended.triggered || ended.at < slot);
+        let alone = turns.finished.as_ref().filter(|finished| {
+            ends.into_iter().flatten().all(|ended| earlier(ended, finished.slot))
+        });
         let last_turn = match alone {
             None => newest.map(told),
             Some(finished) => Some(EndedTurn {
                 slot: rfc3339(finished.slot),
+                triggered: false,
                 local: local(finished.slot, zone),
                 outcome: outcome_name(finished.outcome),
                 ended: None,
@@ -102,11 +108,10 @@ impl Outlook {
             }),
         };
         Self {
-            last_turn: last_turn.map(|last| match (&turns.finished, turns.last_failure) {
+            last_turn: last_turn.map(|last| match turns.last_failure {
                 // Its last attempt failed, and there is no other one.
-                (Some(finished), Some(failure))
-                    if finished.outcome == Outcome::Abandoned
-                        && finished.slot == failure.slot
+                Some(failure)
+                    if abandoned(turns, failure.triggered) == Some(failure.slot)
                         && last.outcome == outcome_name(failure.outcome) =>
                 {
                     EndedTurn { outcome: outcome_name(Outcome::Abandoned), ..last }
@@ -145,6 +150,15 @@ impl Outlook {
             next_turn: self.next_turn.clone().map(|next| ComingTurn { in_ms: 0, ..next }),
         }
     }
+}
+
+/// The slot of the newest turn of the schedule, or for a trigger, if it was abandoned.
+fn abandoned(turns: &Turns, triggered: bool) -> Option<u64> {
+    let (slot, outcome) = match triggered {
+        true => turns.triggered.as_ref().map(|newest| (newest.slot, newest.outcome))?,
+        false => turns.finished.as_ref().map(|finished| (finished.slot, Some(finished.outcome)))?,
+    };
+    (outcome == Some(Outcome::Abandoned)).then_some(slot)
 }
 
 /// An instant with the offset and the name of a zone, as RFC 9557 has it.
@@ -192,7 +206,8 @@ mod tests {
     const DAY: u64 = 86_400 * SECOND;
 
     fn ended(slot: u64, outcome: Outcome) -> Ended {
-        Ended { slot, outcome, at: slot + 12_345_000_000, took: Some(12_300_000_000) }
+        let (at, took) = (slot + 12_345_000_000, Some(12_300_000_000));
+        Ended { slot, triggered: false, outcome, at, took }
     }
 
     fn turns() -> Turns {
@@ -201,6 +216,7 @@ mod tests {
             last_slot: None,
             finished: Some(Finished { slot: SLOT, outcome: Outcome::Failed }),
             started: None,
+            triggered: None,
             last_success: Some(ended(SLOT - DAY, Outcome::Succeeded)),
             last_failure: Some(ended(SLOT, Outcome::Failed)),
             next: Some(NextTurn {
@@ -263,6 +279,10 @@ mod tests {
         };
         let told = last(&given_up).unwrap();
         assert_eq!((told.outcome, told.took_ms), ("abandoned", Some(12_300)));
+        // Asked for before that slot, and run after it.
+        let triggered = Ended { triggered: true, ..ended(SLOT - SECOND, Outcome::Succeeded) };
+        let told = last(&Turns { last_success: Some(triggered), last_failure: None, ..turns() });
+        assert!(told.is_some_and(|told| told.triggered && told.outcome == "succeeded"));
         // As a version wrote it that knows no ends.
         let later = Finished { slot: SLOT + SECOND, outcome: Outcome::Succeeded };
         let told = last(&Turns { finished: Some(later), ..turns() }).unwrap();

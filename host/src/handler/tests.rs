@@ -19,6 +19,7 @@ fn turn() -> Turn {
         term: 7,
         slot: 1_500_000_000,
         value: None,
+        trigger: None,
         attempt: 1,
         past_due: false,
         missed: 0,

@@ -194,6 +194,7 @@ fn known(turn: Turn) -> (tenure_core::Turn, TurnId) {
         term: turn.term,
         slot: Timestamp(turn.slot),
         value: turn.value,
+        trigger: turn.trigger,
         attempt: turn.attempt,
         past_due: turn.past_due,
         missed: turn.missed,

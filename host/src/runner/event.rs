@@ -77,7 +77,7 @@ pub enum Event {
     },
     /// A turn of the handler is over: nothing of it runs any more.
     TurnEnded {
-        /// Serialized as `term` and `slot`.
+        /// Serialized as `term`, `slot` and, where there is one, `trigger`.
         #[serde(flatten, serialize_with = "as_which")]
         turn: Turn,
         /// Serialized as `outcome` and, where there is one, `detail`.
@@ -272,22 +272,27 @@ fn as_started<S: Serializer>(turn: &Turn, serializer: S) -> Result<S::Ok, S::Err
         slot: String,
         #[serde(skip_serializing_if = "Option::is_none")]
         value: Option<&'t str>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        trigger: Option<&'t str>,
         attempt: u32,
         past_due: bool,
         missed: u32,
     }
-    let &Turn { term, slot, ref value, attempt, past_due, missed, .. } = turn;
-    let (slot, value) = (rfc3339(slot), value.as_deref());
-    Started { term, slot, value, attempt, past_due, missed }.serialize(serializer)
+    let &Turn { term, slot, ref value, ref trigger, attempt, past_due, missed, .. } = turn;
+    let (slot, value, trigger) = (rfc3339(slot), value.as_deref(), trigger.as_deref());
+    Started { term, slot, value, trigger, attempt, past_due, missed }.serialize(serializer)
 }
 
 fn as_which<S: Serializer>(turn: &Turn, serializer: S) -> Result<S::Ok, S::Error> {
     #[derive(Serialize)]
-    struct Which {
+    struct Which<'t> {
         term: u64,
         slot: String,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        trigger: Option<&'t str>,
     }
-    Which { term: turn.term, slot: rfc3339(turn.slot) }.serialize(serializer)
+    let trigger = turn.trigger.as_deref();
+    Which { term: turn.term, slot: rfc3339(turn.slot), trigger }.serialize(serializer)
 }
 
 fn as_outcome<S: Serializer>(end: &TurnEnd, serializer: S) -> Result<S::Ok, S::Error> {
@@ -329,6 +334,7 @@ mod tests {
             term: 7,
             slot: 1_500_000_000,
             value: None,
+            trigger: None,
             attempt: 1,
             past_due: false,
             missed: 0,

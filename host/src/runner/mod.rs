@@ -86,7 +86,7 @@ impl<E: Elector, C: Clock> Runner<E, C> {
     }
 
     /// Has a follower poll soon after each notification of `hints`: somebody says that the leader may have
-    /// changed. However many there are, few polls come of them.
+    /// changed. A leader looks for triggers. However many there are, few requests come of them.
     #[must_use]
     pub fn with_hints(mut self, hints: Arc<Notify>) -> Self {
         self.hints = hints;

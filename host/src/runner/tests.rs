@@ -117,6 +117,7 @@ fn turn(term: u64) -> Turn {
         term,
         slot: 0,
         value: None,
+        trigger: None,
         attempt: 1,
         past_due: false,
         missed: 0,

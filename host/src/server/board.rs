@@ -11,15 +11,16 @@ pub(super) use state::{Change, Role, State};
 
 use super::metrics::{Metrics, Now};
 use super::summary::LastTurn;
+use super::triggers::Placer;
 use super::watch::Ended;
-use crate::contract::{Outlook, Report};
+use crate::contract::{Outlook, Problem, Report, TriggerState};
 use crate::runner::Event;
 use crate::settings::FailOver;
 use chrono::{DateTime, Utc};
 use std::fmt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 /// The present state of one candidate, with its newest changes and its figures.
 #[derive(Debug)]
@@ -36,6 +37,10 @@ pub struct Board {
     expiry: Option<Expiry>,
     /// The word that something may have changed.
     changed: watch::Sender<()>,
+    /// The word of others that a leader changed, or that a trigger waits.
+    hints: Arc<Notify>,
+    /// Where triggers are placed, once that is known.
+    placer: OnceLock<Placer>,
 }
 
 struct Expiry(Box<dyn Fn() -> Option<DateTime<Utc>> + Send + Sync>);
@@ -59,6 +64,8 @@ impl Board {
             fail_over: None,
             expiry: None,
             changed: watch::Sender::new(()),
+            hints: Arc::default(),
+            placer: OnceLock::new(),
         }
     }
 
@@ -75,6 +82,27 @@ impl Board {
         expiry: impl Fn() -> Option<DateTime<Utc>> + Send + Sync + 'static,
     ) -> Self {
         Self { expiry: Some(Expiry(Box::new(expiry))), ..self }
+    }
+
+    /// Notified when others say that the leader changed, or that a trigger waits:
+    /// [`with_hints`](crate::runner::Runner::with_hints) has the candidate hear it.
+    #[must_use]
+    pub fn hints(&self) -> Arc<Notify> {
+        self.hints.clone()
+    }
+
+    /// Has operators leave triggers at the listener: `place` leaves one of an id if its second argument says so, and tells
+    /// what became of it, as [`trigger`](crate::component::ElectionComponent::trigger) does. Only the first call counts.
+    pub fn place_triggers<F>(&self, place: impl Fn(String, bool) -> F + Send + Sync + 'static)
+    where
+        F: Future<Output = Result<TriggerState, Problem>> + Send + 'static,
+    {
+        let _ = self.placer.set(Placer::new(place));
+    }
+
+    /// Where triggers are placed.
+    pub(super) fn placer(&self) -> Option<&Placer> {
+        self.placer.get()
     }
 
     /// Says that there is something new to show.

@@ -7,7 +7,7 @@
 //! | `POST /pause` | stay out of the race; a leader resigns |
 //! | `POST /resume` | contend again |
 //!
-//! Each needs a proof that whoever orders it has the token ([`proof`](super::proof)), as the commands of
+//! Each of these, and [triggers](super::triggers) too, needs a proof that whoever orders it has the token ([`proof`](super::proof)), as the commands of
 //! operators give it; or the token itself, `Authorization: Bearer TOKEN`, from people who know whom they
 //! give it to. No page of another site can send either. The answer is 202: it was ordered. What becomes
 //! of it is seen at `/leader`, and in the log.
@@ -105,7 +105,7 @@ async fn resign(face: Face, headers: HeaderMap) -> Response<Body> {
 }
 
 async fn transfer(face: Face, headers: HeaderMap, uri: Uri) -> Response<Body> {
-    let to = name(&uri);
+    let to = parameter(&uri, "to").unwrap_or_default();
     if let Err(refusal) = control(&face, &headers, "transfer", &to).and_then(|()| leads(&face)) {
         return *refusal;
     }
@@ -127,16 +127,16 @@ async fn order(face: Face, headers: HeaderMap, order: Order) -> Response<Body> {
     }
 }
 
-/// The name after `to=`; empty where there is none.
-fn name(uri: &Uri) -> String {
+/// What a form of that query has by this name.
+pub(super) fn parameter(uri: &Uri, name: &str) -> Option<String> {
     let query = uri.query().unwrap_or_default();
     let url = reqwest::Url::parse(&format!("http://-/?{query}")).ok();
-    let name = url.as_ref().and_then(|url| url.query_pairs().find(|(key, _)| key == "to"));
-    name.map(|(_, name)| name.into_owned()).unwrap_or_default()
+    let found = url.as_ref()?.query_pairs().find(|(key, _)| key == name)?;
+    Some(found.1.into_owned())
 }
 
 /// Whether there is a leadership to give up.
-fn leads(face: &Face) -> Result<(), Box<Response<Body>>> {
+pub(super) fn leads(face: &Face) -> Result<(), Box<Response<Body>>> {
     match face.board.role(face.clock.now()) {
         Role::Leading { .. } => Ok(()),
         Role::Following(Some(leader)) => {
@@ -148,7 +148,7 @@ fn leads(face: &Face) -> Result<(), Box<Response<Body>>> {
 }
 
 /// Whether these headers are of somebody who may give this order. Who may not is told nothing else.
-fn control(
+pub(super) fn control(
     face: &Face,
     headers: &HeaderMap,
     order: &str,
@@ -188,6 +188,6 @@ fn give(face: &Face, order: Order) -> Response<Body> {
     }
 }
 
-fn refuse(status: StatusCode, why: &str) -> Response<Body> {
+pub(super) fn refuse(status: StatusCode, why: &str) -> Response<Body> {
     answer(status, &json!({ "error": why }))
 }

@@ -117,6 +117,7 @@ pub(super) struct Metrics {
     turn_time: Histogram,
     /// A turn has begun, and not ended.
     works: AtomicBool,
+    triggered: Counter,
     late: Counter,
     missed: Counter,
     refused: Counter,
@@ -145,6 +146,7 @@ impl Metrics {
             turns: Family::default(),
             turn_time: Histogram::new(turn_bounds()),
             works: AtomicBool::default(),
+            triggered: Counter::default(),
             late: Counter::default(),
             missed: Counter::default(),
             refused: Counter::default(),
@@ -194,6 +196,11 @@ impl Metrics {
         );
         registry.register("turns", "Turns by their outcome", this.turns.clone());
         registry.register("turn_seconds", "How long turns took", this.turn_time.clone());
+        registry.register(
+            "turns_triggered",
+            "Turns that somebody asked for outside the schedule",
+            this.triggered.clone(),
+        );
         registry.register(
             "turns_past_due",
             "Turns that came late, or stood for slots that were missed",
@@ -271,6 +278,7 @@ impl Metrics {
             Event::StoodDown { .. } => drop(self.stood_down.inc()),
             Event::TurnStarted { turn } => {
                 self.works.store(true, Ordering::Relaxed);
+                self.triggered.inc_by(u64::from(turn.trigger.is_some()));
                 self.late.inc_by(u64::from(turn.past_due));
             }
             Event::TurnEnded { end, elapsed, .. } => {

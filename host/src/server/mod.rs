@@ -22,7 +22,7 @@
 //! peer, for 10 minutes each, and closes those on which nothing gets on for 10 s; when there is no room, the
 //! one that has been idle the longest makes room. [`Server::probes`] answers probes on an address of their
 //! own. Only with the token of a [`Control`] can a candidate be steered: `POST /resign`,
-//! `/transfer?to=NAME`, `/pause`, `/resume`.
+//! `/transfer?to=NAME`, `/pause`, `/resume`, `/trigger?id=ID`. `POST /trigger` alone has a leader look for triggers.
 
 mod accept;
 mod application;
@@ -41,6 +41,7 @@ pub(crate) mod summary;
 #[cfg(test)]
 mod tests;
 mod timeline;
+mod triggers;
 pub(crate) mod watch;
 
 pub use application::Application;

@@ -4,6 +4,7 @@ use super::board::{Board, Readiness, Role};
 use super::control::{self, Control};
 use super::exposition::{exposition, figures};
 use super::proof::Nonces;
+use super::triggers;
 use super::watch::{Instant, VERSION};
 use crate::clock::Reading;
 use crate::contract::{candidate_as_json, wall};
@@ -86,6 +87,7 @@ pub(super) fn faces(
 pub(super) fn router(faces: Faces) -> Router {
     Router::new()
         .merge(control::routes())
+        .merge(triggers::routes())
         .merge(probes())
         .route("/leader", get(leader))
         .route("/history", get(history))

@@ -7,8 +7,8 @@
 //!    `WWW-Authenticate: Tenure nonce="NONCE"`.
 //! 2. The operator sends it again with `Authorization: Tenure nonce="NONCE", proof="PROOF"`.
 //!    PROOF is the HMAC-SHA256, in hexadecimal digits, with the token as the key, over `tenure order
-//!    v1`, the order (`resign`, `transfer`, `pause` or `resume`), the successor of a transfer (else
-//!    empty), the election, the candidate's name, and NONCE; before each of these stand its length in
+//!    v1`, the order (`resign`, `transfer`, `pause`, `resume`, `trigger` or `triggered`), the successor of a
+//!    transfer or the id of a trigger (else empty), the election, the candidate's name, and NONCE; before each of these stand its length in
 //!    bytes and a colon.
 //!
 //! A nonce is good for 30 s by the listener's own clock, for one order, and only where it was made:
@@ -44,9 +44,9 @@ const MAC: usize = 64;
 /// An order as both sides mean it.
 #[derive(Clone, Copy, Debug)]
 pub struct Intent<'a> {
-    /// `resign`, `transfer`, `pause` or `resume`.
+    /// `resign`, `transfer`, `pause`, `resume`, `trigger`, or `triggered` to be told of one.
     pub order: &'a str,
-    /// Of a transfer; else empty.
+    /// The successor of a transfer, or the id of a trigger; else empty.
     pub to: &'a str,
     /// `container/blob`.
     pub election: &'a str,

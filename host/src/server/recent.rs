@@ -37,11 +37,13 @@ struct Known {
     /// `running`, `missed`, or how it ended.
     outcome: Cow<'static, str>,
     took_ms: Option<u64>,
+    /// It ran for a trigger.
+    triggered: bool,
 }
 
 impl Known {
     fn so(outcome: &'static str) -> Self {
-        Self { outcome: outcome.into(), took_ms: None }
+        Self { outcome: outcome.into(), took_ms: None, triggered: false }
     }
 }
 
@@ -51,13 +53,15 @@ impl RecentTurns {
         for slot in self.missed_before(turn) {
             self.known.entry(slot).or_insert(Known::so(MISSED));
         }
-        self.keep(turn.slot, Known::so(RUNNING));
+        let triggered = turn.trigger.is_some();
+        self.keep(turn.slot, Known { triggered, ..Known::so(RUNNING) });
     }
 
     /// A turn of this process ended.
     pub(super) fn ended(&mut self, turn: &Turn, end: &TurnEnd, elapsed: Duration) {
         let took_ms = Some(milliseconds(elapsed));
-        self.keep(turn.slot, Known { outcome: end.to_string().into(), took_ms });
+        let triggered = turn.trigger.is_some();
+        self.keep(turn.slot, Known { outcome: end.to_string().into(), took_ms, triggered });
     }
 
     /// What the record says now.
@@ -67,10 +71,8 @@ impl RecentTurns {
             // While it runs, the record tells of an attempt before this one.
             if !self.runs(ended.slot) {
                 let took_ms = ended.took.map(|took| took / 1_000_000);
-                self.keep(
-                    ended.slot,
-                    Known { outcome: outcome_name(ended.outcome).into(), took_ms },
-                );
+                let (outcome, triggered) = (outcome_name(ended.outcome).into(), ended.triggered);
+                self.keep(ended.slot, Known { outcome, took_ms, triggered });
             }
         }
         let Some(finished) = turns.finished.as_ref().filter(|last| !self.runs(last.slot)) else {
@@ -101,8 +103,8 @@ impl RecentTurns {
         let schedule = self.schedule.as_deref().and_then(Schedule::described);
         let most = TURNS.min(turn.missed.try_into().unwrap_or(TURNS));
         match schedule {
-            // Of the slot of a value nothing can be counted back.
-            Some((schedule, _)) if turn.value.is_none() => {
+            // Of a turn outside the schedule nothing can be counted back.
+            Some((schedule, _)) if turn.value.is_none() && turn.trigger.is_none() => {
                 earlier(&schedule, turn.slot).take(most).collect()
             }
             _ => Vec::new(),
@@ -129,9 +131,10 @@ impl RecentTurns {
             }
         }
         let last = shown.into_iter().rev().take(TURNS).collect::<Vec<_>>().into_iter().rev();
-        let told = |(slot, Known { outcome, took_ms }): (u64, Known)| PastTurn {
+        let told = |(slot, Known { outcome, took_ms, triggered }): (u64, Known)| PastTurn {
             slot: rfc3339(slot),
             local: local(slot, zone),
+            triggered,
             outcome: outcome.into_owned(),
             took_ms,
             age_ms: now.saturating_sub(slot) / 1_000_000,

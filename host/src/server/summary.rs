@@ -11,6 +11,9 @@ use std::time::Duration;
 pub struct LastTurn {
     /// RFC 3339.
     pub slot: String,
+    /// The id of the trigger that it runs for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trigger: Option<String>,
     /// The fencing token under which it runs.
     pub term: u64,
     /// None while it runs.
@@ -28,6 +31,7 @@ impl LastTurn {
         match event {
             Event::TurnStarted { turn } => Some(Self {
                 slot: rfc3339(turn.slot),
+                trigger: turn.trigger.clone(),
                 term: turn.term,
                 outcome: None,
                 elapsed_ms: None,
@@ -35,6 +39,7 @@ impl LastTurn {
             }),
             Event::TurnEnded { turn, end, elapsed, .. } => Some(Self {
                 slot: rfc3339(turn.slot),
+                trigger: turn.trigger.clone(),
                 term: turn.term,
                 outcome: Some(end.to_string()),
                 elapsed_ms: Some(milliseconds(*elapsed)),

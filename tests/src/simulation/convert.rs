@@ -97,6 +97,7 @@ pub fn report(report: core::Report) -> wit::Report {
             term: turn.term,
             slot: turn.slot.0,
             value: turn.value,
+            trigger: turn.trigger,
             attempt: turn.attempt,
             past_due: turn.past_due,
             missed: turn.missed,

@@ -12,7 +12,7 @@ use tenure::handler::{BoxFuture, Handler, TurnEnd};
 use super::clock::SimClock;
 use super::dice::Dice;
 use super::gate::{Gate, TurnState};
-use super::history::{What, Who};
+use super::history::{Label, What, Who};
 use super::plan::Trait;
 use super::world::{Millis, World};
 use std::time::Duration;
@@ -49,10 +49,13 @@ impl Handler for Desk {
             let machine = state.processes[self.who].machine;
             state.processes[self.who].turn = Some(TurnState { term: turn.term, works });
             let Turn { term, slot, attempt, .. } = turn;
-            let value = turn.value.as_ref().and_then(|value| value.chars().last());
-            state.note(now, What::TurnBegan { who: self.who, term, slot, attempt, value });
+            let label = Label::of(turn.value.as_ref(), turn.trigger.as_ref());
+            state.note(now, What::TurnBegan { who: self.who, term, slot, attempt, label });
             if works {
                 state.note(now, What::Works(self.who, turn.term));
+            }
+            if turn.trigger.is_some() {
+                state.coverage.saw(Trait::Triggers);
             }
             for what in self.world.plan.traits_of_turns(machine) {
                 if turn.value.is_none() {

@@ -53,13 +53,15 @@ async fn lies(world: &World, dice: &mut Dice) {
     }
 }
 
-fn hint(world: &World, machine: usize) {
+pub(super) fn hint(world: &World, machine: usize) {
     let now = world.now();
     let mut state = world.state();
     let Some(who) = state.running[machine].filter(|who| !state.processes[*who].over) else {
         return;
     };
-    state.coverage.saw(Trait::Hints);
+    if world.plan.traits.has(Trait::Hints) {
+        state.coverage.saw(Trait::Hints);
+    }
     state.processes[who].hints.notify_one();
     state.note(now, What::Hinted(who));
 }

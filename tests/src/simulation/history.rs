@@ -141,6 +141,8 @@ pub struct Written {
     pub value: (char, u64, u32),
     /// It is on record how that turn ended.
     pub value_ended: bool,
+    /// The newest turn for a trigger.
+    pub trigger: Triggered,
     /// The newest slot whose turn ended.
     pub finished: u64,
     /// At-least-once delivery is done with that slot.
@@ -153,6 +155,49 @@ pub struct Written {
     pub beat: u64,
     /// So long after it the leader has stopped, in milliseconds; 0: it promises nothing.
     pub promise: Millis,
+}
+
+/// What a turn is for that is not of the timer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Label {
+    /// A value, by its last letter.
+    Value(char),
+    /// A trigger, by its number.
+    Trigger(u32),
+}
+
+impl Label {
+    /// That of a turn.
+    #[must_use]
+    pub fn of(value: Option<&String>, trigger: Option<&String>) -> Option<Self> {
+        let trigger = || Some(Self::Trigger(number(trigger?)));
+        value.and_then(|value| value.chars().last()).map(Self::Value).or_else(trigger)
+    }
+}
+
+/// The number in the id of a trigger.
+#[must_use]
+pub fn number(id: &str) -> u32 {
+    id.strip_prefix('t').and_then(|number| number.parse().ok()).unwrap_or(0)
+}
+
+/// The newest turn for a trigger, as a record tells it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Triggered {
+    /// Which.
+    pub number: u32,
+    /// When it was asked for, in nanoseconds since 1970.
+    pub asked: u64,
+    /// How often it was tried.
+    pub attempt: u32,
+    /// After so many turns it is abandoned; 0: it has one at most.
+    pub most: u32,
+    /// It is on record how that turn ended.
+    pub ended: bool,
+    /// At-least-once delivery is done with it.
+    pub done: bool,
+    /// At-least-once delivery is done with the one before.
+    pub before_done: bool,
 }
 
 /// Something that happened.
@@ -206,9 +251,11 @@ pub enum What {
         slot: u64,
         /// How often it was tried.
         attempt: u32,
-        /// Not of the timer, but for this value.
-        value: Option<char>,
+        /// Not of the timer, but for this.
+        label: Option<Label>,
     },
+    /// An outsider asked for a turn outside the schedule: a trigger of that number waits.
+    Triggered(u32),
     /// A step told its host for the first time that it leads.
     Leads(Who),
     /// The handler works from here on.

@@ -39,6 +39,7 @@ pub mod strike;
 pub mod supervisor;
 mod token;
 pub mod trace;
+mod triggers;
 mod variables;
 pub mod wire;
 pub mod world;
@@ -180,6 +181,7 @@ async fn play(world: &Arc<World>, fidelity: &Fidelity) {
     }
     tokio::spawn(strike::timed(world.clone()));
     tokio::spawn(hints::tell(world.clone()));
+    tokio::spawn(triggers::ask(world.clone()));
     world.until(world.plan.finale).await;
     finale::play(world).await;
 }

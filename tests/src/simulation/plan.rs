@@ -194,7 +194,8 @@ impl Plan {
             timed,
             calm,
             finale: calm + settling,
-            rest: 0,
+            // What waits for a turn is to have it at the end.
+            rest: if traits.has(Trait::Triggers) { 60 * SECOND } else { 0 },
         }
     }
 }

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta};
-use tenure_azure::{Account, BlobName, http_date};
+use tenure_azure::credential::Pass;
+use tenure_azure::{Account, BlobName, Operation, http_date};
+use tenure_core::{Ask, Placing, Settings, variable};
 use tenure_store::{Account as StoreAccount, Now, Request, Response, Service as Store};
 
 use super::dice::Dice;
@@ -33,6 +35,8 @@ pub struct Service {
     stands: Option<(Millis, Millis)>,
     account: Account,
     blob: BlobName,
+    /// Of an operator's command.
+    settings: Settings,
     /// Who raised the newest term, under which lease, until it was released.
     pub leader: Option<(Who, u128)>,
     /// Records that were written, for those who restore one.
@@ -53,6 +57,12 @@ impl Service {
             stands: None,
             account: account.expect("the emulator's"),
             blob: BlobName::parse(ELECTION).expect("a good name"),
+            settings: Settings::read(|name: &str| match name {
+                variable::ELECTION => Some(ELECTION.to_owned()),
+                variable::CONNECTION_STRING => Some("UseDevelopmentStorage=true".to_owned()),
+                _ => None,
+            })
+            .expect("good settings"),
             leader: None,
             kept: (plan.class == Class::WithoutA3).then(Vec::new),
         };
@@ -203,6 +213,35 @@ impl Service {
         let mut headers = vec![("x-ms-blob-type", "BlockBlob")];
         headers.extend(fields.iter().map(|(n, v)| (n.as_str(), v.as_str())));
         self.outsider(at, "PUT", &path, "", &headers) < 300
+    }
+
+    /// What is answered to an operator's command.
+    pub fn ask(&mut self, at: Millis, operation: &Operation) -> tenure_azure::Answer {
+        let (operation, timeout) = (operation.clone(), Duration::from_secs(3));
+        let ask = Ask { operation, timeout, pass: Pass::Own };
+        let signed = ask.request(&self.settings, self.clock(at).wall);
+        let request = Request {
+            method: signed.method.as_str().into(),
+            target: signed.path_and_query,
+            headers: signed.headers,
+            ..Request::default()
+        };
+        let response = self.store.handle(self.clock(at), &request);
+        let headers = response.headers.into_iter();
+        let headers: Vec<_> = headers.map(|(name, value)| (name, value.into_bytes())).collect();
+        tenure_azure::Answer::read(&ask.operation, response.status, &headers)
+    }
+
+    /// What a command decides to do for a trigger.
+    pub fn trigger(
+        &self,
+        at: Millis,
+        id: &str,
+        beside: &tenure_azure::Answer,
+        election: &tenure_azure::Answer,
+    ) -> Option<Placing> {
+        let wall = self.clock(at).wall;
+        tenure_core::trigger((id, true), (beside, election), &self.settings, wall).ok()
     }
 
     /// The store starts anew, without what it knew.

@@ -63,8 +63,9 @@ fn line(history: &History, at: Millis, what: What) -> String {
             format!("c{} hears of #{number}: {}{dated}", by(number), answer(a))
         }
         What::Failed(number) => format!("c{} hears that #{number} failed", by(number)),
-        What::TurnBegan { who, term, slot, attempt, value } => {
-            let value = value.map(|value| format!(", for value {value}")).unwrap_or_default();
+        What::Triggered(number) => format!("somebody asks for a turn: trigger {number}"),
+        What::TurnBegan { who, term, slot, attempt, label } => {
+            let value = label.map(|label| format!(", for {label:?}")).unwrap_or_default();
             let slot = slot / 1_000_000_000;
             format!("c{who} begins its turn for slot {slot}, attempt {attempt}, term {term}{value}")
         }

@@ -8,7 +8,7 @@ use tenure_store::{Request, Response};
 use uuid::Uuid;
 
 use super::fault::Step;
-use super::history::{Asked, Lists, Who, Written};
+use super::history::{Asked, Lists, Triggered, Who, Written, number};
 use super::service::LATER;
 use super::token;
 
@@ -16,11 +16,11 @@ use super::token;
 #[derive(Debug, Default)]
 pub struct Wire(BTreeMap<u128, Stage>);
 
-/// The newest turns: of the timer, and for a value.
-type Claim = ((u64, u32), (char, u64, u32));
+/// The newest turns: of the timer, for a value, and for a trigger.
+type Claim = ((u64, u32), (char, u64, u32), (u64, u32));
 
-/// How the newest turns ended, as far as that is on record: of the timer, and for a value.
-type Ended = [String; 2];
+/// How the newest turns ended, as far as that is on record: of the timer, for a value, and for a trigger.
+type Ended = [String; 3];
 
 #[derive(Debug)]
 struct Stage {
@@ -39,6 +39,7 @@ impl Wire {
         let (side_blob, mut successor) = (side_blob(&request.target), None);
         let is_side_blob = side_blob.is_some();
         let (mut puts_blob, mut finished, mut outcome, mut of_value) = (false, "", "", "");
+        let mut of_trigger = "";
         let mut promised_in = 0;
         let (mut machines, mut is_first) = (None, false);
         for (name, value) in &request.headers {
@@ -68,6 +69,26 @@ impl Wire {
                             "tenurevalueattempt" => write.value.2 = value.parse().unwrap_or(0),
                             "tenurevalueoutcome" => {
                                 (of_value, write.value_ended) = (value, !value.is_empty());
+                            }
+                            "tenuretrigger" => write.trigger.number = number(value),
+                            "tenuretriggerslot" => write.trigger.asked = nanoseconds(value),
+                            "tenuretriggerattempt" => {
+                                write.trigger.attempt = value.parse().unwrap_or(0);
+                            }
+                            "tenuretriggerattempts" => {
+                                write.trigger.most = value.parse().unwrap_or(0);
+                            }
+                            "tenuretriggeroutcome" => {
+                                of_trigger = value;
+                                write.trigger.ended = true;
+                                write.trigger.done =
+                                    matches!(of_trigger, "succeeded" | "abandoned");
+                            }
+                            "tenuretriggers" if !is_side_blob => {
+                                // The digits of what is final.
+                                let newest = value.rsplit('.').next().unwrap_or_default();
+                                let end = newest.get(16..).unwrap_or_default();
+                                write.trigger.before_done = ["0", "5"].contains(&end);
                             }
                             "tenurefinished" => {
                                 (finished, write.finished) = (value, nanoseconds(value));
@@ -128,8 +149,9 @@ impl Wire {
             (_, "change", _) => Step::HandOver,
             (_, "break", _) => Step::Break,
             (_, _, Some(write)) => {
-                let ended = [format!("{finished} {outcome}"), of_value.into()];
-                let claim = ((write.slot, write.attempt), write.value);
+                let ended = [format!("{finished} {outcome}"), of_value.into(), of_trigger.into()];
+                let triggered = (write.trigger.asked, write.trigger.attempt);
+                let claim = ((write.slot, write.attempt), write.value, triggered);
                 let of_slot = write.finished == write.slot;
                 self.writes(lease.unwrap_or(0), (claim, write.beat), ended, of_slot)
             }
@@ -205,6 +227,15 @@ const NOTHING: Written = Written {
     most: 0,
     value: ('\0', 0, 0),
     value_ended: false,
+    trigger: Triggered {
+        number: 0,
+        asked: 0,
+        attempt: 0,
+        most: 0,
+        ended: false,
+        done: false,
+        before_done: false,
+    },
     finished: 0,
     done: false,
     later: false,
@@ -226,7 +257,7 @@ fn listed(list: &str) -> u64 {
 /// Which blob beside the election's a request is about.
 fn side_blob(target: &str) -> Option<&str> {
     let (_, ending) = target.split('?').next()?.rsplit_once('.')?;
-    ["notice", SUCCESSOR, "candidates"].contains(&ending).then_some(ending)
+    ["notice", SUCCESSOR, "trigger", "candidates"].contains(&ending).then_some(ending)
 }
 
 /// The service's time by an answer, in nanoseconds since 1970; none where another than the service

@@ -39,6 +39,8 @@ mod slots;
 mod steering;
 #[cfg(unix)]
 mod telemetry;
+#[cfg(unix)]
+mod triggers;
 mod universal;
 mod unruly_processes;
 #[cfg(unix)]

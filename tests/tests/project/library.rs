@@ -63,11 +63,12 @@ fn nothing_of_the_program_is_a_dependency_of_the_library() {
     }
 }
 
-/// What hosts fetch, compile and instantiate. The bounds may only fall. (They rose once, by 18,000 bytes: with what the
-/// contract tells of turns, their ends and the next one by the schedule on record, and with signatures of webhooks.)
+/// What hosts fetch, compile and instantiate. The bounds may only fall. (They rose by 18,000 bytes: with what the
+/// contract tells of turns, their ends and the next one by the schedule on record, and with signatures of webhooks; and by
+/// 18,000 with triggers: a side blob, who placed what, and how the last seventeen ended.)
 #[test]
 fn the_components_stay_small() {
-    const MOST: usize = 418_000;
+    const MOST: usize = 436_000;
     const MOST_WEBHOOK: usize = 20_000;
     let election = tenure::component::ELECTION_COMPONENT.len();
     let universal = tenure::compose::UNIVERSAL_COMPONENT.len();

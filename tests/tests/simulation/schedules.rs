@@ -107,7 +107,10 @@ fn the_component_does_what_the_core_does() {
                 // It may fail in the very instant in which it ends; else the next step does.
                 let fails = |e: &Entry| matches!(e.what, What::Struck(Fault::StepFails, ..));
                 let fails = core.iter().chain(&shipped).any(fails);
-                assert!(told || wakes || fails, "seed {seed}:\n{core:?}\n{shipped:?}");
+                // A hint that comes in the next millisecond finds the one at its answer, and the other one past it.
+                let hints = core.iter().chain(&shipped).any(|e| matches!(e.what, What::Hinted(_)));
+                let hinted = hints && at[0].abs_diff(at[1]) <= 1;
+                assert!(told || wakes || fails || hinted, "seed {seed}:\n{core:?}\n{shipped:?}");
             }
         }
     }

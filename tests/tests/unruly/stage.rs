@@ -22,6 +22,7 @@ pub const TURN: Turn = Turn {
     term: 7,
     slot: 0,
     value: None,
+    trigger: None,
     attempt: 1,
     past_due: false,
     missed: 0,

@@ -47,7 +47,7 @@ fn now(slot: &str, attempt: u32, past_due: bool) -> Due {
 
 /// The same, after so many slots that get no turn.
 fn now_after(missed: u32, slot: &str, attempt: u32, past_due: bool) -> Due {
-    Due::Now(Task { slot: at(slot), value: None, attempt, past_due, missed })
+    Due::Now(Task { slot: at(slot), value: None, trigger: None, attempt, past_due, missed })
 }
 
 #[test]
@@ -171,7 +171,14 @@ fn a_claim_keeps_its_rule_whoever_leads() {
 #[test]
 fn a_slot_is_abandoned_after_its_last_attempt() {
     let agenda = at_least_once(5);
-    let spent = Task { slot: at("07:00:05"), value: None, attempt: 3, past_due: false, missed: 0 };
+    let spent = Task {
+        slot: at("07:00:05"),
+        value: None,
+        trigger: None,
+        attempt: 3,
+        past_due: false,
+        missed: 0,
+    };
     let failed = finished("07:00:05", 3, Outcome::Failed);
     let failed = Record { delivery: agenda.delivery, ..failed };
     for record in [claimed(&agenda, "07:00:05", 3), failed] {
@@ -235,7 +242,8 @@ fn a_value_is_tried_until_it_succeeded_or_another_one_comes() {
 }
 
 fn for_value(value: &str, slot: &str, attempt: u32) -> Task {
-    Task { slot: at(slot), value: Some(value.into()), attempt, past_due: false, missed: 0 }
+    let (value, trigger) = (Some(value.into()), None);
+    Task { slot: at(slot), value, trigger, attempt, past_due: false, missed: 0 }
 }
 
 fn started(value: &str, attempt: u32, delivery: Delivery) -> Started {

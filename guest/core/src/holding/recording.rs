@@ -14,7 +14,7 @@ use super::super::one_turn::Prospect;
 use super::super::pace::Pace;
 use super::super::phase::{Claim, Hold, Phase};
 use super::super::problem::{Problem, ProblemClass};
-use super::super::record::{Beat, End, LastSlot, Outcome, Record, Started};
+use super::super::record::{Beat, End, Kind, LastSlot, Outcome, Record, Started};
 use super::super::report::{EndingReason, Turn};
 use super::super::service_clock::Timestamp;
 use super::super::slots::Delivery;
@@ -49,14 +49,16 @@ pub(crate) struct Wanted {
 
 /// Puts the claim of a turn into the record.
 fn put_claim(record: &mut Record, task: Task, delivery: Delivery) -> Claim {
-    let Task { slot, value, attempt, past_due, missed } = task;
-    let claim = Claim { for_value: value.is_some(), past_due, missed };
-    match value {
+    let kind = task.kind();
+    let Task { slot, value, trigger, attempt, past_due, missed } = task;
+    let claim = Claim { kind, past_due, missed };
+    match value.or(trigger) {
         Some(value) => {
             // Whatever is claimed again goes by the rule under which it was claimed first.
-            let before = record.started.as_ref().filter(|before| before.value == value);
+            let before = record.newest(kind).filter(|before| before.value == value);
             let delivery = before.map_or(delivery, |before| before.delivery);
-            record.start(Started { value, slot, attempt, delivery, outcome: None });
+            let started = Started { value, slot, attempt, delivery, outcome: None };
+            record.start(kind, started);
         }
         None => {
             record.forget_unbegun(slot);
@@ -77,7 +79,8 @@ fn slot_time(context: &Context<'_>) -> Option<Timestamp> {
 
 /// What is due by the agenda and the record.
 pub(crate) fn due(hold: &Hold, context: &Context<'_>) -> Option<Due> {
-    let due = context.settings.agenda.due(slot_time(context)?, &hold.record);
+    let due =
+        context.settings.agenda.due_with(slot_time(context)?, &hold.record, &hold.triggers.seen);
     let rest = hold.rest_until.saturating_sub(context.now);
     Some(match due {
         _ if mutant!(NothingClaimed) => Due::Nothing,
@@ -123,8 +126,7 @@ pub(crate) fn wanted(hold: &Hold, context: &Context<'_>) -> Option<Wanted> {
             claim = Some(put_claim(&mut record, task, context.settings.agenda.delivery));
         }
         Some(Due::Abandon(task)) => {
-            let end = end_of(Outcome::Abandoned, None, context);
-            record.put_outcome(task.value.is_some(), end);
+            record.put_outcome(task.kind(), end_of(Outcome::Abandoned, None, context));
             abandoned = Some(task);
         }
         // Whatever this candidate's own schedule: an operator's has none.
@@ -154,7 +156,8 @@ fn is_beat_due(hold: &Hold, context: &Context<'_>) -> bool {
 /// that comes soon.
 fn outcome_is_to_be_written(hold: &Hold, due: Option<&Due>, context: &Context<'_>) -> bool {
     let record = &hold.record;
-    let rules = [Some(record.delivery), record.started.as_ref().map(|s| s.delivery)];
+    let rule = |kind| record.newest(kind).map(|newest| newest.delivery);
+    let rules = [Some(record.delivery), rule(Kind::Value), rule(Kind::Trigger)];
     let may_wait = rules.into_iter().flatten().all(|rule| rule == Delivery::AtMostOnce);
     let soon = match due {
         _ if mutant!(OutcomeWaitsForClaim) => true,
@@ -198,16 +201,17 @@ fn decide(hold: &mut Hold, context: &mut Context<'_>) {
     let Some(Wanted { mut record, claim, abandoned }) = wanted else { return };
     record.beat = next_beat(hold, context, mutant!(BeatNumberReused) && pace.failures > 0);
     hold.claiming = claim;
-    claim.inspect(|claim| context.state.began.put_forward(&record, claim.for_value));
+    claim.inspect(|claim| context.state.began.put_forward(&record, claim.kind));
     if let (true, Some(claim)) = (mutant!(ClaimNotAwaited), claim) {
         hold.record = record;
         return start_turn(hold, claim, context);
     }
     hold.write = Some(Write::new(record, hold.etag.clone(), pace));
-    if let Some(Task { slot, value, attempt, .. }) = abandoned {
-        let what = match value {
-            Some(value) => format!("the turn for the value \"{value}\""),
-            None => format!("the slot {}", slot.to_rfc3339()),
+    if let Some(Task { slot, value, trigger, attempt, .. }) = abandoned {
+        let what = match (value, trigger) {
+            (Some(value), _) => format!("the turn for the value \"{value}\""),
+            (_, Some(id)) => format!("the trigger {id}"),
+            (None, None) => format!("the slot {}", slot.to_rfc3339()),
         };
         let detail = format!(
             "{what} is abandoned after attempt {attempt}, the last one allowed; find out why \
@@ -283,17 +287,17 @@ pub(super) fn answered(mut hold: Hold, answered: Answered<'_>, context: &mut Con
 /// Has the host run the turn that was claimed last.
 fn start_turn(hold: &Hold, claim: Claim, context: &mut Context<'_>) {
     let record = &hold.record;
-    let (slot, value, attempt) = match (&record.started, record.last) {
-        (Some(Started { value, slot, attempt, .. }), _) if claim.for_value => {
-            (*slot, Some(value.clone()), *attempt)
-        }
-        (_, Some(LastSlot { slot, attempt })) => (slot, None, attempt),
-        _ => return,
+    let Some(LastSlot { slot, attempt }) = record.claim(claim.kind) else { return };
+    let named = record.newest(claim.kind).map(|newest| newest.value.clone());
+    let (value, trigger) = match claim.kind {
+        Kind::Trigger => (None, named),
+        _ => (named, None),
     };
     let turn = Turn {
         term: record.term,
         slot,
         value,
+        trigger,
         attempt,
         past_due: claim.past_due,
         missed: claim.missed,
@@ -309,9 +313,9 @@ fn start_turn(hold: &Hold, claim: Claim, context: &mut Context<'_>) {
 /// record that it did not begin.
 fn claimed_late(hold: &mut Hold, claim: Claim, context: &mut Context<'_>) {
     hold.stalled = None;
-    context.state.began.put_forward(&hold.record, claim.for_value);
+    context.state.began.put_forward(&hold.record, claim.kind);
     if context.state.steering.is_final() {
-        hold.record.put_outcome(claim.for_value, end_of(Outcome::NotStarted, None, context));
+        hold.record.put_outcome(claim.kind, end_of(Outcome::NotStarted, None, context));
         hold.outcome_unwritten = true;
     } else {
         start_turn(hold, claim, context);
@@ -338,10 +342,10 @@ pub(crate) fn turn_ended(
     let began = Some(context.state.turn_began).filter(|_| outcome != Outcome::NotStarted);
     let end = end_of(outcome, began, context);
     context.effects.turns_changed = true;
-    hold.record.put_outcome(turn.value.is_some(), end);
+    hold.record.put_outcome(turn.kind(), end);
     // A successor may be named while a turn runs.
     if let Some(write) = &mut hold.write {
-        write.record.put_outcome(turn.value.is_some(), end);
+        write.record.put_outcome(turn.kind(), end);
     }
     hold.outcome_unwritten = true;
     if outcome != Outcome::Succeeded {
@@ -387,26 +391,32 @@ impl Hold {
         if record.last == self.record.last {
             record.finished = self.record.finished;
         } else if record.last.is_some_and(|last| last.attempt > 0) {
-            late = Some(false);
+            late = Some(Kind::Slot);
         }
-        match (&mut record.started, &self.record.started) {
-            (Some(there), Some(ours))
-                if (&there.value, there.attempt) == (&ours.value, ours.attempt) =>
-            {
-                there.outcome = ours.outcome;
+        let newest = [
+            (Kind::Value, &mut record.started, &self.record.started),
+            (Kind::Trigger, &mut record.triggers.newest, &self.record.triggers.newest),
+        ];
+        for (kind, there, ours) in newest {
+            match (there, ours) {
+                (Some(there), Some(ours))
+                    if (&there.value, there.attempt) == (&ours.value, ours.attempt) =>
+                {
+                    there.outcome = ours.outcome;
+                }
+                (Some(there), _) if there.outcome.is_none() => late = Some(kind),
+                _ => {}
             }
-            (Some(there), _) if there.outcome.is_none() => late = Some(true),
-            _ => {}
         }
         self.outcome_unwritten = !record.has_turns_of(&found);
         self.record = record;
-        late.map(|for_value| Claim { for_value, past_due: false, missed: 0 })
+        late.map(|kind| Claim { kind, past_due: false, missed: 0 })
     }
 }
 
 /// Whether the turns on one record were claimed before those on the other.
 fn is_older(one: &Record, other: &Record) -> bool {
-    let newest = |record: &Record| record.last.map(|last| (last.slot, last.attempt));
-    let started = |record: &Record| record.started.as_ref().map(|s| (s.slot, s.attempt));
-    newest(one) < newest(other) || started(one) < started(other)
+    let claim = |record: &Record, kind| record.claim(kind).map(|c| (c.slot, c.attempt));
+    let kinds = [Kind::Slot, Kind::Value, Kind::Trigger];
+    kinds.into_iter().any(|kind| claim(one, kind) < claim(other, kind))
 }

@@ -32,6 +32,18 @@ pub(super) const VALUE_ATTEMPT: &str = "tenurevalueattempt";
 pub(super) const VALUE_MAX_ATTEMPTS: &str = "tenurevalueattempts";
 pub(super) const VALUE_OUTCOME: &str = "tenurevalueoutcome";
 pub(super) const VALUES: &str = "tenurevalues";
+/// The newest turn for a value, and the newest for a trigger.
+pub(super) const OF_VALUE: [&str; 5] =
+    [VALUE, VALUE_SLOT, VALUE_ATTEMPT, VALUE_MAX_ATTEMPTS, VALUE_OUTCOME];
+pub(super) const OF_TRIGGER: [&str; 5] = [
+    "tenuretrigger",
+    "tenuretriggerslot",
+    "tenuretriggerattempt",
+    "tenuretriggerattempts",
+    "tenuretriggeroutcome",
+];
+pub(super) const TRIGGER_TERM: &str = "tenuretriggerterm";
+pub(super) const TRIGGERS: &str = "tenuretriggers";
 pub(super) const PRIORITY: &str = "tenurepriority";
 pub(super) const SUCCESSOR: &str = "tenuresuccessor";
 pub(super) const SUCCESSOR_TERM: &str = "tenuresuccessorterm";
@@ -159,12 +171,16 @@ impl Fields {
         self.number(name).map_or(Delivery::AtMostOnce, at_least_once)
     }
 
-    pub(super) fn started(&mut self, metadata: &Metadata) -> Option<Started> {
-        let value = self.fit(VALUE, LONGEST_NAME);
-        let slot = self.instant(VALUE_SLOT);
-        let attempt = self.number(VALUE_ATTEMPT);
-        let outcome = self.outcome(metadata, [VALUE_OUTCOME; 2]);
-        let delivery = self.delivery(VALUE_MAX_ATTEMPTS);
+    pub(super) fn started(
+        &mut self,
+        metadata: &Metadata,
+        [value, slot, attempt, most, outcome]: [&'static str; 5],
+    ) -> Option<Started> {
+        let value = self.fit(value, LONGEST_NAME);
+        let slot = self.instant(slot);
+        let attempt = self.number(attempt);
+        let outcome = self.outcome(metadata, [outcome; 2]);
+        let delivery = self.delivery(most);
         value.zip(slot).map(|(value, slot)| Started {
             value,
             slot,

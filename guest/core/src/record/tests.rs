@@ -31,6 +31,17 @@ fn record() -> Record {
             outcome: Some(Outcome::Failed),
         }),
         values: Values(vec![1, u64::MAX]),
+        triggers: Triggers {
+            newest: Some(Started {
+                value: "again-7".into(),
+                slot: Timestamp::parse("2026-11-20T07:00:03.007Z").unwrap(),
+                attempt: 1,
+                delivery: Delivery::AtMostOnce,
+                outcome: None,
+            }),
+            term: 1_795_000_001,
+            earlier: vec![(0, None), (u64::MAX, Some(Outcome::NotStarted))],
+        },
         priority: Some(7),
         successor: Some("web 2".into()),
         beat: Some(Beat { number: 8, promise: Duration::from_millis(2_100) }),
@@ -43,7 +54,8 @@ fn record() -> Record {
 fn ended(outcome: Outcome, took: Option<u64>) -> Ended {
     let slot = Timestamp::parse("2026-11-19T07:00:00Z").unwrap();
     let at = Timestamp::parse("2026-11-19T07:00:12.345Z").unwrap();
-    Ended { slot, end: End { outcome, at, took: took.map(Duration::from_millis) } }
+    let end = End { outcome, at, took: took.map(Duration::from_millis) };
+    Ended { slot, triggered: false, end }
 }
 
 fn metadata(fields: &[(&str, &str)]) -> Metadata {
@@ -68,7 +80,8 @@ fn records_of_earlier_versions_read_as_they_did() {
     assert_eq!(Record::read(&given_up), Err(RecordError::Older("1".into())));
     let before = fields(include_str!("fixtures/format-2.txt"));
     let (success, failure) = (None, None);
-    let read = Record { beat: None, delay: Duration::ZERO, success, failure, ..record() };
+    let (delay, triggers) = (Duration::ZERO, Triggers::default());
+    let read = Record { beat: None, delay, success, failure, triggers, ..record() };
     assert_eq!(Record::read(&before), Ok(Some(read.clone())));
     // What the version before wrote it finds again, whoever wrote the record since.
     assert_eq!(read.write(), before);
@@ -81,6 +94,10 @@ fn the_last_turns_that_ended_are_told_in_words_and_what_is_no_end_is_none() {
     assert_eq!(written.get("tenuresuccess"), Some(success));
     let failure = "2026-11-19T07:00:00Z/2026-11-19T07:00:12.345Z//not-started";
     assert_eq!(written.get("tenurefailure"), Some(failure));
+    let triggered = record().success.map(|success| Ended { triggered: true, ..success });
+    let of_trigger = Record { success: triggered, ..record() }.write();
+    assert_eq!(of_trigger.get("tenuresuccess"), Some(format!("{success}/trigger").as_str()));
+    assert_eq!(Record::read(&of_trigger).unwrap().unwrap().success, triggered);
     for other in ["", "/", "2026-11-19T07:00:00Z", &success.replace("succeeded", "undone")] {
         let mut changed = written.clone();
         changed.insert("tenuresuccess".into(), other.into());
@@ -99,24 +116,25 @@ fn what_ended_well_and_what_did_not_is_kept_side_by_side() {
         End { outcome, at: slot(n), took }
     };
     let mut record = Record { last: claimed(60), success: None, failure: None, ..record() };
-    record.put_outcome(false, end(62, Outcome::Succeeded));
-    let first = Some(Ended { slot: slot(60), end: end(62, Outcome::Succeeded) });
+    record.put_outcome(Kind::Slot, end(62, Outcome::Succeeded));
+    let first = Some(Ended { slot: slot(60), triggered: false, end: end(62, Outcome::Succeeded) });
     assert_eq!((record.success, record.failure), (first, None));
     record.last = claimed(120);
-    record.put_outcome(false, end(122, Outcome::Failed));
-    let failed = Some(Ended { slot: slot(120), end: end(122, Outcome::Failed) });
+    record.put_outcome(Kind::Slot, end(122, Outcome::Failed));
+    let failed = Some(Ended { slot: slot(120), triggered: false, end: end(122, Outcome::Failed) });
     assert_eq!((record.success, record.failure), (first, failed));
-    record.put_outcome(false, end(123, Outcome::Abandoned));
+    record.put_outcome(Kind::Slot, end(123, Outcome::Abandoned));
     assert_eq!(record.failure, failed, "the last attempt tells how long it ran");
     assert_eq!(record.finished.unwrap().outcome, Outcome::Abandoned);
     record.last = claimed(180);
-    record.put_outcome(false, end(181, Outcome::Abandoned));
+    record.put_outcome(Kind::Slot, end(181, Outcome::Abandoned));
     assert_eq!(record.failure.unwrap().slot, slot(180), "nobody saw its end");
     let value = record.started.clone().unwrap().slot;
-    record.put_outcome(true, end(190, Outcome::CutOff));
-    assert_eq!(record.failure.unwrap(), Ended { slot: value, end: end(190, Outcome::CutOff) });
+    record.put_outcome(Kind::Value, end(190, Outcome::CutOff));
+    let cut = Ended { slot: value, triggered: false, end: end(190, Outcome::CutOff) };
+    assert_eq!(record.failure.unwrap(), cut);
     record.schedule = Some("while leading".into());
-    record.put_outcome(false, end(200, Outcome::CutOff));
+    record.put_outcome(Kind::Slot, end(200, Outcome::CutOff));
     assert_eq!(record.failure.unwrap().slot, value, "it lasted as long as it was to");
 }
 
@@ -160,6 +178,11 @@ fn the_largest_record_is_read_too() {
         ..record()
     };
     largest.started = largest.started.map(|started| Started { value: text(128), ..started });
+    for n in 10..40 {
+        let (value, delivery) = (format!("{n}{}", "x".repeat(62)), largest.delivery);
+        let (slot, outcome) = (largest.since, Some(Outcome::TimedOut));
+        largest.start(Kind::Trigger, Started { value, slot, attempt: u32::MAX, delivery, outcome });
+    }
     for term in 0..20 {
         largest.term -= 1;
         largest.leader = format!("{}{term:02}", text(126));
@@ -201,7 +224,7 @@ fn a_word_about_another_claim_is_not_kept() {
     let mut read = Record::read(&newer).unwrap().unwrap();
     assert_eq!(read.write(), newer);
     let started = record().started.unwrap();
-    read.start(Started { value: "v2".into(), outcome: None, ..started });
+    read.start(Kind::Value, Started { value: "v2".into(), outcome: None, ..started });
     assert_eq!(read.write().get("tenurevalueoutcome"), None);
 }
 

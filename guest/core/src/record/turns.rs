@@ -59,6 +59,28 @@ impl Outcome {
     }
 }
 
+/// What a turn is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Kind {
+    /// A slot of the schedule.
+    Slot,
+    /// A value.
+    Value,
+    /// A trigger.
+    Trigger,
+}
+
+impl Kind {
+    /// Of a turn for this value or this trigger.
+    pub(crate) fn of(value: Option<&String>, trigger: Option<&String>) -> Self {
+        match (value, trigger) {
+            (Some(_), _) => Self::Value,
+            (_, Some(_)) => Self::Trigger,
+            (None, None) => Self::Slot,
+        }
+    }
+}
+
 /// The newest slot that was claimed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LastSlot {
@@ -94,17 +116,20 @@ pub struct End {
 pub struct Ended {
     /// Its slot.
     pub slot: Timestamp,
+    /// It ran for a trigger.
+    pub triggered: bool,
     /// Its end.
     pub end: End,
 }
 
 impl Ended {
-    /// Slot, end, milliseconds and outcome.
+    /// Slot, end, milliseconds, outcome, and whether it ran for a trigger.
     pub(super) fn write(&self) -> String {
-        let Self { slot, end: End { outcome, at, took } } = self;
+        let Self { slot, triggered, end: End { outcome, at, took } } = self;
         let took = took.map(|took| took.as_millis().to_string()).unwrap_or_default();
         let (slot, at) = (slot.to_rfc3339(), at.to_rfc3339());
-        format!("{slot}/{at}/{took}/{}", outcome.word())
+        let trigger = if *triggered { "/trigger" } else { "" };
+        format!("{slot}/{at}/{took}/{}{trigger}", outcome.word())
     }
 
     pub(super) fn parse(text: &str) -> Option<Self> {
@@ -112,16 +137,17 @@ impl Ended {
         let mut part = || parts.next();
         let (slot, at) = (Timestamp::parse(part()?)?, Timestamp::parse(part()?)?);
         let took = part()?.parse().ok().map(Duration::from_millis);
-        Some(Self { slot, end: End { outcome: Outcome::parse(part()?)?, at, took } })
+        let end = End { outcome: Outcome::parse(part()?)?, at, took };
+        Some(Self { slot, triggered: part() == Some("trigger"), end })
     }
 }
 
-/// The newest turn for a value.
+/// The newest turn for a value, or for a trigger.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Started {
-    /// The value that it ran for.
+    /// The value that it ran for, or the id of the trigger.
     pub value: String,
-    /// When it was claimed first.
+    /// When it was claimed first; of a trigger: when it was asked for.
     pub slot: Timestamp,
     /// How often it was tried.
     pub attempt: u32,

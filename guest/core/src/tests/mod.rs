@@ -23,6 +23,7 @@ mod slow;
 mod states;
 mod steering;
 mod successors;
+mod triggers;
 mod turns;
 mod unraised;
 
@@ -39,6 +40,7 @@ use super::*;
 use tenure_azure::answer::Answer;
 use tenure_azure::lease_id::LeaseId;
 use tenure_azure::metadata::Metadata;
+use tenure_azure::name::SideBlob;
 use tenure_azure::operation::Operation;
 
 /// 2026-11-20T07:00:00Z is origin + 0.
@@ -70,6 +72,10 @@ struct Candidate {
     /// Requests of this name are answered after so long: the process was frozen.
     slow: Option<(&'static str, Duration)>,
     asked: Vec<Asked>,
+    /// What it sees of triggers that wait; none: there is nothing, and its looks are not counted.
+    triggers: Option<Metadata>,
+    /// Its looks for triggers are refused.
+    refuses_triggers: bool,
     /// The last will that came with the newest report.
     will: Option<LastWill>,
     /// Answers requests for tokens.
@@ -120,6 +126,8 @@ impl Candidate {
             lists: false,
             slow: None,
             asked: Vec::new(),
+            triggers: None,
+            refuses_triggers: false,
             will: None,
             identity: Box::new(|_| panic!("no token is needed")),
             fetches: Vec::new(),
@@ -161,8 +169,23 @@ impl Candidate {
                         step.answered(sent, sent, wall, reply, &mut self.chance);
                         continue;
                     }
+                    // Looks that are not what a test is about.
+                    if operation == TRIGGERS && self.triggers.is_none() {
+                        let reply = refusal(&operation, sent, 404, "BlobNotFound");
+                        let wall = instant(self.now + self.wall_ahead);
+                        step.answered(sent, self.now, wall, reply, &mut self.chance);
+                        continue;
+                    }
                     let slow = self.slow.filter(|(name, _)| *name == operation.name());
-                    let reply = service(&operation, sent);
+                    let reply = match &self.triggers {
+                        Some(_) if operation == TRIGGERS && self.refuses_triggers => {
+                            refusal(&operation, sent, 403, "AuthorizationPermissionMismatch")
+                        }
+                        Some(waiting) if operation == TRIGGERS => {
+                            seen(&operation, sent, "available", waiting)
+                        }
+                        _ => service(&operation, sent),
+                    };
                     let failed = matches!(&reply, Err(f) if f.kind == FailureKind::Timeout);
                     self.now += match slow {
                         Some((_, takes)) => takes,
@@ -189,6 +212,9 @@ impl Candidate {
         self.asked.iter().map(|asked| asked.operation.name()).collect()
     }
 }
+
+/// A look for triggers.
+const TRIGGERS: Operation = Operation::ReadSideBlob(SideBlob::Trigger);
 
 /// An answer with a code, such as a refusal or a conflict.
 fn refusal(operation: &Operation, at: Moment, status: u16, code: &str) -> Reply {

@@ -27,6 +27,9 @@ Examples:
   Who leads?
     tenure status jobs/nightly
 
+  Run it now, and wait for the outcome
+    tenure trigger jobs/nightly --wait 10m
+
   Why does nobody lead?
     tenure doctor jobs/nightly";
 
@@ -187,6 +190,24 @@ variable TENURE_CONTROL_TOKEN or --control-token-file. --election is needed wher
 elections are at the listener.
 
 Exit codes: 0 it is done; 2 it was not ordered, and nothing has changed.";
+
+pub(super) const TRIGGER_HELP: &str = "\
+It leaves a trigger on a small blob beside the election's, BLOB.trigger, and tells the leader at the address \
+that it put on record. That needs permission to write there, and no control token. With --at the leader leaves it: that \
+needs the control token (TENURE_CONTROL_TOKEN or --control-token-file), and no access to the account.
+
+The turn is claimed like any other, after the one that runs, and before slots that wait. It is run once, or with --delivery \
+at-least-once until it succeeds. When nobody leads, or all candidates are paused, the next leader runs it. One that nobody \
+claims within an hour is not run. Eight may wait at a time. Work that lasts as long as the leadership (--while-leading) has no turns, \
+so it is refused.
+
+The same command again with the same --id asks for no second turn, and tells what became of the first, as long as no \
+more than 16 others came after it.
+
+  tenure trigger jobs/nightly --wait 10m
+
+Exit codes: 0 it waits or had its turn, with --wait: the turn succeeded; 1 with --wait: it was not over in time; \
+2 it was not placed; 3 with --wait: the turn ended otherwise, or will not be run, or nobody knows how it ended.";
 
 pub(super) const BREAK_HELP: &str = "\
 For a leader that nobody can reach any more. Without --period what is left of its lease runs out, \

@@ -15,7 +15,8 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory as _, Parser, Subcommand};
 use help::{
     BREAK_HELP, CANDIDATES_HELP, CHECK_HELP, DOCTOR_HELP, EXAMPLES, HISTORY_HELP, LOCK_HELP,
-    OBSERVE_HELP, PAUSE_HELP, RESET_SLOT_HELP, RUN_HELP, STATUS_HELP, STEER_HELP, WATCH_HELP,
+    OBSERVE_HELP, PAUSE_HELP, RESET_SLOT_HELP, RUN_HELP, STATUS_HELP, STEER_HELP, TRIGGER_HELP,
+    WATCH_HELP,
 };
 use std::ffi::OsString;
 
@@ -75,6 +76,9 @@ pub(super) enum Command {
     /// Lets a paused candidate contend again
     #[command(after_help = PAUSE_HELP)]
     Resume,
+    /// Has the leader run a turn now, outside the schedule
+    #[command(after_help = TRIGGER_HELP)]
+    Trigger,
     /// Breaks the lease, whoever holds it, reachable or not
     #[command(after_help = BREAK_HELP)]
     Break,

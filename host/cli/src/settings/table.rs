@@ -17,7 +17,8 @@ const RUN_AND_OBSERVE: &[&str] = &["run", "check", "observe"];
 const LASTING: &[&str] = &["run", "check", "lock", "observe"];
 const RUN_AND_LOOKS: &[&str] =
     &["run", "check", "lock", "observe", "status", "watch", "doctor", "history", "candidates"];
-const RUN_AND_ORDERS: &[&str] = &["run", "check", "resign", "transfer", "pause", "resume"];
+const RUN_AND_ORDERS: &[&str] =
+    &["run", "check", "resign", "transfer", "pause", "resume", "trigger"];
 /// Those that read the file.
 const OF_THE_FILE: &[&str] = &[
     "run",
@@ -30,6 +31,7 @@ const OF_THE_FILE: &[&str] = &[
     "history",
     "candidates",
     "reset-slot",
+    "trigger",
     "break",
 ];
 /// Those that can answer in JSON.
@@ -48,6 +50,7 @@ const OF_ONE: &[&str] = &[
     "transfer",
     "pause",
     "resume",
+    "trigger",
     "break",
 ];
 /// Those that meet an election.
@@ -66,6 +69,7 @@ const ALL: &[&str] = &[
     "transfer",
     "pause",
     "resume",
+    "trigger",
     "break",
 ];
 
@@ -441,6 +445,12 @@ settings! {
     AT = Setting {
         commands: &["resign", "transfer"], default: "the address of the leader", ..A_LISTENER
     };
+    TRIGGER_AT = Setting {
+        commands: &["trigger"], default: "none: the trigger is left beside the election's blob",
+        help: "The listener of the leader, like http://10.0.0.4:8080: it leaves the trigger, so that no access to the \
+               account is needed, but the control token",
+        ..A_LISTENER
+    };
     // Any candidate may be meant, so that it must be said which.
     PAUSED_AT = Setting { commands: &["pause", "resume"], required: true, ..A_LISTENER };
     CONTROL_TOKEN_FILE = Setting {
@@ -448,7 +458,7 @@ settings! {
         kind: Kind::File, range: Range::Words("16 characters or more"), commands: RUN_AND_ORDERS,
         scope: Scope::Process,
         help: "A file with the token by which operators steer a candidate on --listen: POST /resign, \
-               /transfer?to=NAME, /pause, /resume. Without one nobody can",
+               /transfer?to=NAME, /pause, /resume, /trigger?id=ID. Without one nobody can",
         more: "See [Steering](operations.md#steer-it)",
         advice: "use a long random text of letters and digits, 16 characters or more",
         heading: SHOWN, ..ROW
@@ -631,6 +641,20 @@ settings! {
         range: Range::Durations(Duration::ZERO..=seconds(60)), default: "what is left of it",
         help: "How long the holder keeps the lease at most, rounded up to whole seconds",
         advice: "give 0s to 60s, or leave it out: then what is left of the lease runs out",
+        heading: OTHERS, ..ROW
+    };
+    ID = Setting {
+        name: "id", kind: Kind::Text("ID"), commands: &["trigger"], default: "a new one",
+        range: Range::Words("1 to 64 letters, digits, dots, hyphens and underscores"),
+        help: "The name of the trigger: repeated with the same name, the command asks for no second turn",
+        advice: "give it like rerun-7",
+        heading: OTHERS, ..ROW
+    };
+    TRIGGER_WAIT = Setting {
+        name: "wait", kind: Kind::Duration, commands: &["trigger"],
+        range: Range::Durations(seconds(1)..=seconds(366 * DAY)), default: "not at all",
+        help: "How long to wait for the end of the turn; it ends with 0 if the turn succeeded",
+        advice: "give a time like 10m, or leave it out to wait for nothing",
         heading: OTHERS, ..ROW
     };
     YES = Setting {

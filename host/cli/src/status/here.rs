@@ -159,6 +159,7 @@ mod tests {
                 last_slot: Some(LastSlot { slot: NOW - SECOND, attempt: 1 }),
                 finished: None,
                 started: None,
+                triggered: None,
                 last_success: None,
                 last_failure: None,
                 next: None,

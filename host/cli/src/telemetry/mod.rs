@@ -193,13 +193,14 @@ impl Witness {
         let tracer = self.tracer.as_ref()?;
         let attribute = |name: &'static str, value: String| KeyValue::new(name, value);
         let [_, candidate] = &self.labels;
-        let attributes = [
+        let mut attributes = vec![
             attribute("tenure.election", turn.election.clone()),
             attribute("tenure.candidate", candidate.value.to_string()),
             KeyValue::new("tenure.term", i64::try_from(turn.term).unwrap_or(i64::MAX)),
             attribute("tenure.slot", rfc3339(turn.slot)),
             KeyValue::new("tenure.attempt", i64::from(turn.attempt)),
         ];
+        attributes.extend(turn.trigger.clone().map(|id| attribute("tenure.trigger", id)));
         let builder = tracer.span_builder("turn").with_kind(SpanKind::Internal);
         // Each turn is a trace of its own.
         Some(builder.with_attributes(attributes).start_with_context(tracer, &Context::new()))

@@ -44,6 +44,8 @@ pub(super) enum Change {
     },
     /// A turn for a value was claimed, or its end is on record.
     Started { value: String, attempt: u32, outcome: Option<&'static str> },
+    /// A turn for a trigger was claimed, or its end is on record.
+    Triggered { id: String, attempt: u32, outcome: Option<&'static str> },
     /// The election cannot be looked at.
     Problem { class: &'static str, detail: String },
     /// It can again.
@@ -106,10 +108,11 @@ fn turns(last: Option<&Snapshot>, now: &Snapshot) -> Vec<Change> {
     let mut changes = Vec::new();
     let outlook = Outlook::at(now.asked_at, &now.turns);
     let (last, now) = (last.map(|last| &last.turns), &now.turns);
-    // Two attempts at a slot may end alike, and are told apart by when they did; so do turns for a value.
+    // Two attempts at a slot may end alike, and are told apart by when they did; so do turns for a value or a trigger.
     let ends = |turns: &Turns| (turns.last_success, turns.last_failure);
     let another_end = last.is_none_or(|last| {
-        last.finished != now.finished || (last.started == now.started && ends(last) != ends(now))
+        let others = |turns: &Turns| (turns.started.clone(), turns.triggered.clone());
+        last.finished != now.finished || (others(last) == others(now) && ends(last) != ends(now))
     });
     // What ended first was claimed before.
     if let Some(finished) = now.finished.as_ref()
@@ -136,6 +139,15 @@ fn turns(last: Option<&Snapshot>, now: &Snapshot) -> Vec<Change> {
             value: started.value.clone(),
             attempt: started.attempt,
             outcome: started.outcome.map(outcome_name),
+        });
+    }
+    if let Some(newest) = now.triggered.as_ref()
+        && last.and_then(|last| last.triggered.as_ref()) != Some(newest)
+    {
+        changes.push(Change::Triggered {
+            id: newest.value.clone(),
+            attempt: newest.attempt,
+            outcome: newest.outcome.map(outcome_name),
         });
     }
     changes
@@ -199,6 +211,12 @@ impl Change {
                 let outcome = outcome.unwrap_or("claimed");
                 (plain, "start", format!("for {value}{again}: {outcome}"))
             }
+            Self::Triggered { id, attempt, outcome } => {
+                let again =
+                    if *attempt > 1 { format!(", attempt {attempt}") } else { String::new() };
+                let outcome = outcome.unwrap_or("claimed");
+                (plain, "trigger", format!("{id}{again}: {outcome}"))
+            }
             Self::Problem { class, detail } => (red, "problem", format!("{class}: {detail}")),
             Self::ProblemOver => {
                 (green, "problem", "over: the election can be seen again".to_owned())
@@ -241,6 +259,7 @@ mod tests {
                 last_slot: None,
                 finished: None,
                 started: None,
+                triggered: None,
                 last_success: None,
                 last_failure: None,
                 next: None,
@@ -329,8 +348,13 @@ mod tests {
         now.turns.next = Some(NextTurn { slot: 120 * SECOND, at: 120 * SECOND });
         let first = lines(&watcher.see(Ok(now.clone())));
         assert_eq!(first[2], "slot      next turn 1970-01-01T00:02:00Z (in 55s)");
-        let ended =
-            |slot, outcome, took| Ended { slot, outcome, at: slot + took, took: Some(took) };
+        let ended = |slot, outcome, took| Ended {
+            slot,
+            triggered: false,
+            outcome,
+            at: slot + took,
+            took: Some(took),
+        };
         now.turns.last_success = Some(ended(30 * SECOND, Outcome::Succeeded, SECOND));
         now.turns.last_slot = Some(LastSlot { slot: 60 * SECOND, attempt: 1 });
         now.turns.finished = Some(Finished { slot: 60 * SECOND, outcome: Outcome::Failed });

@@ -107,13 +107,14 @@ impl Clock for HandClock {
     }
 }
 
-/// A leader, and the report of the step that it became one in.
+/// A leader, and the report of the step after which it has nothing to do but to renew.
 async fn leader(engine: &Engine, clock: &HandClock) -> (ElectionComponent, Report) {
     let settings = of_election("led").with(names::LEASE, "20s").with(names::MARGIN, "5s");
     let leader = ElectionComponent::new(engine, settings, clock).unwrap();
     let leader = leader.in_surroundings(surroundings(wireless(), 7));
     let mut report = leader.step(None, clock.now(), None).await.unwrap();
-    while !matches!(report.role, Role::Leading(_)) {
+    // As soon as it leads it looks for triggers.
+    while !matches!(report.role, Role::Leading(_)) || report.again_in < Duration::from_secs(1) {
         clock.advance(Duration::from_nanos(1).max(report.again_in));
         report = leader.step(Some(&report.state), clock.now(), None).await.unwrap();
     }

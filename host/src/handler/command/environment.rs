@@ -33,6 +33,7 @@ pub(super) fn of_turn(turn: &Turn, now: DateTime<Utc>, left: Duration) -> Variab
         ("TENURE_DEADLINE", end),
     ];
     variables.extend(turn.value.clone().map(|value| ("TENURE_VALUE", value)));
+    variables.extend(turn.trigger.clone().map(|id| ("TENURE_TRIGGER", id)));
     variables.into_iter().map(|(name, value)| (name.into(), value.into())).collect()
 }
 
@@ -72,6 +73,7 @@ mod tests {
             term: 7,
             slot: 1_500_000_000,
             value: None,
+            trigger: None,
             attempt: 2,
             past_due: false,
             missed: 0,

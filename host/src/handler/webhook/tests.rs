@@ -15,6 +15,7 @@ fn turn() -> Turn {
         term: 7,
         slot: 1_500_000_000,
         value: None,
+        trigger: None,
         attempt: 1,
         past_due: false,
         missed: 0,
@@ -92,7 +93,7 @@ async fn a_turn_is_posted_to_a_name_of_this_machine_with_its_term() {
     }
     assert_eq!(
         body,
-        r#"{"election":"jobs/report","term":7,"slot":"1970-01-01T00:00:01.500Z","value":null,"attempt":1,"past_due":false,"missed":0,"valid_for_ms":1000}"#
+        r#"{"election":"jobs/report","term":7,"slot":"1970-01-01T00:00:01.500Z","value":null,"trigger":null,"attempt":1,"past_due":false,"missed":0,"valid_for_ms":1000}"#
     );
 }
 

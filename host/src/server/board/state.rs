@@ -289,7 +289,10 @@ impl State {
                     return;
                 }
                 let detail = end.detail().map(|text| format!(": {text}")).unwrap_or_default();
-                format!("The turn of {slot} {end}{detail}")
+                let which = turn.trigger.as_ref();
+                let which =
+                    which.map_or_else(|| format!("of {slot}"), |id| format!("for trigger {id}"));
+                format!("The turn {which} {end}{detail}")
             }
             Event::Problem { class, detail } => format!("{class}: {detail}"),
             _ => return,

@@ -1,6 +1,9 @@
 
 // ---- The turns of a schedule
 
+// Whose instant the slot of a turn is.
+const whose = (turn) => (turn.triggered ? "triggered at" : "slot");
+
 // A demo tells its turns in its lanes alone.
 const hasTurns = () => view.turns.length > 0 || Boolean(view.schedule);
 
@@ -24,7 +27,7 @@ function showLast(turn) {
   const took = turn?.took_ms == null ? "" : `, ${brief(turn.took_ms)}`;
   write(how, turn ? turn.outcome + took : "none yet");
   const known = turn && view.turns.find(({ slot }) => slot === turn.slot);
-  write(more, known ? `slot ${localTime(known.local)}` : "");
+  write(more, known ? `${whose(known)} ${localTime(known.local)}` : "");
 }
 
 // The newest turn that ended so: when that was runs on, and the rest is told beside it.
@@ -37,7 +40,7 @@ function showEnd(row, turn) {
   } else ago.dataset.age = turn.ago_ms;
   const took = turn?.took_ms == null ? "" : `, ${brief(turn.took_ms)}`;
   const word = row === "failed" && turn && turn.outcome !== "failed" ? `, ${turn.outcome}` : "";
-  write(more, turn ? `slot ${localTime(turn.local)}${word}${took}` : "");
+  write(more, turn ? `${whose(turn)} ${localTime(turn.local)}${word}${took}` : "");
 }
 
 function showStrip(turns) {
@@ -57,7 +60,7 @@ function showStrip(turns) {
 
 function makeTurn(turn, { day, time }, oneDay, longest) {
   const item = make("li", `turn ${turn.outcome}`);
-  item.title = turn.local;
+  item.title = turn.triggered ? `triggered at ${turn.local}` : turn.local;
   const bar = make("span", "bar");
   if (turn.took_ms !== null) bar.style.setProperty("--part", turn.took_ms / longest);
   const sign = draw("svg", "", { "aria-hidden": "true", viewBox: "-7 -7 14 14" });

@@ -80,6 +80,8 @@ pub struct PastTurn {
     pub slot: String,
     /// The same with the offset and the name of the schedule's time zone (RFC 9557).
     pub local: String,
+    /// It ran for a trigger, and was asked for at that time.
+    pub triggered: bool,
     /// How it ended, as the log names it; `running`; `claimed`: it runs, or its outcome is not on record;
     /// `missed`: it has no turn and never will; or `unknown`.
     pub outcome: String,

@@ -12,6 +12,7 @@ fn nightly() -> Turns {
         last_slot: Some(LastSlot { slot: SLOT, attempt: 1 }),
         finished: Some(Finished { slot: SLOT, outcome: Outcome::Failed }),
         started: None,
+        triggered: None,
         last_success: Some(end(SLOT - 2 * DAY, Outcome::Succeeded)),
         last_failure: Some(end(SLOT, Outcome::Failed)),
         next: Some(NextTurn { slot: SLOT + DAY, at: SLOT + DAY }),
@@ -19,7 +20,7 @@ fn nightly() -> Turns {
 }
 
 fn end(slot: u64, outcome: Outcome) -> Ended {
-    Ended { slot, outcome, at: slot + 60 * SECOND, took: Some(60 * SECOND) }
+    Ended { slot, triggered: false, outcome, at: slot + 60 * SECOND, took: Some(60 * SECOND) }
 }
 
 fn turn(slot: u64, missed: u32) -> Turn {
@@ -62,6 +63,7 @@ fn a_turn_that_runs_is_told_as_such_until_it_ends_whatever_the_record_says_of_it
         last_failure: Some(end(SLOT, Outcome::Failed)),
         next: None,
         started: None,
+        triggered: None,
     };
     let finished = |outcome| Some(Finished { slot: SLOT, outcome });
     recent.started(&turn(SLOT, 0));

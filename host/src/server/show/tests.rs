@@ -108,12 +108,14 @@ fn how_soon_a_leader_is_replaced_is_told_by_the_record_or_else_by_the_settings()
 fn nightly() -> Turns {
     const DAY: u64 = 86_400_000_000_000;
     let slot = wall() / DAY * DAY;
-    let ended = |slot, outcome| Ended { slot, outcome, at: slot + 7_000_000, took: None };
+    let ended =
+        |slot, outcome| Ended { slot, triggered: false, outcome, at: slot + 7_000_000, took: None };
     Turns {
         schedule: Some("every 1d".to_owned()),
         last_slot: Some(LastSlot { slot, attempt: 1 }),
         finished: Some(Finished { slot, outcome: Outcome::Failed }),
         started: None,
+        triggered: None,
         last_success: Some(ended(slot - DAY, Outcome::Succeeded)),
         last_failure: Some(ended(slot, Outcome::Failed)),
         next: Some(NextTurn { slot: slot + DAY, at: slot + DAY }),

@@ -1,6 +1,7 @@
 //! Who may read, who may steer, and by which names and addresses.
 
 use super::*;
+use crate::contract::{Outcome, TriggerState};
 
 const TOKEN: &str = "0123456789abcdef";
 
@@ -166,4 +167,65 @@ async fn without_a_token_nobody_steers() {
     let (status, _, told) = get(&server, "POST /pause").await;
     assert_eq!(status, 403);
     assert!(told.contains("--control-token-file"), "{told}");
+}
+
+#[tokio::test]
+async fn triggers_are_placed_by_who_has_the_token_and_hinted_at_by_anybody() {
+    let clock = BootClock::new();
+    let board = Arc::new(Board::new("jobs/report", "ada", clock.now()));
+    let (orders, _ordered) = mpsc::channel(1);
+    let token = ControlToken::new(TOKEN).unwrap();
+    let server =
+        serve_with(board.clone(), &clock, Some(Control { token: token.clone(), orders })).await;
+    let with = |path: &str| format!("{path} HTTP/1.1\r\nauthorization: Bearer {TOKEN}\r\nx-rest:");
+    let hinted =
+        async || tokio::time::timeout(Duration::ZERO, board.hints().notified()).await.is_ok();
+    assert_eq!(get(&server, "POST /trigger").await.0, 409, "it does not lead");
+    assert_eq!(get(&server, &with("POST /trigger?id=a")).await.0, 409);
+    assert!(!hinted().await);
+    board.stepped(&report(leading(), &[ExchangeResult::Done]), clock.now(), clock.now());
+    assert_eq!(get(&server, "POST /trigger").await.0, 202);
+    assert!(hinted().await);
+    assert_eq!(get(&server, &with("POST /trigger?id=a")).await.0, 503, "it is not judged yet");
+    let _ = hinted().await;
+    board.place_triggers(|id, place| async move {
+        match (id.as_str(), place) {
+            ("a", true) => Ok(TriggerState::Waiting(946_684_800_000_000_000)),
+            ("a", false) => Ok(TriggerState::Ended(Outcome::TimedOut)),
+            ("full", _) => Err(Problem { class: ProblemClass::Order, detail: "too many".into() }),
+            _ => Err(Problem { class: ProblemClass::Refused, detail: "it needs w".into() }),
+        }
+    });
+    for path in ["POST /trigger?id=a", "GET /trigger?id=a"] {
+        assert_eq!(get(&server, path).await.0, 401, "{path}");
+    }
+    assert!(!hinted().await);
+    for (path, status, told) in [
+        (
+            "POST /trigger?id=a",
+            202,
+            r#""state":"waiting","trigger":"a","until":"2000-01-01T00:00:00Z""#,
+        ),
+        ("GET /trigger?id=a", 200, r#""outcome":"timed-out","state":"ended","trigger":"a""#),
+        ("POST /trigger?id=full", 409, "too many"),
+        ("POST /trigger?id=b", 502, "it needs w"),
+        ("GET /trigger", 400, "name the trigger"),
+    ] {
+        let (got, _, body) = get(&server, &with(path)).await;
+        assert_eq!(got, status, "{path}: {body}");
+        assert!(body.contains(told), "{path}: {body}");
+    }
+    assert!(hinted().await);
+    // A proof is for one of the two.
+    let (head, _) = exchange(&server, "GET /trigger?id=a", "x").await;
+    let challenges = head.lines().filter_map(|l| l.strip_prefix("www-authenticate: "));
+    let nonce = proof::nonce_of(challenges).unwrap();
+    let (order, to) = ("triggered", "a");
+    let intent = proof::Intent { order, to, election: "jobs/report", candidate: "ada" };
+    let shown = proof::authorization(nonce, &intent.prove(&token, nonce));
+    for (method, status) in [("POST", 401), ("GET", 200)] {
+        let proven =
+            format!("{method} /trigger?id=a HTTP/1.1\r\nauthorization: {shown}\r\nx-rest:");
+        assert_eq!(get(&server, &proven).await.0, status, "{method}");
+    }
 }

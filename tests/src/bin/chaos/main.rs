@@ -7,6 +7,8 @@
 //!     [--candidates 3..5] [--failover 3s|mixed] [--seed S] [--beside N] [--baseline [ROUNDS]] [--json]
 //! ```
 //!
+//! With `--triggers N` it asks for N turns under each rule of delivery, while leaders are killed, and nothing else.
+//!
 //! Round N of seed S is round 1 of seed S + N - 1. Ends with 1 when tenure broke a bound or a
 //! round of it failed.
 
@@ -21,7 +23,7 @@ use clap::{Parser, ValueEnum, value_parser};
 use tenure_core::Failover;
 use tenure_tests::chaos::{Kind, Mix, Plan, Setting, round};
 use tenure_tests::measure::load;
-use tenure_tests::{Store, baseline};
+use tenure_tests::{Store, baseline, triggers};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
@@ -52,6 +54,9 @@ struct Arguments {
     #[arg(long, num_args = 0..=1, value_name = "ROUNDS")]
     #[arg(value_parser = value_parser!(u64).range(1..=10_000))]
     baseline: Option<Option<u64>>,
+    /// Instead of rounds: so many triggers under each rule of delivery, while a leader is killed every 3 s
+    #[arg(long, value_parser = value_parser!(u32).range(1..=100_000))]
+    triggers: Option<u32>,
     /// One JSON object instead of a table
     #[arg(long)]
     json: bool,
@@ -80,7 +85,7 @@ fn mix(text: &str) -> Result<Mix, String> {
 fn main() -> Result<ExitCode> {
     // The candidates are this program too: it is the only one that is surely built.
     match std::env::args().nth(1).as_deref() {
-        Some("run") => return Ok(tenure_cli::main()),
+        Some("run" | "trigger" | "supervise") => return Ok(tenure_cli::main()),
         Some("baseline") => return baseline::main(),
         _ => {}
     }
@@ -90,6 +95,28 @@ fn main() -> Result<ExitCode> {
     runtime.block_on(chaos(&arguments))
 }
 
+async fn triggers(program: &str, store: &Store, count: u32) -> Result<ExitCode> {
+    let mut broken = false;
+    for delivery in ["at-most-once", "at-least-once"] {
+        let tally =
+            triggers::round(program, store, count, delivery, Duration::from_secs(3)).await?;
+        let turns: u32 = tally.turns.values().map(|(began, _)| began).sum();
+        let (twice, lost) = (tally.ran_twice(), tally.lost());
+        println!(
+            "{delivery}: {count} triggers, {} leaders killed, {turns} turns; {} ran twice, {} were never completed",
+            tally.killed,
+            twice.len(),
+            lost.len()
+        );
+        let bad = if delivery == "at-most-once" { !twice.is_empty() } else { !lost.is_empty() };
+        if bad {
+            println!("BROKEN: twice {twice:?}, lost {lost:?}");
+        }
+        broken |= bad;
+    }
+    Ok(if broken { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
 async fn chaos(arguments: &Arguments) -> Result<ExitCode> {
     let store = match arguments.store {
         Place::Azurite => Store::azurite().await?,
@@ -97,6 +124,9 @@ async fn chaos(arguments: &Arguments) -> Result<ExitCode> {
     };
     let program = std::env::current_exe()?;
     let program = program.to_str().context("the program has a strange name")?;
+    if let Some(count) = arguments.triggers {
+        return triggers(program, &store, count).await;
+    }
     let before = load();
     let setting = Setting::new(program, &store).await?;
 

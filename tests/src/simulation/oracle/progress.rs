@@ -10,7 +10,7 @@
 //!   apart.
 
 use super::super::fault::Step;
-use super::super::history::{Entry, History, Life, Periods, What, Who, Written};
+use super::super::history::{Entry, History, Label, Life, Periods, What, Who, Written};
 use super::super::token::GOOD;
 use super::super::world::Millis;
 use super::calm::{Calm, Leadership, between, four_round_trips, slowly};
@@ -44,7 +44,7 @@ struct Ran {
     from: Millis,
     to: Millis,
     slot: u64,
-    value: Option<char>,
+    label: Option<Label>,
 }
 
 struct Judge<'h> {
@@ -80,8 +80,8 @@ fn turns(history: &History) -> Vec<Ran> {
     let mut turns: Vec<Ran> = Vec::new();
     for Entry { at, what } in &history.entries {
         match *what {
-            What::TurnBegan { who, term, slot, value, .. } => {
-                turns.push(Ran { who, term, from: *at, to: Millis::MAX, slot, value });
+            What::TurnBegan { who, term, slot, label, .. } => {
+                turns.push(Ran { who, term, from: *at, to: Millis::MAX, slot, label });
             }
             What::TurnOver(who, term) => {
                 let open = turns.iter_mut().rev().find(|turn| (turn.who, turn.term) == (who, term));
@@ -238,9 +238,9 @@ impl Judge<'_> {
             let writes = between(history, turn.to, end - 1).iter().filter(alone).count();
             // A beat comes at any rate; and before the lease is given back there is no other claim.
             let beats = history.lives[who].periods.failover.is_some();
-            let rides = self.is_close(who) && turn.value.is_none() && self.may_ride(turn);
+            let rides = self.is_close(who) && turn.label.is_none() && self.may_ride(turn);
             let rides = rides && !beats && end < leadership.to;
-            let most = usize::from(!rides || self.had_value(turn));
+            let most = usize::from(!rides || self.had_another(turn));
             if writes > most && self.is_free_after(who, turn, end) {
                 let slot = turn.slot / 1_000_000_000;
                 let what =
@@ -251,12 +251,12 @@ impl Judge<'_> {
         self.violations.append(&mut more);
     }
 
-    /// Whether the record tells of a turn for a value, whose rule counts too.
-    fn had_value(&self, turn: &Ran) -> bool {
+    /// Whether the record tells of a turn for a value or a trigger, whose rule counts too.
+    fn had_another(&self, turn: &Ran) -> bool {
         let before = between(self.history, 0, turn.to).iter().rev();
         let mut newest =
             before.filter_map(|entry| self.history.carried_out(entry.what)?.write.as_ref());
-        newest.next().is_some_and(|write| write.value.0 != '\0')
+        newest.next().is_some_and(|write| write.value.0 != '\0' || write.trigger.number != 0)
     }
 
     /// Whether nothing befell a leader from its turn on, and nobody ordered it to do something.
@@ -280,13 +280,14 @@ impl Judge<'_> {
         let before = between(self.history, 0, turn.to).iter().rev();
         let newest =
             before.filter_map(|entry| self.history.carried_out(entry.what)?.write.as_ref());
-        // Of a value's the record does not tell.
-        turn.value.is_some() || newest.take(1).all(|write| write.most == 0)
+        // Of others the record does not tell.
+        turn.label.is_some() || newest.take(1).all(|write| write.most == 0)
     }
 
     fn is_on_record(&self, turn: &Ran, end: Millis) -> bool {
-        let tells = |write: &Written| match turn.value {
-            Some(value) => write.value.0 != value || write.value_ended,
+        let tells = |write: &Written| match turn.label {
+            Some(Label::Value(value)) => write.value.0 != value || write.value_ended,
+            Some(Label::Trigger(number)) => write.trigger.number != number || write.trigger.ended,
             None => write.finished >= turn.slot,
         };
         between(self.history, turn.to, end).iter().any(|entry| {

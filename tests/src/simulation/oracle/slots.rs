@@ -1,8 +1,8 @@
 //! I5 (protocol.md §12). At-most-once: no slot has two turns. At-least-once: no slot has two turns of one attempt,
 //! none is left neither completed nor abandoned for a later one, and none at the end. Always: no
 //! turn runs that was not claimed, no slot is claimed before its instant (by the dates that its
-//! candidate was told), the record never goes back, no value has two turns of one attempt, and where
-//! all missed slots have a turn none is left out.
+//! candidate was told), the record never goes back, no value and no trigger has two turns of one attempt, and where
+//! all missed slots have a turn none is left out. A trigger that waits is not left for ever (`trigger`).
 //!
 //! With the record its slots are lost: what was claimed before does not count any more then, also
 //! when its turn begins later.
@@ -11,14 +11,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tenure_core::Missed;
 
+use super::super::fault::Fault;
 use super::super::fault::Step;
-use super::super::history::{Asked, Entry, History, What, Who, Written};
+use super::super::history::{Asked, Entry, History, Label, Triggered, What, Who, Written};
 use super::super::world::Millis;
 use super::dates;
 use super::{Violation, violation};
 
-/// A slot and its attempt, and the value when it is none of the timer.
-type Claim = (u64, u32, Option<char>);
+/// A slot and its attempt, and what for when it is none of the timer.
+type Claim = (u64, u32, Option<Label>);
 
 /// A claimed slot that nobody is done with for longer than this is left: some attempts, and the
 /// longest cool-down between them.
@@ -32,8 +33,14 @@ struct Judge<'h> {
     /// Where in the history the record was lost last.
     lost: usize,
     ran: BTreeSet<Claim>,
-    /// Values that had a turn, and which attempt at it.
-    values: BTreeSet<(char, u32)>,
+    /// Values and triggers that had a turn, and which attempt at it.
+    labels: BTreeSet<(Label, u32)>,
+    /// Triggers that wait, and since when.
+    waiting: BTreeMap<u32, Millis>,
+    /// Until then strangers may have written over them.
+    written_over: Millis,
+    /// Since when the newest claim of a trigger is on record.
+    triggered: Millis,
     claimed: BTreeMap<(Who, u64, Claim), usize>,
     /// The newest slot that each candidate wrote in its last term, and that term.
     wrote: BTreeMap<Who, (u64, u64)>,
@@ -50,7 +57,10 @@ pub fn i5(history: &History) -> Vec<Violation> {
         history,
         lost: 0,
         ran: BTreeSet::new(),
-        values: BTreeSet::new(),
+        labels: BTreeSet::new(),
+        waiting: BTreeMap::new(),
+        written_over: 0,
+        triggered: 0,
         claimed: BTreeMap::new(),
         wrote: BTreeMap::new(),
         newest: None,
@@ -62,8 +72,13 @@ pub fn i5(history: &History) -> Vec<Violation> {
             What::Struck(fault, ..) if fault.loses_record() => {
                 judge.lost = index;
                 judge.ran.clear();
-                judge.values.clear();
+                judge.labels.clear();
+                judge.waiting.clear();
                 judge.newest = None;
+            }
+            What::Struck(Fault::HostileSideBlobs, _, until) => judge.written_over = until,
+            What::Triggered(number) => {
+                judge.waiting.insert(number, *at);
             }
             What::Sent(number) => judge.sent(*at, &history.asked[number]),
             What::Handled(..) => {
@@ -71,8 +86,8 @@ pub fn i5(history: &History) -> Vec<Violation> {
                     judge.written(*at, index, asked);
                 }
             }
-            What::TurnBegan { who, term, slot, attempt, value } => {
-                judge.began(*at, who, term, (slot, attempt, value));
+            What::TurnBegan { who, term, slot, attempt, label } => {
+                judge.began(*at, who, term, (slot, attempt, label));
             }
             What::Over => judge.over(*at),
             _ => {}
@@ -121,8 +136,20 @@ impl Judge<'_> {
                 });
                 // Where both are what they were, one that never began is taken up again.
                 let scheduled = same_value.then_some((write.slot, write.attempt, None));
-                let of_value = (!same_value || same_slot).then_some((slot, attempt, Some(value)));
-                for claim in scheduled.into_iter().chain(of_value) {
+                let of_value = Some(Label::Value(value));
+                let of_value = (!same_value || same_slot).then_some((slot, attempt, of_value));
+                let Triggered { number, asked: slot, attempt, .. } = write.trigger;
+                let of_trigger = Some((slot, attempt, Some(Label::Trigger(number))));
+                let same_trigger = before.is_some_and(|before| {
+                    (before.trigger.number, before.trigger.attempt) == (number, attempt)
+                });
+                let all = match same_trigger {
+                    false if before.is_some() => [None, None, of_trigger],
+                    false => [scheduled, of_value, of_trigger],
+                    true => [scheduled, of_value, of_trigger.filter(|_| same_value && same_slot)],
+                };
+                self.waiting.remove(&number);
+                for claim in all.into_iter().flatten() {
                     self.claimed.insert((asked.who, write.term, claim), index);
                 }
             }
@@ -130,6 +157,9 @@ impl Judge<'_> {
             _ => {}
         }
         let mut since = at;
+        if let Some((_, before)) = self.newest.clone() {
+            self.compare_triggers(at, &before.trigger, &write.trigger);
+        }
         if let Some((then, before)) = self.newest.clone() {
             self.compare(at, &before, write);
             if (before.slot, before.attempt) == (write.slot, write.attempt) {
@@ -172,25 +202,41 @@ impl Judge<'_> {
         }
     }
 
+    fn compare_triggers(&mut self, at: Millis, before: &Triggered, write: &Triggered) {
+        let claim = |of: &Triggered| (of.asked, of.attempt);
+        if claim(write) != claim(before) {
+            self.triggered = at;
+        }
+        let (number, later) = (before.number, write.number);
+        if claim(write) < claim(before) {
+            self.tell(at, format!("the record goes back from trigger {number} to {later}"));
+        } else if write.attempt > write.most.max(1) {
+            let most = write.most.max(1);
+            self.tell(at, format!("attempt {} of {most} at trigger {later}", write.attempt));
+        } else if number != later && before.most > 0 && !before.done && !write.before_done {
+            self.tell(at, format!("trigger {number} is left for {later} without an end"));
+        }
+    }
+
     fn began(&mut self, at: Millis, who: Who, term: u64, claim: Claim) {
         let problem = match self.claimed.get(&(who, term, claim)).copied() {
             None => "it did not claim",
             Some(index) if index >= self.lost && !self.is_new(who, term, claim) => "ran before",
             Some(_) => return,
         };
-        let (slot, attempt, value) = (claim.0 / 1_000_000_000, claim.1, claim.2);
-        let what = value.map(|value| format!(" for value {value}")).unwrap_or_default();
+        let (slot, attempt, label) = (claim.0 / 1_000_000_000, claim.1, claim.2);
+        let what = label.map(|label| format!(" for {label:?}")).unwrap_or_default();
         let what = format!("c{who} runs slot {slot}{what}, attempt {attempt}, which {problem}");
         self.tell(at, what);
     }
 
-    /// A value has one turn of each attempt, whatever its slot.
+    /// A value or a trigger has one turn of each attempt, whatever its slot.
     ///
     /// Where each term has one turn, slots say nothing: two terms may begin at the same instant by a service's
     /// clock that went back.
     fn is_new(&mut self, who: Who, term: u64, claim: Claim) -> bool {
         match claim {
-            (_, attempt, Some(value)) => self.values.insert((value, attempt)),
+            (_, attempt, Some(label)) => self.labels.insert((label, attempt)),
             (_, attempt, None) if self.history.lives[who].every == 0 => {
                 self.ran.insert((term, attempt, None))
             }
@@ -202,6 +248,17 @@ impl Judge<'_> {
     fn over(&mut self, at: Millis) {
         let settled = at.saturating_sub(self.won) > LEFT;
         let Some((since, write)) = self.newest.clone().filter(|_| settled) else { return };
+        for (number, since) in std::mem::take(&mut self.waiting) {
+            if since > self.written_over && at.saturating_sub(since) > LEFT {
+                let what = format!("trigger {number} was never claimed");
+                self.violations.push(violation("trigger", at, what));
+            }
+        }
+        let triggered = at.saturating_sub(self.triggered) > LEFT;
+        if write.trigger.most > 0 && triggered && !write.trigger.done {
+            let number = write.trigger.number;
+            self.tell(at, format!("trigger {number} is left neither completed nor abandoned"));
+        }
         let done = write.finished == write.slot && write.done;
         let old = at.saturating_sub(since) > LEFT;
         if write.most > 0 && old && write.attempt > 0 && !done {

@@ -56,15 +56,18 @@ traits! {
     Older, 80, Native, "a version that knows no successors";
     Hints, 600, Both, "hints, true and false";
     Supervised, 300, Both, "supervisors with last wills";
+    Triggers, 400, Both, "triggers";
 }
 
 /// Of two that exclude each other, the first one stays.
-const EXCLUSIVE: [(Trait, Trait); 5] = [
+const EXCLUSIVE: [(Trait, Trait); 7] = [
     (Trait::Lasting, Trait::Cron),
     (Trait::Lasting, Trait::Jitter),
     (Trait::Lasting, Trait::TwoSchedules),
     (Trait::Cron, Trait::TwoSchedules),
     (Trait::Tokens, Trait::Files),
+    (Trait::Lasting, Trait::Triggers),
+    (Trait::Older, Trait::Triggers),
 ];
 
 /// Those of one schedule.

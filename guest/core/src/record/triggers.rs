@@ -1,0 +1,139 @@
+//! What the record tells of triggers. protocol.md §6.1.
+
+use core::time::Duration;
+
+use super::super::service_clock::Timestamp;
+use super::super::slots::Delivery;
+use super::turns::{Outcome, Started};
+use super::values::fingerprint;
+use serde::{Deserialize, Serialize};
+use tenure_base::prelude::*;
+
+/// A trigger that has not been claimed for so long has no turn any more.
+pub(crate) const EXPIRES: Duration = Duration::from_secs(60 * 60);
+
+/// So many ids are remembered beside the newest, so that a command that is repeated has no second turn.
+const MOST_EARLIER: usize = 16;
+
+/// A turn that somebody asked for outside the schedule.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Trigger {
+    /// Names it.
+    pub id: String,
+    /// When it was asked for, in the service's time. No two triggers have the same, and each is later than
+    /// those before.
+    pub asked: Timestamp,
+}
+
+impl Trigger {
+    /// Until when it may be claimed.
+    pub fn expires(&self) -> Timestamp {
+        self.asked.plus(EXPIRES)
+    }
+}
+
+/// The triggers that were claimed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Triggers {
+    /// The newest: its id, and as its slot when it was asked for.
+    pub newest: Option<Started>,
+    /// The term in which its newest attempt was claimed.
+    pub term: u64,
+    /// Those before it, the newest last, and how their turns ended, where that is known.
+    pub(super) earlier: Vec<(u64, Option<Outcome>)>,
+}
+
+/// What became of a trigger. The meaning of each case is that of its namesake in `wit/types.wit`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TriggerState {
+    /// It waits for its turn, until then.
+    Waiting(Timestamp),
+    /// Its turn was claimed in that term.
+    Claimed(u64),
+    /// Its turn is over.
+    Ended(Outcome),
+    /// Its turn was claimed, and nobody will say how it ended.
+    Unknown,
+    /// Nobody knows of it.
+    Missing,
+}
+
+impl Triggers {
+    /// Those that were asked for up to then have had their chance. What lies further ahead than a trigger
+    /// counts for was not written by a candidate.
+    pub(crate) fn mark(&self, now: Timestamp) -> Option<Timestamp> {
+        let asked = self.newest.as_ref()?.slot;
+        Some(asked).filter(|asked| asked.since(now) <= EXPIRES)
+    }
+
+    /// Whether a trigger that waits may be claimed.
+    pub(crate) fn lets(&self, trigger: &Trigger, now: Timestamp) -> bool {
+        let Trigger { id, asked } = trigger;
+        let current = now.since(*asked) <= EXPIRES && asked.since(now) <= EXPIRES;
+        let claimed = self.mark(now).is_some_and(|mark| *asked <= mark) || self.know(id);
+        current && !claimed
+    }
+
+    /// Whether a trigger of that id was claimed.
+    fn know(&self, id: &str) -> bool {
+        let newest = self.newest.as_ref().is_some_and(|newest| newest.value == id);
+        newest || self.earlier.iter().any(|(known, _)| *known == fingerprint(id))
+    }
+
+    /// Claims a turn for one.
+    pub(super) fn claim(&mut self, started: Started, term: u64) {
+        self.term = term;
+        let before = self.newest.replace(started);
+        let Some(before) = before.filter(|before| !self.is_newest(&before.value)) else { return };
+        self.earlier.push((fingerprint(&before.value), before.outcome));
+        let excess = self.earlier.len().saturating_sub(MOST_EARLIER);
+        self.earlier.drain(..excess);
+    }
+
+    fn is_newest(&self, id: &str) -> bool {
+        self.newest.as_ref().is_some_and(|newest| newest.value == id)
+    }
+
+    /// What became of the one with that id, once it was claimed. `leads` is the term of whoever holds the
+    /// lease.
+    pub(crate) fn state(&self, id: &str, leads: Option<u64>) -> Option<TriggerState> {
+        let ended =
+            |outcome: Option<Outcome>| outcome.map_or(TriggerState::Unknown, TriggerState::Ended);
+        let Some(newest) = self.newest.as_ref().filter(|newest| newest.value == id) else {
+            let known = self.earlier.iter().find(|(known, _)| *known == fingerprint(id));
+            return known.map(|(_, outcome)| ended(*outcome));
+        };
+        Some(match (newest.delivery, newest.outcome) {
+            (Delivery::AtLeastOnce { .. }, outcome) if !outcome.is_some_and(Outcome::is_final) => {
+                TriggerState::Claimed(self.term)
+            }
+            (_, None) if leads == Some(self.term) => TriggerState::Claimed(self.term),
+            (_, outcome) => ended(outcome),
+        })
+    }
+
+    pub(super) fn parse_earlier(text: &str) -> Option<Vec<(u64, Option<Outcome>)>> {
+        let one = |word: &str| {
+            let (id, outcome) = word.split_at_checked(16)?;
+            let outcome = match outcome {
+                "" => None,
+                digit => Some(*Outcome::ALL.get(digit.parse::<usize>().ok()?)?),
+            };
+            Some((u64::from_str_radix(id, 16).ok()?, outcome))
+        };
+        let mut earlier: Vec<_> = text.split('.').map(one).collect::<Option<_>>()?;
+        let excess = earlier.len().saturating_sub(MOST_EARLIER);
+        earlier.drain(..excess);
+        Some(earlier)
+    }
+
+    pub(super) fn write_earlier(&self) -> Option<String> {
+        let one = |(id, outcome): &(u64, Option<Outcome>)| {
+            let place = |outcome| Outcome::ALL.iter().position(|known| *known == outcome);
+            let outcome = outcome.and_then(place).map(|place| place.to_string());
+            format!("{id:016x}{}", outcome.unwrap_or_default())
+        };
+        let words: Vec<_> = self.earlier.iter().map(one).collect();
+        (!words.is_empty()).then(|| words.join("."))
+    }
+}

@@ -1,0 +1,100 @@
+//! Triggers over HTTP.
+//!
+//! | request | what it does |
+//! |---|---|
+//! | `POST /trigger` | has a leader look for triggers beside the election's blob, once a second at most |
+//! | `POST /trigger?id=ID` | leaves a trigger of that id there, and has the leader look |
+//! | `GET /trigger?id=ID` | tells what became of the trigger |
+//!
+//! Whoever reaches the listener may say the first: a look says nothing, and changes nothing. The others need what an order
+//! needs ([`control`](super::control)): the order is `trigger` or `triggered`, and the id stands in the place of a
+//! successor.
+
+use super::control::{control, leads, parameter, refuse};
+use super::pages::{Face, Faces, answer};
+use crate::contract::{Problem, ProblemClass, TriggerState, TriggerTold};
+use crate::future::BoxFuture;
+use axum::Router;
+use axum::body::Body;
+use axum::http::{HeaderMap, Response, StatusCode, Uri};
+use axum::routing::post;
+use serde_json::json;
+use std::fmt;
+
+/// Where triggers are placed and looked up.
+pub(super) struct Placer(Box<Place>);
+
+/// By the id, and whether to place it.
+type Place =
+    dyn Fn(String, bool) -> BoxFuture<'static, Result<TriggerState, Problem>> + Send + Sync;
+
+impl Placer {
+    pub(super) fn new<F>(place: impl Fn(String, bool) -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = Result<TriggerState, Problem>> + Send + 'static,
+    {
+        Self(Box::new(move |id, really| Box::pin(place(id, really))))
+    }
+}
+
+impl fmt::Debug for Placer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Placer")
+    }
+}
+
+pub(super) fn routes() -> Router<Faces> {
+    Router::new().route("/trigger", post(trigger).get(triggered))
+}
+
+/// Only who leads looks: whoever says so is told who that is.
+async fn trigger(face: Face, headers: HeaderMap, uri: Uri) -> Response<Body> {
+    let id = parameter(&uri, "id");
+    let may = match &id {
+        Some(id) => control(&face, &headers, "trigger", id),
+        None => Ok(()),
+    };
+    if let Err(refusal) = may.and_then(|()| leads(&face)) {
+        return *refusal;
+    }
+    let told = match id {
+        Some(id) => ask(&face, id, true).await,
+        None => answer(StatusCode::ACCEPTED, &json!({ "ordered": "look for triggers" })),
+    };
+    face.board.hints().notify_one();
+    told
+}
+
+/// Whoever may order one. Candidates that do not lead know it too.
+async fn triggered(face: Face, headers: HeaderMap, uri: Uri) -> Response<Body> {
+    let Some(id) = parameter(&uri, "id") else {
+        return refuse(StatusCode::BAD_REQUEST, "name the trigger, as in /trigger?id=ID");
+    };
+    match control(&face, &headers, "triggered", &id) {
+        Ok(()) => ask(&face, id, false).await,
+        Err(refusal) => *refusal,
+    }
+}
+
+async fn ask(face: &Face, id: String, place: bool) -> Response<Body> {
+    let Some(Placer(ask)) = face.board.placer() else {
+        return refuse(StatusCode::SERVICE_UNAVAILABLE, "it is not ready yet; ask again");
+    };
+    match ask(id.clone(), place).await {
+        Ok(state) => {
+            let status = if place { StatusCode::ACCEPTED } else { StatusCode::OK };
+            let mut told = json!(TriggerTold::from(state));
+            if let Some(told) = told.as_object_mut() {
+                told.insert("trigger".to_owned(), id.into());
+            }
+            answer(status, &told)
+        }
+        Err(Problem { class, detail }) => {
+            let status = match class {
+                ProblemClass::Order | ProblemClass::Configuration => StatusCode::CONFLICT,
+                _ => StatusCode::BAD_GATEWAY,
+            };
+            refuse(status, &detail)
+        }
+    }
+}

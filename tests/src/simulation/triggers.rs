@@ -1,0 +1,79 @@
+//! Triggers: outsiders ask for turns at any time, as `tenure trigger` does. protocol.md §6.1.
+//!
+//! Some commands are repeated with the same id, some run at the same time, and time passes between the requests of
+//! each. The leader is told of half of them.
+
+use std::sync::Arc;
+
+use tenure_azure::Class;
+use tenure_azure::name::SideBlob;
+use tenure_azure::operation::Operation;
+use tenure_core::Placing;
+
+use super::dice::Dice;
+use super::hints::hint;
+use super::history::What;
+use super::plan::Trait;
+use super::world::{Millis, World};
+
+/// How often a command begins anew.
+const ROUNDS: u32 = 12;
+
+/// Asks for turns until the calm.
+pub async fn ask(world: Arc<World>) {
+    if !world.plan.traits.has(Trait::Triggers) {
+        return;
+    }
+    let mut dice = Dice::new(world.seed, 13);
+    let most: Millis = dice.pick(&[2_000, 10_000, 60_000]);
+    let mut number = 0;
+    loop {
+        world.until(world.now() + dice.between(0, most)).await;
+        if world.now() >= world.plan.calm {
+            return;
+        }
+        number += 1;
+        for _ in 0..dice.pick(&[1, 1, 1, 2]) {
+            let dice = Dice::new(world.seed ^ dice.bits(), 14);
+            tokio::spawn(command(world.clone(), number, dice));
+        }
+    }
+}
+
+/// One command. What it is told comes from the store at once, and time passes in between.
+async fn command(world: Arc<World>, number: u32, mut dice: Dice) {
+    let id = format!("t{number}");
+    for _ in 0..ROUNDS {
+        let ask = |operation: &Operation| {
+            let now = world.now();
+            world.state().service.ask(now, operation)
+        };
+        let beside = ask(&Operation::ReadSideBlob(SideBlob::Trigger));
+        pause(&world, &mut dice).await;
+        let election = ask(&Operation::Read { lease: None });
+        let now = world.now();
+        let placing = world.state().service.trigger(now, &id, &beside, &election);
+        let Some(Placing::Write(operation, _)) = placing else { return };
+        pause(&world, &mut dice).await;
+        if world.now() >= world.plan.calm {
+            return;
+        }
+        let answer = ask(&operation);
+        if answer.class == Class::Done {
+            world.note(What::Triggered(number));
+            if dice.once_in(2) {
+                // One after the other: what comes in the same millisecond has no order.
+                for machine in 0..world.plan.machines.len() {
+                    hint(&world, machine);
+                    world.until(world.now() + 1).await;
+                }
+            }
+            return;
+        }
+    }
+}
+
+async fn pause(world: &World, dice: &mut Dice) {
+    let pause = dice.pick(&[0, 5, 50, 500]);
+    world.until(world.now() + dice.between(0, pause)).await;
+}

@@ -1,0 +1,204 @@
+//! `tenure trigger`, while the process of the leader is killed again and again.
+//!
+//! The work is a command that writes down which trigger it begins and ends. Each command to trigger is repeated with
+//! the same id until it is done, now and then also after that.
+
+use std::collections::BTreeMap;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use rustix::process::{Signal, kill_process};
+use tokio::process::Command;
+use tokio::time::{sleep, timeout};
+
+use crate::{Candidate, Group, Sink, Store};
+
+/// No trigger takes so long.
+const GIVE_UP: Duration = Duration::from_secs(180);
+
+/// How many candidates contend, and how many commands run at a time.
+const CANDIDATES: usize = 3;
+const BESIDE: u32 = 4;
+
+/// What is written down: each line has `begin` or `end`, and the id.
+const WORK: &str =
+    r#"echo "begin $TENURE_TRIGGER" >> "$0"; sleep 0.05; echo "end $TENURE_TRIGGER" >> "$0""#;
+
+/// What came of it.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    /// Triggers that were placed.
+    pub placed: u32,
+    /// Leaders that were killed.
+    pub killed: u32,
+    /// Turns of each that began, and that came to their end.
+    pub turns: BTreeMap<String, (u32, u32)>,
+}
+
+impl Tally {
+    /// Triggers that more than one turn began for.
+    #[must_use]
+    pub fn ran_twice(&self) -> Vec<&str> {
+        let twice = self.turns.iter().filter(|(_, (began, _))| *began > 1);
+        twice.map(|(id, _)| id.as_str()).collect()
+    }
+
+    /// Triggers of which no turn came to its end.
+    #[must_use]
+    pub fn lost(&self) -> Vec<String> {
+        let ended = |id: &String| self.turns.get(id).is_some_and(|(_, ended)| *ended > 0);
+        (1..=self.placed).map(|number| format!("t{number}")).filter(|id| !ended(id)).collect()
+    }
+}
+
+/// Places so many triggers, one after the other from each of several commands, while a leader is killed each `life`.
+///
+/// # Errors
+/// A process could not be started, or a trigger could not be placed in time.
+pub async fn round(
+    program: &str,
+    store: &Store,
+    count: u32,
+    delivery: &'static str,
+    life: Duration,
+) -> Result<Tally> {
+    let sink = Sink::start().await?;
+    let group = Group { timer: ["--every", "24h"], ..Group::new(program, store, &sink) };
+    group.warm_up().await?;
+    let directory = tempfile::tempdir()?;
+    let written = directory.path().join("turns");
+    std::fs::write(&written, "")?;
+    let mut seats = Vec::new();
+    for seat in 0..CANDIDATES {
+        seats.push(start(&group, seat, 0, delivery, &written)?);
+    }
+    let leads = |line: &crate::Line| line.name() == "elected";
+    let first: Vec<_> = seats.iter().map(|seat| Box::pin(seat.line_where(leads))).collect();
+    timeout(GIVE_UP, crate::candidate::first(first)).await.context("nobody leads")?;
+    let mut commands = tokio::task::JoinSet::new();
+    for first in 1..=BESIDE {
+        let group = group.clone();
+        commands.spawn(async move {
+            for number in (first..=count).step_by(BESIDE as usize) {
+                place(&group, number).await?;
+            }
+            anyhow::Ok(())
+        });
+    }
+    let mut killed = 0;
+    while !commands.is_empty() {
+        if timeout(life, async {
+            while let Some(ended) = commands.join_next().await {
+                ended??;
+            }
+            anyhow::Ok(())
+        })
+        .await
+        .map_or(Ok(false), |all| all.map(|()| true))?
+        {
+            break;
+        }
+        let Some(seat) = leader(&seats) else { continue };
+        if let Ok(runner) = seats[seat].runner() {
+            kill_process(runner, Signal::KILL)?;
+            killed += 1;
+            let _ = seats[seat].end(GIVE_UP).await;
+            seats[seat] = start(&group, seat, killed, delivery, &written)?;
+        }
+    }
+    // What waits still, and what is tried again.
+    for number in (1..=count).rev().take(8) {
+        trigger(&group, number, &["--wait", "120s"]).await?;
+    }
+    let mut turns = BTreeMap::<String, (u32, u32)>::new();
+    for line in std::fs::read_to_string(&written)?.lines() {
+        let (what, id) = line.split_once(' ').context("a line of the work")?;
+        // Of the schedule: midnight.
+        if id.is_empty() {
+            continue;
+        }
+        let (began, ended) = turns.entry(id.to_owned()).or_default();
+        *(if what == "begin" { began } else { ended }) += 1;
+    }
+    Ok(Tally { placed: count, killed, turns })
+}
+
+fn start(
+    group: &Group,
+    seat: usize,
+    life: u32,
+    delivery: &str,
+    written: &Path,
+) -> Result<Candidate> {
+    let name = format!("c{seat}-{life}");
+    let listen = TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string();
+    let address = format!("http://{listen}");
+    let more = [
+        "--listen",
+        &listen,
+        "--address",
+        &address,
+        "--poll",
+        "1s",
+        "--delivery",
+        delivery,
+        "--max-failures",
+        "0",
+    ];
+    let written = written.to_string_lossy();
+    Candidate::spawn(&name, group.command(&name, &more, &["sh", "-c", WORK, &written]))
+}
+
+/// The one that was elected last of those that run.
+fn leader(seats: &[Candidate]) -> Option<usize> {
+    let newest = |seat: &Candidate| {
+        let lines = seat.lines();
+        let last = lines.iter().rfind(|line| ["elected", "stood-down"].contains(&line.name()))?;
+        (last.name() == "elected").then(|| last.term())
+    };
+    let terms = seats.iter().enumerate().filter_map(|(index, seat)| Some((newest(seat)?, index)));
+    terms.max().map(|(_, index)| index)
+}
+
+/// Until it is placed; every seventh once more.
+async fn place(group: &Group, number: u32) -> Result<()> {
+    let again = if number.is_multiple_of(7) { 2 } else { 1 };
+    for _ in 0..again {
+        trigger(group, number, &[]).await?;
+    }
+    Ok(())
+}
+
+async fn trigger(group: &Group, number: u32, more: &[&str]) -> Result<()> {
+    let id = format!("t{number}");
+    let tried = async {
+        loop {
+            let (code, told) = command(group, &id, more).await?;
+            match code {
+                // It waits, had its turn, or none will be.
+                Some(0 | 3) => return Ok(()),
+                // Too many wait, or nobody ever led.
+                Some(1 | 2) => sleep(Duration::from_millis(300)).await,
+                _ => bail!("{told}"),
+            }
+        }
+    };
+    timeout(GIVE_UP, tried).await.with_context(|| format!("{id} is not placed"))?
+}
+
+/// `tenure trigger`: its exit code, and what it said.
+///
+/// # Errors
+/// The program cannot be started.
+pub async fn command(group: &Group, id: &str, more: &[&str]) -> Result<(Option<i32>, String)> {
+    let program: &PathBuf = &group.program;
+    let mut command = Command::new(program);
+    command.args(["trigger", "--election", &group.election, "--id", id]).args(more);
+    group.access.give(&mut command);
+    let output = command.stdin(Stdio::null()).kill_on_drop(true).output().await?;
+    let said = [output.stdout, output.stderr].concat();
+    Ok((output.status.code(), String::from_utf8_lossy(&said).into_owned()))
+}
