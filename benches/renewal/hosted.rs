@@ -1,4 +1,4 @@
-//! A leader as the runner hosts it: the component that ships, on a fresh instance per step.
+//! A leader as the runner hosts it: the component that ships, on an instance that is used again.
 
 use std::time::Duration;
 

@@ -108,22 +108,21 @@ impl Clock for BootClock {
 
 #[cfg(target_os = "linux")]
 mod system {
-    use rustix::time::{
-        ClockId, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec,
-        clock_gettime, timerfd_create, timerfd_settime,
-    };
-    use std::io;
+    use super::timer::Timer;
+    use rustix::time::{ClockId, clock_gettime};
+    use std::fmt;
+    use std::sync::Arc;
     use std::time::Duration;
-    use tokio::io::unix::AsyncFd;
 
-    #[derive(Clone, Debug)]
+    #[derive(Clone)]
     pub(super) struct System {
         origin: Duration,
+        timer: Arc<Timer>,
     }
 
     impl System {
         pub(super) fn new() -> Self {
-            Self { origin: boottime() }
+            Self { origin: boottime(), timer: Arc::default() }
         }
 
         pub(super) fn read(&self) -> (Duration, Duration) {
@@ -131,34 +130,20 @@ mod system {
         }
 
         pub(super) async fn sleep(&self, at: Duration) {
-            // Tokio's timers stand still while the machine is suspended; a timer of the kernel
-            // on the same clock fires as soon as it is awake.
-            if self.wait(self.origin.saturating_add(at)).await.is_err() {
+            if self.timer.sleep(self.origin.saturating_add(at)).await.is_err() {
                 let left = at.saturating_sub(self.read().0);
                 tokio::time::sleep(left.min(Duration::from_millis(10))).await;
             }
         }
+    }
 
-        async fn wait(&self, at: Duration) -> io::Result<()> {
-            let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
-            let timer = timerfd_create(TimerfdClockId::Boottime, flags)?;
-            let once = Itimerspec {
-                it_interval: Timespec { tv_sec: 0, tv_nsec: 0 },
-                it_value: Timespec {
-                    tv_sec: i64::try_from(at.as_secs()).unwrap_or(i64::MAX),
-                    tv_nsec: at.subsec_nanos().into(),
-                },
-            };
-            timerfd_settime(&timer, TimerfdTimerFlags::ABSTIME, &once)?;
-            // SAFETY: the timer is owned by the `AsyncFd` and closed with it.
-            #[allow(unsafe_code, reason = "tokio has no safe constructor for an owned descriptor")]
-            let timer = unsafe { AsyncFd::register(timer) }?;
-            timer.readable().await?.retain_ready();
-            Ok(())
+    impl fmt::Debug for System {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.debug_struct("System").field("origin", &self.origin).finish_non_exhaustive()
         }
     }
 
-    fn boottime() -> Duration {
+    pub(super) fn boottime() -> Duration {
         let time = clock_gettime(ClockId::Boottime);
         let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
         Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0))
@@ -200,6 +185,8 @@ mod system {
 
 #[cfg(unix)]
 pub(crate) mod shared;
+#[cfg(target_os = "linux")]
+mod timer;
 #[cfg(test)]
 pub(crate) mod virtual_time;
 

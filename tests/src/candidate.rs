@@ -12,6 +12,7 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::sync::{OnceCell, watch};
 
+use crate::measure::{peak_memory, processor_time};
 use crate::{Access, BEAT_HANDLER, Credential, Outsider, Sink, Store};
 
 /// One line of a candidate's log, and when it was read.
@@ -349,11 +350,7 @@ impl Candidate {
     /// # Errors
     /// It does not run any more, or this system does not tell.
     pub fn peak_memory(&self) -> Result<u64> {
-        let id = self.runner()?.as_raw_nonzero();
-        let status = std::fs::read_to_string(format!("/proc/{id}/status"))?;
-        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-        let kibibytes: u64 = peak.context("no peak")?.trim().trim_end_matches(" kB").parse()?;
-        Ok(kibibytes * 1024)
+        peak_memory(self.runner()?)
     }
 
     /// The processor time that its supervisor and its runner used so far.
@@ -363,17 +360,7 @@ impl Candidate {
     pub fn processor_time(&self) -> Result<Duration> {
         let (id, runner) = (self.id()?, self.runner()?);
         let processes = [Some(id), (runner != id).then_some(runner)];
-        let mut ticks = 0;
-        for process in processes.into_iter().flatten() {
-            let stat = std::fs::read_to_string(format!("/proc/{process}/stat"))?;
-            // The name of the program, in brackets, may hold anything; utime and stime are the 12th and 13th after it.
-            let (_, numbers) = stat.rsplit_once(')').context("no name in it")?;
-            for number in numbers.split_whitespace().skip(11).take(2) {
-                ticks += number.parse::<u64>()?;
-            }
-        }
-        // Linux counts hundredths of a second for programs, whatever it counts in itself.
-        Ok(Duration::from_millis(10 * ticks))
+        processes.into_iter().flatten().map(processor_time).sum()
     }
 
     /// Kills all of it, so that it can do nothing more: the supervisor, and the runner with it.

@@ -1,10 +1,12 @@
 //! What the benchmarks and measuring programs have in common: distributions, tables,
 //! and threads that stay where they are put.
 
+pub mod process;
 pub mod processors;
 pub mod spread;
 pub mod table;
 
+pub use process::{peak_memory, processor_time};
 pub use processors::{allowed, stay_on};
 pub use spread::Spread;
 pub use table::Table;

@@ -1,7 +1,7 @@
 //! Azure's own SDKs, pinned by the lock files in `tests/sdk` and installed on first use.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
@@ -32,30 +32,42 @@ pub fn javascript(script: &str) -> Result<Command> {
     Ok(node)
 }
 
-/// One of the two programs in Rust: `tenure-sdk`, or `elect`.
+/// One of the programs in Rust: `tenure-sdk`, or `elect`.
 ///
 /// # Errors
 /// It cannot be built.
 pub fn rust(name: &str) -> Result<Command> {
+    of_rust(name, "sdk-rust", "dev")
+}
+
+/// One of the programs in Rust, built optimised, to be measured: `hold`.
+///
+/// # Errors
+/// It cannot be built.
+pub fn rust_optimised(name: &str) -> Result<Command> {
+    of_rust(name, "sdk-rust-release", "release")
+}
+
+fn of_rust(name: &str, made: &str, profile: &str) -> Result<Command> {
     let inputs = ["Cargo.toml", "Cargo.lock", "src"].map(|file| format!("tests/sdk/rust/{file}"));
     let inputs: Vec<_> = inputs.iter().map(String::as_str).collect();
-    let folder = tools::made("sdk-rust", &inputs, |folder| {
+    let program = |folder: &Path| {
+        let profile = if profile == "dev" { "debug" } else { profile };
+        folder.join(profile).join(format!("{name}{}", std::env::consts::EXE_SUFFIX))
+    };
+    let folder = tools::made(made, &inputs, |folder| {
         let manifest = tools::repository().join("tests/sdk/rust/Cargo.toml");
         let mut cargo = Command::new(env!("CARGO"));
-        cargo.args(["build", "--quiet", "--locked", "--manifest-path"]).arg(manifest);
-        cargo.arg("--target-dir").arg(folder);
+        cargo.args(["build", "--quiet", "--locked", "--profile", profile, "--manifest-path"]);
+        cargo.arg(manifest).arg("--target-dir").arg(folder);
         clear(&mut cargo);
         tools::run(&mut cargo)?;
-        let program = program(folder, name);
+        let program = program(folder);
         ensure!(program.is_file(), "cargo made no {}", program.display());
         Ok(())
     })
     .context("the SDK for Rust")?;
-    Ok(Command::new(program(&folder, name)))
-}
-
-fn program(folder: &Path, name: &str) -> PathBuf {
-    folder.join("debug").join(format!("{name}{}", std::env::consts::EXE_SUFFIX))
+    Ok(Command::new(program(&folder)))
 }
 
 /// What cargo sets for this test is not meant for another build; where packages come from is.

@@ -20,6 +20,7 @@ use tenure::runner::{self, Event, Order, Runner};
 use tenure::server::{Board, Control, ControlToken, Watcher};
 use tenure::settings::{FailOver, names};
 use tenure_base::duration::format_duration;
+use tokio::runtime::Handle;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinSet;
 
@@ -140,6 +141,12 @@ impl Candidacy {
         }))
     }
 
+    /// Shares the words for settings with another one, where they are the same.
+    pub(super) fn speaking_like(mut self, other: Option<&Self>) -> Self {
+        self.vocabulary = self.vocabulary.or_same(other.map(|other| &other.vocabulary));
+        self
+    }
+
     /// Reads the election, for somebody who does not contend.
     pub(super) async fn inspect(&self) -> Result<Result<Snapshot, Problem>, ComponentError> {
         self.elector.inspect().await
@@ -174,6 +181,7 @@ impl Candidacy {
         let handler = witness.around(self.handler);
         let seen = witness.clone();
         let mut runner = Runner::new(self.elector, handler, clock)
+            .turns_on(Handle::current())
             .on_report(move |report, taken_at| {
                 let now = reading.now();
                 if let Some((link, number)) = &supervisor {

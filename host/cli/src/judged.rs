@@ -81,10 +81,11 @@ pub(super) async fn judge(
     let authorities = configurations.first().map(|first| first.authorities.clone());
     let shared = shared.map_err(|error| error.to_string())?;
     let shared = shared.trusting(authorities.unwrap_or_default());
-    let mut candidacies = Vec::new();
+    let mut candidacies: Vec<Candidacy> = Vec::new();
     for ((configuration, log), front) in configurations.iter_mut().zip(logs).zip(fronts) {
         let judged = Candidacy::judge(engine, &shared, clock, configuration, log, front);
-        candidacies.extend(judged.await?);
+        let judged = judged.await?.map(|judged| judged.speaking_like(candidacies.first()));
+        candidacies.extend(judged);
         elections.complain(std::mem::take(&mut configuration.complaints));
     }
     // One that cannot begin means that none does.

@@ -44,6 +44,7 @@ mod systemd;
 mod telemetry;
 mod terminal;
 mod text;
+mod thread;
 mod trigger;
 mod understood;
 mod variables;

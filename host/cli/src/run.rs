@@ -11,6 +11,7 @@ use super::signals::{REPEATED, Signals, StatusSignal};
 use super::supervisor::Supervised;
 use super::systemd;
 use super::telemetry::Telemetry;
+use super::thread::ElectionThread;
 use super::{UNUSABLE, fail, role};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -23,10 +24,17 @@ use tenure::settings::names;
 use tokio::select;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 use tracing::Level;
 
 /// A second signal did not wait for the lease to be released.
 const IMPATIENT: u8 = 1;
+
+/// Candidates of one process begin one after the other.
+const APART: Duration = Duration::from_millis(2);
+
+/// All of them have begun by then: the shortest of the usual periods, that of polls.
+const WITHIN: Duration = Duration::from_secs(3);
 
 /// How long a collector is waited for that is to take the last spans and figures.
 const LAST_SPANS: Duration = Duration::from_secs(2);
@@ -74,7 +82,13 @@ async fn take_part(
     let logs = log.shared(&candidates);
     let own_log = logs.first().cloned();
     drop(log);
+    let thread = match ElectionThread::start() {
+        Ok(thread) => thread,
+        Err(error) => return fail(format_args!("the elections have no thread: {error}")),
+    };
     let link = supervised.as_ref().map(|supervised| {
+        // What it is told comes from there.
+        let _there = thread.runtime.enter();
         supervised.as_ref().map_err(Clone::clone)?.link(style, candidates.clone())
     });
     let no_will = match &link {
@@ -113,6 +127,8 @@ async fn take_part(
             Err(problem) => return fail(problem),
         }
     };
+    // Of thousands, what was written takes more room than what came of it.
+    drop((configurations, elections));
     also.extend(short);
     also.extend(no_will.map(|why| {
         format!("no last will ({why}): if this process dies while it leads, the others wait until its lease ends")
@@ -149,12 +165,14 @@ async fn take_part(
     };
     // Tasks of their own, so that what happens in one election is no work for the others.
     let mut candidates = JoinSet::new();
-    for mut contender in contenders {
-        let mut asked = asked.subscribe();
-        candidates.spawn(async move {
+    for (number, mut contender) in contenders.into_iter().enumerate() {
+        let (mut asked, wait) = (asked.subscribe(), beginning(number, count));
+        let candidate = async move {
+            let _ = timeout(wait, async { drop(asked.wait_for(|asked| *asked).await) }).await;
             contender.run(async { drop(asked.wait_for(|asked| *asked).await) }).await;
             contender.end().await;
-        });
+        };
+        candidates.spawn_on(candidate, &thread.runtime);
     }
     let (code, last_spans) = select! {
         () = all(&mut candidates) => (ExitCode::SUCCESS, LAST_SPANS),
@@ -168,6 +186,14 @@ async fn take_part(
     telemetry.end(last_spans).await;
     written.wait();
     code
+}
+
+/// How long a candidate waits before it begins: many that began at once would come together for ever after, with each
+/// renewal and each poll.
+fn beginning(number: usize, of: usize) -> Duration {
+    let (number, of) =
+        (u32::try_from(number).unwrap_or(u32::MAX), u32::try_from(of).unwrap_or(u32::MAX));
+    APART.min(WITHIN / of.max(1)).saturating_mul(number)
 }
 
 /// Ends when all of them have ended.

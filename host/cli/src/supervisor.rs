@@ -47,6 +47,10 @@ const LOOK: Duration = Duration::from_millis(10);
 /// How long the end of work is waited for that nobody has a last will for.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// How long messages are left in the pipe at most, and how many bytes of them: a quarter of what a pipe holds.
+const LATER: Duration = Duration::from_secs(20);
+const ROOM: usize = 16 * 1024;
+
 /// The exit code of a Rust program that panicked.
 const PANICKED: i32 = 101;
 
@@ -104,6 +108,7 @@ fn supervise(words: &[OsString]) -> io::Result<ExitCode> {
         let (mut wills, manager) = (Wills::default(), ServiceManager::from_env());
         let mut messages = BufReader::new(messages).lines();
         let (mut open, mut give_up) = (true, None);
+        let mut pace = Pace { last: now(), next: Duration::ZERO };
         let gone = loop {
             if family.is_gone() {
                 break true;
@@ -115,12 +120,26 @@ fn supervise(words: &[OsString]) -> io::Result<ExitCode> {
                     break false;
                 }
             }
+            let wait = if ending { Duration::ZERO } else { pace.next.saturating_sub(now()) };
             select! {
                 biased;
-                line = messages.next_line(), if open => match line {
-                    Ok(Some(line)) => wills.take(&line, manager.as_ref()),
-                    _ => open = false,
-                },
+                line = messages.next_line(), if open && wait.is_zero() => {
+                    let (mut line, mut bytes) = (line, 0);
+                    while let Ok(Some(told)) = &line {
+                        bytes += told.len();
+                        wills.take(told, manager.as_ref());
+                        line = match timeout(Duration::ZERO, messages.next_line()).await {
+                            Ok(line) => line,
+                            Err(_) => break,
+                        };
+                    }
+                    open = matches!(line, Ok(Some(_)));
+                    // A service manager is told at once.
+                    if manager.is_none() {
+                        pace.took(bytes, now());
+                    }
+                }
+                () = sleep(wait), if open && !wait.is_zero() => {}
                 number = signals.next() => family.signal(number),
                 _ = deaths.recv() => {}
                 () = sleep(LOOK), if ending => {}
@@ -141,6 +160,23 @@ fn supervise(words: &[OsString]) -> io::Result<ExitCode> {
         }
         Ok(code)
     })
+}
+
+/// When the pipe is to be read again. A will is of use only when the runner has died, and what the pipe holds then is read: to
+/// wake up for each would cost more than to renew the lease.
+#[derive(Debug, Default)]
+struct Pace {
+    last: Duration,
+    next: Duration,
+}
+
+impl Pace {
+    /// So many bytes were read at `now`.
+    fn took(&mut self, bytes: usize, now: Duration) {
+        let elapsed = now.saturating_sub(self.last);
+        let filled = u32::try_from(ROOM / bytes.max(1)).unwrap_or(u32::MAX);
+        *self = Self { last: now, next: now + elapsed.saturating_mul(filled).min(LATER) };
+    }
 }
 
 /// The one that the child told, or else its own; of one that was killed what shells make of it, unless that would
@@ -187,6 +223,22 @@ mod tests {
             assert!(matches!(Part::of(&mut given), Part::Runner(Err(_))), "{wrong}");
             assert_eq!(given, words("tenure run --every 5s"));
         }
+    }
+
+    #[test]
+    fn messages_are_left_in_the_pipe_while_there_is_room() {
+        let (s, mut pace) = (Duration::from_secs, Pace::default());
+        assert_eq!(pace.next, Duration::ZERO);
+        // One leader.
+        pace.took(500, s(100));
+        assert_eq!(pace.next, s(120));
+        pace.took(2_500, s(120));
+        assert_eq!(pace.next, s(140));
+        // Thousands.
+        pace.took(8 * ROOM, s(140));
+        assert_eq!(pace.next, s(140));
+        pace.took(ROOM / 4, s(141));
+        assert_eq!(pace.next, s(145));
     }
 
     #[test]

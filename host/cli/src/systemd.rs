@@ -21,9 +21,14 @@ use tenure::program::server::Summary;
 use tenure::server::Board;
 use tokio::select;
 use tokio::sync::{Notify, watch};
+use tokio::time::sleep;
 
 /// The longest status, in characters.
 const LONGEST: usize = 400;
+
+/// With more candidates than so many, nobody is told more often than that.
+const FEW: usize = 16;
+const LOOK: Duration = Duration::from_millis(500);
 
 /// Has whoever started the supervisor told what `boards` say, or told it by this process where it has none,
 /// each time that `changed` is notified. Never ends.
@@ -54,6 +59,10 @@ pub(super) async fn keep_informed(
         select! {
             () = changed.notified() => {}
             () = clock.sleep_until(wake) => {}
+        }
+        // Of thousands there is news all the time, and each look is at all of them.
+        if boards.len() > FEW {
+            sleep(LOOK).await;
         }
     }
 }

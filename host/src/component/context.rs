@@ -1,14 +1,16 @@
 //! What a guest is given: the data of its store.
 
-use super::engine::{Engine, Running};
+use super::engine::Engine;
 use super::holdings::Holdings;
 use super::limits::Limits;
 use super::output::Output;
 use super::surroundings::Surroundings;
+use super::ticker::Running;
 use crate::clock::Reading;
 use crate::deadline::Deadline;
 use crate::egress::{Budget, FIELDS};
 use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use wasmtime::Store;
 use wasmtime::component::ResourceTable;
 use wasmtime_wasi::{FsPerms, HostMonotonicClock, WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
@@ -27,7 +29,7 @@ const RANDOM: u64 = 1024 * 1024;
 /// The capabilities of one guest call. What is not named here is not there: no arguments, no
 /// inherited environment or streams, no sockets, no directories.
 pub(crate) struct Grant<'a> {
-    pub env: &'a [(String, String)],
+    pub env: Arc<[(String, String)]>,
     /// Read-only, at the same path.
     pub files: &'a [String],
     pub stdout: Option<Output>,
@@ -48,12 +50,17 @@ pub(crate) struct Grant<'a> {
 /// The data of a store.
 pub(crate) struct Context {
     wasi: WasiCtx,
+    env: Arc<[(String, String)]>,
+    clock: GuestClock,
+    stderr: Output,
+    /// Nothing but these three, the gate and the budget differs from what the next call is granted.
+    plain: bool,
     http: WasiHttpCtx,
     table: ResourceTable,
     gate: Box<dyn WasiHttpHooks>,
     holdings: Holdings,
     limits: Limits,
-    _running: Option<Running>,
+    running: Option<Running>,
 }
 
 impl Context {
@@ -61,35 +68,70 @@ impl Context {
     pub(crate) fn told(&self) -> Option<String> {
         self.holdings.told()
     }
+
+    /// The guest's call is over. The bytes of memory that it has.
+    pub(super) fn rest(&mut self) -> usize {
+        self.running = None;
+        // They are secrets.
+        self.env = Arc::default();
+        self.limits.used()
+    }
+
+    /// Whether the guest holds no handle.
+    pub(super) fn holds_nothing(&self) -> bool {
+        self.table.is_empty()
+    }
+
+    /// The guest is called again, with other capabilities.
+    pub(super) fn resume(&mut self, engine: &Engine, grant: Grant<'_>) {
+        let plain = grant.is_plain();
+        if plain && self.plain {
+            self.clock.set(grant.clock);
+            self.stderr.take_over(grant.stderr);
+        } else {
+            self.clock = GuestClock::new(grant.clock.clone());
+            self.wasi = wasi(&grant, &self.clock);
+            self.stderr = grant.stderr;
+        }
+        self.plain = plain;
+        self.env = grant.env;
+        self.gate = grant.gate;
+        self.holdings = Holdings::new(grant.budget);
+        self.running = engine.running(grant.deadline);
+    }
+
+    /// The variables of the guest.
+    pub(super) fn env(&self) -> Arc<[(String, String)]> {
+        self.env.clone()
+    }
+}
+
+impl Grant<'_> {
+    /// No files, no output, and the randomness and time of day of this machine.
+    fn is_plain(&self) -> bool {
+        self.files.is_empty() && self.stdout.is_none() && self.surroundings.is_none()
+    }
 }
 
 /// A store for one call, in which guest code yields at each tick.
 pub(crate) fn store(engine: &Engine, grant: Grant<'_>) -> Store<Context> {
-    let mut wasi = WasiCtx::builder();
-    wasi.envs(grant.env).monotonic_clock(GuestClock(grant.clock)).stderr(grant.stderr);
-    wasi.max_random_size(RANDOM);
-    wasi.allow_tcp(false).allow_udp(false).allow_ip_name_lookup(false);
-    if let Some(stdout) = grant.stdout {
-        wasi.stdout(stdout);
-    }
-    if let Some(surroundings) = grant.surroundings {
-        surroundings.apply(&mut wasi);
-    }
-    for file in grant.files {
-        open(&mut wasi, file);
-    }
     let mut table = ResourceTable::new();
     table.set_max_capacity(HANDLES);
     let mut http = WasiHttpCtx::new();
     http.set_field_size_limit(FIELDS);
+    let (clock, plain) = (GuestClock::new(grant.clock.clone()), grant.is_plain());
     let context = Context {
-        wasi: wasi.build(),
+        wasi: wasi(&grant, &clock),
+        env: grant.env,
+        clock,
+        stderr: grant.stderr,
+        plain,
         http,
         table,
         gate: grant.gate,
         holdings: Holdings::new(grant.budget),
         limits: Limits::new(grant.memory),
-        _running: engine.running(grant.deadline),
+        running: engine.running(grant.deadline),
     };
     let mut store = Store::new(engine.wasmtime(), context);
     store.limiter(|context| &mut context.limits);
@@ -97,6 +139,24 @@ pub(crate) fn store(engine: &Engine, grant: Grant<'_>) -> Store<Context> {
     store.set_epoch_deadline(1);
     store.epoch_deadline_async_yield_and_update(1);
     store
+}
+
+/// Streams, clock and files. The variables are asked for elsewhere.
+fn wasi(grant: &Grant<'_>, clock: &GuestClock) -> WasiCtx {
+    let mut wasi = WasiCtx::builder();
+    wasi.monotonic_clock(clock.clone());
+    wasi.stderr(grant.stderr.clone()).max_random_size(RANDOM);
+    wasi.allow_tcp(false).allow_udp(false).allow_ip_name_lookup(false);
+    if let Some(stdout) = &grant.stdout {
+        wasi.stdout(stdout.clone());
+    }
+    if let Some(surroundings) = grant.surroundings {
+        surroundings.apply(&mut wasi);
+    }
+    for file in grant.files {
+        open(&mut wasi, file);
+    }
+    wasi.build()
 }
 
 /// WASI opens directories only, so a file brings the others beside it; that is why the root is not
@@ -125,7 +185,22 @@ impl WasiHttpView for Context {
 }
 
 /// Guest and host measure with one clock.
-struct GuestClock(Reading);
+#[derive(Clone)]
+struct GuestClock(Arc<Mutex<Reading>>);
+
+impl GuestClock {
+    fn new(clock: Reading) -> Self {
+        Self(Arc::new(Mutex::new(clock)))
+    }
+
+    fn set(&self, clock: Reading) {
+        *self.reading() = clock;
+    }
+
+    fn reading(&self) -> MutexGuard<'_, Reading> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 impl HostMonotonicClock for GuestClock {
     fn resolution(&self) -> u64 {
@@ -133,6 +208,6 @@ impl HostMonotonicClock for GuestClock {
     }
 
     fn now(&self) -> u64 {
-        u64::try_from(self.0.now().as_nanos()).unwrap_or(u64::MAX)
+        u64::try_from(self.reading().now().as_nanos()).unwrap_or(u64::MAX)
     }
 }

@@ -1,8 +1,10 @@
 //! The election component: the candidate that this program hosts.
 
-use super::context::{Context, Grant, store};
+use super::context::{Context, Grant};
 use super::engine::Engine;
 use super::error::{CheckError, ComponentError};
+use super::instances::Instances;
+use super::last_words::LastWords;
 use super::linker::linker;
 use super::output::Output;
 use super::places::{Place, Urgency};
@@ -21,11 +23,12 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::time::timeout;
+use wasmtime::StoreContextMut;
 use wasmtime::component::{
-    Component, ComponentExportIndex, ComponentNamedList, InstancePre, Lift, Linker, Lower,
+    Component, ComponentExportIndex, ComponentNamedList, Lift, Linker, Lower,
 };
-use wasmtime::{Store, StoreContextMut};
 use wasmtime_wasi_http::WasiHttpHooks;
+use zeroize::Zeroize as _;
 
 /// The election component that this crate was built with: the WIT world `socket`. It runs on any
 /// WASI 0.2 host once a handler is plugged into it.
@@ -43,19 +46,18 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// The largest answer, in bytes: the service's errors are a few hundred.
 const ANSWER: usize = 64 * 1024;
 
-/// What is kept of the component's standard error, for the text of a trap.
-const LAST_WORDS: usize = 2048;
-
 /// The election component with the settings of one candidate.
 ///
-/// Every call is made on a fresh instance. It may send requests to the origins that its
+/// It may send requests to the origins that its
 /// [`check`](ElectionComponent::check) named, so nothing is sent before that.
 pub struct ElectionComponent {
     engine: Engine,
-    instance: InstancePre<Context>,
+    instances: Arc<Instances>,
     functions: Functions,
-    settings: Variables,
+    /// The settings, as each call is given them.
+    env: Arc<[(String, String)]>,
     clock: Reading,
+    guest_clock: Reading,
     clients: Arc<Clients>,
     surroundings: Option<Surroundings>,
     files: OnceLock<Vec<String>>,
@@ -156,7 +158,7 @@ impl ElectionComponent {
         settings: impl Into<Variables>,
         clock: &impl Clock,
     ) -> Result<Self, ComponentError> {
-        let engine = &engine.brief();
+        let (engine, settings) = (&engine.brief(), driven(settings));
         let component = Component::from_binary(engine.wasmtime(), binary)?;
         let functions = Functions::of(&component)?;
         let mut linker = linker(engine)?;
@@ -164,9 +166,10 @@ impl ElectionComponent {
         let instance = linker.instantiate_pre(&component)?;
         Ok(Self {
             engine: engine.clone(),
-            instance,
+            instances: Arc::new(Instances::new(engine.clone(), instance)),
             functions,
-            settings: driven(settings),
+            env: settings.environment().into(),
+            guest_clock: clock.reading().steady(),
             clock: clock.reading(),
             clients: Arc::default(),
             surroundings: None,
@@ -180,11 +183,13 @@ impl ElectionComponent {
     /// trusts the same servers, and they share their connections.
     #[must_use]
     pub fn for_candidate(&self, settings: impl Into<Variables>, clock: &impl Clock) -> Self {
+        let settings = driven(settings);
         Self {
             engine: self.engine.clone(),
-            instance: self.instance.clone(),
+            instances: self.instances.clone(),
             functions: self.functions.clone(),
-            settings: driven(settings),
+            env: settings.environment().into(),
+            guest_clock: clock.reading().steady(),
             clock: clock.reading(),
             clients: self.clients.clone(),
             surroundings: None,
@@ -308,6 +313,7 @@ impl ElectionComponent {
         let within = request.timeout;
         let failed = |kind, detail: &dyn fmt::Display| Failure { kind, detail: detail.to_string() };
         let request = request.to_http().map_err(|error| failed(FailureKind::Other, &error))?;
+        let _place = self.engine.beside().await;
         let answer = match (&self.surroundings, self.granted.get()) {
             (Some(surroundings), _) => {
                 match timeout(within, surroundings.network.send(request)).await {
@@ -328,7 +334,10 @@ impl ElectionComponent {
 
     /// The election, and the candidate's name; empty where they are not set.
     pub fn names(&self) -> (&str, &str) {
-        let setting = |name| self.settings.get(name).unwrap_or_default();
+        let setting = |name| {
+            let known = self.env.iter().find(|(known, _)| known == name);
+            known.map_or("", |(_, value)| value.as_str())
+        };
         (setting(names::ELECTION), setting(names::NAME))
     }
 
@@ -386,6 +395,12 @@ impl ElectionComponent {
         Ok(answer.map(Duration::from_nanos))
     }
 
+    /// How many instances wait for a call.
+    #[cfg(test)]
+    pub(super) fn resting(&self) -> usize {
+        self.instances.count()
+    }
+
     async fn call<P, R>(
         &self,
         function: &ComponentExportIndex,
@@ -411,24 +426,15 @@ impl ElectionComponent {
         R: ComponentNamedList + Lift + Send + Sync + 'static,
     {
         let last_words = LastWords::default();
-        let mut store = self.store(&last_words);
-        let called = async {
-            let instance = self.instance.instantiate_async(&mut store).await?;
-            let function = instance.get_func(&mut store, function);
-            let function =
-                function.ok_or_else(|| wasmtime::format_err!("{INTERFACE}: no such function"))?;
-            let function = function.typed::<P, R>(&store)?;
-            function.call_async(&mut store, arguments()).await
-        };
-        let result = called.await;
-        // What the guest wrote last is complete only now.
-        drop(store);
-        // The instance is gone: another one may come.
+        let grant = self.grant(&last_words);
+        // What the guest wrote last is complete when an instance that failed is gone, which it is then.
+        let result = self.instances.call(grant, function, arguments).await;
+        // Another one may come.
         drop(place);
         result.map_err(|error| last_words.explain(&error))
     }
 
-    fn store(&self, last_words: &LastWords) -> Store<Context> {
+    fn grant(&self, last_words: &LastWords) -> Grant<'_> {
         let granted = self.granted.get();
         let gate: Box<dyn WasiHttpHooks> = match (&self.surroundings, granted) {
             (Some(surroundings), _) => Box::new(Carrier(surroundings.network.clone())),
@@ -436,21 +442,18 @@ impl ElectionComponent {
             (None, None) => Box::new(self.gate(AllowList::default())),
         };
         let said = last_words.clone();
-        store(
-            &self.engine,
-            Grant {
-                env: self.settings.environment(),
-                files: self.files.get().map_or(&[], Vec::as_slice),
-                stdout: None,
-                stderr: Output::new(move |line| said.add(&line)),
-                clock: self.clock.steady(),
-                gate,
-                memory: MEMORY,
-                budget: Budget::unlimited(),
-                deadline: None,
-                surroundings: self.surroundings.as_ref(),
-            },
-        )
+        Grant {
+            env: self.env.clone(),
+            files: self.files.get().map_or(&[], Vec::as_slice),
+            stdout: None,
+            stderr: Output::new(move |line| said.add(&line)),
+            clock: self.guest_clock.clone(),
+            gate,
+            memory: MEMORY,
+            budget: Budget::unlimited(),
+            deadline: None,
+            surroundings: self.surroundings.as_ref(),
+        }
     }
 
     fn gate(&self, allow: AllowList) -> Gate {
@@ -461,9 +464,16 @@ impl ElectionComponent {
 
 impl fmt::Debug for ElectionComponent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ElectionComponent")
-            .field("settings", &self.settings)
-            .finish_non_exhaustive()
+        let settings: Vec<_> = self.env.iter().map(|(name, _)| name).collect();
+        f.debug_struct("ElectionComponent").field("settings", &settings).finish_non_exhaustive()
+    }
+}
+
+impl Drop for ElectionComponent {
+    fn drop(&mut self) {
+        for (_, value) in Arc::get_mut(&mut self.env).into_iter().flatten() {
+            value.zeroize();
+        }
     }
 }
 
@@ -486,44 +496,5 @@ impl Functions {
             trigger: function("trigger")?,
             break_lease: function("break-lease")?,
         })
-    }
-}
-
-/// The newest bytes of the component's standard error.
-#[derive(Clone, Default)]
-struct LastWords(Arc<Mutex<String>>);
-
-impl LastWords {
-    fn add(&self, line: &str) {
-        let mut text = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        text.push_str(line);
-        text.push(' ');
-        let excess = text.len().saturating_sub(LAST_WORDS);
-        let cut = text.ceil_char_boundary(excess);
-        text.drain(..cut);
-    }
-
-    fn explain(&self, error: &wasmtime::Error) -> ComponentError {
-        let text = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let said = text.trim();
-        match said {
-            "" => ComponentError::new(format!("{error:#}")),
-            said => ComponentError::new(format!("{said} ({:#})", error.root_cause())),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::LastWords;
-
-    #[test]
-    fn the_words_of_a_panic_are_the_error() {
-        let words = LastWords::default();
-        words.add("panicked at guest/src/wasi/mod.rs:1:2:");
-        words.add("no way");
-        let told = words.explain(&wasmtime::Error::msg("wasm trap: unreachable")).to_string();
-        let expected = "panicked at guest/src/wasi/mod.rs:1:2: no way (wasm trap: unreachable)";
-        assert!(told.ends_with(expected), "{told}");
     }
 }

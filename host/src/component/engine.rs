@@ -3,31 +3,28 @@
 //! - Guest code yields every few milliseconds, so that no guest holds up another, and at its
 //!   deadline.
 //! - Compiled code is cached on disk, where nobody else can write: a second start takes milliseconds.
-//! - The election component, which gets a new instance for each step, has memory and stacks
-//!   that are used again: to map new ones takes longer than most steps.
+//! - Memory and stacks of the election component's instances are used again: to map new ones takes longer than most steps.
 
 use super::cache;
 use super::places::{Place, Places, Urgency};
+use super::ticker::{Running, Ticker};
 use crate::deadline::Deadline;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::{self, Thread};
-use std::time::Duration;
-use wasmtime::{Config, Enabled, EngineWeak, InstanceAllocationStrategy, PoolingAllocationConfig};
-
-/// How often running guest code is interrupted. Half of the slack that the protocol's A2 gives
-/// to preemption.
-const TICK: Duration = Duration::from_millis(10);
-
-/// The same for a guest that is still there after its deadline.
-const OVERDUE: Duration = Duration::from_millis(1);
+use std::sync::Arc;
+use tokio::sync::{Semaphore, SemaphorePermit};
+use wasmtime::{Config, Enabled, InstanceAllocationStrategy, PoolingAllocationConfig};
 
 /// Calls of the election component at a time. More of them wait for a [place](Places).
 const PLACES: u16 = 64;
 
 /// So many of them at most are of others than leaders.
 const OF_OTHERS: u16 = 48;
+
+/// Requests beside the steps that are under way at a time: connections are few, however many elections there are.
+const BESIDE: usize = 32;
+
+/// Instances that are kept between two calls.
+pub(super) const RESTING: u16 = 16;
 
 /// Bytes of an instance that stay mapped when it ends.
 const RESIDENT: usize = 1024 * 1024;
@@ -40,6 +37,9 @@ pub struct Engine {
     /// For the election component: small, many times a minute.
     brief: wasmtime::Engine,
     places: Arc<Places>,
+    /// For instances between two calls.
+    room: Arc<Semaphore>,
+    beside: Arc<Semaphore>,
     /// None: guests are never interrupted.
     ticker: Option<Arc<Ticker>>,
     /// Why compiled code is not cached, where that would not be safe.
@@ -78,7 +78,9 @@ impl Engine {
         let brief = wasmtime::Engine::new(&config).unwrap_or_else(|_| wasmtime.clone());
         let ticker = Arc::new(Ticker::start([wasmtime.weak(), brief.weak()])?);
         let places = Places::new(PLACES.into(), OF_OTHERS.into());
-        Ok(Self { wasmtime, brief, places, ticker: Some(ticker), uncached })
+        let room = Arc::new(Semaphore::new(RESTING.into()));
+        let beside = Arc::new(Semaphore::new(BESIDE));
+        Ok(Self { wasmtime, brief, places, room, beside, ticker: Some(ticker), uncached })
     }
 
     /// Why compiled code is not cached although there is a directory for it: others could write there.
@@ -106,6 +108,16 @@ impl Engine {
         self.places.get(urgency).await
     }
 
+    /// Waits until one more request may go out beside the steps. None: never.
+    pub(super) async fn beside(&self) -> Option<SemaphorePermit<'_>> {
+        self.beside.acquire().await.ok()
+    }
+
+    /// Room for the instances of components on the brief engine that wait for a call.
+    pub(super) fn room(&self) -> &Arc<Semaphore> {
+        &self.room
+    }
+
     pub(crate) fn wasmtime(&self) -> &wasmtime::Engine {
         &self.wasmtime
     }
@@ -114,7 +126,7 @@ impl Engine {
     ///
     /// With a `deadline` they are interrupted at that instant too, also when it is moved.
     pub(crate) fn running(&self, deadline: Option<&Deadline>) -> Option<Running> {
-        Some(Running::start(self.ticker.clone()?, deadline.cloned()))
+        Some(self.ticker.clone()?.running(deadline.cloned()))
     }
 }
 
@@ -126,7 +138,7 @@ impl std::fmt::Debug for Engine {
 
 /// Linux tells which pages were written to, so only these are cleaned.
 fn pool() -> InstanceAllocationStrategy {
-    let places = u32::from(PLACES);
+    let places = u32::from(PLACES + RESTING);
     let mut pool = PoolingAllocationConfig::new();
     pool.total_component_instances(places)
         .total_core_instances(4 * places)
@@ -137,106 +149,4 @@ fn pool() -> InstanceAllocationStrategy {
         .table_keep_resident(RESIDENT)
         .pagemap_scan(Enabled::Auto);
     InstanceAllocationStrategy::Pooling(pool)
-}
-
-/// Advances the engine's epoch while guests run, and costs nothing while none does.
-struct Ticker {
-    shared: Arc<Shared>,
-    thread: Thread,
-}
-
-#[derive(Default)]
-struct Shared {
-    running: Mutex<Guests>,
-    closed: AtomicBool,
-}
-
-/// The guests that run, and the deadlines that they have.
-#[derive(Default)]
-struct Guests {
-    count: usize,
-    deadlines: Vec<Deadline>,
-}
-
-impl Guests {
-    /// How long until the next tick. None: nobody runs.
-    fn next_tick(&self) -> Option<Duration> {
-        if self.count == 0 {
-            return None;
-        }
-        // A guest whose time is over may have missed the tick for it while it was in the host.
-        let until = |deadline: &Deadline| deadline.remaining().max(OVERDUE);
-        Some(self.deadlines.iter().map(until).min().unwrap_or(TICK).min(TICK))
-    }
-}
-
-impl Shared {
-    fn guests(&self) -> MutexGuard<'_, Guests> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Ticker {
-    fn start(engines: [EngineWeak; 2]) -> std::io::Result<Self> {
-        let shared = Arc::new(Shared::default());
-        let seen = shared.clone();
-        let tick = move || {
-            while !seen.closed.load(Ordering::SeqCst) {
-                let next = seen.guests().next_tick();
-                match next {
-                    // Woken by the first guest, and by the end.
-                    None => thread::park(),
-                    // Woken early by a guest with a deadline, whose tick may be the next.
-                    Some(next) => {
-                        thread::park_timeout(next);
-                        for engine in &engines {
-                            let Some(engine) = engine.upgrade() else { return };
-                            engine.increment_epoch();
-                        }
-                    }
-                }
-            }
-        };
-        let handle = thread::Builder::new().name("tenure-epoch".to_owned()).spawn(tick)?;
-        Ok(Self { shared, thread: handle.thread().clone() })
-    }
-}
-
-impl Drop for Ticker {
-    fn drop(&mut self) {
-        self.shared.closed.store(true, Ordering::SeqCst);
-        self.thread.unpark();
-    }
-}
-
-/// Keeps the ticker going. See [`Engine::running`].
-pub(crate) struct Running {
-    ticker: Arc<Ticker>,
-    deadline: Option<Deadline>,
-}
-
-impl Running {
-    fn start(ticker: Arc<Ticker>, deadline: Option<Deadline>) -> Self {
-        let mut guests = ticker.shared.guests();
-        guests.count += 1;
-        guests.deadlines.extend(deadline.clone());
-        let wake = guests.count == 1 || deadline.is_some();
-        drop(guests);
-        if wake {
-            ticker.thread.unpark();
-        }
-        Self { ticker, deadline }
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let mut guests = self.ticker.shared.guests();
-        guests.count -= 1;
-        if let Some(deadline) = &self.deadline
-            && let Some(place) = guests.deadlines.iter().position(|known| known.is(deadline))
-        {
-            guests.deadlines.swap_remove(place);
-        }
-    }
 }

@@ -21,6 +21,11 @@ impl Limits {
     pub(super) fn new(memory: usize) -> Self {
         Self { memory, memory_used: 0, elements_used: 0 }
     }
+
+    /// What all memories take, in bytes.
+    pub(super) fn used(&self) -> usize {
+        self.memory_used
+    }
 }
 
 /// Adds growth to what is used, if that stays within the limit.

@@ -12,6 +12,9 @@ use wasmtime_wasi_http::{RequestOptions, WasiHttp, WasiHttpView};
 /// By which requests are sent. Any other 0.2 that a component asks for is this one too.
 const INTERFACE: &str = "wasi:http/outgoing-handler@0.2.12";
 
+/// By which variables are asked for.
+const ENVIRONMENT: &str = "wasi:cli/environment@0.2.12";
+
 type Arguments = (Resource<HostOutgoingRequest>, Option<Resource<RequestOptions>>);
 type Answer = std::result::Result<Resource<HostFutureIncomingResponse>, ErrorCode>;
 
@@ -19,10 +22,20 @@ type Answer = std::result::Result<Resource<HostFutureIncomingResponse>, ErrorCod
 pub(crate) fn linker(engine: &Engine) -> Result<Linker<Context>> {
     let mut linker = Linker::new(engine.wasmtime());
     wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
+    add_variables(&mut linker)?;
     let http = types::LinkOptions::default();
     types::add_to_linker::<_, WasiHttp>(&mut linker, &http, Context::http)?;
     add_sending(&mut linker)?;
     Ok(linker)
+}
+
+/// Links the variables. The engine's own are copied for each call, and then for each time that a guest asks.
+fn add_variables(linker: &mut Linker<Context>) -> Result<()> {
+    linker.allow_shadowing(true);
+    let own = |store: StoreContextMut<'_, Context>, (): ()| Ok((store.data().env(),));
+    linker.instance(ENVIRONMENT)?.func_wrap("get-environment", own)?;
+    linker.allow_shadowing(false);
+    Ok(())
 }
 
 /// Links sending. The engine's own keeps the options of each request, which the guest has given away

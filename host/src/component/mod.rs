@@ -1,5 +1,6 @@
 //! WebAssembly: the engine, and the election component on it.
 
+mod alarm;
 mod bindings;
 mod cache;
 mod context;
@@ -7,6 +8,8 @@ mod election;
 mod engine;
 mod error;
 mod holdings;
+mod instances;
+mod last_words;
 mod limits;
 mod linker;
 mod output;
@@ -14,6 +17,7 @@ mod places;
 mod surroundings;
 #[cfg(test)]
 mod tests;
+mod ticker;
 
 pub(crate) use bindings::leader;
 pub(crate) use context::{Context, Grant, store};
@@ -21,6 +25,8 @@ pub(crate) use context::{Context, Grant, store};
 pub use election::ELECTION_COMPONENT;
 pub use election::ElectionComponent;
 pub use engine::Engine;
+#[cfg(test)]
+use engine::RESTING;
 pub use error::{CheckError, ComponentError};
 pub(crate) use linker::linker;
 pub(crate) use output::Output;

@@ -19,6 +19,13 @@ impl Output {
         Self(Arc::new(Mutex::new(Lines::new(take))))
     }
 
+    /// From now on what is written goes where it goes with `other`, of which there must be no clone.
+    pub(super) fn take_over(&self, other: Self) {
+        if let Ok(lines) = Arc::try_unwrap(other.0) {
+            *self.lines() = lines.into_inner().unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
     fn lines(&self) -> MutexGuard<'_, Lines> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,5 +1,6 @@
 //! The component that ships, against the embedded store.
 
+mod instances;
 mod many;
 
 use super::{CheckError, ElectionComponent, Engine, Network, NetworkFailure, Surroundings};

@@ -154,7 +154,7 @@ impl ComponentHandler {
             env.push(("TRACEPARENT".to_owned(), parent.to_string()));
         }
         let grant = Grant {
-            env: &env,
+            env: env.into(),
             files: &[],
             stdout: Some(Output::new(lines.of(Stream::Stdout))),
             stderr: Output::new(lines.of(Stream::Stderr)),

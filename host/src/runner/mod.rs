@@ -26,6 +26,7 @@ use candidate::Candidate;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::runtime::Handle;
 use tokio::select;
 use tokio::sync::{Notify, mpsc, watch};
 use tracing::Instrument as _;
@@ -46,6 +47,7 @@ pub struct Runner<E, C> {
     handler: Arc<dyn Handler>,
     clock: C,
     grace: Duration,
+    turns: Option<Handle>,
     ready: watch::Receiver<bool>,
     hints: Arc<Notify>,
     events: Arc<dyn Fn(Event) + Send + Sync>,
@@ -62,6 +64,7 @@ impl<E: Elector, C: Clock> Runner<E, C> {
             handler: Arc::new(handler),
             clock,
             grace: GRACE,
+            turns: None,
             ready: watch::Sender::new(true).subscribe(),
             hints: Arc::default(),
             events: Arc::new(|event| trace::emit(&event)),
@@ -75,6 +78,14 @@ impl<E: Elector, C: Clock> Runner<E, C> {
     #[must_use]
     pub fn grace(mut self, grace: Duration) -> Self {
         self.grace = grace;
+        self
+    }
+
+    /// Runs turns on this runtime, so that a handler that computes for long holds up nothing on the one that this runs on.
+    /// It is the same one unless it is set.
+    #[must_use]
+    pub fn turns_on(mut self, runtime: Handle) -> Self {
+        self.turns = Some(runtime);
         self
     }
 
@@ -126,7 +137,7 @@ impl<E: Elector, C: Clock> Runner<E, C> {
     /// released. Dropping the returned future ends the work too, but leaves the lease to run out.
     ///
     /// Beside a handler that computes for long without an `.await`, the runtime needs a second
-    /// worker thread.
+    /// worker thread, or turns one [of their own](Runner::turns_on).
     pub async fn run(&self, leave: impl Future<Output = ()>) {
         self.run_with(leave, &mut mpsc::channel(1).1).await;
     }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 #[cfg(feature = "mutants")]
 use tenure_core::mutants::{Mutant, is_active};
+use tokio::runtime::Handle;
 use tokio::task::{JoinError, JoinHandle};
 use tracing::Instrument as _;
 
@@ -46,6 +47,7 @@ struct Order {
 
 impl RunningTurn {
     pub(super) fn start(
+        runtime: &Handle,
         handler: Arc<dyn Handler>,
         turn: Turn,
         valid_until: Duration,
@@ -54,7 +56,7 @@ impl RunningTurn {
         let (ordered, works) = (turn.clone(), handler.clone());
         let span = trace::of_turn(&turn);
         let spawn = |deadline| {
-            tokio::spawn(async move { works.on_tick(ordered, deadline).await }.instrument(span))
+            runtime.spawn(async move { works.on_tick(ordered, deadline).await }.instrument(span))
         };
         let mut this = Self::of(turn, valid_until, clock, spawn);
         this.handler = Some(handler);

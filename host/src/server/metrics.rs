@@ -12,8 +12,6 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 use std::borrow::Cow;
-use std::sync::Mutex;
-use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -100,7 +98,8 @@ pub(super) struct Now {
 /// All figures of one candidate.
 #[derive(Debug)]
 pub(super) struct Metrics {
-    registry: Mutex<Registry>,
+    /// Of the election and of the candidate.
+    names: [String; 2],
     is_leader: Gauge,
     ready: Gauge,
     term: Gauge<u64, AtomicU64>,
@@ -127,10 +126,8 @@ pub(super) struct Metrics {
 
 impl Metrics {
     pub(super) fn new(election: &str, candidate: &str) -> Self {
-        let labels = [("election", election), ("candidate", candidate)];
-        let labels = labels.map(|(name, value)| (Cow::from(name), Cow::from(escaped(value))));
-        let mut registry = Registry::with_prefix_and_labels("tenure", labels.into_iter());
-        let this = Self {
+        Self {
+            names: [election, candidate].map(escaped),
             is_leader: Gauge::default(),
             ready: Gauge::default(),
             term: Gauge::default(),
@@ -152,50 +149,56 @@ impl Metrics {
             refused: Counter::default(),
             preempted: Counter::default(),
             problems: Family::default(),
-            registry: Mutex::new(Registry::default()),
-        };
-        registry.register("is_leader", "1 while this candidate leads", this.is_leader.clone());
-        registry.register("ready", "1 while the storage account answers", this.ready.clone());
+        }
+    }
+
+    /// The figures with their names. Made when they are asked for: of thousands of candidates hardly anybody asks.
+    fn registry(&self) -> Registry {
+        let labels = ["election", "candidate"].into_iter().zip(&self.names);
+        let labels = labels.map(|(name, value)| (Cow::from(name), Cow::from(value.clone())));
+        let mut registry = Registry::with_prefix_and_labels("tenure", labels);
+        registry.register("is_leader", "1 while this candidate leads", self.is_leader.clone());
+        registry.register("ready", "1 while the storage account answers", self.ready.clone());
         registry.register(
             "term",
             "The term of this leader; 0 while it does not lead",
-            this.term.clone(),
+            self.term.clone(),
         );
         registry.register(
             "valid_for_seconds",
             "How long this leader may act without another renewal or beat",
-            this.valid_for.clone(),
+            self.valid_for.clone(),
         );
         registry.register(
             "last_success_timestamp_seconds",
             "When the last turn that succeeded ended, by the record, in seconds since 1970",
-            this.last_success.clone(),
+            self.last_success.clone(),
         );
         registry.register(
             "last_failure_timestamp_seconds",
             "When the last turn that did not succeed ended, by the record, in seconds since 1970",
-            this.last_failure.clone(),
+            self.last_failure.clone(),
         );
         registry.register(
             "next_turn_timestamp_seconds",
             "When the next turn is due, by the record, in seconds since 1970",
-            this.next_turn.clone(),
+            self.next_turn.clone(),
         );
         registry.register(
             "credential_expires_timestamp_seconds",
             "When the shared access signature expires, in seconds since 1970",
-            this.credential_expires.clone(),
+            self.credential_expires.clone(),
         );
-        registry.register("elections_won", "Leaderships that began", this.elected.clone());
-        registry.register("stand_downs", "Leaderships that ended", this.stood_down.clone());
-        registry.register("requests", "Requests, by verb and result", this.requests.clone());
+        registry.register("elections_won", "Leaderships that began", self.elected.clone());
+        registry.register("stand_downs", "Leaderships that ended", self.stood_down.clone());
+        registry.register("requests", "Requests, by verb and result", self.requests.clone());
         registry.register(
             "renewal_seconds",
             "How long the answered renewals of the lease took",
-            this.renewals.clone(),
+            self.renewals.clone(),
         );
-        registry.register("turns", "Turns by their outcome", this.turns.clone());
-        registry.register("turn_seconds", "How long turns took", this.turn_time.clone());
+        registry.register("turns", "Turns by their outcome", self.turns.clone());
+        registry.register("turn_seconds", "How long turns took", self.turn_time.clone());
         registry.register(
             "turns_triggered",
             "Turns that somebody asked for outside the schedule",
@@ -204,36 +207,35 @@ impl Metrics {
         registry.register(
             "turns_past_due",
             "Turns that came late, or stood for slots that were missed",
-            this.late.clone(),
+            self.late.clone(),
         );
         registry.register(
             "slots_missed",
             "Slots that had no turn and never will, counted by the leader that claimed the next one",
-            this.missed.clone(),
+            self.missed.clone(),
         );
         registry.register(
             "turns_refused",
             "Turns that were claimed and did not begin, since their time was over",
-            this.refused.clone(),
+            self.refused.clone(),
         );
         registry.register(
             "preemptions",
             "Turns that were stopped: at their time limit, or when the leadership ended",
-            this.preempted.clone(),
+            self.preempted.clone(),
         );
         registry.register(
             "problems",
             "Problems that were reported, by class",
-            this.problems.clone(),
+            self.problems.clone(),
         );
         for end in ENDS {
-            drop(this.turns.get_or_create(&Outcome { outcome: end.to_string() }));
+            drop(self.turns.get_or_create(&Outcome { outcome: end.to_string() }));
         }
         for class in CLASSES {
-            drop(this.problems.get_or_create(&Class { class: class.name() }));
+            drop(self.problems.get_or_create(&Class { class: class.name() }));
         }
-        *this.registry.lock().unwrap_or_else(PoisonError::into_inner) = registry;
-        this
+        registry
     }
 
     /// A text in which each figure has a sample, for who has to know all names.
@@ -315,9 +317,8 @@ impl Metrics {
             }
         }
         let mut text = String::new();
-        let registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
         // Writing into a string cannot fail.
-        let _ = encode(&mut text, &registry);
+        let _ = encode(&mut text, &self.registry());
         text
     }
 }

@@ -1,11 +1,13 @@
-//! What a candidate costs: its requests, counted at the store, and its processor time. A leader and a
-//! follower each, with a short and a long timer, and with fail-over before the lease ends.
+//! What a candidate costs: its requests, counted at the store, its processor time and its memory. A leader and a
+//! follower each, with timers of different lengths, and with fail-over before the lease ends; and beside them the loop of
+//! Azure's SDK for Rust, which renews a lease every 5 s, and one that polls every 3 s.
 //!
 //! ```text
 //! cargo run -p tenure-tests --release --bin budget -- [--seconds 300] [--json]
 //! ```
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -16,15 +18,24 @@ use clap::Parser;
 use serde_json::json;
 use tenure_store::{Account, Clock, Now, Service, Verb, serve_by};
 use tenure_tests::measure::{Table, load};
-use tenure_tests::{Access, BEAT_HANDLER, Candidate, Group, Sink};
+use tenure_tests::{Access, BEAT_HANDLER, Candidate, Group, Holder, Rhythm, Sink};
 use tokio::net::TcpListener;
 use tokio::time::{sleep, timeout};
 
 const SOON: Duration = Duration::from_secs(30);
 
 /// The timers, and what candidates are told beside them. Turns are short, so that every slot has one.
-const ELECTIONS: [(&str, &[&str]); 4] =
-    [("5s", &[]), ("1m", &[]), ("1m", &["--failover", "10s"]), ("1m", &["--failover", "3s"])];
+const ELECTIONS: [(&str, &[&str]); 5] = [
+    ("5s", &[]),
+    ("1m", &[]),
+    ("24h", &[]),
+    ("1m", &["--failover", "10s"]),
+    ("1m", &["--failover", "3s"]),
+];
+
+/// As the SDK's loop is measured.
+const RENEW: Duration = Duration::from_secs(5);
+const POLL: Duration = Duration::from_secs(3);
 
 #[derive(Parser)]
 #[command(about = "Counts the requests and the processor time of a leader and of a follower")]
@@ -71,9 +82,21 @@ async fn count(arguments: &Arguments) -> Result<()> {
         wait_for(&follower, "following").await?;
         roles.extend([leader, follower]);
     }
+    let mut rivals = Vec::new();
+    for (name, led, followed) in
+        [("the SDK's loop, leader", 1, 0), ("the SDK's loop, follower", 0, 1)]
+    {
+        let origin = format!("http://{}", store.door().await?);
+        let rhythm = Rhythm { led, renew: RENEW, followed, poll: POLL };
+        let container = format!("rival-{}", rivals.len());
+        rivals.push((name, Holder::start(&origin, &container, rhythm).await?));
+    }
     let winning = store.requests(Duration::ZERO)?;
     let from = store.origin.elapsed();
-    let times = || roles.iter().map(Candidate::processor_time).collect::<Result<Vec<_>>>();
+    let times = || {
+        let rivals = rivals.iter().map(|(_, rival)| rival.processor_time());
+        roles.iter().map(Candidate::processor_time).chain(rivals).collect::<Result<Vec<_>>>()
+    };
     let used = times()?;
     sleep(Duration::from_secs(arguments.seconds)).await;
     let used: Vec<_> = times()?.iter().zip(used).map(|(now, before)| *now - before).collect();
@@ -83,20 +106,26 @@ async fn count(arguments: &Arguments) -> Result<()> {
         ensure!(calm, "it was no calm time:\n{}", candidate.transcript());
     }
 
+    let memory = rivals.iter().map(|(_, rival)| rival.peak_memory());
+    let memory: Vec<u64> =
+        roles.iter().map(Candidate::peak_memory).chain(memory).collect::<Result<_>>()?;
+    let names = roles.iter().map(|role| role.name.as_str());
+    let names: Vec<&str> = names.chain(rivals.iter().map(|(name, _)| *name)).collect();
+
     let hour = 3600.0 / arguments.seconds as f64;
     let per_hour = |verbs: &BTreeMap<Verb, u64>| -> BTreeMap<&str, f64> {
         verbs.iter().map(|(verb, count)| (verb.name(), *count as f64 * hour)).collect()
     };
     let per_minute = |used: Duration| used.mul_f64(60.0 / arguments.seconds as f64);
     if arguments.json {
-        let roles = roles.iter().map(|role| &role.name).zip(&holding).zip(&winning).zip(&used);
+        let roles = names.iter().zip(&holding).zip(&winning).zip(&used).zip(&memory);
         let roles: BTreeMap<_, _> = roles
-            .map(|(((name, holding), winning), used)| {
+            .map(|((((name, holding), winning), used), memory)| {
                 let first: u64 = winning.values().sum();
                 let seconds = per_minute(*used).as_secs_f64();
                 let cost = json!({
                     "per_hour": per_hour(holding), "first_seconds": first,
-                    "processor_seconds_per_minute": seconds,
+                    "processor_seconds_per_minute": seconds, "peak_memory": memory,
                 });
                 (name, cost)
             })
@@ -108,19 +137,20 @@ async fn count(arguments: &Arguments) -> Result<()> {
     let verbs: std::collections::BTreeSet<Verb> = verbs.into_iter().collect();
     let mut headings = vec!["requests per hour"];
     headings.extend(verbs.iter().map(|verb| verb.name()));
-    headings.extend(["all", "processor time per minute"]);
+    headings.extend(["all", "processor time per minute", "memory"]);
     let mut table = Table::new(&headings);
-    for ((role, counts), used) in roles.iter().zip(&holding).zip(used) {
+    for (((name, counts), used), memory) in names.iter().zip(&holding).zip(used).zip(memory) {
         let hourly = per_hour(counts);
         let cells = verbs.iter().map(|verb| hourly.get(verb.name()).copied().unwrap_or(0.0));
         let cells = cells.chain([hourly.values().sum()]).map(|count| format!("{count:.0}"));
-        let used = format!("{} ms", per_minute(used).as_millis());
-        table.row([role.name.clone()].into_iter().chain(cells).chain([used]));
+        let used = format!("{:.1} ms", per_minute(used).as_secs_f64() * 1e3);
+        let memory = format!("{} MiB", memory / (1024 * 1024));
+        table.row([(*name).to_owned()].into_iter().chain(cells).chain([used, memory]));
     }
     println!("Counted for {} s at the embedded store\n\n{table}", arguments.seconds);
-    for (role, counts) in roles.iter().zip(&winning) {
+    for (name, counts) in names.iter().zip(&winning) {
         let told = counts.iter().map(|(verb, count)| format!("{count} {verb}"));
-        println!("{} began with: {}", role.name, told.collect::<Vec<_>>().join(", "));
+        println!("{name} began with: {}", told.collect::<Vec<_>>().join(", "));
     }
     println!("load of the machine: {before} before, {} after", load());
     Ok(())
@@ -151,6 +181,12 @@ impl CountingStore {
 
     /// Starts a candidate behind a door of its own.
     async fn join(&mut self, group: &Group, name: &str, more: &[&str]) -> Result<Candidate> {
+        let access = Access::with(Account::emulator().connection_string(self.door().await?));
+        group.start_with(name, &access, Path::new(BEAT_HANDLER), more)
+    }
+
+    /// Opens another door.
+    async fn door(&mut self) -> Result<SocketAddr> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
         let (door, doors, origin) = (self.count, Arc::clone(&self.doors), self.origin);
@@ -161,8 +197,7 @@ impl CountingStore {
         });
         let service = Arc::clone(&self.service);
         tokio::spawn(serve_by(clock, listener, service, std::future::pending()));
-        let access = Access::with(Account::emulator().connection_string(address));
-        group.start_with(name, &access, Path::new(BEAT_HANDLER), more)
+        Ok(address)
     }
 
     /// Counts by door what came since `from`.

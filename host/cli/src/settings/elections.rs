@@ -7,6 +7,7 @@ use super::setting::Scope;
 use super::source::Source;
 use super::table::{CONFIG, ELECTION};
 use crate::complaint::{Complaint, shown};
+use std::collections::BTreeSet;
 
 /// The elections that a command is for, and what is wrong with how they are told.
 #[derive(Default)]
@@ -122,21 +123,20 @@ impl Elections {
         if line.get(&ELECTION).is_some() {
             return;
         }
-        let mut seen = Vec::new();
+        let mut seen = BTreeSet::new();
         for election in self
             .given
             .iter()
             .filter_map(|given| given.get(&ELECTION))
             .filter(|value| !value.is_by_variable())
         {
-            if seen.contains(&election.text()) {
+            if !seen.insert(election.text()) {
                 self.complaints.push(Complaint::new(
                     election.told(),
                     "this election is in the file already",
                     "give each election a blob of its own",
                 ));
             }
-            seen.push(election.text());
         }
     }
 

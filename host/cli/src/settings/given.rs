@@ -8,6 +8,7 @@ use super::table::ON_START;
 use crate::complaint::{reworded, shown};
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Who says what a variable holds; nothing when it is blank or not set.
 pub(crate) type Variables<'a> = &'a dyn Fn(&str) -> Option<OsString>;
@@ -301,11 +302,16 @@ impl Given {
     }
 }
 
-/// Options or keys by the variables that say the same.
-#[derive(Clone, Default)]
-pub(crate) struct Vocabulary(Vec<(&'static str, String)>);
+/// Options or keys by the variables that say the same. Clones are one.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub(crate) struct Vocabulary(Arc<[(&'static str, String)]>);
 
 impl Vocabulary {
+    /// Takes the place of another one that says the same, as those of all elections of a file mostly do.
+    pub(crate) fn or_same(self, other: Option<&Self>) -> Self {
+        other.filter(|other| **other == self).cloned().unwrap_or(self)
+    }
+
     /// A text of the component's, which knows variables only, in the words of those who set them.
     pub(crate) fn translate(&self, text: &str) -> String {
         let other = |word: &str| self.0.iter().find(|(variable, _)| *variable == word);

@@ -286,6 +286,22 @@ fn the_election_goes_on_beside_a_handler_that_never_yields() {
     // One for the handler, one for the clock.
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime.worker_threads(2).enable_all().build().unwrap();
+    goes_on_beside_a_handler_that_never_yields(&runtime, |runner| runner);
+}
+
+#[test]
+fn one_thread_is_enough_for_the_election_where_turns_have_another() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let mut turns = tokio::runtime::Builder::new_multi_thread();
+    let turns = turns.worker_threads(1).enable_all().build().unwrap();
+    let handle = turns.handle().clone();
+    goes_on_beside_a_handler_that_never_yields(&runtime, |runner| runner.turns_on(handle));
+}
+
+fn goes_on_beside_a_handler_that_never_yields(
+    runtime: &tokio::runtime::Runtime,
+    set: impl FnOnce(Runner<Arc<Renewing>, BootClock>) -> Runner<Arc<Renewing>, BootClock>,
+) {
     let elector = Arc::new(Renewing(AtomicUsize::new(0)));
     let over = Arc::new(AtomicBool::new(false));
     let (steps, ends) = (elector.clone(), over.clone());
@@ -303,7 +319,7 @@ fn the_election_goes_on_beside_a_handler_that_never_yields() {
     });
     let log = Arc::new(Mutex::new(Vec::new()));
     let told = log.clone();
-    let runner = Runner::new(elector, spins, BootClock::new())
+    let runner = set(Runner::new(elector, spins, BootClock::new()))
         .on_event(move |event| told.lock().unwrap().push(event));
     runtime.block_on(async {
         let finished = async {

@@ -15,6 +15,9 @@ pub struct Rate(VecDeque<Duration>);
 impl Rate {
     /// Counts requests at the instant `now` of any clock.
     pub fn add(&mut self, now: Duration, requests: usize) {
+        while self.0.front().is_some_and(|at| now.saturating_sub(*at) >= MINUTE) {
+            self.0.pop_front();
+        }
         for _ in 0..requests.min(MOST) {
             if self.0.len() == MOST {
                 self.0.pop_front();
@@ -40,6 +43,9 @@ mod tests {
         rate.add(s(20), 3);
         rate.add(s(30), 1);
         assert_eq!((rate.per_minute(s(79)), rate.per_minute(s(80))), (4, 1));
+        // What is older takes no room.
+        rate.add(s(85), 1);
+        assert_eq!(rate.0, [s(30), s(85)]);
         for _ in 0..3 {
             rate.add(s(90), usize::MAX);
         }

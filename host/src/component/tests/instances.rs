@@ -1,0 +1,103 @@
+//! Instances that are used again.
+
+use super::super::RESTING;
+use super::{Wireless, settings, store, surroundings};
+use crate::clock::{BootClock, Clock as _};
+use crate::component::{CheckError, ElectionComponent, Engine, Network, NetworkFailure};
+use crate::contract::State;
+use crate::future::BoxFuture;
+use crate::settings::{Variables, names};
+use bytes::Bytes;
+use futures_util::FutureExt as _;
+use std::sync::Mutex;
+use tenure_store::{Account, Service};
+use tokio::task::JoinSet;
+
+fn component(settings: Variables) -> ElectionComponent {
+    ElectionComponent::new(&Engine::new().unwrap(), settings, &BootClock::new()).unwrap()
+}
+
+/// Settings that lead nowhere; the network of the surroundings answers.
+fn of_election(name: &str) -> Variables {
+    Variables::new()
+        .with(names::CONNECTION_STRING, "UseDevelopmentStorage=true")
+        .with(names::ELECTION, format!("tests/{name}"))
+        .with(names::EVERY, "1h")
+}
+
+#[tokio::test]
+async fn an_instance_answers_again_and_again_for_whoever_asks() {
+    let store = store().await;
+    let first = component(settings(&store));
+    let wrong = first.for_candidate(Variables::new(), &BootClock::new());
+    for _ in 0..3 {
+        first.check().await.unwrap();
+        assert_eq!(first.resting(), 1);
+        // What it was granted for one candidate is not there for the next one.
+        let Err(CheckError::Settings(complaints)) = wrong.check().await else {
+            panic!("it has no settings")
+        };
+        assert!(complaints.iter().any(|complaint| complaint.setting == names::ELECTION));
+        first.inspect().await.unwrap().unwrap();
+        assert_eq!(wrong.resting(), 1, "they share it");
+    }
+}
+
+#[tokio::test]
+async fn an_instance_that_trapped_or_grew_or_was_left_is_let_go_and_harms_nobody() {
+    let service = Wireless(Mutex::new(Service::new(vec![Account::emulator()], 1)));
+    let clock = BootClock::new();
+    let first = component(of_election("first")).in_surroundings(surroundings(service, 7));
+    let step = async |state: Option<Vec<u8>>| {
+        let state = state.map(State::new);
+        first.step(state.as_ref(), clock.now(), None).await
+    };
+    step(None).await.unwrap();
+    assert_eq!(first.resting(), 1);
+    // More than it may have.
+    step(Some(vec![0; 100 * 1024 * 1024])).await.unwrap_err();
+    assert_eq!(first.resting(), 0);
+    step(Some(vec![0; 1024])).await.unwrap();
+    assert_eq!(first.resting(), 1);
+    // More than is kept: no state that it knows, so that it begins anew.
+    step(Some(vec![0; 8 * 1024 * 1024])).await.unwrap();
+    assert_eq!(first.resting(), 0);
+    step(None).await.unwrap();
+    // Nobody waits for its answer any more.
+    let left = first.for_candidate(of_election("left"), &clock);
+    let left = left.in_surroundings(surroundings(Silent, 7));
+    assert!(left.inspect().now_or_never().is_none());
+    assert_eq!(first.resting(), 0);
+    step(None).await.unwrap();
+}
+
+/// A network that never answers.
+struct Silent;
+
+impl Network for Silent {
+    fn send(
+        &self,
+        _: http::Request<Bytes>,
+    ) -> BoxFuture<'static, Result<http::Response<Bytes>, NetworkFailure>> {
+        Box::pin(std::future::pending())
+    }
+}
+
+#[tokio::test]
+async fn no_more_are_kept_than_there_is_room_for() {
+    let store = store().await;
+    let first = component(settings(&store));
+    first.check().await.unwrap();
+    let mut looks = JoinSet::new();
+    for number in 0..3 * RESTING {
+        let settings = settings(&store).with(names::ELECTION, format!("tests/{number}"));
+        let component = first.for_candidate(settings, &BootClock::new());
+        looks.spawn(async move {
+            component.check().await.unwrap();
+            component.inspect().await.unwrap().unwrap();
+        });
+    }
+    looks.join_all().await;
+    let kept = first.resting();
+    assert!((1..=usize::from(RESTING)).contains(&kept), "{kept}");
+}

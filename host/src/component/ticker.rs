@@ -1,0 +1,176 @@
+//! What interrupts guest code: the epoch of the engines, which goes on while guests run.
+//!
+//! A thread waits for an alarm, and every change of the guests that run sets it. Most calls of the election component are over
+//! before it goes off, so that the thread does not wake up for them.
+
+use super::alarm::Alarm;
+use crate::deadline::Deadline;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+use wasmtime::EngineWeak;
+
+/// How often running guest code is interrupted. Half of the slack that the protocol's A2 gives
+/// to preemption.
+const TICK: Duration = Duration::from_millis(10);
+
+/// The same for a guest that is still there after its deadline.
+const OVERDUE: Duration = Duration::from_millis(1);
+
+/// Advances the epoch while guests run.
+pub(super) struct Ticker(Arc<Shared>);
+
+struct Shared {
+    alarm: Alarm,
+    running: Mutex<Guests>,
+    closed: AtomicBool,
+}
+
+/// The guests that run, and the deadlines that they have.
+#[derive(Default)]
+struct Guests {
+    count: usize,
+    deadlines: Vec<Deadline>,
+}
+
+impl Guests {
+    /// How long until the next tick. None: nobody runs.
+    fn next_tick(&self) -> Option<Duration> {
+        if self.count == 0 {
+            return None;
+        }
+        // A guest whose time is over may have missed the tick for it while it was in the host.
+        let until = |deadline: &Deadline| deadline.remaining().max(OVERDUE);
+        Some(self.deadlines.iter().map(until).min().unwrap_or(TICK).min(TICK))
+    }
+}
+
+impl Shared {
+    fn guests(&self) -> MutexGuard<'_, Guests> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Ticker {
+    /// # Errors
+    ///
+    /// The system has no thread left, or no timer.
+    pub(super) fn start(engines: [EngineWeak; 2]) -> io::Result<Self> {
+        let shared = Arc::new(Shared {
+            alarm: Alarm::new()?,
+            running: Mutex::default(),
+            closed: AtomicBool::new(false),
+        });
+        let seen = shared.clone();
+        let tick = move || {
+            loop {
+                seen.alarm.wait();
+                if seen.closed.load(Ordering::SeqCst) {
+                    return;
+                }
+                for engine in &engines {
+                    let Some(engine) = engine.upgrade() else { return };
+                    engine.increment_epoch();
+                }
+                let guests = seen.guests();
+                seen.alarm.set(guests.next_tick());
+            }
+        };
+        thread::Builder::new().name("tenure-epoch".to_owned()).spawn(tick)?;
+        Ok(Self(shared))
+    }
+
+    /// A guest runs for as long as what is returned lives.
+    pub(super) fn running(self: Arc<Self>, deadline: Option<Deadline>) -> Running {
+        let mut guests = self.0.guests();
+        guests.count += 1;
+        let first = guests.count == 1;
+        // One with a deadline may be the next to be interrupted.
+        if first || deadline.is_some() {
+            guests.deadlines.extend(deadline.clone());
+            self.0.alarm.set(guests.next_tick());
+        }
+        drop(guests);
+        Running { ticker: self, deadline }
+    }
+}
+
+impl Drop for Ticker {
+    fn drop(&mut self) {
+        self.0.closed.store(true, Ordering::SeqCst);
+        self.0.alarm.set(Some(Duration::ZERO));
+    }
+}
+
+/// Keeps the ticker going.
+pub(crate) struct Running {
+    ticker: Arc<Ticker>,
+    deadline: Option<Deadline>,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let shared = &self.ticker.0;
+        let mut guests = shared.guests();
+        guests.count -= 1;
+        if let Some(deadline) = &self.deadline
+            && let Some(place) = guests.deadlines.iter().position(|known| known.is(deadline))
+        {
+            guests.deadlines.swap_remove(place);
+        }
+        if guests.count == 0 {
+            shared.alarm.set(None);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::{BootClock, Clock as _};
+    use wasmtime::{Config, Engine, Instance, Module, Store, Trap};
+
+    /// `(module (func (export "f") (loop br 0)))`
+    const ENDLESS: &[u8] =
+        b"\0asm\x01\0\0\0\x01\x04\x01\x60\0\0\x03\x02\x01\0\x07\x05\x01\x01f\0\0\
+        \x0a\x09\x01\x07\0\x03\x40\x0c\0\x0b\x0b";
+
+    fn engine() -> (Engine, Arc<Ticker>) {
+        let engine = Engine::new(Config::new().epoch_interruption(true)).unwrap();
+        let ticker = Ticker::start([engine.weak(), engine.weak()]).unwrap();
+        (engine, Arc::new(ticker))
+    }
+
+    #[test]
+    fn a_guest_that_never_returns_is_interrupted_and_so_is_the_next_one() {
+        let (engine, ticker) = engine();
+        let module = Module::new(&engine, ENDLESS).unwrap();
+        for _ in 0..3 {
+            let mut store = Store::new(&engine, ());
+            store.set_epoch_deadline(1);
+            let instance = Instance::new(&mut store, &module, &[]).unwrap();
+            let function = instance.get_typed_func::<(), ()>(&mut store, "f").unwrap();
+            let _running = ticker.clone().running(None);
+            let error = function.call(&mut store, ()).unwrap_err();
+            assert_eq!(error.downcast_ref::<Trap>(), Some(&Trap::Interrupt));
+        }
+    }
+
+    #[test]
+    fn the_next_tick_is_that_of_the_earliest_deadline() {
+        let (_engine, ticker) = engine();
+        let next = || ticker.0.guests().next_tick();
+        assert_eq!(next(), None);
+        let endless = ticker.clone().running(None);
+        assert_eq!(next(), Some(TICK));
+        let over = Deadline::new(BootClock::new().reading(), Duration::ZERO);
+        let late = ticker.clone().running(Some(over));
+        assert_eq!(next(), Some(OVERDUE));
+        drop(late);
+        assert_eq!(next(), Some(TICK));
+        drop(endless);
+        assert_eq!(next(), None);
+    }
+}
