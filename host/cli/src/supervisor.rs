@@ -18,6 +18,7 @@ mod link;
 mod message;
 mod wills;
 
+use link::BELL;
 pub(super) use link::{Link, Supervised};
 
 use super::lock;
@@ -50,6 +51,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// How long messages are left in the pipe at most, and how many bytes of them: a quarter of what a pipe holds.
 const LATER: Duration = Duration::from_secs(20);
 const ROOM: usize = 16 * 1024;
+
+/// So many bytes are read before anything else is looked at.
+const MOST: usize = 256 * 1024;
 
 /// The exit code of a Rust program that panicked.
 const PANICKED: i32 = 101;
@@ -91,6 +95,7 @@ fn supervise(words: &[OsString]) -> io::Result<ExitCode> {
     Builder::new_current_thread().enable_all().build()?.block_on(async {
         let mut signals = signals()?;
         let mut deaths = signal(SignalKind::child())?;
+        let mut bell = signal(SignalKind::from_raw(BELL.as_raw()))?;
         // Else nobody could tell whether its work is over.
         adopt_orphans()?;
         let (messages, runners_end) = io::pipe()?;
@@ -128,6 +133,10 @@ fn supervise(words: &[OsString]) -> io::Result<ExitCode> {
                     while let Ok(Some(told)) = &line {
                         bytes += told.len();
                         wills.take(told, manager.as_ref());
+                        // Signals are heard too.
+                        if bytes > MOST {
+                            break;
+                        }
                         line = match timeout(Duration::ZERO, messages.next_line()).await {
                             Ok(line) => line,
                             Err(_) => break,
@@ -140,6 +149,7 @@ fn supervise(words: &[OsString]) -> io::Result<ExitCode> {
                     }
                 }
                 () = sleep(wait), if open && !wait.is_zero() => {}
+                _ = bell.recv() => pace.next = Duration::ZERO,
                 number = signals.next() => family.signal(number),
                 _ = deaths.recv() => {}
                 () = sleep(LOOK), if ending => {}

@@ -1,45 +1,52 @@
-//! Who sleeps on a clock that counts while the machine is suspended: one timer of the kernel for all of them.
+//! Who sleeps on a clock that counts while the machine is suspended: one timer of the kernel for all in a runtime.
 //!
 //! Tokio's timers stand still while the machine is suspended, and a timer of the kernel for each sleep is five calls of the
-//! system. A task of the runtime in which somebody sleeps waits for the kernel's timer, and wakes whoever is due.
+//! system. A task of the runtime in which somebody sleeps waits for the kernel's timer, and wakes whoever is due there. No
+//! runtime waits for another one: a handler may have that one's threads for as long as it likes.
 
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
     timerfd_settime,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::future::poll_fn;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 use tokio::io::unix::AsyncFd;
-use tokio::runtime::Handle;
+use tokio::runtime::{Handle, Id};
 use tokio::task::AbortHandle;
 
-/// Those who sleep, and what wakes them.
+/// The alarms of all runtimes in which somebody sleeps.
 #[derive(Default)]
-pub(super) struct Timer(Mutex<State>);
+pub(super) struct Timer(Mutex<HashMap<Id, Kept>>);
+
+/// An alarm, and the task that waits for it.
+struct Kept {
+    alarm: Arc<Alarm>,
+    task: AbortHandle,
+}
+
+/// A timer of the kernel, and those who wait for it.
+struct Alarm {
+    timer: AsyncFd<OwnedFd>,
+    state: Mutex<State>,
+}
 
 #[derive(Default)]
 struct State {
     /// By when they are due, and then by arrival.
     sleepers: BTreeMap<Key, Waker>,
     arrivals: u64,
-    /// None: nobody would be woken.
-    alarm: Option<Alarm>,
+    /// When it goes off. It may be earlier than need be.
+    set_for: Option<Duration>,
+    /// The runtime ends: nobody would be woken.
+    over: bool,
 }
 
 type Key = (Duration, u64);
-
-/// The kernel's timer, and the task that waits for it.
-struct Alarm {
-    timer: Arc<AsyncFd<OwnedFd>>,
-    /// When it goes off. It may be earlier than need be.
-    set_for: Option<Duration>,
-    task: AbortHandle,
-}
 
 impl Timer {
     /// Completes when the alarm went off for `at`, on `CLOCK_BOOTTIME`, or a little earlier.
@@ -47,77 +54,64 @@ impl Timer {
     /// # Errors
     ///
     /// The system has no timer left.
-    pub(super) async fn sleep(self: &Arc<Self>, at: Duration) -> io::Result<()> {
-        let mut sleep = Sleep { timer: self, key: None };
+    pub(super) async fn sleep(&self, at: Duration) -> io::Result<()> {
+        let alarm = self.alarm()?;
+        let mut sleep = Sleep { alarm: &alarm, key: None };
         poll_fn(|context| sleep.poll(at, context.waker())).await
     }
 
-    /// Puts somebody into the queue who is to be woken at `at`.
-    fn enter(self: &Arc<Self>, at: Duration, waker: &Waker) -> io::Result<Key> {
-        let mut state = self.state();
-        if !state.is_watched() {
-            drop(state);
-            let alarm = Alarm::start(self)?;
-            state = self.state();
-            // Another one may have been as quick.
-            if !state.is_watched() {
-                state.alarm = Some(alarm);
-            }
-            if !state.is_watched() {
-                return Err(io::Error::other("the runtime ends"));
-            }
+    /// That of the runtime that this is called in.
+    fn alarm(&self) -> io::Result<Arc<Alarm>> {
+        let runtime = Handle::try_current().map_err(io::Error::other)?;
+        let mut alarms = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // A runtime may have the number of one that has ended.
+        alarms.retain(|_, kept| !kept.task.is_finished());
+        if let Some(known) = alarms.get(&runtime.id()) {
+            return Ok(known.alarm.clone());
         }
-        state.set(at)?;
+        let alarm = Arc::new(Alarm::new()?);
+        let task = runtime.spawn(Waits(alarm.clone()).run()).abort_handle();
+        alarms.insert(runtime.id(), Kept { alarm: alarm.clone(), task });
+        Ok(alarm)
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Alarm {
+    fn new() -> io::Result<Self> {
+        let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
+        let timer = timerfd_create(TimerfdClockId::Boottime, flags)?;
+        // SAFETY: the timer is owned by the `AsyncFd` and closed with it.
+        #[allow(unsafe_code, reason = "tokio has no safe constructor for an owned descriptor")]
+        let timer = unsafe { AsyncFd::register(timer) }?;
+        Ok(Self { timer, state: Mutex::default() })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts somebody into the queue who is to be woken at `at`.
+    fn enter(&self, at: Duration, waker: &Waker) -> io::Result<Key> {
+        let mut state = self.state();
+        if state.over {
+            return Err(io::Error::other("the runtime ends"));
+        }
+        self.set(&mut state, at)?;
         let key = (at, state.arrivals);
         state.arrivals += 1;
         state.sleepers.insert(key, waker.clone());
         Ok(key)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Wakes all who are due, and sets the alarm for the next one.
-    fn wake(&self, now: Duration) {
-        let mut state = self.state();
-        if let Some(alarm) = &mut state.alarm {
-            alarm.set_for = None;
-        }
-        let later = state.sleepers.split_off(&(now, u64::MAX));
-        let mut due = std::mem::replace(&mut state.sleepers, later);
-        let next = state.sleepers.keys().next().map(|(at, _)| *at);
-        if next.is_some_and(|next| state.set(next).is_err()) {
-            // They find out by themselves that there is none.
-            due.append(&mut state.sleepers);
-        }
-        drop(state);
-        due.into_values().for_each(Waker::wake);
-    }
-
-    /// Nobody waits for this alarm any more: who still sleeps has another one set.
-    fn forsake(&self, timer: &Arc<AsyncFd<OwnedFd>>) {
-        let mut state = self.state();
-        if !state.alarm.as_ref().is_some_and(|alarm| Arc::ptr_eq(&alarm.timer, timer)) {
-            return;
-        }
-        state.alarm = None;
-        let all = std::mem::take(&mut state.sleepers);
-        drop(state);
-        all.into_values().for_each(Waker::wake);
-    }
-}
-
-impl State {
-    /// Whether a task waits for the alarm.
-    fn is_watched(&self) -> bool {
-        self.alarm.as_ref().is_some_and(|alarm| !alarm.task.is_finished())
-    }
-
-    /// Has the alarm go off at `at`, if it would later.
-    fn set(&mut self, at: Duration) -> io::Result<()> {
-        let Some(alarm) = self.alarm.as_mut() else { return Ok(()) };
-        if alarm.set_for.is_some_and(|set_for| set_for <= at) {
+    /// Has it go off at `at`, if it would later.
+    fn set(&self, state: &mut State, at: Duration) -> io::Result<()> {
+        if state.set_for.is_some_and(|set_for| set_for <= at) {
             return Ok(());
         }
         let once = Itimerspec {
@@ -127,59 +121,58 @@ impl State {
                 tv_nsec: at.subsec_nanos().into(),
             },
         };
-        timerfd_settime(alarm.timer.get_ref(), TimerfdTimerFlags::ABSTIME, &once)?;
-        alarm.set_for = Some(at);
+        timerfd_settime(self.timer.get_ref(), TimerfdTimerFlags::ABSTIME, &once)?;
+        state.set_for = Some(at);
         Ok(())
     }
-}
 
-impl Alarm {
-    fn start(of: &Arc<Timer>) -> io::Result<Self> {
-        let runtime = Handle::try_current().map_err(io::Error::other)?;
-        let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
-        let timer = timerfd_create(TimerfdClockId::Boottime, flags)?;
-        // SAFETY: the timer is owned by the `AsyncFd` and closed with it.
-        #[allow(unsafe_code, reason = "tokio has no safe constructor for an owned descriptor")]
-        let timer = Arc::new(unsafe { AsyncFd::register(timer) }?);
-        let waits = Waits { of: Arc::downgrade(of), timer: timer.clone() };
-        Ok(Self { timer, set_for: None, task: runtime.spawn(waits.run()).abort_handle() })
+    /// Wakes all who are due, and sets the alarm for the next one.
+    fn wake(&self, now: Duration) {
+        let mut state = self.state();
+        state.set_for = None;
+        let later = state.sleepers.split_off(&(now, u64::MAX));
+        let mut due = std::mem::replace(&mut state.sleepers, later);
+        let next = state.sleepers.keys().next().map(|(at, _)| *at);
+        if next.is_some_and(|next| self.set(&mut state, next).is_err()) {
+            // They find out by themselves that there is none.
+            due.append(&mut state.sleepers);
+        }
+        drop(state);
+        due.into_values().for_each(Waker::wake);
+    }
+
+    /// Nobody waits for the kernel's timer any more: who still sleeps is woken, and looks for another alarm.
+    fn end(&self) {
+        let mut state = self.state();
+        state.over = true;
+        let all = std::mem::take(&mut state.sleepers);
+        drop(state);
+        all.into_values().for_each(Waker::wake);
     }
 }
 
-impl Drop for Alarm {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
-}
-
-/// What the task of an alarm is made of. It is dropped with its runtime, too.
-struct Waits {
-    of: Weak<Timer>,
-    timer: Arc<AsyncFd<OwnedFd>>,
-}
+/// The task of an alarm. It is dropped with its runtime, too.
+struct Waits(Arc<Alarm>);
 
 impl Waits {
     async fn run(self) {
-        while let Ok(mut ready) = self.timer.readable().await {
+        while let Ok(mut ready) = self.0.timer.readable().await {
             // Before anybody sets it again, so that nothing is missed.
             ready.clear_ready();
-            let Some(timer) = self.of.upgrade() else { return };
-            timer.wake(super::system::boottime());
+            self.0.wake(super::system::boottime());
         }
     }
 }
 
 impl Drop for Waits {
     fn drop(&mut self) {
-        if let Some(timer) = self.of.upgrade() {
-            timer.forsake(&self.timer);
-        }
+        self.0.end();
     }
 }
 
 /// One who sleeps.
 struct Sleep<'a> {
-    timer: &'a Arc<Timer>,
+    alarm: &'a Alarm,
     /// None: it is not in the queue yet.
     key: Option<Key>,
 }
@@ -189,14 +182,14 @@ impl Sleep<'_> {
         match self.key {
             Some(key) => self.still(key, waker),
             None => {
-                self.key = Some(self.timer.enter(at, waker)?);
+                self.key = Some(self.alarm.enter(at, waker)?);
                 Poll::Pending
             }
         }
     }
 
     fn still(&self, key: Key, waker: &Waker) -> Poll<io::Result<()>> {
-        let mut state = self.timer.state();
+        let mut state = self.alarm.state();
         let Some(known) = state.sleepers.get_mut(&key) else { return Poll::Ready(Ok(())) };
         if !known.will_wake(waker) {
             let old = std::mem::replace(known, waker.clone());
@@ -211,7 +204,7 @@ impl Sleep<'_> {
 impl Drop for Sleep<'_> {
     fn drop(&mut self) {
         if let Some(key) = self.key {
-            let waker = self.timer.state().sleepers.remove(&key);
+            let waker = self.alarm.state().sleepers.remove(&key);
             drop(waker);
         }
     }
@@ -221,7 +214,9 @@ impl Drop for Sleep<'_> {
 mod tests {
     use super::*;
     use crate::clock::system::boottime;
+    use futures_util::FutureExt as _;
     use tokio::runtime::Builder;
+    use tokio::time::timeout;
 
     fn runtime() -> tokio::runtime::Runtime {
         Builder::new_current_thread().enable_all().build().unwrap()
@@ -229,6 +224,13 @@ mod tests {
 
     const SHORT: Duration = Duration::from_millis(5);
     const LONG: Duration = Duration::from_secs(3600);
+
+    /// For a test that fails to come to its end.
+    const LONG_ENOUGH: Duration = Duration::from_secs(60);
+
+    fn nobody_sleeps(timer: &Timer) -> bool {
+        timer.alarm().unwrap().state().sleepers.is_empty()
+    }
 
     #[test]
     fn all_are_woken_when_they_are_due_and_in_that_order() {
@@ -248,7 +250,7 @@ mod tests {
                 sleeper.await.unwrap();
             }
             assert_eq!(*order.lock().unwrap(), [1, 1, 2, 3]);
-            assert!(timer.state().sleepers.is_empty());
+            assert!(nobody_sleeps(&timer));
         });
     }
 
@@ -263,32 +265,31 @@ mod tests {
                 slept = timer.sleep(soon) => slept.unwrap(),
             }
             // Nobody is left behind.
-            assert!(timer.state().sleepers.is_empty());
+            assert!(nobody_sleeps(&timer));
         });
     }
 
     #[test]
-    fn who_sleeps_is_woken_although_the_runtime_of_the_first_one_is_gone() {
+    fn a_runtime_that_stands_still_holds_up_nobody_elsewhere() {
         let timer = Arc::new(Timer::default());
-        let (first, second) = (runtime(), runtime());
-        let early = boottime() + SHORT;
-        first.block_on(timer.sleep(early)).unwrap();
-        let of = timer.clone();
-        let sleeps = second.spawn(async move {
-            let at = boottime() + 2 * SHORT;
-            // One that is told that there is no alarm any more looks for itself.
-            while boottime() < at {
-                of.sleep(at).await.unwrap();
-            }
+        let (still, goes_on) = (runtime(), runtime());
+        still.block_on(timer.sleep(boottime() + SHORT)).unwrap();
+        // From here on nothing happens in that one.
+        goes_on.block_on(async {
+            let sleep = timer.sleep(boottime() + SHORT);
+            timeout(LONG_ENOUGH, sleep).await.expect("it is woken").unwrap();
         });
-        // It is in the queue, and the alarm is that of the first runtime.
-        second.block_on(async {
-            while timer.state().sleepers.is_empty() {
-                tokio::task::yield_now().await;
-            }
-        });
-        drop(first);
-        second.block_on(sleeps).unwrap();
+    }
+
+    #[test]
+    fn who_sleeps_is_woken_when_the_runtime_ends() {
+        let timer = Timer::default();
+        let (ends, goes_on) = (runtime(), runtime());
+        let mut sleep = Box::pin(timer.sleep(boottime() + LONG));
+        assert!(ends.block_on(async { (&mut sleep).now_or_never() }).is_none());
+        drop(ends);
+        let woken = goes_on.block_on(async { timeout(LONG_ENOUGH, sleep).await });
+        woken.expect("it is woken").unwrap();
     }
 
     #[test]

@@ -43,6 +43,9 @@ const MEMORY: usize = 64 * 1024 * 1024;
 /// The longest that one request may take, whatever the component asks for.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// A leader's step that begins later than this, and than an eighth of the time that was left when it was due, comes too late.
+const LATE: Duration = Duration::from_millis(250);
+
 /// The largest answer, in bytes: the service's errors are a few hundred.
 const ANSWER: usize = 64 * 1024;
 
@@ -72,6 +75,19 @@ struct LastStep {
     waited: Option<Duration>,
     /// Until when the candidate leads by its report, on the candidate's clock.
     leads_until: Option<Duration>,
+    /// When the next one is due, by the report, on that clock.
+    due: Duration,
+    /// How late this one began as that of a leader, if that is to be told.
+    late: Option<Duration>,
+}
+
+impl LastStep {
+    /// How much too late it is at `now` for the next step of a leader. None: it is in time.
+    fn lateness(&self, now: Duration) -> Option<Duration> {
+        let (late, left) =
+            (now.saturating_sub(self.due), self.leads_until?.saturating_sub(self.due));
+        (late >= (left / 8).max(LATE)).then_some(late)
+    }
 }
 
 #[derive(Clone)]
@@ -259,7 +275,7 @@ impl ElectionComponent {
         let urgency = self.urgency(asked);
         self.last().waited = None;
         let place = self.engine.place(urgency).await;
-        self.last().waited = Some(self.clock.now().saturating_sub(asked));
+        self.begins(asked);
         let mut late = Duration::ZERO;
         let arguments = || {
             // The component takes `elapsed` for the present, so it is read again in the very last
@@ -279,12 +295,18 @@ impl ElectionComponent {
                 return Err(error);
             }
         };
-        self.last().leads_until = match &report.role {
-            Role::Leading(leadership) => {
-                Some((asked + late).saturating_add(Duration::from_nanos(leadership.valid_for)))
-            }
-            _ => None,
-        };
+        let (began, over) = (asked + late, self.clock.now());
+        {
+            let mut last = self.last();
+            last.leads_until = match &report.role {
+                Role::Leading(leadership) => {
+                    Some(began.saturating_add(Duration::from_nanos(leadership.valid_for)))
+                }
+                _ => None,
+            };
+            // A step that takes long makes no other one late.
+            last.due = began.saturating_add(Duration::from_nanos(report.again_in)).max(over);
+        }
         count_from_earlier(&mut report, late);
         Ok(Report {
             state: State::new(report.state),
@@ -325,6 +347,21 @@ impl ElectionComponent {
             (None, None) => Err(failed(FailureKind::Denied, &"")),
         }?;
         Ok(answer.into())
+    }
+
+    /// A step begins that was asked for at that instant.
+    fn begins(&self, asked: Duration) {
+        let now = self.clock.now();
+        let mut last = self.last();
+        last.waited = Some(now.saturating_sub(asked));
+        let late = last.lateness(now);
+        last.late = late.filter(|_| self.engine.is_late());
+    }
+
+    /// How late the last step began, as that of a leader. None: it was in time, or that was told a short while ago: it
+    /// concerns all that is done on this engine.
+    pub fn late(&self) -> Option<Duration> {
+        self.last().late
     }
 
     /// How long the last step waited for its turn before it began. None: it has not begun.

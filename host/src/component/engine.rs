@@ -10,7 +10,8 @@ use super::places::{Place, Places, Urgency};
 use super::ticker::{Running, Ticker};
 use crate::deadline::Deadline;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use wasmtime::{Config, Enabled, InstanceAllocationStrategy, PoolingAllocationConfig};
 
@@ -26,6 +27,9 @@ const BESIDE: usize = 32;
 /// Instances that are kept between two calls.
 pub(super) const RESTING: u16 = 16;
 
+/// That leaders are late is told so often at most.
+const SILENCE: Duration = Duration::from_secs(60);
+
 /// Bytes of an instance that stay mapped when it ends.
 const RESIDENT: usize = 1024 * 1024;
 
@@ -40,6 +44,8 @@ pub struct Engine {
     /// For instances between two calls.
     room: Arc<Semaphore>,
     beside: Arc<Semaphore>,
+    /// When it was told last that leaders are late.
+    told: Arc<Mutex<Option<Instant>>>,
     /// None: guests are never interrupted.
     ticker: Option<Arc<Ticker>>,
     /// Why compiled code is not cached, where that would not be safe.
@@ -80,7 +86,8 @@ impl Engine {
         let places = Places::new(PLACES.into(), OF_OTHERS.into());
         let room = Arc::new(Semaphore::new(RESTING.into()));
         let beside = Arc::new(Semaphore::new(BESIDE));
-        Ok(Self { wasmtime, brief, places, room, beside, ticker: Some(ticker), uncached })
+        let (ticker, told) = (Some(ticker), Arc::default());
+        Ok(Self { wasmtime, brief, places, room, beside, told, ticker, uncached })
     }
 
     /// Why compiled code is not cached although there is a directory for it: others could write there.
@@ -106,6 +113,22 @@ impl Engine {
     /// Waits until one more call may begin on the [brief](Self::brief) engine. Kept until it is over.
     pub(super) async fn place(&self, urgency: Urgency) -> Place {
         self.places.get(urgency).await
+    }
+
+    /// A leader's step began late: others wait for a while. Whether that is to be told: it was not for a while.
+    pub(super) fn is_late(&self) -> bool {
+        // Nothing is late in a simulation's time.
+        if self.ticker.is_none() {
+            return false;
+        }
+        self.places.hold_back();
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        let news = told.is_none_or(|told| now.saturating_duration_since(told) >= SILENCE);
+        if news {
+            *told = Some(now);
+        }
+        news
     }
 
     /// Waits until one more request may go out beside the steps. None: never.

@@ -5,11 +5,19 @@
 //! time ends first before the others. Everybody else comes in the order of arrival, and never has all
 //! instances: followers whose account does not answer keep theirs for long, and a leader of another
 //! account must find one. To wait is no error, however many there are.
+//!
+//! When leaders come too late, the machine has no time for more of them. Then the others wait until leaders have been in time
+//! for a while, so that nobody wins what it could not hold, and nobody loses what it has.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
+use tokio::runtime::Handle;
 use tokio::sync::oneshot;
+use tokio::time::sleep;
+
+/// Others than leaders wait for so long when a leader came too late.
+const CATCH_UP: Duration = Duration::from_secs(1);
 
 /// How soon a call must begin. The smaller one comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -82,11 +90,36 @@ struct Free {
     all: usize,
     /// How many more others than leaders may have.
     of_others: usize,
+    /// Others than leaders have none until then. None: they are not held back.
+    held_until: Option<Instant>,
+}
+
+impl State {
+    /// Gives places to all who wait and are admitted.
+    fn hand_out(&mut self, places: &Arc<Places>) {
+        loop {
+            let free = self.free;
+            let next = self.queue.next(Instant::now(), |who| free.admits(who));
+            let Some((urgency, next)) = next else { return };
+            match next.send(Place { places: Some(places.clone()), urgency }) {
+                Ok(()) => self.free.take(urgency),
+                // It does not wait any more. Its place must not be given back from in here.
+                Err(mut place) => place.places = None,
+            }
+        }
+    }
+
+    /// Others than leaders are held back no longer.
+    fn let_go(&mut self, places: &Arc<Places>) {
+        self.free.held_until = None;
+        self.hand_out(places);
+    }
 }
 
 impl Free {
     fn admits(self, urgency: Urgency) -> bool {
-        self.all > 0 && (urgency != Urgency::Other || self.of_others > 0)
+        let other = urgency == Urgency::Other;
+        self.all > 0 && (!other || (self.of_others > 0 && self.held_until.is_none()))
     }
 
     fn take(&mut self, urgency: Urgency) {
@@ -110,7 +143,7 @@ pub(super) struct Place {
 impl Places {
     /// So many places of `all`; others than leaders have at most `of_others` of them.
     pub(super) fn new(all: usize, of_others: usize) -> Arc<Self> {
-        let free = Free { all, of_others };
+        let free = Free { all, of_others, held_until: None };
         Arc::new(Self(Mutex::new(State { free, queue: Queue::default() })))
     }
 
@@ -131,8 +164,54 @@ impl Places {
         place.await.unwrap_or(Place { places: None, urgency })
     }
 
+    /// A leader came too late: for a while nobody else than leaders is given a place.
+    pub(super) fn hold_back(self: &Arc<Self>) {
+        // Without a runtime nobody would end it.
+        let Ok(runtime) = Handle::try_current() else { return };
+        let until = Instant::now() + CATCH_UP;
+        let before = self.state().free.held_until.replace(until);
+        if before.is_none() {
+            let held = Held { places: self.clone(), over: false };
+            runtime.spawn(held.end());
+        }
+    }
+
+    /// How long others are still held back. None: they are not, from now on.
+    fn held_for(self: &Arc<Self>) -> Option<Duration> {
+        let mut state = self.state();
+        let left = state.free.held_until?.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            state.let_go(self);
+            return None;
+        }
+        Some(left)
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Ends the time in which others are held back, at the latest with its runtime.
+struct Held {
+    places: Arc<Places>,
+    over: bool,
+}
+
+impl Held {
+    async fn end(mut self) {
+        while let Some(left) = self.places.held_for() {
+            sleep(left).await;
+        }
+        self.over = true;
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if !self.over {
+            self.places.state().let_go(&self.places);
+        }
     }
 }
 
@@ -140,27 +219,21 @@ impl Drop for Place {
     fn drop(&mut self) {
         let Some(places) = self.places.take() else { return };
         let mut state = places.state();
-        let State { free, queue } = &mut *state;
-        free.give_back(self.urgency);
-        while let Some((urgency, next)) = queue.next(Instant::now(), |who| free.admits(who)) {
-            match next.send(Place { places: Some(places.clone()), urgency }) {
-                Ok(()) => {
-                    free.take(urgency);
-                    return;
-                }
-                // It does not wait any more. Its place must not be given back from in here.
-                Err(mut place) => place.places = None,
-            }
-        }
+        state.free.give_back(self.urgency);
+        state.hand_out(&places);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use futures_util::FutureExt as _;
     use std::pin::pin;
     use std::task::{Context, Poll, Waker};
-    use std::time::Duration;
+
+    fn free(all: usize, of_others: usize) -> Free {
+        Free { all, of_others, held_until: None }
+    }
 
     #[test]
     fn leaders_come_first_and_the_earliest_end_before_the_others() {
@@ -225,7 +298,7 @@ mod tests {
         drop(first);
         assert!(follower.as_mut().poll(&mut context).is_ready());
         // All places that were given are free again.
-        assert_eq!(places.state().free, Free { all: 1, of_others: 1 });
+        assert_eq!(places.state().free, free(1, 1));
     }
 
     #[test]
@@ -239,7 +312,7 @@ mod tests {
         assert!(gone.as_mut().poll(&mut context).is_pending());
         drop(first);
         drop(gone);
-        assert_eq!(places.state().free, Free { all: 1, of_others: 1 });
+        assert_eq!(places.state().free, free(1, 1));
     }
 
     #[test]
@@ -261,7 +334,7 @@ mod tests {
         let mut third = get(Urgency::Other, &places).err().unwrap();
         let leads = get(leader, &places).ok().unwrap();
         let mut waits = get(leader, &places).err().unwrap();
-        assert_eq!(places.state().free, Free { all: 0, of_others: 0 });
+        assert_eq!(places.state().free, free(0, 0));
         let mut context = Context::from_waker(Waker::noop());
         // A leader's place is for a leader first, and for nobody else while others have theirs.
         drop(leads);
@@ -270,11 +343,45 @@ mod tests {
         };
         drop(leads);
         assert!(third.as_mut().poll(&mut context).is_pending());
-        assert_eq!(places.state().free, Free { all: 1, of_others: 0 });
+        assert_eq!(places.state().free, free(1, 0));
         drop(first);
         let Poll::Ready(third) = third.as_mut().poll(&mut context) else { panic!("room for it") };
-        assert_eq!(places.state().free, Free { all: 1, of_others: 0 });
+        assert_eq!(places.state().free, free(1, 0));
         drop((second, third));
-        assert_eq!(places.state().free, Free { all: 3, of_others: 2 });
+        assert_eq!(places.state().free, free(3, 2));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn others_wait_while_leaders_are_late_and_no_longer() {
+        let places = Places::new(3, 2);
+        let leader = Urgency::Leader(Instant::now() + Duration::from_secs(3600));
+        let first = places.get(Urgency::Other).await;
+        places.hold_back();
+        let mut waits = [(); 2].map(|()| Box::pin(places.get(Urgency::Other)));
+        for wait in &mut waits {
+            assert!(wait.as_mut().now_or_never().is_none());
+        }
+        // Neither a place that becomes free nor one that is free is for them.
+        drop(first);
+        drop(places.get(leader).now_or_never().expect("for leaders there is no hold"));
+        for wait in &mut waits {
+            assert!(wait.as_mut().now_or_never().is_none());
+        }
+        // Nobody but the clock lets them go.
+        let got = futures_util::future::join_all(waits).await;
+        assert_eq!(places.state().free, free(1, 0));
+        drop(got);
+        assert_eq!(places.state().free, free(3, 2));
+    }
+
+    #[test]
+    fn nobody_is_held_back_for_ever_when_the_runtime_ends() {
+        let places = Places::new(1, 1);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async { places.hold_back() });
+        let mut waits = Box::pin(places.get(Urgency::Other));
+        assert!(waits.as_mut().now_or_never().is_none());
+        drop(runtime);
+        assert!(waits.now_or_never().is_some());
     }
 }

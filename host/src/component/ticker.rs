@@ -6,7 +6,6 @@
 use super::alarm::Alarm;
 use crate::deadline::Deadline;
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -25,7 +24,6 @@ pub(super) struct Ticker(Arc<Shared>);
 struct Shared {
     alarm: Alarm,
     running: Mutex<Guests>,
-    closed: AtomicBool,
 }
 
 /// The guests that run, and the deadlines that they have.
@@ -33,6 +31,8 @@ struct Shared {
 struct Guests {
     count: usize,
     deadlines: Vec<Deadline>,
+    /// Nobody will run any more.
+    closed: bool,
 }
 
 impl Guests {
@@ -58,23 +58,19 @@ impl Ticker {
     ///
     /// The system has no thread left, or no timer.
     pub(super) fn start(engines: [EngineWeak; 2]) -> io::Result<Self> {
-        let shared = Arc::new(Shared {
-            alarm: Alarm::new()?,
-            running: Mutex::default(),
-            closed: AtomicBool::new(false),
-        });
+        let shared = Arc::new(Shared { alarm: Alarm::new()?, running: Mutex::default() });
         let seen = shared.clone();
         let tick = move || {
             loop {
                 seen.alarm.wait();
-                if seen.closed.load(Ordering::SeqCst) {
-                    return;
-                }
                 for engine in &engines {
                     let Some(engine) = engine.upgrade() else { return };
                     engine.increment_epoch();
                 }
                 let guests = seen.guests();
+                if guests.closed {
+                    return;
+                }
                 seen.alarm.set(guests.next_tick());
             }
         };
@@ -99,7 +95,8 @@ impl Ticker {
 
 impl Drop for Ticker {
     fn drop(&mut self) {
-        self.0.closed.store(true, Ordering::SeqCst);
+        let mut guests = self.0.guests();
+        guests.closed = true;
         self.0.alarm.set(Some(Duration::ZERO));
     }
 }
@@ -156,6 +153,19 @@ mod tests {
             let error = function.call(&mut store, ()).unwrap_err();
             assert_eq!(error.downcast_ref::<Trap>(), Some(&Trap::Interrupt));
         }
+    }
+
+    #[test]
+    fn the_thread_ends_with_its_ticker() {
+        let (_engine, ticker) = engine();
+        let shared = Arc::downgrade(&ticker.0);
+        // It has been awake, and may still be.
+        drop(ticker.clone().running(None));
+        drop(ticker);
+        while shared.strong_count() > 0 {
+            thread::yield_now();
+        }
+        assert!(shared.upgrade().is_none());
     }
 
     #[test]

@@ -291,6 +291,9 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
         result: Result<Report, ComponentError>,
     ) -> Option<Request> {
         let events = self.runner.events.clone();
+        if let Some(late) = self.runner.elector.late() {
+            self.tell(Event::overload(&format!("a step of this leader began {late:.1?} late")));
+        }
         let report = match result {
             Ok(report) => report,
             Err(error) => {

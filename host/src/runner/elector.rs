@@ -26,6 +26,11 @@ pub trait Elector: Send + Sync {
         Some(Duration::ZERO)
     }
 
+    /// How late the newest step began, where that is to be told: the host has too much to do.
+    fn late(&self) -> Option<Duration> {
+        None
+    }
+
     /// The election, and the name of the candidate: for the spans of `tracing`. Empty where nobody says.
     fn names(&self) -> (&str, &str) {
         ("", "")
@@ -48,6 +53,10 @@ impl Elector for ElectionComponent {
 
     fn waited(&self) -> Option<Duration> {
         ElectionComponent::waited(self)
+    }
+
+    fn late(&self) -> Option<Duration> {
+        ElectionComponent::late(self)
     }
 
     fn names(&self) -> (&str, &str) {

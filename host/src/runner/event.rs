@@ -161,6 +161,8 @@ pub enum Class {
     Log,
     /// The process in which the program `tenure` ran the election has ended. Shown as `process`.
     Process,
+    /// The process has more to do than its processors have time for. Shown as `overload`.
+    Overload,
     /// Traces or metrics of the program `tenure` could not be sent to their collector. Shown as `telemetry`.
     Telemetry,
 }
@@ -193,10 +195,19 @@ impl Event {
                 )
                 | Class::Component
                 | Class::Process => Level::ERROR,
-                Class::Election(_) | Class::Log | Class::Telemetry => Level::WARN,
+                Class::Election(_) | Class::Log | Class::Overload | Class::Telemetry => Level::WARN,
             },
             _ => Level::INFO,
         }
+    }
+
+    /// What is due comes too late, or not at all.
+    pub(super) fn overload(what: &str) -> Self {
+        let detail = format!(
+            "{what}: this process stood still, or has more to do than its processors have time for. While its leaders \
+             are late, it wins no election. Give it more processor time, or fewer elections"
+        );
+        Self::Problem { class: Class::Overload, detail }
     }
 
     /// A problem that the component did not report, since it is its own.
@@ -225,6 +236,7 @@ impl Class {
             Self::Component => "component",
             Self::Log => "log",
             Self::Process => "process",
+            Self::Overload => "overload",
             Self::Telemetry => "telemetry",
         }
     }

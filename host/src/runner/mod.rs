@@ -221,6 +221,11 @@ impl<E: Elector, C: Clock> Runner<E, C> {
                     () = self.clock.sleep_until(limit) => {}
                 }
                 let began = self.elector.waited().map(|waited| taken_at + waited);
+                if began.is_none() {
+                    let waits = self.clock.now().saturating_sub(taken_at).as_secs();
+                    let waits = format!("this election has not been looked at for {waits} s");
+                    (self.events)(Event::overload(&waits));
+                }
                 let later = began.unwrap_or_else(|| self.clock.now()) + STEP_LIMIT;
                 if later <= limit {
                     let error = format!("a step took more than {STEP_LIMIT:?}");

@@ -44,7 +44,7 @@ const ENDS: [TurnEnd; 5] = [
 ];
 
 /// What problems are of: each has its series before there is one.
-const CLASSES: [runner::Class; 11] = [
+const CLASSES: [runner::Class; 12] = [
     runner::Class::Election(ProblemClass::Configuration),
     runner::Class::Election(ProblemClass::Refused),
     runner::Class::Election(ProblemClass::Clock),
@@ -56,6 +56,7 @@ const CLASSES: [runner::Class; 11] = [
     runner::Class::Election(ProblemClass::Work),
     runner::Class::Election(ProblemClass::Order),
     runner::Class::Component,
+    runner::Class::Overload,
 ];
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -202,7 +203,7 @@ impl Metrics {
         registry.register(
             "turns_triggered",
             "Turns that somebody asked for outside the schedule",
-            this.triggered.clone(),
+            self.triggered.clone(),
         );
         registry.register(
             "turns_past_due",

@@ -14,9 +14,11 @@ use std::thread;
 use std::time::Duration;
 use tenure::contract::{Report, Role};
 use tenure::program::supervisor::{line, now};
-use tokio::io::AsyncWriteExt as _;
 use tokio::net::unix::pipe::{OpenOptions, Sender};
 use tokio::sync::Notify;
+
+/// Has the supervisor read the pipe at once. Whoever does not know it ignores it.
+pub(super) const BELL: Signal = Signal::URG;
 
 /// So many lines for the service manager may wait.
 const NOTIFICATIONS: usize = 64;
@@ -70,9 +72,29 @@ impl Supervised {
         let link = Arc::new(Link::default());
         let (json, stderr) = (style.format == Format::Json, style.output == Output::Stderr);
         link.waiting().lines.push_back(line(&Message::Log { json, stderr, candidates }));
-        tokio::spawn(link.clone().deliver(pipe));
+        let supervisor = self.supervisor;
+        // Of no effect on one that does not listen.
+        let ring = move || {
+            let _ = kill_process(supervisor, BELL);
+        };
+        tokio::spawn(link.clone().deliver(pipe, ring));
         Ok(link)
     }
+}
+
+/// Writes all of it. Rings when there is no room, since the supervisor takes its time to read.
+async fn write(pipe: &Sender, mut bytes: &[u8], ring: &impl Fn()) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match pipe.try_write(bytes) {
+            Ok(written) => bytes = &bytes[written..],
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                ring();
+                pipe.writable().await?;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 /// Until nobody has the other end of the pipe any more.
@@ -181,14 +203,18 @@ impl Link {
         self.delivered.notified().await;
     }
 
-    async fn deliver(self: Arc<Self>, mut pipe: Sender) {
+    async fn deliver(self: Arc<Self>, pipe: Sender, ring: impl Fn()) {
+        // Until then it is not known to have room.
+        if pipe.writable().await.is_err() {
+            return;
+        }
         loop {
             let next = self.waiting().next();
             let Some((line, is_last)) = next else {
                 self.news.notified().await;
                 continue;
             };
-            if pipe.write_all(line.as_bytes()).await.is_err() {
+            if write(&pipe, line.as_bytes(), &ring).await.is_err() {
                 return;
             }
             if is_last {
@@ -203,6 +229,8 @@ mod tests {
     use super::*;
     use tenure::contract::{Leadership, Request};
     use tenure::program::supervisor::read;
+    use tokio::io::AsyncReadExt as _;
+    use tokio::time::timeout;
 
     const TERM: u64 = 7;
 
@@ -270,6 +298,27 @@ mod tests {
         assert_eq!(waiting.lines.len(), NOTIFICATIONS);
         assert_eq!(waiting.lines[0], "first");
         assert!(waiting.lines[NOTIFICATIONS - 1].contains("999"));
+    }
+
+    #[tokio::test]
+    async fn a_supervisor_that_leaves_the_pipe_full_is_rung_for() {
+        let (ours, mut theirs) = tokio::net::unix::pipe::pipe().unwrap();
+        let (link, rung) = (Arc::new(Link::default()), Arc::new(Notify::new()));
+        let bell = rung.clone();
+        tokio::spawn(link.clone().deliver(ours, move || bell.notify_one()));
+        link.notify("one");
+        let mut line = [0; 1024];
+        let read = theirs.read(&mut line).await.unwrap();
+        assert!(timeout(Duration::ZERO, rung.notified()).await.is_err(), "there is room");
+        // More than a pipe holds.
+        let long = "x".repeat(4 * 1024 * 1024);
+        link.notify(&long);
+        rung.notified().await;
+        let mut rest = Vec::new();
+        while !rest.ends_with(b"\n") {
+            theirs.read_buf(&mut rest).await.unwrap();
+        }
+        assert!(read < line.len() && rest.len() > long.len());
     }
 
     #[test]

@@ -54,11 +54,17 @@ fn play(takes: u64) -> Vec<String> {
 }
 
 #[test]
-fn to_wait_is_no_failure() {
-    assert_eq!(play(119), ["0 asked", "200 begun", "319 elected 7", "319 asked"]);
+fn to_wait_is_told_and_no_failure() {
+    assert_eq!(
+        play(119),
+        ["0 asked", "120 problem overload", "200 begun", "319 elected 7", "319 asked"]
+    );
 }
 
 #[test]
 fn a_step_that_waited_has_its_whole_time_and_no_more() {
-    assert_eq!(play(1000), ["0 asked", "200 begun", "320 problem component", "321 asked"]);
+    assert_eq!(
+        play(1000),
+        ["0 asked", "120 problem overload", "200 begun", "320 problem component", "321 asked"]
+    );
 }

@@ -11,7 +11,7 @@ use crate::contract::{
     wall,
 };
 use crate::handler::TurnEnd;
-use crate::runner::Event;
+use crate::runner::{Class, Event};
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, VecDeque};
@@ -202,6 +202,10 @@ impl State {
 
     /// Takes an event of the runner of `candidate` that happened at `now`.
     pub(super) fn happened(&mut self, candidate: &str, event: &Event, now: Duration) {
+        if let Event::Problem { class: Class::Overload, .. } = event {
+            // Its step waits, and the loop does not stand still.
+            self.heard = now;
+        }
         if let Some(turn) = LastTurn::of(event) {
             self.failed_turns = match turn.outcome.as_deref() {
                 Some("succeeded") => 0,
