@@ -4,6 +4,7 @@ use super::context::{Context, Grant};
 use super::engine::Engine;
 use super::error::{CheckError, ComponentError};
 use super::instances::Instances;
+use super::last_step::LastStep;
 use super::last_words::LastWords;
 use super::linker::linker;
 use super::output::Output;
@@ -43,9 +44,6 @@ const MEMORY: usize = 64 * 1024 * 1024;
 /// The longest that one request may take, whatever the component asks for.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A leader's step that begins later than this, and than an eighth of the time that was left when it was due, comes too late.
-const LATE: Duration = Duration::from_millis(250);
-
 /// The largest answer, in bytes: the service's errors are a few hundred.
 const ANSWER: usize = 64 * 1024;
 
@@ -66,28 +64,6 @@ pub struct ElectionComponent {
     files: OnceLock<Vec<String>>,
     granted: OnceLock<Gate>,
     last: Mutex<LastStep>,
-}
-
-/// What is known of the newest step.
-#[derive(Default)]
-struct LastStep {
-    /// How long it waited for others before it began; none before that.
-    waited: Option<Duration>,
-    /// Until when the candidate leads by its report, on the candidate's clock.
-    leads_until: Option<Duration>,
-    /// When the next one is due, by the report, on that clock.
-    due: Duration,
-    /// How late this one began as that of a leader, if that is to be told.
-    late: Option<Duration>,
-}
-
-impl LastStep {
-    /// How much too late it is at `now` for the next step of a leader. None: it is in time.
-    fn lateness(&self, now: Duration) -> Option<Duration> {
-        let (late, left) =
-            (now.saturating_sub(self.due), self.leads_until?.saturating_sub(self.due));
-        (late >= (left / 8).max(LATE)).then_some(late)
-    }
 }
 
 #[derive(Clone)]
@@ -273,7 +249,7 @@ impl ElectionComponent {
         let state = state.map(State::as_bytes);
         let asked = self.clock.now();
         let urgency = self.urgency(asked);
-        self.last().waited = None;
+        self.last().asked();
         let place = self.engine.place(urgency).await;
         self.begins(asked);
         let mut late = Duration::ZERO;
@@ -291,22 +267,11 @@ impl ElectionComponent {
         let mut report: types::Report = match result {
             Ok((report,)) => report,
             Err(error) => {
-                self.last().leads_until = None;
+                self.last().failed();
                 return Err(error);
             }
         };
-        let (began, over) = (asked + late, self.clock.now());
-        {
-            let mut last = self.last();
-            last.leads_until = match &report.role {
-                Role::Leading(leadership) => {
-                    Some(began.saturating_add(Duration::from_nanos(leadership.valid_for)))
-                }
-                _ => None,
-            };
-            // A step that takes long makes no other one late.
-            last.due = began.saturating_add(Duration::from_nanos(report.again_in)).max(over);
-        }
+        self.last().reported(&report, asked + late, self.clock.now());
         count_from_earlier(&mut report, late);
         Ok(Report {
             state: State::new(report.state),
@@ -351,11 +316,8 @@ impl ElectionComponent {
 
     /// A step begins that was asked for at that instant.
     fn begins(&self, asked: Duration) {
-        let now = self.clock.now();
-        let mut last = self.last();
-        last.waited = Some(now.saturating_sub(asked));
-        let late = last.lateness(now);
-        last.late = late.filter(|_| self.engine.is_late());
+        let late = self.last().began(asked, self.clock.now());
+        self.last().late = late.filter(|_| self.engine.is_late());
     }
 
     /// How late the last step began, as that of a leader. None: it was in time, or that was told a short while ago: it
@@ -366,7 +328,7 @@ impl ElectionComponent {
 
     /// How long the last step waited for its turn before it began. None: it has not begun.
     pub fn waited(&self) -> Option<Duration> {
-        self.last().waited
+        self.last().waited()
     }
 
     /// The election, and the candidate's name; empty where they are not set.
@@ -380,7 +342,7 @@ impl ElectionComponent {
 
     /// How soon a step must begin that is asked for at `now`.
     fn urgency(&self, now: Duration) -> Urgency {
-        let left = self.last().leads_until.map(|end| end.saturating_sub(now));
+        let left = self.last().leads_until().map(|end| end.saturating_sub(now));
         // In the time of this machine, which all candidates share, whatever their clocks count from.
         let end = left.and_then(|left| Instant::now().checked_add(left));
         end.map_or(Urgency::Other, Urgency::Leader)

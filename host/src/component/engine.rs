@@ -18,11 +18,11 @@ use wasmtime::{Config, Enabled, InstanceAllocationStrategy, PoolingAllocationCon
 /// Calls of the election component at a time. More of them wait for a [place](Places).
 const PLACES: u16 = 64;
 
-/// So many of them at most are of others than leaders.
-const OF_OTHERS: u16 = 48;
+/// The least, however few descriptors there are.
+const FEWEST: u16 = 4;
 
-/// Requests beside the steps that are under way at a time: connections are few, however many elections there are.
-const BESIDE: usize = 32;
+/// A call has a connection, and now and then another one is made in vain. So much more is there for what else needs descriptors.
+const DESCRIPTORS_OF_ONE: u64 = 10;
 
 /// Instances that are kept between two calls.
 pub(super) const RESTING: u16 = 16;
@@ -83,9 +83,11 @@ impl Engine {
         // Where so much address space is not to be had, memory is mapped anew for each step.
         let brief = wasmtime::Engine::new(&config).unwrap_or_else(|_| wasmtime.clone());
         let ticker = Arc::new(Ticker::start([wasmtime.weak(), brief.weak()])?);
-        let places = Places::new(PLACES.into(), OF_OTHERS.into());
+        let calls = usize::from(calls(descriptors()));
+        // Leaders find some of them free whatever others do. Connections are few, however many elections there are.
+        let places = Places::new(calls, calls / 4 * 3);
         let room = Arc::new(Semaphore::new(RESTING.into()));
-        let beside = Arc::new(Semaphore::new(BESIDE));
+        let beside = Arc::new(Semaphore::new(calls / 2));
         let (ticker, told) = (Some(ticker), Arc::default());
         Ok(Self { wasmtime, brief, places, room, beside, told, ticker, uncached })
     }
@@ -159,6 +161,23 @@ impl std::fmt::Debug for Engine {
     }
 }
 
+/// How many calls may be under way at a time with so many descriptors, where they are limited.
+fn calls(descriptors: Option<u64>) -> u16 {
+    let enough = descriptors.map(|all| u16::try_from(all / DESCRIPTORS_OF_ONE).unwrap_or(PLACES));
+    enough.unwrap_or(PLACES).clamp(FEWEST, PLACES)
+}
+
+/// How many descriptors this process may have.
+#[cfg(unix)]
+fn descriptors() -> Option<u64> {
+    rustix::process::getrlimit(rustix::process::Resource::Nofile).current
+}
+
+#[cfg(not(unix))]
+fn descriptors() -> Option<u64> {
+    None
+}
+
 /// Linux tells which pages were written to, so only these are cleaned.
 fn pool() -> InstanceAllocationStrategy {
     let places = u32::from(PLACES + RESTING);
@@ -172,4 +191,15 @@ fn pool() -> InstanceAllocationStrategy {
         .table_keep_resident(RESIDENT)
         .pagemap_scan(Enabled::Auto);
     InstanceAllocationStrategy::Pooling(pool)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn with_few_descriptors_there_are_few_calls_at_a_time() {
+        let limits = [Some(20), Some(40), Some(200), Some(1024), Some(u64::MAX), None];
+        assert_eq!(limits.map(calls), [4, 4, 20, 64, 64, 64]);
+    }
 }

@@ -9,6 +9,7 @@ mod engine;
 mod error;
 mod holdings;
 mod instances;
+mod last_step;
 mod last_words;
 mod limits;
 mod linker;

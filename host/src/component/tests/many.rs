@@ -172,6 +172,25 @@ async fn a_leader_comes_first_and_its_renewal_counts_from_when_it_was_sent() {
     looks.join_all().await;
 }
 
+#[tokio::test]
+async fn a_leader_that_comes_too_late_holds_back_the_others_and_is_told_of_once() {
+    let (engine, clock) = (Engine::new().unwrap(), HandClock::default());
+    let (leader, mut report) = leader(&engine, &clock).await;
+    let late = Duration::from_secs(3);
+    for told in [Some(late), None] {
+        clock.advance(report.again_in + late);
+        report = leader.step(Some(&report.state), clock.now(), None).await.unwrap();
+        assert!(report.renewed, "{report:?}");
+        assert_eq!(leader.late(), told);
+        assert!(engine.place(Urgency::Other).now_or_never().is_none());
+    }
+    clock.advance(report.again_in);
+    leader.step(Some(&report.state), clock.now(), None).await.unwrap();
+    assert_eq!(leader.late(), None);
+    // When leaders have been in time for a while.
+    drop(engine.place(Urgency::Other).await);
+}
+
 /// What became of one election.
 #[derive(Default)]
 struct Course {

@@ -6,6 +6,7 @@ use crate::component::ComponentError;
 use crate::contract::{Event as Word, Report, State};
 use crate::handler::from_fn;
 use crate::runner::{Elector, Runner};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -67,4 +68,40 @@ fn a_step_that_waited_has_its_whole_time_and_no_more() {
         play(1000),
         ["0 asked", "120 problem overload", "200 begun", "320 problem component", "321 asked"]
     );
+}
+
+/// Leads, and begins its second step too late.
+#[derive(Default)]
+struct Behind(AtomicUsize);
+
+impl Elector for Behind {
+    async fn step(
+        &self,
+        _: Option<State>,
+        _: Duration,
+        _: Option<Word>,
+    ) -> Result<Report, ComponentError> {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        leading(7).report
+    }
+
+    fn late(&self) -> Option<Duration> {
+        (self.0.load(Ordering::SeqCst) == 2).then_some(seconds(2))
+    }
+}
+
+#[test]
+fn a_step_that_begins_too_late_is_told() {
+    let told = VirtualClock::run(async |clock| {
+        let log = Log { clock: clock.clone(), lines: Arc::default() };
+        let told = log.clone();
+        let runner = Runner::new(Behind::default(), from_fn(|_, _| async { Ok(()) }), clock.clone())
+            .on_event(move |event| told.event(&event));
+        tokio::select! {
+            () = runner.run(std::future::pending()) => unreachable!(),
+            () = clock.sleep_until(seconds(15)) => {}
+        }
+        log.read()
+    });
+    assert_eq!(told, ["0 elected 7", "4 problem overload"]);
 }

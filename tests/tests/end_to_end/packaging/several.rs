@@ -100,6 +100,39 @@ async fn each_election_has_its_own_candidate_and_all_are_left_together() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn few_descriptors_are_told_of_and_enough_for_many_elections() {
+    const MANY: usize = 40;
+    let (store, sink) = (Store::embedded().await.unwrap(), Sink::start().await.unwrap());
+    let group = Group::new(PROGRAM, &store, &sink);
+    group.warm_up().await.unwrap();
+    let (container, _) = group.election.split_once('/').unwrap();
+    let mut content = "log = \"json\"\nlog-level = \"debug\"\nevery = \"24h\"\nname = \"ada\"\n\
+         webhook = \"http://127.0.0.1:9/\"\n"
+        .to_owned();
+    for number in 0..MANY {
+        content += &format!("[[election]]\nelection = \"{container}/few-{number}\"\n");
+    }
+    let (_folder, file) = file(&content);
+    let mut command = Command::new("/bin/sh");
+    command.args(["-c", "ulimit -n 48 && exec \"$0\" run --config \"$1\"", PROGRAM]).arg(&file);
+    group.access.give(&mut command);
+    let mut process = Candidate::spawn("few", command).unwrap();
+    for number in 0..MANY {
+        let election = format!("{container}/few-{number}");
+        process.line("a renewal", 0, SOON, of(&election, "renewed")).await;
+    }
+    let lines = process.lines();
+    let short = |line: &Line| {
+        let detail = line.event["detail"].as_str().unwrap_or_default();
+        detail.contains("40 elections may need") && detail.contains("LimitNOFILE")
+    };
+    assert_eq!(lines.iter().filter(|line| short(line)).count(), 1, "{}", process.transcript());
+    let wrong = |line: &&Line| ["problem", "stood-down"].contains(&line.name());
+    assert_eq!(lines.iter().find(wrong).map(|line| &line.event), None);
+    assert!(process.terminate(SOON).await.unwrap().success(), "{}", process.transcript());
+}
+
 /// As many lines of JSON from standard error.
 async fn role(process: &Candidate, count: usize) -> Vec<Value> {
     let asked = async {

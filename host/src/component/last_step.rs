@@ -1,0 +1,123 @@
+//! What the host knows of a candidate by its newest step: how urgent the next one is, and whether it comes too late.
+
+use crate::contract::{Role, types};
+use std::time::Duration;
+
+/// A leader's step that begins later than this, and than an eighth of the time that was left when it was due, comes too late.
+const LATE: Duration = Duration::from_millis(250);
+
+/// The newest step. All instants are on the candidate's clock.
+#[derive(Default)]
+pub(super) struct LastStep {
+    /// How long it waited for others before it began; none before that.
+    waited: Option<Duration>,
+    /// Until when the candidate leads by its report.
+    leads_until: Option<Duration>,
+    /// When the next one is due by its report.
+    due: Duration,
+    /// How late it began as that of a leader, where that is to be told.
+    pub late: Option<Duration>,
+}
+
+impl LastStep {
+    /// A new one is asked for.
+    pub(super) fn asked(&mut self) {
+        (self.waited, self.late) = (None, None);
+    }
+
+    /// It begins at `now`. How much too late that is for a leader; none: it is in time.
+    pub(super) fn began(&mut self, asked: Duration, now: Duration) -> Option<Duration> {
+        self.waited = Some(now.saturating_sub(asked));
+        let left = self.leads_until?.saturating_sub(self.due);
+        let late = now.saturating_sub(self.due);
+        (late > LATE.max(left / 8)).then_some(late)
+    }
+
+    /// It began at that instant and came to this report, which was there at `over`.
+    pub(super) fn reported(&mut self, report: &types::Report, began: Duration, over: Duration) {
+        let after = |nanoseconds| began.saturating_add(Duration::from_nanos(nanoseconds));
+        self.leads_until = match &report.role {
+            Role::Leading(leadership) => Some(after(leadership.valid_for)),
+            _ => None,
+        };
+        // A step that takes long makes no other one late.
+        self.due = after(report.again_in).max(over);
+    }
+
+    /// It came to nothing, and the candidate to its end.
+    pub(super) fn failed(&mut self) {
+        self.leads_until = None;
+    }
+
+    pub(super) fn waited(&self) -> Option<Duration> {
+        self.waited
+    }
+
+    pub(super) fn leads_until(&self) -> Option<Duration> {
+        self.leads_until
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn after(role: Role, began: Duration, over: Duration) -> LastStep {
+        let mut step = LastStep::default();
+        let again_in = 4_000 * 1_000_000;
+        let report = types::Report { role, again_in, ..report() };
+        step.reported(&report, began, over);
+        step
+    }
+
+    fn report() -> types::Report {
+        types::Report {
+            state: Vec::new(),
+            role: Role::Undecided,
+            ending: None,
+            renewed: false,
+            last_will: None,
+            wind_down: false,
+            successor: None,
+            promise: None,
+            turns: None,
+            run: None,
+            background: None,
+            problems: Vec::new(),
+            exchanges: Vec::new(),
+            again_in: 0,
+        }
+    }
+
+    fn leading() -> Role {
+        Role::Leading(types::Leadership { term: 7, valid_for: 12_000 * 1_000_000 })
+    }
+
+    #[test]
+    fn a_leader_is_late_when_an_eighth_of_its_time_is_gone() {
+        let mut step = after(leading(), 0 * MS, 10 * MS);
+        assert_eq!(step.leads_until(), Some(12_000 * MS));
+        assert_eq!(step.began(4_900 * MS, 5_000 * MS), None);
+        assert_eq!(step.waited(), Some(100 * MS));
+        assert_eq!(step.began(4_000 * MS, 5_001 * MS), Some(1_001 * MS));
+        // It was asked for before it was due, for an event.
+        assert_eq!(step.began(2_000 * MS, 2_001 * MS), None);
+    }
+
+    #[test]
+    fn a_step_that_took_long_makes_the_next_one_no_later() {
+        let mut step = after(leading(), 0 * MS, 7_000 * MS);
+        assert_eq!(step.began(7_000 * MS, 7_600 * MS), None);
+        assert_eq!(step.began(7_000 * MS, 7_700 * MS), Some(700 * MS));
+    }
+
+    #[test]
+    fn nobody_else_is_late() {
+        assert_eq!(after(Role::Undecided, 0 * MS, 0 * MS).began(0 * MS, 60_000 * MS), None);
+        let mut step = after(leading(), 0 * MS, 0 * MS);
+        step.failed();
+        assert_eq!(step.began(0 * MS, 60_000 * MS), None);
+    }
+}
