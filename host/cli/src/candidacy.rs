@@ -81,7 +81,7 @@ impl Front {
 
 impl Candidacy {
     /// Judges the settings; none when there is something to complain about. Sends nothing. The
-    /// candidate is another one on `component`.
+    /// candidate is another one on `component`. It will be on `runtime`.
     ///
     /// # Errors
     ///
@@ -93,6 +93,7 @@ impl Candidacy {
         configuration: &mut Configuration,
         log: Log,
         front: Front,
+        runtime: &Handle,
     ) -> Result<Option<Self>, String> {
         let work = handler::of_run(engine, clock, configuration, &log, &front.board).await;
         let grace = configuration.duration(&GRACE);
@@ -109,7 +110,12 @@ impl Candidacy {
         match elector.check().await {
             Ok(_) => {
                 read = configuration.read();
-                let place = move |id, place| trigger(placer.clone(), id, place);
+                // They share the connections, which must not depend on what else there is to do where operators ask.
+                let there = runtime.clone();
+                let place = move |id, place| {
+                    let told = there.spawn(trigger(placer.clone(), id, place));
+                    async move { told.await.unwrap_or_else(|error| Err(unavailable(error.to_string()))) }
+                };
                 front.board.place_triggers(place);
             }
             Err(CheckError::Settings(complaints)) => configuration.add(complaints),
@@ -248,10 +254,13 @@ async fn trigger(
     id: String,
     place: bool,
 ) -> Result<TriggerState, Problem> {
-    let failed = |detail| Problem { class: ProblemClass::Unavailable, detail };
     // It is granted what it needs.
-    elector.check().await.map_err(|error| failed(error.to_string()))?;
-    elector.trigger(&id, place).await.unwrap_or_else(|error| Err(failed(error.to_string())))
+    elector.check().await.map_err(|error| unavailable(error.to_string()))?;
+    elector.trigger(&id, place).await.unwrap_or_else(|error| Err(unavailable(error.to_string())))
+}
+
+fn unavailable(detail: String) -> Problem {
+    Problem { class: ProblemClass::Unavailable, detail }
 }
 
 /// How soon this candidate is replaced if it dies as leader, and why.

@@ -19,6 +19,7 @@ use std::process::ExitCode;
 use tenure::clock::BootClock;
 use tenure::contract::{LeaseState, Problem, Snapshot, class_name};
 use tenure::egress::Authorities;
+use tokio::runtime::Handle;
 
 /// The settings are right, but the account was not reached, or refused.
 const NOT_REACHED: u8 = 1;
@@ -39,7 +40,8 @@ pub(super) async fn check(line: &CommandLine) -> ExitCode {
     let logs = configurations.iter().map(|_| Log::nowhere()).collect();
     let mut beside = Vec::new();
     let outside = outside(&engine, &clock, &mut configurations, Some(&mut beside)).await;
-    let judging = judge(&engine, &clock, &mut elections, &mut configurations, logs, outside.fronts);
+    let (fronts, here) = (outside.fronts, Handle::current());
+    let judging = judge(&engine, &clock, &mut elections, &mut configurations, logs, fronts, &here);
     let candidacies = match judging.await {
         Ok(Some(candidacies)) => candidacies,
         Ok(None) => return complain(&elections.complaints, json),

@@ -13,6 +13,7 @@ use tenure::egress::Authorities;
 use tenure::server::{ControlToken, Hosts};
 use tenure::settings::{Variables, names};
 use tokio::net::TcpListener;
+use tokio::runtime::Handle;
 
 /// What a process is to the outside, before its elections are judged: that takes its time where components have
 /// to be compiled.
@@ -58,7 +59,7 @@ pub(super) async fn outside(
 }
 
 /// Judges all settings, and loads all components; none when there is something to complain about, which is added to
-/// `elections`.
+/// `elections`. `runtime` is the one that the candidates will be on.
 ///
 /// # Errors
 ///
@@ -70,6 +71,7 @@ pub(super) async fn judge(
     configurations: &mut [Configuration],
     logs: Vec<Log>,
     fronts: Vec<Front>,
+    runtime: &Handle,
 ) -> Result<Option<Vec<Candidacy>>, String> {
     let count = configurations.len();
     let Some(log) = logs.first() else { return Ok(None) };
@@ -83,7 +85,7 @@ pub(super) async fn judge(
     let shared = shared.trusting(authorities.unwrap_or_default());
     let mut candidacies: Vec<Candidacy> = Vec::new();
     for ((configuration, log), front) in configurations.iter_mut().zip(logs).zip(fronts) {
-        let judged = Candidacy::judge(engine, &shared, clock, configuration, log, front);
+        let judged = Candidacy::judge(engine, &shared, clock, configuration, log, front, runtime);
         let judged = judged.await?.map(|judged| judged.speaking_like(candidacies.first()));
         candidacies.extend(judged);
         elections.complain(std::mem::take(&mut configuration.complaints));

@@ -26,6 +26,7 @@ use tenure::program::server::Summary;
 use tenure::program::supervisor::Ended;
 use tenure::server::{Board, Watcher};
 use tenure_base::duration::format_duration;
+use tokio::runtime::Handle;
 use tokio::select;
 use tokio::signal::unix::SignalKind;
 use tokio::sync::{Notify, oneshot};
@@ -106,7 +107,8 @@ pub(super) async fn lock(line: &CommandLine, supervised: Result<Supervised, Stri
         return ExitCode::from(FAILED);
     };
     let mut elections = Elections::default();
-    let judging = judge(&engine, &clock, &mut elections, &mut configurations, logs, outside.fronts);
+    let (fronts, here) = (outside.fronts, Handle::current());
+    let judging = judge(&engine, &clock, &mut elections, &mut configurations, logs, fronts, &here);
     let judged = select! {
         biased;
         // Nothing was sent yet.

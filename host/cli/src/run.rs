@@ -116,7 +116,9 @@ async fn take_part(
         }
     }
     let watcher = Arc::new(Watcher::new(authorities));
-    let judging = judge(&engine, &clock, &mut elections, &mut configurations, logs, fronts);
+    let runtime = &thread.runtime;
+    let judging =
+        judge(&engine, &clock, &mut elections, &mut configurations, logs, fronts, runtime);
     let candidacies = select! {
         biased;
         // Nothing was sent yet.

@@ -95,8 +95,9 @@ fn a_step_that_begins_too_late_is_told() {
     let told = VirtualClock::run(async |clock| {
         let log = Log { clock: clock.clone(), lines: Arc::default() };
         let told = log.clone();
-        let runner = Runner::new(Behind::default(), from_fn(|_, _| async { Ok(()) }), clock.clone())
-            .on_event(move |event| told.event(&event));
+        let runner =
+            Runner::new(Behind::default(), from_fn(|_, _| async { Ok(()) }), clock.clone())
+                .on_event(move |event| told.event(&event));
         tokio::select! {
             () = runner.run(std::future::pending()) => unreachable!(),
             () = clock.sleep_until(seconds(15)) => {}
