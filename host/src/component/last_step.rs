@@ -63,6 +63,7 @@ mod tests {
     use super::*;
 
     const MS: Duration = Duration::from_millis(1);
+    const ZERO: Duration = Duration::ZERO;
 
     fn after(role: Role, began: Duration, over: Duration) -> LastStep {
         let mut step = LastStep::default();
@@ -97,7 +98,7 @@ mod tests {
 
     #[test]
     fn a_leader_is_late_when_an_eighth_of_its_time_is_gone() {
-        let mut step = after(leading(), 0 * MS, 10 * MS);
+        let mut step = after(leading(), ZERO, 10 * MS);
         assert_eq!(step.leads_until(), Some(12_000 * MS));
         assert_eq!(step.began(4_900 * MS, 5_000 * MS), None);
         assert_eq!(step.waited(), Some(100 * MS));
@@ -108,16 +109,16 @@ mod tests {
 
     #[test]
     fn a_step_that_took_long_makes_the_next_one_no_later() {
-        let mut step = after(leading(), 0 * MS, 7_000 * MS);
+        let mut step = after(leading(), ZERO, 7_000 * MS);
         assert_eq!(step.began(7_000 * MS, 7_600 * MS), None);
         assert_eq!(step.began(7_000 * MS, 7_700 * MS), Some(700 * MS));
     }
 
     #[test]
     fn nobody_else_is_late() {
-        assert_eq!(after(Role::Undecided, 0 * MS, 0 * MS).began(0 * MS, 60_000 * MS), None);
-        let mut step = after(leading(), 0 * MS, 0 * MS);
+        assert_eq!(after(Role::Undecided, ZERO, ZERO).began(ZERO, 60_000 * MS), None);
+        let mut step = after(leading(), ZERO, ZERO);
         step.failed();
-        assert_eq!(step.began(0 * MS, 60_000 * MS), None);
+        assert_eq!(step.began(ZERO, 60_000 * MS), None);
     }
 }
