@@ -1,0 +1,155 @@
+use super::{Pace, Plan, Planner, Sign};
+use std::time::Duration;
+
+const PACE: Pace = Pace { every: Duration::from_secs(1), gone_after: Duration::from_secs(15) };
+
+/// Members that leave signs, the leader among them, and what the leader makes of them, second by second.
+struct Play {
+    planner: Planner,
+    now: u64,
+    members: Vec<(String, u64)>,
+}
+
+impl Play {
+    fn of(shares: usize, members: &[&str]) -> Self {
+        let plan = Plan { shares: vec![None; shares], ..Plan::default() };
+        let members = members.iter().map(|name| ((*name).to_owned(), 0)).collect();
+        Self { planner: Planner::begin("anna", 7, plan, PACE), now: 0, members }
+    }
+
+    /// The next second: those who are `silent` leave no sign.
+    fn second(&mut self, silent: &[&str]) -> Option<Plan> {
+        self.now += 1;
+        for (name, mark) in &mut self.members {
+            *mark += u64::from(!silent.contains(&name.as_str()));
+        }
+        let sign = |(name, mark): &(String, u64)| Sign {
+            member: name.clone(),
+            mark: mark.to_string(),
+            weight: 1,
+            most: None,
+        };
+        let signs = self.members.iter().map(sign).collect::<Vec<_>>();
+        self.planner.looked(&signs, Duration::from_secs(self.now))
+    }
+
+    /// How many shares each one should hold.
+    fn counts(&self) -> Vec<usize> {
+        let held = |name: &String| {
+            let shares = &self.planner.plan().shares;
+            shares.iter().filter(|share| share.as_ref() == Some(name)).count()
+        };
+        self.members.iter().map(|(name, _)| held(name)).collect()
+    }
+
+    fn without(&mut self, name: &str) {
+        self.members.retain(|(member, _)| member != name);
+    }
+}
+
+#[test]
+fn a_member_counts_after_its_second_sign() {
+    let mut play = Play::of(4, &["anna", "ben"]);
+    assert_eq!(play.second(&[]), None);
+    assert_eq!(play.planner.members().count(), 0);
+    let plan = play.second(&["ben"]).expect("anna counts");
+    assert_eq!((plan.term, plan.version), (7, 1));
+    assert_eq!(play.counts(), [4, 0]);
+    assert_eq!(play.second(&[]).map(|plan| plan.version), Some(2));
+    assert_eq!(play.counts(), [2, 2]);
+}
+
+#[test]
+fn a_sign_that_was_left_by_the_dead_never_counts() {
+    let mut play = Play::of(4, &["anna", "dead"]);
+    for _ in 0..100 {
+        play.second(&["dead"]);
+        assert_ne!(play.counts()[1], 1);
+    }
+    assert_eq!(play.counts(), [4, 0]);
+}
+
+#[test]
+fn nothing_changes_in_quiet_minutes() {
+    let mut play = Play::of(32, &["anna", "ben", "cleo"]);
+    let plans = (0..600).filter_map(|_| play.second(&[])).count();
+    assert_eq!(plans, 1);
+}
+
+#[test]
+fn who_is_silent_for_too_long_is_gone() {
+    let mut play = Play::of(6, &["anna", "ben", "cleo"]);
+    play.second(&[]);
+    play.second(&[]);
+    for second in 1..15 {
+        assert_eq!(play.second(&["cleo"]), None, "{second}");
+    }
+    assert!(play.second(&["cleo"]).is_some());
+    assert_eq!(play.counts(), [3, 3, 0]);
+    // It was only frozen: it counts again after two signs.
+    assert_eq!(play.second(&[]), None);
+    assert!(play.second(&[]).is_some());
+    assert_eq!(play.counts(), [2, 2, 2]);
+}
+
+#[test]
+fn who_takes_its_sign_back_is_gone_at_once() {
+    let mut play = Play::of(6, &["anna", "ben", "cleo"]);
+    play.second(&[]);
+    play.second(&[]);
+    play.without("cleo");
+    assert!(play.second(&[]).is_some());
+    assert_eq!(play.counts(), [3, 3]);
+}
+
+#[test]
+fn nobody_is_gone_because_nobody_looked() {
+    let mut play = Play::of(6, &["anna", "ben", "cleo"]);
+    play.second(&[]);
+    play.second(&[]);
+    play.now += 600;
+    assert_eq!(play.second(&["ben", "cleo"]), None);
+    assert_eq!(play.second(&[]), None);
+}
+
+#[test]
+fn a_leader_whose_own_signs_do_not_arrive_sends_nobody_away() {
+    let mut play = Play::of(6, &["anna", "ben", "cleo"]);
+    play.second(&[]);
+    play.second(&[]);
+    for _ in 0..60 {
+        assert_eq!(play.second(&["anna", "ben", "cleo"]), None);
+    }
+    assert_eq!(play.second(&[]), None);
+    assert_eq!(play.counts(), [2, 2, 2]);
+}
+
+#[test]
+fn the_next_leader_goes_on_with_the_plan() {
+    let mut play = Play::of(6, &["anna", "ben", "cleo"]);
+    play.second(&[]);
+    play.second(&[]);
+    let plan = play.planner.plan().clone();
+    play.planner = Planner::begin("ben", 8, plan, PACE);
+    for _ in 0..14 {
+        assert_eq!(play.second(&["anna"]), None);
+    }
+    while play.second(&["anna"]).is_none() {}
+    assert_eq!(play.counts(), [0, 3, 3]);
+    assert_eq!((play.planner.plan().term, play.planner.plan().version), (8, 2));
+}
+
+#[test]
+fn a_new_number_of_shares_waits_until_all_is_given_up() {
+    let mut play = Play::of(6, &["anna", "ben"]);
+    play.second(&[]);
+    play.second(&[]);
+    let asked = Plan { shares: vec![None; 6], next: Some(8), ..play.planner.plan().clone() };
+    play.planner = Planner::begin("anna", 7, asked, PACE);
+    for _ in 0..5 {
+        assert_eq!(play.second(&[]), None);
+    }
+    let plan = play.planner.drained().expect("there are other shares");
+    assert_eq!((plan.shares.len(), plan.next, play.counts()), (8, None, vec![4, 4]));
+    assert_eq!(play.planner.drained(), None);
+}
