@@ -1,10 +1,10 @@
-//! Who should hold what: as even as weights allow, with as few moves as that takes. protocol.md §15.2.
+//! Who should hold what: as even as weights allow, with as few moves as that takes. protocol.md §14.2.
 
 use std::cmp::Reverse;
 
 /// One that can hold shares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Member {
+pub struct Worker {
     /// How much it can do beside the others. 0: it holds no share.
     pub weight: u32,
     /// The most shares that it may hold.
@@ -14,11 +14,11 @@ pub struct Member {
 /// For each share the member that should hold it, by index.
 ///
 /// `before` has who should have held it until now, by index into the same members; none for one that is gone, or a
-/// share that nobody held. Members of one weight get numbers of shares that differ by one at most, others the whole
+/// share that nobody held. Workers of one weight get numbers of shares that differ by one at most, others the whole
 /// numbers beside their exact part. A share moves only where its member has to have fewer, or is gone. A share has no
 /// member only where all have the most that they may.
 #[must_use]
-pub fn assign(before: &[Option<usize>], members: &[Member]) -> Vec<Option<usize>> {
+pub fn assign(before: &[Option<usize>], members: &[Worker]) -> Vec<Option<usize>> {
     let mut held = vec![0; members.len()];
     for member in before.iter().flatten() {
         held[*member] += 1;
@@ -44,7 +44,7 @@ pub fn assign(before: &[Option<usize>], members: &[Member]) -> Vec<Option<usize>
 }
 
 /// How many shares each one should hold.
-fn targets(shares: usize, held: &[usize], members: &[Member]) -> Vec<usize> {
+fn targets(shares: usize, held: &[usize], members: &[Worker]) -> Vec<usize> {
     let mut targets = vec![0; members.len()];
     let weight = |member: usize| u128::from(members[member].weight);
     let mut open = (0..members.len()).filter(|member| weight(*member) > 0).collect::<Vec<_>>();

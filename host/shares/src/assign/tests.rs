@@ -1,8 +1,8 @@
-use super::{Member, assign};
+use super::{Worker, assign};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-const ONE: Member = Member { weight: 1, most: None };
+const ONE: Worker = Worker { weight: 1, most: None };
 
 /// How many shares each one has.
 fn counts(plan: &[Option<usize>], members: usize) -> Vec<usize> {
@@ -16,7 +16,7 @@ fn moves(before: &[Option<usize>], after: &[Option<usize>]) -> usize {
 #[test]
 fn nobody_holds_anything_where_nobody_is() {
     assert_eq!(assign(&[None, None], &[]), [None, None]);
-    assert_eq!(assign(&[None], &[Member { weight: 0, most: None }]), [None]);
+    assert_eq!(assign(&[None], &[Worker { weight: 0, most: None }]), [None]);
     assert_eq!(assign(&[], &[ONE]), []);
 }
 
@@ -40,23 +40,23 @@ fn who_is_gone_leaves_its_shares_alone() {
 
 #[test]
 fn who_is_stronger_holds_more() {
-    let members = [Member { weight: 3, ..ONE }, ONE];
+    let members = [Worker { weight: 3, ..ONE }, ONE];
     assert_eq!(counts(&assign(&[None; 8], &members), 2), [6, 2]);
 }
 
 #[test]
 fn who_may_hold_two_holds_two_and_the_others_the_rest() {
-    let members = [Member { most: Some(2), ..ONE }, ONE, ONE];
+    let members = [Worker { most: Some(2), ..ONE }, ONE, ONE];
     assert_eq!(counts(&assign(&[None; 12], &members), 3), [2, 5, 5]);
-    let all = [Member { most: Some(2), ..ONE }; 3];
+    let all = [Worker { most: Some(2), ..ONE }; 3];
     let plan = assign(&[None; 12], &all);
     assert_eq!(counts(&plan, 3), [2, 2, 2]);
     assert_eq!(plan.iter().filter(|share| share.is_none()).count(), 6);
 }
 
-fn member() -> impl Strategy<Value = Member> {
+fn member() -> impl Strategy<Value = Worker> {
     let most = prop_oneof![3 => Just(None), 1 => (0_u32..12).prop_map(Some)];
-    (0_u32..4, most).prop_map(|(weight, most)| Member { weight, most })
+    (0_u32..4, most).prop_map(|(weight, most)| Worker { weight, most })
 }
 
 fn equal() -> impl Strategy<Value = (Vec<Option<usize>>, usize)> {
@@ -65,7 +65,7 @@ fn equal() -> impl Strategy<Value = (Vec<Option<usize>>, usize)> {
     })
 }
 
-fn any_members() -> impl Strategy<Value = (Vec<Option<usize>>, Vec<Member>)> {
+fn any_members() -> impl Strategy<Value = (Vec<Option<usize>>, Vec<Worker>)> {
     vec(member(), 1..10).prop_flat_map(|members| {
         let one = prop_oneof![1 => Just(None), 4 => (0..members.len()).prop_map(Some)];
         (vec(one, 0..60), Just(members))

@@ -1,45 +1,49 @@
-use super::{Pace, Plan, Planner, Sign};
+use super::Planner;
+use crate::{Pace, Plan, Sign, Tag};
 use std::time::Duration;
 
-const PACE: Pace = Pace { every: Duration::from_secs(1), gone_after: Duration::from_secs(15) };
+const LEASE: Duration = Duration::from_secs(15);
 
 /// Members that leave signs, the leader among them, and what the leader makes of them, second by second.
 struct Play {
     planner: Planner,
+    plan: Plan,
     now: u64,
     members: Vec<(String, u64)>,
 }
 
 impl Play {
-    fn of(shares: usize, members: &[&str]) -> Self {
-        let plan = Plan { shares: vec![None; shares], ..Plan::default() };
+    fn of(shares: u32, members: &[&str]) -> Self {
+        let plan = Plan::first(shares);
         let members = members.iter().map(|name| ((*name).to_owned(), 0)).collect();
-        Self { planner: Planner::begin("anna", 7, plan, PACE), now: 0, members }
+        Self { planner: Planner::begin("anna", Pace::of(LEASE), &plan), plan, now: 0, members }
     }
 
-    /// The next second: those who are `silent` leave no sign.
+    /// The next second: those who are `silent` leave no sign. The plan, if it changes.
     fn second(&mut self, silent: &[&str]) -> Option<Plan> {
+        self.look(silent);
+        let plan = self.planner.plan(&self.plan, 7)?;
+        self.plan = plan.clone();
+        Some(plan)
+    }
+
+    /// The signs that are to be removed.
+    fn look(&mut self, silent: &[&str]) -> Vec<String> {
         self.now += 1;
         for (name, mark) in &mut self.members {
             *mark += u64::from(!silent.contains(&name.as_str()));
         }
-        let sign = |(name, mark): &(String, u64)| Sign {
-            member: name.clone(),
-            mark: mark.to_string(),
-            weight: 1,
-            most: None,
+        let sign = |(name, mark): &(String, u64)| {
+            (Sign { member: name.clone(), weight: 1, most: None }, Tag(mark.to_string()))
         };
         let signs = self.members.iter().map(sign).collect::<Vec<_>>();
-        self.planner.looked(&signs, Duration::from_secs(self.now))
+        let gone = self.planner.looked(signs, Duration::from_secs(self.now));
+        gone.into_iter().map(|(name, _)| name).collect()
     }
 
     /// How many shares each one should hold.
     fn counts(&self) -> Vec<usize> {
-        let held = |name: &String| {
-            let shares = &self.planner.plan().shares;
-            shares.iter().filter(|share| share.as_ref() == Some(name)).count()
-        };
-        self.members.iter().map(|(name, _)| held(name)).collect()
+        self.members.iter().map(|(name, _)| self.plan.of(name).count()).collect()
     }
 
     fn without(&mut self, name: &str) {
@@ -51,7 +55,7 @@ impl Play {
 fn a_member_counts_after_its_second_sign() {
     let mut play = Play::of(4, &["anna", "ben"]);
     assert_eq!(play.second(&[]), None);
-    assert_eq!(play.planner.members().count(), 0);
+    assert_eq!(play.counts(), [0, 0]);
     let plan = play.second(&["ben"]).expect("anna counts");
     assert_eq!((plan.term, plan.version), (7, 1));
     assert_eq!(play.counts(), [4, 0]);
@@ -129,27 +133,34 @@ fn the_next_leader_goes_on_with_the_plan() {
     let mut play = Play::of(6, &["anna", "ben", "cleo"]);
     play.second(&[]);
     play.second(&[]);
-    let plan = play.planner.plan().clone();
-    play.planner = Planner::begin("ben", 8, plan, PACE);
-    for _ in 0..14 {
+    play.planner = Planner::begin("ben", Pace::of(LEASE), &play.plan);
+    for _ in 0..15 {
         assert_eq!(play.second(&["anna"]), None);
     }
-    while play.second(&["anna"]).is_none() {}
+    assert!(play.second(&["anna"]).is_some());
     assert_eq!(play.counts(), [0, 3, 3]);
-    assert_eq!((play.planner.plan().term, play.planner.plan().version), (8, 2));
+    assert_eq!((play.plan.term, play.plan.version), (7, 2));
 }
 
 #[test]
-fn a_new_number_of_shares_waits_until_all_is_given_up() {
-    let mut play = Play::of(6, &["anna", "ben"]);
+fn the_sign_of_one_that_is_gone_is_removed() {
+    let mut play = Play::of(6, &["anna", "ben", "cleo"]);
     play.second(&[]);
     play.second(&[]);
-    let asked = Plan { shares: vec![None; 6], next: Some(8), ..play.planner.plan().clone() };
-    play.planner = Planner::begin("anna", 7, asked, PACE);
-    for _ in 0..5 {
-        assert_eq!(play.second(&[]), None);
+    let mut gone = Vec::new();
+    for _ in 0..16 {
+        gone.extend(play.look(&["cleo"]));
     }
-    let plan = play.planner.drained().expect("there are other shares");
-    assert_eq!((plan.shares.len(), plan.next, play.counts()), (8, None, vec![4, 4]));
-    assert_eq!(play.planner.drained(), None);
+    assert_eq!(gone, ["cleo"]);
+}
+
+#[test]
+fn one_that_leaves_plans_the_others_only() {
+    let mut play = Play::of(6, &["anna", "ben", "cleo"]);
+    play.second(&[]);
+    play.second(&[]);
+    play.planner.leave();
+    play.without("anna");
+    assert!(play.second(&[]).is_some());
+    assert_eq!(play.counts(), [3, 3]);
 }
