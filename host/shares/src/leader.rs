@@ -94,7 +94,9 @@ impl Leader {
             return None;
         }
         (self.step, self.began) = (Step::Asking, now);
-        if self.leaves && let Some(planner) = &mut self.planner {
+        if self.leaves
+            && let Some(planner) = &mut self.planner
+        {
             planner.leave();
         }
         if mutant!(PlanNotRead) && self.tag.is_some() {
@@ -145,7 +147,9 @@ impl Leader {
     }
 
     fn listed(&mut self, answer: Answer, now: Duration) -> Option<Ask> {
-        let (Answer::Signs(signs), Some(planner)) = (answer, &mut self.planner) else { return None };
+        let (Answer::Signs(signs), Some(planner)) = (answer, &mut self.planner) else {
+            return None;
+        };
         self.gone = planner.looked(signs, now);
         self.gone.retain(|(name, _)| *name != self.own);
         if self.plan.next.is_some() {

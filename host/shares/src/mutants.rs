@@ -13,7 +13,7 @@ pub enum Mutant {
     CountsAtOnce,
     /// Time in which nobody looked is held against members.
     SilenceUnseen,
-    /// Members are gone though the leader's own signs do not arrive either.
+    /// Members are gone though signs of the leader's own do not arrive either.
     OwnSignIgnored,
     /// A member is judged by the time on its own clock at which it left its sign.
     TheirClocks,
@@ -23,6 +23,8 @@ pub enum Mutant {
     NotSticky,
     /// The next leader counts nobody whom the plan names, until it has seen two signs.
     PlanForgotten,
+    /// A plan is written though it is the same one, which everybody has to read.
+    PlanRewritten,
     /// The plan is written without `If-Match`.
     PlanUnconditional,
     /// A leader goes on with the plan that it wrote last, without reading.
@@ -46,7 +48,7 @@ pub enum Mutant {
 #[cfg(feature = "mutants")]
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::CountsAtOnce,
         Self::SilenceUnseen,
         Self::OwnSignIgnored,
@@ -54,6 +56,7 @@ impl Mutant {
         Self::NeverGone,
         Self::NotSticky,
         Self::PlanForgotten,
+        Self::PlanRewritten,
         Self::PlanUnconditional,
         Self::PlanNotRead,
         Self::TakesUnplanned,

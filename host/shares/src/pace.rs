@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Periods. protocol.md §14.1.
+/// Periods. protocol.md §14.1, §14.5.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
     sign: Duration,

@@ -51,27 +51,30 @@ impl Planner {
     /// removed.
     ///
     /// Time in which nobody looked is not held against anybody: a store that was down, or a leader that was frozen,
-    /// would have all members gone at once. Nor does anybody go while the leader's own signs do not arrive.
+    /// would have all members gone at once. Nor is silence while the leader's own signs do not arrive either.
     pub fn looked(&mut self, signs: Vec<(Sign, Tag)>, now: Duration) -> Vec<(String, Tag)> {
         let since = self.looked.replace(now).map_or(Duration::ZERO, |at| now.saturating_sub(at));
         let passed = match mutant!(SilenceUnseen) {
             true => since,
             false => since.min(self.pace.look(signs.len()) * 2),
         };
-        let mut by_name = signs.into_iter().map(|(s, tag)| (s.member.clone(), (s, tag))).collect::<HashMap<_, _>>();
+        let by_name = signs.into_iter().map(|(sign, tag)| (sign.member.clone(), (sign, tag)));
+        let mut by_name = by_name.collect::<HashMap<_, _>>();
         for (name, seen) in &mut self.seen {
             seen.look(by_name.remove(name), passed);
         }
-        self.seen.extend(by_name.into_iter().map(|(name, (sign, tag))| (name, Seen::first(&sign, tag))));
-        let gone_after = self.pace.gone_after();
-        let is_there = |seen: &Seen| seen.tag.is_some() && (seen.silent < gone_after || mutant!(NeverGone));
-        let judges = self.leaves || self.seen.get(&self.own).is_some_and(is_there) || mutant!(OwnSignIgnored);
-        if !judges {
-            return Vec::new();
-        }
+        let first = by_name.into_iter().map(|(name, (sign, tag))| (name, Seen::first(&sign, tag)));
+        self.seen.extend(first);
+        let own = self.seen.get(&self.own).filter(|own| own.tag.is_some() || self.leaves);
+        let Some(own) = own.map(|own| own.silent) else { return Vec::new() };
+        let own = if mutant!(OwnSignIgnored) { Duration::ZERO } else { own };
+        // Signs of all stop within one period when the account takes none any more.
+        let most = self.pace.gone_after().max(own + self.pace.sign() * 2);
+        let is_there =
+            |seen: &Seen| seen.tag.is_some() && (seen.silent <= most || mutant!(NeverGone));
         let mut gone = Vec::new();
         self.seen.retain(|name, seen| {
-            let stays = is_there(seen);
+            let stays = is_there(seen) || (self.leaves && *name == self.own);
             if !stays && let Some(tag) = seen.tag.take() {
                 gone.push((name.clone(), tag));
             }
@@ -82,10 +85,13 @@ impl Planner {
 
     /// The plan for those who count now, after that one. None: it is the same one.
     pub fn plan(&self, before: &Plan, term: u64) -> Option<Plan> {
-        let counts = |name: &String, seen: &Seen| seen.counts && !(self.leaves && *name == self.own);
+        let counts =
+            |name: &String, seen: &Seen| seen.counts && !(self.leaves && *name == self.own);
         let counting = self.seen.iter().filter(|(name, seen)| counts(name, seen));
-        let (names, workers): (Vec<_>, Vec<_>) = counting.map(|(name, seen)| (name, seen.worker)).unzip();
-        let places = before.members.iter().map(|name| names.binary_search(&name).ok()).collect::<Vec<_>>();
+        let (names, workers): (Vec<_>, Vec<_>) =
+            counting.map(|(name, seen)| (name, seen.worker)).unzip();
+        let places =
+            before.members.iter().map(|name| names.binary_search(&name).ok()).collect::<Vec<_>>();
         let place = |member: &Option<u32>| places.get((*member)? as usize).copied().flatten();
         let held = match mutant!(NotSticky) {
             true => vec![None; before.shares.len()],
@@ -93,8 +99,9 @@ impl Planner {
         };
         let after = assign(&held, &workers);
         let name = |member: &Option<usize>| member.map(|member| names[member].as_str());
-        let was = |member: &Option<u32>| before.members.get((*member)? as usize).map(String::as_str);
-        if after.iter().map(name).eq(before.shares.iter().map(was)) {
+        let was =
+            |member: &Option<u32>| before.members.get((*member)? as usize).map(String::as_str);
+        if after.iter().map(name).eq(before.shares.iter().map(was)) && !mutant!(PlanRewritten) {
             return None;
         }
         // Only those who hold something are named.
@@ -107,7 +114,14 @@ impl Planner {
             })
         };
         let shares = after.into_iter().map(|member| member.map(&mut place)).collect();
-        Some(Plan { term, version: before.version + 1, split: before.split, members, shares, next: None })
+        Some(Plan {
+            term,
+            version: before.version + 1,
+            split: before.split,
+            members,
+            shares,
+            next: None,
+        })
     }
 }
 

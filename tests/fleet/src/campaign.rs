@@ -1,6 +1,7 @@
 //! Many schedules on several threads, and the hunt for seeded bugs.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -89,4 +90,24 @@ pub fn hunt(mutant: Mutant, most: u64) -> Quarry {
         }
     }
     Quarry { mutant, seeds: None, broken: BTreeSet::new() }
+}
+
+/// The rules that no seeded bug was seen to break: nobody knows whether they are checked.
+#[must_use]
+pub fn unbroken(found: &[Quarry]) -> Vec<&'static str> {
+    let broken = |rule: &&str| found.iter().any(|quarry| quarry.broken.contains(rule));
+    crate::RULES.into_iter().filter(|rule| !broken(rule)).collect()
+}
+
+impl fmt::Display for Quarry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = format!("{:?}", self.mutant);
+        match self.seeds {
+            Some(seeds) => {
+                let broken = self.broken.iter().copied().collect::<Vec<_>>();
+                write!(f, "{name:<20} {seeds:>7}  {}", broken.join(" "))
+            }
+            None => write!(f, "{name:<20} NOT FOUND"),
+        }
+    }
 }

@@ -1,4 +1,4 @@
-//! A candidate of one election: as much of protocol.md §§4 to 7 as says who holds what, and when.
+//! A candidate of one election: as much of protocol.md §4, §5 and §7 as says who holds what, and when.
 
 use fastrand::Rng;
 
@@ -125,6 +125,12 @@ impl Candidate {
         }
     }
 
+    /// All of it that a plan may have to do with.
+    #[must_use]
+    pub fn shows(&self) -> (bool, Option<usize>, bool) {
+        (self.holds(), self.gives_to(), self.is_over())
+    }
+
     /// It has ended.
     #[must_use]
     pub fn is_over(&self) -> bool {
@@ -138,7 +144,8 @@ impl Candidate {
         match &self.phase {
             Phase::Leading(lead) => {
                 let renew = if lead.renews { u64::MAX } else { lead.renew };
-                let gives = if lead.gives.is_some() && lead.stops.is_none() { next } else { u64::MAX };
+                let gives =
+                    if lead.gives.is_some() && lead.stops.is_none() { next } else { u64::MAX };
                 lead.valid.min(renew).min(gives).min(lead.stops.unwrap_or(u64::MAX))
             }
             Phase::Giving { valid, .. } => next.min(*valid),
@@ -281,7 +288,15 @@ impl Candidate {
     }
 
     /// Takes the answer to a request that was sent at that time.
-    pub fn answered(&mut self, op: &Op, reply: &Reply, sent: u64, own: usize, now: u64, rng: &mut Rng) -> Vec<Effect> {
+    pub fn answered(
+        &mut self,
+        op: &Op,
+        reply: &Reply,
+        sent: u64,
+        own: usize,
+        now: u64,
+        rng: &mut Rng,
+    ) -> Vec<Effect> {
         if let Op::Renew(id) = op {
             return self.renewed(*id, reply, sent, now);
         }
@@ -291,11 +306,17 @@ impl Candidate {
         self.failures = if matches!(reply, Reply::Unknown) { self.failures + 1 } else { 0 };
         let validity = sent + self.timing.lease - self.timing.lease / MARGIN;
         match (&mut self.phase, op, reply) {
-            (Phase::Contending(_), Op::Poll(_), Reply::State(state)) => self.polled(*state, own, now, rng),
-            (Phase::Contending(_), _, _) => self.due = now + rng.u64(self.timing.poll / 2..=self.timing.poll),
-            (Phase::Winning { id, .. } | Phase::Raising { id, .. }, Op::Acquire(..) | Op::Raise(_), reply)
-                if self.leaves =>
-            {
+            (Phase::Contending(_), Op::Poll(_), Reply::State(state)) => {
+                self.polled(*state, own, now, rng)
+            }
+            (Phase::Contending(_), _, _) => {
+                self.due = now + rng.u64(self.timing.poll / 2..=self.timing.poll)
+            }
+            (
+                Phase::Winning { id, .. } | Phase::Raising { id, .. },
+                Op::Acquire(..) | Op::Raise(_),
+                reply,
+            ) if self.leaves => {
                 let id = *id;
                 match reply {
                     Reply::Lost => self.follow(now),
@@ -308,11 +329,16 @@ impl Candidate {
             }
             (Phase::Raising { id, valid }, Op::Raise(_), Reply::Raised(term)) if now < *valid => {
                 let (id, valid, renew) = (*id, *valid, now + self.timing.lease * 4 / 15);
-                let lead = Lead { id, term: *term, valid, renew, renews: false, gives: None, stops: None };
+                let lead =
+                    Lead { id, term: *term, valid, renew, renews: false, gives: None, stops: None };
                 self.phase = Phase::Leading(lead);
                 return vec![Effect::Works(valid)];
             }
-            (Phase::Winning { .. } | Phase::Raising { .. }, Op::Acquire(..) | Op::Raise(_), Reply::Lost) => {
+            (
+                Phase::Winning { .. } | Phase::Raising { .. },
+                Op::Acquire(..) | Op::Raise(_),
+                Reply::Lost,
+            ) => {
                 self.follow(now + rng.u64(..=self.timing.poll));
             }
             (Phase::Leading(lead), Op::ReadAnnouncement, Reply::Announcement(seen)) => {
@@ -338,7 +364,9 @@ impl Candidate {
                 self.due = now + again;
             }
             (Phase::Giving { .. }, Op::Change(..), Reply::Done | Reply::Lost) => self.follow(now),
-            (Phase::Releasing { .. }, Op::Release(_), Reply::Done | Reply::Lost) => self.follow(now),
+            (Phase::Releasing { .. }, Op::Release(_), Reply::Done | Reply::Lost) => {
+                self.follow(now)
+            }
             _ => self.due = now + again,
         }
         Vec::new()

@@ -67,7 +67,8 @@ impl Judge {
     /// Of a fleet at that pace.
     #[must_use]
     pub fn new(pace: Pace, members: usize, equal: bool) -> Self {
-        let milliseconds = |period: std::time::Duration| u64::try_from(period.as_millis()).unwrap_or(u64::MAX);
+        let milliseconds =
+            |period: std::time::Duration| u64::try_from(period.as_millis()).unwrap_or(u64::MAX);
         Self {
             gone_after: milliseconds(pace.gone_after()),
             look: milliseconds(pace.look(members)),
@@ -102,11 +103,17 @@ impl Judge {
         }
         if let Key::Share(share) = key {
             let other = self.works.iter().find(|(key, spans)| match key {
-                Key::Share(other) if other.split != share.split => spans.iter().any(|span| span.until > now),
+                Key::Share(other) if other.split != share.split => {
+                    spans.iter().any(|span| span.until > now)
+                }
                 _ => false,
             });
             if let Some(other) = other.map(|(key, _)| *key) {
-                self.broken(now, "S1", format!("{who} works for {share:?}, and somebody for {other:?}"));
+                self.broken(
+                    now,
+                    "S1",
+                    format!("{who} works for {share:?}, and somebody for {other:?}"),
+                );
             }
             if self.quiet {
                 self.broken(now, "S3", format!("{who} takes up {share:?} though nothing happened"));
@@ -134,7 +141,12 @@ impl Judge {
     }
 
     /// S3: a process does what the plan says that the store gave it last.
-    pub fn obeys(&mut self, version: u64, does: impl FnOnce(&Plan) -> Result<(), String>, now: u64) {
+    pub fn obeys(
+        &mut self,
+        version: u64,
+        does: impl FnOnce(&Plan) -> Result<(), String>,
+        now: u64,
+    ) {
         let plan = self.plans.get(&version).cloned();
         if let Some(Err(text)) = plan.map(|plan| does(&plan)) {
             self.broken(now, "S3", text);
@@ -157,7 +169,11 @@ impl Judge {
             self.broken(now, "S3", format!("plan {is:?} was written over {was:?}"));
         }
         if self.quiet {
-            self.broken(now, "S3", format!("{own} wrote plan {} though nothing happened", plan.version));
+            self.broken(
+                now,
+                "S3",
+                format!("{own} wrote plan {} though nothing happened", plan.version),
+            );
         }
         self.judge_causes(&last, plan, own, looks, now);
         if self.equal {
@@ -179,22 +195,22 @@ impl Judge {
         if !self.equal || plan.shares.len() < plan.members.len() + 2 {
             return;
         }
-        let mut gone = 0;
+        let own_silence = self.heard.get(own).map_or(0, |heard| heard.silence(looks, self.look));
         for name in last.members.iter().filter(|name| !plan.names(name)) {
             let Some(heard) = self.heard.get(name) else { continue };
-            let silent = heard.silence(looks, self.look);
-            let is_there = heard.last(listed).is_some();
             let counts = heard.was_seen_alive(looks, listed) || looks.found.contains(name);
-            let leaves = looks.leaves && name == own;
-            if is_there && counts && !leaves && silent * 100 < self.gone_after * 98 {
-                self.broken(now, "S3", format!("{name} is dropped, silent for {silent} ms only"));
+            if heard.last(listed).is_none() || !counts || (looks.leaves && name == own) {
+                continue;
             }
-            gone += usize::from(is_there && counts && !leaves);
-        }
-        let own = self.heard.get(own).map_or(0, |heard| heard.silence(looks, self.look));
-        if gone > 0 && !looks.leaves && own * 100 > self.gone_after * 102 {
-            let text = format!("{gone} are dropped by one whose own signs do not arrive since {own} ms");
-            self.broken(now, "S3", text);
+            let silence = heard.silence(looks, self.look);
+            // As many signs of the leader's own arrived meanwhile as come in two periods.
+            let least = self.gone_after.max(own_silence + self.gone_after * 2 / 3);
+            if silence * 100 < least * 98 {
+                let text = format!(
+                    "{name} is dropped, silent for {silence} ms; the leader for {own_silence} ms"
+                );
+                self.broken(now, "S3", text);
+            }
         }
     }
 

@@ -3,7 +3,7 @@
 //!
 //! - Time has whole milliseconds. Each process counts by a clock of its own, which is set wrong and runs wrong.
 //! - What happens follows from the seed alone.
-//! - The elections of shares are leases with the properties that protocol.md §§2 to 7 prove; the simulation of these is
+//! - The elections of shares are leases with the properties that protocol.md §3, §4, §5 and §7 prove; the simulation of these is
 //!   another one.
 
 #![allow(clippy::expect_used, clippy::unwrap_used, clippy::panic, reason = "only tests use this")]
@@ -173,7 +173,8 @@ fn settle(world: &mut World, size: &Size, rng: &mut Rng) {
         let most = if joins > 0 { shares.div_ceil(there + 1) } else { 0 };
         let moved = world.scene.judge.moves - moves;
         if size.equal && moved > most {
-            let text = format!("{moved} shares moved after {what}, and {most} at most had to ({visit})");
+            let text =
+                format!("{moved} shares moved after {what}, and {most} at most had to ({visit})");
             world.scene.judge.broken(world.scene.now, "S3", text);
         }
     }

@@ -68,7 +68,9 @@ impl Network {
                 Kind::Cut(those, _) if !those.contains(&who) => {}
                 Kind::Cut(_, true) => back = None,
                 Kind::Cut(_, false) | Kind::Down => return Fate::Lost,
-                Kind::Throttled(permille) if self.rng.u64(..1_000) < *permille => return Fate::Throttled(there * 2),
+                Kind::Throttled(permille) if self.rng.u64(..1_000) < *permille => {
+                    return Fate::Throttled(there * 2);
+                }
                 Kind::Slow(most) => there += self.rng.u64(..=*most),
                 Kind::ReadOnly if matches!(ask, Some(Ask::Sign(_) | Ask::WritePlan(..))) => {
                     return Fate::Refused(there * 2);

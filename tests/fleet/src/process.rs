@@ -200,7 +200,9 @@ impl Process {
                 self.due(scene);
                 let Some(candidate) = self.candidates.get_mut(key) else { return };
                 if request.from == From::Candidate(*key, candidate.serial) {
-                    let effects = candidate.answered(op, &reply, request.sent, self.who, now, &mut self.rng);
+                    let (sent, own, before) = (request.sent, self.who, candidate.shows());
+                    let effects = candidate.answered(op, &reply, sent, own, now, &mut self.rng);
+                    self.changed |= candidate.shows() != before;
                     self.obey(*key, effects, scene);
                 }
             }
@@ -217,7 +219,14 @@ impl Process {
         self.member.answered(ask, answer, period(now));
     }
 
-    fn leader_answered(&mut self, of: u64, ask: &Ask, answer: Answer, done: u64, scene: &mut Scene) {
+    fn leader_answered(
+        &mut self,
+        of: u64,
+        ask: &Ask,
+        answer: Answer,
+        done: u64,
+        scene: &mut Scene,
+    ) {
         let now = self.clock.reads(scene.now);
         let Some((term, leader, looks)) = &mut self.leader else { return };
         if of != *term {
@@ -225,7 +234,9 @@ impl Process {
         }
         match &answer {
             Answer::Signs(_) => looks.at.push((done, scene.now)),
-            Answer::Plan(plan, _) if looks.at.is_empty() => looks.found.extend(plan.members.iter().cloned()),
+            Answer::Plan(plan, _) if looks.at.is_empty() => {
+                looks.found.extend(plan.members.iter().cloned())
+            }
             _ => {}
         }
         let next = leader.answered(ask, answer, period(now));
@@ -245,10 +256,11 @@ impl Process {
 
     fn obey(&mut self, key: Key, effects: Vec<Effect>, scene: &mut Scene) {
         let serial = self.candidates.get(&key).map_or(0, |candidate| candidate.serial);
-        self.changed = true;
         for effect in effects {
             match effect {
-                Effect::Send(op) => self.send(From::Candidate(key, serial), Kind::Election(key, op), scene),
+                Effect::Send(op) => {
+                    self.send(From::Candidate(key, serial), Kind::Election(key, op), scene)
+                }
                 Effect::Works(until) => {
                     let until = self.clock.at(until);
                     scene.judge.works(key, self.who, self.life, until, scene.now);
@@ -263,8 +275,11 @@ impl Process {
         let now = self.clock.reads(scene.now);
         let due = self.candidates.iter().filter(|(_, candidate)| candidate.wake() <= now);
         for key in due.map(|(key, _)| *key).collect::<Vec<_>>() {
-            let effects = self.candidates.get_mut(&key).map(|candidate| candidate.step(now));
-            self.obey(key, effects.unwrap_or_default(), scene);
+            let Some(candidate) = self.candidates.get_mut(&key) else { continue };
+            let before = candidate.shows();
+            let effects = candidate.step(now);
+            self.changed |= candidate.shows() != before;
+            self.obey(key, effects, scene);
         }
     }
 
@@ -286,9 +301,11 @@ impl Process {
         }
         let candidates = self.candidates.values().map(Candidate::wake).min();
         let leader = self.leader.as_ref().and_then(|(_, leader, _)| leader.wake());
-        let milliseconds = |at: Duration| u64::try_from(at.as_micros().div_ceil(1_000)).unwrap_or(u64::MAX);
+        let milliseconds =
+            |at: Duration| u64::try_from(at.as_micros().div_ceil(1_000)).unwrap_or(u64::MAX);
         let others = [self.member.wake(), leader].into_iter().flatten().map(milliseconds);
-        let leaves = self.leaves.map(|since| if now < since + GRACE { since + GRACE } else { now + 1_000 });
+        let leaves =
+            self.leaves.map(|since| if now < since + GRACE { since + GRACE } else { now + 1_000 });
         let next = others.chain(candidates).chain(leaves).min().unwrap_or(u64::MAX / 2);
         self.clock.at(next.min(u64::MAX / 2_000_000)).max(scene.now + 1)
     }
@@ -360,12 +377,14 @@ impl Process {
         scene.judge.obeys(
             self.read,
             |plan| match act {
-                Act::Begin(share) if plan.holder(*share) != Some(own) => {
-                    Err(format!("{own} contends for {share:?}, which the plan gives to {:?}", plan.holder(*share)))
-                }
-                Act::HandOver(share, to) if plan.holder(*share) != Some(to) => {
-                    Err(format!("{own} gives {share:?} to {to}, and the plan to {:?}", plan.holder(*share)))
-                }
+                Act::Begin(share) if plan.holder(*share) != Some(own) => Err(format!(
+                    "{own} contends for {share:?}, which the plan gives to {:?}",
+                    plan.holder(*share)
+                )),
+                Act::HandOver(share, to) if plan.holder(*share) != Some(to) => Err(format!(
+                    "{own} gives {share:?} to {to}, and the plan to {:?}",
+                    plan.holder(*share)
+                )),
                 Act::End(share) if holds(*share) && plan.holder(*share).is_some() => {
                     Err(format!("{own} gives {share:?} up, which should not be left alone"))
                 }

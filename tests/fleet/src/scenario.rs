@@ -89,7 +89,10 @@ pub fn faults(rng: &mut Rng, end: u64) -> Vec<(u64, Action)> {
             18 => {
                 // Somebody who does not hear of it, and comes back.
                 if rng.bool() {
-                    faults.push((at - rng.u64(..4_000), Action::Freeze(Whom::Other(rng.u64(..)), 45_000)));
+                    faults.push((
+                        at - rng.u64(..4_000),
+                        Action::Freeze(Whom::Other(rng.u64(..)), 45_000),
+                    ));
                 }
                 Action::Reshare(rng.u32(4..=64))
             }
@@ -107,19 +110,23 @@ impl World {
     /// Those that are on and stay.
     #[must_use]
     pub fn there(&self) -> Vec<usize> {
-        let there = self.processes.iter().filter(|process| process.is_on && process.leaves.is_none());
+        let there =
+            self.processes.iter().filter(|process| process.is_on && process.leaves.is_none());
         there.map(|process| process.who).collect()
     }
 
     fn pick(&self, whom: Whom) -> Option<usize> {
         let there = self.there();
         let leader = there.iter().copied().find(|who| self.processes[*who].leads());
-        let index = |number: u64, of: &[usize]| of.get(usize::try_from(number % of.len().max(1) as u64).ok()?).copied();
+        let index = |number: u64, of: &[usize]| {
+            of.get(usize::try_from(number % of.len().max(1) as u64).ok()?).copied()
+        };
         match whom {
             Whom::Leader => leader,
             Whom::Any(number) => index(number, &there),
             Whom::Other(number) => {
-                let others = there.into_iter().filter(|who| Some(*who) != leader).collect::<Vec<_>>();
+                let others =
+                    there.into_iter().filter(|who| Some(*who) != leader).collect::<Vec<_>>();
                 index(number, &others)
             }
         }
@@ -152,7 +159,10 @@ impl World {
                 return Some(who);
             }
             Action::KillThat(who, life) => {
-                if self.processes[who].is_on && self.processes[who].life == life && self.there().len() > LEFT {
+                if self.processes[who].is_on
+                    && self.processes[who].life == life
+                    && self.there().len() > LEFT
+                {
                     self.kill(who);
                 }
             }
@@ -188,7 +198,9 @@ impl World {
                     }
                 }
             }
-            Action::Trouble(kind, long) => self.network.troubles.push(Trouble { kind, until: now + long }),
+            Action::Trouble(kind, long) => {
+                self.network.troubles.push(Trouble { kind, until: now + long })
+            }
             Action::Reshare(shares) => {
                 if let Some(plan) = self.store.reshare(shares) {
                     self.scene.judge.asked(plan);
@@ -227,20 +239,28 @@ impl World {
     pub fn is_balanced(&self, equal: bool) -> Result<(), String> {
         let plan = self.store.plan().ok_or("there is no plan")?;
         if let Some(next) = plan.next {
-            return Err(format!("{next} shares were asked for, and there are {} yet", plan.shares.len()));
+            return Err(format!(
+                "{next} shares were asked for, and there are {} yet",
+                plan.shares.len()
+            ));
         }
         for share in plan.all() {
             let worker = self.scene.judge.worker(Key::Share(share), self.scene.now);
             let planned = plan.holder(share).and_then(|name| self.scene.names.get(name).copied());
             if worker != planned || (planned.is_none() && equal) {
-                return Err(format!("{share:?} should be held by {planned:?}, and {worker:?} works for it"));
+                return Err(format!(
+                    "{share:?} should be held by {planned:?}, and {worker:?} works for it"
+                ));
             }
         }
         let there = self.there();
-        if let Some(name) = plan.members.iter().find(|name| there.iter().all(|who| self.scene.roll[*who] != **name)) {
+        if let Some(name) =
+            plan.members.iter().find(|name| there.iter().all(|who| self.scene.roll[*who] != **name))
+        {
             return Err(format!("{name} is planned, and not there"));
         }
-        let held = there.iter().map(|who| plan.of(&self.scene.roll[*who]).count()).collect::<Vec<_>>();
+        let held =
+            there.iter().map(|who| plan.of(&self.scene.roll[*who]).count()).collect::<Vec<_>>();
         let signs = there.iter().map(|who| &self.processes[*who].sign).collect::<Vec<_>>();
         let weights = signs.iter().map(|sign| u64::from(sign.weight)).sum::<u64>();
         let unlimited = signs.iter().all(|sign| sign.most.is_none());
@@ -249,7 +269,11 @@ impl World {
             let (held, most) = (*held as u64, sign.most.map_or(u64::MAX, u64::from));
             let fits = (part / weights..=part.div_ceil(weights)).contains(&held);
             if held > most || (unlimited && !fits) {
-                return Err(format!("{} holds {held} of {}: {signs:?}", sign.member, plan.shares.len()));
+                return Err(format!(
+                    "{} holds {held} of {}: {signs:?}",
+                    sign.member,
+                    plan.shares.len()
+                ));
             }
         }
         Ok(())

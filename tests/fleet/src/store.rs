@@ -1,4 +1,4 @@
-//! The account: one operation after the other, each whole. Leases are as protocol.md §§2 to 7 prove them to be.
+//! The account: one operation after the other, each whole. Leases are as protocol.md §3, §4, §5 and §7 prove them to be.
 
 use std::collections::BTreeMap;
 

@@ -212,7 +212,7 @@ impl World {
             }
         }
         match event {
-            Event::Arrives(request, back) => self.arrives(*request, back),
+            Event::Arrives(request, back) => self.arrives(request, back),
             Event::Answered(request, outcome) => {
                 self.processes[who].answered(&request, outcome, &mut self.scene);
                 self.settle(who);
@@ -254,10 +254,10 @@ impl World {
         let (at, outcome) = match fate {
             Fate::Comes(there, back) => {
                 let back = back.filter(|back| there + back <= TIME_OUT);
-                self.at(now + there, Event::Arrives(Box::new(request.clone()), back));
                 if back.is_some() {
-                    return;
+                    return self.at(now + there, Event::Arrives(Box::new(request), back));
                 }
+                self.at(now + there, Event::Arrives(Box::new(request.clone()), None));
                 (now + TIME_OUT, unknown(&request.kind))
             }
             Fate::Lost => (now + TIME_OUT, unknown(&request.kind)),
@@ -267,26 +267,30 @@ impl World {
         self.at(at, Event::Answered(Box::new(request), outcome));
     }
 
-    fn arrives(&mut self, request: Request, back: Option<u64>) {
+    fn arrives(&mut self, request: Box<Request>, back: Option<u64>) {
         let now = self.scene.now;
         let process = &self.processes[request.who];
-        let name = process.name.clone();
+        let name = &process.name;
         let outcome = match &request.kind {
-            Kind::Election(key, op) => Outcome::Election(self.store.election(*key, op, request.who, now)),
+            Kind::Election(key, op) => {
+                Outcome::Election(self.store.election(*key, op, request.who, now))
+            }
             Kind::Shares(ask, looks) => {
                 // Lists are read by the clock of who takes them.
                 let clock = match ask {
                     Ask::List => process.clock.reads(now),
                     _ => request.sent,
                 };
-                let answer = self.store.shares(ask, &name, clock, now);
+                let answer = self.store.shares(ask, name, clock, now);
                 let judge = &mut self.scene.judge;
                 match (ask, &answer) {
-                    (Ask::Sign(_), _) => judge.heard(&name, true, now),
-                    (Ask::TakeBack, _) => judge.heard(&name, false, now),
-                    (Ask::Remove(of, _), _) if !self.store.has_sign(of) => judge.heard(of, false, now),
+                    (Ask::Sign(_), _) => judge.heard(name, true, now),
+                    (Ask::TakeBack, _) => judge.heard(name, false, now),
+                    (Ask::Remove(of, _), _) if !self.store.has_sign(of) => {
+                        judge.heard(of, false, now)
+                    }
                     (Ask::WritePlan(plan, _), Answer::Plan(..)) => {
-                        judge.planned(plan, &name, &looks.clone().unwrap_or_default(), now);
+                        judge.planned(plan, name, &looks.clone().unwrap_or_default(), now);
                     }
                     _ => {}
                 }
@@ -294,7 +298,7 @@ impl World {
             }
         };
         if let Some(back) = back {
-            self.at(now + back, Event::Answered(Box::new(request), outcome));
+            self.at(now + back, Event::Answered(request, outcome));
         }
     }
 }
@@ -323,7 +327,13 @@ impl Requests {
     /// All of them.
     #[must_use]
     pub fn all(&self) -> u64 {
-        self.signs + self.reads + self.lists + self.plans + self.renewals + self.elections + self.others
+        self.signs
+            + self.reads
+            + self.lists
+            + self.plans
+            + self.renewals
+            + self.elections
+            + self.others
     }
 }
 

@@ -23,7 +23,14 @@ fn nobody_holds_anything_where_nobody_is() {
 #[test]
 fn three_share_32_and_a_fourth_takes_8() {
     let three = assign(&[None; 32], &[ONE; 3]);
-    assert_eq!({ let mut c = counts(&three, 3); c.sort_unstable(); c }, [10, 11, 11]);
+    assert_eq!(
+        {
+            let mut c = counts(&three, 3);
+            c.sort_unstable();
+            c
+        },
+        [10, 11, 11]
+    );
     let four = assign(&three, &[ONE; 4]);
     assert_eq!(counts(&four, 4), [8, 8, 8, 8]);
     assert_eq!(moves(&three, &four), 8);

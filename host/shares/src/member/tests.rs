@@ -14,11 +14,13 @@ fn member(name: &str) -> Member {
 
 /// A plan of these members' shares; "" holds none.
 fn plan(shares: &[&str]) -> Plan {
-    let mut members = shares.iter().filter(|name| !name.is_empty()).map(|n| (*n).to_owned()).collect::<Vec<_>>();
+    let mut members =
+        shares.iter().filter(|name| !name.is_empty()).map(|n| (*n).to_owned()).collect::<Vec<_>>();
     members.sort();
     members.dedup();
     let place = |name: &&str| members.iter().position(|member| member == name);
-    let shares = shares.iter().map(|name| place(name).and_then(|place| u32::try_from(place).ok())).collect();
+    let shares =
+        shares.iter().map(|name| place(name).and_then(|place| u32::try_from(place).ok())).collect();
     Plan { members, shares, ..Plan::first(0) }
 }
 

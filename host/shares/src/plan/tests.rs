@@ -2,7 +2,13 @@ use super::{Plan, Share};
 
 fn plan() -> Plan {
     let members = ["anna".to_owned(), "ben".to_owned()].into();
-    Plan { term: 7, version: 3, members, shares: vec![Some(1), None, Some(0), Some(1)], ..Plan::first(0) }
+    Plan {
+        term: 7,
+        version: 3,
+        members,
+        shares: vec![Some(1), None, Some(0), Some(1)],
+        ..Plan::first(0)
+    }
 }
 
 fn share(split: u32, index: u32) -> Share {
