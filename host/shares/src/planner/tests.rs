@@ -85,7 +85,7 @@ fn who_is_silent_for_too_long_is_gone() {
     let mut play = Play::of(6, &["anna", "ben", "cleo"]);
     play.second(&[]);
     play.second(&[]);
-    for second in 1..15 {
+    for second in 1..=15 {
         assert_eq!(play.second(&["cleo"]), None, "{second}");
     }
     assert!(play.second(&["cleo"]).is_some());
@@ -129,12 +129,29 @@ fn a_leader_whose_own_signs_do_not_arrive_sends_nobody_away() {
 }
 
 #[test]
+fn nobody_is_gone_whose_signs_ended_within_a_period_of_the_leaders_own() {
+    let mut play = Play::of(6, &["anna", "ben", "cleo"]);
+    play.second(&[]);
+    play.second(&[]);
+    // The account takes no signs any more. The last ones of the others are five seconds older.
+    for _ in 0..5 {
+        play.second(&["ben", "cleo"]);
+    }
+    for _ in 0..60 {
+        assert_eq!(play.second(&["anna", "ben", "cleo"]), None);
+    }
+    // Only the leader's come again.
+    assert!(play.second(&["ben", "cleo"]).is_some());
+    assert_eq!(play.counts(), [6, 0, 0]);
+}
+
+#[test]
 fn the_next_leader_goes_on_with_the_plan() {
     let mut play = Play::of(6, &["anna", "ben", "cleo"]);
     play.second(&[]);
     play.second(&[]);
     play.planner = Planner::begin("ben", Pace::of(LEASE), &play.plan);
-    for _ in 0..15 {
+    for _ in 0..=15 {
         assert_eq!(play.second(&["anna"]), None);
     }
     assert!(play.second(&["anna"]).is_some());
